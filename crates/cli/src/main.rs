@@ -1,0 +1,2 @@
+//! The `tributary` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! P4Runtime client: pushes pipelines, admits and removes jobs

@@ -1,0 +1,1 @@
+//! Job files: topology, jobs, protocol and faults, checked

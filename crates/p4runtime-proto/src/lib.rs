@@ -1,0 +1,1 @@
+//! Generated types of the P4Runtime and P4Info interfaces

@@ -1,0 +1,1 @@
+//! Sans-IO endpoints of in-network aggregation: worker and parameter server

@@ -1,0 +1,1 @@
+//! Virtual-time network that drives endpoints and P4 program under one seed

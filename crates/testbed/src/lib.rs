@@ -1,0 +1,1 @@
+//! Hosts, links and switches in network namespaces

@@ -1,0 +1,1 @@
+//! Data-parallel training example on the handwritten-digits data set

@@ -1,0 +1,1 @@
+//! Packet formats of in-network aggregation: encode, decode, golden vectors

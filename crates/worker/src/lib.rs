@@ -1,0 +1,1 @@
+//! Worker runtime: tensors in, summed tensors out
