@@ -1,0 +1,53 @@
+// Whose contributions an aggregator holds.
+//
+// Fresh packets speak for disjoint units (a worker, or all workers of a rack), so a packet's bitmap
+// is either wholly inside what the aggregator holds or wholly outside: adding it by "or" is safe.
+#ifndef BITMAP_P4
+#define BITMAP_P4
+
+#include "../metadata.p4"
+
+control Contributions(in bitmap_t bitmap, in index_t index, inout metadata_t meta) {
+    register<bitmap_t>(POOL) bitmaps;
+
+    action start() {
+        bitmaps.write(index, bitmap);
+    }
+
+    action join() {
+        bitmaps.read(meta.held, index);
+        bitmaps.write(index, meta.held | bitmap);
+    }
+
+    action read() {
+        bitmaps.read(meta.held, index);
+    }
+
+    table access {
+        key = {
+            meta.access: exact;
+            meta.holder: exact;
+        }
+        actions = { start; join; read; NoAction; }
+        const default_action = NoAction();
+        const entries = {
+            (access_t.CLAIM, holder_t.NOBODY): start();
+            (access_t.CLAIM, holder_t.MINE):   join();
+            (access_t.SEIZE, holder_t.NOBODY): start();
+            (access_t.SEIZE, holder_t.MINE):   join();
+            (access_t.FLUSH, holder_t.MINE):   read();
+        }
+    }
+
+    apply {
+        access.apply();
+        if ((meta.held & bitmap) != 0) {
+            meta.overlap = 1;
+        }
+        if ((meta.held | bitmap) == meta.members) {
+            meta.last = 1;
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,61 @@
+// Whose an aggregator is: job and sequence in one word, zero when it is free.
+//
+// One read-modify-write a pass decides who holds it from now on and tells who held it before.
+#ifndef IDENTITY_P4
+#define IDENTITY_P4
+
+#include "../metadata.p4"
+
+control Identity(in job_t job, in sequence_t sequence, in index_t index, inout metadata_t meta) {
+    register<bit<64>>(POOL) tasks;
+    bit<64> task = 16w0 ++ job ++ sequence;
+    bit<64> old = 0;
+
+    action claim() {
+        tasks.read(old, index);
+        tasks.write(index, old == 0 ? task : old);
+    }
+
+    action seize() {
+        tasks.read(old, index);
+        tasks.write(index, task);
+        old = old == task ? task : 0;
+    }
+
+    action free() {
+        tasks.read(old, index);
+        tasks.write(index, old == task ? 0 : old);
+    }
+
+    action sweep() {
+        tasks.read(old, index);
+        tasks.write(index, old[47:32] == job ? 0 : old);
+        old = old[47:32] == job ? task : 0;
+    }
+
+    table access {
+        key = { meta.access: exact; }
+        actions = { claim; seize; free; sweep; NoAction; }
+        const default_action = NoAction();
+        const entries = {
+            access_t.CLAIM: claim();
+            access_t.SEIZE: seize();
+            access_t.FLUSH: free();
+            access_t.FREE:  free();
+            access_t.SWEEP: sweep();
+        }
+    }
+
+    apply {
+        access.apply();
+        if (old == task) {
+            meta.holder = holder_t.MINE;
+        } else if (old == 0) {
+            meta.holder = holder_t.NOBODY;
+        } else {
+            meta.holder = holder_t.OTHER;
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,63 @@
+// Plain forwarding: routed where a frame is addressed to the switch, else bridged; unknown and
+// group destinations are flooded.
+#ifndef FORWARDING_P4
+#define FORWARDING_P4
+
+#include "headers.p4"
+
+control Forwarding(inout headers_t hdr, inout standard_metadata_t standard) {
+    action drop() {
+        mark_to_drop(standard);
+    }
+
+    action to_port(port_t port) {
+        standard.egress_spec = port;
+    }
+
+    action flood() {
+        standard.mcast_grp = FLOOD_GROUP;
+    }
+
+    action to_next_hop(port_t port, mac_t source, mac_t destination) {
+        standard.egress_spec = port;
+        hdr.ethernet.source = source;
+        hdr.ethernet.destination = destination;
+        hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
+    }
+
+    // MAC addresses of the switch itself.
+    table own_address {
+        key = { hdr.ethernet.destination: exact; }
+        actions = { NoAction; }
+        const default_action = NoAction();
+        size = 16;
+    }
+
+    table routes {
+        key = { hdr.ipv4.destination: lpm; }
+        actions = { to_next_hop; drop; }
+        const default_action = drop();
+        size = ROUTES;
+    }
+
+    table hosts {
+        key = { hdr.ethernet.destination: exact; }
+        actions = { to_port; flood; drop; }
+        const default_action = flood();
+        size = HOSTS;
+    }
+
+    apply {
+        if (own_address.apply().hit) {
+            if (hdr.ipv4.isValid() && hdr.ipv4.ttl > 1) {
+                routes.apply();
+            } else {
+                drop();
+            }
+        } else {
+            hosts.apply();
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,70 @@
+// Headers. docs/p4/atp.md draws the aggregation header bit by bit; crates/wire is its Rust side.
+#ifndef HEADERS_P4
+#define HEADERS_P4
+
+#include "types.p4"
+
+header ethernet_t {
+    mac_t   destination;
+    mac_t   source;
+    bit<16> ethertype;
+}
+
+header ipv4_t {
+    bit<4>  version;
+    bit<4>  header_words;
+    bit<6>  dscp;
+    bit<2>  ecn;
+    bit<16> total_length;
+    bit<16> identification;
+    bit<1>  reserved;
+    bit<1>  dont_fragment;
+    bit<1>  more_fragments;
+    bit<13> fragment_offset;
+    bit<8>  ttl;
+    bit<8>  protocol;
+    bit<16> checksum;
+    ipv4_address_t source;
+    ipv4_address_t destination;
+}
+
+header udp_t {
+    bit<16> source_port;
+    bit<16> destination_port;
+    bit<16> datagram_length;
+    bit<16> checksum; // zero: not used, as the switch changes the payload
+}
+
+header aggregation_t {
+    bit<8>     protocol; // protocol_t
+    kind_t     kind;
+    bit<4>     unused;
+    bit<1>     congested;
+    bit<1>     overflow;
+    bit<1>     collided;
+    bit<1>     resend;
+    bit<8>     priority;
+    job_t      job;
+    bit<16>    values;
+    sequence_t sequence;
+    bitmap_t   bitmap;
+    index_t    index;
+}
+
+#define VALUE_FIELD(i) bit<32> v##i;
+
+header values_t {
+    FOR_EACH_LANE(VALUE_FIELD)
+}
+
+#define VALUES_HEADER(n) values_t values##n;
+
+struct headers_t {
+    ethernet_t    ethernet;
+    ipv4_t        ipv4;
+    udp_t         udp;
+    aggregation_t aggregation;
+    FOR_EACH_BLOCK(VALUES_HEADER)
+}
+
+#endif

@@ -1,0 +1,58 @@
+// What a packet's journey through one switch is decided by.
+#ifndef METADATA_P4
+#define METADATA_P4
+
+#include "types.p4"
+
+// Field lists that survive a second pass.
+const bit<8> KEEP_NOTHING = 0;
+const bit<8> KEEP_TAKEOVER = 1;
+
+// What a packet wants of its aggregator.
+enum bit<3> access_t {
+    NONE  = 0, // nothing: it passes
+    CLAIM = 1, // take it if empty, join it if it is the packet's own task
+    SEIZE = 2, // take it, whoever holds it
+    FLUSH = 3, // free it and take its sum along, if it is the packet's own task
+    FREE  = 4, // free it, if it is the packet's own task
+    SWEEP = 5  // free it, if it is the packet's own job
+}
+
+// Who held the aggregator when the packet came.
+enum bit<2> holder_t {
+    NOBODY = 0,
+    MINE   = 1,
+    OTHER  = 2
+}
+
+struct metadata_t {
+    bit<1>         well_formed;
+
+    // From the membership table.
+    bit<1>         member;   // the job, the kind and the port belong together
+    bit<1>         transit;  // this switch only forwards the job
+    bitmap_t       unit;     // the workers that one fresh packet from this port speaks for
+    bitmap_t       members;  // the workers whose packets meet in this switch
+    group_t        group;
+    job_slot_t     slot;
+
+    // From the aggregator.
+    access_t       access;
+    holder_t       holder;
+    bitmap_t       held;     // bitmap before this packet
+    bit<1>         overlap;  // held and the packet have a worker in common
+    bit<1>         last;     // held and the packet together are all members
+    bit<1>         idle;
+    bit<1>         mark;     // congestion met by any packet of the task so far
+    value_access_t value_access;
+
+    bit<1>         forward;
+    bit<1>         again;    // a second pass is wanted
+    outcome_t      outcome;
+
+    // Set before a resubmit: the second pass takes the aggregator over.
+    @field_list(KEEP_TAKEOVER)
+    bit<1>         takeover;
+}
+
+#endif

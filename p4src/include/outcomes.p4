@@ -1,0 +1,16 @@
+// Counts every packet once, by job and by what became of it.
+#ifndef OUTCOMES_P4
+#define OUTCOMES_P4
+
+#include "metadata.p4"
+
+control Outcomes(in metadata_t meta) {
+    // Index: job slot above, outcome below.
+    counter(JOB_SLOTS * 16, CounterType.packets_and_bytes) outcomes;
+
+    apply {
+        outcomes.count(20w0 ++ meta.slot ++ (bit<4>)meta.outcome);
+    }
+}
+
+#endif

@@ -1,0 +1,56 @@
+// Sizes that a build fixes. Each can be set on the compiler's command line (-D NAME=VALUE).
+#ifndef SIZES_P4
+#define SIZES_P4
+
+// 32-bit values that one packet carries: 32, 64, 256 or 2048 (the last needs jumbo frames).
+#ifndef VALUES
+#define VALUES 64
+#endif
+
+// Aggregators of the pool. All jobs share them. A host may name any index below this.
+#ifndef POOL
+#define POOL 4096
+#endif
+
+// An aggregator that nobody used for this long, in microseconds, may be taken over by another
+// task: its own task is over, or its packets are gone.
+#ifndef IDLE_US
+#define IDLE_US 50000
+#endif
+
+// Packets in an egress queue from which on the switch marks congestion experienced.
+#ifndef ECN_THRESHOLD
+#define ECN_THRESHOLD 64
+#endif
+
+// Entries of the tables.
+#define HOSTS 1024
+#define ROUTES 1024
+#define MEMBERSHIPS 4096
+
+// Jobs that are counted apart from each other; slot 0 counts what belongs to no job.
+#define JOB_SLOTS 256
+
+// Values are handled in blocks of 32: FOR_EACH_BLOCK(M) expands to M(0) M(1) … for all blocks.
+#if VALUES == 32
+#define FOR_EACH_BLOCK(M) M(0)
+#elif VALUES == 64
+#define FOR_EACH_BLOCK(M) M(0) M(1)
+#elif VALUES == 256
+#define FOR_EACH_BLOCK(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7)
+#elif VALUES == 2048
+#define FOR_EACH_BLOCK(M) \
+    M(0)  M(1)  M(2)  M(3)  M(4)  M(5)  M(6)  M(7)  M(8)  M(9)  M(10) M(11) M(12) M(13) M(14) M(15) \
+    M(16) M(17) M(18) M(19) M(20) M(21) M(22) M(23) M(24) M(25) M(26) M(27) M(28) M(29) M(30) M(31) \
+    M(32) M(33) M(34) M(35) M(36) M(37) M(38) M(39) M(40) M(41) M(42) M(43) M(44) M(45) M(46) M(47) \
+    M(48) M(49) M(50) M(51) M(52) M(53) M(54) M(55) M(56) M(57) M(58) M(59) M(60) M(61) M(62) M(63)
+#else
+#error "VALUES must be 32, 64, 256 or 2048"
+#endif
+
+// FOR_EACH_LANE(M) expands to M(0) … M(31): the values of one block.
+#define FOR_EACH_LANE(M) \
+    M(0)  M(1)  M(2)  M(3)  M(4)  M(5)  M(6)  M(7)  M(8)  M(9)  M(10) M(11) M(12) M(13) M(14) M(15) \
+    M(16) M(17) M(18) M(19) M(20) M(21) M(22) M(23) M(24) M(25) M(26) M(27) M(28) M(29) M(30) M(31)
+
+#endif

@@ -1,0 +1,79 @@
+// Types and codes that all programs share. The numbers are those of docs/p4/*.md and crates/wire.
+#ifndef TYPES_P4
+#define TYPES_P4
+
+#include "sizes.p4"
+
+typedef bit<48> mac_t;
+typedef bit<32> ipv4_address_t;
+typedef bit<9>  port_t;
+typedef bit<16> group_t;
+typedef bit<16> job_t;
+typedef bit<32> sequence_t;
+typedef bit<32> bitmap_t;   // bit w: the contribution of worker w
+typedef bit<32> index_t;    // of an aggregator
+typedef bit<8>  job_slot_t; // of the outcome counters
+
+const bit<16> ETHERTYPE_IPV4 = 0x0800;
+const bit<8>  IP_PROTOCOL_UDP = 17;
+const bit<16> AGGREGATION_PORT = 29810;
+
+const bit<16> IPV4_BYTES = 20;
+const bit<16> UDP_BYTES = 8;
+const bit<16> AGGREGATION_BYTES = 20;
+const bit<16> UDP_LENGTH_BARE = UDP_BYTES + AGGREGATION_BYTES;
+const bit<16> UDP_LENGTH_FULL = UDP_LENGTH_BARE + 4 * VALUES;
+
+// Explicit congestion notification in IPv4 (RFC 3168).
+const bit<2> ECN_NOT_CAPABLE = 0;
+const bit<2> ECN_CONGESTION_EXPERIENCED = 3;
+
+// BMv2's instance types that we tell apart.
+const bit<32> RECIRCULATED = 4;
+
+// The controller's port, and the multicast group of all ports.
+const port_t  CPU_PORT = 510;
+const group_t FLOOD_GROUP = 1;
+
+enum bit<8> protocol_t {
+    ATP = 1
+}
+
+// What a packet is for.
+enum bit<8> kind_t {
+    GRADIENT  = 1, // worker to parameter server: values to add
+    PARAMETER = 2, // parameter server to all workers: a result
+    REPLY     = 3, // parameter server to one worker: a result once more
+    QUERY     = 4, // parameter server to one worker: send this fragment again
+    SWEEP     = 5  // controller to switch: free all aggregators of a job
+}
+
+// What became of a packet. Each packet is counted under one of these.
+enum bit<4> outcome_t {
+    FORWARDED   = 0,  // plain traffic
+    ABSORBED    = 1,  // first of its task: took an empty aggregator
+    ADDED       = 2,  // added to its task's aggregator
+    COMPLETED   = 3,  // added as the last one; left with the sum
+    COLLIDED    = 4,  // found another task's aggregator; left alone, marked
+    BYPASSED    = 5,  // needs no aggregator here: marked before, overflowed, or whole already
+    RESENT      = 6,  // a resend that found no aggregator
+    FLUSHED     = 7,  // a resend that took its task's partial sum along and freed the aggregator
+    DUPLICATE   = 8,  // contribution was in the aggregator already
+    SEIZED      = 9,  // took over an aggregator that was idle for long
+    DISTRIBUTED = 10, // a result, multicast to the workers
+    REPLIED     = 11, // a result for one worker
+    QUERIED     = 12, // a query for one worker
+    SWEPT       = 13, // one step of a sweep
+    REJECTED    = 14, // not a packet that this port may send for this job
+    MALFORMED   = 15  // wrong length, count, flags, bitmap or index
+}
+
+// What a block of values does with its registers.
+enum bit<2> value_access_t {
+    NONE  = 0,
+    STORE = 1, // the packet's values replace the sums
+    ADD   = 2, // the packet's values are added; the packet gets the sums
+    FETCH = 3  // the packet gets the sums
+}
+
+#endif

@@ -1,0 +1,268 @@
+// ATP: statistical aggregation, first come, first served (docs/p4/atp.md).
+//
+// A fresh gradient takes its aggregator if that is free, joins it if it is its own task's, and else
+// goes to the parameter server as it is. The last contribution leaves with the sum. The aggregator
+// stays taken until the result passes on its way from the parameter server to the workers.
+
+#include <core.p4>
+#include <v1model.p4>
+
+#include "../include/sizes.p4"
+#include "../include/types.p4"
+#include "../include/headers.p4"
+#include "../include/metadata.p4"
+#include "../include/parser.p4"
+#include "../include/deparser.p4"
+#include "../include/forwarding.p4"
+#include "../include/membership.p4"
+#include "../include/congestion.p4"
+#include "../include/outcomes.p4"
+#include "../include/aggregator/identity.p4"
+#include "../include/aggregator/bitmap.p4"
+#include "../include/aggregator/recency.p4"
+#include "../include/aggregator/marks.p4"
+#include "../include/aggregator/values.p4"
+
+control AtpIngress(inout headers_t hdr, inout metadata_t meta,
+                   inout standard_metadata_t standard) {
+    Membership() membership;
+    Identity() identity;
+    Contributions() contributions;
+    Recency() recency;
+    Marks() marks;
+    Values() values;
+    Forwarding() forwarding;
+    Outcomes() outcomes;
+
+    // --- What the packet wants of its aggregator ---------------------------------------------
+
+    bit<1> fresh_whole = 0;   // bitmap is exactly what a fresh packet of this port must hold
+    bit<1> within = 0;        // bitmap is not empty and holds nobody that is not below this port
+    bit<1> alone = 0;         // that is all that meets here: nothing to add
+
+    action touch(access_t access) {
+        meta.access = access;
+    }
+
+    action pass(outcome_t outcome) {
+        meta.access = access_t.NONE;
+        meta.forward = 1;
+        meta.outcome = outcome;
+    }
+
+    action refuse() {
+        meta.access = access_t.NONE;
+        meta.outcome = outcome_t.MALFORMED;
+    }
+
+    table intents {
+        key = {
+            hdr.aggregation.kind:     exact;
+            hdr.aggregation.resend:   ternary;
+            hdr.aggregation.collided: ternary;
+            hdr.aggregation.overflow: ternary;
+            fresh_whole:              ternary;
+            within:                   ternary;
+            alone:                    ternary;
+            meta.takeover:            ternary;
+        }
+        actions = { touch; pass; refuse; }
+        const default_action = refuse();
+        const entries = {
+            // kind           resend collided overflow whole within alone takeover
+            (kind_t.GRADIENT,  0,     0,       0,       1,    _,     0,    0): touch(access_t.CLAIM);
+            (kind_t.GRADIENT,  0,     0,       0,       1,    _,     0,    1): touch(access_t.SEIZE);
+            (kind_t.GRADIENT,  0,     0,       0,       1,    _,     1,    _): pass(outcome_t.BYPASSED);
+            (kind_t.GRADIENT,  1,     0,       0,       _,    1,     _,    _): touch(access_t.FLUSH);
+            (kind_t.GRADIENT,  _,     1,       0,       _,    1,     _,    _): pass(outcome_t.BYPASSED);
+            (kind_t.GRADIENT,  _,     _,       1,       _,    1,     _,    _): pass(outcome_t.BYPASSED);
+            (kind_t.PARAMETER, 0,     _,       _,       _,    _,     _,    _): touch(access_t.FREE);
+            (kind_t.REPLY,     0,     _,       _,       _,    _,     _,    _): touch(access_t.FREE);
+            (kind_t.QUERY,     0,     _,       _,       _,    _,     _,    _): pass(outcome_t.QUERIED);
+        }
+    }
+
+    // --- What becomes of it -------------------------------------------------------------------
+
+    // Stays here.
+    action absorb(value_access_t value_access, outcome_t outcome) {
+        meta.value_access = value_access;
+        meta.outcome = outcome;
+    }
+
+    // Leaves with the aggregator's sum and the bitmap of all that it holds.
+    action carry(value_access_t value_access, outcome_t outcome) {
+        meta.value_access = value_access;
+        meta.outcome = outcome;
+        meta.forward = 1;
+        hdr.aggregation.bitmap = meta.held | hdr.aggregation.bitmap;
+    }
+
+    action collide() {
+        meta.outcome = outcome_t.COLLIDED;
+        meta.forward = 1;
+        hdr.aggregation.collided = 1;
+    }
+
+    action take_over() {
+        meta.takeover = 1;
+        meta.again = 1;
+    }
+
+    action proceed(outcome_t outcome) {
+        meta.outcome = outcome;
+        meta.forward = 1;
+    }
+
+    action distribute() {
+        meta.outcome = outcome_t.DISTRIBUTED;
+        standard.mcast_grp = meta.group;
+    }
+
+    // ATP, rule by rule.
+    table rules {
+        key = {
+            meta.access:          exact;
+            meta.holder:          exact;
+            hdr.aggregation.kind: exact;
+            meta.overlap:         ternary;
+            meta.last:            ternary;
+            meta.idle:            ternary;
+        }
+        actions = { absorb; carry; collide; take_over; proceed; distribute; NoAction; }
+        const default_action = NoAction();
+        const entries = {
+            // A fresh gradient …                                     overlap last idle
+            (access_t.CLAIM, holder_t.NOBODY, kind_t.GRADIENT,        _,      _,   _): absorb(value_access_t.STORE, outcome_t.ABSORBED);
+            (access_t.CLAIM, holder_t.MINE,   kind_t.GRADIENT,        1,      _,   _): absorb(value_access_t.NONE, outcome_t.DUPLICATE);
+            (access_t.CLAIM, holder_t.MINE,   kind_t.GRADIENT,        0,      0,   _): absorb(value_access_t.ADD, outcome_t.ADDED);
+            (access_t.CLAIM, holder_t.MINE,   kind_t.GRADIENT,        0,      1,   _): carry(value_access_t.ADD, outcome_t.COMPLETED);
+            (access_t.CLAIM, holder_t.OTHER,  kind_t.GRADIENT,        _,      _,   0): collide();
+            (access_t.CLAIM, holder_t.OTHER,  kind_t.GRADIENT,        _,      _,   1): take_over();
+            // … in its second pass.
+            (access_t.SEIZE, holder_t.NOBODY, kind_t.GRADIENT,        _,      _,   _): absorb(value_access_t.STORE, outcome_t.SEIZED);
+            (access_t.SEIZE, holder_t.MINE,   kind_t.GRADIENT,        1,      _,   _): absorb(value_access_t.NONE, outcome_t.DUPLICATE);
+            (access_t.SEIZE, holder_t.MINE,   kind_t.GRADIENT,        0,      0,   _): absorb(value_access_t.ADD, outcome_t.ADDED);
+            (access_t.SEIZE, holder_t.MINE,   kind_t.GRADIENT,        0,      1,   _): carry(value_access_t.ADD, outcome_t.COMPLETED);
+            // A gradient sent again.
+            (access_t.FLUSH, holder_t.MINE,   kind_t.GRADIENT,        0,      _,   _): carry(value_access_t.ADD, outcome_t.FLUSHED);
+            (access_t.FLUSH, holder_t.MINE,   kind_t.GRADIENT,        1,      _,   _): carry(value_access_t.FETCH, outcome_t.FLUSHED);
+            (access_t.FLUSH, holder_t.NOBODY, kind_t.GRADIENT,        _,      _,   _): proceed(outcome_t.RESENT);
+            (access_t.FLUSH, holder_t.OTHER,  kind_t.GRADIENT,        _,      _,   _): proceed(outcome_t.RESENT);
+            // A result.
+            (access_t.FREE,  holder_t.NOBODY, kind_t.PARAMETER,       _,      _,   _): distribute();
+            (access_t.FREE,  holder_t.MINE,   kind_t.PARAMETER,       _,      _,   _): distribute();
+            (access_t.FREE,  holder_t.OTHER,  kind_t.PARAMETER,       _,      _,   _): distribute();
+            (access_t.FREE,  holder_t.NOBODY, kind_t.REPLY,           _,      _,   _): proceed(outcome_t.REPLIED);
+            (access_t.FREE,  holder_t.MINE,   kind_t.REPLY,           _,      _,   _): proceed(outcome_t.REPLIED);
+            (access_t.FREE,  holder_t.OTHER,  kind_t.REPLY,           _,      _,   _): proceed(outcome_t.REPLIED);
+        }
+    }
+
+    // --- The two together ---------------------------------------------------------------------
+
+    action drop() {
+        mark_to_drop(standard);
+    }
+
+    apply {
+        if (standard.parser_error != error.NoError || standard.checksum_error == 1) {
+            meta.outcome = outcome_t.MALFORMED;
+        } else if (!hdr.aggregation.isValid()) {
+            meta.outcome = outcome_t.FORWARDED;
+            meta.forward = 1;
+        } else if (meta.well_formed == 0 || hdr.aggregation.unused != 0
+                   || hdr.aggregation.protocol != (bit<8>)protocol_t.ATP
+                   || hdr.aggregation.index >= POOL) {
+            meta.outcome = outcome_t.MALFORMED;
+        } else if (hdr.aggregation.kind == kind_t.SWEEP) {
+            // From the controller, and then from ourselves, cell by cell.
+            if (standard.ingress_port == CPU_PORT || standard.instance_type == RECIRCULATED) {
+                meta.access = access_t.SWEEP;
+                meta.outcome = outcome_t.SWEPT;
+            } else {
+                meta.outcome = outcome_t.REJECTED;
+            }
+        } else {
+            membership.apply(hdr, meta, standard);
+            if (meta.member == 0) {
+                meta.outcome = outcome_t.REJECTED;
+            } else if (meta.transit == 1) {
+                meta.outcome = outcome_t.BYPASSED;
+                meta.forward = 1;
+            } else {
+                if (hdr.aggregation.bitmap == meta.unit) {
+                    fresh_whole = 1;
+                }
+                if (hdr.aggregation.bitmap != 0
+                    && (hdr.aggregation.bitmap & ~meta.unit) == 0) {
+                    within = 1;
+                }
+                if (meta.unit == meta.members) {
+                    alone = 1;
+                }
+                intents.apply();
+            }
+        }
+
+        if (meta.access != access_t.NONE) {
+            if (hdr.ipv4.ecn == ECN_CONGESTION_EXPERIENCED || hdr.aggregation.congested == 1) {
+                meta.mark = 1;
+            }
+            identity.apply(hdr.aggregation.job, hdr.aggregation.sequence, hdr.aggregation.index,
+                           meta);
+            contributions.apply(hdr.aggregation.bitmap, hdr.aggregation.index, meta);
+            recency.apply(standard.ingress_global_timestamp, hdr.aggregation.index, meta);
+            if (meta.overlap == 0 || meta.access == access_t.FLUSH) {
+                marks.apply(hdr.aggregation.index, meta);
+            }
+            rules.apply();
+            values.apply(hdr, meta);
+        }
+
+        if (meta.again == 1) {
+            // Counted in the second pass.
+            resubmit_preserving_field_list(KEEP_TAKEOVER);
+        } else {
+            outcomes.apply(meta);
+        }
+
+        if (meta.access == access_t.SWEEP) {
+            if (meta.holder == holder_t.MINE) {
+                hdr.aggregation.bitmap = hdr.aggregation.bitmap + 1;
+            }
+            hdr.aggregation.index = hdr.aggregation.index + 1;
+            standard.egress_spec = CPU_PORT;
+        } else if (meta.forward == 1) {
+            if (meta.mark == 1) {
+                hdr.aggregation.congested = 1;
+            }
+            forwarding.apply(hdr, standard);
+        } else if (meta.outcome != outcome_t.DISTRIBUTED) {
+            drop();
+        }
+    }
+}
+
+control AtpEgress(inout headers_t hdr, inout metadata_t meta,
+                  inout standard_metadata_t standard) {
+    CongestionMark() congestion_mark;
+
+    action drop() {
+        mark_to_drop(standard);
+    }
+
+    apply {
+        if (standard.mcast_grp == FLOOD_GROUP && standard.egress_port == standard.ingress_port) {
+            // A flooded frame does not go back where it came from.
+            drop();
+        } else if (meta.access == access_t.SWEEP && hdr.aggregation.index < POOL) {
+            recirculate_preserving_field_list(KEEP_NOTHING);
+        } else {
+            congestion_mark.apply(hdr, standard);
+        }
+    }
+}
+
+V1Switch(PacketParser(), VerifyChecksums(), AtpIngress(), AtpEgress(), UpdateChecksums(),
+         PacketDeparser()) main;
