@@ -1,1 +1,29 @@
-//! Runs the P4 IR packet by packet with the semantics of BMv2's simple_switch
+//! Runs the P4 IR packet by packet with the semantics of BMv2's simple_switch.
+//!
+//! A [`Pipeline`] is a loaded program with its tables, registers and counters; a [`Packet`] is the
+//! storage for one packet's headers and metadata, reused for ever. A switch around it owns ports,
+//! queues and multicast groups: it calls [`Pipeline::ingress`] for a frame, queues the packet (or
+//! copies of it) where the [`Verdict`] says, and calls [`Pipeline::egress`] for the frame that goes
+//! out.
+//!
+//! The engine has no clock, no thread and no source of randomness but a seeded generator. It does
+//! not allocate for a packet once its buffers have grown to the traffic's sizes, and no frame makes
+//! it panic.
+//!
+//! Start reading in [`Pipeline::load`]: `load` compiles the tree-shaped IR into the flat operations
+//! of `code`, `exec` interprets them, `tables` and `externs` hold what outlives a packet.
+
+mod bits;
+mod error;
+mod packet;
+mod pipeline;
+mod tables;
+mod v1model;
+mod value;
+
+pub use error::{LoadError, StateError, TableError};
+pub use packet::Packet;
+pub use pipeline::{CounterData, Pipeline};
+pub use tables::{ActionCall, KeyMatch, TableEntry};
+pub use v1model::{DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Verdict};
+pub use value::Value;
