@@ -1,0 +1,1 @@
+//! What the kernel knows of a network interface.

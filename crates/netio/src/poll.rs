@@ -1,0 +1,306 @@
+//! Sleeping until something happens on any of several ports, and waking a thread that sleeps.
+//!
+//! A [`Waker`] is one word of state and, only if it is ever needed, an eventfd. Threads that wait
+//! for memory alone sleep on the word itself (futex); threads that also wait for descriptors sleep
+//! in ppoll(2), with the eventfd among them. Whoever has something for a thread first publishes it
+//! and then looks at the word; the thread first announces its sleep in the word and then looks
+//! whether there is something. Sequentially consistent order between the two steps, on both sides,
+//! means that at least one of them sees the other: no wake-up is lost, and a busy thread costs its
+//! peers no system call.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use crate::FrameIo;
+use crate::sys::{self, PollFd};
+
+/// The thread is busy and will look for work before it sleeps.
+const AWAKE: u32 = 0;
+/// Somebody called [`Waker::wake`]; the next sleep ends at once.
+const NOTIFIED: u32 = 1;
+/// The thread has announced its sleep and is still running: a change of the word is enough.
+/// This and the states above it are those in which a thread must be told of new work.
+const WATCHING: u32 = 2;
+/// The thread sleeps on the word.
+const PARKED: u32 = 3;
+/// The thread sleeps in ppoll(2) on the eventfd.
+const POLLING: u32 = 4;
+
+/// How often a thread looks at its wakers' words before it really sleeps, if it waits for memory
+/// alone: about the time that going to sleep and being woken would cost. A thread that waits for
+/// descriptors does not spin.
+const SPINS: u32 = 200;
+
+#[derive(Debug, Default)]
+struct Bell {
+    state: AtomicU32,
+    descriptor: OnceLock<OwnedFd>,
+}
+
+/// Wakes one thread that sleeps in a [`Poller`] or in [`FrameIo::wait`]. Clones wake the same
+/// thread.
+#[derive(Clone, Debug, Default)]
+pub struct Waker(Arc<Bell>);
+
+impl Waker {
+    /// A waker that no thread uses yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Ends the thread's sleep, or its next one if it does not sleep now. Never blocks.
+    ///
+    /// What the thread is to find must have been published before.
+    pub fn wake(&self) {
+        match self.0.state.swap(NOTIFIED, Ordering::SeqCst) {
+            PARKED => sys::futex_wake(&self.0.state),
+            POLLING => {
+                let descriptor = self
+                    .0
+                    .descriptor
+                    .get()
+                    .expect("set before the state says so");
+                sys::eventfd_signal(descriptor.as_fd());
+            }
+            _ => {}
+        }
+    }
+
+    /// Like [`wake`](Self::wake), for work that the thread checks for by itself between announcing
+    /// a sleep and sleeping: does nothing, and writes nothing, while the thread is busy.
+    pub(crate) fn wake_if_watching(&self) {
+        fence(Ordering::SeqCst);
+        if self.0.state.load(Ordering::Relaxed) >= WATCHING {
+            self.wake();
+        }
+    }
+
+    fn descriptor(&self) -> io::Result<RawFd> {
+        if self.0.descriptor.get().is_none() {
+            // One thread sleeps on a waker, so nobody sets it meanwhile; if so, ours is closed.
+            let _ = self.0.descriptor.set(sys::eventfd()?);
+        }
+        Ok(self.0.descriptor.get().expect("just set").as_raw_fd())
+    }
+
+    fn is_notified(&self) -> bool {
+        self.0.state.load(Ordering::Acquire) == NOTIFIED
+    }
+
+    /// From watching to `sleep`; false if there was a wake-up in between.
+    fn fall_asleep(&self, sleep: u32) -> bool {
+        let state = &self.0.state;
+        state
+            .compare_exchange(WATCHING, sleep, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok()
+    }
+}
+
+/// What one sleep waits for: filled by [`FrameIo::watch`], emptied by [`sleep`](Self::sleep).
+///
+/// Reused sleeps do not allocate.
+#[derive(Debug, Default)]
+pub struct Watch {
+    wakers: Vec<Waker>,
+    descriptors: Vec<PollFd>,
+    deadline: Option<Instant>,
+    ready: bool,
+}
+
+impl Watch {
+    /// Waits for nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Ends the sleep when `waker` is woken. The calling thread must be the only one that sleeps on
+    /// it. Whatever the waker announces must be checked after this call, and [`ready`](Self::ready)
+    /// called if it is there.
+    pub fn waker(&mut self, waker: &Waker) {
+        if self
+            .wakers
+            .iter()
+            .any(|known| Arc::ptr_eq(&known.0, &waker.0))
+        {
+            return;
+        }
+        if waker.0.state.swap(WATCHING, Ordering::SeqCst) == NOTIFIED {
+            self.ready = true;
+        }
+        fence(Ordering::SeqCst);
+        self.wakers.push(waker.clone());
+    }
+
+    /// Ends the sleep when poll(2) reports one of `events` for `descriptor`.
+    pub fn descriptor(&mut self, descriptor: &impl AsFd, events: i16) {
+        let fd = descriptor.as_fd().as_raw_fd();
+        self.descriptors.push(PollFd {
+            fd,
+            events,
+            revents: 0,
+        });
+    }
+
+    /// Ends the sleep after `delay` at the latest.
+    pub fn due_in(&mut self, delay: Duration) {
+        if delay.is_zero() {
+            self.ready = true;
+        } else if let Some(due) = Instant::now().checked_add(delay) {
+            self.deadline = Some(self.deadline.map_or(due, |known| known.min(due)));
+        }
+    }
+
+    /// There is something already: do not sleep.
+    pub fn ready(&mut self) {
+        self.ready = true;
+    }
+
+    /// Sleeps until one of the things watched happens or `timeout` has passed, then forgets them.
+    /// May return for no reason.
+    ///
+    /// # Errors
+    /// Those of ppoll(2) and eventfd(2); [`io::ErrorKind::InvalidInput`] for a sleep that nothing
+    /// could end.
+    pub fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        if let Some(timeout) = timeout {
+            self.due_in(timeout);
+        }
+        let result = if self.ready {
+            Ok(())
+        } else {
+            self.sleep_unready()
+        };
+        for waker in self.wakers.drain(..) {
+            waker.0.state.swap(AWAKE, Ordering::SeqCst);
+        }
+        self.descriptors.clear();
+        self.deadline = None;
+        self.ready = false;
+        result
+    }
+
+    fn sleep_unready(&mut self) -> io::Result<()> {
+        if self.descriptors.is_empty() {
+            for _ in 0..SPINS {
+                if self.wakers.iter().any(Waker::is_notified) {
+                    return Ok(());
+                }
+                std::hint::spin_loop();
+            }
+            if let [waker] = &self.wakers[..] {
+                if waker.fall_asleep(PARKED) {
+                    sys::futex_wait(&waker.0.state, PARKED, self.left());
+                }
+                return Ok(());
+            }
+            if self.wakers.is_empty() && self.deadline.is_none() {
+                let reason = "a sleep without waker, descriptor and time limit would never end";
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+            }
+        }
+        let own = self.descriptors.len();
+        for waker in &self.wakers {
+            let fd = waker.descriptor()?;
+            if !waker.fall_asleep(POLLING) {
+                return Ok(());
+            }
+            self.descriptors.push(PollFd {
+                fd,
+                events: libc::POLLIN,
+                revents: 0,
+            });
+        }
+        let left = self.left();
+        sys::ppoll(&mut self.descriptors, left)?;
+        for (waker, polled) in self.wakers.iter().zip(&self.descriptors[own..]) {
+            if polled.revents != 0
+                && let Some(descriptor) = waker.0.descriptor.get()
+            {
+                sys::eventfd_drain(descriptor.as_fd());
+            }
+        }
+        Ok(())
+    }
+
+    fn left(&self) -> Option<Duration> {
+        self.deadline
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// Lets one thread wait for many ports of any kind and for other threads.
+///
+/// ```
+/// use std::time::Duration;
+/// use tributary_netio::{FrameIo, Poller, memory};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let mut poller = Poller::new();
+/// let waker = poller.waker().clone(); // for other threads
+/// let (mut port, mut far_end) = memory::link(64, poller.waker(), &Default::default());
+/// far_end.send(&[0; 60])?;
+/// far_end.flush()?;
+/// poller.add(&mut port)?;
+/// poller.wait(Some(Duration::from_secs(1)))?; // a frame is there: returns at once
+/// assert_eq!(port.receive(32, &mut |frame| assert_eq!(frame.len(), 60))?, 1);
+/// waker.wake();
+/// poller.add(&mut port)?;
+/// poller.wait(None)?; // the waker fired: returns at once
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Default)]
+pub struct Poller {
+    waker: Waker,
+    watch: Watch,
+}
+
+impl Poller {
+    /// With a waker of its own.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With a waker that others know already, such as memory links.
+    #[must_use]
+    pub fn with_waker(waker: Waker) -> Self {
+        Self {
+            waker,
+            watch: Watch::new(),
+        }
+    }
+
+    /// Ends [`wait`](Self::wait) from any thread.
+    ///
+    /// Memory links that are made with it ([`memory::link`](crate::memory::link)) let the thread
+    /// sleep most cheaply.
+    #[must_use]
+    pub fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    /// Flushes `io` and adds it to what the next [`wait`](Self::wait) waits for.
+    ///
+    /// # Errors
+    /// Those of the port.
+    pub fn add(&mut self, io: &mut (impl FrameIo + ?Sized)) -> io::Result<()> {
+        io.flush()?;
+        io.watch(&mut self.watch)
+    }
+
+    /// Blocks until one of the ports added since the last wait may have a frame (or room, after
+    /// back-pressure), the waker fires, or `timeout` has passed. May return for no reason.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.watch.waker(&self.waker);
+        self.watch.sleep(timeout)
+    }
+}

@@ -1,0 +1,120 @@
+//! The few system calls that sleeping and waking need, each behind a safe function.
+
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+/// One descriptor to poll, laid out as the kernel's `struct pollfd`.
+pub(crate) type PollFd = libc::pollfd;
+
+fn timespec(duration: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::from(i32::try_from(duration.subsec_nanos()).unwrap_or(999_999_999)),
+    }
+}
+
+/// Turns -1 into the error it stands for.
+pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// The kernel lets a thread's timers be up to 50 µs late unless the thread says otherwise; frames
+/// that are held back for 20 µs need better.
+fn tighten_timers() {
+    thread_local!(static DONE: Cell<bool> = const { Cell::new(false) });
+    DONE.with(|done| {
+        if !done.replace(true) {
+            // SAFETY: PR_SET_TIMERSLACK takes an integer and touches no memory of ours.
+            unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000 as libc::c_ulong, 0, 0, 0) };
+        }
+    });
+}
+
+/// Polls with nanosecond resolution; a signal counts as an event.
+pub(crate) fn ppoll(fds: &mut [PollFd], timeout: Option<Duration>) -> io::Result<()> {
+    tighten_timers();
+    let limit = timeout.map(timespec);
+    let limit_pointer = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: the pointer and length are those of a live slice of `pollfd`, the time limit is null
+    // or outlives the call, and a null signal mask is allowed.
+    let result = unsafe {
+        libc::ppoll(
+            fds.as_mut_ptr(),
+            fds.len() as libc::nfds_t,
+            limit_pointer,
+            ptr::null(),
+        )
+    };
+    match check(result) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+            // The contents are unspecified after an error; nothing was reported.
+            fds.iter_mut().for_each(|fd| fd.revents = 0);
+            Ok(())
+        }
+        other => other.map(drop),
+    }
+}
+
+/// Sleeps while `word` holds `expected`, at most for `timeout`. May return early.
+pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
+    tighten_timers();
+    let limit = timeout.map(timespec);
+    let limit_pointer = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: FUTEX_WAIT reads the aligned 32-bit word, which the borrow keeps alive, and the time
+    // limit, which is null or outlives the call. Every outcome, errors included, means "look again".
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            expected,
+            limit_pointer,
+        )
+    };
+}
+
+/// Wakes the thread that sleeps on `word`.
+pub(crate) fn futex_wake(word: &AtomicU32) {
+    // SAFETY: FUTEX_WAKE uses the address only as a key.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            1,
+        )
+    };
+}
+
+/// A non-blocking event counter.
+pub(crate) fn eventfd() -> io::Result<OwnedFd> {
+    // SAFETY: eventfd takes two integers.
+    let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Makes the counter readable.
+pub(crate) fn eventfd_signal(fd: BorrowedFd<'_>) {
+    let one = 1_u64;
+    // SAFETY: the kernel reads 8 bytes from a live u64. The only failure of a non-blocking counter
+    // is that it is full, and then it is readable anyway.
+    unsafe { libc::write(fd.as_raw_fd(), ptr::from_ref(&one).cast(), 8) };
+}
+
+/// Makes the counter unreadable again.
+pub(crate) fn eventfd_drain(fd: BorrowedFd<'_>) {
+    let mut count = 0_u64;
+    // SAFETY: the kernel writes 8 bytes to a live u64; EAGAIN means that it was drained already.
+    unsafe { libc::read(fd.as_raw_fd(), ptr::from_mut(&mut count).cast(), 8) };
+}
