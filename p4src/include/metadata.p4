@@ -4,9 +4,8 @@
 
 #include "types.p4"
 
-// Field lists that survive a second pass.
-const bit<8> KEEP_NOTHING = 0;
-const bit<8> KEEP_TAKEOVER = 1;
+// The field list that survives a resubmit or a recirculation.
+const bit<8> KEPT = 1;
 
 // What a packet wants of its aggregator.
 enum bit<3> access_t {
@@ -51,7 +50,7 @@ struct metadata_t {
     outcome_t      outcome;
 
     // Set before a resubmit: the second pass takes the aggregator over.
-    @field_list(KEEP_TAKEOVER)
+    @field_list(KEPT)
     bit<1>         takeover;
 }
 

@@ -222,7 +222,7 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
 
         if (meta.again == 1) {
             // Counted in the second pass.
-            resubmit_preserving_field_list(KEEP_TAKEOVER);
+            resubmit_preserving_field_list(KEPT);
         } else {
             outcomes.apply(meta);
         }
@@ -257,7 +257,7 @@ control AtpEgress(inout headers_t hdr, inout metadata_t meta,
             // A flooded frame does not go back where it came from.
             drop();
         } else if (meta.access == access_t.SWEEP && hdr.aggregation.index < POOL) {
-            recirculate_preserving_field_list(KEEP_NOTHING);
+            recirculate_preserving_field_list(KEPT);
         } else {
             congestion_mark.apply(hdr, standard);
         }
