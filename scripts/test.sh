@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# All checks: format, lints, tests, documentation, and the main job itself.
+# Needs the Rust toolchain; uses cargo-nextest where it is installed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+step() { printf '\n== %s\n' "$*"; }
+
+step "format"
+cargo fmt --all --check
+
+step "lints"
+cargo clippy --workspace --all-targets --locked -- -D warnings
+
+step "tests"
+if cargo nextest --version >/dev/null 2>&1; then
+    cargo nextest run --workspace --locked
+    cargo test --workspace --locked --doc
+else
+    cargo test --workspace --locked
+fi
+
+step "documentation"
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+
+step "the main job"
+cargo run --release --locked -- run examples/digits.toml
+
+step "all passed"
