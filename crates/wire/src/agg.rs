@@ -1,0 +1,419 @@
+//! The aggregation header.
+//!
+//! | offset | bytes | field | |
+//! | --- | --- | --- | --- |
+//! | 0 | 1 | protocol | [`Protocol`] |
+//! | 1 | 1 | kind | [`Kind`] |
+//! | 2 | 1 | flags | [`Flags`] |
+//! | 3 | 1 | priority | of an ESA gradient; zero in ATP |
+//! | 4 | 2 | job | never zero |
+//! | 6 | 2 | values | number of 32-bit values that follow: V, or none in Query and Sweep |
+//! | 8 | 4 | sequence | number of the fragment; in Sweep a nonce |
+//! | 12 | 4 | bitmap | [`Repr::bitmap`] |
+//! | 16 | 4 | index | aggregator; in Sweep the cell that is next |
+//!
+//! The same header as P4 declares it:
+//!
+//! ```p4
+//! header aggregation_t {
+//!     bit<8>  protocol;
+//!     bit<8>  kind;
+//!     bit<8>  flags;
+//!     bit<8>  priority;
+//!     bit<16> job;
+//!     bit<16> values;
+//!     bit<32> sequence;
+//!     bit<32> bitmap;
+//!     bit<32> index;
+//! }
+//! ```
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::ops::{BitOr, BitOrAssign};
+
+use crate::values::{read_f32, read_i32};
+use crate::{
+    AggregatorIndex, Bitmap, Ecn, Envelope, Error, HEADERS_LEN, Host, JobId, Mac, Sequence,
+    ethernet, ipv4, udp,
+};
+
+/// Length of the header in bytes.
+pub const HEADER_LEN: usize = 20;
+
+/// Where the header starts in a frame.
+pub const OFFSET: usize = HEADERS_LEN - HEADER_LEN;
+
+/// Where the fields are, in bytes from the start of the header.
+pub mod field {
+    use std::ops::Range;
+
+    /// Aggregation protocol.
+    pub const PROTOCOL: usize = 0;
+    /// Kind of packet.
+    pub const KIND: usize = 1;
+    /// Flags.
+    pub const FLAGS: usize = 2;
+    /// Priority.
+    pub const PRIORITY: usize = 3;
+    /// Job.
+    pub const JOB: Range<usize> = 4..6;
+    /// Number of values.
+    pub const VALUES: Range<usize> = 6..8;
+    /// Fragment.
+    pub const SEQUENCE: Range<usize> = 8..12;
+    /// Workers.
+    pub const BITMAP: Range<usize> = 12..16;
+    /// Aggregator.
+    pub const INDEX: Range<usize> = 16..20;
+}
+
+/// An aggregation protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Protocol {
+    /// First come, first served.
+    Atp = 1,
+    /// Preemptive.
+    Esa = 2,
+    /// Segment-addressed.
+    P4inc = 3,
+    /// Statically partitioned.
+    SwitchMl = 4,
+}
+
+impl Protocol {
+    /// From the header's byte.
+    pub const fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Self::Atp),
+            2 => Some(Self::Esa),
+            3 => Some(Self::P4inc),
+            4 => Some(Self::SwitchMl),
+            _ => None,
+        }
+    }
+}
+
+/// What a packet is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// Worker or switch → PS: contributions of the workers in the bitmap, summed up.
+    Gradient = 1,
+    /// PS → all workers of the job: the sum over all of them. It frees the aggregator.
+    Parameter = 2,
+    /// PS → one worker: a Parameter again.
+    Reply = 3,
+    /// PS → one worker: send this fragment. It carries no values.
+    Query = 4,
+    /// Controller → switch and back: free the cells of a job. It carries no values.
+    Sweep = 5,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 5] =
+        [Self::Gradient, Self::Parameter, Self::Reply, Self::Query, Self::Sweep];
+
+    /// From the header's byte.
+    pub const fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Self::Gradient),
+            2 => Some(Self::Parameter),
+            3 => Some(Self::Reply),
+            4 => Some(Self::Query),
+            5 => Some(Self::Sweep),
+            _ => None,
+        }
+    }
+
+    /// Whether values follow the header.
+    pub const fn has_values(self) -> bool {
+        matches!(self, Self::Gradient | Self::Parameter | Self::Reply)
+    }
+}
+
+/// The header's flags.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// Sent again: on its way it takes the partial sum out of a matching aggregator.
+    pub const RESEND: Self = Self(0x01);
+    /// The fragment met an aggregator that another task held.
+    pub const COLLISION: Self = Self(0x02);
+    /// The values are `f32` bit patterns, because an integer would have overflowed.
+    pub const OVERFLOW: Self = Self(0x04);
+    /// A queue was long on the way of one of the packets that are in this one.
+    pub const ECN: Self = Self(0x08);
+
+    const KNOWN: u8 = 0x0f;
+
+    /// From the header's byte; `None` if it has bits that mean nothing.
+    pub const fn from_bits(bits: u8) -> Option<Self> {
+        if bits & !Self::KNOWN == 0 { Some(Self(bits)) } else { None }
+    }
+
+    /// The header's byte.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Whether all flags of `other` are set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The flags of `self` that are not in `other`.
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Flags {
+    fn bitor_assign(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+impl fmt::Debug for Flags {
+    /// The names: `RESEND | ECN`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            (Self::RESEND, "RESEND"),
+            (Self::COLLISION, "COLLISION"),
+            (Self::OVERFLOW, "OVERFLOW"),
+            (Self::ECN, "ECN"),
+        ];
+        let mut separator = "";
+        for (_, name) in names.iter().filter(|(flag, _)| self.contains(*flag)) {
+            write!(f, "{separator}{name}")?;
+            separator = " | ";
+        }
+        if separator.is_empty() { f.write_str("NONE") } else { Ok(()) }
+    }
+}
+
+/// The aggregation header in owned form.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Repr {
+    /// Aggregation protocol.
+    pub protocol: Protocol,
+    /// Kind of packet.
+    pub kind: Kind,
+    /// Flags.
+    pub flags: Flags,
+    /// Priority in ESA; zero in ATP.
+    pub priority: u8,
+    /// Job.
+    pub job: JobId,
+    /// Number of values that follow; zero exactly if the kind has none.
+    pub values: u16,
+    /// Fragment; in Sweep a nonce.
+    pub sequence: Sequence,
+    /// Gradient: the workers whose contributions are in it. Parameter and Reply: all workers of the
+    /// job. Query: the worker asked. Sweep: not workers, but the number of cells freed so far.
+    pub bitmap: Bitmap,
+    /// Aggregator; in Sweep the cell that is next.
+    pub index: AggregatorIndex,
+}
+
+impl Repr {
+    /// Writes the header.
+    pub fn emit(&self, header: &mut [u8; HEADER_LEN]) {
+        header[field::PROTOCOL] = self.protocol as u8;
+        header[field::KIND] = self.kind as u8;
+        header[field::FLAGS] = self.flags.bits();
+        header[field::PRIORITY] = self.priority;
+        header[field::JOB].copy_from_slice(&self.job.get().to_be_bytes());
+        header[field::VALUES].copy_from_slice(&self.values.to_be_bytes());
+        header[field::SEQUENCE].copy_from_slice(&self.sequence.0.to_be_bytes());
+        header[field::BITMAP].copy_from_slice(&self.bitmap.0.to_be_bytes());
+        header[field::INDEX].copy_from_slice(&self.index.0.to_be_bytes());
+    }
+
+    /// Decodes a header and checks all that it says by itself.
+    fn decode(header: &[u8; HEADER_LEN]) -> Result<Self, Error> {
+        let [protocol, kind, flags, priority, j0, j1, v0, v1, rest @ ..] = *header;
+        let [s0, s1, s2, s3, b0, b1, b2, b3, i0, i1, i2, i3] = rest;
+        let repr = Self {
+            protocol: Protocol::from_byte(protocol).ok_or(Error::Protocol(protocol))?,
+            kind: Kind::from_byte(kind).ok_or(Error::Kind(kind))?,
+            flags: Flags::from_bits(flags).ok_or(Error::Flags(flags))?,
+            priority,
+            job: JobId::new(u16::from_be_bytes([j0, j1])).ok_or(Error::Job)?,
+            values: u16::from_be_bytes([v0, v1]),
+            sequence: Sequence(u32::from_be_bytes([s0, s1, s2, s3])),
+            bitmap: Bitmap(u32::from_be_bytes([b0, b1, b2, b3])),
+            index: AggregatorIndex(u32::from_be_bytes([i0, i1, i2, i3])),
+        };
+        if repr.kind.has_values() == (repr.values == 0) {
+            return Err(Error::Values { kind: repr.kind, values: repr.values });
+        }
+        Ok(repr)
+    }
+}
+
+/// A view of a whole frame that was checked to be an aggregation packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<T> {
+    frame: T,
+    repr: Repr,
+}
+
+impl<T: AsRef<[u8]>> Packet<T> {
+    /// Checks everything that a receiver relies on: that the frame carries IPv4 without options,
+    /// unfragmented, with a right header checksum; UDP to [our port](crate::PORT) without
+    /// checksum; an aggregation header with known protocol, kind and flags and a job; and that all
+    /// lengths agree with each other and with the number of values. Bytes behind the IPv4 packet
+    /// (Ethernet padding) are ignored.
+    ///
+    /// What depends on the receiver's state, as who the job's workers are, is not checked here.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong.
+    pub fn new_checked(frame: T) -> Result<Self, Error> {
+        let repr = check(frame.as_ref())?;
+        Ok(Self { frame, repr })
+    }
+
+    /// Gives the frame back.
+    pub fn into_inner(self) -> T {
+        self.frame
+    }
+
+    /// The aggregation header.
+    pub fn repr(&self) -> &Repr {
+        &self.repr
+    }
+
+    /// Aggregation protocol.
+    pub fn protocol(&self) -> Protocol {
+        self.repr.protocol
+    }
+
+    /// Kind of packet.
+    pub fn kind(&self) -> Kind {
+        self.repr.kind
+    }
+
+    /// Flags.
+    pub fn flags(&self) -> Flags {
+        self.repr.flags
+    }
+
+    /// Priority.
+    pub fn priority(&self) -> u8 {
+        self.repr.priority
+    }
+
+    /// Job.
+    pub fn job(&self) -> JobId {
+        self.repr.job
+    }
+
+    /// Number of values that follow the header.
+    pub fn values(&self) -> u16 {
+        self.repr.values
+    }
+
+    /// Fragment.
+    pub fn sequence(&self) -> Sequence {
+        self.repr.sequence
+    }
+
+    /// Workers.
+    pub fn bitmap(&self) -> Bitmap {
+        self.repr.bitmap
+    }
+
+    /// Aggregator.
+    pub fn index(&self) -> AggregatorIndex {
+        self.repr.index
+    }
+
+    /// The values as they are on the wire, four bytes each.
+    pub fn payload(&self) -> &[u8] {
+        let end = crate::frame_len(self.repr.values);
+        self.frame.as_ref().get(HEADERS_LEN..end).unwrap_or_default()
+    }
+
+    /// The values as integers, which they are unless [`Flags::OVERFLOW`] is set.
+    pub fn values_i32(&self) -> impl ExactSizeIterator<Item = i32> + '_ {
+        read_i32(self.payload())
+    }
+
+    /// The values as `f32`, which they are if [`Flags::OVERFLOW`] is set.
+    pub fn values_f32(&self) -> impl ExactSizeIterator<Item = f32> + '_ {
+        read_f32(self.payload())
+    }
+
+    /// Who sent it, to whom, and the ECN field.
+    pub fn envelope(&self) -> Envelope {
+        let ip = |at: usize| Ipv4Addr::from(self.array::<4>(ethernet::HEADER_LEN + at));
+        Envelope {
+            source: Host {
+                mac: Mac(self.array(ethernet::field::SOURCE.start)),
+                ip: ip(ipv4::field::SOURCE.start),
+            },
+            destination: Host {
+                mac: Mac(self.array(ethernet::field::DESTINATION.start)),
+                ip: ip(ipv4::field::DESTINATION.start),
+            },
+            ecn: self.ecn(),
+        }
+    }
+
+    /// The ECN field of the IPv4 header.
+    pub fn ecn(&self) -> Ecn {
+        let [tos] = self.array(ethernet::HEADER_LEN + ipv4::field::TOS);
+        Ecn::from_tos(tos)
+    }
+
+    /// Whether a queue was long on the way: by the IPv4 header, or by the flag that carries the
+    /// marks of packets which were added up.
+    pub fn is_marked(&self) -> bool {
+        self.repr.flags.contains(Flags::ECN) || self.ecn() == Ecn::CongestionExperienced
+    }
+
+    /// `N` bytes at an offset. Zeros if the frame has become shorter since it was checked, which
+    /// only a `T` that changes behind our back can bring about.
+    fn array<const N: usize>(&self, at: usize) -> [u8; N] {
+        let tail = self.frame.as_ref().get(at..).unwrap_or_default();
+        tail.first_chunk().copied().unwrap_or([0; N])
+    }
+}
+
+/// [`Packet::new_checked`] on bytes.
+fn check(frame: &[u8]) -> Result<Repr, Error> {
+    let truncated = |need| Error::Truncated { need, have: frame.len() };
+    let (header, rest) = frame.split_first_chunk().ok_or(truncated(ethernet::HEADER_LEN))?;
+    ethernet::check(header)?;
+    let (header, rest) =
+        rest.split_first_chunk().ok_or(truncated(ethernet::HEADER_LEN + ipv4::HEADER_LEN))?;
+    let datagram = ipv4::check(header)?;
+    // What IPv4 states is the packet; anything behind it is padding.
+    let rest = rest
+        .get(..datagram)
+        .ok_or(truncated(ethernet::HEADER_LEN + ipv4::HEADER_LEN + datagram))?;
+    let (header, rest) = rest
+        .split_first_chunk()
+        .ok_or(Error::UdpLength { udp: udp::HEADER_LEN, ipv4: datagram })?;
+    udp::check(header, datagram)?;
+    let (header, payload) = rest.split_first_chunk().ok_or(truncated(HEADERS_LEN))?;
+    let repr = Repr::decode(header)?;
+    if payload.len() != 4 * usize::from(repr.values) {
+        return Err(Error::PayloadLength { values: repr.values, bytes: payload.len() });
+    }
+    Ok(repr)
+}

@@ -1,0 +1,87 @@
+//! Golden vectors: frames that every implementation of the format must agree on.
+//!
+//! Each is a text file in `golden/`: bytes in hexadecimal, and comments from `#` to the end of a
+//! line that say what the bytes are. There is one for each kind of packet and each case of its
+//! flags, with 32 and with 64 values. They were written without this crate's encoder, so they
+//! check it; the tests of the P4 programs feed the same frames to the P4 parser.
+
+/// One frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Vector {
+    /// Its name: that of the file, without the suffix.
+    pub name: &'static str,
+    /// The text of the file.
+    pub text: &'static str,
+}
+
+impl Vector {
+    /// The bytes of the frame.
+    ///
+    /// # Panics
+    ///
+    /// If the text is not pairs of hexadecimal digits, which the tests exclude for [`VECTORS`].
+    pub fn bytes(&self) -> Vec<u8> {
+        let code = self.text.lines().map(|line| line.split('#').next().unwrap_or(""));
+        code.flat_map(str::split_ascii_whitespace)
+            .map(|byte| {
+                assert_eq!(byte.len(), 2, "{}: {byte:?} is not two digits", self.name);
+                u8::from_str_radix(byte, 16)
+                    .unwrap_or_else(|_| panic!("{}: {byte:?} is not hexadecimal", self.name))
+            })
+            .collect()
+    }
+}
+
+macro_rules! vectors {
+    ($($name:literal),* $(,)?) => {
+        /// All of them.
+        pub const VECTORS: &[Vector] = &[
+            $(Vector {
+                name: $name,
+                text: include_str!(concat!("../golden/", $name, ".hex")),
+            }),*
+        ];
+    };
+}
+
+vectors![
+    "gradient_v32",
+    "gradient_worker3_v32",
+    "gradient_marked_v32",
+    "gradient_resend_v32",
+    "gradient_collision_v32",
+    "gradient_overflow_v32",
+    "gradient_resend_overflow_v32",
+    "gradient_rack_v32",
+    "gradient_partial_v32",
+    "gradient_complete_v32",
+    "parameter_v32",
+    "parameter_collision_ecn_v32",
+    "parameter_overflow_v32",
+    "reply_v32",
+    "reply_collision_overflow_v32",
+    "gradient_v64",
+    "gradient_worker3_v64",
+    "gradient_marked_v64",
+    "gradient_resend_v64",
+    "gradient_collision_v64",
+    "gradient_overflow_v64",
+    "gradient_resend_overflow_v64",
+    "gradient_rack_v64",
+    "gradient_partial_v64",
+    "gradient_complete_v64",
+    "parameter_v64",
+    "parameter_collision_ecn_v64",
+    "parameter_overflow_v64",
+    "reply_v64",
+    "reply_collision_overflow_v64",
+    "query",
+    "query_overflow",
+    "sweep",
+    "sweep_done",
+];
+
+/// The vector of that name.
+pub fn find(name: &str) -> Option<&'static Vector> {
+    VECTORS.iter().find(|vector| vector.name == name)
+}

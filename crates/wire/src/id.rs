@@ -1,0 +1,70 @@
+//! The numbers that must not be mixed up.
+
+use std::fmt;
+
+/// How many workers a job can have: one bit each in a 32-bit [`Bitmap`](crate::Bitmap).
+pub const WORKERS_MAX: u8 = 32;
+
+/// A job's number; never zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct JobId(u16);
+
+impl JobId {
+    /// `None` for zero, which marks an empty aggregator in the switch.
+    pub const fn new(number: u16) -> Option<Self> {
+        if number == 0 { None } else { Some(Self(number)) }
+    }
+
+    /// The number.
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A worker's place in its job, and of its bit in a [`Bitmap`](crate::Bitmap): below [`WORKERS_MAX`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct WorkerIndex(u8);
+
+impl WorkerIndex {
+    /// `None` from [`WORKERS_MAX`] up.
+    pub const fn new(index: u8) -> Option<Self> {
+        if index < WORKERS_MAX { Some(Self(index)) } else { None }
+    }
+
+    /// The index.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+impl fmt::Display for WorkerIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The number of a fragment, counted over the whole life of a job. It never wraps.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Sequence(pub u32);
+
+impl fmt::Display for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The number of an aggregator, a cell of switch memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct AggregatorIndex(pub u32);
+
+impl fmt::Display for AggregatorIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
