@@ -1,0 +1,187 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Sums the gradients of distributed training inside the network.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    arg_required_else_help = true,
+    after_help = "Start with:  tributary run examples/digits.toml"
+)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a job file: start its network, workers and parameter servers, check every sum, report.
+    Run(RunArgs),
+    /// Run a P4 program as a switch over network interfaces, controlled by P4Runtime.
+    Switch(SwitchArgs),
+    /// Run one worker of a job file on this host.
+    Worker(WorkerArgs),
+    /// Run the parameter servers of a job file that are placed on this host.
+    Ps(PsArgs),
+    /// Program switches for a job file, and clean them when it is over.
+    Controller(ControllerArgs),
+    /// Check P4 programs and describe them.
+    #[command(subcommand)]
+    P4(P4Command),
+    /// Measure the engine, all-reduce and fixed-point conversion on this machine.
+    Bench(BenchArgs),
+}
+
+/// How the parts of a job run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Fabric {
+    /// Threads of one process: needs nothing.
+    Memory,
+    /// Processes in network namespaces, over raw sockets: needs root or user namespaces.
+    Netns,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The job file (docs/job-files.md).
+    pub(crate) job: PathBuf,
+    /// How to run it.
+    #[arg(long, value_enum, default_value_t = Fabric::Memory)]
+    pub(crate) fabric: Fabric,
+    /// Seed of faults and random workloads, in place of the file's.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Also write the report as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// P4 program to run on the switches, in place of the built-in one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) p4: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SwitchArgs {
+    /// P4 program to start with; without one, the switch waits for a controller to push one.
+    pub(crate) program: Option<PathBuf>,
+    /// A port and its interface, such as 1@eth0. Give it once a port.
+    #[arg(long = "port", value_name = "N@IFACE", required = true)]
+    pub(crate) ports: Vec<String>,
+    /// Where P4Runtime listens: HOST:PORT, or unix:PATH.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9559")]
+    pub(crate) p4runtime: String,
+    /// P4Runtime device ID.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) device_id: u64,
+    /// Packets that an egress queue holds.
+    #[arg(long, value_name = "PACKETS", default_value_t = 1024)]
+    pub(crate) queue_capacity: u32,
+    /// Compile-time constant of the program, such as VALUES=256.
+    #[arg(short = 'D', value_name = "NAME=VALUE")]
+    pub(crate) defines: Vec<String>,
+    /// Seed of the faults that `--faults` injects.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Inject the faults that this job file gives the links of the switch with that name.
+    #[arg(long, value_name = "JOB.toml:SWITCH")]
+    pub(crate) faults: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EndpointArgs {
+    /// The job file.
+    pub(crate) job_file: PathBuf,
+    /// Network interface towards the switch.
+    #[arg(long, value_name = "IFACE")]
+    pub(crate) interface: String,
+    /// Seed in place of the file's.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Print events as JSON, one a line, instead of text.
+    #[arg(long)]
+    pub(crate) json_events: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WorkerArgs {
+    #[command(flatten)]
+    pub(crate) endpoint: EndpointArgs,
+    /// Name of the job in the file; may be left out if there is one.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) job: Option<String>,
+    /// Index of the worker, from 0.
+    #[arg(long, value_name = "N")]
+    pub(crate) worker: u8,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PsArgs {
+    #[command(flatten)]
+    pub(crate) endpoint: EndpointArgs,
+    /// Name of the host in the job file.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ControllerArgs {
+    /// The job file.
+    pub(crate) job_file: PathBuf,
+    /// Where a switch of the job file listens for P4Runtime, such as s1=10.0.0.1:9559 or
+    /// s1=unix:/run/s1.sock. Give it once a switch.
+    #[arg(long = "switch", value_name = "NAME=ADDR", required = true)]
+    pub(crate) switches: Vec<String>,
+    /// P4 program to push, in place of the built-in one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) p4: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum P4Command {
+    /// Report all errors of a program.
+    Check(P4Args),
+    /// Print the program's P4Info as protobuf text.
+    Info(P4Args),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct P4Args {
+    /// The program.
+    pub(crate) file: PathBuf,
+    /// Directory to search for included files. May be given several times.
+    #[arg(short = 'I', value_name = "DIR")]
+    pub(crate) include: Vec<PathBuf>,
+    /// Compile-time constant, such as VALUES=256.
+    #[arg(short = 'D', value_name = "NAME=VALUE")]
+    pub(crate) defines: Vec<String>,
+}
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Benchmark {
+    /// Packets a second of the engine alone, by values a packet.
+    Engine,
+    /// Goodput of all-reduce, by workers and tensor size.
+    Allreduce,
+    /// Fixed-point conversion beside memcpy.
+    Fixed,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// What to measure; everything if none is named.
+    #[arg(value_enum)]
+    pub(crate) what: Vec<Benchmark>,
+    /// Fabrics to measure all-reduce on.
+    #[arg(long, value_enum, default_values_t = [Fabric::Memory])]
+    pub(crate) fabric: Vec<Fabric>,
+    /// Repetitions of each measurement; the spread is printed.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) repeat: u32,
+    /// Smaller tensors and fewer worker counts.
+    #[arg(long)]
+    pub(crate) quick: bool,
+}
