@@ -29,7 +29,8 @@ pub struct TrainConfig {
 }
 
 impl Default for TrainConfig {
-    /// Four workers, ten epochs, 32 hidden units: about 95 % of the test images right.
+    /// Four workers, ten epochs, 32 hidden units: about 99 % of the training images right and 90 %
+    /// of those held out.
     fn default() -> Self {
         Self {
             workers: 4,

