@@ -1,1 +1,85 @@
-//! Sans-IO endpoints of in-network aggregation: worker and parameter server
+//! Sans-IO endpoints of in-network aggregation: worker and parameter server (PS).
+//!
+//! A [`Worker`] takes tensors and cuts them into fragments, one a packet; switches on the way add up
+//! what they can; a [`ParameterServer`] finishes the sums and sends each to all workers. Both are
+//! deterministic state machines behind one trait, [`Endpoint`]: frames and the time go in, frames,
+//! timeouts and events come out. They open no socket, read no clock, spawn no task and draw no
+//! random number, so the same code runs over raw sockets, in-memory links and virtual time.
+//!
+//! The protocol is ATP (first come, first served). What the others share is kept apart from what is
+//! ATP's: [`rtt`], [`congestion`], [`addressing`], [`fixed`], and the tensors of a worker.
+//!
+//! # Terms
+//!
+//! A job has *n* workers; worker *w* owns bit *w* of a bitmap. A *fragment* is what fits one packet:
+//! V values under one sequence number, the same for all workers. A *task* is the summing of one
+//! fragment over all workers. A *slot* is a sequence number modulo W, the window limit: the task
+//! `s + W` is the next in the slot of task `s`.
+//!
+//! # Why it is right
+//!
+//! Everything follows from four rules and does not depend on what the network does:
+//!
+//! 1. *Window.* A worker sends fragment `s` only if `s < base + W`, where `base` is the lowest
+//!    sequence whose result it lacks. So whoever sends `s + W` has the result of `s`.
+//! 2. *Disjoint or nothing.* The PS merges a packet into a task only if the two bitmaps are disjoint,
+//!    and completes the task when the union is everyone.
+//! 3. *Two versions.* The PS keeps the result of `s` until task `s + W` is complete; by the first rule
+//!    all workers have it by then.
+//! 4. *Results are final.* A worker takes one result a sequence, and only if it names all workers.
+//!
+//! The invariants of the design, at the endpoints:
+//!
+//! - **I1** (exactly once). A packet's bitmap says whose values are in it, and a worker's values for
+//!   a sequence never change, so a union of disjoint packets that names everyone holds everyone
+//!   once. Duplicates and delayed partial sums overlap what is there already, or belong to a task
+//!   that is complete, and are dropped whole: rules 2 and 3.
+//! - **I2** (bit-identical). The PS decides values and flags once, when a task completes; every
+//!   Parameter and Reply repeats them. Integer sums do not depend on their order, and float sums are
+//!   taken in the order of the workers.
+//! - **I3** (no aggregator lost), as far as endpoints go: every result names the aggregator, so that
+//!   the switch frees it, and a resend takes a partial sum out. Workers and PS compute the same
+//!   index because all workers see the results of one slot in the same order, and with it the same
+//!   collisions: rule 1.
+//! - **I4** concerns the controller: endpoints keep nothing outside themselves.
+//! - **I5** (no silent overflow). A worker sends integers only up to `(2³¹ − 1) / n`, so no sum of at
+//!   most *n* of them can wrap, in the switch or here. A fragment with a greater value goes in `f32`;
+//!   it makes the PS forget the integers of that task and ask all other workers for `f32`. As the
+//!   integer bitmap can never be complete without that worker, no integer result exists by then.
+//! - **I6** (isolation). Frames for another job, from workers outside the job, with another V, with an
+//!   aggregator other than the slot's, or for a sequence that is not due, change nothing but a
+//!   counter.
+//! - **I7** (liveness under fair loss). Let `s` be the lowest sequence that some worker lacks. No worker
+//!   is stopped from sending it, for the window is never below one, and each that has not got the
+//!   result repeats it, at least at every retransmission timeout, which is capped. A resend never
+//!   occupies an aggregator, so after finitely many of them none is left in the way and the PS
+//!   hears of each missing worker directly. If `s` is complete already, the PS has kept its result
+//!   (rule 3) and answers the resend with a Reply. So `s` comes in, and the next is lower no more.
+//!   The last fragments of a job are no exception: nobody waits for a later packet.
+//!
+//! # When an endpoint may stop
+//!
+//! A worker that has all results ([`Worker::is_idle`]) owes nothing to the others: that it has
+//! a result means that the task is complete at the PS, which then asks nobody for it, and the PS
+//! alone serves those who missed the result. So a worker may leave at once. The PS must stay until
+//! the runtime knows that all workers are idle.
+
+pub mod addressing;
+mod bits;
+mod config;
+pub mod congestion;
+mod endpoint;
+pub mod fixed;
+pub mod rtt;
+pub mod server;
+mod stats;
+mod time;
+mod timers;
+pub mod worker;
+
+pub use config::{ConfigError, JobConfig, SLOTS_MAX, Timing};
+pub use endpoint::Endpoint;
+pub use server::{ParameterServer, PsConfig};
+pub use stats::Rejected;
+pub use time::Time;
+pub use worker::{SubmitError, Tensor, TensorId, Worker, WorkerConfig};

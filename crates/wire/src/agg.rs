@@ -30,7 +30,7 @@
 
 use std::fmt;
 use std::net::Ipv4Addr;
-use std::ops::{BitOr, BitOrAssign};
+use std::ops::{BitAnd, BitOr, BitOrAssign};
 
 use crate::values::{read_f32, read_i32};
 use crate::{
@@ -176,6 +176,14 @@ impl BitOr for Flags {
 
     fn bitor(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+}
+
+impl BitAnd for Flags {
+    type Output = Self;
+
+    fn bitand(self, other: Self) -> Self {
+        Self(self.0 & other.0)
     }
 }
 

@@ -1,0 +1,93 @@
+//! Which aggregator a task uses.
+//!
+//! ATP hashes job and sequence. We hash job and slot with a salt per slot, so that a slot keeps its
+//! aggregator until a task of it collides; then the salt is counted up. The PS decides whether
+//! a task collided and tells all workers in the result, so that they and the PS agree on the
+//! salt of every slot at every task: [`crate`] has the argument.
+
+use std::num::NonZeroU32;
+
+use tributary_wire::{AggregatorIndex, JobId};
+
+/// The aggregator of a slot of a job, in a pool of that many.
+pub fn index(job: JobId, slot: u32, salt: u32, pool: NonZeroU32) -> AggregatorIndex {
+    // Slots are below 2^16, so no two keys are the same.
+    let key = u64::from(job.get()) << 48 | u64::from(slot) << 32 | u64::from(salt);
+    let index = mix(key) % u64::from(pool.get());
+    AggregatorIndex(index as u32)
+}
+
+/// A bijection of which every output bit depends on every input bit (the finaliser of SplitMix64).
+const fn mix(mut x: u64) -> u64 {
+    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// The salt of one slot, and the aggregator that follows from it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Address {
+    salt: u32,
+    index: AggregatorIndex,
+}
+
+impl Address {
+    pub(crate) fn new(job: JobId, slot: u32, pool: NonZeroU32) -> Self {
+        Self { salt: 0, index: index(job, slot, 0, pool) }
+    }
+
+    /// A task of the slot collided: the next one goes elsewhere.
+    pub(crate) fn collided(&mut self, job: JobId, slot: u32, pool: NonZeroU32) {
+        self.salt = self.salt.wrapping_add(1);
+        self.index = index(job, slot, self.salt, pool);
+    }
+
+    pub(crate) fn index(self) -> AggregatorIndex {
+        self.index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stays_in_the_pool_and_spreads() {
+        let job = JobId::new(7).unwrap();
+        let pool = NonZeroU32::new(64).unwrap();
+        let mut used = [0u32; 64];
+        for slot in 0..256 {
+            for salt in 0..16 {
+                used[index(job, slot, salt, pool).0 as usize] += 1;
+            }
+        }
+        // 64 expected in each; a deviation of five sigma would be 40.
+        assert!(used.iter().all(|n| (24..=104).contains(n)), "{used:?}");
+    }
+
+    #[test]
+    fn salt_moves_a_slot() {
+        let job = JobId::new(1).unwrap();
+        let pool = NonZeroU32::new(1 << 20).unwrap();
+        let mut address = Address::new(job, 5, pool);
+        let mut seen = vec![address.index()];
+        for _ in 0..20 {
+            address.collided(job, 5, pool);
+            assert!(!seen.contains(&address.index()));
+            seen.push(address.index());
+        }
+    }
+
+    #[test]
+    fn is_the_same_everywhere() {
+        // Workers and PS of different builds must agree: the function may never change.
+        let at = |job, slot, salt| {
+            index(JobId::new(job).unwrap(), slot, salt, NonZeroU32::new(4096).unwrap()).0
+        };
+        assert_eq!(
+            [at(1, 0, 0), at(1, 1, 0), at(1, 0, 1), at(0xffff, 0xffff, u32::MAX)],
+            [0, 0, 0, 0]
+        );
+    }
+}

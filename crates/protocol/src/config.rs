@@ -1,0 +1,142 @@
+//! What the endpoints of a job must agree on.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use tributary_wire::{Bitmap, JobId, Sequence, VALUES_MAX, WORKERS_MAX};
+
+use crate::rtt::RttConfig;
+
+/// The most slots a job can have.
+pub const SLOTS_MAX: u32 = 1 << 16;
+
+/// What all endpoints of a job must agree on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JobConfig {
+    /// The job.
+    pub job: JobId,
+    /// How many workers it has: 1 to 32.
+    pub workers: u8,
+    /// V, the values of a packet, as the P4 program was compiled for.
+    pub values_per_packet: u16,
+    /// W, the upper bound of the window in packets: a power of two, at most [`SLOTS_MAX`].
+    pub slots: u32,
+    /// Aggregators in the switch's pool.
+    pub pool: NonZeroU32,
+}
+
+impl JobConfig {
+    /// V without further settings, as in the P4 programs.
+    pub const DEFAULT_VALUES: u16 = 64;
+    /// W without further settings.
+    pub const DEFAULT_SLOTS: u32 = 256;
+
+    /// With 64 values a packet and 256 slots.
+    pub const fn new(job: JobId, workers: u8, pool: NonZeroU32) -> Self {
+        Self {
+            job,
+            workers,
+            values_per_packet: Self::DEFAULT_VALUES,
+            slots: Self::DEFAULT_SLOTS,
+            pool,
+        }
+    }
+
+    /// All workers of the job.
+    pub const fn everyone(&self) -> Bitmap {
+        Bitmap::first(self.workers)
+    }
+
+    /// The slot of a sequence.
+    pub const fn slot(&self, sequence: Sequence) -> usize {
+        (sequence.0 & (self.slots - 1)) as usize
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        if self.workers == 0 || self.workers > WORKERS_MAX {
+            return Err(ConfigError::Workers(self.workers));
+        }
+        if self.values_per_packet == 0 || self.values_per_packet > VALUES_MAX {
+            return Err(ConfigError::Values(self.values_per_packet));
+        }
+        if !self.slots.is_power_of_two() || self.slots > SLOTS_MAX {
+            return Err(ConfigError::Slots(self.slots));
+        }
+        Ok(())
+    }
+}
+
+/// How long an endpoint waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timing {
+    /// Bounds of the retransmission timeout.
+    pub rtt: RttConfig,
+    /// After this long without progress the endpoint says so in an event.
+    pub stall_timeout: Duration,
+}
+
+impl Default for Timing {
+    /// [`RttConfig::default`], and ten seconds until a stall is reported.
+    fn default() -> Self {
+        Self { rtt: RttConfig::default(), stall_timeout: Duration::from_secs(10) }
+    }
+}
+
+impl Timing {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        let RttConfig { initial, min, max } = self.rtt;
+        if min.is_zero() || min > max || initial > max {
+            return Err(ConfigError::Timeouts { initial, min, max });
+        }
+        if self.stall_timeout.is_zero() {
+            return Err(ConfigError::StallTimeout);
+        }
+        Ok(())
+    }
+}
+
+/// Why an endpoint cannot be built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// No workers, or too many.
+    #[error("a job has 1 to {WORKERS_MAX} workers, not {0}")]
+    Workers(u8),
+    /// The number of values does not fit a packet.
+    #[error("a packet has 1 to {VALUES_MAX} values, not {0}")]
+    Values(u16),
+    /// The number of slots cannot be used.
+    #[error("the number of slots is a power of two up to {SLOTS_MAX}, not {0}")]
+    Slots(u32),
+    /// The worker is not one of the job's.
+    #[error("worker {index} in a job of {workers}")]
+    Index {
+        /// The worker's index.
+        index: u8,
+        /// How many there are.
+        workers: u8,
+    },
+    /// The PS has not one address a worker.
+    #[error("{addresses} addresses for {workers} workers")]
+    Addresses {
+        /// Addresses given.
+        addresses: usize,
+        /// Workers of the job.
+        workers: u8,
+    },
+    /// The initial window is zero.
+    #[error("the initial window is at least one packet")]
+    InitialWindow,
+    /// Bounds of the timeout that contradict each other.
+    #[error("retransmission timeouts: initial {initial:?}, {min:?} to {max:?}")]
+    Timeouts {
+        /// Initial value.
+        initial: Duration,
+        /// Lower bound.
+        min: Duration,
+        /// Upper bound.
+        max: Duration,
+    },
+    /// The stall timeout is zero.
+    #[error("the stall timeout is zero")]
+    StallTimeout,
+}

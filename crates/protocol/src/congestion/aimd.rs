@@ -1,0 +1,105 @@
+//! Additive increase, multiplicative decrease.
+
+use tributary_wire::Sequence;
+
+use super::Controller;
+
+/// ATP's controller: it opens the window by one packet a result up to a threshold (slow start) and
+/// by one packet a window of results above it; it halves window and threshold on a congestion mark
+/// or a loss, at most once a window of data. The threshold starts at the upper bound.
+#[derive(Clone, Debug)]
+pub struct Aimd {
+    window: u32,
+    max: u32,
+    threshold: u32,
+    /// Results since the window last grew.
+    results: u32,
+    /// Congestion of fragments below this has been answered.
+    answered: Sequence,
+}
+
+impl Aimd {
+    /// Starts at `initial` packets and stays within 1 and `max`.
+    pub fn new(initial: u32, max: u32) -> Self {
+        let max = max.max(1);
+        Self {
+            window: initial.clamp(1, max),
+            max,
+            threshold: max,
+            results: 0,
+            answered: Sequence(0),
+        }
+    }
+}
+
+impl Controller for Aimd {
+    fn window(&self) -> u32 {
+        self.window
+    }
+
+    fn on_result(&mut self) {
+        self.results += 1;
+        if self.window < self.threshold || self.results >= self.window {
+            self.window = (self.window + 1).min(self.max);
+            self.results = 0;
+        }
+    }
+
+    fn on_congestion(&mut self, sequence: Sequence, next: Sequence) {
+        if sequence < self.answered {
+            return;
+        }
+        self.answered = next;
+        self.window = (self.window / 2).max(1);
+        self.threshold = self.window;
+        self.results = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opens_by_one_a_result_then_by_one_a_window() {
+        let mut aimd = Aimd::new(8, 100);
+        for expected in 9..=20 {
+            aimd.on_result();
+            assert_eq!(aimd.window(), expected);
+        }
+        aimd.on_congestion(Sequence(3), Sequence(20));
+        assert_eq!(aimd.window(), 10);
+        for _ in 0..9 {
+            aimd.on_result();
+        }
+        assert_eq!(aimd.window(), 10);
+        aimd.on_result();
+        assert_eq!(aimd.window(), 11);
+    }
+
+    #[test]
+    fn halves_once_a_window_of_data() {
+        let mut aimd = Aimd::new(64, 64);
+        for sequence in 0..64 {
+            aimd.on_congestion(Sequence(sequence), Sequence(64));
+        }
+        assert_eq!(aimd.window(), 32);
+        aimd.on_congestion(Sequence(64), Sequence(96));
+        assert_eq!(aimd.window(), 16);
+    }
+
+    #[test]
+    fn stays_within_bounds() {
+        let mut aimd = Aimd::new(0, 4);
+        assert_eq!(aimd.window(), 1);
+        for _ in 0..100 {
+            aimd.on_result();
+        }
+        assert_eq!(aimd.window(), 4);
+        for s in 0..100 {
+            aimd.on_congestion(Sequence(s), Sequence(s));
+            assert!(aimd.window() >= 1);
+        }
+        assert_eq!(Aimd::new(1000, 4).window(), 4);
+    }
+}

@@ -1,0 +1,172 @@
+//! Fixed point: what `f32` values become on their way through the switch, and back.
+//!
+//! A value `x` travels as `round(x · scale)`, ties to even, computed in `f64`; a sum comes back as
+//! `(sum / scale)`, computed in `f64` and rounded to `f32`. The loops work on whole slices without
+//! branches, so that the compiler vectorises them.
+
+use tributary_wire::WORKERS_MAX;
+
+/// A positive, finite factor: units of the fixed-point integer in 1.0.
+#[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
+pub struct Scale(f64);
+
+impl Scale {
+    /// One unit in 1.0.
+    pub const ONE: Self = Self(1.0);
+
+    /// `None` unless the factor is positive and normal, and so is its inverse.
+    pub fn new(factor: f64) -> Option<Self> {
+        let usable = factor > 0.0 && factor.is_normal() && factor.recip().is_normal();
+        usable.then_some(Self(factor))
+    }
+
+    /// The factor.
+    pub const fn get(self) -> f64 {
+        self.0
+    }
+}
+
+/// The greatest magnitude of which `workers` values can be added in an `i32` whatever their signs:
+/// `(2³¹ − 1) / workers`, rounded down.
+///
+/// # Panics
+///
+/// If `workers` is zero or above 32.
+pub const fn limit(workers: u8) -> i32 {
+    assert!(workers > 0 && workers <= WORKERS_MAX);
+    i32::MAX / workers as i32
+}
+
+/// 1.5 · 2⁵²: at this size an `f64` has a unit in the last place of one, so adding it rounds to an
+/// integer, ties to even, and leaves that integer in the low bits. It is exact for magnitudes below
+/// 2⁵¹ and, unlike `round_ties_even`, a plain addition on every machine.
+const ROUNDER: f64 = 6_755_399_441_055_744.0;
+
+/// Writes `values`, scaled and rounded, as big-endian `i32` into `payload`. Returns `false` if the
+/// magnitude of one exceeds `limit`; the payload then holds nothing of use.
+///
+/// The two must match in length, four bytes a value; what one has over is left alone. Values must
+/// be finite.
+#[must_use]
+pub fn encode(values: &[f32], scale: Scale, limit: i32, payload: &mut [u8]) -> bool {
+    let limit = f64::from(limit);
+    let mut exceeds = 0u64;
+    for (word, value) in payload.as_chunks_mut().0.iter_mut().zip(values) {
+        let shifted = f64::from(*value) * scale.0 + ROUNDER;
+        let rounded = shifted - ROUNDER;
+        // Beyond 2⁵¹ `rounded` is no longer exact, but still far beyond any limit.
+        exceeds |= u64::from(rounded.abs() > limit);
+        *word = (shifted.to_bits() as i32).to_be_bytes();
+    }
+    exceeds == 0
+}
+
+/// Reads big-endian `i32` sums from `payload` and divides them by the scale.
+///
+/// The two must match in length, four bytes a value; what one has over is left alone.
+pub fn decode(payload: &[u8], scale: Scale, values: &mut [f32]) {
+    for (value, word) in values.iter_mut().zip(payload.as_chunks().0) {
+        *value = (f64::from(i32::from_be_bytes(*word)) / scale.0) as f32;
+    }
+}
+
+/// Adds big-endian `i32` values from `payload` to `sums`, wrapping as the switch does. With values
+/// within [`limit`] and every worker at most once, nothing wraps.
+///
+/// The two must match in length, four bytes a value; what one has over is left alone.
+pub fn accumulate(sums: &mut [i32], payload: &[u8]) {
+    for (sum, word) in sums.iter_mut().zip(payload.as_chunks().0) {
+        *sum = sum.wrapping_add(i32::from_be_bytes(*word));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn encode_one(value: f32, scale: f64, limit: i32) -> Option<i32> {
+        let mut payload = [0; 4];
+        let scale = Scale::new(scale).unwrap();
+        encode(&[value], scale, limit, &mut payload).then_some(i32::from_be_bytes(payload))
+    }
+
+    #[test]
+    fn ties_go_to_even() {
+        for (value, rounded) in
+            [(0.5, 0), (1.5, 2), (2.5, 2), (-0.5, 0), (-1.5, -2), (-2.5, -2), (0.75, 1)]
+        {
+            assert_eq!(encode_one(value, 1.0, i32::MAX), Some(rounded), "{value}");
+        }
+    }
+
+    #[test]
+    fn limit_is_inclusive_and_symmetric() {
+        // 2^24 is exact in f32, so scales reach the limit to the unit.
+        for workers in 1..=32 {
+            let limit = limit(workers);
+            assert!(i64::from(limit) * i64::from(workers) <= i64::from(i32::MAX));
+            assert!((i64::from(limit) + 1) * i64::from(workers) > i64::from(i32::MAX));
+            let at = f64::from(limit);
+            assert_eq!(encode_one(1.0, at, limit), Some(limit));
+            assert_eq!(encode_one(-1.0, at, limit), Some(-limit));
+            assert_eq!(encode_one(1.0, at + 0.5 + 1e-6, limit), None);
+            assert_eq!(encode_one(-1.0, at + 1.0, limit), None);
+        }
+    }
+
+    #[test]
+    fn huge_values_exceed_every_limit() {
+        for value in [f32::MAX, f32::MIN, 1e30, 4.5e15, -9.0e15] {
+            for scale in [1.0, 1e6, 1e300] {
+                assert_eq!(encode_one(value, scale, i32::MAX), None, "{value} {scale}");
+            }
+        }
+    }
+
+    #[test]
+    fn scale_is_positive_and_usable() {
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-310, f64::MAX] {
+            assert_eq!(Scale::new(bad), None, "{bad}");
+        }
+        assert_eq!(Scale::new(1e6).unwrap().get(), 1e6);
+    }
+
+    proptest! {
+        #[test]
+        fn encodes_as_the_library_rounds(
+            values in prop::collection::vec(-3.0e9f32..3.0e9, 0..70),
+            scale in prop::sample::select(vec![1.0, 0.5, 1024.0, 1e6, 0.001]),
+            workers in 1u8..=32,
+        ) {
+            let limit = limit(workers);
+            let expected: Vec<f64> = values.iter().map(|v| (f64::from(*v) * scale).round_ties_even()).collect();
+            let fits = expected.iter().all(|v| v.abs() <= f64::from(limit));
+            let mut payload = vec![0; values.len() * 4];
+            let scale = Scale::new(scale).unwrap();
+            prop_assert_eq!(encode(&values, scale, limit, &mut payload), fits);
+            if fits {
+                let got: Vec<f64> = tributary_wire::values::read_i32(&payload).map(f64::from).collect();
+                prop_assert_eq!(&got, &expected);
+                let mut back = vec![0.0; values.len()];
+                decode(&payload, scale, &mut back);
+                for (back, value) in back.iter().zip(&values) {
+                    let step = 0.5 / scale.get() + f64::from(value.abs()) * f64::from(f32::EPSILON);
+                    prop_assert!((f64::from(*back) - f64::from(*value)).abs() <= step, "{} {}", back, value);
+                }
+            }
+        }
+
+        #[test]
+        fn accumulates_modulo_2_32(a: Vec<i32>, b: Vec<i32>) {
+            let mut sums = a.clone();
+            let payload: Vec<u8> = b.iter().flat_map(|v| v.to_be_bytes()).collect();
+            accumulate(&mut sums, &payload);
+            for (i, sum) in sums.iter().enumerate() {
+                let exact = i64::from(a[i]) + b.get(i).map_or(0, |b| i64::from(*b));
+                prop_assert_eq!(*sum, exact as i32);
+            }
+        }
+    }
+}

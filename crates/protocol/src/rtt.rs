@@ -1,0 +1,136 @@
+//! Retransmission timeout after RFC 6298.
+
+use std::time::Duration;
+
+/// Bounds of a timeout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RttConfig {
+    /// Before the first sample. RFC 6298 §2.1 says one second; within a data centre less is enough.
+    pub initial: Duration,
+    /// Lower bound. ESA §6 sets 1 ms.
+    pub min: Duration,
+    /// Upper bound, backed off or not.
+    pub max: Duration,
+}
+
+impl Default for RttConfig {
+    /// 100 ms, 1 ms, 1 s.
+    fn default() -> Self {
+        Self {
+            initial: Duration::from_millis(100),
+            min: Duration::from_millis(1),
+            max: Duration::from_secs(1),
+        }
+    }
+}
+
+/// Smoothed round-trip time and its variation, and the timeout that follows from them.
+#[derive(Clone, Debug)]
+pub struct RttEstimator {
+    config: RttConfig,
+    /// Smoothed round-trip time and variation; `None` before the first sample.
+    estimate: Option<(Duration, Duration)>,
+    /// How often the timeout has been doubled.
+    backoff: u32,
+}
+
+impl RttEstimator {
+    /// Without samples.
+    pub const fn new(config: RttConfig) -> Self {
+        Self { config, estimate: None, backoff: 0 }
+    }
+
+    /// Takes a sample, and undoes the backing off (RFC 6298 §5.7 and Karn's rule). It must come
+    /// from something that was sent once only: of a resent packet nobody knows which sending was
+    /// answered (§3).
+    pub fn sample(&mut self, rtt: Duration) {
+        self.backoff = 0;
+        // §2.2 and §2.3, with alpha 1/8 and beta 1/4.
+        self.estimate = Some(match self.estimate {
+            None => (rtt, rtt / 2),
+            Some((smoothed, variation)) => {
+                (smoothed * 7 / 8 + rtt / 8, variation * 3 / 4 + smoothed.abs_diff(rtt) / 4)
+            }
+        });
+    }
+
+    /// The smoothed round-trip time.
+    pub fn smoothed(&self) -> Option<Duration> {
+        self.estimate.map(|(smoothed, _)| smoothed)
+    }
+
+    /// The timeout without backing off.
+    pub fn base_timeout(&self) -> Duration {
+        let timeout = match self.estimate {
+            None => self.config.initial,
+            Some((smoothed, variation)) => smoothed + variation * 4,
+        };
+        timeout.clamp(self.config.min, self.config.max)
+    }
+
+    /// The timeout.
+    pub fn timeout(&self) -> Duration {
+        backed_off(self.base_timeout(), self.backoff, self.config.max)
+    }
+
+    /// Doubles the timeout, as after each that fired (§5.5).
+    pub fn back_off(&mut self) {
+        self.backoff = self.backoff.saturating_add(1);
+    }
+
+    /// The timeout doubled `times` times, for a caller that counts its own.
+    pub fn timeout_after(&self, times: u32) -> Duration {
+        backed_off(self.base_timeout(), times, self.config.max)
+    }
+}
+
+fn backed_off(timeout: Duration, times: u32, max: Duration) -> Duration {
+    let factor = 1u32.checked_shl(times).unwrap_or(u32::MAX);
+    timeout.saturating_mul(factor).min(max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn follows_the_worked_formula() {
+        let mut rtt = RttEstimator::new(RttConfig::default());
+        assert_eq!(rtt.timeout(), ms(100));
+        rtt.sample(ms(8));
+        // SRTT 8, RTTVAR 4: 8 + 16.
+        assert_eq!(rtt.timeout(), ms(24));
+        rtt.sample(ms(16));
+        // RTTVAR = 3/4·4 + 1/4·8 = 5, SRTT = 7/8·8 + 1/8·16 = 9: 9 + 20.
+        assert_eq!((rtt.smoothed(), rtt.timeout()), (Some(ms(9)), ms(29)));
+    }
+
+    #[test]
+    fn backs_off_to_the_cap_and_recovers_by_a_sample() {
+        let mut rtt = RttEstimator::new(RttConfig::default());
+        rtt.sample(Duration::from_micros(10));
+        let mut seen = vec![];
+        for _ in 0..100 {
+            seen.push(rtt.timeout());
+            rtt.back_off();
+        }
+        assert_eq!(seen[..4], [ms(1), ms(2), ms(4), ms(8)]);
+        assert_eq!(seen[99], Duration::from_secs(1));
+        rtt.sample(Duration::from_micros(10));
+        assert_eq!(rtt.timeout(), ms(1));
+    }
+
+    #[test]
+    fn absurd_samples_stay_within_bounds() {
+        let mut rtt = RttEstimator::new(RttConfig::default());
+        for _ in 0..10 {
+            rtt.sample(Duration::from_nanos(u64::MAX));
+            assert_eq!(rtt.timeout(), Duration::from_secs(1));
+            rtt.sample(Duration::ZERO);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The parameter server (PS): finishes what the switches could not, and tells all workers.
+//!
+//! | file | concern |
+//! | --- | --- |
+//! | `config` | what a PS must know |
+//! | `slots` | the ring of slots: a task being collected and a result being kept in each |
+//! | `floats` | the values of a task that is collected in `f32` |
+//! | `receive` | gradients: merging, completing, asking for what is missing |
+//! | `transmit` | which packet is next, and writing it |
+//! | `timers` | tasks that wait too long |
+//!
+//! # Two versions
+//!
+//! A slot holds the result of task `s` and at the same time what has come in for task `s + W`. That
+//! some worker sends `s + W` shows that this worker has the result of `s`, not that all have; only when
+//! `s + W` is complete have all workers sent it, so all have `s`, and its memory is free for
+//! `s + 2W`. A third version can therefore not be needed, and a packet for one is dropped.
+//!
+//! # Integers and floats
+//!
+//! Integer sums wrap like the switch's. Workers see to it that they never do (I5), so wrapping only
+//! means that a forged packet cannot cause a panic. Once one worker has sent its fragment as floats,
+//! the task is collected in floats from every worker by itself: partial sums of the switch are of
+//! no use any more, because they are of integers.
+//!
+//! One `ParameterServer` serves one job. A process that serves several looks at
+//! [`Packet::job`] and hands each packet to the right one.
+
+mod config;
+mod floats;
+mod receive;
+mod slots;
+mod timers;
+mod transmit;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tributary_wire::agg::Packet;
+use tributary_wire::{Bitmap, Sequence};
+
+pub use config::PsConfig;
+
+use crate::rtt::RttEstimator;
+use crate::stats::Rejected;
+use crate::timers::Timers;
+use crate::{ConfigError, Endpoint, Time};
+use floats::FloatPool;
+use slots::Slots;
+use timers::Timer;
+use transmit::Outbox;
+
+/// What a PS has to say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A task has waited for longer than [`Timing::stall_timeout`](crate::Timing). Said once for each
+    /// `sequence`; the PS goes on asking.
+    Stalled {
+        /// The lowest fragment that waits so long.
+        sequence: Sequence,
+        /// The workers whose values it lacks: not heard of since it waits.
+        missing: Bitmap,
+        /// Since the first packet of that task came in.
+        waited: Duration,
+    },
+}
+
+/// What a PS has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Gradients that passed all checks but those of their task.
+    pub gradients: u64,
+    /// Gradients merged into a task.
+    pub merged: u64,
+    /// Tasks that one packet completed, all summed up by the switches.
+    pub complete_on_arrival: u64,
+    /// Tasks completed.
+    pub completed: u64,
+    /// Tasks completed in `f32`.
+    pub overflow_tasks: u64,
+    /// Tasks completed with the collision flag.
+    pub collisions: u64,
+    /// Tasks completed with a congestion mark.
+    pub marked: u64,
+    /// Gradients dropped because all they hold was there already.
+    pub duplicates: u64,
+    /// Gradients dropped because some, but not all, they hold was there already.
+    pub overlaps: u64,
+    /// Integer gradients dropped because their task is collected in `f32`.
+    pub fixed_after_overflow: u64,
+    /// Gradients dropped for a task below the one whose result is kept.
+    pub stale: u64,
+    /// Gradients dropped for a task above the one that is due in their slot.
+    pub out_of_window: u64,
+    /// Times a task was found to wait for longer than the timeout.
+    pub timeouts: u64,
+    /// Parameters sent.
+    pub parameters: u64,
+    /// Replies sent.
+    pub replies: u64,
+    /// Queries sent.
+    pub queries: u64,
+    /// Frames dropped because of what they are.
+    pub rejected: Rejected,
+}
+
+/// The PS of one job.
+#[derive(Debug)]
+pub struct ParameterServer {
+    config: PsConfig,
+    slots: Slots,
+    floats: FloatPool,
+    outbox: Outbox,
+    rtt: RttEstimator,
+    timers: Timers<{ Timer::COUNT }>,
+    stall_reported: Option<Sequence>,
+    events: VecDeque<Event>,
+    stats: Stats,
+}
+
+impl ParameterServer {
+    /// A PS that has heard of nobody.
+    ///
+    /// # Errors
+    ///
+    /// If the configuration contradicts itself.
+    pub fn new(config: PsConfig) -> Result<Self, ConfigError> {
+        config.validate()?;
+        Ok(Self {
+            slots: Slots::new(&config.job),
+            floats: FloatPool::new(&config.job),
+            outbox: Outbox::new(config.job.slots),
+            rtt: RttEstimator::new(config.timing.rtt),
+            timers: Timers::new(),
+            stall_reported: None,
+            events: VecDeque::new(),
+            stats: Stats::default(),
+            config,
+        })
+    }
+
+    /// What it was built with.
+    pub fn config(&self) -> &PsConfig {
+        &self.config
+    }
+
+    /// What it has counted.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// How many tasks have begun to come in and are not complete.
+    pub fn pending_tasks(&self) -> usize {
+        self.slots.tasks().count()
+    }
+
+    /// [`Endpoint::handle_frame`] for a driver that has checked the frame already.
+    pub fn handle_packet(&mut self, now: Time, packet: &Packet<&[u8]>) {
+        self.receive(now, packet);
+    }
+}
+
+impl Endpoint for ParameterServer {
+    type Event = Event;
+
+    fn handle_frame(&mut self, now: Time, frame: &[u8]) {
+        match Packet::new_checked(frame) {
+            Ok(packet) => self.receive(now, &packet),
+            Err(error) => self.stats.rejected.count(&error),
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Time, frame: &mut Vec<u8>) -> bool {
+        self.transmit(now, frame)
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if self.timers.expire(Timer::Query, now) {
+            self.on_query_timer(now);
+        }
+        if self.timers.expire(Timer::Stall, now) {
+            self.on_stall_timer(now);
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+}

@@ -1,0 +1,194 @@
+//! Gradients: merging, completing, asking for what is missing.
+
+use tributary_wire::agg::Packet;
+use tributary_wire::{Bitmap, Flags, Kind, Protocol};
+
+use super::ParameterServer;
+use super::slots::{Finished, Task};
+use super::timers::Timer;
+use crate::{Time, fixed};
+
+impl ParameterServer {
+    pub(super) fn receive(&mut self, now: Time, packet: &Packet<&[u8]>) {
+        if !self.accepts(packet) {
+            return;
+        }
+        let sequence = packet.sequence().0;
+        let number = self.slots.number(sequence);
+        let slot = self.slots.get(number);
+        if slot.finished.is_some_and(|finished| finished.sequence == sequence) {
+            self.on_finished(number, packet);
+            return;
+        }
+        // Exactly one task is due in a slot. Above it, some worker would have skipped one; below
+        // the result that is kept, all workers have theirs.
+        let due = slot.due();
+        match u64::from(sequence) {
+            sequence if sequence < due => self.stats.stale += 1,
+            sequence if sequence > due => self.stats.out_of_window += 1,
+            _ if packet.index() != slot.index() => self.stats.rejected.wrong_index += 1,
+            _ if packet.flags().contains(Flags::OVERFLOW) => self.merge_float(now, number, packet),
+            _ => self.merge_fixed(now, number, packet),
+        }
+    }
+
+    /// Checks what does not depend on the task.
+    fn accepts(&mut self, packet: &Packet<&[u8]>) -> bool {
+        let rejected = &mut self.stats.rejected;
+        let job = &self.config.job;
+        let workers = packet.bitmap();
+        // The switch never adds floats, so they come from one worker.
+        let single = !packet.flags().contains(Flags::OVERFLOW) || workers.len() == 1;
+        let reason = if packet.job() != job.job {
+            &mut rejected.other_job
+        } else if packet.protocol() != Protocol::Atp {
+            &mut rejected.other_protocol
+        } else if packet.kind() != Kind::Gradient {
+            &mut rejected.wrong_kind
+        } else if packet.values() != job.values_per_packet {
+            &mut rejected.wrong_values
+        } else if workers.is_empty() || !workers.is_subset(job.everyone()) || !single {
+            &mut rejected.wrong_bitmap
+        } else {
+            self.stats.gradients += 1;
+            return true;
+        };
+        *reason += 1;
+        false
+    }
+
+    /// A gradient for a task that is complete. One that was resent comes from a worker that missed the
+    /// result. Others are late copies; whoever sent them will resend if it needs anything.
+    fn on_finished(&mut self, number: usize, packet: &Packet<&[u8]>) {
+        self.stats.duplicates += 1;
+        if packet.flags().contains(Flags::RESEND) {
+            self.outbox.reply(number, packet.bitmap());
+        }
+    }
+
+    fn merge_fixed(&mut self, now: Time, number: usize, packet: &Packet<&[u8]>) {
+        let sequence = packet.sequence().0;
+        let has = self.task(now, number, sequence).bitmap;
+        if self.task(now, number, sequence).floats.is_some() {
+            self.stats.fixed_after_overflow += 1;
+            self.ask_missing(now, number);
+            return;
+        }
+        if !packet.bitmap().is_disjoint(has) {
+            if packet.bitmap().is_subset(has) {
+                self.stats.duplicates += 1;
+            } else {
+                self.stats.overlaps += 1;
+            }
+            self.ask_missing(now, number);
+            return;
+        }
+        let words = self.slots.words_mut(sequence);
+        if has.is_empty() {
+            // The memory still holds what was there two tasks ago.
+            words.fill(0);
+        }
+        fixed::accumulate(words, packet.payload());
+        self.merged(now, number, packet);
+    }
+
+    fn merge_float(&mut self, now: Time, number: usize, packet: &Packet<&[u8]>) {
+        let Some(worker) = packet.bitmap().lowest() else {
+            return;
+        };
+        let sequence = packet.sequence().0;
+        if self.task(now, number, sequence).floats.is_none() {
+            // I5: integers are of no use any more, and neither is who sent them.
+            let floats = self.floats.take();
+            let task = self.task(now, number, sequence);
+            task.bitmap = Bitmap::EMPTY;
+            task.floats = Some(floats);
+            task.ask_again_from = now;
+        }
+        let task = self.task(now, number, sequence);
+        if task.bitmap.contains(worker) {
+            self.stats.duplicates += 1;
+            self.ask_missing(now, number);
+            return;
+        }
+        if let Some(floats) = &mut task.floats {
+            floats.set(worker, packet.values_f32());
+        }
+        let first = task.bitmap.is_empty();
+        self.merged(now, number, packet);
+        if first {
+            self.ask_missing(now, number);
+        }
+    }
+
+    /// The task that is due in a slot, begun if this is its first packet.
+    fn task(&mut self, now: Time, number: usize, sequence: u32) -> &mut Task {
+        let timeout = self.rtt.base_timeout();
+        self.slots.get_mut(number).task.get_or_insert_with(|| {
+            self.timers.set_if_unset(Timer::Query, now + timeout);
+            self.timers.set_if_unset(Timer::Stall, now + self.config.timing.stall_timeout);
+            Task::new(sequence, now, now + timeout)
+        })
+    }
+
+    /// A packet's values were merged: what else it says, and whether that was the last.
+    fn merged(&mut self, now: Time, number: usize, packet: &Packet<&[u8]>) {
+        self.stats.merged += 1;
+        let Some(task) = &mut self.slots.get_mut(number).task else {
+            return;
+        };
+        let first = task.bitmap.is_empty();
+        task.bitmap |= packet.bitmap();
+        task.flags |= packet.flags() & Flags::COLLISION;
+        if packet.is_marked() {
+            task.flags |= Flags::ECN;
+        }
+        if task.bitmap == self.config.job.everyone() {
+            if first && task.floats.is_none() {
+                self.stats.complete_on_arrival += 1;
+            } else if !task.asked {
+                // ESA §5.1: from the set-up of the entry to its completion.
+                self.rtt.sample(now - task.since);
+            }
+            self.complete(number);
+        }
+    }
+
+    fn complete(&mut self, number: usize) {
+        let slot = self.slots.get_mut(number);
+        let index = slot.index();
+        let Some(task) = slot.task.take() else {
+            return;
+        };
+        let mut flags = task.flags;
+        if let Some(floats) = task.floats {
+            flags |= Flags::OVERFLOW;
+            floats.sum(self.slots.words_mut(task.sequence));
+            self.floats.give_back(floats);
+        }
+        self.stats.completed += 1;
+        self.stats.overflow_tasks += u64::from(flags.contains(Flags::OVERFLOW));
+        self.stats.collisions += u64::from(flags.contains(Flags::COLLISION));
+        self.stats.marked += u64::from(flags.contains(Flags::ECN));
+        let finished = Finished { sequence: task.sequence, flags, index };
+        self.slots.finish(number, finished);
+        self.outbox.finished(number);
+    }
+
+    /// A packet came in that the task could not use: somebody waits, and part of what is missing may
+    /// just have been dropped. Asks the workers that are missing, but not more often than once
+    /// a timeout.
+    fn ask_missing(&mut self, now: Time, number: usize) {
+        let timeout = self.rtt.base_timeout();
+        let everyone = self.config.job.everyone();
+        let Some(task) = &mut self.slots.get_mut(number).task else {
+            return;
+        };
+        if now < task.ask_again_from {
+            return;
+        }
+        task.ask_again_from = now + timeout;
+        task.asked = true;
+        self.outbox.query(number, everyone.without(task.bitmap));
+    }
+}

@@ -1,0 +1,204 @@
+//! Which packet is next, and writing it.
+
+use tributary_wire::agg::Repr;
+use tributary_wire::{
+    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, Kind, Protocol, Sequence, WorkerIndex,
+    emit_frame, values,
+};
+
+use super::ParameterServer;
+use super::slots::Finished;
+use crate::Time;
+use crate::bits::SlotSet;
+
+/// What is to be sent, by slot: its memory is bounded however many packets ask for an answer, and the
+/// same answer is never queued twice.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    parameters: Queue,
+    replies: Queue,
+    queries: Queue,
+    /// Per slot, the workers that a Reply is due to.
+    reply_to: Box<[Bitmap]>,
+    /// Per slot, the workers to be asked.
+    query_to: Box<[Bitmap]>,
+}
+
+/// A set of slots, served in turn.
+#[derive(Debug)]
+struct Queue {
+    slots: SlotSet,
+    count: u32,
+    /// The slot to look at first.
+    cursor: u32,
+}
+
+impl Queue {
+    fn new(count: u32) -> Self {
+        Self { slots: SlotSet::new(count), count, cursor: 0 }
+    }
+
+    fn insert(&mut self, number: usize) {
+        self.slots.insert(number as u32);
+    }
+
+    fn remove(&mut self, number: usize) {
+        self.slots.remove(number as u32);
+    }
+
+    /// The next slot from the cursor on, which moves there. It stays in the set.
+    fn peek(&mut self) -> Option<usize> {
+        let found = self.slots.next(self.cursor, self.cursor + self.count)?;
+        self.cursor = found & (self.count - 1);
+        Some(self.cursor as usize)
+    }
+}
+
+impl Outbox {
+    pub(super) fn new(slots: u32) -> Self {
+        Self {
+            parameters: Queue::new(slots),
+            replies: Queue::new(slots),
+            queries: Queue::new(slots),
+            reply_to: vec![Bitmap::EMPTY; slots as usize].into(),
+            query_to: vec![Bitmap::EMPTY; slots as usize].into(),
+        }
+    }
+
+    /// A task of the slot is complete: its Parameter is due, and nothing is left of what was due
+    /// before.
+    pub(super) fn finished(&mut self, number: usize) {
+        self.replies.remove(number);
+        self.reply_to[number] = Bitmap::EMPTY;
+        self.queries.remove(number);
+        self.query_to[number] = Bitmap::EMPTY;
+        self.parameters.insert(number);
+    }
+
+    /// Workers miss the result that the slot keeps. If its Parameter is still due, that will do.
+    pub(super) fn reply(&mut self, number: usize, workers: Bitmap) {
+        if !self.parameters.slots.contains(number as u32) {
+            self.replies.insert(number);
+            self.reply_to[number] |= workers;
+        }
+    }
+
+    /// Asks workers for their values of the slot's task.
+    pub(super) fn query(&mut self, number: usize, workers: Bitmap) {
+        self.queries.insert(number);
+        self.query_to[number] |= workers;
+    }
+
+    fn next_parameter(&mut self) -> Option<usize> {
+        let number = self.parameters.peek()?;
+        self.parameters.remove(number);
+        Some(number)
+    }
+
+    fn next_reply(&mut self) -> Option<(usize, WorkerIndex)> {
+        next(&mut self.replies, &mut self.reply_to)
+    }
+
+    fn next_query(&mut self) -> Option<(usize, WorkerIndex)> {
+        next(&mut self.queries, &mut self.query_to)
+    }
+}
+
+/// The next slot and the lowest of its workers, which is taken out.
+fn next(queue: &mut Queue, workers: &mut [Bitmap]) -> Option<(usize, WorkerIndex)> {
+    while let Some(number) = queue.peek() {
+        let due = &mut workers[number];
+        let worker = due.lowest();
+        if let Some(worker) = worker {
+            *due = due.without(Bitmap::of(worker));
+        }
+        if due.is_empty() {
+            queue.remove(number);
+        }
+        if let Some(worker) = worker {
+            return Some((number, worker));
+        }
+    }
+    None
+}
+
+impl ParameterServer {
+    /// Results first, as workers wait for them; then what was missed; then questions.
+    pub(super) fn transmit(&mut self, _now: Time, frame: &mut Vec<u8>) -> bool {
+        if let Some(number) = self.outbox.next_parameter()
+            && let Some(finished) = self.slots.get(number).finished
+        {
+            let group = Host::group(self.config.job.job);
+            self.write_result(Kind::Parameter, finished, group, frame);
+            self.stats.parameters += 1;
+            return true;
+        }
+        if let Some((number, worker)) = self.outbox.next_reply()
+            && let Some(finished) = self.slots.get(number).finished
+        {
+            let host = self.worker(worker);
+            self.write_result(Kind::Reply, finished, host, frame);
+            self.stats.replies += 1;
+            return true;
+        }
+        while let Some((number, worker)) = self.outbox.next_query() {
+            if self.write_query(number, worker, frame) {
+                self.stats.queries += 1;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Writes a Parameter or a Reply; they differ in kind and destination only.
+    fn write_result(&self, kind: Kind, finished: Finished, to: Host, frame: &mut Vec<u8>) {
+        let repr = Repr {
+            values: self.config.job.values_per_packet,
+            bitmap: self.config.job.everyone(),
+            ..self.header(kind, finished.flags, finished.sequence, finished.index)
+        };
+        let payload = emit_frame(frame, &self.envelope(to), &repr);
+        values::write_i32(payload, self.slots.words(finished.sequence));
+    }
+
+    /// Writes a Query, unless the worker's values have come in since it became due.
+    fn write_query(&self, number: usize, worker: WorkerIndex, frame: &mut Vec<u8>) -> bool {
+        let slot = self.slots.get(number);
+        let Some(task) = slot.task.as_ref().filter(|task| !task.bitmap.contains(worker)) else {
+            return false;
+        };
+        let flags = match task.floats {
+            Some(_) => Flags::OVERFLOW,
+            None => Flags::NONE,
+        };
+        let repr = Repr {
+            bitmap: Bitmap::of(worker),
+            ..self.header(Kind::Query, flags, task.sequence, slot.index())
+        };
+        emit_frame(frame, &self.envelope(self.worker(worker)), &repr);
+        true
+    }
+
+    fn header(&self, kind: Kind, flags: Flags, sequence: u32, index: AggregatorIndex) -> Repr {
+        Repr {
+            protocol: Protocol::Atp,
+            kind,
+            flags,
+            priority: 0,
+            job: self.config.job.job,
+            values: 0,
+            sequence: Sequence(sequence),
+            bitmap: Bitmap::EMPTY,
+            index,
+        }
+    }
+
+    fn envelope(&self, destination: Host) -> Envelope {
+        Envelope { source: self.config.host, destination, ecn: Ecn::Ect0 }
+    }
+
+    fn worker(&self, worker: WorkerIndex) -> Host {
+        // Bitmaps are checked against the job's workers, of which each has an address.
+        self.config.workers[usize::from(worker.get())]
+    }
+}

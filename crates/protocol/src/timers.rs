@@ -1,0 +1,57 @@
+//! A table of timers: an enum names them, an array holds when each is due.
+
+use crate::Time;
+
+/// `N` timers, numbered by the discriminants of the endpoint's `Timer` enum.
+#[derive(Clone, Debug)]
+pub(crate) struct Timers<const N: usize>([Option<Time>; N]);
+
+impl<const N: usize> Timers<N> {
+    pub(crate) const fn new() -> Self {
+        Self([None; N])
+    }
+
+    pub(crate) fn set(&mut self, timer: impl Into<usize>, at: Time) {
+        self.0[timer.into()] = Some(at);
+    }
+
+    /// Sets it unless it is set.
+    pub(crate) fn set_if_unset(&mut self, timer: impl Into<usize>, at: Time) {
+        self.0[timer.into()].get_or_insert(at);
+    }
+
+    /// Takes it off the table if it is due.
+    pub(crate) fn expire(&mut self, timer: impl Into<usize>, now: Time) -> bool {
+        self.0[timer.into()].take_if(|at| *at <= now).is_some()
+    }
+
+    pub(crate) fn stop_all(&mut self) {
+        self.0 = [None; N];
+    }
+
+    /// When the first is due.
+    pub(crate) fn next(&self) -> Option<Time> {
+        self.0.iter().flatten().min().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expires_each_once() {
+        let mut timers = Timers::<2>::new();
+        assert_eq!(timers.next(), None);
+        timers.set(1usize, Time::from_nanos(5));
+        timers.set_if_unset(1usize, Time::from_nanos(1));
+        timers.set_if_unset(0usize, Time::from_nanos(7));
+        assert_eq!(timers.next(), Some(Time::from_nanos(5)));
+        assert!(!timers.expire(1usize, Time::from_nanos(4)));
+        assert!(timers.expire(1usize, Time::from_nanos(5)));
+        assert!(!timers.expire(1usize, Time::from_nanos(6)));
+        assert_eq!(timers.next(), Some(Time::from_nanos(7)));
+        timers.stop_all();
+        assert_eq!(timers.next(), None);
+    }
+}

@@ -1,0 +1,309 @@
+//! The worker: tensors in, their sums over all workers out.
+//!
+//! | file | concern |
+//! | --- | --- |
+//! | `config` | what a worker must know |
+//! | `tensors` | the queue of tensors, and where in it a fragment lies |
+//! | `fragments` | the window: which fragments are under way, and what is known of each |
+//! | `transmit` | which packet is next, and writing it |
+//! | `receive` | results and queries |
+//! | `loss` | timers, and what is taken for lost |
+//!
+//! # What is taken for lost
+//!
+//! - A fragment of which three later ones have had their results since it was sent: it is sent again
+//!   at once, once between two timeouts.
+//! - A fragment that a Query names: it is sent again at once.
+//! - What is older than the retransmission timeout when that fires. Of these only the lowest is sent
+//!   again; every result of a resent fragment then releases two more. A burst of losses is so
+//!   repaired in a number of round trips that grows with its logarithm, while a worker whose peers
+//!   are late, not its packets lost, disturbs one aggregation at a time and not its whole window.
+//!
+//! A Query for a fragment that was not sent yet means that the PS holds a part of it already. It will
+//! be sent when the window allows, but as a resend, straight to the PS: in the switch it would wait
+//! for contributions that have passed.
+
+mod config;
+mod fragments;
+mod loss;
+mod receive;
+mod tensors;
+mod transmit;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tributary_wire::agg::Packet;
+use tributary_wire::{Bitmap, Ecn, Envelope, Sequence};
+
+pub use config::WorkerConfig;
+pub use tensors::{SubmitError, Tensor, TensorId};
+
+use crate::congestion::{Aimd, Controller};
+use crate::fixed;
+use crate::rtt::RttEstimator;
+use crate::stats::Rejected;
+use crate::timers::Timers;
+use crate::{ConfigError, Endpoint, Time};
+use fragments::Fragments;
+use tensors::Tensors;
+
+/// What a worker has to say.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Event {
+    /// The sums of a tensor are in. Tensors finish in the order of their submission.
+    TensorDone {
+        /// Which.
+        id: TensorId,
+        /// The sums, in the memory that the tensor came in.
+        tensor: Tensor,
+    },
+    /// For [`Timing::stall_timeout`](crate::Timing) no result has come in though some are due. Said
+    /// once for each `sequence`; the worker goes on trying.
+    Stalled {
+        /// The lowest fragment whose result is due.
+        sequence: Sequence,
+        /// Since the last result, or since the first packet after an idle time.
+        waited: Duration,
+    },
+    /// The worker has given up; it sends and takes nothing any more.
+    Failed(Failure),
+}
+
+/// Why a worker gave up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Failure {
+    /// Another worker sends this fragment as `f32`, while this one's tensor is of integers: the
+    /// workers did not submit the same tensors.
+    #[error("fragment {sequence} is of integers here, and of floats at another worker")]
+    KindMismatch {
+        /// The fragment.
+        sequence: Sequence,
+    },
+}
+
+/// What a worker has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Packets sent, resends included.
+    pub sent: u64,
+    /// Packets sent with the resend flag.
+    pub resent: u64,
+    /// Resends because three later results had come.
+    pub fast_resends: u64,
+    /// Times the retransmission timeout fired.
+    pub timeouts: u64,
+    /// Packets sent in `f32`, because a value was too great or the PS asked for it.
+    pub overflow_packets: u64,
+    /// Results taken, by Parameter or Reply.
+    pub results: u64,
+    /// Results taken that came in a Reply.
+    pub replies: u64,
+    /// Results taken in `f32`.
+    pub overflow_results: u64,
+    /// Results taken with the collision flag.
+    pub collisions: u64,
+    /// Results taken with a congestion mark.
+    pub marked: u64,
+    /// Results dropped, as they were in already.
+    pub duplicates: u64,
+    /// Results dropped for a sequence that was never sent, which no result can be complete without.
+    pub unsent: u64,
+    /// Queries for a fragment under way, or to be sent soon.
+    pub queries: u64,
+    /// Queries ignored: for a fragment whose result is in, or far ahead.
+    pub stale_queries: u64,
+    /// Frames dropped because of what they are.
+    pub rejected: Rejected,
+}
+
+/// The worker's timers.
+#[derive(Clone, Copy)]
+enum Timer {
+    /// Retransmission timeout of the fragment sent longest ago.
+    Resend,
+    /// Time to say that nothing moves.
+    Stall,
+}
+
+impl Timer {
+    const COUNT: usize = 2;
+}
+
+impl From<Timer> for usize {
+    fn from(timer: Timer) -> Self {
+        timer as Self
+    }
+}
+
+/// One worker of one job.
+#[derive(Debug)]
+pub struct Worker {
+    config: WorkerConfig,
+    limit: i32,
+    tensors: Tensors,
+    fragments: Fragments,
+    controller: Box<dyn Controller>,
+    rtt: RttEstimator,
+    timers: Timers<{ Timer::COUNT }>,
+    /// How many fragments that timed out may be resent before the next timeout.
+    allowance: u32,
+    /// When the last result came in, or the first packet after an idle time went out.
+    progress: Time,
+    stall_reported: Option<Sequence>,
+    failed: Option<Failure>,
+    events: VecDeque<Event>,
+    stats: Stats,
+}
+
+impl Worker {
+    /// A worker that has nothing to do yet, with ATP's [`Aimd`] controller.
+    ///
+    /// # Errors
+    ///
+    /// If the configuration contradicts itself.
+    pub fn new(config: WorkerConfig) -> Result<Self, ConfigError> {
+        let aimd = Aimd::new(config.initial_window(), config.job.slots);
+        Self::with_controller(config, Box::new(aimd))
+    }
+
+    /// A worker with another congestion controller.
+    ///
+    /// # Errors
+    ///
+    /// If the configuration contradicts itself.
+    pub fn with_controller(
+        config: WorkerConfig,
+        controller: Box<dyn Controller>,
+    ) -> Result<Self, ConfigError> {
+        config.validate()?;
+        Ok(Self {
+            limit: fixed::limit(config.job.workers),
+            tensors: Tensors::new(config.job.values_per_packet),
+            fragments: Fragments::new(&config.job),
+            controller,
+            rtt: RttEstimator::new(config.timing.rtt),
+            timers: Timers::new(),
+            allowance: 0,
+            progress: Time::ZERO,
+            stall_reported: None,
+            failed: None,
+            events: VecDeque::new(),
+            stats: Stats::default(),
+            config,
+        })
+    }
+
+    /// Queues a tensor to be summed over all workers. All workers of a job must submit tensors of
+    /// the same kind and length in the same order. The sums come back in the same memory, in
+    /// [`Event::TensorDone`]. An empty tensor is done as soon as those before it are.
+    ///
+    /// # Errors
+    ///
+    /// If a value cannot be summed (NaN, infinity, or an integer that could overflow), if the job's
+    /// sequence numbers are used up, or if the worker has given up. The tensor is dropped then.
+    pub fn submit(&mut self, tensor: Tensor) -> Result<TensorId, SubmitError> {
+        if let Some(failure) = self.failed {
+            return Err(SubmitError::Failed(failure));
+        }
+        let id = self.tensors.submit(tensor, self.limit)?;
+        self.deliver();
+        Ok(id)
+    }
+
+    /// Whether the results of all tensors are in. The worker then owes nothing to anybody and may be
+    /// dropped: see [the crate's documentation](crate#when-an-endpoint-may-stop).
+    pub fn is_idle(&self) -> bool {
+        self.tensors.is_empty()
+    }
+
+    /// Why the worker gave up, if it did.
+    pub fn failure(&self) -> Option<Failure> {
+        self.failed
+    }
+
+    /// What it was built with.
+    pub fn config(&self) -> &WorkerConfig {
+        &self.config
+    }
+
+    /// What it has counted.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The congestion window in packets.
+    pub fn window(&self) -> u32 {
+        self.controller.window()
+    }
+
+    /// Smoothed time from sending a fragment to its result.
+    pub fn smoothed_rtt(&self) -> Option<Duration> {
+        self.rtt.smoothed()
+    }
+
+    /// The lowest sequence whose result is not in, and the one to be sent next for the first time.
+    pub fn outstanding(&self) -> std::ops::Range<Sequence> {
+        Sequence(self.fragments.base())..Sequence(self.fragments.next())
+    }
+
+    /// [`Endpoint::handle_frame`] for a driver that has checked the frame already.
+    pub fn handle_packet(&mut self, now: Time, packet: &Packet<&[u8]>) {
+        if self.failed.is_none() {
+            self.receive(now, packet);
+        }
+    }
+
+    fn bit(&self) -> Bitmap {
+        Bitmap::of(self.config.index)
+    }
+
+    fn envelope(&self) -> Envelope {
+        Envelope { source: self.config.host, destination: self.config.server, ecn: Ecn::Ect0 }
+    }
+
+    /// Moves what is done from the queue of tensors to the events.
+    fn deliver(&mut self) {
+        while let Some((id, tensor)) = self.tensors.pop_done() {
+            self.events.push_back(Event::TensorDone { id, tensor });
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.failed = Some(failure);
+        self.timers.stop_all();
+        self.events.push_back(Event::Failed(failure));
+    }
+}
+
+impl Endpoint for Worker {
+    type Event = Event;
+
+    fn handle_frame(&mut self, now: Time, frame: &[u8]) {
+        match Packet::new_checked(frame) {
+            Ok(packet) => self.handle_packet(now, &packet),
+            Err(error) => self.stats.rejected.count(&error),
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Time, frame: &mut Vec<u8>) -> bool {
+        self.transmit(now, frame)
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if self.timers.expire(Timer::Resend, now) {
+            self.on_resend_timer(now);
+        }
+        if self.timers.expire(Timer::Stall, now) {
+            self.on_stall_timer(now);
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+}
