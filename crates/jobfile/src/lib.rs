@@ -1,1 +1,119 @@
-//! Job files: topology, jobs, protocol and faults, checked
+//! Job files: topology, jobs, protocol and faults, checked.
+//!
+//! A job file is TOML. [`load`] reads one and gives a [`Scenario`]: plain values, every default
+//! filled in, every reference resolved, hosts addressed, switch ports numbered. Whatever is wrong
+//! with a file becomes one line that names file, line and column and says how to mend it
+//! ([`Error`]).
+//!
+//! The crate knows no fabric: it neither starts nor connects anything. `docs/job-files.md` is the
+//! user's side of it.
+//!
+//! Start reading at [`Scenario`]; `reader` is how values and their positions come out of the TOML.
+
+mod error;
+mod jobs;
+mod network;
+mod reader;
+mod scenario;
+mod suggest;
+mod topology;
+mod units;
+
+use std::path::Path;
+use std::time::Duration;
+
+use toml::de::DeTable;
+
+pub use error::{Error, Fault};
+pub use scenario::{
+    Digits, Distribution, Duty, Job, Protocol, RandomTensors, Scenario, Straggler, SwitchSettings,
+    TensorFiles, Workload,
+};
+pub use topology::{
+    End, Host, HostId, HostRole, Link, LinkFaults, LinkId, Switch, SwitchId, Topology,
+};
+
+use error::Source;
+use jobs::Jobs;
+use network::Demand;
+use reader::Table;
+
+/// Largest job file: hundreds of times what a person writes.
+const MAX_BYTES: usize = 4 << 20;
+
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Reads and checks a job file. Names of tensor files in it start at its directory, and must exist.
+///
+/// # Errors
+/// [`Error::Read`] if there is no such file or it is not text, [`Error::Invalid`] for whatever is
+/// wrong in it.
+pub fn load(path: impl AsRef<Path>) -> Result<Scenario, Error> {
+    let path = path.as_ref();
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    read(&text, &path.display().to_string(), Some(path.parent().unwrap_or(Path::new(""))))
+}
+
+/// Checks the text of a job file. `file` is what messages call it. Nothing is looked up in the file
+/// system, and names of tensor files stay as they are.
+///
+/// # Errors
+/// [`Error::Invalid`] for whatever is wrong.
+pub fn parse(text: &str, file: &str) -> Result<Scenario, Error> {
+    read(text, file, None)
+}
+
+fn read(text: &str, file: &str, directory: Option<&Path>) -> Result<Scenario, Error> {
+    let source = Source { file, text };
+    if text.len() > MAX_BYTES {
+        return Err(source.fault(
+            &(MAX_BYTES..MAX_BYTES),
+            format!("the file has more than {MAX_BYTES} bytes"),
+            "is this a job file?",
+        ));
+    }
+    let parsed = DeTable::parse(text).map_err(|error| {
+        let span = error.span().unwrap_or(text.len()..text.len());
+        source.fault(
+            &span,
+            error.message().trim_end(),
+            "see docs/job-files.md for how it is written",
+        )
+    })?;
+    let document = Table::document(
+        source,
+        parsed.get_ref(),
+        &[
+            "name",
+            "seed",
+            "timeout",
+            "worker_timeout",
+            "topology",
+            "protocol",
+            "switch",
+            "faults",
+            "job",
+        ],
+    )?;
+    let stem = Path::new(file).file_stem().map_or("job".into(), |stem| stem.to_string_lossy());
+    let name = document.or("name", stem.as_ref(), |name| name.name("digits"))?.to_owned();
+    let seed = document.or("seed", 1, |seed| seed.integer(0..=u64::MAX))?;
+    let times = Duration::from_millis(1)..=LONGEST;
+    let timeout =
+        document.or("timeout", Duration::from_secs(600), |t| t.duration(times.clone()))?;
+    let worker_timeout =
+        document.or("worker_timeout", Duration::from_secs(10), |t| t.duration(times))?;
+
+    let switch = jobs::switch_settings(&document)?;
+    let raw = Jobs::open(&document)?;
+    let demand = Demand {
+        workers: raw.workers_wanted()?,
+        // At most hundreds of jobs.
+        jobs: u32::try_from(raw.len()).unwrap_or(u32::MAX),
+        packet_bytes: switch.packet_bytes(),
+    };
+    let topology = network::read(&document, demand)?;
+    let jobs = raw.resolve(&topology, switch.values_per_packet, seed, directory)?;
+    Ok(Scenario { name, seed, timeout, worker_timeout, topology, switch, jobs })
+}

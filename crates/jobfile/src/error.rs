@@ -1,0 +1,118 @@
+//! What is wrong with a job file, where, and how to mend it: always one line.
+
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// Why a job file was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file could not be read.
+    #[error("{}: cannot read the job file: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The file could be read, but says something that cannot be.
+    #[error(transparent)]
+    Invalid(Box<Fault>),
+}
+
+impl Error {
+    /// Line and column (from 1, in characters) of the fault, if it lies in the file's text.
+    #[must_use]
+    pub fn position(&self) -> Option<(usize, usize)> {
+        match self {
+            Self::Read { .. } => None,
+            Self::Invalid(fault) => Some((fault.line, fault.column)),
+        }
+    }
+}
+
+/// One fault in a job file. Displays as `file.toml:LINE:COLUMN: what is wrong; how to mend`.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{file}:{line}:{column}: {problem}; {mend}")]
+pub struct Fault {
+    /// The file as the caller named it.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column, from 1, in characters.
+    pub column: usize,
+    /// What is wrong.
+    pub problem: String,
+    /// How to mend it.
+    pub mend: String,
+}
+
+/// The text of a job file and its name: turns byte offsets into faults.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source<'a> {
+    pub(crate) file: &'a str,
+    pub(crate) text: &'a str,
+}
+
+impl Source<'_> {
+    /// A fault at the start of a span of bytes.
+    pub(crate) fn fault(
+        &self,
+        span: &Range<usize>,
+        problem: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Error {
+        let (line, column) = self.position(span.start);
+        Error::Invalid(Box::new(Fault {
+            file: one_line(self.file),
+            line,
+            column,
+            problem: one_line(&problem.into()),
+            mend: one_line(&mend.into()),
+        }))
+    }
+
+    /// Line and column, from 1, of a byte offset. An offset past the end, or within a character,
+    /// means the character before it.
+    fn position(&self, offset: usize) -> (usize, usize) {
+        let offset = self.text.floor_char_boundary(offset.min(self.text.len()));
+        let before = &self.text[..offset];
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
+        (line, before[line_start..].chars().count() + 1)
+    }
+}
+
+/// Text taken from the file may hold line breaks and other control characters: a message may not.
+fn one_line(text: &str) -> String {
+    if !text.contains(|c: char| c.is_control()) {
+        return text.to_owned();
+    }
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str, offset: usize) -> (usize, usize) {
+        Source { file: "f", text }.position(offset)
+    }
+
+    #[test]
+    fn positions_count_lines_and_characters_from_one() {
+        assert_eq!(at("", 0), (1, 1));
+        assert_eq!(at("ab\ncd", 1), (1, 2));
+        assert_eq!(at("ab\ncd", 3), (2, 1));
+        assert_eq!(at("ab\ncd", 4), (2, 2));
+        assert_eq!(at("é=1", 2), (1, 2), "a two-byte character is one column");
+        assert_eq!(at("ab\n", 99), (2, 1));
+    }
+
+    #[test]
+    fn a_fault_is_one_line_whatever_it_quotes() {
+        let source = Source { file: "a\nb.toml", text: "x" };
+        let text = source.fault(&(0..1), "key \"a\nb\"", "remove\r\nit").to_string();
+        assert_eq!(text, "a b.toml:1:1: key \"a b\"; remove  it");
+    }
+}

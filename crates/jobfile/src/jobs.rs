@@ -1,0 +1,535 @@
+//! Reads `[protocol]`, `[switch]` and `[[job]]`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tributary_wire::{JobId, WORKERS_MAX};
+
+use crate::error::Error;
+use crate::reader::{Item, Table};
+use crate::scenario::{
+    Digits, Distribution, Job, Protocol, RandomTensors, Straggler, SwitchSettings, TensorFiles,
+    Workload, worker_index,
+};
+use crate::suggest;
+use crate::topology::{HostId, HostRole, Topology};
+
+/// Values a packet may carry: the sizes that the P4 programs can be built for.
+const VALUES_PER_PACKET: [u64; 4] = [32, 64, 256, 2048];
+/// Bytes of one value.
+const VALUE_BYTES: u64 = 4;
+/// Memory that the sums of one switch may take.
+const MAX_POOL_BYTES: u64 = 1 << 30;
+/// Payload under way at the start, in bytes (ATP's initial window at 100 Gb/s).
+const INITIAL_WINDOW_BYTES: u32 = 60_000;
+/// Jobs of one file: as many as the switch program counts apart.
+const MAX_JOBS: usize = 255;
+/// Images to train with in the handwritten-digits data set.
+const MAX_BATCH: u32 = 1437;
+const MAX_STRAGGLER_DELAY: Duration = Duration::from_secs(60);
+
+/// Seed of the k-th job's workload unless it names one: jobs differ, runs do not.
+fn workload_seed(seed: u64, job: usize) -> u64 {
+    seed.wrapping_add(job as u64)
+}
+
+/// Reads `[switch]`, and the part of `[protocol]` that is built into the switch program.
+pub(crate) fn switch_settings(document: &Table<'_>) -> Result<SwitchSettings, Error> {
+    let protocol = document.table("protocol", &PROTOCOL_KEYS)?;
+    let table =
+        document.table("switch", &["pool", "idle_timeout", "ecn_threshold", "queue_capacity"])?;
+    let values_per_packet = protocol.or("values_per_packet", 64, |item| {
+        let values = item.integer(0..=u64::from(u16::MAX))?;
+        match u16::try_from(values) {
+            Ok(values) if VALUES_PER_PACKET.contains(&u64::from(values)) => Ok(values),
+            _ => Err(item.fault(
+                format!("a packet cannot carry {values} values"),
+                "choose 32, 64, 256 or 2048",
+            )),
+        }
+    })?;
+    let pool = table.or("pool", 4096, |item| {
+        let pool = item.integer32(1..=1 << 24)?;
+        let bytes = u64::from(pool) * u64::from(values_per_packet) * VALUE_BYTES;
+        if bytes > MAX_POOL_BYTES {
+            let most = MAX_POOL_BYTES / VALUE_BYTES / u64::from(values_per_packet);
+            return Err(item.fault(
+                format!("{pool} aggregators of {values_per_packet} values take {bytes} bytes"),
+                format!("choose at most {most}"),
+            ));
+        }
+        Ok(pool)
+    })?;
+    let queue_capacity = table.or("queue_capacity", 4096, |q| q.integer32(1..=1 << 20))?;
+    let default_threshold = 64.min(queue_capacity - 1);
+    let ecn_threshold = table.or("ecn_threshold", default_threshold, |item| {
+        let threshold = item.integer32(0..=1 << 19)?;
+        if threshold >= queue_capacity {
+            return Err(item.fault(
+                format!(
+                    "no queue passes {threshold} packets when it holds {queue_capacity} at most"
+                ),
+                "choose an ecn_threshold below queue_capacity",
+            ));
+        }
+        Ok(threshold)
+    })?;
+    let idle = Duration::from_micros(1)..=Duration::from_secs(600);
+    let idle_timeout = table.or("idle_timeout", Duration::from_millis(50), |item| {
+        let timeout = item.duration(idle)?;
+        if timeout.subsec_nanos() % 1000 != 0 {
+            return Err(item.fault(
+                format!("{timeout:?} is finer than the switch's clock"),
+                "write whole microseconds, for example \"50ms\"",
+            ));
+        }
+        Ok(timeout)
+    })?;
+    Ok(SwitchSettings { values_per_packet, pool, idle_timeout, ecn_threshold, queue_capacity })
+}
+
+const PROTOCOL_KEYS: [&str; 4] = ["values_per_packet", "scale", "slots", "window"];
+
+/// The `[[job]]` tables, before the topology that they refer to is known.
+pub(crate) struct Jobs<'a> {
+    tables: Vec<Table<'a>>,
+    protocol: Table<'a>,
+}
+
+impl<'a> Jobs<'a> {
+    pub(crate) fn open(document: &Table<'a>) -> Result<Self, Error> {
+        let keys = [
+            "name",
+            "protocol",
+            "workers",
+            "ps",
+            "workload",
+            "scale",
+            "slots",
+            "window",
+            "straggler",
+        ];
+        let items = document.items("job")?;
+        if items.is_empty() {
+            return Err(document.place_of("job").fault("there is no job", "add a [[job]]"));
+        }
+        if let Some(extra) = items.get(MAX_JOBS) {
+            return Err(extra.fault("there are too many jobs", format!("stay within {MAX_JOBS}")));
+        }
+        let tables =
+            items.iter().map(|item| item.table("[[job]]", &keys)).collect::<Result<_, _>>()?;
+        Ok(Self { tables, protocol: document.table("protocol", &PROTOCOL_KEYS)? })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.tables.len()
+    }
+
+    /// Workers that jobs ask for by number; 4 for each job that does not say.
+    pub(crate) fn workers_wanted(&self) -> Result<u32, Error> {
+        let mut sum = 0;
+        for table in &self.tables {
+            sum += match table.get("workers") {
+                Some(item) if item.is_array() => 0,
+                Some(item) => worker_count(&item)?,
+                None => 4,
+            };
+        }
+        Ok(sum)
+    }
+
+    /// Reads all jobs.
+    pub(crate) fn resolve(
+        &self,
+        topology: &Topology,
+        values_per_packet: u16,
+        seed: u64,
+        directory: Option<&Path>,
+    ) -> Result<Vec<Job>, Error> {
+        let mut context = Context {
+            topology,
+            values_per_packet,
+            protocol: &self.protocol,
+            directory,
+            taken: vec![0; topology.hosts.len()],
+            jobs: self.tables.len(),
+        };
+        let mut jobs: Vec<Job> = Vec::with_capacity(self.tables.len());
+        for (index, table) in self.tables.iter().enumerate() {
+            let job = context.job(table, index, workload_seed(seed, index))?;
+            if let Some(other) = jobs.iter().position(|other| other.name == job.name) {
+                return Err(table.place_of("name").fault(
+                    format!("jobs {} and {} are both named `{}`", other + 1, index + 1, job.name),
+                    "give each job its own name",
+                ));
+            }
+            jobs.push(job);
+        }
+        Ok(jobs)
+    }
+}
+
+fn worker_count(item: &Item<'_>) -> Result<u32, Error> {
+    item.integer32(1..=u32::from(WORKERS_MAX))
+}
+
+/// What jobs refer to.
+struct Context<'t, 'a> {
+    topology: &'t Topology,
+    values_per_packet: u16,
+    protocol: &'t Table<'a>,
+    directory: Option<&'t Path>,
+    /// Workers placed on each host so far.
+    taken: Vec<u32>,
+    jobs: usize,
+}
+
+impl Context<'_, '_> {
+    fn job(&mut self, table: &Table<'_>, index: usize, seed: u64) -> Result<Job, Error> {
+        // At most MAX_JOBS jobs: the number is a u16 and not zero.
+        let id = u16::try_from(index + 1).ok().and_then(JobId::new);
+        let id = id.expect("jobs are counted in the low hundreds");
+        let default_name = format!("job{}", index + 1);
+        let name = table.or("name", default_name, |name| name.name("a").map(str::to_owned))?;
+        let protocol =
+            table.or("protocol", Protocol::Atp, |p| p.choice(&[("atp", Protocol::Atp)]))?;
+        let workers = self.workers(table)?;
+        let ps = self.parameter_server(table, index, &workers)?;
+        let workload = self.workload(table, workers.len(), seed)?;
+        let scale = self.setting(table, "scale", f64::from(1 << 20), |s| s.number(1e-30..=1e30))?;
+        let slots = self.setting(table, "slots", 256, |item| {
+            let slots = item.integer32(1..=1 << 16)?;
+            if !slots.is_power_of_two() {
+                return Err(item.fault(
+                    format!("{slots} slots are not a power of two"),
+                    format!("choose for example {}", slots.next_power_of_two()),
+                ));
+            }
+            Ok(slots)
+        })?;
+        let payload = u32::from(self.values_per_packet) * 4;
+        let default_window = (INITIAL_WINDOW_BYTES / payload).clamp(1, slots);
+        let window = self.setting(table, "window", default_window, |item| {
+            let window = item.integer32(1..=1 << 16)?;
+            if window > slots {
+                return Err(item.fault(
+                    format!("a window of {window} packets is more than the {slots} slots"),
+                    "choose a smaller window or more slots",
+                ));
+            }
+            Ok(window)
+        })?;
+        let stragglers = self.stragglers(table, &workers)?;
+        self.check_sequences(table, &workload)?;
+        Ok(Job { id, name, protocol, workers, ps, workload, scale, slots, window, stragglers })
+    }
+
+    /// A key of the job, else of `[protocol]`, else a default.
+    fn setting<T>(
+        &self,
+        table: &Table<'_>,
+        key: &str,
+        default: T,
+        read: impl Fn(&Item<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        match table.get(key).or_else(|| self.protocol.get(key)) {
+            Some(item) => read(&item),
+            None => Ok(default),
+        }
+    }
+
+    fn find_host(&self, item: &Item<'_>) -> Result<HostId, Error> {
+        let name = item.string("w1")?;
+        if let Some(host) = self.topology.host_named(name) {
+            return Ok(host);
+        }
+        if self.topology.switch_named(name).is_some() {
+            return Err(item.fault(format!("`{name}` is a switch"), "name a host"));
+        }
+        let names = || self.topology.hosts.iter().map(|host| host.name.as_str());
+        let mend = match suggest::nearest(name, names()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("the hosts are {}", suggest::list(names())),
+        };
+        Err(item.fault(format!("there is no host `{name}`"), mend))
+    }
+
+    /// Hosts of the workers: named, or as many as wanted of those that have the fewest yet.
+    fn workers(&mut self, table: &Table<'_>) -> Result<Vec<HostId>, Error> {
+        let item = table.get("workers");
+        let workers = match item {
+            Some(item) if item.is_array() => self.named_workers(&item)?,
+            _ => self.counted_workers(table)?,
+        };
+        for worker in &workers {
+            self.taken[worker.0] += 1;
+        }
+        Ok(workers)
+    }
+
+    fn named_workers(&self, item: &Item<'_>) -> Result<Vec<HostId>, Error> {
+        let items = item.array("a worker")?;
+        if items.is_empty() {
+            return Err(item.fault("the job has no worker", "name at least one host"));
+        }
+        if items.len() > usize::from(WORKERS_MAX) {
+            return Err(item.fault(
+                format!("the job has {} workers", items.len()),
+                format!("a job can have at most {WORKERS_MAX}: a packet has one bit for each"),
+            ));
+        }
+        let mut hosts = Vec::with_capacity(items.len());
+        for item in &items {
+            let host = self.find_host(item)?;
+            if hosts.contains(&host) {
+                return Err(item.fault(
+                    format!(
+                        "two workers of one job are on host `{}`",
+                        self.topology.host(host).name
+                    ),
+                    "give each worker its own host",
+                ));
+            }
+            hosts.push(host);
+        }
+        Ok(hosts)
+    }
+
+    fn counted_workers(&self, table: &Table<'_>) -> Result<Vec<HostId>, Error> {
+        let mut free: Vec<HostId> = self
+            .topology
+            .host_ids()
+            .filter(|&host| self.topology.host(host).role == HostRole::Worker)
+            .collect();
+        let most = free.len().min(usize::from(WORKERS_MAX));
+        let wanted = match table.get("workers") {
+            Some(item) => worker_count(&item)? as usize,
+            None if self.jobs == 1 => most,
+            None => most.min(4),
+        };
+        if wanted > free.len() || wanted == 0 {
+            return Err(table.place_of("workers").fault(
+                format!(
+                    "the job wants {wanted} workers but the topology has {} hosts for them",
+                    free.len()
+                ),
+                "add hosts to the topology or take fewer workers",
+            ));
+        }
+        free.sort_by_key(|host| self.taken[host.0]);
+        free.truncate(wanted);
+        free.sort();
+        Ok(free)
+    }
+
+    /// The host named, else the k-th job has the k-th host for parameter servers.
+    fn parameter_server(
+        &self,
+        table: &Table<'_>,
+        index: usize,
+        workers: &[HostId],
+    ) -> Result<HostId, Error> {
+        let servers: Vec<HostId> = self
+            .topology
+            .host_ids()
+            .filter(|&host| self.topology.host(host).role == HostRole::ParameterServer)
+            .collect();
+        let ps = match table.get("ps") {
+            Some(item) => self.find_host(&item)?,
+            None if servers.is_empty() => {
+                return Err(table.fault(
+                    "the job has no parameter server",
+                    "add `ps = \"…\"` with a host's name, or give a host `role = \"ps\"`",
+                ));
+            }
+            None => servers[index % servers.len()],
+        };
+        if workers.contains(&ps) {
+            let name = &self.topology.host(ps).name;
+            return Err(table.place_of("ps").fault(
+                format!("host `{name}` is both a worker and the parameter server of the job"),
+                "choose another host for one of them",
+            ));
+        }
+        Ok(ps)
+    }
+
+    fn workload(&self, table: &Table<'_>, workers: usize, seed: u64) -> Result<Workload, Error> {
+        let Some(item) = table.get("workload") else {
+            return Ok(Workload::Random(RandomTensors {
+                tensors: 4,
+                elements: DEFAULT_ELEMENTS,
+                seed,
+                distribution: Distribution::Uniform,
+                magnitude: 1.0,
+            }));
+        };
+        #[derive(Clone, Copy, PartialEq)]
+        enum Kind {
+            Random,
+            Files,
+            Digits,
+        }
+        let (kind, table) = item.table_by_kind(
+            "the workload",
+            None,
+            &[
+                (
+                    "random",
+                    Kind::Random,
+                    &["tensors", "elements", "bytes", "seed", "distribution", "magnitude"],
+                ),
+                ("files", Kind::Files, &["inputs", "output_dir"]),
+                (
+                    "digits",
+                    Kind::Digits,
+                    &["epochs", "batch", "learning_rate", "momentum", "hidden", "target", "seed"],
+                ),
+            ],
+        )?;
+        match kind {
+            Kind::Random => random(&table, seed).map(Workload::Random),
+            Kind::Files => self.files(&table, workers).map(Workload::Files),
+            Kind::Digits => digits(&table, workers, seed).map(Workload::Digits),
+        }
+    }
+
+    fn files(&self, table: &Table<'_>, workers: usize) -> Result<TensorFiles, Error> {
+        let example = "[\"worker0.npy\", \"worker1.npy\"]";
+        let item = table.require("inputs", example)?;
+        let inputs = item
+            .array("`inputs`")?
+            .iter()
+            .map(|item| self.input_file(item))
+            .collect::<Result<Vec<_>, _>>()?;
+        if inputs.len() != workers {
+            return Err(item.fault(
+                format!("there are {} input files for {workers} workers", inputs.len()),
+                "name one file for each worker",
+            ));
+        }
+        let item = table.require("output_dir", "\"sums\"")?;
+        let output = item.string("sums")?;
+        if output.is_empty() {
+            return Err(
+                item.fault("`output_dir` is empty", "write \".\" for the job file's directory")
+            );
+        }
+        Ok(TensorFiles { inputs, output_dir: self.path(output) })
+    }
+
+    fn input_file(&self, item: &Item<'_>) -> Result<PathBuf, Error> {
+        let text = item.string("worker0.npy")?;
+        let path = self.path(text);
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        if !matches!(ending, Some("npy" | "safetensors")) {
+            return Err(item.fault(
+                format!("`{text}` is not a tensor file by its ending"),
+                "name a file that ends in .npy or .safetensors",
+            ));
+        }
+        if self.directory.is_some() && !path.is_file() {
+            return Err(item.fault(
+                format!("there is no file `{text}`"),
+                "correct the name; relative names start at the job file's directory",
+            ));
+        }
+        Ok(path)
+    }
+
+    fn path(&self, text: &str) -> PathBuf {
+        self.directory.map_or_else(|| text.into(), |directory| directory.join(text))
+    }
+
+    fn stragglers(&self, table: &Table<'_>, workers: &[HostId]) -> Result<Vec<Straggler>, Error> {
+        let items = table.items("straggler")?;
+        items
+            .iter()
+            .map(|item| {
+                let own = item.table("[[job.straggler]]", &["worker", "delay"])?;
+                let item = own.require("worker", "0")?;
+                let worker = if item.is_string() {
+                    let host = self.find_host(&item)?;
+                    workers.iter().position(|&worker| worker == host).ok_or_else(|| {
+                        let name = &self.topology.host(host).name;
+                        item.fault(
+                            format!("host `{name}` is no worker of the job"),
+                            "name the host of one of the job's workers",
+                        )
+                    })?
+                } else {
+                    let last = u32::try_from(workers.len() - 1).unwrap_or(u32::MAX);
+                    item.integer32(0..=last)? as usize
+                };
+                let delay = own.require("delay", "\"5ms\"")?;
+                Ok(Straggler {
+                    worker: worker_index(worker),
+                    delay: delay.duration(Duration::ZERO..=MAX_STRAGGLER_DELAY)?,
+                })
+            })
+            .collect()
+    }
+
+    /// Sequence numbers never wrap: a job that would run out of them is refused.
+    fn check_sequences(&self, table: &Table<'_>, workload: &Workload) -> Result<(), Error> {
+        let Workload::Random(random) = workload else { return Ok(()) };
+        let each = random.elements.div_ceil(u64::from(self.values_per_packet));
+        let all = u128::from(each) * u128::from(random.tensors);
+        if all > u128::from(u32::MAX) {
+            return Err(table.place_of("workload").fault(
+                format!("the job sends {all} fragments, more than there are sequence numbers"),
+                "send fewer or smaller tensors",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Elements of a random tensor unless the file says: 1 MB.
+const DEFAULT_ELEMENTS: u64 = 1_000_000 / VALUE_BYTES;
+
+fn random(table: &Table<'_>, seed: u64) -> Result<RandomTensors, Error> {
+    let tensors = table.or("tensors", 4, |t| t.integer32(1..=1_000_000))?;
+    let elements = match (table.get("elements"), table.get("bytes")) {
+        (Some(_), Some(bytes)) => {
+            return Err(bytes.fault(
+                "`elements` and `bytes` both say how large a tensor is",
+                "keep one of them",
+            ));
+        }
+        (Some(elements), None) => elements.integer(1..=1 << 32)?,
+        (None, Some(item)) => {
+            let bytes = item.size()?;
+            if bytes == 0 || bytes % VALUE_BYTES != 0 || bytes > VALUE_BYTES << 32 {
+                return Err(item.fault(
+                    format!("a tensor cannot have {bytes} bytes"),
+                    "choose a multiple of 4 bytes, from 4B to 16GiB",
+                ));
+            }
+            bytes / VALUE_BYTES
+        }
+        (None, None) => DEFAULT_ELEMENTS,
+    };
+    let distributions = [("uniform", Distribution::Uniform), ("normal", Distribution::Normal)];
+    Ok(RandomTensors {
+        tensors,
+        elements,
+        seed: table.or("seed", seed, |s| s.integer(0..=u64::MAX))?,
+        distribution: table
+            .or("distribution", Distribution::Uniform, |d| d.choice(&distributions))?,
+        magnitude: table.or("magnitude", 1.0, |m| m.number(0.0..=1e30))?,
+    })
+}
+
+fn digits(table: &Table<'_>, workers: usize, seed: u64) -> Result<Digits, Error> {
+    let least = u32::try_from(workers).unwrap_or(u32::MAX);
+    Ok(Digits {
+        epochs: table.or("epochs", 10, |e| e.integer32(1..=100_000))?,
+        batch: table.or("batch", 64, |b| b.integer32(least..=MAX_BATCH))?,
+        learning_rate: table.or("learning_rate", 0.1, |l| l.number(1e-9..=1e3))?,
+        momentum: table.or("momentum", 0.9, |m| m.number(0.0..=0.999_999))?,
+        hidden: table.or("hidden", 32, |h| h.integer32(0..=4096))?,
+        target: table.or("target", 0.0, Item::probability)?,
+        seed: table.or("seed", seed, |s| s.integer(0..=u64::MAX))?,
+    })
+}

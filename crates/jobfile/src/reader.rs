@@ -1,0 +1,357 @@
+//! Typed reading of a parsed TOML document: every value knows where it stands and what it is
+//! called, so that whatever is wrong with it becomes one [`Fault`](crate::Fault).
+
+use std::fmt::Display;
+use std::ops::{Range, RangeInclusive};
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::{Error, Source};
+use crate::{suggest, units};
+
+/// A table whose keys are all known.
+#[derive(Clone, Debug)]
+pub(crate) struct Table<'a> {
+    source: Source<'a>,
+    /// What messages call it: `[switch]`, `job 2`, …
+    name: String,
+    span: Range<usize>,
+    /// `None`: the file does not have this table; every key takes its default.
+    entries: Option<&'a DeTable<'a>>,
+}
+
+impl<'a> Table<'a> {
+    /// The whole document.
+    pub(crate) fn document(
+        source: Source<'a>,
+        entries: &'a DeTable<'a>,
+        keys: &[&str],
+    ) -> Result<Self, Error> {
+        let table =
+            Self { source, name: "the job file".into(), span: 0..0, entries: Some(entries) };
+        table.check_keys(keys)?;
+        Ok(table)
+    }
+
+    fn check_keys(&self, keys: &[&str]) -> Result<(), Error> {
+        let unknown = self
+            .entries
+            .iter()
+            .flat_map(|entries| entries.keys())
+            .filter(|key| !keys.contains(&key.get_ref().as_ref()))
+            // The first in the file, whatever order the map keeps.
+            .min_by_key(|key| key.span().start);
+        let Some(key) = unknown else { return Ok(()) };
+        let word = key.get_ref().as_ref();
+        let mend = match suggest::nearest(word, keys.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("the keys there are {}", suggest::list(keys.iter().copied())),
+        };
+        Err(self.source.fault(&key.span(), format!("unknown key `{word}` in {}", self.name), mend))
+    }
+
+    /// A key's value, if the file has it.
+    pub(crate) fn get(&self, key: &str) -> Option<Item<'a>> {
+        let (key, value) = self.entries?.get_key_value(key)?;
+        Some(Item {
+            source: self.source,
+            name: format!("`{}`", key.get_ref()),
+            span: value.span(),
+            value: value.get_ref(),
+        })
+    }
+
+    /// A key's value; without it a fault that says what to add.
+    pub(crate) fn require(&self, key: &str, example: &str) -> Result<Item<'a>, Error> {
+        self.get(key).ok_or_else(|| {
+            self.fault(format!("{} has no `{key}`", self.name), format!("add `{key} = {example}`"))
+        })
+    }
+
+    /// A sub-table; one that takes every default where the file has none.
+    pub(crate) fn table(&self, key: &str, keys: &[&str]) -> Result<Table<'a>, Error> {
+        match self.get(key) {
+            Some(item) => item.table(&format!("[{key}]"), keys),
+            None => Ok(Self {
+                source: self.source,
+                name: format!("[{key}]"),
+                span: self.span.clone(),
+                entries: None,
+            }),
+        }
+    }
+
+    /// An array of tables (`[[key]]`); empty where the file has none.
+    pub(crate) fn items(&self, key: &str) -> Result<Vec<Item<'a>>, Error> {
+        self.get(key).map_or_else(|| Ok(Vec::new()), |item| item.array(&format!("[[{key}]]")))
+    }
+
+    /// A key read by `read`, or a default.
+    pub(crate) fn or<T>(
+        &self,
+        key: &str,
+        default: T,
+        read: impl FnOnce(&Item<'a>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.get(key).map_or(Ok(default), |item| read(&item))
+    }
+
+    /// A fault at the table's head.
+    pub(crate) fn fault(&self, problem: impl Into<String>, mend: impl Into<String>) -> Error {
+        self.source.fault(&self.span, problem, mend)
+    }
+
+    /// Where the table stands.
+    pub(crate) fn place(&self) -> Place<'a> {
+        Place { source: self.source, span: self.span.clone() }
+    }
+
+    /// Where a key's value stands, or the table if the file does not have the key.
+    pub(crate) fn place_of(&self, key: &str) -> Place<'a> {
+        self.get(key).map_or_else(|| self.place(), |item| item.place())
+    }
+}
+
+/// A position in the file, kept for faults that show only later.
+#[derive(Clone, Debug)]
+pub(crate) struct Place<'a> {
+    source: Source<'a>,
+    span: Range<usize>,
+}
+
+impl Place<'_> {
+    pub(crate) fn fault(&self, problem: impl Into<String>, mend: impl Into<String>) -> Error {
+        self.source.fault(&self.span, problem, mend)
+    }
+}
+
+/// A value, its name and its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Item<'a> {
+    source: Source<'a>,
+    name: String,
+    span: Range<usize>,
+    value: &'a DeValue<'a>,
+}
+
+impl<'a> Item<'a> {
+    pub(crate) fn place(&self) -> Place<'a> {
+        Place { source: self.source, span: self.span.clone() }
+    }
+
+    pub(crate) fn fault(&self, problem: impl Into<String>, mend: impl Into<String>) -> Error {
+        self.source.fault(&self.span, problem, mend)
+    }
+
+    fn wrong_type(&self, wanted: &str, example: &str) -> Error {
+        let found = match self.value {
+            DeValue::String(_) => "a string",
+            DeValue::Integer(_) => "an integer",
+            DeValue::Float(_) => "a number with a fraction",
+            DeValue::Boolean(_) => "a boolean",
+            DeValue::Datetime(_) => "a date or time",
+            DeValue::Array(_) => "an array",
+            DeValue::Table(_) => "a table",
+        };
+        self.fault(
+            format!("{} is {found} but must be {wanted}", self.name),
+            format!("write for example {example}"),
+        )
+    }
+
+    /// Whether the value is written as a string.
+    pub(crate) fn is_string(&self) -> bool {
+        matches!(self.value, DeValue::String(_))
+    }
+
+    /// Whether the value is written as an array.
+    pub(crate) fn is_array(&self) -> bool {
+        matches!(self.value, DeValue::Array(_))
+    }
+
+    /// Whether the value is a table with that key.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        matches!(self.value, DeValue::Table(entries) if entries.contains_key(key))
+    }
+
+    pub(crate) fn string(&self, example: &str) -> Result<&'a str, Error> {
+        match self.value {
+            DeValue::String(text) => Ok(text.as_ref()),
+            _ => Err(self.wrong_type("a string", &format!("{example:?}"))),
+        }
+    }
+
+    /// A name of something: letters, digits, `-`, `_`, `.`; not empty, at most 64 long.
+    pub(crate) fn name(&self, example: &str) -> Result<&'a str, Error> {
+        let text = self.string(example)?;
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if text.is_empty() || text.len() > 64 || !text.chars().all(fits) {
+            return Err(self.fault(
+                format!("{} is not a name", self.name),
+                "use 1 to 64 letters, digits, `-`, `_` or `.`",
+            ));
+        }
+        Ok(text)
+    }
+
+    pub(crate) fn integer(&self, range: RangeInclusive<u64>) -> Result<u64, Error> {
+        let DeValue::Integer(integer) = self.value else {
+            return Err(self.wrong_type("a whole number", &range.start().max(&1).to_string()));
+        };
+        let value = i128::from_str_radix(integer.as_str(), integer.radix()).ok();
+        value
+            .and_then(|value| u64::try_from(value).ok())
+            .filter(|value| range.contains(value))
+            .ok_or_else(|| self.out_of_range(integer, &range))
+    }
+
+    /// An integer that fits `u32`.
+    pub(crate) fn integer32(&self, range: RangeInclusive<u32>) -> Result<u32, Error> {
+        let value = self.integer(u64::from(*range.start())..=u64::from(*range.end()))?;
+        // The range's end is a u32.
+        Ok(u32::try_from(value).unwrap_or(*range.end()))
+    }
+
+    fn out_of_range<T: Display>(&self, value: impl Display, range: &RangeInclusive<T>) -> Error {
+        self.fault(
+            format!("{} is {value}, out of range", self.name),
+            format!("choose a value from {} to {}", range.start(), range.end()),
+        )
+    }
+
+    /// A finite number, with or without a fraction.
+    pub(crate) fn number(&self, range: RangeInclusive<f64>) -> Result<f64, Error> {
+        let text = match self.value {
+            DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
+            DeValue::Float(float) => float.as_str(),
+            _ => return Err(self.wrong_type("a number", "0.5")),
+        };
+        text.parse::<f64>()
+            .ok()
+            .filter(|value| value.is_finite() && range.contains(value))
+            .ok_or_else(|| self.out_of_range(text, &range))
+    }
+
+    pub(crate) fn probability(&self) -> Result<f64, Error> {
+        self.number(0.0..=1.0)
+    }
+
+    /// A duration, within limits.
+    pub(crate) fn duration(&self, range: RangeInclusive<Duration>) -> Result<Duration, Error> {
+        let text = match self.value {
+            DeValue::String(text) => text.as_ref(),
+            _ => return Err(self.wrong_type("a duration with its unit", "\"50ms\"")),
+        };
+        let value = units::duration(text).ok_or_else(|| {
+            self.fault(
+                format!("{} is `{text}`, not a duration", self.name),
+                "write a number and one of ns, us, ms, s, min, for example \"50ms\"",
+            )
+        })?;
+        if !range.contains(&value) {
+            let (low, high) = (range.start(), range.end());
+            return Err(self.fault(
+                format!("{} is {value:?}, out of range", self.name),
+                format!("choose a value from {low:?} to {high:?}"),
+            ));
+        }
+        Ok(value)
+    }
+
+    /// A size in bytes, with its unit.
+    pub(crate) fn size(&self) -> Result<u64, Error> {
+        let text = match self.value {
+            DeValue::String(text) => text.as_ref(),
+            _ => return Err(self.wrong_type("a size with its unit", "\"4MB\"")),
+        };
+        units::size(text).ok_or_else(|| {
+            self.fault(
+                format!("{} is `{text}`, not a size", self.name),
+                "write a number and one of B, KB, MB, GB, KiB, MiB, GiB, for example \"4MB\"",
+            )
+        })
+    }
+
+    /// One of several words.
+    pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Error> {
+        let word = self.string(choices.first().map_or("", |(word, _)| word))?;
+        if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == word) {
+            return Ok(*choice);
+        }
+        let words = choices.iter().map(|(word, _)| *word);
+        let mend = match suggest::nearest(word, words.clone()) {
+            Some(near) => format!("did you mean \"{near}\"?"),
+            None => format!("choose one of {}", suggest::list(words)),
+        };
+        Err(self.fault(format!("{} is \"{word}\", which there is not", self.name), mend))
+    }
+
+    /// The elements of an array, each called `what`.
+    pub(crate) fn array(&self, what: &str) -> Result<Vec<Item<'a>>, Error> {
+        let DeValue::Array(array) = self.value else {
+            return Err(self.wrong_type("an array", &format!("{what} or [ … ]")));
+        };
+        Ok(array.iter().map(|element| self.element(what, element)).collect())
+    }
+
+    fn element(&self, what: &str, element: &'a Spanned<DeValue<'a>>) -> Item<'a> {
+        Item {
+            source: self.source,
+            name: what.to_owned(),
+            span: element.span(),
+            value: element.get_ref(),
+        }
+    }
+
+    /// The table, after its keys were checked.
+    pub(crate) fn table(&self, name: &str, keys: &[&str]) -> Result<Table<'a>, Error> {
+        let table = self.unchecked_table(name)?;
+        table.check_keys(keys)?;
+        Ok(table)
+    }
+
+    /// The table with a `kind`: which keys it may have depends on that. `kinds` are the kinds, what
+    /// each means and the keys of each besides `kind`.
+    pub(crate) fn table_by_kind<T: Copy + PartialEq>(
+        &self,
+        name: &str,
+        default: Option<T>,
+        kinds: &[(&str, T, &[&str])],
+    ) -> Result<(T, Table<'a>), Error> {
+        let table = self.unchecked_table(name)?;
+        let words: Vec<(&str, T)> = kinds.iter().map(|&(word, kind, _)| (word, kind)).collect();
+        let kind = match (table.get("kind"), default) {
+            (Some(item), _) => item.choice(&words)?,
+            (None, Some(kind)) => kind,
+            (None, None) => {
+                let all = suggest::list(kinds.iter().map(|(word, ..)| *word));
+                return Err(table.fault(
+                    format!("{name} has no `kind`"),
+                    format!("add `kind = \"…\"`, one of {all}"),
+                ));
+            }
+        };
+        let keys: Vec<&str> = kinds
+            .iter()
+            .filter(|(_, of, _)| *of == kind)
+            .flat_map(|(_, _, keys)| keys.iter().copied())
+            .chain(["kind"])
+            .collect();
+        table.check_keys(&keys)?;
+        Ok((kind, table))
+    }
+
+    fn unchecked_table(&self, name: &str) -> Result<Table<'a>, Error> {
+        let DeValue::Table(entries) = self.value else {
+            return Err(self.wrong_type("a table", "{ key = value, … }"));
+        };
+        Ok(Table {
+            source: self.source,
+            name: name.to_owned(),
+            span: self.span.clone(),
+            entries: Some(entries),
+        })
+    }
+}

@@ -1,0 +1,219 @@
+//! What a job file says once it has been checked: plain values, every default filled in.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tributary_wire::{JobId, WorkerIndex};
+
+use crate::topology::{HostId, Topology};
+
+/// A checked job file: all that a fabric needs to run it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scenario {
+    /// Name for reports: the file's `name`, else the file name without its ending.
+    pub name: String,
+    /// Seed of every random choice: faults, random workloads, initial weights.
+    pub seed: u64,
+    /// The run fails if it takes longer.
+    pub timeout: Duration,
+    /// A job fails if one of its workers is silent for longer while others wait for it.
+    pub worker_timeout: Duration,
+    /// Hosts, switches, links, and the faults of each link.
+    pub topology: Topology,
+    /// What every switch is built and set to.
+    pub switch: SwitchSettings,
+    /// The jobs, with IDs 1, 2, … in the order of the file.
+    pub jobs: Vec<Job>,
+}
+
+impl Scenario {
+    /// What runs on a host: as worker of some jobs, as parameter server of others. A fabric that
+    /// runs one process a host finds here what that process serves.
+    pub fn duties(&self, host: HostId) -> impl Iterator<Item = (&Job, Duty)> {
+        self.jobs.iter().flat_map(move |job| {
+            let workers = job.workers.iter().enumerate();
+            let worker = workers
+                .filter(move |&(_, &at)| at == host)
+                .map(|(index, _)| Duty::Worker(worker_index(index)));
+            let server = (job.ps == host).then_some(Duty::ParameterServer);
+            worker.chain(server).map(move |duty| (job, duty))
+        })
+    }
+}
+
+/// What a host does for a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Duty {
+    /// It is this worker of the job.
+    Worker(WorkerIndex),
+    /// It is the job's parameter server.
+    ParameterServer,
+}
+
+/// Settings of all switches: compile-time constants of the P4 program, and the queues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SwitchSettings {
+    /// 32-bit values a packet carries: 32, 64, 256 or 2048.
+    pub values_per_packet: u16,
+    /// Aggregators a switch has, for all jobs together.
+    pub pool: u32,
+    /// An aggregator idle for longer may be taken over by another task.
+    pub idle_timeout: Duration,
+    /// Packets in an egress queue above which the switch marks congestion.
+    pub ecn_threshold: u32,
+    /// Packets an egress queue holds; more are dropped.
+    pub queue_capacity: u32,
+}
+
+/// Bytes of an aggregation packet besides its values, from the IPv4 header on.
+const PACKET_OVERHEAD: u32 = 20 + 8 + 20;
+
+impl SwitchSettings {
+    /// Bytes of the largest packet from the IPv4 header on: the MTU that a link needs.
+    #[must_use]
+    pub fn packet_bytes(&self) -> u32 {
+        PACKET_OVERHEAD + 4 * u32::from(self.values_per_packet)
+    }
+}
+
+/// The aggregation protocol that a job uses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Protocol {
+    /// Statistical aggregation, first come, first served.
+    Atp,
+}
+
+impl Protocol {
+    /// The word for it in job files and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Atp => "atp",
+        }
+    }
+}
+
+/// A job: its workers sum tensors through the network.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Job {
+    /// Identity on the wire.
+    pub id: JobId,
+    /// Name for messages and reports; unique in the file.
+    pub name: String,
+    /// How it aggregates.
+    pub protocol: Protocol,
+    /// Host of each worker, by worker index: 1 to 32, all different.
+    pub workers: Vec<HostId>,
+    /// Host of the parameter server; none of the workers.
+    pub ps: HostId,
+    /// What is summed.
+    pub workload: Workload,
+    /// Fixed point: a value x travels as round(x · scale). Finite and positive.
+    pub scale: f64,
+    /// Fragments that may be under way at once: a power of two.
+    pub slots: u32,
+    /// Congestion window at the start, in packets: 1 to `slots`.
+    pub window: u32,
+    /// Workers that are slowed down.
+    pub stragglers: Vec<Straggler>,
+}
+
+impl Job {
+    /// Pause that a worker makes before each tensor (zero for all but stragglers).
+    #[must_use]
+    pub fn straggler_delay(&self, worker: WorkerIndex) -> Duration {
+        let own = self.stragglers.iter().filter(|straggler| straggler.worker == worker);
+        own.map(|straggler| straggler.delay).sum()
+    }
+}
+
+/// A worker that is slowed down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Straggler {
+    /// Which.
+    pub worker: WorkerIndex,
+    /// Its pause before each tensor.
+    pub delay: Duration,
+}
+
+/// What a job sums.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Workload {
+    /// Tensors of random numbers.
+    Random(RandomTensors),
+    /// Tensors from files.
+    Files(TensorFiles),
+    /// Training of a classifier of handwritten digits.
+    Digits(Digits),
+}
+
+impl Workload {
+    /// The word for it in job files and reports.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Random(_) => "random",
+            Self::Files(_) => "files",
+            Self::Digits(_) => "digits",
+        }
+    }
+}
+
+/// Tensors of random numbers, different at each worker.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RandomTensors {
+    /// How many, one after the other.
+    pub tensors: u32,
+    /// 32-bit floating-point numbers in each.
+    pub elements: u64,
+    /// Seed of the numbers: with the worker's index it determines every one.
+    pub seed: u64,
+    /// How the numbers are spread.
+    pub distribution: Distribution,
+    /// Uniform: numbers lie in ±magnitude. Normal: the standard deviation.
+    pub magnitude: f64,
+}
+
+/// How random numbers are spread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Distribution {
+    /// Evenly between ±magnitude.
+    Uniform,
+    /// Normally around 0 with the magnitude as standard deviation.
+    Normal,
+}
+
+/// Tensors from `.npy` or `.safetensors` files.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TensorFiles {
+    /// Each worker's file, by worker index; relative paths were resolved against the job file's
+    /// directory.
+    pub inputs: Vec<PathBuf>,
+    /// Directory for the sums; created when the run starts.
+    pub output_dir: PathBuf,
+}
+
+/// Data-parallel training of a small classifier on the handwritten-digits data set.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Digits {
+    /// Passes over the training images, at most.
+    pub epochs: u32,
+    /// Images per step over all workers; at least one for each.
+    pub batch: u32,
+    /// Step size of gradient descent.
+    pub learning_rate: f64,
+    /// Share of the last step that the next one keeps: 0 to below 1.
+    pub momentum: f64,
+    /// Units of the hidden layer; 0 leaves it out.
+    pub hidden: u32,
+    /// The run fails if the trained classifier recognises a smaller share of the test images.
+    pub target: f64,
+    /// Seed of the initial weights and the order of the images.
+    pub seed: u64,
+}
+
+/// A worker's index from its position in a job's list of at most 32 workers.
+pub(crate) fn worker_index(position: usize) -> WorkerIndex {
+    let index = u8::try_from(position).ok().and_then(WorkerIndex::new);
+    index.expect("a job has at most 32 workers: the reader checked")
+}

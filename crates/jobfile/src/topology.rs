@@ -1,0 +1,172 @@
+//! Hosts, switches and the links between them.
+
+use std::time::Duration;
+
+use tributary_wire::Host as Address;
+
+/// Which switch: index into [`Topology::switches`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SwitchId(pub usize);
+
+/// Which host: index into [`Topology::hosts`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct HostId(pub usize);
+
+/// Which link: index into [`Topology::links`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkId(pub usize);
+
+/// A connected network. Each host has one link, to a switch; switches may form any graph.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Topology {
+    /// Switches in the order of the file.
+    pub switches: Vec<Switch>,
+    /// Hosts in the order of the file.
+    pub hosts: Vec<Host>,
+    /// Links in the order of the file.
+    pub links: Vec<Link>,
+}
+
+/// A switch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Switch {
+    /// Unique among hosts and switches.
+    pub name: String,
+    /// Its links: `ports[0]` is at port 1, and so on.
+    pub ports: Vec<LinkId>,
+}
+
+/// A host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Host {
+    /// Unique among hosts and switches.
+    pub name: String,
+    /// MAC and IP address of its interface; both unique.
+    pub address: Address,
+    /// Whether jobs place workers or parameter servers there unless they name hosts.
+    pub role: HostRole,
+    /// Its only link.
+    pub link: LinkId,
+}
+
+/// What a host is used for by jobs that do not name hosts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HostRole {
+    /// Workers.
+    Worker,
+    /// Parameter servers.
+    ParameterServer,
+}
+
+/// A cable. Both directions have the same properties.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Link {
+    /// What it connects.
+    pub ends: [End; 2],
+    /// Largest packet in bytes, from the IP header on.
+    pub mtu: u32,
+    /// What it does to frames.
+    pub faults: LinkFaults,
+}
+
+/// One end of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum End {
+    /// A host's only interface.
+    Host(HostId),
+    /// A switch's port; ports count from 1.
+    Switch(SwitchId, u16),
+}
+
+/// What a link does to each frame, in each direction, independently.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct LinkFaults {
+    /// Probability that a frame is lost.
+    pub loss: f64,
+    /// Probability that a frame arrives twice.
+    pub duplicate: f64,
+    /// Probability that a frame is held back so that later ones overtake it.
+    pub reorder: f64,
+    /// Time that every frame takes longer.
+    pub delay: Duration,
+    /// Random extra time, evenly between zero and this. It keeps the frames' order.
+    pub jitter: Duration,
+}
+
+impl LinkFaults {
+    /// Whether the link leaves every frame alone.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Topology {
+    /// A switch by its ID.
+    #[must_use]
+    pub fn switch(&self, id: SwitchId) -> &Switch {
+        &self.switches[id.0]
+    }
+
+    /// A host by its ID.
+    #[must_use]
+    pub fn host(&self, id: HostId) -> &Host {
+        &self.hosts[id.0]
+    }
+
+    /// A link by its ID.
+    #[must_use]
+    pub fn link(&self, id: LinkId) -> &Link {
+        &self.links[id.0]
+    }
+
+    /// All switch IDs.
+    pub fn switch_ids(&self) -> impl Iterator<Item = SwitchId> + use<> {
+        (0..self.switches.len()).map(SwitchId)
+    }
+
+    /// All host IDs.
+    pub fn host_ids(&self) -> impl Iterator<Item = HostId> + use<> {
+        (0..self.hosts.len()).map(HostId)
+    }
+
+    /// The switch and the port that a host hangs on.
+    #[must_use]
+    pub fn attachment(&self, host: HostId) -> (SwitchId, u16) {
+        let ends = self.link(self.host(host).link).ends;
+        let switch = ends.into_iter().find_map(|end| match end {
+            End::Switch(switch, port) => Some((switch, port)),
+            End::Host(_) => None,
+        });
+        switch.expect("a link has at least one end at a switch: the reader checked")
+    }
+
+    /// The ports of a switch, each with its link and what is at the other end.
+    pub fn ports(&self, switch: SwitchId) -> impl Iterator<Item = (u16, LinkId, End)> {
+        self.switch(switch).ports.iter().zip(1_u16..).map(move |(&link, port)| {
+            let [a, b] = self.link(link).ends;
+            (port, link, if a == End::Switch(switch, port) { b } else { a })
+        })
+    }
+
+    /// A host by its name.
+    #[must_use]
+    pub fn host_named(&self, name: &str) -> Option<HostId> {
+        self.hosts.iter().position(|host| host.name == name).map(HostId)
+    }
+
+    /// A switch by its name.
+    #[must_use]
+    pub fn switch_named(&self, name: &str) -> Option<SwitchId> {
+        self.switches.iter().position(|switch| switch.name == name).map(SwitchId)
+    }
+
+    /// Name of what an end of a link belongs to.
+    #[must_use]
+    pub fn end_name(&self, end: End) -> &str {
+        match end {
+            End::Host(host) => &self.host(host).name,
+            End::Switch(switch, _) => &self.switch(switch).name,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Values with units: `"4MB"`, `"50ms"`.
+
+use std::time::Duration;
+
+/// Units of size and the bytes in one. Decimal units are powers of 1000, binary ones of 1024.
+const SIZES: [(&str, u64); 8] = [
+    ("B", 1),
+    ("kB", 1_000),
+    ("KB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+];
+
+/// Units of time and the nanoseconds in one.
+const TIMES: [(&str, u64); 6] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("min", 60_000_000_000),
+];
+
+/// Bytes in a size such as `64KB`, `1.5 MiB`. `None`: not a size, or not a whole number of bytes.
+pub(crate) fn size(text: &str) -> Option<u64> {
+    quantity(text, &SIZES)
+}
+
+/// A duration such as `50ms`, `1.5s`. `None`: not a duration, or finer than a nanosecond.
+pub(crate) fn duration(text: &str) -> Option<Duration> {
+    quantity(text, &TIMES).map(Duration::from_nanos)
+}
+
+/// A decimal number and a unit, exactly: `digits [. digits] [space] unit`.
+fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let text = text.trim();
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = text.split_at(split);
+    let unit = unit.trim_start();
+    let (_, factor) = units.iter().find(|(name, _)| *name == unit)?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    // Twelve digits behind the point are more than any unit here can use.
+    if whole.is_empty() || fraction.is_empty() || fraction.len() > 12 || fraction.contains('.') {
+        return None;
+    }
+    let denominator = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
+    let numerator = whole
+        .parse::<u64>()
+        .ok()
+        .and_then(|whole| u128::from(whole).checked_mul(denominator))?
+        .checked_add(fraction.parse::<u128>().ok()?)?
+        .checked_mul(u128::from(*factor))?;
+    if numerator % denominator != 0 {
+        return None;
+    }
+    u64::try_from(numerator / denominator).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(size("4MB"), Some(4_000_000));
+        assert_eq!(size("4MiB"), Some(4 << 20));
+        assert_eq!(size("1.5 KB"), Some(1500));
+        assert_eq!(size("0.3B"), None, "not a whole number of bytes");
+        assert_eq!(size("4"), None, "a unit is needed");
+        assert_eq!(size("-4MB"), None);
+        assert_eq!(size("4mb"), None, "m would be milli");
+        assert_eq!(size("1..5MB"), None);
+        assert_eq!(size("99999999999999999999GB"), None);
+        assert_eq!(size("18446744073709551615GB"), None);
+        assert_eq!(size("18446744073709551615B"), Some(u64::MAX));
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(duration("50ms"), Some(Duration::from_millis(50)));
+        assert_eq!(duration("1.25 s"), Some(Duration::from_millis(1250)));
+        assert_eq!(duration("3µs"), duration("3us"));
+        assert_eq!(duration("2min"), Some(Duration::from_secs(120)));
+        assert_eq!(duration("0.5ns"), None);
+        assert_eq!(duration(""), None);
+        assert_eq!(duration("ms"), None);
+        assert_eq!(duration(".5ms"), None);
+        assert_eq!(duration("5.ms"), None);
+    }
+}

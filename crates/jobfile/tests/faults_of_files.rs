@@ -1,0 +1,346 @@
+//! Every way to get a job file wrong gives one line that points at the fault and says how to mend
+//! it.
+
+use tributary_jobfile::parse;
+
+/// The message for a faulty file. The fault is where `‸` stands in the text, which is taken out.
+#[track_caller]
+fn refused(marked: &str) -> String {
+    let mark = marked.find('‸').expect("the test marks the fault");
+    let text = marked.replacen('‸', "", 1);
+    let before = &marked[..mark];
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+    let error = parse(&text, "f.toml").expect_err("the file is faulty");
+    let message = error.to_string();
+    assert_eq!(error.position(), Some((line, column)), "{message}\n{marked}");
+    assert!(!message.contains('\n'), "{message}");
+    let head = format!("f.toml:{line}:{column}: ");
+    message.strip_prefix(&head).expect("the message starts with the position").to_owned()
+}
+
+#[test]
+fn syntax() {
+    let message = refused("[[job]]\nname = ‸\n");
+    assert!(message.contains("docs/job-files.md"), "{message}");
+    refused("[[job]]\nname = \"a\"\n‸name = \"b\"\n");
+}
+
+#[test]
+fn unknown_keys_are_named_and_a_near_one_is_suggested() {
+    assert_eq!(
+        refused("[[job]]\n‸wokers = 4\n"),
+        "unknown key `wokers` in [[job]]; did you mean `workers`?"
+    );
+    assert_eq!(
+        refused("‸sed = 1\n[[job]]\n"),
+        "unknown key `sed` in the job file; did you mean `seed`?"
+    );
+    assert_eq!(
+        refused("[[job]]\nworkload = { kind = \"random\", ‸epochs = 3 }\n"),
+        "unknown key `epochs` in the workload; the keys there are `tensors`, `elements`, `bytes`, \
+         `seed`, `distribution`, `magnitude`, `kind`"
+    );
+    assert_eq!(
+        refused("[topology]\nkind = \"star\"\n‸racks = 2\n[[job]]\n"),
+        "unknown key `racks` in [topology]; the keys there are `workers`, `ps_hosts`, `mtu`, `kind`"
+    );
+    assert_eq!(
+        refused("[faults]\nloss = 0.1\n‸dublicate = 0.1\n[[job]]\n"),
+        "unknown key `dublicate` in [faults]; did you mean `duplicate`?"
+    );
+    // The first in the file is reported.
+    refused("[switch]\n‸zebra = 1\nant = 2\n[[job]]\n");
+}
+
+#[test]
+fn wrong_types() {
+    assert_eq!(
+        refused("[[job]]\nworkers = ‸\"four\"\n"),
+        "`workers` is a string but must be a whole number; write for example 1"
+    );
+    assert_eq!(
+        refused("timeout = ‸10\n[[job]]\n"),
+        "`timeout` is an integer but must be a duration with its unit; write for example \"50ms\""
+    );
+    refused("[[job]]\nname = ‸7\n");
+    refused("[[job]]\nworkload = ‸\"random\"\n");
+    refused("job = ‸1\n");
+    refused("job = [‸1]\n");
+    refused("topology = ‸[]\n[[job]]\n");
+    refused("[[job]]\nscale = ‸true\n");
+    refused("[[job]]\nscale = ‸1979-05-27\n");
+}
+
+#[test]
+fn values_out_of_range() {
+    assert_eq!(
+        refused("[faults]\nloss = ‸1.5\n[[job]]\n"),
+        "`loss` is 1.5, out of range; choose a value from 0 to 1"
+    );
+    refused("[faults]\nloss = ‸-0.1\n[[job]]\n");
+    refused("[faults]\nduplicate = ‸nan\n[[job]]\n");
+    refused("[faults]\nreorder = ‸inf\n[[job]]\n");
+    refused("[faults]\ndelay = ‸\"1min\"\n[[job]]\n");
+    refused("[[faults.link]]\nbetween = [\"w1\", \"s1\"]\nloss = ‸2\n[[job]]\n");
+    assert_eq!(
+        refused("[switch]\npool = ‸0\n[[job]]\n"),
+        "`pool` is 0, out of range; choose a value from 1 to 16777216"
+    );
+    assert_eq!(
+        refused("[protocol]\nvalues_per_packet = ‸100\n[[job]]\n"),
+        "a packet cannot carry 100 values; choose 32, 64, 256 or 2048"
+    );
+    assert_eq!(
+        refused("[protocol]\nslots = ‸100\n[[job]]\n"),
+        "100 slots are not a power of two; choose for example 128"
+    );
+    assert_eq!(
+        refused("[[job]]\nslots = 64\nwindow = ‸65\n"),
+        "a window of 65 packets is more than the 64 slots; choose a smaller window or more slots"
+    );
+    assert_eq!(
+        refused("[switch]\nqueue_capacity = 10\necn_threshold = ‸10\n[[job]]\n"),
+        "no queue passes 10 packets when it holds 10 at most; choose an ecn_threshold below \
+         queue_capacity"
+    );
+    refused("[switch]\npool = ‸16777216\n[protocol]\nvalues_per_packet = 2048\n[[job]]\n");
+    refused("[switch]\nidle_timeout = ‸\"1500ns\"\n[[job]]\n");
+    refused("seed = ‸-1\n[[job]]\n");
+    refused("seed = ‸18446744073709551616\n[[job]]\n");
+    refused("timeout = ‸\"0s\"\n[[job]]\n");
+    refused("timeout = ‸\"soon\"\n[[job]]\n");
+    refused("[[job]]\nscale = ‸0\n");
+    refused("[[job]]\nscale = ‸-1.0\n");
+    refused("[[job]]\nname = ‸\"\"\n");
+    refused("[[job]]\nname = ‸\"a\\nb\"\n");
+    refused("[[job]]\nprotocol = ‸\"apt\"\n");
+}
+
+#[test]
+fn workers() {
+    assert_eq!(
+        refused("[[job]]\nworkers = ‸33\n"),
+        "`workers` is 33, out of range; choose a value from 1 to 32"
+    );
+    refused("[[job]]\nworkers = ‸0\n");
+    refused("[[job]]\nworkers = ‸[]\n");
+    assert_eq!(
+        refused("[[job]]\nworkers = [\"w1\", \"w2\", ‸\"w1\"]\n[topology]\nworkers = 2\n"),
+        "two workers of one job are on host `w1`; give each worker its own host"
+    );
+    assert_eq!(
+        refused("[[job]]\nworkers = [\"w1\", ‸\"w5\"]\n[topology]\nworkers = 2\n"),
+        "there is no host `w5`; did you mean `w1`?"
+    );
+    assert_eq!(
+        refused("[[job]]\nworkers = [\"w1\", ‸\"s1\"]\n[topology]\nworkers = 2\n"),
+        "`s1` is a switch; name a host"
+    );
+    assert_eq!(
+        refused("[topology]\nworkers = 2\n[[job]]\nworkers = ‸4\n"),
+        "the job wants 4 workers but the topology has 2 hosts for them; add hosts to the topology or \
+         take fewer workers"
+    );
+    let many: Vec<String> = (1..=33).map(|n| format!("\"w{n}\"")).collect();
+    assert_eq!(
+        refused(&format!("[topology]\nworkers = 40\n[[job]]\nworkers = ‸[{}]\n", many.join(", "))),
+        "the job has 33 workers; a job can have at most 32: a packet has one bit for each"
+    );
+}
+
+#[test]
+fn parameter_servers() {
+    assert_eq!(
+        refused("[[job]]\nworkers = 2\nps = ‸\"pss\"\n"),
+        "there is no host `pss`; did you mean `ps`?"
+    );
+    assert_eq!(
+        refused("[[job]]\nworkers = 2\nps = ‸\"w2\"\n"),
+        "host `w2` is both a worker and the parameter server of the job; choose another host for one \
+         of them"
+    );
+    refused(
+        "[[topology.switch]]\nname = \"s1\"\n[[topology.host]]\nname = \"w1\"\n\
+         [[topology.link]]\nbetween = [\"w1\", \"s1\"]\n‸[[job]]\n",
+    );
+}
+
+#[test]
+fn jobs_and_stragglers() {
+    assert_eq!(refused("‸seed = 1\n"), "there is no job; add a [[job]]");
+    assert_eq!(refused("‸"), "there is no job; add a [[job]]");
+    assert_eq!(
+        refused("[[job]]\nname = \"a\"\n[[job]]\nname = ‸\"a\"\n"),
+        "jobs 1 and 2 are both named `a`; give each job its own name"
+    );
+    refused("[[job]]\n[[job.straggler]]\nworker = ‸4\ndelay = \"1ms\"\n");
+    refused("[[job]]\n[[job.straggler]]\nworker = ‸\"ps\"\ndelay = \"1ms\"\n");
+    assert_eq!(
+        refused("[[job]]\n‸[[job.straggler]]\nworker = 1\n"),
+        "[[job.straggler]] has no `delay`; add `delay = \"5ms\"`"
+    );
+}
+
+#[test]
+fn workloads() {
+    refused("[[job]]\nworkload = ‸{}\n");
+    assert_eq!(
+        refused("[[job]]\nworkload = { kind = ‸\"digit\" }\n"),
+        "`kind` is \"digit\", which there is not; did you mean \"digits\"?"
+    );
+    assert_eq!(
+        refused("[[job]]\nworkload = { kind = \"random\", elements = 1, bytes = ‸\"4B\" }\n"),
+        "`elements` and `bytes` both say how large a tensor is; keep one of them"
+    );
+    refused("[[job]]\nworkload = { kind = \"random\", bytes = ‸\"5B\" }\n");
+    refused("[[job]]\nworkload = { kind = \"random\", bytes = ‸\"4 mb\" }\n");
+    refused("[[job]]\nworkload = ‸{ kind = \"random\", elements = 4294967296, tensors = 1000 }\n");
+    assert_eq!(
+        refused(
+            "[[job]]\nworkers = 2\nworkload = { kind = \"files\", output_dir = \"o\", inputs = ‸[\"a.npy\"] }\n"
+        ),
+        "there are 1 input files for 2 workers; name one file for each worker"
+    );
+    refused(
+        "[[job]]\nworkers = 1\nworkload = { kind = \"files\", output_dir = \"o\", inputs = [‸\"a.pt\"] }\n",
+    );
+    refused("[[job]]\nworkers = 1\nworkload = ‸{ kind = \"files\", inputs = [\"a.npy\"] }\n");
+    refused("[[job]]\nworkload = { kind = \"digits\", batch = ‸3 }\n");
+    refused("[[job]]\nworkload = { kind = \"digits\", learning_rate = ‸0 }\n");
+}
+
+const EXPLICIT: &str = "
+[[topology.switch]]
+name = \"s1\"
+[[topology.switch]]
+name = \"s2\"
+[[topology.host]]
+name = \"a\"
+[[topology.host]]
+name = \"b\"
+[[topology.host]]
+name = \"server\"
+role = \"ps\"
+[[topology.link]]
+between = [\"a\", \"s1\"]
+[[topology.link]]
+between = [\"b\", \"s2\"]
+[[topology.link]]
+between = [\"server\", \"s2\"]
+[[topology.link]]
+between = [\"s1\", \"s2\"]
+[[job]]
+";
+
+/// [`EXPLICIT`] with one passage replaced.
+fn explicit(from: &str, to: &str) -> String {
+    assert_eq!(EXPLICIT.matches(from).count(), 1, "{from}");
+    EXPLICIT.replace(from, to)
+}
+
+#[test]
+fn explicit_topologies() {
+    assert!(parse(EXPLICIT, "f.toml").is_ok());
+    assert_eq!(
+        refused(&explicit("\"s1\", \"s2\"", "\"s1\", ‸\"s3\"")),
+        "there is no host or switch `s3`; did you mean `s1`?"
+    );
+    assert_eq!(
+        refused(&explicit("name = \"b\"", "name = ‸\"a\"")),
+        "there is another host or switch named `a`; give each its own name"
+    );
+    assert_eq!(
+        refused(&explicit("[\"s1\", \"s2\"]", "‸[\"s1\", \"s1\"]")),
+        "the link begins and ends at the same place; name two different ends"
+    );
+    assert_eq!(
+        refused(&explicit("[\"s1\", \"s2\"]", "‸[\"s1\"]")),
+        "`between` names 1 ends; name two: [\"w1\", \"s1\"]"
+    );
+    assert_eq!(
+        refused(&explicit("[\"s1\", \"s2\"]", "‸[\"a\", \"b\"]")),
+        "this link connects two hosts; connect each host to a switch instead"
+    );
+    assert_eq!(
+        refused(&explicit("[\"s1\", \"s2\"]", "‸[\"a\", \"s2\"]")),
+        "host `a` has two links; a host has one interface: remove one of its links"
+    );
+    assert_eq!(
+        refused(&explicit("[\"s1\", \"s2\"]", "‸[\"s1\", \"a\"]")),
+        "there is another link between `s1` and `a`; keep one of them"
+    );
+    refused(&explicit("name = \"a\"", "name = \"a\"\nmac = ‸\"01:00:00:00:00:00\""));
+    refused(&explicit("name = \"a\"", "name = \"a\"\nip = ‸\"10.0.0\""));
+    refused(&explicit("name = \"a\"", "name = \"a\"\nip = ‸\"239.1.1.1\""));
+    assert_eq!(
+        refused(&explicit("name = \"server\"", "name = ‸\"server\"\nip = \"10.0.1.1\"")),
+        "hosts `a` and `server` both have the IP address 10.0.1.1; give each host its own address"
+    );
+}
+
+#[test]
+fn disconnected_topologies() {
+    assert_eq!(
+        refused(
+            "[[topology.switch]]\nname = \"s1\"\n[[topology.switch]]\nname = ‸\"s2\"\n\
+             [[topology.host]]\nname = \"a\"\n[[topology.link]]\nbetween = [\"a\", \"s1\"]\n[[job]]\n"
+        ),
+        "switch `s2` is not connected to switch `s1`; add a link: [[topology.link]] between = [\"s2\", \
+         \"s1\"]"
+    );
+    assert_eq!(
+        refused("[[topology.switch]]\nname = \"s1\"\n[[topology.host]]\nname = ‸\"a\"\n[[job]]\n"),
+        "host `a` is not connected to switch `s1`; add a link: [[topology.link]] between = [\"a\", \
+         \"s1\"]"
+    );
+}
+
+#[test]
+fn mtu() {
+    assert_eq!(
+        refused("[topology]\nmtu = ‸300\n[[job]]\n"),
+        "the MTU of 300 bytes is too small for packets of 304 bytes between `w1` and `s1`; set `mtu = \
+         9000` or lower values_per_packet"
+    );
+    refused(
+        &explicit("[\"b\", \"s2\"]", "[\"b\", \"s2\"]\nmtu = ‸1500")
+            .replace("[[job]]", "[protocol]\nvalues_per_packet = 2048\n[[job]]"),
+    );
+}
+
+#[test]
+fn faults_of_links() {
+    refused("[[faults.link]]\nbetween = [\"w1\", ‸\"s9\"]\n[[job]]\n");
+    assert_eq!(
+        refused("[[faults.link]]\nbetween = ‸[\"w1\", \"w2\"]\n[[job]]\n"),
+        "there is no link between `w1` and `w2`; name the two ends of one link"
+    );
+    refused(
+        "[[faults.link]]\nbetween = [\"w1\", \"s1\"]\n[[faults.link]]\nbetween = ‸[\"s1\", \"w1\"]\n\
+         [[job]]\n",
+    );
+}
+
+#[test]
+fn a_file_that_is_not_there() {
+    let error = tributary_jobfile::load("/nonexistent/job.toml").expect_err("no such file");
+    let message = error.to_string();
+    assert!(message.starts_with("/nonexistent/job.toml: cannot read the job file: "), "{message}");
+    assert_eq!(error.position(), None);
+}
+
+#[test]
+fn tensor_files_that_are_not_there() {
+    let directory = std::env::temp_dir().join(format!("tributary-jobfile-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let path = directory.join("job.toml");
+    let text = "[[job]]\nworkers = 1\n\
+                workload = { kind = \"files\", inputs = [\"a.npy\"], output_dir = \"o\" }\n";
+    std::fs::write(&path, text).unwrap();
+    let error = tributary_jobfile::load(&path).expect_err("the tensor file is not there");
+    assert!(error.to_string().contains(":3:40: there is no file `a.npy`; "), "{error}");
+    std::fs::write(directory.join("a.npy"), "").unwrap();
+    assert!(tributary_jobfile::load(&path).is_ok());
+    std::fs::remove_dir_all(&directory).unwrap();
+}

@@ -1,0 +1,167 @@
+//! What good job files mean.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::time::Duration;
+
+use tributary_jobfile::{
+    Duty, End, HostId, LinkFaults, Protocol, Scenario, SwitchId, Topology, Workload, load, parse,
+};
+use tributary_wire::{Mac, WorkerIndex};
+
+fn scenario(text: &str) -> Scenario {
+    parse(text, "dir/small.toml").unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn names(topology: &Topology, hosts: &[HostId]) -> Vec<String> {
+    hosts.iter().map(|&host| topology.host(host).name.clone()).collect()
+}
+
+fn example(name: &str) -> Scenario {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
+    load(path).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn the_smallest_file_is_one_line() {
+    let scenario = scenario("[[job]]");
+    assert_eq!(scenario.name, "small");
+    assert_eq!((scenario.seed, scenario.switch.values_per_packet), (1, 64));
+    assert_eq!(scenario.switch.idle_timeout, Duration::from_millis(50));
+    let job = &scenario.jobs[0];
+    assert_eq!((job.id.get(), job.name.as_str(), job.protocol), (1, "job1", Protocol::Atp));
+    assert_eq!(names(&scenario.topology, &job.workers), ["w1", "w2", "w3", "w4"]);
+    assert_eq!(scenario.topology.host(job.ps).name, "ps");
+    assert_eq!((job.slots, job.window), (256, 234), "60 KB of payload, 256 bytes a packet");
+    assert!(matches!(&job.workload, Workload::Random(random) if random.elements == 250_000));
+}
+
+#[test]
+fn a_star_is_addressed_and_its_ports_are_numbered() {
+    let topology = scenario("[[job]]").topology;
+    assert_eq!((topology.switches.len(), topology.hosts.len(), topology.links.len()), (1, 5, 5));
+    for (index, host) in topology.hosts.iter().enumerate() {
+        let number = u8::try_from(index).unwrap() + 1;
+        assert_eq!(host.address.ip, Ipv4Addr::new(10, 0, 1, number));
+        assert_eq!(host.address.mac, Mac([2, 0, 10, 0, 1, number]));
+        let (switch, port) = topology.attachment(HostId(index));
+        assert_eq!((switch, port), (SwitchId(0), u16::from(number)));
+        assert_eq!(topology.link(host.link).mtu, 1500);
+    }
+    let ports: Vec<(u16, End)> =
+        topology.ports(SwitchId(0)).map(|(port, _, peer)| (port, peer)).collect();
+    assert_eq!(ports[4], (5, End::Host(HostId(4))));
+}
+
+#[test]
+fn two_racks_are_linked_to_each_other_and_three_to_a_spine() {
+    let two = scenario("[topology]\nracks = 2\n[[job]]").topology;
+    assert_eq!(
+        two.switches.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
+        ["rack1", "rack2"]
+    );
+    assert_eq!(two.host(two.host_named("w3").unwrap()).address.ip, Ipv4Addr::new(10, 0, 2, 1));
+    let uplink = two.links.last().unwrap();
+    assert_eq!(uplink.ends, [End::Switch(SwitchId(0), 4), End::Switch(SwitchId(1), 3)]);
+
+    let three = scenario("[topology]\nracks = 3\nps_rack = 2\n[[job]]");
+    let spine = three.topology.switch_named("spine").unwrap();
+    assert_eq!(three.topology.ports(spine).count(), 3);
+    let ps = three.topology.attachment(three.jobs[0].ps).0;
+    assert_eq!(three.topology.switch(ps).name, "rack2");
+    assert_eq!(three.jobs[0].workers.len(), 6, "one job takes all hosts");
+}
+
+#[test]
+fn jobs_spread_over_the_hosts() {
+    let scenario = scenario("[[job]]\nworkers = 2\n[[job]]\nworkers = 3\n");
+    let topology = &scenario.topology;
+    assert_eq!(names(topology, &scenario.jobs[0].workers), ["w1", "w2"]);
+    assert_eq!(names(topology, &scenario.jobs[1].workers), ["w3", "w4", "w5"]);
+    let servers: Vec<HostId> = scenario.jobs.iter().map(|job| job.ps).collect();
+    assert_eq!(names(topology, &servers), ["ps1", "ps2"], "each job has its own");
+    assert_ne!(
+        format!("{:?}", scenario.jobs[0].workload),
+        format!("{:?}", scenario.jobs[1].workload),
+        "different numbers"
+    );
+
+    let crowded =
+        parse("[topology]\nworkers = 3\n[[job]]\nworkers = 2\n[[job]]\nworkers = 2\n", "f");
+    let crowded = crowded.unwrap();
+    assert_eq!(names(&crowded.topology, &crowded.jobs[1].workers), ["w1", "w3"]);
+    let duties: Vec<(u16, Duty)> =
+        crowded.duties(HostId(0)).map(|(job, duty)| (job.id.get(), duty)).collect();
+    let worker = Duty::Worker(WorkerIndex::new(0).unwrap());
+    assert_eq!(duties, [(1, worker), (2, worker)]);
+    let ps = crowded.jobs[1].ps;
+    assert!(
+        crowded.duties(ps).any(|(job, duty)| job.id.get() == 2 && duty == Duty::ParameterServer)
+    );
+}
+
+#[test]
+fn jobs_override_the_protocol_table() {
+    let scenario = scenario(
+        "[protocol]\nslots = 16\nwindow = 4\nscale = 100\n[[job]]\n[[job]]\nslots = 32\nscale = 2.5\n",
+    );
+    let of = |index: usize| {
+        let job = &scenario.jobs[index];
+        (job.slots, job.window, job.scale)
+    };
+    assert_eq!(of(0), (16, 4, 100.0));
+    assert_eq!(of(1), (32, 4, 2.5));
+}
+
+#[test]
+fn faults_of_a_link_refine_those_of_all() {
+    let scenario = scenario(
+        "[faults]\nloss = 0.5\ndelay = \"1ms\"\n[[faults.link]]\nbetween = [\"s1\", \"w2\"]\nloss = 0\n[[job]]\n",
+    );
+    let faults = |name: &str| {
+        let host = scenario.topology.host_named(name).unwrap();
+        scenario.topology.link(scenario.topology.host(host).link).faults
+    };
+    let delay = Duration::from_millis(1);
+    assert_eq!(faults("w1"), LinkFaults { loss: 0.5, delay, ..LinkFaults::default() });
+    assert_eq!(faults("w2"), LinkFaults { delay, ..LinkFaults::default() });
+    assert!(!faults("w2").is_none());
+}
+
+#[test]
+fn jumbo_packets_get_jumbo_links() {
+    let scenario = scenario("[protocol]\nvalues_per_packet = 2048\n[[job]]\n");
+    assert_eq!(scenario.switch.packet_bytes(), 8240);
+    assert!(scenario.topology.links.iter().all(|link| link.mtu == 9000));
+    assert_eq!(scenario.jobs[0].window, 7);
+}
+
+#[test]
+fn examples_say_what_they_show() {
+    let digits = example("digits.toml");
+    assert_eq!(digits.jobs[0].workers.len(), 4);
+    assert!(matches!(digits.jobs[0].workload, Workload::Digits(_)));
+    assert_eq!(digits.topology.switches.len(), 1);
+
+    let racks = example("two-racks.toml");
+    assert_eq!(racks.topology.switches.len(), 2);
+    let at = |host| racks.topology.attachment(host).0;
+    let racks_of_workers: Vec<SwitchId> =
+        racks.jobs[0].workers.iter().map(|&host| at(host)).collect();
+    assert_eq!(racks_of_workers, [SwitchId(0), SwitchId(0), SwitchId(1), SwitchId(1)]);
+    assert_eq!(at(racks.jobs[0].ps), SwitchId(0));
+
+    let jobs = example("two-jobs.toml");
+    assert_eq!(jobs.jobs.len(), 2);
+    assert!(jobs.jobs.iter().all(|job| job.window > jobs.switch.pool));
+
+    let lossy = example("lossy.toml");
+    assert!(lossy.topology.links.iter().filter(|link| link.faults.loss >= 0.1).count() >= 4);
+    assert!(lossy.topology.links.iter().all(|link| link.faults.duplicate == 0.05));
+    let slow = lossy.jobs[0].straggler_delay(WorkerIndex::new(2).unwrap());
+    assert_eq!(slow, Duration::from_millis(5));
+
+    let tensors = example("tensors.toml");
+    let Workload::Files(files) = &tensors.jobs[0].workload else { panic!("files") };
+    assert!(files.inputs.iter().all(|path| path.is_file()));
+}
