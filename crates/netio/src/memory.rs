@@ -70,14 +70,7 @@ fn direction(capacity: usize) -> (Outgoing, Incoming) {
         unannounced: false,
         blocked: false,
     };
-    (
-        outgoing,
-        Incoming {
-            frames: frames_out,
-            empties: empties_in,
-            wants_room,
-        },
-    )
+    (outgoing, Incoming { frames: frames_out, empties: empties_in, wants_room })
 }
 
 /// A link of [`DEFAULT_CAPACITY`], each end with a waker of its own.

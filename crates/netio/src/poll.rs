@@ -59,11 +59,7 @@ impl Waker {
         match self.0.state.swap(NOTIFIED, Ordering::SeqCst) {
             PARKED => sys::futex_wake(&self.0.state),
             POLLING => {
-                let descriptor = self
-                    .0
-                    .descriptor
-                    .get()
-                    .expect("set before the state says so");
+                let descriptor = self.0.descriptor.get().expect("set before the state says so");
                 sys::eventfd_signal(descriptor.as_fd());
             }
             _ => {}
@@ -94,9 +90,7 @@ impl Waker {
     /// From watching to `sleep`; false if there was a wake-up in between.
     fn fall_asleep(&self, sleep: u32) -> bool {
         let state = &self.0.state;
-        state
-            .compare_exchange(WATCHING, sleep, Ordering::SeqCst, Ordering::SeqCst)
-            .is_ok()
+        state.compare_exchange(WATCHING, sleep, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
 
@@ -122,11 +116,7 @@ impl Watch {
     /// it. Whatever the waker announces must be checked after this call, and [`ready`](Self::ready)
     /// called if it is there.
     pub fn waker(&mut self, waker: &Waker) {
-        if self
-            .wakers
-            .iter()
-            .any(|known| Arc::ptr_eq(&known.0, &waker.0))
-        {
+        if self.wakers.iter().any(|known| Arc::ptr_eq(&known.0, &waker.0)) {
             return;
         }
         if waker.0.state.swap(WATCHING, Ordering::SeqCst) == NOTIFIED {
@@ -139,11 +129,7 @@ impl Watch {
     /// Ends the sleep when poll(2) reports one of `events` for `descriptor`.
     pub fn descriptor(&mut self, descriptor: &impl AsFd, events: i16) {
         let fd = descriptor.as_fd().as_raw_fd();
-        self.descriptors.push(PollFd {
-            fd,
-            events,
-            revents: 0,
-        });
+        self.descriptors.push(PollFd { fd, events, revents: 0 });
     }
 
     /// Ends the sleep after `delay` at the latest.
@@ -170,11 +156,7 @@ impl Watch {
         if let Some(timeout) = timeout {
             self.due_in(timeout);
         }
-        let result = if self.ready {
-            Ok(())
-        } else {
-            self.sleep_unready()
-        };
+        let result = if self.ready { Ok(()) } else { self.sleep_unready() };
         for waker in self.wakers.drain(..) {
             waker.0.state.swap(AWAKE, Ordering::SeqCst);
         }
@@ -209,11 +191,7 @@ impl Watch {
             if !waker.fall_asleep(POLLING) {
                 return Ok(());
             }
-            self.descriptors.push(PollFd {
-                fd,
-                events: libc::POLLIN,
-                revents: 0,
-            });
+            self.descriptors.push(PollFd { fd, events: libc::POLLIN, revents: 0 });
         }
         let left = self.left();
         sys::ppoll(&mut self.descriptors, left)?;
@@ -228,8 +206,7 @@ impl Watch {
     }
 
     fn left(&self) -> Option<Duration> {
-        self.deadline
-            .map(|deadline| deadline.saturating_duration_since(Instant::now()))
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 }
 
@@ -270,10 +247,7 @@ impl Poller {
     /// With a waker that others know already, such as memory links.
     #[must_use]
     pub fn with_waker(waker: Waker) -> Self {
-        Self {
-            waker,
-            watch: Watch::new(),
-        }
+        Self { waker, watch: Watch::new() }
     }
 
     /// Ends [`wait`](Self::wait) from any thread.

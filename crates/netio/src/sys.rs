@@ -21,11 +21,7 @@ fn timespec(duration: Duration) -> libc::timespec {
 
 /// Turns -1 into the error it stands for.
 pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 /// The kernel lets a thread's timers be up to 50 µs late unless the thread says otherwise; frames
@@ -48,12 +44,7 @@ pub(crate) fn ppoll(fds: &mut [PollFd], timeout: Option<Duration>) -> io::Result
     // SAFETY: the pointer and length are those of a live slice of `pollfd`, the time limit is null
     // or outlives the call, and a null signal mask is allowed.
     let result = unsafe {
-        libc::ppoll(
-            fds.as_mut_ptr(),
-            fds.len() as libc::nfds_t,
-            limit_pointer,
-            ptr::null(),
-        )
+        libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, limit_pointer, ptr::null())
     };
     match check(result) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
@@ -117,4 +108,61 @@ pub(crate) fn eventfd_drain(fd: BorrowedFd<'_>) {
     let mut count = 0_u64;
     // SAFETY: the kernel writes 8 bytes to a live u64; EAGAIN means that it was drained already.
     unsafe { libc::read(fd.as_raw_fd(), ptr::from_mut(&mut count).cast(), 8) };
+}
+
+/// Any socket, to ask the kernel about interfaces.
+pub(crate) struct InterfaceRequests(OwnedFd);
+
+impl InterfaceRequests {
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: socket takes three integers.
+        let fd = check(unsafe {
+            libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)
+        })?;
+        // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    fn ask(&self, name: &str, request: libc::c_ulong) -> io::Result<libc::__c_anonymous_ifr_ifru> {
+        if name.is_empty() || name.len() >= libc::IFNAMSIZ {
+            return Err(io::Error::from_raw_os_error(libc::ENODEV));
+        }
+        // SAFETY: `ifreq` is integers, for which all zeroes are valid.
+        let mut query: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in query.ifr_name.iter_mut().zip(name.bytes()) {
+            *to = from.cast_signed();
+        }
+        // SAFETY: all requests used here read the name and write the union of a live `ifreq`; the
+        // name ends with a zero byte because it is shorter than the field.
+        check(unsafe { libc::ioctl(self.0.as_raw_fd(), request as _, ptr::from_mut(&mut query)) })?;
+        Ok(query.ifr_ifru)
+    }
+
+    pub(crate) fn index(&self, name: &str) -> io::Result<u32> {
+        // SAFETY: SIOCGIFINDEX has filled this member.
+        let index = unsafe { self.ask(name, libc::SIOCGIFINDEX)?.ifru_ifindex };
+        Ok(index.cast_unsigned())
+    }
+
+    pub(crate) fn mtu(&self, name: &str) -> io::Result<usize> {
+        // SAFETY: SIOCGIFMTU has filled this member.
+        let mtu = unsafe { self.ask(name, libc::SIOCGIFMTU)?.ifru_mtu };
+        Ok(usize::try_from(mtu).unwrap_or(0))
+    }
+
+    pub(crate) fn mac(&self, name: &str) -> io::Result<[u8; 6]> {
+        // SAFETY: SIOCGIFHWADDR has filled this member.
+        let address = unsafe { self.ask(name, libc::SIOCGIFHWADDR)?.ifru_hwaddr };
+        let mut mac = [0; 6];
+        for (to, from) in mac.iter_mut().zip(address.sa_data) {
+            *to = from.cast_unsigned();
+        }
+        Ok(mac)
+    }
+
+    pub(crate) fn is_up(&self, name: &str) -> io::Result<bool> {
+        // SAFETY: SIOCGIFFLAGS has filled this member.
+        let flags = unsafe { self.ask(name, libc::SIOCGIFFLAGS)?.ifru_flags };
+        Ok(libc::c_int::from(flags) & libc::IFF_UP != 0)
+    }
 }

@@ -1,1 +1,455 @@
-//! AF_PACKET sockets.
+//! Frames over a Linux network interface, by AF_PACKET sockets.
+//!
+//! Each call to the kernel moves up to [`BATCH`] frames between it and buffers that were allocated
+//! when the socket was opened. There is no memory-mapped ring: with a version 3 ring a lone frame
+//! waits up to a millisecond for its block to retire, which a windowed protocol cannot afford.
+//!
+//! Offloads that let the kernel hand on unfinished or merged frames (transmit checksums, GSO, GRO)
+//! must be off on a switch's ports; the testbed does so for the links it makes.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use crate::interface::{Interface, InterfaceError};
+use crate::{ETHERNET_HEADER, FrameIo, Watch};
+
+mod filter;
+mod sys;
+
+/// Frames that one system call moves at most.
+pub const BATCH: usize = 32;
+
+/// Bytes of a VLAN tag, which the MTU does not count.
+const TAG: usize = 4;
+
+/// Bytes of the two Ethernet addresses, behind which a VLAN tag stands.
+const ADDRESSES: usize = 12;
+
+/// How long to wait before offering frames again to a device that was full: there is no event.
+const DEVICE_RETRY: Duration = Duration::from_micros(50);
+
+/// After so many refusals in a row a frame is given up: some rule drops it, the device is not full.
+const DEVICE_RETRIES: u32 = 100;
+
+/// Which frames arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traffic {
+    /// Every frame, as a switch's port needs it. VLAN tags are in the frame, as on the wire.
+    All,
+    /// UDP over IPv4 to this port, to this host's or a multicast address. The kernel drops the rest
+    /// before it is copied. The UDP port is held, so that the kernel does not answer its datagrams
+    /// with "port unreachable".
+    Udp(u16),
+}
+
+/// How to open a [`PacketSocket`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The name of the interface, in the calling thread's network namespace.
+    pub interface: String,
+    /// Which frames arrive.
+    pub traffic: Traffic,
+    /// Take frames to all Ethernet addresses.
+    pub promiscuous: bool,
+    /// Ethernet multicast addresses to take.
+    pub multicast: Vec<[u8; 6]>,
+    /// Bytes of frames that the kernel keeps until they are received. Cut down to the system's
+    /// limit (`net.core.rmem_max`) for an ordinary user.
+    pub receive_buffer: usize,
+}
+
+impl Config {
+    /// For a host that talks over UDP port `port`.
+    pub fn endpoint(interface: impl Into<String>, port: u16) -> Self {
+        Self {
+            interface: interface.into(),
+            traffic: Traffic::Udp(port),
+            promiscuous: false,
+            multicast: Vec::new(),
+            receive_buffer: 4 << 20,
+        }
+    }
+
+    /// For a port of a switch: every frame, to any address.
+    pub fn switch_port(interface: impl Into<String>) -> Self {
+        Self { traffic: Traffic::All, promiscuous: true, ..Self::endpoint(interface, 0) }
+    }
+}
+
+/// Why a socket could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No such interface, or the kernel does not tell.
+    #[error(transparent)]
+    Interface(#[from] InterfaceError),
+    /// The interface carries nothing.
+    #[error("network interface `{0}` is down; bring it up, for instance with `ip link set {0} up`")]
+    Down(String),
+    /// The capability is missing.
+    #[error(
+        "raw frames on `{0}` need the capability CAP_NET_RAW in the user namespace that owns this \
+         network namespace; run as root, or give it to the program (`setcap cap_net_raw+ep \
+         PROGRAM`), or run in a namespace of your own (`unshare --user --map-root-user --net`)"
+    )]
+    NotPermitted(String),
+    /// Another program has the UDP port to itself.
+    #[error("UDP port {port} of this host is in use by another program")]
+    PortInUse {
+        /// The port.
+        port: u16,
+    },
+    /// Anything else.
+    #[error("cannot {what} on network interface `{interface}`: {source}")]
+    System {
+        /// Which interface.
+        interface: String,
+        /// What was tried.
+        what: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+/// What a socket counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Frames handed to the caller.
+    pub received: u64,
+    /// Frames taken by the kernel.
+    pub sent: u64,
+    /// Frames that the kernel dropped because the receive buffer was full.
+    pub overrun: u64,
+    /// Frames dropped because they were longer than the interface's MTU allowed when the socket was
+    /// opened; merged by receive offload, most likely.
+    pub oversized: u64,
+    /// Frames that the kernel refused to send.
+    pub unsendable: u64,
+}
+
+/// What keeps queued frames from being sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Obstacle {
+    None,
+    /// The socket's send buffer is full; poll(2) tells when it is not.
+    Socket,
+    /// The device's queue is full, found so many times in a row.
+    Device(u32),
+}
+
+/// An AF_PACKET socket on one interface. Frames that this host sends do not come back.
+#[derive(Debug)]
+pub struct PacketSocket {
+    socket: OwnedFd,
+    interface: Interface,
+    /// Whether VLAN tags are put back.
+    tags: bool,
+    /// Bytes of each of the [`BATCH`] buffers in `arrived` and in `queued`. The first [`TAG`] bytes
+    /// of an arrival's buffer are free for the tag.
+    stride: usize,
+    arrived: Box<[u8]>,
+    queued: Box<[u8]>,
+    lengths: [usize; BATCH],
+    /// The queued frames that are not yet sent.
+    first: usize,
+    end: usize,
+    obstacle: Obstacle,
+    statistics: Statistics,
+    /// Holds the UDP port; receives nothing.
+    _port: Option<OwnedFd>,
+}
+
+impl PacketSocket {
+    /// Opens a socket in the calling thread's network namespace; it stays there, wherever the
+    /// thread goes.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(config: &Config) -> Result<Self, OpenError> {
+        let interface = Interface::find(&config.interface)?;
+        let failed = |what: &'static str| {
+            let interface = config.interface.clone();
+            move |source: io::Error| match source.kind() {
+                io::ErrorKind::PermissionDenied => OpenError::NotPermitted(interface),
+                io::ErrorKind::NetworkDown => OpenError::Down(interface),
+                _ => OpenError::System { interface, what, source },
+            }
+        };
+        let socket = sys::packet_socket().map_err(failed("open a packet socket"))?;
+        if !interface.up {
+            return Err(OpenError::Down(config.interface.clone()));
+        }
+        let fd = socket.as_fd();
+        let tags = config.traffic == Traffic::All;
+        sys::ignore_outgoing(fd).map_err(failed("ignore own frames"))?;
+        sys::set_receive_buffer(fd, config.receive_buffer).map_err(failed("set the buffer"))?;
+        let (ether_type, port) = match config.traffic {
+            Traffic::All => {
+                sys::request_tags(fd).map_err(failed("ask for VLAN tags"))?;
+                (libc::ETH_P_ALL, None)
+            }
+            Traffic::Udp(port) => {
+                let program = filter::udp_to(port, config.promiscuous);
+                sys::attach_filter(fd, &program).map_err(failed("attach a filter"))?;
+                (libc::ETH_P_IP, Some(hold_port(port, &config.interface)?))
+            }
+        };
+        if config.promiscuous {
+            sys::membership(fd, interface.index, sys::Membership::Promiscuous, true)
+                .map_err(failed("take all addresses"))?;
+        }
+        let ether_type = u16::try_from(ether_type).expect("EtherTypes have 16 bits");
+        sys::bind_packet(fd, interface.index, ether_type).map_err(failed("bind"))?;
+        let stride = (interface.mtu + ETHERNET_HEADER + 2 * TAG).next_multiple_of(64);
+        let mut socket = Self {
+            socket,
+            interface,
+            tags,
+            stride,
+            arrived: vec![0; stride * BATCH].into(),
+            queued: vec![0; stride * BATCH].into(),
+            lengths: [0; BATCH],
+            first: 0,
+            end: 0,
+            obstacle: Obstacle::None,
+            statistics: Statistics::default(),
+            _port: port,
+        };
+        for mac in &config.multicast {
+            socket.join(*mac).map_err(failed("join a multicast group"))?;
+        }
+        Ok(socket)
+    }
+
+    /// The interface, as it was when the socket was opened.
+    #[must_use]
+    pub fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// Asks the interface to take frames to a multicast address.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn join(&mut self, mac: [u8; 6]) -> io::Result<()> {
+        let member = sys::Membership::Multicast(mac);
+        sys::membership(self.socket.as_fd(), self.interface.index, member, true)
+    }
+
+    /// Takes back a [`join`](Self::join).
+    ///
+    /// # Errors
+    /// Those of the operating system; among them that it was not joined.
+    pub fn leave(&mut self, mac: [u8; 6]) -> io::Result<()> {
+        let member = sys::Membership::Multicast(mac);
+        sys::membership(self.socket.as_fd(), self.interface.index, member, false)
+    }
+
+    /// What was counted so far.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn statistics(&mut self) -> io::Result<Statistics> {
+        self.statistics.overrun += sys::take_drops(self.socket.as_fd())?;
+        Ok(self.statistics)
+    }
+
+    fn named(&self, error: &io::Error) -> io::Error {
+        io::Error::new(
+            error.kind(),
+            format!("network interface `{}`: {error}", self.interface.name),
+        )
+    }
+
+    /// Shows frame `index` of the last batch to `sink`; false if it is not whole.
+    fn deliver(
+        &mut self,
+        index: usize,
+        arrival: sys::Arrival,
+        sink: &mut dyn FnMut(&[u8]),
+    ) -> bool {
+        let buffer = &mut self.arrived[index * self.stride..][..self.stride];
+        let end = TAG + arrival.length;
+        if end > buffer.len() {
+            return false;
+        }
+        let Some((protocol, control)) = arrival.tag.filter(|_| arrival.length >= ADDRESSES) else {
+            sink(&buffer[TAG..end]);
+            return true;
+        };
+        // The addresses move forward and the tag stands behind them again.
+        buffer.copy_within(TAG..TAG + ADDRESSES, 0);
+        buffer[ADDRESSES..ADDRESSES + 2].copy_from_slice(&protocol.to_be_bytes());
+        buffer[ADDRESSES + 2..ADDRESSES + TAG].copy_from_slice(&control.to_be_bytes());
+        sink(&buffer[..end]);
+        true
+    }
+
+    /// What to do about a refused first frame: give it up, come back later, or tell the caller.
+    fn refused(&mut self, error: &io::Error) -> io::Result<()> {
+        match error.raw_os_error() {
+            Some(libc::EINTR) => Ok(()),
+            Some(libc::EAGAIN) => {
+                self.obstacle = Obstacle::Socket;
+                Ok(())
+            }
+            Some(libc::ENOBUFS) => {
+                self.obstacle = match self.obstacle {
+                    Obstacle::Device(DEVICE_RETRIES) => {
+                        self.give_up(1);
+                        Obstacle::None
+                    }
+                    Obstacle::Device(times) => Obstacle::Device(times + 1),
+                    _ => Obstacle::Device(1),
+                };
+                Ok(())
+            }
+            // The MTU was lowered, or a rule forbids this frame; the next may be better.
+            Some(libc::EMSGSIZE | libc::EPERM | libc::EINVAL) => {
+                self.give_up(1);
+                Ok(())
+            }
+            _ => {
+                self.give_up(self.end - self.first);
+                Err(self.named(error))
+            }
+        }
+    }
+
+    fn give_up(&mut self, frames: usize) {
+        self.first += frames;
+        self.statistics.unsendable += frames as u64;
+    }
+}
+
+/// Binds a UDP socket that drops everything.
+fn hold_port(port: u16, interface: &str) -> Result<OwnedFd, OpenError> {
+    let hold = || -> io::Result<OwnedFd> {
+        let socket = sys::udp_socket()?;
+        sys::attach_filter(socket.as_fd(), &filter::nothing())?;
+        sys::bind_udp(socket.as_fd(), port)?;
+        Ok(socket)
+    };
+    hold().map_err(|source| match source.kind() {
+        io::ErrorKind::AddrInUse => OpenError::PortInUse { port },
+        _ => {
+            OpenError::System { interface: interface.to_owned(), what: "hold the UDP port", source }
+        }
+    })
+}
+
+impl FrameIo for PacketSocket {
+    fn receive(&mut self, max: usize, sink: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+        let mut delivered = 0;
+        while delivered < max {
+            let wanted = (max - delivered).min(BATCH);
+            let mut arrivals = [sys::Arrival::default(); BATCH];
+            let batch = sys::receive_batch(
+                self.socket.as_fd(),
+                &mut self.arrived,
+                self.stride,
+                TAG,
+                self.tags,
+                &mut arrivals[..wanted],
+            );
+            let count = match batch {
+                Ok(count) => count,
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => break,
+                    io::ErrorKind::Interrupted => continue,
+                    // The kernel keeps what follows; the error comes again if it lasts.
+                    _ if delivered > 0 => break,
+                    _ => return Err(self.named(&error)),
+                },
+            };
+            for (index, arrival) in arrivals[..count].iter().enumerate() {
+                if self.deliver(index, *arrival, sink) {
+                    delivered += 1;
+                    self.statistics.received += 1;
+                } else {
+                    self.statistics.oversized += 1;
+                }
+            }
+            if count < wanted {
+                break;
+            }
+        }
+        Ok(delivered)
+    }
+
+    fn send(&mut self, frame: &[u8]) -> io::Result<bool> {
+        let most = self.interface.mtu + ETHERNET_HEADER + TAG;
+        if frame.len() < ETHERNET_HEADER || frame.len() > most {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!(
+                    "a frame of {} bytes does not fit network interface `{}`, whose MTU is {}",
+                    frame.len(),
+                    self.interface.name,
+                    self.interface.mtu
+                ),
+            ));
+        }
+        if self.end == BATCH {
+            self.flush()?;
+            if self.end == BATCH {
+                return Ok(false);
+            }
+        }
+        self.queued[self.end * self.stride..][..frame.len()].copy_from_slice(frame);
+        self.lengths[self.end] = frame.len();
+        self.end += 1;
+        Ok(true)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        while self.first < self.end {
+            let sent = sys::send_batch(
+                self.socket.as_fd(),
+                &self.queued[self.first * self.stride..],
+                self.stride,
+                &self.lengths[self.first..self.end],
+            );
+            match sent {
+                Ok(count) => {
+                    self.first += count;
+                    self.statistics.sent += count as u64;
+                    self.obstacle = Obstacle::None;
+                }
+                Err(error) => {
+                    let before = self.first;
+                    let told = self.refused(&error);
+                    let stuck = self.first == before && self.obstacle != Obstacle::None;
+                    if told.is_err() || stuck {
+                        self.rewind();
+                        return told;
+                    }
+                }
+            }
+        }
+        self.rewind();
+        Ok(())
+    }
+
+    fn watch(&mut self, watch: &mut Watch) -> io::Result<()> {
+        let mut events = libc::POLLIN;
+        if self.first < self.end {
+            match self.obstacle {
+                Obstacle::Socket => events |= libc::POLLOUT,
+                Obstacle::None | Obstacle::Device(_) => watch.due_in(DEVICE_RETRY),
+            }
+        }
+        watch.descriptor(&self.socket, events);
+        Ok(())
+    }
+}
+
+impl PacketSocket {
+    /// Makes the buffers of sent frames free again.
+    fn rewind(&mut self) {
+        if self.first == self.end {
+            (self.first, self.end) = (0, 0);
+            self.obstacle = Obstacle::None;
+        }
+    }
+}

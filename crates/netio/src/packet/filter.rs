@@ -1,0 +1,174 @@
+//! Classic BPF programs that the kernel runs on every frame, so that foreign traffic is not copied.
+
+/// One instruction, as in the kernel's `struct sock_filter`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Instruction {
+    pub(super) code: u16,
+    pub(super) jt: u8,
+    pub(super) jf: u8,
+    pub(super) k: u32,
+}
+
+// Codes: class | size | mode, and class | operation | source.
+const LOAD_WORD: u16 = 0x20;
+const LOAD_HALF: u16 = 0x28;
+const LOAD_BYTE: u16 = 0x30;
+const LOAD_HALF_AT_X: u16 = 0x48;
+/// X = 4 × (byte & 15): the length of an IPv4 header.
+const LOAD_X_HEADER_LENGTH: u16 = 0xb1;
+const JUMP_IF_EQUAL: u16 = 0x15;
+const JUMP_IF_ANY_BIT: u16 = 0x45;
+const RETURN: u16 = 0x06;
+
+/// Where the kernel shows a frame's direction: `SKF_AD_OFF + SKF_AD_PKTTYPE`.
+const PACKET_TYPE: u32 = (-0x1000_i32 + 4).cast_unsigned();
+const TO_ANOTHER_HOST: u32 = 3;
+const OUTGOING: u32 = 4;
+
+const ETHER_TYPE: u32 = 12;
+const IPV4: u32 = 0x0800;
+const IP_HEADER: u32 = 14;
+const IP_FRAGMENT: u32 = IP_HEADER + 6;
+const IP_PROTOCOL: u32 = IP_HEADER + 9;
+const UDP: u32 = 17;
+const UDP_DESTINATION: u32 = IP_HEADER + 2;
+
+const KEEP_ALL: u32 = 0x4_0000;
+const DROP: u32 = 0;
+
+/// A test that a frame must pass.
+enum Test {
+    Equal(u32),
+    NotEqual(u32),
+    NoBitOf(u32),
+}
+
+/// Accepts UDP over IPv4 to `port`, unfragmented, sent by others; to any Ethernet address, or to
+/// those that the interface takes for its own.
+pub(super) fn udp_to(port: u16, any_address: bool) -> Vec<Instruction> {
+    let load = |code, k| Instruction { code, jt: 0, jf: 0, k };
+    let mut steps = vec![(load(LOAD_WORD, PACKET_TYPE), Some(Test::NotEqual(OUTGOING)))];
+    if !any_address {
+        steps.push((load(LOAD_WORD, PACKET_TYPE), Some(Test::NotEqual(TO_ANOTHER_HOST))));
+    }
+    steps.extend([
+        (load(LOAD_HALF, ETHER_TYPE), Some(Test::Equal(IPV4))),
+        (load(LOAD_BYTE, IP_PROTOCOL), Some(Test::Equal(UDP))),
+        // Only a first fragment has ports, and the rest of the datagram would be missing: both
+        // "more fragments" and the offset must be zero.
+        (load(LOAD_HALF, IP_FRAGMENT), Some(Test::NoBitOf(0x3fff))),
+        (load(LOAD_X_HEADER_LENGTH, IP_HEADER), None),
+        (load(LOAD_HALF_AT_X, UDP_DESTINATION), Some(Test::Equal(u32::from(port)))),
+    ]);
+    assemble(steps)
+}
+
+/// Accepts nothing.
+pub(super) fn nothing() -> Vec<Instruction> {
+    vec![Instruction { code: RETURN, jt: 0, jf: 0, k: DROP }]
+}
+
+/// Loads and tests in order; the first test that fails jumps to the drop at the end.
+fn assemble(steps: Vec<(Instruction, Option<Test>)>) -> Vec<Instruction> {
+    let length: usize = steps.iter().map(|(_, test)| 1 + usize::from(test.is_some())).sum();
+    let mut program = Vec::with_capacity(length + 2);
+    for (load, test) in steps {
+        program.push(load);
+        let Some(test) = test else { continue };
+        // From the instruction behind this one, past the "keep", to the "drop".
+        let to_drop = u8::try_from(length - program.len()).expect("programs are short");
+        program.push(match test {
+            Test::Equal(k) => Instruction { code: JUMP_IF_EQUAL, jt: 0, jf: to_drop, k },
+            Test::NotEqual(k) => Instruction { code: JUMP_IF_EQUAL, jt: to_drop, jf: 0, k },
+            Test::NoBitOf(k) => Instruction { code: JUMP_IF_ANY_BIT, jt: to_drop, jf: 0, k },
+        });
+    }
+    program.push(Instruction { code: RETURN, jt: 0, jf: 0, k: KEEP_ALL });
+    program.push(Instruction { code: RETURN, jt: 0, jf: 0, k: DROP });
+    program
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An interpreter after the manual, independent of the assembler.
+    fn run(program: &[Instruction], frame: &[u8], packet_type: u32) -> u32 {
+        let half =
+            |at: usize| frame.get(at..at + 2).map(|b| u32::from(b[0]) << 8 | u32::from(b[1]));
+        let (mut a, mut x, mut at) = (0, 0_usize, 0);
+        loop {
+            let step = program[at];
+            at += 1;
+            let k = step.k as usize;
+            let loaded = match step.code {
+                0x20 if step.k == 0xffff_f004 => Some(packet_type),
+                0x28 => half(k),
+                0x30 => frame.get(k).map(|byte| u32::from(*byte)),
+                0x48 => half(x + k),
+                0xb1 => {
+                    let Some(byte) = frame.get(k) else { return 0 };
+                    x = 4 * usize::from(byte & 15);
+                    Some(a)
+                }
+                0x15 => {
+                    at += usize::from(if a == step.k { step.jt } else { step.jf });
+                    Some(a)
+                }
+                0x45 => {
+                    at += usize::from(if a & step.k != 0 { step.jt } else { step.jf });
+                    Some(a)
+                }
+                0x06 => return step.k,
+                other => panic!("instruction {other:#x} is not used here"),
+            };
+            // The kernel drops a frame when a load goes beyond its end.
+            let Some(loaded) = loaded else { return 0 };
+            a = loaded;
+        }
+    }
+
+    fn frame(options: usize, port: u16) -> Vec<u8> {
+        let mut frame = vec![0; 14 + 20 + options + 8 + 4];
+        frame[12..14].copy_from_slice(&[8, 0]);
+        frame[14] = 0x45 + u8::try_from(options / 4).unwrap();
+        frame[20] = 0x40; // don't fragment
+        frame[23] = 17;
+        frame[36 + options..38 + options].copy_from_slice(&port.to_be_bytes());
+        frame
+    }
+
+    #[test]
+    fn only_our_datagrams_pass() {
+        let program = udp_to(29_810, false);
+        for options in [0, 4, 40] {
+            assert_eq!(run(&program, &frame(options, 29_810), 0), KEEP_ALL);
+            assert_eq!(run(&program, &frame(options, 29_810), 2), KEEP_ALL, "multicast");
+            assert_eq!(run(&program, &frame(options, 29_811), 0), DROP);
+        }
+        let spoilt = |at: usize, value: u8| {
+            let mut frame = frame(0, 29_810);
+            frame[at] = value;
+            frame
+        };
+        assert_eq!(run(&program, &spoilt(13, 6), 0), DROP, "not IPv4");
+        assert_eq!(run(&program, &spoilt(23, 6), 0), DROP, "not UDP");
+        assert_eq!(run(&program, &spoilt(20, 0x20), 0), DROP, "more fragments follow");
+        assert_eq!(run(&program, &spoilt(21, 1), 0), DROP, "a later fragment");
+        assert_eq!(run(&program, &frame(0, 29_810)[..37], 0), DROP, "cut short");
+    }
+
+    #[test]
+    fn direction_and_address_count_unless_promiscuous() {
+        for (any_address, for_another) in [(false, DROP), (true, KEEP_ALL)] {
+            let program = udp_to(29_810, any_address);
+            assert_eq!(run(&program, &frame(0, 29_810), OUTGOING), DROP);
+            assert_eq!(run(&program, &frame(0, 29_810), TO_ANOTHER_HOST), for_another);
+        }
+    }
+
+    #[test]
+    fn nothing_is_nothing() {
+        assert_eq!(run(&nothing(), &frame(0, 29_810), 0), DROP);
+    }
+}

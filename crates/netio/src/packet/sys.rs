@@ -1,0 +1,268 @@
+//! The AF_PACKET system calls, each behind a safe function.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+use super::BATCH;
+use super::filter::Instruction;
+use crate::sys::check;
+
+/// `value` as it lies in a header.
+fn network_order(value: u16) -> u16 {
+    value.to_be()
+}
+
+fn new_socket(domain: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
+    let kind = kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: socket takes three integers. Protocol 0 means that nothing arrives before `bind`.
+    let fd = check(unsafe { libc::socket(domain, kind, 0) })?;
+    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn set_option<T: Copy>(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    let length = libc::socklen_t::try_from(size_of::<T>()).expect("options are small");
+    // SAFETY: the kernel reads `length` bytes, the size of a live value; the callers pass the type
+    // that the option is documented to take.
+    let result = unsafe {
+        libc::setsockopt(fd.as_raw_fd(), level, name, ptr::from_ref(value).cast(), length)
+    };
+    check(result).map(drop)
+}
+
+/// An unbound raw packet socket that receives nothing yet.
+pub(super) fn packet_socket() -> io::Result<OwnedFd> {
+    new_socket(libc::AF_PACKET, libc::SOCK_RAW)
+}
+
+/// An unbound UDP socket.
+pub(super) fn udp_socket() -> io::Result<OwnedFd> {
+    new_socket(libc::AF_INET, libc::SOCK_DGRAM)
+}
+
+/// Binds to one interface and EtherType (`ETH_P_ALL` for all); frames arrive from now on.
+pub(super) fn bind_packet(fd: BorrowedFd<'_>, index: u32, ether_type: u16) -> io::Result<()> {
+    // SAFETY: `sockaddr_ll` is integers, for which all zeroes are valid.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::sa_family_t::try_from(libc::AF_PACKET).expect("a small constant");
+    address.sll_protocol = network_order(ether_type);
+    address.sll_ifindex = index.cast_signed();
+    bind(fd, &address)
+}
+
+/// Binds to a UDP port of every address; several sockets may share it.
+pub(super) fn bind_udp(fd: BorrowedFd<'_>, port: u16) -> io::Result<()> {
+    set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1_i32)?;
+    // SAFETY: `sockaddr_in` is integers, for which all zeroes are valid (address 0.0.0.0).
+    let mut address: libc::sockaddr_in = unsafe { std::mem::zeroed() };
+    address.sin_family = libc::sa_family_t::try_from(libc::AF_INET).expect("a small constant");
+    address.sin_port = network_order(port);
+    bind(fd, &address)
+}
+
+fn bind<T: Copy>(fd: BorrowedFd<'_>, address: &T) -> io::Result<()> {
+    let length = libc::socklen_t::try_from(size_of::<T>()).expect("addresses are small");
+    // SAFETY: the kernel reads `length` bytes, the size of a live socket address whose first member
+    // is its family.
+    check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(address).cast(), length) }).map(drop)
+}
+
+/// Lets the kernel drop what `program` does not accept, before it is queued.
+pub(super) fn attach_filter(fd: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
+    let mut code: Vec<libc::sock_filter> = program
+        .iter()
+        .map(|step| libc::sock_filter { code: step.code, jt: step.jt, jf: step.jf, k: step.k })
+        .collect();
+    let length = u16::try_from(code.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let program = libc::sock_fprog { len: length, filter: code.as_mut_ptr() };
+    // The kernel copies (and checks) the instructions; `code` lives until then.
+    set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
+/// Asks not to be shown frames that this host sends.
+pub(super) fn ignore_outgoing(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)
+}
+
+/// Asks for the VLAN tags that the kernel takes off.
+pub(super) fn request_tags(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, &1_i32)
+}
+
+/// Sets the receive buffer, beyond the system's limit if this process may.
+pub(super) fn set_receive_buffer(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes)
+        .or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes))
+}
+
+/// What an interface is asked to let through, for as long as the socket is open.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Membership {
+    Promiscuous,
+    Multicast([u8; 6]),
+}
+
+/// Joins or leaves.
+pub(super) fn membership(
+    fd: BorrowedFd<'_>,
+    index: u32,
+    member: Membership,
+    join: bool,
+) -> io::Result<()> {
+    let (kind, mac) = match member {
+        Membership::Promiscuous => (libc::PACKET_MR_PROMISC, None),
+        Membership::Multicast(mac) => (libc::PACKET_MR_MULTICAST, Some(mac)),
+    };
+    let mut request = libc::packet_mreq {
+        mr_ifindex: index.cast_signed(),
+        mr_type: u16::try_from(kind).expect("a small constant"),
+        mr_alen: if mac.is_some() { 6 } else { 0 },
+        mr_address: [0; 8],
+    };
+    request.mr_address[..6].copy_from_slice(&mac.unwrap_or_default());
+    let option = if join { libc::PACKET_ADD_MEMBERSHIP } else { libc::PACKET_DROP_MEMBERSHIP };
+    set_option(fd, libc::SOL_PACKET, option, &request)
+}
+
+/// Frames that the kernel has dropped for want of buffer space since the last call.
+pub(super) fn take_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+    let mut length = libc::socklen_t::try_from(size_of_val(&statistics)).expect("it is small");
+    // SAFETY: the kernel writes at most `length` bytes, the size of a live `tpacket_stats`.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            ptr::from_mut(&mut statistics).cast(),
+            ptr::from_mut(&mut length),
+        )
+    })?;
+    Ok(u64::from(statistics.tp_drops))
+}
+
+/// One received frame.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Arrival {
+    /// Its length, of which the buffer may hold less.
+    pub(super) length: usize,
+    /// The VLAN tag that the kernel took off: protocol and control information.
+    pub(super) tag: Option<(u16, u16)>,
+}
+
+/// Room for one control message with a `tpacket_auxdata`, aligned as `cmsghdr` must be.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// Receives up to `arrivals.len()` frames without waiting, frame i to `buffers[i * stride + gap..]`.
+/// Returns how many there were.
+pub(super) fn receive_batch(
+    fd: BorrowedFd<'_>,
+    buffers: &mut [u8],
+    stride: usize,
+    gap: usize,
+    tags: bool,
+    arrivals: &mut [Arrival],
+) -> io::Result<usize> {
+    let count = arrivals.len().min(BATCH).min(buffers.len() / stride);
+    // SAFETY: both are integers and pointers, for which all zeroes are valid.
+    let (mut vectors, mut headers) =
+        unsafe { std::mem::zeroed::<([libc::iovec; BATCH], [libc::mmsghdr; BATCH])>() };
+    let mut controls = [const { Control([0; 64]) }; BATCH];
+    let slots = vectors.iter_mut().zip(&mut headers).zip(&mut controls);
+    for (((vector, header), control), buffer) in
+        slots.zip(buffers.chunks_exact_mut(stride)).take(count)
+    {
+        let room = &mut buffer[gap..];
+        vector.iov_base = room.as_mut_ptr().cast();
+        vector.iov_len = room.len();
+        header.msg_hdr.msg_iov = vector;
+        header.msg_hdr.msg_iovlen = 1;
+        if tags {
+            header.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
+            header.msg_hdr.msg_controllen = control.0.len() as _;
+        }
+    }
+    let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+    // SAFETY: each of the first `count` headers points to an iovec and, if tags are wanted, to a
+    // control buffer in the arrays above, and each iovec to its own part of `buffers`; all outlive
+    // the call, with the lengths given. No address is asked for and no time limit set.
+    let received = check(unsafe {
+        libc::recvmmsg(
+            fd.as_raw_fd(),
+            headers.as_mut_ptr(),
+            count as _,
+            flags as _,
+            ptr::null_mut(),
+        )
+    })?;
+    let received = usize::try_from(received).expect("not negative");
+    for (arrival, header) in arrivals.iter_mut().zip(&headers).take(received) {
+        arrival.length = header.msg_len as usize;
+        arrival.tag = if tags { tag_of(&header.msg_hdr) } else { None };
+    }
+    Ok(received)
+}
+
+/// The VLAN tag in the control message of a header that recvmmsg has filled.
+fn tag_of(header: &libc::msghdr) -> Option<(u16, u16)> {
+    // SAFETY: the header's control pointer and length are those that the kernel left, over a live
+    // and aligned buffer; CMSG_FIRSTHDR is null unless a whole `cmsghdr` is in it.
+    let message = unsafe { libc::CMSG_FIRSTHDR(header).as_ref() }?;
+    let needed = size_of::<libc::cmsghdr>() + size_of::<libc::tpacket_auxdata>();
+    if message.cmsg_level != libc::SOL_PACKET
+        || message.cmsg_type != libc::PACKET_AUXDATA
+        || (message.cmsg_len as usize) < needed
+    {
+        return None;
+    }
+    // SAFETY: a message of this level and type carries a `tpacket_auxdata`, and its length says
+    // that all of it is there. It is read unaligned, so its alignment does not matter.
+    let data: libc::tpacket_auxdata =
+        unsafe { ptr::read_unaligned(libc::CMSG_DATA(message).cast()) };
+    if data.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
+        return None;
+    }
+    let has_protocol = data.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+    Some((if has_protocol { data.tp_vlan_tpid } else { 0x8100 }, data.tp_vlan_tci))
+}
+
+/// Sends frames, frame i being the first `lengths[i]` bytes of `buffers[i * stride..]`. Returns how
+/// many were taken, from the first; an error is that of the first.
+pub(super) fn send_batch(
+    fd: BorrowedFd<'_>,
+    buffers: &[u8],
+    stride: usize,
+    lengths: &[usize],
+) -> io::Result<usize> {
+    let count = lengths.len().min(BATCH);
+    // SAFETY: both are integers and pointers, for which all zeroes are valid.
+    let (mut vectors, mut headers) =
+        unsafe { std::mem::zeroed::<([libc::iovec; BATCH], [libc::mmsghdr; BATCH])>() };
+    let frames =
+        buffers.chunks_exact(stride).zip(lengths).map(|(buffer, length)| &buffer[..*length]);
+    let mut filled = 0;
+    for ((vector, header), frame) in vectors.iter_mut().zip(&mut headers).zip(frames).take(count) {
+        vector.iov_base = frame.as_ptr().cast_mut().cast();
+        vector.iov_len = frame.len();
+        header.msg_hdr.msg_iov = vector;
+        header.msg_hdr.msg_iovlen = 1;
+        filled += 1;
+    }
+    // SAFETY: each of the first `filled` headers points to an iovec in the array above, and each
+    // iovec to a part of `buffers`, which the kernel only reads; all outlive the call.
+    let sent = check(unsafe {
+        libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), filled, libc::MSG_DONTWAIT as _)
+    })?;
+    Ok(usize::try_from(sent).expect("not negative"))
+}
