@@ -41,6 +41,11 @@ impl<E: Endpoint, Io: FrameIo> Driver<E, Io> {
         &mut self.endpoint
     }
 
+    /// The endpoint, when all is over.
+    pub fn into_endpoint(self) -> E {
+        self.endpoint
+    }
+
     /// The port, for its statistics.
     pub fn io(&self) -> &Io {
         &self.io
@@ -114,7 +119,7 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tributary_netio::memory;
+    use tributary_netio::{Waker, memory};
 
     /// Sends back each frame that arrives, and a frame of its own when its timer fires.
     struct Echo {
@@ -152,7 +157,7 @@ mod tests {
 
     #[test]
     fn frames_timers_and_back_pressure() {
-        let (near, mut far) = memory::pair(4);
+        let (near, mut far) = memory::link(4, &Waker::new(), &Waker::new());
         let echo = Echo { replies: Vec::new(), due: Some(Time::from_nanos(2_000_000)) };
         let mut driver = Driver::new(echo, near);
 
