@@ -1,1 +1,9 @@
-//! Worker runtime: tensors in, summed tensors out
+//! Worker runtime: tensors in, summed tensors out.
+//!
+//! A [`Node`] is a worker of a job on a network port; [`tensors`] reads and writes the files that
+//! tensors come from and sums go to. The protocol itself is in `tributary-protocol`.
+
+mod node;
+pub mod tensors;
+
+pub use node::{Error, Node};
