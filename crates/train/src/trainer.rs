@@ -144,6 +144,21 @@ impl Trainer {
         Ok(&self.gradients)
     }
 
+    /// What [`gradients`](Self::gradients) is at another worker in this step: all have the same
+    /// weights, and anybody can look at anybody's share of the images.
+    ///
+    /// # Errors
+    /// As [`gradients`](Self::gradients); [`Error::NoSuchWorker`].
+    pub fn gradients_of(&self, worker: usize) -> Result<Vec<Vec<f32>>, Error> {
+        let workers = self.config.workers;
+        if worker >= workers {
+            return Err(Error::NoSuchWorker { worker, workers });
+        }
+        let mut gradients = self.model.zeros();
+        self.share_gradients(worker, &mut gradients)?;
+        Ok(gradients)
+    }
+
     /// Takes one step of gradient descent with the gradients summed over all workers, and goes on
     /// to the next batch. Every worker must be given the same bits.
     ///
@@ -313,8 +328,9 @@ mod tests {
         let mut trainers: Vec<Trainer> =
             (0..config.workers).map(|worker| Trainer::new(config, worker).unwrap()).collect();
         while !trainers[0].is_finished() {
-            for trainer in &mut trainers {
-                trainer.gradients().unwrap();
+            for worker in 0..config.workers {
+                let seen_by_others = trainers[0].gradients_of(worker).unwrap();
+                assert_eq!(trainers[worker].gradients().unwrap(), seen_by_others);
             }
             let summed: Vec<Vec<f32>> = (0..config.tensors().len())
                 .map(|tensor| {
