@@ -1,0 +1,125 @@
+//! The `.safetensors` format: the header's length, a JSON header, the values.
+//!
+//! Reading takes the header's types and checks from the `safetensors` crate, but not its reading of
+//! whole files: that adds up lengths which the file states without a check. Writing is ours: the
+//! crate hands entries of metadata to a randomly ordered map, and equal results should give equal
+//! files.
+
+use std::collections::BTreeMap;
+
+use safetensors::Dtype as StoredDtype;
+use safetensors::tensor::Metadata;
+use serde::Serialize;
+
+use super::{Data, Dtype, MAX_RANK, NamedTensor, Problem, malformed};
+
+/// Longest header that the format allows.
+const MAX_HEADER: u64 = 100_000_000;
+
+/// Entries of metadata and tensors, both sorted by name.
+type Contents = (BTreeMap<String, String>, Vec<NamedTensor>);
+
+/// Reads metadata and tensors.
+pub(super) fn decode(bytes: &[u8]) -> Result<Contents, Problem> {
+    let not_one = |problem: &str| malformed(format!("not a .safetensors file: {problem}"));
+    let (length, rest) =
+        bytes.split_first_chunk::<8>().ok_or_else(|| not_one("shorter than 8 bytes"))?;
+    let length = u64::from_le_bytes(*length);
+    if length > MAX_HEADER {
+        return Err(not_one("its first 8 bytes are no length of a header"));
+    }
+    let (header, values) = usize::try_from(length)
+        .ok()
+        .and_then(|length| rest.split_at_checked(length))
+        .ok_or_else(|| malformed("the file ends within its header"))?;
+    let header: Metadata = serde_json::from_slice(header)
+        .map_err(|error| malformed(format!("the header is not valid: {error}")))?;
+    if header.data_len() != values.len() {
+        return Err(malformed(format!(
+            "the header describes {} bytes of values, but {} follow it",
+            header.data_len(),
+            values.len()
+        )));
+    }
+
+    let infos: BTreeMap<_, _> = header.tensors().into_iter().collect();
+    let mut tensors = Vec::with_capacity(infos.len());
+    for (name, info) in infos {
+        let dtype = match info.dtype {
+            StoredDtype::F32 => Dtype::F32,
+            StoredDtype::I32 => Dtype::I32,
+            other => {
+                return Err(Problem::Dtype { tensor: name, dtype: other.to_string() });
+            }
+        };
+        if info.shape.len() > MAX_RANK {
+            return Err(malformed(format!(
+                "tensor {name:?} has {} axes; at most {MAX_RANK} are read",
+                info.shape.len()
+            )));
+        }
+        let (start, end) = info.data_offsets;
+        let stored = values
+            .get(start..end)
+            .ok_or_else(|| malformed(format!("tensor {name:?} lies outside the file")))?;
+        tensors.push(NamedTensor {
+            shape: info.shape.clone(),
+            data: Data::from_bytes(dtype, false, stored),
+            name,
+        });
+    }
+    let metadata = header.metadata().iter().flatten();
+    Ok((metadata.map(|(k, v)| (k.clone(), v.clone())).collect(), tensors))
+}
+
+#[derive(Serialize)]
+struct Header<'a> {
+    #[serde(rename = "__metadata__", skip_serializing_if = "BTreeMap::is_empty")]
+    metadata: &'a BTreeMap<String, String>,
+    #[serde(flatten)]
+    tensors: BTreeMap<&'a str, Entry<'a>>,
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    dtype: StoredDtype,
+    shape: &'a [usize],
+    data_offsets: (usize, usize),
+}
+
+/// Writes the tensors in the order given, which the header keeps by their offsets.
+pub(super) fn encode(
+    metadata: &BTreeMap<String, String>,
+    tensors: &[NamedTensor],
+) -> Result<Vec<u8>, String> {
+    let mut entries = BTreeMap::new();
+    let mut offset = 0;
+    for tensor in tensors {
+        let end = offset + tensor.data.len() * 4;
+        let entry = Entry {
+            dtype: match tensor.data.dtype() {
+                Dtype::F32 => StoredDtype::F32,
+                Dtype::I32 => StoredDtype::I32,
+            },
+            shape: &tensor.shape,
+            data_offsets: (offset, end),
+        };
+        if tensor.name == "__metadata__" || entries.insert(tensor.name.as_str(), entry).is_some() {
+            return Err(format!("a second tensor or entry named {:?}", tensor.name));
+        }
+        offset = end;
+    }
+    let header = Header { metadata, tensors: entries };
+    let mut header =
+        serde_json::to_vec(&header).map_err(|error| format!("cannot write the header: {error}"))?;
+    // Spaces, so that values are aligned for readers which map the file into memory.
+    header.resize(header.len().next_multiple_of(8), b' ');
+
+    let mut bytes = Vec::with_capacity(8 + header.len() + offset);
+    bytes.extend_from_slice(&(header.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(&header);
+    for tensor in tensors {
+        tensor.data.append_to(&mut bytes);
+    }
+    Ok(bytes)
+}
