@@ -10,6 +10,7 @@
 //!
 //! Start reading at [`Scenario`]; `reader` is how values and their positions come out of the TOML.
 
+mod endpoints;
 mod error;
 mod jobs;
 mod network;

@@ -1,0 +1,88 @@
+//! What a scenario means for the endpoints of its jobs and for the lines between them.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use tributary_netio::faults::{Delay, Faults, Reorder};
+use tributary_protocol::fixed::Scale;
+use tributary_protocol::{JobConfig, PsConfig, Timing, WorkerConfig};
+use tributary_wire::{Host, WorkerIndex};
+
+use crate::{HostId, Job, LinkFaults, Scenario};
+
+/// A reordered frame is passed by at most this many later ones.
+const DISPLACEMENT: u32 = 8;
+
+impl Scenario {
+    /// What the endpoints of a job agree on.
+    ///
+    /// # Panics
+    /// If the scenario is not a checked one: more than 32 workers, no aggregators.
+    #[must_use]
+    pub fn job_config(&self, job: &Job) -> JobConfig {
+        JobConfig {
+            job: job.id,
+            workers: u8::try_from(job.workers.len()).expect("at most 32 workers"),
+            values_per_packet: self.switch.values_per_packet,
+            slots: job.slots,
+            pool: NonZeroU32::new(self.switch.pool).expect("at least one aggregator"),
+        }
+    }
+
+    /// Settings of a job's worker.
+    ///
+    /// A worker reports a stall later than the parameter server does, which can name the culprit.
+    ///
+    /// # Panics
+    /// If the scenario is not a checked one, or the job has no such worker.
+    #[must_use]
+    pub fn worker_config(&self, job: &Job, index: WorkerIndex) -> WorkerConfig {
+        WorkerConfig {
+            job: self.job_config(job),
+            index,
+            scale: Scale::new(job.scale).expect("a positive, finite scale"),
+            host: self.address(job.workers[usize::from(index.get())]),
+            server: self.address(job.ps),
+            initial_window: Some(job.window),
+            timing: self.timing(2 * self.worker_timeout),
+        }
+    }
+
+    /// Settings of a job's parameter server.
+    ///
+    /// # Panics
+    /// If the scenario is not a checked one.
+    #[must_use]
+    pub fn ps_config(&self, job: &Job) -> PsConfig {
+        PsConfig {
+            job: self.job_config(job),
+            host: self.address(job.ps),
+            workers: job.workers.iter().map(|&host| self.address(host)).collect(),
+            timing: self.timing(self.worker_timeout),
+        }
+    }
+
+    fn address(&self, host: HostId) -> Host {
+        self.topology.host(host).address
+    }
+
+    fn timing(&self, stall_timeout: Duration) -> Timing {
+        Timing { stall_timeout, ..Timing::default() }
+    }
+}
+
+impl From<&LinkFaults> for Faults {
+    fn from(link: &LinkFaults) -> Self {
+        Self {
+            loss: link.loss,
+            duplicate: link.duplicate,
+            reorder: Reorder {
+                probability: link.reorder,
+                displacement: DISPLACEMENT,
+                ..Reorder::default()
+            },
+            delay: Delay { fixed: link.delay, jitter: link.jitter },
+            outages: Vec::new(),
+        }
+    }
+}
