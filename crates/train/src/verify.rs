@@ -13,8 +13,8 @@ const MAX_SUM: u32 = i32::MAX as u32;
 ///
 /// The overflow rule (invariant I5): tensors are cut into fragments of `fragment` values; where
 /// any integer of any worker is larger in magnitude than `(2^31 − 1) / n`, its whole fragment is
-/// the sum of the values themselves, added in worker order in `f64`, starting from `+0.0`, and
-/// rounded to `f32`.
+/// the sum of the values themselves, added in worker order in `f64`, and rounded to `f32`. It
+/// starts from the first worker's value, so that negative zeros alone add up to `-0.0`.
 ///
 /// # Panics
 /// If there are no contributions, their lengths differ, `fragment` is 0, or `scale` is not
@@ -38,7 +38,8 @@ pub fn exact_sum(contributions: &[&[f32]], scale: f64, fragment: usize) -> Vec<f
                 let sum = column.fold(0i64, |sum, x| sum + scaled(x) as i64);
                 (sum as f64 / scale) as f32
             } else {
-                column.fold(0.0f64, |sum, x| sum + f64::from(x)) as f32
+                let sum = column.map(f64::from).reduce(|sum, x| sum + x);
+                sum.expect("at least one worker") as f32
             }
         }));
     }
@@ -178,12 +179,17 @@ mod tests {
         assert_eq!(exact_sum(&[&own, &own], 1.0, 64), [0.0, 4.0, 4.0, 0.0, -4.0]);
     }
 
+    /// An integer has one zero; a float keeps the sign that IEEE 754 gives a sum of zeros.
     #[test]
-    fn zero_sums_are_positive_zeros() {
-        for (values, scale) in [([-0.0f32, 0.3], 1.0), ([-0.0, 3e9], 1.0)] {
-            let sum = exact_sum(&[&values, &values], scale, 64);
-            assert_eq!(sum[0].to_bits(), 0, "{values:?}");
-        }
+    fn zeros_keep_their_sign_only_in_the_float_path() {
+        let zeros = |a: f32, b: f32, other: f32| {
+            let (first, second) = ([a, other], [b, other]);
+            exact_sum(&[&first, &second], 1.0, 2)[0].to_bits()
+        };
+        let (plus, minus) = (0.0f32.to_bits(), (-0.0f32).to_bits());
+        assert_eq!(zeros(-0.0, -0.0, 0.3), plus);
+        assert_eq!(zeros(-0.0, -0.0, 3e9), minus);
+        assert_eq!(zeros(-0.0, 0.0, 3e9), plus);
     }
 
     /// (2^31 − 1) / 2 = 1 073 741 823: representable, as scaling happens in f64.
