@@ -418,7 +418,7 @@ fn check(frame: &[u8]) -> Result<Repr, Error> {
         .split_first_chunk()
         .ok_or(Error::UdpLength { udp: udp::HEADER_LEN, ipv4: datagram })?;
     udp::check(header, datagram)?;
-    let (header, payload) = rest.split_first_chunk().ok_or(truncated(HEADERS_LEN))?;
+    let (header, payload) = rest.split_first_chunk().ok_or(Error::ShortHeader(rest.len()))?;
     let repr = Repr::decode(header)?;
     if payload.len() != 4 * usize::from(repr.values) {
         return Err(Error::PayloadLength { values: repr.values, bytes: payload.len() });

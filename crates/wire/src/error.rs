@@ -45,6 +45,9 @@ pub enum Error {
     /// The sender set a UDP checksum, which a switch that adds values cannot keep right.
     #[error("UDP checksum {0:#06x}, expected none")]
     UdpChecksum(u16),
+    /// The UDP payload is shorter than the aggregation header.
+    #[error("{0} bytes of UDP payload hold no aggregation header")]
+    ShortHeader(usize),
     /// No such aggregation protocol.
     #[error("unknown aggregation protocol {0}")]
     Protocol(u8),
