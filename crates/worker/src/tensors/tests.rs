@@ -472,6 +472,12 @@ fn values_that_cannot_be_summed() {
 }
 
 #[test]
+fn positions_count_in_c_order() {
+    let all = (0..2).flat_map(|i| (0..3).flat_map(move |j| (0..4).map(move |k| vec![i, j, k])));
+    assert!(all.eq((0..24).map(|index| position(index, &[2, 3, 4]))));
+}
+
+#[test]
 fn position_of_a_single_number() {
     let scalar = file("a.npy", vec![tensor("w", &[], Data::F32(vec![f32::NAN]))]);
     assert!(message(scalar.check_values(1)).contains("the value at [] is NaN"));
