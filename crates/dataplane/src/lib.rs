@@ -14,16 +14,23 @@
 //! of `code`, `exec` interprets them, `tables` and `externs` hold what outlives a packet.
 
 mod bits;
+mod code;
 mod error;
+mod exec;
+mod externs;
+mod layout;
+mod load;
 mod packet;
 mod pipeline;
 mod tables;
 mod v1model;
 mod value;
+mod wide;
 
 pub use error::{LoadError, StateError, TableError};
+pub use externs::counter::CounterData;
 pub use packet::Packet;
-pub use pipeline::{CounterData, Pipeline};
+pub use pipeline::Pipeline;
 pub use tables::{ActionCall, KeyMatch, TableEntry};
 pub use v1model::{DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Verdict};
 pub use value::Value;

@@ -1,8 +1,6 @@
 //! The v1model architecture as BMv2's `simple_switch` runs it: what goes into a pass through the
 //! pipeline and what comes out of it.
 
-use crate::packet::Packet;
-
 /// The port to which dropped packets are sent.
 pub const DROP_PORT: u16 = 511;
 
@@ -36,7 +34,7 @@ pub struct IngressInput {
     pub time_us: u64,
     /// First pass, resubmitted or recirculated.
     pub instance: Instance,
-    /// Whether the fields that [`Packet::preserve`] saved last are put back after all others were
+    /// Whether the fields that [`crate::Packet::preserve`] saved last are put back after all others were
     /// reset.
     pub preserved: bool,
 }
@@ -47,7 +45,7 @@ pub struct Ingress {
     /// Where the packet goes, unless it is resubmitted.
     pub verdict: Verdict,
     /// The program asked for another ingress pass (overrides the verdict), preserving that field
-    /// list. The switch then calls [`Packet::preserve`] and [`crate::Pipeline::ingress`] again
+    /// list. The switch then calls [`crate::Packet::preserve`] and [`crate::Pipeline::ingress`] again
     /// with the same frame.
     pub resubmit: Option<u32>,
 }
@@ -90,6 +88,6 @@ pub struct Egress {
     /// The packet is dropped; no frame was written.
     pub drop: bool,
     /// The frame goes to the parser again instead of out, preserving that field list: the switch
-    /// calls [`Packet::preserve`], then [`crate::Pipeline::ingress`] with the frame.
+    /// calls [`crate::Packet::preserve`], then [`crate::Pipeline::ingress`] with the frame.
     pub recirculate: Option<u32>,
 }

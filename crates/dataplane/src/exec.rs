@@ -1,0 +1,494 @@
+//! The interpreter.
+
+use tracing::Level;
+
+use crate::bits::{get_bits, mask, put_bits, signed};
+use crate::code::{Code, ExternOp, NO_SLOT, Op, Pc, RunKind, Slot, Varbit};
+use crate::externs::checksum::{gather, most_bytes};
+use crate::externs::counter::Counter;
+use crate::externs::random::Random;
+use crate::externs::register::Registers;
+use crate::load::{DEEPEST_CALL, Loaded};
+use crate::tables::Table;
+use crate::value::Value;
+use crate::wide::scratch_words;
+
+/// How a block ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Flow {
+    /// At its end, or by `exit`.
+    Done,
+    /// A parser stopped with an error.
+    Error(u64),
+}
+
+/// The bytes that a pass reads and writes, and the packet's lengths.
+#[derive(Debug)]
+pub(crate) struct Io<'a> {
+    /// The frame that came in.
+    pub(crate) frame: &'a [u8],
+    /// Bytes of it that the parser has consumed.
+    pub(crate) at: usize,
+    /// Bytes after the headers, for checksums.
+    pub(crate) payload: &'a [u8],
+    /// The frame that goes out.
+    pub(crate) out: &'a mut Vec<u8>,
+    /// See [`crate::Packet::length`].
+    pub(crate) length: u32,
+    pub(crate) ingress_length: u32,
+    /// Turns of parser loops that are left.
+    pub(crate) ticks: u32,
+}
+
+/// Turns of its loops that a parser may take. A loop that consumes at least a byte a turn ends
+/// before, whatever comes in.
+pub(crate) const MOST_TICKS: u32 = 1 << 16;
+
+/// Code and everything that outlives a packet.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) code: Code,
+    pub(crate) registers: Registers,
+    pub(crate) counters: Vec<Counter>,
+    pub(crate) tables: Vec<Table>,
+    random: Random,
+    /// Space to put lists of values together.
+    buffer: Vec<u8>,
+    /// Space for arithmetic on wide values and for keys of tables.
+    scratch: Vec<u64>,
+}
+
+impl Engine {
+    pub(crate) fn new(loaded: Loaded, seed: u64) -> Self {
+        let longest = loaded.code.lists.iter().map(most_bytes).max().unwrap_or(0);
+        let keys = loaded.tables.iter().map(Table::scratch_words).max().unwrap_or(0);
+        Self {
+            code: loaded.code,
+            registers: loaded.registers,
+            counters: loaded.counters,
+            tables: loaded.tables,
+            random: Random::new(seed),
+            buffer: Vec::with_capacity(longest),
+            scratch: vec![0; keys.max(scratch_words(loaded.widest))],
+        }
+    }
+
+    /// Runs a block.
+    pub(crate) fn run(&mut self, entry: Pc, state: &mut [u64], io: &mut Io<'_>) -> Flow {
+        let mut calls = [0; DEEPEST_CALL + 2];
+        let mut depth = 0;
+        let mut pc = entry as usize;
+        macro_rules! at {
+            ($slot:expr) => {
+                state[$slot as usize]
+            };
+        }
+        macro_rules! go_if {
+            ($condition:expr, $to:expr) => {
+                if $condition {
+                    pc = $to as usize;
+                }
+            };
+        }
+        loop {
+            let op = self.code.ops[pc];
+            pc += 1;
+            match op {
+                Op::Move { dst, src } => at!(dst) = at!(src),
+                Op::Copy { dst, src, words } => {
+                    let (src, words) = (src as usize, words as usize);
+                    state.copy_within(src..src + words, dst as usize);
+                }
+                Op::Truncate { dst, src, width } => at!(dst) = at!(src) & mask(width.into()),
+                Op::SignExtend { dst, src, from, to } => {
+                    at!(dst) = signed(at!(src), from.into()) as u64 & mask(to.into());
+                }
+                Op::Add { dst, a, b, width } => {
+                    at!(dst) = at!(a).wrapping_add(at!(b)) & mask(width.into());
+                }
+                Op::Sub { dst, a, b, width } => {
+                    at!(dst) = at!(a).wrapping_sub(at!(b)) & mask(width.into());
+                }
+                Op::Mul { dst, a, b, width } => {
+                    at!(dst) = at!(a).wrapping_mul(at!(b)) & mask(width.into());
+                }
+                Op::And { dst, a, b } => at!(dst) = at!(a) & at!(b),
+                Op::Or { dst, a, b } => at!(dst) = at!(a) | at!(b),
+                Op::Xor { dst, a, b } => at!(dst) = at!(a) ^ at!(b),
+                Op::Not { dst, a, width } => at!(dst) = !at!(a) & mask(width.into()),
+                Op::Shl { dst, a, b, width } => {
+                    let by = at!(b);
+                    at!(dst) = if by < 64 { at!(a) << by & mask(width.into()) } else { 0 };
+                }
+                Op::Shr { dst, a, b } => {
+                    let by = at!(b);
+                    at!(dst) = if by < 64 { at!(a) >> by } else { 0 };
+                }
+                Op::Eq { dst, a, b } => at!(dst) = u64::from(at!(a) == at!(b)),
+                Op::Ne { dst, a, b } => at!(dst) = u64::from(at!(a) != at!(b)),
+                Op::Lt { dst, a, b } => at!(dst) = u64::from(at!(a) < at!(b)),
+                Op::Le { dst, a, b } => at!(dst) = u64::from(at!(a) <= at!(b)),
+                Op::SignedLt { dst, a, b, width } => {
+                    let width = width.into();
+                    at!(dst) = u64::from(signed(at!(a), width) < signed(at!(b), width));
+                }
+                Op::SignedLe { dst, a, b, width } => {
+                    let width = width.into();
+                    at!(dst) = u64::from(signed(at!(a), width) <= signed(at!(b), width));
+                }
+                Op::Select { dst, c, a, b } => {
+                    at!(dst) = if at!(c) != 0 { at!(a) } else { at!(b) };
+                }
+                Op::Slice { dst, src, lo, width } => {
+                    at!(dst) = at!(src) >> lo & mask(width.into());
+                }
+                Op::Insert { dst, src, lo, width } => {
+                    let bits = mask(width.into()) << lo;
+                    at!(dst) = at!(dst) & !bits | at!(src) << lo & bits;
+                }
+                Op::Concat { dst, a, b, low } => at!(dst) = at!(a) << low | at!(b),
+                Op::Wide(number) => {
+                    self.code.wides[number as usize].run(state, &mut self.scratch);
+                }
+                Op::Jump(to) => pc = to as usize,
+                Op::JumpIf { c, to } => go_if!(at!(c) != 0, to),
+                Op::JumpUnless { c, to } => go_if!(at!(c) == 0, to),
+                Op::JumpEq { a, b, to } => go_if!(at!(a) == at!(b), to),
+                Op::JumpNe { a, b, to } => go_if!(at!(a) != at!(b), to),
+                Op::JumpMaskedNe { a, mask, value, to } => {
+                    go_if!(at!(a) & at!(mask) != at!(value), to);
+                }
+                Op::JumpOutside { a, low, high, to } => {
+                    go_if!(!(at!(low)..=at!(high)).contains(&at!(a)), to);
+                }
+                Op::Call(to) => {
+                    calls[depth] = pc;
+                    depth += 1;
+                    pc = to as usize;
+                }
+                Op::Return => {
+                    if depth == 0 {
+                        return Flow::Done;
+                    }
+                    depth -= 1;
+                    pc = calls[depth];
+                }
+                Op::Exit => return Flow::Done,
+                Op::Apply { table, hit, action } => {
+                    let entry = self.apply(table, hit, action, state, io.ingress_length);
+                    calls[depth] = pc;
+                    depth += 1;
+                    pc = entry as usize;
+                }
+                Op::Extract(header) => {
+                    let header = &self.code.headers[header as usize];
+                    let end = io.at + header.layout.bytes();
+                    let Some(bytes) = io.frame.get(io.at..end) else {
+                        return Flow::Error(self.code.errors.packet_too_short);
+                    };
+                    header.layout.extract(bytes, state);
+                    at!(header.valid) = 1;
+                    io.at = end;
+                }
+                Op::ExtractVarbit { header, bits } => {
+                    if let Err(error) = self.extract_varbit(header, at!(bits), state, io) {
+                        return Flow::Error(error);
+                    }
+                }
+                Op::Lookahead(number) => {
+                    let layout = &self.code.lookaheads[number as usize];
+                    let Some(bytes) = io.frame.get(io.at..io.at + layout.bytes()) else {
+                        return Flow::Error(self.code.errors.packet_too_short);
+                    };
+                    layout.extract(bytes, state);
+                }
+                Op::Advance { bits } => {
+                    let bits = at!(bits);
+                    if bits % 8 != 0 {
+                        return Flow::Error(self.code.errors.invalid_argument);
+                    }
+                    if bits / 8 > (io.frame.len() - io.at) as u64 {
+                        return Flow::Error(self.code.errors.packet_too_short);
+                    }
+                    io.at += (bits / 8) as usize;
+                }
+                Op::Fail { error } => return Flow::Error(at!(error)),
+                Op::Tick => match io.ticks.checked_sub(1) {
+                    Some(left) => io.ticks = left,
+                    None => return Flow::Error(self.code.errors.timeout),
+                },
+                Op::Emit(header) => self.emit(header, state, io.out),
+                Op::SetValid(header) => {
+                    let header = &self.code.headers[header as usize];
+                    if at!(header.valid) == 0 {
+                        let first = header.first as usize;
+                        state[first..first + header.words as usize].fill(0);
+                        at!(header.valid) = 1;
+                        io.length = io.length.wrapping_add(self.bytes(header, state));
+                    }
+                }
+                Op::SetInvalid(header) => {
+                    let header = &self.code.headers[header as usize];
+                    if at!(header.valid) != 0 {
+                        io.length = io.length.wrapping_sub(self.bytes(header, state));
+                        at!(header.valid) = 0;
+                    }
+                }
+                Op::CopyHeader { to, from } => {
+                    let (to, from) =
+                        (&self.code.headers[to as usize], &self.code.headers[from as usize]);
+                    at!(to.valid) = at!(from.valid);
+                    if at!(from.valid) != 0 {
+                        let first = from.first as usize;
+                        state.copy_within(first..first + from.words as usize, to.first as usize);
+                    }
+                }
+                Op::LoadElement { dst, index, element } => {
+                    let element = &self.code.elements[element as usize];
+                    let (dst, words) = (dst as usize, element.words as usize);
+                    match usize::try_from(at!(index)).ok().and_then(|i| element.slots.get(i)) {
+                        Some(&slot) => {
+                            let slot = slot as usize;
+                            state.copy_within(slot..slot + words, dst);
+                        }
+                        None => state[dst..dst + words].fill(0),
+                    }
+                }
+                Op::StoreElement { src, index, element } => {
+                    let element = &self.code.elements[element as usize];
+                    let found = usize::try_from(at!(index)).ok().and_then(|i| element.slots.get(i));
+                    if let Some(&slot) = found {
+                        let (src, words) = (src as usize, element.words as usize);
+                        state.copy_within(src..src + words, slot as usize);
+                    }
+                }
+                Op::RegisterRead { dst, register, index } => {
+                    let index = at!(index);
+                    self.registers.read(register, index, &mut state[dst as usize..]);
+                }
+                Op::RegisterWrite { src, register, index } => {
+                    let index = at!(index);
+                    self.registers.write(register, index, &state[src as usize..]);
+                }
+                Op::RegisterRun(number) => self.register_run(number, state),
+                Op::Count { counter, index } => {
+                    self.counters[counter as usize].count(at!(index), io.ingress_length);
+                }
+                Op::Extern(number) => {
+                    if !self.call_extern(number, state, io) {
+                        return Flow::Done;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Looks a packet up, hands the arguments over and gives the action's place.
+    #[inline]
+    fn apply(&mut self, table: u32, hit: Slot, action: Slot, state: &mut [u64], bytes: u32) -> Pc {
+        let code = &self.code.tables[table as usize];
+        let (found, matched) =
+            self.tables[table as usize].apply(code, state, &mut self.scratch, bytes);
+        let chosen = &code.actions[found.action as usize];
+        let params = chosen.params as usize;
+        state[params..params + found.data.len()].copy_from_slice(&found.data);
+        if hit != NO_SLOT {
+            state[hit as usize] = u64::from(matched);
+        }
+        if action != NO_SLOT {
+            state[action as usize] = u64::from(found.action);
+        }
+        chosen.entry
+    }
+
+    #[inline]
+    fn register_run(&mut self, number: u32, state: &mut [u64]) {
+        let run = self.code.runs[number as usize];
+        let count = run.count as usize;
+        let index = state[run.index as usize];
+        let row = self.registers.row(run.register, index, count);
+        let slots = run.slot as usize..run.slot as usize + count;
+        match (run.kind, row) {
+            (RunKind::Read, Some(row)) => {
+                for (slot, element) in state[slots].iter_mut().zip(row) {
+                    *slot = u64::from(*element);
+                }
+            }
+            (RunKind::Write, Some(row)) => {
+                for (slot, element) in state[slots].iter().zip(row) {
+                    *element = *slot as u32;
+                }
+            }
+            (RunKind::Read | RunKind::Write, None) => {}
+            (RunKind::Add { sum }, Some(row)) => {
+                let mask = mask(run.width.into()) as u32;
+                for (slot, element) in state[slots.clone()].iter_mut().zip(row) {
+                    *element = element.wrapping_add(*slot as u32) & mask;
+                    *slot = u64::from(*element);
+                }
+                state[sum as usize] = state[slots.end - 1];
+            }
+            (RunKind::Add { sum }, None) => {
+                // Reads leave the sum as it was, so it goes on from value to value.
+                let mut last = state[sum as usize];
+                for slot in &mut state[slots] {
+                    last = last.wrapping_add(*slot) & mask(run.width.into());
+                    *slot = last;
+                }
+                state[sum as usize] = last;
+            }
+        }
+    }
+
+    fn extract_varbit(
+        &self,
+        header: u32,
+        bits: u64,
+        state: &mut [u64],
+        io: &mut Io<'_>,
+    ) -> Result<(), u64> {
+        let header = &self.code.headers[header as usize];
+        let Some(varbit) = &header.varbit else { return Ok(()) };
+        let errors = &self.code.errors;
+        if bits % 8 != 0 {
+            return Err(errors.invalid_argument);
+        }
+        let rest = &io.frame[io.at..];
+        if bits / 8 + u64::from(varbit.fixed_bits / 8) > rest.len() as u64 {
+            return Err(errors.packet_too_short);
+        }
+        if bits > u64::from(varbit.field.width) {
+            return Err(errors.header_too_short);
+        }
+        header.layout.extract(rest, state);
+        let mut at = header.layout.bits() as usize;
+        let mut take = |slot: Slot, limbs: u32, width: usize| {
+            let to = &mut state[slot as usize..(slot + limbs) as usize];
+            get_bits(rest, at, width, to);
+            at += width;
+        };
+        take(varbit.field.slot, varbit.field.width.div_ceil(64), bits as usize);
+        for item in &varbit.rest {
+            take(item.slot, item.width.div_ceil(64), item.width as usize);
+        }
+        state[varbit.length as usize] = bits;
+        state[header.valid as usize] = 1;
+        io.at += at / 8;
+        Ok(())
+    }
+
+    /// Appends a header if it is valid.
+    #[inline]
+    fn emit(&self, header: u32, state: &[u64], out: &mut Vec<u8>) {
+        let header = &self.code.headers[header as usize];
+        if state[header.valid as usize] == 0 {
+            return;
+        }
+        let start = out.len();
+        match &header.varbit {
+            None => {
+                out.resize(start + header.layout.bytes(), 0);
+                header.layout.emit(state, &mut out[start..]);
+            }
+            Some(varbit) => {
+                let bits = varbit_bits(varbit, state);
+                out.resize(start + (varbit.fixed_bits as usize + bits).div_ceil(8), 0);
+                let out = &mut out[start..];
+                header.layout.emit(state, out);
+                let mut at = header.layout.bits() as usize;
+                put_bits(out, at, bits, &state[varbit.field.slot as usize..]);
+                at += bits;
+                for item in &varbit.rest {
+                    put_bits(out, at, item.width as usize, &state[item.slot as usize..]);
+                    at += item.width as usize;
+                }
+            }
+        }
+    }
+
+    /// Size of a header in bytes.
+    fn bytes(&self, header: &crate::code::HeaderCode, state: &[u64]) -> u32 {
+        match &header.varbit {
+            None => header.layout.bytes() as u32,
+            Some(varbit) => (varbit.fixed_bits + varbit_bits(varbit, state) as u32) / 8,
+        }
+    }
+
+    /// Calls an extern function; false ends the block.
+    fn call_extern(&mut self, number: u32, state: &mut [u64], io: &Io<'_>) -> bool {
+        match &self.code.externs[number as usize] {
+            ExternOp::Hash { dst, width, algorithm, base, max, list } => {
+                let data = gather(&self.code.lists[*list as usize], state, &mut self.buffer);
+                // BMv2 takes an empty range for one of one value.
+                let max = state[*max as usize].max(1);
+                let hash = algorithm.digest(data, &[]) % max;
+                state[*dst as usize] = hash.wrapping_add(state[*base as usize]) & mask(*width);
+            }
+            ExternOp::VerifyChecksum {
+                condition,
+                valid,
+                checksum,
+                algorithm,
+                list,
+                payload,
+                error,
+            } => {
+                let present = *valid == NO_SLOT || state[*valid as usize] != 0;
+                if present && state[*condition as usize] != 0 {
+                    let data = gather(&self.code.lists[*list as usize], state, &mut self.buffer);
+                    let tail = if *payload { io.payload } else { &[] };
+                    if algorithm.digest(data, tail) != state[*checksum as usize] {
+                        state[*error as usize] = 1;
+                    }
+                }
+            }
+            ExternOp::UpdateChecksum { condition, checksum, width, algorithm, list, payload } => {
+                if state[*condition as usize] != 0 {
+                    let data = gather(&self.code.lists[*list as usize], state, &mut self.buffer);
+                    let tail = if *payload { io.payload } else { &[] };
+                    state[*checksum as usize] = algorithm.digest(data, tail) & mask(*width);
+                }
+            }
+            ExternOp::Random { dst, width, low, high } => {
+                let (low, high) = (state[*low as usize], state[*high as usize]);
+                if let Some(number) = self.random.within(low, high) {
+                    state[*dst as usize] = number & mask(*width);
+                }
+            }
+            ExternOp::Truncate { length, limit } => {
+                let asked = state[*length as usize].saturating_add(1);
+                let limit = &mut state[*limit as usize];
+                *limit = if *limit == 0 { asked } else { asked.min(*limit) };
+            }
+            ExternOp::Assert { condition, failed, what } => {
+                if state[*condition as usize] == 0 {
+                    tracing::error!("{what} {number} of the program failed: packet dropped");
+                    state[*failed as usize] = 1;
+                    return false;
+                }
+            }
+            ExternOp::Log { message, values } => {
+                if tracing::enabled!(Level::INFO) {
+                    let mut text = String::new();
+                    let mut pieces = message.split("{}");
+                    text.push_str(pieces.next().unwrap_or_default());
+                    for (i, piece) in pieces.enumerate() {
+                        if let Some(item) = values.get(i) {
+                            let words = item.width.div_ceil(64) as usize;
+                            let limbs = &state[item.slot as usize..item.slot as usize + words];
+                            text.push_str(&Value::from_limbs(limbs).to_string());
+                        }
+                        text.push_str(piece);
+                    }
+                    tracing::info!("{text}");
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Bits of a varbit field, at most its maximum.
+fn varbit_bits(varbit: &Varbit, state: &[u64]) -> usize {
+    state[varbit.length as usize].min(u64::from(varbit.field.width)) as usize
+}

@@ -1,0 +1,33 @@
+//! From a list of values to the bytes that an algorithm runs over.
+
+use crate::bits::put_bits;
+use crate::code::{List, NO_SLOT};
+
+/// Puts the values of a list next to each other; the last byte is filled up with zeros. Fields of
+/// invalid headers are left out, as BMv2 does.
+pub(crate) fn gather<'a>(list: &List, state: &[u64], buffer: &'a mut Vec<u8>) -> &'a [u8] {
+    buffer.clear();
+    let mut bits = 0;
+    for group in &list.groups {
+        if group.valid != NO_SLOT && state[group.valid as usize] == 0 {
+            continue;
+        }
+        let end = bits + group.layout.bits() as usize;
+        buffer.resize(end.div_ceil(8), 0);
+        if list.ragged {
+            for item in &group.items {
+                put_bits(buffer, bits, item.width as usize, &state[item.slot as usize..]);
+                bits += item.width as usize;
+            }
+        } else {
+            group.layout.emit(state, &mut buffer[bits / 8..]);
+        }
+        bits = end;
+    }
+    buffer
+}
+
+/// Most bytes that a list takes.
+pub(crate) fn most_bytes(list: &List) -> usize {
+    list.groups.iter().map(|group| group.layout.bits() as usize).sum::<usize>().div_ceil(8)
+}

@@ -1,0 +1,8 @@
+//! Externs of v1model: what outlives a packet, and the algorithms behind functions.
+
+pub(crate) mod binding;
+pub(crate) mod checksum;
+pub(crate) mod counter;
+pub(crate) mod hash;
+pub(crate) mod random;
+pub(crate) mod register;

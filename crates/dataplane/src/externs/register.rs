@@ -1,0 +1,151 @@
+//! Registers, laid out so that the elements of one index lie next to each other.
+//!
+//! In-network aggregation spreads a vector over as many registers as it has elements and accesses
+//! all of them at one index. Registers of one size therefore share a *bank*: a matrix with one row
+//! an index and one column a register. A packet then touches one row, a few cache lines, where
+//! arrays apart would cost a line for every value.
+
+/// A register: a column of a bank.
+#[derive(Clone, Debug)]
+pub(crate) struct Register {
+    pub(crate) bank: u32,
+    /// First 32-bit word within the row.
+    pub(crate) column: u32,
+    /// Words that an element takes: 1 up to 32 bits, else two for each limb of 64 bits.
+    pub(crate) words: u32,
+    /// Bits of an element.
+    pub(crate) width: u32,
+}
+
+/// Registers of one size.
+#[derive(Clone, Debug)]
+pub(crate) struct Bank {
+    /// Rows.
+    pub(crate) size: u64,
+    /// Words a row.
+    stride: usize,
+    words: Vec<u32>,
+}
+
+/// All registers of a program.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Registers {
+    pub(crate) registers: Vec<Register>,
+    pub(crate) banks: Vec<Bank>,
+}
+
+impl Registers {
+    /// Lays out registers of these sizes and element widths, in order.
+    pub(crate) fn new(shapes: &[(u64, u32)]) -> Self {
+        let mut all = Self::default();
+        for &(size, width) in shapes {
+            let bank = all.banks.iter().position(|bank| bank.size == size).unwrap_or_else(|| {
+                all.banks.push(Bank { size, stride: 0, words: Vec::new() });
+                all.banks.len() - 1
+            });
+            let words = if width <= 32 { 1 } else { 2 * width.div_ceil(64) };
+            let stride = &mut all.banks[bank].stride;
+            all.registers.push(Register {
+                bank: bank as u32,
+                column: *stride as u32,
+                words,
+                width,
+            });
+            *stride += words as usize;
+        }
+        for bank in &mut all.banks {
+            bank.words = vec![0; bank.size as usize * bank.stride];
+        }
+        all
+    }
+
+    /// Elements of a register.
+    pub(crate) fn size(&self, register: u32) -> u64 {
+        self.banks[self.registers[register as usize].bank as usize].size
+    }
+
+    /// `count` words from a register's column on, at an index; none out of range.
+    #[inline]
+    pub(crate) fn row(&mut self, register: u32, index: u64, count: usize) -> Option<&mut [u32]> {
+        let register = &self.registers[register as usize];
+        let bank = &mut self.banks[register.bank as usize];
+        if index >= bank.size {
+            return None;
+        }
+        let at = index as usize * bank.stride + register.column as usize;
+        Some(&mut bank.words[at..at + count])
+    }
+
+    /// Copies an element to words of 64 bits; nothing out of range.
+    #[inline]
+    pub(crate) fn read(&self, register: u32, index: u64, to: &mut [u64]) -> bool {
+        let register = &self.registers[register as usize];
+        let bank = &self.banks[register.bank as usize];
+        if index >= bank.size {
+            return false;
+        }
+        let at = index as usize * bank.stride + register.column as usize;
+        let from = &bank.words[at..at + register.words as usize];
+        if let [word] = from {
+            to[0] = u64::from(*word);
+        } else {
+            for (to, from) in to.iter_mut().zip(from.as_chunks::<2>().0) {
+                *to = u64::from(from[0]) | u64::from(from[1]) << 32;
+            }
+        }
+        true
+    }
+
+    /// Sets an element; nothing out of range.
+    #[inline]
+    pub(crate) fn write(&mut self, register: u32, index: u64, from: &[u64]) -> bool {
+        let words = self.registers[register as usize].words as usize;
+        let Some(to) = self.row(register, index, words) else { return false };
+        if let [word] = to {
+            *word = from[0] as u32;
+        } else {
+            for (to, from) in to.as_chunks_mut::<2>().0.iter_mut().zip(from) {
+                *to = [*from as u32, (*from >> 32) as u32];
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_of_one_size_share_rows_and_keep_their_elements_apart() {
+        let mut registers = Registers::new(&[(8, 32), (8, 64), (4, 1), (8, 130), (8, 7)]);
+        assert_eq!(registers.banks.len(), 2);
+        for index in 0..8 {
+            assert!(registers.write(0, index, &[index + 1]));
+            assert!(registers.write(1, index, &[!index]));
+            assert!(registers.write(3, index, &[index, !index, 3]));
+            assert!(registers.write(4, index, &[index * 3]));
+        }
+        for index in 0..8 {
+            let mut element = [0; 3];
+            assert!(registers.read(0, index, &mut element[..1]));
+            assert_eq!(element[0], index + 1);
+            assert!(registers.read(1, index, &mut element[..1]));
+            assert_eq!(element[0], !index);
+            assert!(registers.read(3, index, &mut element));
+            assert_eq!(element, [index, !index, 3]);
+            assert!(registers.read(4, index, &mut element[..1]));
+            assert_eq!(element[0], index * 3);
+        }
+    }
+
+    #[test]
+    fn an_index_out_of_range_touches_nothing() {
+        let mut registers = Registers::new(&[(4, 32)]);
+        assert!(!registers.write(0, 4, &[9]));
+        let mut element = [77];
+        assert!(!registers.read(0, u64::MAX, &mut element));
+        assert_eq!(element, [77]);
+        assert_eq!(registers.row(0, 3, 1), Some(&mut [0][..]));
+    }
+}

@@ -1,0 +1,272 @@
+//! Calls of externs, by what [`crate::externs::binding`] says that they do.
+
+use tributary_p4::ir::{
+    Arg, Expr, ExprKind, ExternCall, ExternId, FieldRole, HeaderRef, Place, Scalar,
+};
+
+use super::{Instance, Loader};
+use crate::code::{ExternOp, Group, List, NO_SLOT, Op, Slot};
+use crate::error::LoadError;
+use crate::externs::binding::{Behaviour, bind};
+use crate::externs::hash::Algorithm;
+use crate::layout::{Item, Layout};
+use crate::v1model::DROP_PORT;
+
+impl Loader<'_> {
+    /// Compiles a call of an extern.
+    pub(super) fn call(&mut self, call: &ExternCall) -> Result<(), LoadError> {
+        let type_name =
+            call.instance.map(|instance| self.program.externs[instance.index()].type_name.as_str());
+        let name = match call.instance {
+            Some(instance) => {
+                let instance = &self.program.externs[instance.index()];
+                format!("{} {}.{}", instance.type_name, instance.name, call.method)
+            }
+            None => call.method.clone(),
+        };
+        let Some(behaviour) = bind(type_name, &call.method) else {
+            return Err(LoadError::Extern(name));
+        };
+        let use_error = |reason: String| LoadError::ExternUse { name: name.clone(), reason };
+        let args = Args { args: &call.args, error: &use_error };
+        match behaviour {
+            Behaviour::RegisterRead => {
+                let register = self.register(call.instance, &args)?;
+                let (place, ty) = args.out(0)?;
+                let index = self.word(args.value(1)?)?;
+                self.into_place(place, ty, |this, dst| {
+                    this.op(Op::RegisterRead { dst, register, index });
+                })?;
+            }
+            Behaviour::RegisterWrite => {
+                let register = self.register(call.instance, &args)?;
+                let index = self.word(args.value(0)?)?;
+                let src = self.expr(args.value(1)?)?;
+                self.op(Op::RegisterWrite { src, register, index });
+            }
+            Behaviour::Count => {
+                let Some(Instance::Counter(counter)) = self.instance(call.instance) else {
+                    return Err(args.wrong("is not a counter"));
+                };
+                let index = self.word(args.value(0)?)?;
+                self.op(Op::Count { counter, index });
+            }
+            // The table counts every packet that meets an entry, as BMv2's does.
+            Behaviour::DirectCount => {}
+            Behaviour::MarkToDrop => {
+                let (port, zero) =
+                    (self.slots.constant(u64::from(DROP_PORT)), self.slots.constant(0));
+                self.op(Op::Move { dst: self.intrinsics.egress_spec.slot, src: port });
+                self.op(Op::Move { dst: self.intrinsics.mcast_grp.slot, src: zero });
+            }
+            Behaviour::Resubmit => self.request(self.intrinsics.resubmit, args.value(0)?)?,
+            Behaviour::Recirculate => self.request(self.intrinsics.recirculate, args.value(0)?)?,
+            Behaviour::Truncate => {
+                let length = self.word(args.value(0)?)?;
+                let limit = self.intrinsics.truncate;
+                self.extern_op(ExternOp::Truncate { length, limit });
+            }
+            Behaviour::Random => {
+                let (place, ty) = args.out(0)?;
+                let (low, high) = (self.word(args.value(1)?)?, self.word(args.value(2)?)?);
+                let width = args.narrow(ty)?;
+                self.into_place(place, ty, |this, dst| {
+                    this.extern_op(ExternOp::Random { dst, width, low, high });
+                })?;
+            }
+            Behaviour::Hash => {
+                let (place, ty) = args.out(0)?;
+                let width = args.narrow(ty)?;
+                let algorithm = args.algorithm(1)?;
+                let base = self.word(args.value(2)?)?;
+                let list = self.list(&args, 3)?;
+                let max = self.word(args.value(4)?)?;
+                self.into_place(place, ty, |this, dst| {
+                    this.extern_op(ExternOp::Hash { dst, width, algorithm, base, max, list });
+                })?;
+            }
+            Behaviour::VerifyChecksum { payload } => {
+                let condition = self.expr(args.value(0)?)?;
+                let list = self.list(&args, 1)?;
+                let target = args.value(2)?;
+                let checksum = self.word(target)?;
+                let valid = self.validity(target);
+                let algorithm = args.algorithm(3)?;
+                let error = self.intrinsics.checksum_error.slot;
+                self.extern_op(ExternOp::VerifyChecksum {
+                    condition,
+                    valid,
+                    checksum,
+                    algorithm,
+                    list,
+                    payload,
+                    error,
+                });
+            }
+            Behaviour::UpdateChecksum { payload } => {
+                let condition = self.expr(args.value(0)?)?;
+                let list = self.list(&args, 1)?;
+                let (place, ty) = args.out(2)?;
+                let width = args.narrow(ty)?;
+                let algorithm = args.algorithm(3)?;
+                self.into_place(place, ty, |this, checksum| {
+                    this.extern_op(ExternOp::UpdateChecksum {
+                        condition,
+                        checksum,
+                        width,
+                        algorithm,
+                        list,
+                        payload,
+                    });
+                })?;
+            }
+            Behaviour::Assert { what } => {
+                let condition = self.expr(args.value(0)?)?;
+                let failed = self.intrinsics.failed;
+                self.extern_op(ExternOp::Assert { condition, failed, what });
+            }
+            Behaviour::Log => {
+                let Some(Arg::Text(message)) = call.args.first() else {
+                    return Err(args.wrong("the message must be a string literal"));
+                };
+                let mut values = Vec::new();
+                for expr in args.exprs(1) {
+                    values.push(Item { slot: self.expr(expr)?, width: expr.ty.width });
+                }
+                self.extern_op(ExternOp::Log { message: message.clone(), values });
+            }
+        }
+        Ok(())
+    }
+
+    fn instance(&self, instance: Option<ExternId>) -> Option<Instance> {
+        instance.map(|instance| self.instances[instance.index()])
+    }
+
+    fn register(&self, instance: Option<ExternId>, args: &Args<'_>) -> Result<u32, LoadError> {
+        match self.instance(instance) {
+            Some(Instance::Register(register)) => Ok(register),
+            _ => Err(args.wrong("is not a register")),
+        }
+    }
+
+    fn extern_op(&mut self, op: ExternOp) {
+        let number = self.externs.len() as u32;
+        self.externs.push(op);
+        self.op(Op::Extern(number));
+    }
+
+    /// Stores a field list's number plus one: zero stands for no request.
+    fn request(&mut self, dst: Slot, list: &Expr) -> Result<(), LoadError> {
+        let (list, one) = (self.word(list)?, self.slots.constant(1));
+        self.op(Op::Add { dst, a: list, b: one, width: 64 });
+        Ok(())
+    }
+
+    /// Compiles an operation that writes to a slot, and the store from there to a place. The slot
+    /// holds the place's value before, for operations that may leave it alone.
+    fn into_place(
+        &mut self,
+        place: &Place,
+        ty: Scalar,
+        body: impl FnOnce(&mut Self, Slot),
+    ) -> Result<(), LoadError> {
+        if let Place::Field(field) = place {
+            body(self, self.slots.field(*field));
+            return Ok(());
+        }
+        let slot = self.slots.temporary(ty);
+        self.load(place, ty, slot)?;
+        body(self, slot);
+        self.store(place, slot)
+    }
+
+    /// The validity bit of the header that a value is a field of.
+    fn validity(&self, expr: &Expr) -> Slot {
+        match &expr.kind {
+            ExprKind::Field(field) => match self.program.fields[field.index()].role {
+                FieldRole::Header(header) => self.header(header).valid,
+                _ => NO_SLOT,
+            },
+            ExprKind::Cast(inner) => self.validity(inner),
+            _ => NO_SLOT,
+        }
+    }
+
+    /// Compiles a list of values to hash. Fields of invalid headers do not take part.
+    fn list(&mut self, args: &Args<'_>, at: usize) -> Result<u32, LoadError> {
+        let mut items: Vec<(Slot, Item)> = Vec::new();
+        if let Some(Arg::Header(HeaderRef::Fixed(header))) = args.args.get(at) {
+            let valid = self.header(*header).valid;
+            let fields = &self.program.headers[header.index()].fields;
+            items.extend(fields.iter().map(|&field| (valid, self.item(field))));
+        }
+        for expr in args.exprs(at) {
+            let valid = self.validity(expr);
+            items.push((valid, Item { slot: self.expr(expr)?, width: expr.ty.width }));
+        }
+        let groups: Vec<Group> = items
+            .chunk_by(|a, b| a.0 == b.0)
+            .map(|group| {
+                let items: Vec<Item> = group.iter().map(|&(_, item)| item).collect();
+                Group { valid: group[0].0, layout: Layout::new(&items), items }
+            })
+            .collect();
+        let ragged = groups
+            .split_last()
+            .is_some_and(|(_, rest)| rest.iter().any(|group| group.layout.bits() % 8 != 0));
+        self.lists.push(List { groups, ragged });
+        Ok(self.lists.len() as u32 - 1)
+    }
+}
+
+/// The arguments of a call, taken by position.
+struct Args<'a> {
+    args: &'a [Arg],
+    error: &'a dyn Fn(String) -> LoadError,
+}
+
+impl<'a> Args<'a> {
+    fn wrong(&self, reason: &str) -> LoadError {
+        (self.error)(reason.to_owned())
+    }
+
+    fn value(&self, at: usize) -> Result<&'a Expr, LoadError> {
+        match self.args.get(at) {
+            Some(Arg::In(expr)) => Ok(expr),
+            _ => Err((self.error)(format!("argument {} must be a value", at + 1))),
+        }
+    }
+
+    fn out(&self, at: usize) -> Result<(&'a Place, Scalar), LoadError> {
+        match self.args.get(at) {
+            Some(Arg::Out(place, ty)) => Ok((place, *ty)),
+            _ => Err((self.error)(format!("argument {} must be a place to store to", at + 1))),
+        }
+    }
+
+    /// The values of a list, or one value on its own.
+    fn exprs(&self, at: usize) -> &'a [Expr] {
+        match self.args.get(at) {
+            Some(Arg::List(list)) => list,
+            Some(Arg::In(expr)) => std::slice::from_ref(expr),
+            _ => &[],
+        }
+    }
+
+    fn algorithm(&self, at: usize) -> Result<Algorithm, LoadError> {
+        match self.args.get(at) {
+            Some(Arg::Symbol(_, member)) => Algorithm::from_name(member)
+                .ok_or_else(|| (self.error)(format!("algorithm `{member}` is not supported"))),
+            _ => Err((self.error)(format!("argument {} must be an algorithm", at + 1))),
+        }
+    }
+
+    fn narrow(&self, ty: Scalar) -> Result<u32, LoadError> {
+        if ty.width <= 64 {
+            Ok(ty.width)
+        } else {
+            Err((self.error)(format!("a result of type {ty} is too wide")))
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Statements.
+
+use tributary_p4::ir::{BinaryOp, Expr, ExprKind, HeaderId, Place, Scalar, Stmt, TableId, UnaryOp};
+
+use super::{Context, Loader};
+use crate::code::{NO_SLOT, Op, Slot};
+use crate::error::LoadError;
+use crate::layout::Item;
+use crate::wide::WideKind;
+
+impl Loader<'_> {
+    /// Compiles statements in order.
+    pub(super) fn statements(&mut self, statements: &[Stmt]) -> Result<(), LoadError> {
+        statements.iter().try_for_each(|statement| {
+            let mark = self.slots.mark();
+            let done = self.statement(statement);
+            self.slots.release(&mark);
+            done
+        })
+    }
+
+    fn statement(&mut self, statement: &Stmt) -> Result<(), LoadError> {
+        match statement {
+            Stmt::Assign(place, value) => self.assign(place, value)?,
+            Stmt::CopyHeader { to, from } => self.on_header(to, &mut |this, to| {
+                this.on_header(from, &mut |this, from| {
+                    this.copy_header(to, from);
+                    Ok(())
+                })
+            })?,
+            Stmt::SetValid(header) => self.on_header(header, &mut |this, header| {
+                this.op(Op::SetValid(header.0));
+                Ok(())
+            })?,
+            Stmt::SetInvalid(header) => self.on_header(header, &mut |this, header| {
+                this.op(Op::SetInvalid(header.0));
+                Ok(())
+            })?,
+            Stmt::PushFront(stack, count) => self.push_front(*stack, *count),
+            Stmt::PopFront(stack, count) => self.pop_front(*stack, *count),
+            Stmt::If { condition, then, otherwise } => {
+                let not = self.branch(condition, false)?;
+                self.statements(then)?;
+                if otherwise.is_empty() {
+                    self.patch_here(&not);
+                } else {
+                    let end = self.jump(Op::Jump(0));
+                    self.patch_here(&not);
+                    self.statements(otherwise)?;
+                    self.patch_here(&[end]);
+                }
+            }
+            Stmt::Switch { on, cases, default } => self.switch(on, cases, default)?,
+            Stmt::Apply { table, hit, action } => self.apply(
+                *table,
+                hit.map_or(NO_SLOT, |field| self.slots.field(field)),
+                action.map_or(NO_SLOT, |field| self.slots.field(field)),
+            )?,
+            Stmt::Action(action) => {
+                let call = self.jump(Op::Call(0));
+                self.calls.push((call, *action));
+            }
+            Stmt::Call(call) => self.call(call)?,
+            Stmt::Extract { .. } | Stmt::Lookahead(_) | Stmt::Advance(_) | Stmt::Verify { .. }
+                if self.context != Context::Parser =>
+            {
+                return Err(LoadError::Misplaced("packet_in is for parsers only".to_owned()));
+            }
+            Stmt::Extract { header, varbit_bits } => self.extract(header, varbit_bits.as_ref())?,
+            Stmt::Lookahead(fields) => self.lookahead(fields),
+            Stmt::Advance(bits) => {
+                let bits = self.word(bits)?;
+                self.op(Op::Advance { bits });
+            }
+            Stmt::Verify { condition, error } => {
+                let holds = self.branch(condition, true)?;
+                let error = self.word(error)?;
+                self.jump(Op::Fail { error });
+                self.patch_here(&holds);
+            }
+            Stmt::Emit(header) => {
+                if self.context != Context::Deparser {
+                    return Err(LoadError::Misplaced(
+                        "packet_out is for deparsers only".to_owned(),
+                    ));
+                }
+                self.on_header(header, &mut |this, header| {
+                    this.op(Op::Emit(header.0));
+                    Ok(())
+                })?;
+            }
+            Stmt::Exit => {
+                self.jump(Op::Exit);
+            }
+            Stmt::Return => {
+                if self.returns.is_empty() {
+                    self.jump(Op::Return);
+                } else {
+                    let jump = self.jump(Op::Jump(0));
+                    if let Some(scope) = self.returns.last_mut() {
+                        scope.push(jump);
+                    }
+                }
+            }
+            Stmt::Block(body) => {
+                self.returns.push(Vec::new());
+                let compiled = self.statements(body);
+                let ends = self.returns.pop().unwrap_or_default();
+                compiled?;
+                self.patch_here(&ends);
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_header(&mut self, to: HeaderId, from: HeaderId) {
+        if to != from {
+            self.op(Op::CopyHeader { to: to.0, from: from.0 });
+        }
+    }
+
+    fn assign(&mut self, place: &Place, value: &Expr) -> Result<(), LoadError> {
+        match place {
+            Place::Field(field) => self.expr_to(value, self.slots.field(*field)),
+            _ => {
+                let src = self.expr(value)?;
+                self.store(place, src)
+            }
+        }
+    }
+
+    /// Stores a computed value of the place's type.
+    pub(super) fn store(&mut self, place: &Place, src: Slot) -> Result<(), LoadError> {
+        match place {
+            Place::Field(field) => {
+                let words = self.program.fields[field.index()].ty.limbs();
+                self.copy(self.slots.field(*field), src, words);
+            }
+            Place::Slice(field, hi, lo) => {
+                let dst = self.item(*field);
+                let width = hi - lo + 1;
+                if dst.width <= 64 {
+                    let (lo, width) = (*lo as u8, width as u8);
+                    self.op(Op::Insert { dst: dst.slot, src, lo, width });
+                } else {
+                    let a = Item { slot: src, width };
+                    let ty = Scalar::bit(dst.width);
+                    self.wide(WideKind::Insert { lo: *lo }, dst.slot, ty, a, a, false);
+                }
+            }
+            Place::Element(stack, index, position) => {
+                let index = self.word(index)?;
+                let element = self.element(*stack, Some(*position))?;
+                self.op(Op::StoreElement { src, index, element });
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a place.
+    pub(super) fn load(&mut self, place: &Place, ty: Scalar, dst: Slot) -> Result<(), LoadError> {
+        let kind = match place {
+            Place::Field(field) => ExprKind::Field(*field),
+            Place::Slice(field, hi, lo) => {
+                let whole = Expr {
+                    ty: self.program.fields[field.index()].ty,
+                    kind: ExprKind::Field(*field),
+                };
+                ExprKind::Slice { value: Box::new(whole), hi: *hi, lo: *lo }
+            }
+            Place::Element(stack, index, position) => {
+                ExprKind::Element(*stack, index.clone(), *position)
+            }
+        };
+        self.expr_to(&Expr { ty, kind }, dst)
+    }
+
+    /// Compiles jumps that are taken where the condition equals `when`, to be patched.
+    pub(super) fn branch(&mut self, condition: &Expr, when: bool) -> Result<Vec<usize>, LoadError> {
+        Ok(match &condition.kind {
+            ExprKind::Const(limbs) => {
+                let holds = limbs.first().is_some_and(|&limb| limb != 0);
+                if holds == when { vec![self.jump(Op::Jump(0))] } else { Vec::new() }
+            }
+            ExprKind::Unary(UnaryOp::Not, inner) => self.branch(inner, !when)?,
+            ExprKind::Binary(op @ (BinaryOp::And | BinaryOp::Or), left, right) => {
+                // The left side alone decides `&&` when false and `||` when true.
+                let decides = *op == BinaryOp::Or;
+                if decides == when {
+                    let mut jumps = self.branch(left, when)?;
+                    jumps.extend(self.branch(right, when)?);
+                    jumps
+                } else {
+                    let skip = self.branch(left, decides)?;
+                    let jumps = self.branch(right, when)?;
+                    self.patch_here(&skip);
+                    jumps
+                }
+            }
+            ExprKind::Binary(op @ (BinaryOp::Eq | BinaryOp::Ne), left, right)
+                if left.ty.width <= 64 =>
+            {
+                let (a, b) = (self.expr(left)?, self.expr(right)?);
+                vec![self.jump(if (*op == BinaryOp::Eq) == when {
+                    Op::JumpEq { a, b, to: 0 }
+                } else {
+                    Op::JumpNe { a, b, to: 0 }
+                })]
+            }
+            _ => {
+                let c = self.expr(condition)?;
+                vec![self.jump(if when {
+                    Op::JumpIf { c, to: 0 }
+                } else {
+                    Op::JumpUnless { c, to: 0 }
+                })]
+            }
+        })
+    }
+
+    fn switch(
+        &mut self,
+        on: &Expr,
+        cases: &[(Box<[u64]>, Vec<Stmt>)],
+        default: &[Stmt],
+    ) -> Result<(), LoadError> {
+        let slot = self.expr(on)?;
+        let mut ends = Vec::new();
+        for (value, body) in cases {
+            let other = self.jump_unless_equal(Item { slot, width: on.ty.width }, value);
+            self.statements(body)?;
+            ends.push(self.jump(Op::Jump(0)));
+            self.patch_here(&[other]);
+        }
+        self.statements(default)?;
+        self.patch_here(&ends);
+        Ok(())
+    }
+
+    /// Compiles a jump that is taken where a value is not this constant.
+    pub(super) fn jump_unless_equal(&mut self, a: Item, value: &[u64]) -> usize {
+        let ty = Scalar::bit(a.width);
+        let b = self.slots.wide_constant(value, ty.limbs());
+        if a.width <= 64 {
+            self.jump(Op::JumpNe { a: a.slot, b, to: 0 })
+        } else {
+            let c = self.slots.temporary(Scalar::BOOL);
+            self.wide(WideKind::Eq, c, Scalar::BOOL, a, Item { slot: b, width: a.width }, false);
+            self.jump(Op::JumpUnless { c, to: 0 })
+        }
+    }
+
+    fn apply(&mut self, table: TableId, hit: Slot, action: Slot) -> Result<(), LoadError> {
+        let keys = &self.program.tables[table.index()].keys;
+        for (number, key) in keys.iter().enumerate() {
+            let dst = self.tables[table.index()].keys[number].slot;
+            self.expr_to(&key.value, dst)?;
+        }
+        self.jump(Op::Apply { table: table.0, hit, action });
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! Joins operations on neighbours: what in-network aggregation does to each value of a packet
+//! becomes one operation for all values.
+
+use crate::code::{Op, RegisterRun, RunKind, Slot};
+use crate::externs::register::Registers;
+
+/// Shorter runs are left as they are.
+const SHORTEST: u32 = 2;
+
+/// Rewrites the straight line of operations from `start` on.
+pub(super) fn fuse(
+    ops: &mut Vec<Op>,
+    start: usize,
+    registers: &Registers,
+    runs: &mut Vec<RegisterRun>,
+) {
+    let (mut from, mut to) = (start, start);
+    while from < ops.len() {
+        let (op, taken) = match register_run(&ops[from..], registers) {
+            Some((run, taken)) => {
+                runs.push(run);
+                (Op::RegisterRun(runs.len() as u32 - 1), taken)
+            }
+            None => moves(&ops[from..]).unwrap_or((ops[from], 1)),
+        };
+        ops[to] = op;
+        from += taken;
+        to += 1;
+    }
+    ops.truncate(to);
+}
+
+/// Moves between neighbours.
+fn moves(ops: &[Op]) -> Option<(Op, usize)> {
+    let Op::Move { dst, src } = ops[0] else { return None };
+    let words = ops
+        .iter()
+        .zip(0..)
+        .take_while(|&(op, i)| *op == Op::Move { dst: dst + i, src: src + i })
+        .count() as u32;
+    // Overlapping runs would copy words that an earlier move of the run had just set.
+    let apart = dst + words <= src || src + words <= dst;
+    (words >= SHORTEST && apart).then_some((Op::Copy { dst, src, words }, words as usize))
+}
+
+/// One value's share of a run.
+#[derive(Clone, Copy)]
+struct Lane {
+    kind: RunKind,
+    register: u32,
+    index: Slot,
+    slot: Slot,
+    /// Operations.
+    taken: usize,
+}
+
+/// The longest run that the operations start with.
+fn register_run(ops: &[Op], registers: &Registers) -> Option<(RegisterRun, usize)> {
+    let first = lane(ops, registers)?;
+    let of = |register: u32| &registers.registers[register as usize];
+    let width = of(first.register).width;
+    let mut count = 1;
+    while let Some(next) = lane(ops.get(first.taken * count as usize..)?, registers) {
+        let neighbour = next.kind == first.kind
+            && next.index == first.index
+            && next.slot == first.slot + count
+            && next.register == first.register + count
+            && of(next.register).bank == of(first.register).bank
+            && of(next.register).column == of(first.register).column + count
+            && of(next.register).width == width;
+        if !neighbour {
+            break;
+        }
+        count += 1;
+    }
+    let slots = first.slot..first.slot + count;
+    let apart = match first.kind {
+        // Writing slots must not change the index that later lanes would have used.
+        RunKind::Read => !slots.contains(&first.index),
+        RunKind::Write => true,
+        RunKind::Add { sum } => {
+            !slots.contains(&first.index) && !slots.contains(&sum) && sum != first.index
+        }
+    };
+    (count >= SHORTEST && apart).then_some((
+        RegisterRun {
+            kind: first.kind,
+            register: first.register,
+            index: first.index,
+            slot: first.slot,
+            count,
+            width: width as u8,
+        },
+        first.taken * count as usize,
+    ))
+}
+
+/// The lane that the operations start with. Elements have one word.
+fn lane(ops: &[Op], registers: &Registers) -> Option<Lane> {
+    let narrow = |register: u32| registers.registers[register as usize].words == 1;
+    match *ops {
+        [
+            Op::RegisterRead { dst: sum, register, index },
+            Op::Add { dst, a, b, width },
+            Op::RegisterWrite { src, register: written, index: at },
+            Op::Move { dst: slot, src: moved },
+            ..,
+        ] if narrow(register)
+            && written == register
+            && at == index
+            && [dst, src, moved] == [sum; 3]
+            && ((a, b) == (sum, slot) || (a, b) == (slot, sum))
+            && u32::from(width) == registers.registers[register as usize].width =>
+        {
+            Some(Lane { kind: RunKind::Add { sum }, register, index, slot, taken: 4 })
+        }
+        [Op::RegisterRead { dst, register, index }, ..] if narrow(register) => {
+            Some(Lane { kind: RunKind::Read, register, index, slot: dst, taken: 1 })
+        }
+        [Op::RegisterWrite { src, register, index }, ..] if narrow(register) => {
+            Some(Lane { kind: RunKind::Write, register, index, slot: src, taken: 1 })
+        }
+        _ => None,
+    }
+}

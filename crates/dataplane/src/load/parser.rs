@@ -1,0 +1,181 @@
+//! Parsers: states become labels, selects become tests.
+
+use tributary_p4::ir::{
+    Expr, FieldId, HeaderRef, Keyset, Parser, Scalar, StateId, Target, Transition,
+};
+
+use super::Loader;
+use crate::code::{Op, Pc};
+use crate::error::LoadError;
+use crate::layout::{Item, Layout};
+use crate::wide::WideKind;
+
+impl Loader<'_> {
+    /// Compiles a parser; gives its place.
+    pub(super) fn parser(&mut self, parser: &Parser) -> Result<Pc, LoadError> {
+        let mut places = Vec::new();
+        let mut jumps = Vec::new();
+        for (i, state) in parser.states.iter().enumerate() {
+            places.push(self.here());
+            self.statements(&state.body)?;
+            let mark = self.slots.mark();
+            match &state.transition {
+                Transition::To(target) => self.go(*target, i, &mut jumps),
+                Transition::Select { on, cases } => self.select(on, cases, i, &mut jumps)?,
+            }
+            self.slots.release(&mark);
+        }
+        for (at, StateId(state)) in jumps {
+            let place = *places
+                .get(state as usize)
+                .ok_or_else(|| LoadError::Malformed(format!("no parser state {state}")))?;
+            self.patch(at, place);
+        }
+        places
+            .first()
+            .copied()
+            .ok_or_else(|| LoadError::Malformed(format!("parser `{}` has no states", parser.name)))
+    }
+
+    fn go(&mut self, target: Target, from: usize, jumps: &mut Vec<(usize, StateId)>) {
+        match target {
+            // BMv2 goes on to ingress either way; an error is set where one was raised.
+            Target::Accept | Target::Reject => {
+                self.jump(Op::Return);
+            }
+            Target::State(state) => {
+                // Every loop has a step backwards.
+                if state.index() <= from {
+                    self.jump(Op::Tick);
+                }
+                jumps.push((self.jump(Op::Jump(0)), state));
+            }
+        }
+    }
+
+    fn select(
+        &mut self,
+        on: &[Expr],
+        cases: &[(Vec<Keyset>, Target)],
+        from: usize,
+        jumps: &mut Vec<(usize, StateId)>,
+    ) -> Result<(), LoadError> {
+        let mut values = Vec::new();
+        for value in on {
+            values.push((self.expr(value)?, value.ty));
+        }
+        for (keysets, target) in cases {
+            if keysets.len() != values.len() && !matches!(keysets[..], [Keyset::Any]) {
+                return Err(LoadError::Malformed("a case has another number of keys".to_owned()));
+            }
+            let mut others = Vec::new();
+            for (keyset, &(slot, ty)) in keysets.iter().zip(&values) {
+                let value = Item { slot, width: ty.width };
+                self.unless_matched(value, ty, keyset, &mut others)?;
+            }
+            self.go(*target, from, jumps);
+            if others.is_empty() {
+                return Ok(());
+            }
+            self.patch_here(&others);
+        }
+        let error = self.slots.constant(super::error_code(self.program, "NoMatch", 2));
+        self.jump(Op::Fail { error });
+        Ok(())
+    }
+
+    /// Compiles jumps that are taken where a value is not in the set.
+    fn unless_matched(
+        &mut self,
+        value: Item,
+        ty: Scalar,
+        keyset: &Keyset,
+        jumps: &mut Vec<usize>,
+    ) -> Result<(), LoadError> {
+        let limbs = ty.limbs();
+        match keyset {
+            Keyset::Any => {}
+            Keyset::Value(constant) => jumps.push(self.jump_unless_equal(value, constant)),
+            Keyset::Masked { value: constant, mask } => {
+                let masked: Vec<u64> = constant.iter().zip(mask).map(|(v, m)| v & m).collect();
+                jumps.push(self.jump_unless_masked(value, ty, &masked, mask));
+            }
+            Keyset::Prefix { value: constant, len } => {
+                let mask: Vec<u64> = (0..limbs as u32)
+                    .map(|limb| {
+                        let below = ty.width.saturating_sub(*len).saturating_sub(64 * limb);
+                        let here = ty.width.saturating_sub(64 * limb);
+                        crate::bits::mask(here.min(64)) & !crate::bits::mask(below.min(64))
+                    })
+                    .collect();
+                let masked: Vec<u64> = constant.iter().zip(&mask).map(|(v, m)| v & m).collect();
+                jumps.push(self.jump_unless_masked(value, ty, &masked, &mask));
+            }
+            Keyset::Range { low, high } => {
+                let low = self.slots.wide_constant(low, limbs);
+                let high = self.slots.wide_constant(high, limbs);
+                if ty.width <= 64 && !ty.signed {
+                    jumps.push(self.jump(Op::JumpOutside { a: value.slot, low, high, to: 0 }));
+                } else {
+                    let (low, high) = (Item { slot: low, ..value }, Item { slot: high, ..value });
+                    for (a, b) in [(low, value), (value, high)] {
+                        let c = self.slots.temporary(Scalar::BOOL);
+                        self.wide(WideKind::Le, c, Scalar::BOOL, a, b, ty.signed);
+                        jumps.push(self.jump(Op::JumpUnless { c, to: 0 }));
+                    }
+                }
+            }
+            Keyset::ValueSet(instance) => {
+                let name = &self.program.externs[instance.index()].name;
+                return Err(LoadError::Extern(format!("value_set {name}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn jump_unless_masked(&mut self, a: Item, ty: Scalar, value: &[u64], mask: &[u64]) -> usize {
+        let mask = self.slots.wide_constant(mask, ty.limbs());
+        if ty.width <= 64 {
+            let value = self.slots.wide_constant(value, 1);
+            self.jump(Op::JumpMaskedNe { a: a.slot, mask, value, to: 0 })
+        } else {
+            let masked = self.slots.temporary(ty);
+            self.wide(WideKind::And, masked, ty, a, Item { slot: mask, ..a }, false);
+            self.jump_unless_equal(Item { slot: masked, ..a }, value)
+        }
+    }
+
+    pub(super) fn extract(
+        &mut self,
+        header: &HeaderRef,
+        varbit_bits: Option<&Expr>,
+    ) -> Result<(), LoadError> {
+        let bits = varbit_bits.map(|bits| self.word(bits)).transpose()?;
+        self.on_header(header, &mut |this, header| {
+            let code = this.header(header);
+            match (bits, code.varbit.is_some()) {
+                (None, false) => this.op(Op::Extract(header.0)),
+                (Some(bits), true) => this.op(Op::ExtractVarbit { header: header.0, bits }),
+                _ => {
+                    return Err(LoadError::Malformed(format!(
+                        "header `{}`: the two-argument extract is for varbit headers",
+                        code.name
+                    )));
+                }
+            }
+            Ok(())
+        })?;
+        if let HeaderRef::Next(stack) = header {
+            let (next, one) = (self.next_index(*stack), self.slots.constant(1));
+            self.op(Op::Add { dst: next, a: next, b: one, width: 32 });
+        }
+        Ok(())
+    }
+
+    pub(super) fn lookahead(&mut self, fields: &[FieldId]) {
+        let items: Vec<Item> = fields.iter().map(|&field| self.item(field)).collect();
+        let number = self.lookaheads.len() as u32;
+        self.lookaheads.push(Layout::new(&items));
+        self.op(Op::Lookahead(number));
+    }
+}

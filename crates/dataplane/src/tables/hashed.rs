@@ -1,0 +1,148 @@
+//! Exact and longest-prefix matching with hash maps.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// A quick hash of words: multiply and fold. Entries come from the control plane, so nobody can
+/// choose keys to make them collide.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Mix(u64);
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.write_u64(u64::from_le_bytes(*word));
+        }
+        for &byte in rest {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    #[inline]
+    fn write_u64(&mut self, word: u64) {
+        let product = u128::from(self.0 ^ word ^ 0x243f_6a88_85a3_08d3)
+            * u128::from(0x9e37_79b9_7f4a_7c15u64);
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+}
+
+type Map<K> = HashMap<K, u32, BuildHasherDefault<Mix>>;
+
+/// No entry.
+const NONE: u32 = u32::MAX;
+
+/// An array of entry numbers by key.
+#[derive(Debug)]
+pub(super) struct Direct(Box<[u32]>);
+
+impl Direct {
+    pub(super) fn new(bits: u32) -> Self {
+        Self(vec![NONE; 1 << bits].into())
+    }
+
+    pub(super) fn insert(&mut self, key: u64, number: u32) {
+        self.0[key as usize] = number;
+    }
+
+    pub(super) fn remove(&mut self, key: u64) {
+        self.0[key as usize] = NONE;
+    }
+
+    #[inline]
+    pub(super) fn find(&self, key: u64) -> Option<u32> {
+        self.0.get(key as usize).copied().filter(|&number| number != NONE)
+    }
+}
+
+/// Entry numbers by key; one of the maps is used.
+#[derive(Debug, Default)]
+pub(super) struct Exact {
+    one: Map<u64>,
+    many: Map<Box<[u64]>>,
+}
+
+impl Exact {
+    pub(super) fn insert(&mut self, key: &[u64], number: u32) {
+        match key {
+            [word] => self.one.insert(*word, number),
+            words => self.many.insert(words.into(), number),
+        };
+    }
+
+    pub(super) fn remove(&mut self, key: &[u64]) {
+        match key {
+            [word] => self.one.remove(word),
+            words => self.many.remove(words),
+        };
+    }
+
+    #[inline]
+    pub(super) fn find_one(&self, key: u64) -> Option<u32> {
+        self.one.get(&key).copied()
+    }
+
+    pub(super) fn find(&self, key: &[u64]) -> Option<u32> {
+        self.many.get(key).copied()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.one.is_empty() && self.many.is_empty()
+    }
+}
+
+/// Entries by prefix length, longest first.
+#[derive(Debug, Default)]
+pub(super) struct Lpm {
+    lengths: Vec<Length>,
+}
+
+/// The entries of one prefix length.
+#[derive(Debug)]
+struct Length {
+    prefix_len: u32,
+    masks: Box<[u64]>,
+    entries: Exact,
+}
+
+impl Lpm {
+    pub(super) fn insert(&mut self, prefix_len: u32, masks: &[u64], key: &[u64], number: u32) {
+        let at = self.lengths.partition_point(|length| length.prefix_len > prefix_len);
+        if self.lengths.get(at).is_none_or(|length| length.prefix_len != prefix_len) {
+            let new = Length { prefix_len, masks: masks.into(), entries: Exact::default() };
+            self.lengths.insert(at, new);
+        }
+        self.lengths[at].entries.insert(key, number);
+    }
+
+    pub(super) fn remove(&mut self, prefix_len: u32, key: &[u64]) {
+        if let Some(at) = self.lengths.iter().position(|length| length.prefix_len == prefix_len) {
+            self.lengths[at].entries.remove(key);
+            if self.lengths[at].entries.is_empty() {
+                self.lengths.remove(at);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn find_one(&self, key: u64) -> Option<u32> {
+        self.lengths.iter().find_map(|length| length.entries.find_one(key & length.masks[0]))
+    }
+
+    /// Longest first, so that each mask leaves a subset of the bits of the one before: the key is
+    /// masked in place.
+    pub(super) fn find(&self, key: &mut [u64]) -> Option<u32> {
+        self.lengths.iter().find_map(|length| {
+            key.iter_mut().zip(&length.masks).for_each(|(word, mask)| *word &= mask);
+            length.entries.find(key)
+        })
+    }
+}

@@ -1,0 +1,199 @@
+//! From a packet's keys to an entry's number.
+
+use tributary_p4::ir::MatchKind;
+
+use super::hashed::{Direct, Exact, Lpm};
+use super::scan::{PackedScan, WordScan};
+use super::{KeyMatch, KeyShape, prefix_mask};
+use crate::layout::Item;
+use crate::value::Value;
+
+/// A match structure, chosen by the kinds and widths of a table's keys.
+#[derive(Debug)]
+pub(super) enum Matcher {
+    /// No keys: nothing matches.
+    Nothing,
+    /// Exact keys of few bits: an array.
+    Direct(Direct),
+    /// Exact keys.
+    Exact(Exact),
+    /// Exact keys and one lpm key.
+    Lpm(Lpm),
+    /// Values and masks in one word.
+    Packed(PackedScan),
+    /// Anything else.
+    Words(WordScan),
+}
+
+/// Exact keys of up to so many bits are looked up in an array.
+const DIRECT_BITS: u32 = 10;
+
+impl Matcher {
+    pub(super) fn new(keys: &[KeyShape]) -> Self {
+        let bits: u32 = keys.iter().map(|key| key.width).sum();
+        let any = |kind| keys.iter().any(|key| key.kind == kind);
+        if keys.is_empty() {
+            Self::Nothing
+        } else if any(MatchKind::Range) {
+            Self::Words(WordScan::default())
+        } else if any(MatchKind::Ternary) || any(MatchKind::Optional) {
+            if bits <= 64 {
+                Self::Packed(PackedScan::default())
+            } else {
+                Self::Words(WordScan::default())
+            }
+        } else if any(MatchKind::Lpm) {
+            Self::Lpm(Lpm::default())
+        } else if bits <= DIRECT_BITS {
+            Self::Direct(Direct::new(bits))
+        } else {
+            Self::Exact(Exact::default())
+        }
+    }
+
+    /// Adds an entry; its matches have been checked.
+    pub(super) fn insert(
+        &mut self,
+        keys: &[KeyShape],
+        matches: &[KeyMatch],
+        priority: i32,
+        number: u32,
+    ) {
+        let words = Words::new(keys);
+        let (values, masks) = words.of_entry(keys, matches);
+        match self {
+            Self::Nothing => {}
+            Self::Direct(direct) => direct.insert(values[0], number),
+            Self::Exact(exact) => exact.insert(&values, number),
+            Self::Lpm(lpm) => lpm.insert(prefix_len(matches), &masks, &values, number),
+            Self::Packed(scan) => scan.insert(values[0], masks[0], priority, number),
+            Self::Words(scan) => {
+                let ranges = words.ranges(keys, matches);
+                scan.insert(&values, &masks, ranges, priority, number);
+            }
+        }
+    }
+
+    /// Removes an entry.
+    pub(super) fn remove(&mut self, keys: &[KeyShape], matches: &[KeyMatch], number: u32) {
+        let (values, _) = Words::new(keys).of_entry(keys, matches);
+        match self {
+            Self::Nothing => {}
+            Self::Direct(direct) => direct.remove(values[0]),
+            Self::Exact(exact) => exact.remove(&values),
+            Self::Lpm(lpm) => lpm.remove(prefix_len(matches), &values),
+            Self::Packed(scan) => scan.remove(number),
+            Self::Words(scan) => scan.remove(number),
+        }
+    }
+
+    /// The number of the entry that wins for a packet. `scratch` has [`Words::count`] words.
+    #[inline]
+    pub(super) fn find(&self, keys: &[Item], state: &[u64], scratch: &mut [u64]) -> Option<u32> {
+        match self {
+            Self::Nothing => None,
+            Self::Direct(direct) => direct.find(pack(keys, state)),
+            Self::Packed(scan) => scan.find(pack(keys, state)),
+            Self::Exact(exact) if scratch.len() == 1 => exact.find_one(pack(keys, state)),
+            Self::Lpm(lpm) if scratch.len() == 1 => lpm.find_one(pack(keys, state)),
+            Self::Exact(exact) => exact.find(gather(keys, state, scratch)),
+            Self::Lpm(lpm) => lpm.find(gather(keys, state, scratch)),
+            Self::Words(scan) => scan.find(gather(keys, state, scratch)),
+        }
+    }
+}
+
+/// All keys in one word, the first highest.
+#[inline]
+fn pack(keys: &[Item], state: &[u64]) -> u64 {
+    // A shift by 64 happens with a single key only; what it would shift out is zero.
+    keys.iter().fold(0, |all, key| all.wrapping_shl(key.width) | state[key.slot as usize])
+}
+
+/// All words of all keys.
+fn gather<'a>(keys: &[Item], state: &[u64], to: &'a mut [u64]) -> &'a mut [u64] {
+    let mut at = 0;
+    for key in keys {
+        let limbs = key.width.div_ceil(64) as usize;
+        let slot = key.slot as usize;
+        to[at..at + limbs].copy_from_slice(&state[slot..slot + limbs]);
+        at += limbs;
+    }
+    to
+}
+
+/// How the keys of a table are put into words: all in one where they fit and none is matched by
+/// range, otherwise one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Words {
+    packed: bool,
+    count: usize,
+}
+
+impl Words {
+    pub(super) fn new(keys: &[KeyShape]) -> Self {
+        let bits: u32 = keys.iter().map(|key| key.width).sum();
+        if bits <= 64 && keys.iter().all(|key| key.kind != MatchKind::Range) {
+            Self { packed: true, count: 1 }
+        } else {
+            let count = keys.iter().map(|key| key.width.div_ceil(64) as usize).sum();
+            Self { packed: false, count }
+        }
+    }
+
+    /// Number of words.
+    pub(super) fn count(self) -> usize {
+        self.count
+    }
+
+    /// The words of an entry: values, and masks of the bits that must be equal.
+    fn of_entry(self, keys: &[KeyShape], matches: &[KeyMatch]) -> (Vec<u64>, Vec<u64>) {
+        let mut values = Vec::with_capacity(self.count);
+        let mut masks = Vec::with_capacity(self.count);
+        let (mut packed_value, mut packed_mask) = (0u64, 0u64);
+        for (key, found) in keys.iter().zip(matches) {
+            let zero = Value::zero();
+            let (value, mask) = match found {
+                KeyMatch::Exact(value) | KeyMatch::Optional(Some(value)) => {
+                    (value, Value::ones(key.width))
+                }
+                KeyMatch::Lpm { value, prefix_len } => (value, prefix_mask(key.width, *prefix_len)),
+                KeyMatch::Ternary { value, mask } => (value, mask.clone()),
+                KeyMatch::Range { .. } | KeyMatch::Optional(None) => (&zero, Value::zero()),
+            };
+            if self.packed {
+                packed_value = packed_value.wrapping_shl(key.width) | value.limb(0);
+                packed_mask = packed_mask.wrapping_shl(key.width) | mask.limb(0);
+            } else {
+                let limbs = key.width.div_ceil(64) as usize;
+                values.extend(value.limbs(limbs));
+                masks.extend(mask.limbs(limbs));
+            }
+        }
+        if self.packed { (vec![packed_value], vec![packed_mask]) } else { (values, masks) }
+    }
+
+    /// The ranges of an entry: first word, then bounds.
+    fn ranges(self, keys: &[KeyShape], matches: &[KeyMatch]) -> Vec<(u32, Box<[u64]>, Box<[u64]>)> {
+        let mut at = 0;
+        let mut ranges = Vec::new();
+        for (key, found) in keys.iter().zip(matches) {
+            let limbs = key.width.div_ceil(64) as usize;
+            if let KeyMatch::Range { low, high } = found {
+                ranges.push((at, low.limbs(limbs).collect(), high.limbs(limbs).collect()));
+            }
+            at += limbs as u32;
+        }
+        ranges
+    }
+}
+
+fn prefix_len(matches: &[KeyMatch]) -> u32 {
+    matches
+        .iter()
+        .find_map(|found| match found {
+            KeyMatch::Lpm { prefix_len, .. } => Some(*prefix_len),
+            _ => None,
+        })
+        .unwrap_or(0)
+}
