@@ -6,7 +6,7 @@
 #include "headers.p4"
 #include "metadata.p4"
 
-control Membership(in headers_t hdr, inout metadata_t meta, in standard_metadata_t standard) {
+control Membership(in headers_t hdr, inout metadata_t meta) {
     // Gradients from a port below which the workers `unit` are; `members` meet in this switch.
     action contribute(bitmap_t unit, bitmap_t members, job_slot_t slot) {
         meta.member = 1;
@@ -38,7 +38,7 @@ control Membership(in headers_t hdr, inout metadata_t meta, in standard_metadata
     table memberships {
         key = {
             hdr.aggregation.job: exact @name("job");
-            standard.ingress_port: exact @name("port");
+            meta.port: exact @name("port");
             hdr.aggregation.kind: exact @name("kind");
         }
         actions = { contribute; distribute; answer; pass; @defaultonly NoAction; }

@@ -52,6 +52,9 @@ struct metadata_t {
     // Set before a resubmit: the second pass takes the aggregator over.
     @field_list(KEPT)
     bit<1>         takeover;
+    // Where the packet came in; a second pass starts with all standard metadata but this lost.
+    @field_list(KEPT)
+    port_t         port;
 }
 
 #endif

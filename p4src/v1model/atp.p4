@@ -166,6 +166,10 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
     }
 
     apply {
+        if (meta.takeover == 0) {
+            meta.port = standard.ingress_port;
+        }
+
         if (standard.parser_error != error.NoError || standard.checksum_error == 1) {
             meta.outcome = outcome_t.MALFORMED;
         } else if (!hdr.aggregation.isValid()) {
@@ -177,14 +181,14 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
             meta.outcome = outcome_t.MALFORMED;
         } else if (hdr.aggregation.kind == kind_t.SWEEP) {
             // From the controller, and then from ourselves, cell by cell.
-            if (standard.ingress_port == CPU_PORT || standard.instance_type == RECIRCULATED) {
+            if (meta.port == CPU_PORT || standard.instance_type == RECIRCULATED) {
                 meta.access = access_t.SWEEP;
                 meta.outcome = outcome_t.SWEPT;
             } else {
                 meta.outcome = outcome_t.REJECTED;
             }
         } else {
-            membership.apply(hdr, meta, standard);
+            membership.apply(hdr, meta);
             if (meta.member == 0) {
                 meta.outcome = outcome_t.REJECTED;
             } else if (meta.transit == 1) {
