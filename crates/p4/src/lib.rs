@@ -1,1 +1,121 @@
-//! P4_16 front end: preprocess, parse, check, lower to a typed IR, P4Info
+//! P4_16 front end: preprocess, parse, check, lower to a typed IR, P4Info.
+//!
+//! The phases are modules: `preprocess` makes one text of many files, `lexer` and `parser` make the
+//! syntax tree (`ast`), `check` resolves names, types and constants (`hir`), `lower` instantiates
+//! the package and writes the [`ir`] that an execution engine runs. Architectures are P4 texts
+//! (`arch`). Start reading at [`compile`].
+
+mod arch;
+mod ast;
+mod check;
+mod diagnostics;
+mod hir;
+pub mod ir;
+mod lexer;
+mod lower;
+mod parser;
+mod preprocess;
+mod source;
+mod types;
+
+pub use diagnostics::{Diagnostic, Diagnostics, Severity};
+pub use source::Sources;
+
+use source::{Reporter, Span, Text};
+
+/// A compiled program.
+#[derive(Debug)]
+pub struct Compilation {
+    /// What the execution engine runs.
+    pub program: ir::Program,
+    /// Warnings.
+    pub warnings: Diagnostics,
+}
+
+/// `(name, value)` of macros that are defined before the first line, as by `-D NAME=VALUE`.
+pub type Defines<'a> = &'a [(String, String)];
+
+/// Makes one self-contained text of a main file and all that it includes. Lines `# n "file"` in it
+/// say where the following line came from; [`compile_text`] understands them.
+///
+/// # Errors
+///
+/// All errors of the preprocessor, if there are any.
+pub fn preprocess(
+    sources: &Sources,
+    main: &str,
+    defines: Defines<'_>,
+) -> Result<String, Diagnostics> {
+    let (text, diagnostics) = load(sources, main, defines)?;
+    if diagnostics.has_errors() { Err(diagnostics) } else { Ok(text.text) }
+}
+
+/// Compiles a main file: a path, or the name of an embedded file.
+///
+/// # Errors
+///
+/// All errors and warnings that were found, if there is an error.
+pub fn compile(
+    sources: &Sources,
+    main: &str,
+    defines: Defines<'_>,
+) -> Result<Compilation, Diagnostics> {
+    let (text, diagnostics) = load(sources, main, defines)?;
+    compile_preprocessed(&text, main, diagnostics)
+}
+
+/// Compiles a text, preprocessed or not. It can include the built-in architectures only. `name` is
+/// the file's name for diagnostics, up to the first line marker.
+///
+/// # Errors
+///
+/// All errors and warnings that were found, if there is an error.
+pub fn compile_text(
+    name: &str,
+    text: &str,
+    defines: Defines<'_>,
+) -> Result<Compilation, Diagnostics> {
+    let (text, diagnostics) = preprocess::run(&Sources::embedded(), name, text, defines);
+    compile_preprocessed(&text, name, diagnostics)
+}
+
+fn load(
+    sources: &Sources,
+    main: &str,
+    defines: Defines<'_>,
+) -> Result<(Text, Diagnostics), Diagnostics> {
+    match sources.main(main) {
+        Some(text) => Ok(preprocess::run(sources, main, &text, defines)),
+        None => {
+            let empty = Text::new(String::new(), main, source::Originals::new());
+            let mut reporter = Reporter::new(&empty);
+            reporter.error(Span::default(), format!("cannot read `{main}`"));
+            Err(reporter.list)
+        }
+    }
+}
+
+fn compile_preprocessed(
+    text: &Text,
+    name: &str,
+    diagnostics: Diagnostics,
+) -> Result<Compilation, Diagnostics> {
+    if diagnostics.has_errors() {
+        return Err(diagnostics);
+    }
+    let mut reporter = Reporter { text, list: diagnostics };
+    let tokens = lexer::lex(&mut reporter);
+    let syntax = parser::parse(&mut reporter, &tokens);
+    if reporter.list.has_errors() {
+        return Err(reporter.list);
+    }
+    let checked = check::check(&mut reporter, &syntax);
+    if reporter.list.has_errors() {
+        return Err(reporter.list);
+    }
+    let (program, _info) = lower::lower(&mut reporter, &checked, name);
+    if reporter.list.has_errors() {
+        return Err(reporter.list);
+    }
+    Ok(Compilation { program, warnings: reporter.list })
+}

@@ -1,0 +1,259 @@
+//! Parsers and controls.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::{Checker, Entry, Place, annotations, closest};
+use crate::ast::{self, Decl, DeclKind, Ident, Str};
+use crate::hir::{self, Keyset, Local, Target};
+use crate::types::{BlockKind, BlockType, Type};
+
+impl Checker<'_, '_> {
+    pub(super) fn control(&mut self, decl: &Decl, control: &Rc<ast::ControlDecl>) {
+        let block =
+            self.block(decl, BlockKind::Control, &control.signature, &control.ctor_params, |c| {
+                let locals = c.locals(&control.locals);
+                let body = c.placed(Place::Control, |c| c.scoped(|c| c.statements(&control.apply)));
+                (locals, body, Vec::new(), 0)
+            });
+        self.declare(&decl.name, Entry::Block(Rc::new(block)));
+    }
+
+    pub(super) fn parser(&mut self, decl: &Decl, parser: &Rc<ast::ParserDecl>) {
+        let block =
+            self.block(decl, BlockKind::Parser, &parser.signature, &parser.ctor_params, |c| {
+                let locals = c.locals(&parser.locals);
+                let (states, start) = c.placed(Place::Parser, |c| c.states(decl, &parser.states));
+                (locals, Vec::new(), states, start)
+            });
+        self.declare(&decl.name, Entry::Block(Rc::new(block)));
+    }
+
+    fn block(
+        &mut self,
+        decl: &Decl,
+        kind: BlockKind,
+        signature: &ast::BlockType,
+        ctor_params: &[ast::Param],
+        f: impl FnOnce(&mut Self) -> (Vec<Local>, Vec<hir::Stmt>, Vec<hir::State>, usize),
+    ) -> hir::Block {
+        if let Some(first) = signature.type_params.first() {
+            self.unsupported(
+                first.span,
+                "type parameters of parsers and controls that have a body are",
+            );
+        }
+        let outer = std::mem::replace(&mut self.ret, Type::Void);
+        let block = self.scoped(|c| {
+            c.type_params(&signature.type_params);
+            let params = c.params(&signature.params, false);
+            let ctor_params = c.params(ctor_params, true);
+            let (locals, body, states, start) = f(c);
+            let ty = BlockType {
+                kind,
+                name: decl.name.name.clone(),
+                type_params: Vec::new(),
+                params: params.iter().map(super::calls::param_type).collect(),
+            };
+            hir::Block {
+                kind,
+                name: decl.name.name.clone(),
+                signature: Rc::new(ty),
+                params,
+                ctor_params,
+                locals,
+                body,
+                states,
+                start,
+                annotations: annotations(&decl.annotations),
+            }
+        });
+        self.ret = outer;
+        block
+    }
+
+    fn locals(&mut self, decls: &[Decl]) -> Vec<Local> {
+        let mut locals = Vec::with_capacity(decls.len());
+        for decl in decls {
+            match &decl.kind {
+                DeclKind::Const { .. } => self.constant(decl),
+                DeclKind::Variable { .. } => {
+                    locals.extend(self.variable(decl).map(Local::Variable))
+                }
+                DeclKind::Instance { .. } => {
+                    locals.extend(self.instance(decl).map(Local::Instance))
+                }
+                DeclKind::Action(action) => {
+                    let action = Rc::new(self.action(decl, action, false));
+                    self.declare(&decl.name, Entry::Action(action.clone()));
+                    locals.push(Local::Action(action));
+                }
+                DeclKind::Table(table) => {
+                    let table = Rc::new(self.table(decl, table));
+                    self.declare(&decl.name, Entry::Table(table.clone()));
+                    locals.push(Local::Table(table));
+                }
+                DeclKind::ValueSet { .. } => {
+                    self.unsupported(decl.span, "`value_set` is");
+                    self.declare(&decl.name, Entry::Broken);
+                }
+                _ => {
+                    self.error(
+                        decl.name.span,
+                        format!("`{}` cannot be declared here", decl.name.name),
+                    );
+                    self.declare(&decl.name, Entry::Broken);
+                }
+            }
+        }
+        locals
+    }
+
+    fn states(&mut self, decl: &Decl, states: &[ast::StateDecl]) -> (Vec<hir::State>, usize) {
+        let mut names: HashMap<Str, usize> = HashMap::new();
+        for (i, state) in states.iter().enumerate() {
+            if matches!(&*state.name.name, "accept" | "reject") {
+                self.error(
+                    state.name.span,
+                    format!("`{}` is the name of a final state", state.name.name),
+                );
+            }
+            if names.insert(state.name.name.clone(), i).is_some() {
+                self.error(
+                    state.name.span,
+                    format!("state `{}` is declared twice", state.name.name),
+                );
+            }
+        }
+        let start = names.get("start").copied();
+        if start.is_none() {
+            self.error(decl.name.span, format!("parser `{}` has no state `start`", decl.name.name));
+        }
+        let list = states
+            .iter()
+            .map(|state| {
+                self.scoped(|c| {
+                    let body = c.statements(&state.body);
+                    for s in &body {
+                        c.parser_statement(s);
+                    }
+                    let transition = c.transition(&state.transition, &names);
+                    hir::State { name: state.name.name.clone(), body, transition }
+                })
+            })
+            .collect();
+        (list, start.unwrap_or(0))
+    }
+
+    fn target(&mut self, name: &Ident, states: &HashMap<Str, usize>) -> Target {
+        match &*name.name {
+            "accept" => Target::Accept,
+            "reject" => Target::Reject,
+            other => match states.get(other) {
+                Some(i) => Target::State(*i),
+                None => {
+                    let message = format!("there is no state `{other}`");
+                    match closest(other, states.keys()) {
+                        Some(s) => {
+                            self.error_help(name.span, message, format!("did you mean `{s}`?"))
+                        }
+                        None => self.error(name.span, message),
+                    }
+                    Target::Reject
+                }
+            },
+        }
+    }
+
+    fn transition(
+        &mut self,
+        transition: &ast::Transition,
+        states: &HashMap<Str, usize>,
+    ) -> hir::Transition {
+        match transition {
+            ast::Transition::None => hir::Transition::To(Target::Reject),
+            ast::Transition::To(name) => hir::Transition::To(self.target(name, states)),
+            ast::Transition::Select { span, on, cases } => {
+                let on = self.expect_all(on);
+                for e in &on {
+                    let fits = matches!(
+                        e.ty.repr(),
+                        Type::Bit(_)
+                            | Type::Signed(_)
+                            | Type::Bool
+                            | Type::Enum(_)
+                            | Type::ErrorCode
+                            | Type::Unknown
+                    );
+                    if !fits {
+                        self.error(e.span, format!("{} cannot be selected on", e.ty));
+                    }
+                }
+                if on.is_empty() {
+                    self.error(*span, "`select` needs something to select on");
+                }
+                let types: Vec<Type> = on.iter().map(|e| e.ty.clone()).collect();
+                let mut list = Vec::with_capacity(cases.len());
+                for case in cases {
+                    let keys = self.keysets(&case.keyset, &types);
+                    let target = self.target(&case.target, states);
+                    list.extend(keys.map(|k| (k, target)));
+                }
+                hir::Transition::Select { on, cases: list }
+            }
+        }
+    }
+
+    /// The sets of one case or entry, one for each key.
+    pub(super) fn keysets(&mut self, e: &ast::Expr, types: &[Type]) -> Option<Vec<Keyset>> {
+        let items: Vec<&ast::Expr> = match &e.kind {
+            ast::ExprKind::List(items) => items.iter().collect(),
+            ast::ExprKind::Any if types.len() != 1 => {
+                return Some(types.iter().map(|_| Keyset::Any).collect());
+            }
+            _ => vec![e],
+        };
+        if items.len() != types.len() {
+            self.error(
+                e.span,
+                format!("{} values are given for {} keys", items.len(), types.len()),
+            );
+            return None;
+        }
+        let sets = items.iter().zip(types).map(|(item, ty)| self.keyset(item, ty)).collect();
+        Some(sets)
+    }
+
+    fn keyset(&mut self, e: &ast::Expr, ty: &Type) -> Keyset {
+        match &e.kind {
+            ast::ExprKind::Any => Keyset::Any,
+            ast::ExprKind::Mask(value, mask) => {
+                let ty = ty.repr().clone();
+                let (value, mask) = (self.expect(value, &ty), self.expect(mask, &ty));
+                Keyset::Mask(value, mask)
+            }
+            ast::ExprKind::Range(low, high) => {
+                let ty = ty.repr().clone();
+                let (low, high) = (self.expect(low, &ty), self.expect(high, &ty));
+                if let (Some(a), Some(b)) = (low.int(), high.int()) {
+                    if a > b {
+                        self.error(e.span, "the range is empty: its low end is above its high end");
+                    }
+                }
+                Keyset::Range(low, high)
+            }
+            // A number as a key of an enum or `type`: its representation is compared.
+            _ => {
+                let value = self.expr(e);
+                let ty = if value.ty == Type::Int
+                    || matches!(value.ty, Type::Bit(_) | Type::Signed(_))
+                {
+                    ty.repr().clone()
+                } else {
+                    ty.clone()
+                };
+                Keyset::Value(self.coerce(value, &ty))
+            }
+        }
+    }
+}

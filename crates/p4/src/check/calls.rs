@@ -1,0 +1,730 @@
+//! Calls: functions, actions, methods, `apply`; and constructors.
+
+use std::rc::Rc;
+
+use num_traits::ToPrimitive;
+
+use super::{Checker, Entry, Place, VarKind, annotations, closest};
+use crate::ast::{self, Arg, Decl, DeclKind, Direction, Ident, Str, TypeRef};
+use crate::hir::{self, ApplyPart, Call, CallArg, Callee, Construct, Expr, ExprKind};
+use crate::source::Span;
+use crate::types::{PackageType, ParamType, Signature, Substitution, Type};
+
+impl Checker<'_, '_> {
+    pub(super) fn call(
+        &mut self,
+        callee: &ast::Expr,
+        type_args: &[TypeRef],
+        args: &[Arg],
+        span: Span,
+    ) -> Expr {
+        match &callee.kind {
+            ast::ExprKind::Member(base, method) => {
+                self.method_call(base, method, type_args, args, span)
+            }
+            ast::ExprKind::TypeMember(ty, method) => self.type_method_call(ty, method, args, span),
+            ast::ExprKind::Name(name) => {
+                let entry = self.lookup(&name.name).cloned();
+                self.named_call(name, entry, type_args, args, span)
+            }
+            ast::ExprKind::Global(name) => {
+                let entry = self.lookup_global(&name.name).cloned();
+                self.named_call(name, entry, type_args, args, span)
+            }
+            _ => {
+                self.error(callee.span, "this cannot be called");
+                Expr::error(span)
+            }
+        }
+    }
+
+    fn named_call(
+        &mut self,
+        name: &Ident,
+        entry: Option<Entry>,
+        type_args: &[TypeRef],
+        args: &[Arg],
+        span: Span,
+    ) -> Expr {
+        match entry {
+            Some(Entry::Action(action)) => self.action_call(&action, args, span),
+            Some(Entry::Function(function)) => {
+                let params: Vec<ParamType> = function.params.iter().map(param_type).collect();
+                let defaults: Vec<Option<Expr>> =
+                    function.params.iter().map(|p| p.default.clone()).collect();
+                let Some(args) = self.arguments(&name.name, &params, &defaults, args, span) else {
+                    return Expr { span, ty: function.ret.clone(), kind: ExprKind::Error };
+                };
+                let ty = function.ret.clone();
+                Expr {
+                    span,
+                    ty,
+                    kind: ExprKind::Call(Box::new(Call {
+                        target: Callee::Function(function),
+                        args,
+                    })),
+                }
+            }
+            Some(Entry::ExternFunctions(all)) => {
+                if &*name.name == "static_assert" {
+                    return self.static_assert(args, span);
+                }
+                self.extern_call(None, &all, &Substitution::new(), name, type_args, args, span)
+            }
+            Some(Entry::Broken) => Expr::error(span),
+            Some(Entry::Table(_)) => {
+                self.error_help(
+                    name.span,
+                    format!("table `{}` cannot be called", name.name),
+                    "write `.apply()` after it",
+                );
+                Expr::error(span)
+            }
+            Some(_) => {
+                self.error(name.span, format!("`{}` cannot be called", name.name));
+                Expr::error(span)
+            }
+            None => {
+                let message = format!("there is no `{}` here", name.name);
+                match self.similar(&name.name) {
+                    Some(other) => {
+                        self.error_help(name.span, message, format!("did you mean `{other}`?"))
+                    }
+                    None => self.error(name.span, message),
+                }
+                Expr::error(span)
+            }
+        }
+    }
+
+    fn action_call(&mut self, action: &Rc<hir::Action>, args: &[Arg], span: Span) -> Expr {
+        let params: Vec<ParamType> = action.params.iter().map(param_type).collect();
+        let defaults: Vec<Option<Expr>> = action.params.iter().map(|p| p.default.clone()).collect();
+        if self.place == Place::Parser || self.place == Place::Function {
+            self.error(span, "actions are called in controls and actions only");
+        }
+        match self.arguments(&action.name, &params, &defaults, args, span) {
+            Some(args) => {
+                let call = Call { target: Callee::Action(action.clone()), args };
+                Expr { span, ty: Type::Void, kind: ExprKind::Call(Box::new(call)) }
+            }
+            None => Expr::error(span),
+        }
+    }
+
+    fn static_assert(&mut self, args: &[Arg], span: Span) -> Expr {
+        let Some(first) = args.first() else {
+            self.error(span, "`static_assert` needs a condition");
+            return Expr::error(span);
+        };
+        let condition = self.expect(&first.value, &Type::Bool);
+        let text = args.get(1).map(|a| self.expr(&a.value));
+        match condition.kind {
+            ExprKind::Bool(true) | ExprKind::Error => {}
+            ExprKind::Bool(false) => {
+                let message = match text.map(|t| t.kind) {
+                    Some(ExprKind::Text(t)) => format!("static assertion failed: {t}"),
+                    _ => "static assertion failed".to_owned(),
+                };
+                self.error(span, message);
+            }
+            _ => self.error(span, "the condition is not known at compile time"),
+        }
+        Expr { span, ty: Type::Bool, kind: ExprKind::Bool(true) }
+    }
+
+    fn type_method_call(&mut self, ty: &TypeRef, method: &Ident, args: &[Arg], span: Span) -> Expr {
+        if let ast::TypeKind::Name(name) = &ty.kind {
+            if let Some(Entry::Block(block)) = self.lookup(&name.name).cloned() {
+                if &*method.name != "apply" {
+                    self.error(
+                        method.span,
+                        format!("`{}` has no method `{}`", name.name, method.name),
+                    );
+                    return Expr::error(span);
+                }
+                if !block.ctor_params.is_empty() {
+                    let help = format!("declare an instance: {}(…) name;", name.name);
+                    self.error_help(
+                        span,
+                        format!("`{}` has constructor parameters", name.name),
+                        help,
+                    );
+                    return Expr::error(span);
+                }
+                self.may_apply(&block.signature, span);
+                let params = block.signature.params.clone();
+                let Some(args) = self.arguments(&name.name, &params, &[], args, span) else {
+                    return Expr::error(span);
+                };
+                let call = Call { target: Callee::Direct { site: self.fresh(), block }, args };
+                return Expr { span, ty: Type::Void, kind: ExprKind::Call(Box::new(call)) };
+            }
+        }
+        let ty = self.resolve(ty);
+        if matches!(ty, Type::Unknown) {
+            return Expr::error(span);
+        }
+        if let Some(size) = self.size_constant(&ty, method, span) {
+            return size;
+        }
+        self.error(method.span, format!("{ty} has no method `{}`", method.name));
+        Expr::error(span)
+    }
+
+    fn may_apply(&mut self, block: &crate::types::BlockType, span: Span) {
+        use crate::types::BlockKind;
+        let fits = match block.kind {
+            BlockKind::Parser => self.place == Place::Parser,
+            BlockKind::Control => self.place == Place::Control,
+        };
+        if !fits {
+            let (what, place) = match block.kind {
+                BlockKind::Parser => ("parsers", "parser states"),
+                BlockKind::Control => ("controls", "the apply blocks of controls"),
+            };
+            self.error(span, format!("{what} are applied in {place} only"));
+        }
+    }
+
+    fn method_call(
+        &mut self,
+        base: &ast::Expr,
+        method: &Ident,
+        type_args: &[TypeRef],
+        args: &[Arg],
+        span: Span,
+    ) -> Expr {
+        if let ast::ExprKind::Name(name) = &base.kind {
+            if let Some(Entry::Table(table)) = self.lookup(&name.name).cloned() {
+                if &*method.name != "apply" || !args.is_empty() {
+                    self.error(span, "a table has the method `apply()` only");
+                    return Expr::error(span);
+                }
+                if self.place != Place::Control {
+                    self.error(span, "tables are applied in the apply blocks of controls only");
+                }
+                return Expr {
+                    span,
+                    ty: Type::ApplyResult,
+                    kind: ExprKind::Apply(table, ApplyPart::Whole),
+                };
+            }
+        }
+        let base = self.expr(base);
+        match base.ty.clone() {
+            Type::Unknown => Expr::error(span),
+            Type::Block(block) => {
+                let ExprKind::Var(instance) = base.kind else { return Expr::error(span) };
+                if &*method.name != "apply" {
+                    self.error(method.span, format!("{} has no method `{}`", base.ty, method.name));
+                    return Expr::error(span);
+                }
+                self.may_apply(&block, span);
+                let Some(args) = self.arguments(&block.name, &block.params, &[], args, span) else {
+                    return Expr::error(span);
+                };
+                let call = Call { target: Callee::Block { instance }, args };
+                Expr { span, ty: Type::Void, kind: ExprKind::Call(Box::new(call)) }
+            }
+            Type::Extern(e, given) => {
+                let all: Vec<Rc<Signature>> =
+                    e.methods.iter().filter(|m| m.name == method.name).cloned().collect();
+                if all.is_empty() {
+                    let message = format!("{} has no method `{}`", base.ty, method.name);
+                    let names: Vec<Str> = e.methods.iter().map(|m| m.name.clone()).collect();
+                    match closest(&method.name, names.iter()) {
+                        Some(other) => self.error_help(
+                            method.span,
+                            message,
+                            format!("did you mean `{other}`?"),
+                        ),
+                        None => self.error(method.span, message),
+                    }
+                    return Expr::error(span);
+                }
+                let map: Substitution =
+                    e.type_params.iter().map(|p| p.id).zip(given.iter().cloned()).collect();
+                self.extern_call(
+                    Some((base, e.name.clone())),
+                    &all,
+                    &map,
+                    method,
+                    type_args,
+                    args,
+                    span,
+                )
+            }
+            ty => {
+                if let Some(size) = self.size_constant(&ty, method, span) {
+                    return size;
+                }
+                self.builtin_method(base, method, args, span)
+            }
+        }
+    }
+
+    /// Methods of headers and stacks.
+    fn builtin_method(&mut self, base: Expr, method: &Ident, args: &[Arg], span: Span) -> Expr {
+        let header = Self::is_header(&base.ty);
+        let stack = matches!(base.ty, Type::Stack(..));
+        let (takes, needs) = match &*method.name {
+            "isValid" | "setValid" | "setInvalid" if header => (0, method.name.len() > 7),
+            "push_front" | "pop_front" if stack => (1, true),
+            _ => {
+                self.error(method.span, format!("{} has no method `{}`", base.ty, method.name));
+                return Expr::error(span);
+            }
+        };
+        if args.len() != takes {
+            self.error(
+                span,
+                format!("`{}` takes {takes} arguments, but {} are given", method.name, args.len()),
+            );
+            return Expr::error(span);
+        }
+        if needs && !self.writable(&base) {
+            return Expr::error(span);
+        }
+        let count = match args.first() {
+            Some(arg) => match self.constant_int(&arg.value).and_then(|v| v.to_u32()) {
+                Some(count) => count,
+                None => {
+                    self.error(span, "the count must be a constant that is not negative");
+                    return Expr::error(span);
+                }
+            },
+            None => 0,
+        };
+        let target = match &*method.name {
+            "isValid" => {
+                return Expr { span, ty: Type::Bool, kind: ExprKind::IsValid(Box::new(base)) };
+            }
+            "setValid" => Callee::SetValid(base),
+            "setInvalid" => Callee::SetInvalid(base),
+            "push_front" => Callee::PushFront(base, count),
+            _ => Callee::PopFront(base, count),
+        };
+        Expr {
+            span,
+            ty: Type::Void,
+            kind: ExprKind::Call(Box::new(Call { target, args: Vec::new() })),
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one call")]
+    fn extern_call(
+        &mut self,
+        instance: Option<(Expr, Str)>,
+        all: &[Rc<Signature>],
+        outer: &Substitution,
+        name: &Ident,
+        type_args: &[TypeRef],
+        args: &[Arg],
+        span: Span,
+    ) -> Expr {
+        let Some(signature) = self.choose(all, args, &name.name, span) else {
+            return Expr::error(span);
+        };
+        let Some(mut map) = self.explicit(&signature.type_params, type_args, &name.name, span)
+        else {
+            return Expr::error(span);
+        };
+        map.extend(outer.iter().map(|(k, v)| (*k, v.clone())));
+        let Some(args) =
+            self.generic_arguments(&name.name, &signature.params, &mut map, args, span)
+        else {
+            return Expr::error(span);
+        };
+        let ty = signature.ret.substitute(&map);
+        if ty.is_open() {
+            let message = format!("the type of `{}`'s result cannot be inferred", name.name);
+            self.error_help(span, message, format!("write it: {}<…>(…)", name.name));
+            return Expr::error(span);
+        }
+        let call = Call { target: Callee::Extern { instance, signature }, args };
+        Expr { span, ty, kind: ExprKind::Call(Box::new(call)) }
+    }
+
+    /// The overload that takes such arguments.
+    fn choose(
+        &mut self,
+        all: &[Rc<Signature>],
+        args: &[Arg],
+        name: &str,
+        span: Span,
+    ) -> Option<Rc<Signature>> {
+        let fits = |s: &&Rc<Signature>| {
+            let required = s.params.iter().filter(|p| !p.optional).count();
+            let named = args
+                .iter()
+                .flat_map(|a| &a.name)
+                .all(|n| s.params.iter().any(|p| p.name == n.name));
+            args.len() >= required && args.len() <= s.params.len() && named
+        };
+        if let Some(found) = all.iter().find(fits) {
+            return Some(found.clone());
+        }
+        let counts: Vec<String> = all.iter().map(|s| s.params.len().to_string()).collect();
+        let plural = if counts.len() == 1 && counts[0] == "1" { "argument" } else { "arguments" };
+        let message = format!(
+            "`{name}` takes {} {plural}, but {} are given",
+            counts.join(" or "),
+            args.len()
+        );
+        if let [only] = all {
+            let params: Vec<String> =
+                only.params.iter().map(|p| format!("{} {}", p.ty, p.name)).collect();
+            self.error_help(span, message, format!("its parameters are ({})", params.join(", ")));
+        } else {
+            self.error(span, message);
+        }
+        for arg in args {
+            if !matches!(arg.value.kind, ast::ExprKind::Any) {
+                self.expr(&arg.value);
+            }
+        }
+        None
+    }
+
+    /// Arguments of a call without type parameters.
+    pub(super) fn arguments(
+        &mut self,
+        name: &str,
+        params: &[ParamType],
+        defaults: &[Option<Expr>],
+        args: &[Arg],
+        span: Span,
+    ) -> Option<Vec<CallArg>> {
+        let slots = self.match_arguments(name, params, args, span)?;
+        let mut out = Vec::with_capacity(params.len());
+        for (i, (param, slot)) in params.iter().zip(slots).enumerate() {
+            let value = match slot {
+                Some(arg) => self.argument(param, &param.ty, arg),
+                None => defaults.get(i).cloned().flatten(),
+            };
+            out.push(CallArg { direction: param.direction, value, ty: param.ty.clone() });
+        }
+        Some(out)
+    }
+
+    fn generic_arguments(
+        &mut self,
+        name: &str,
+        params: &[ParamType],
+        map: &mut Substitution,
+        args: &[Arg],
+        span: Span,
+    ) -> Option<Vec<CallArg>> {
+        let slots = self.match_arguments(name, params, args, span)?;
+        let mut values: Vec<Option<Expr>> = Vec::with_capacity(params.len());
+        for (param, slot) in params.iter().zip(&slots) {
+            let value = match slot {
+                Some(arg) if !matches!(arg.value.kind, ast::ExprKind::Any) => {
+                    Some(self.expr(&arg.value))
+                }
+                _ => None,
+            };
+            if let Some(value) = &value {
+                if !self.unify(&param.ty, &value.ty, map) {
+                    let wanted = param.ty.substitute(map);
+                    let message = format!(
+                        "{} cannot be passed as parameter `{}` of type {wanted}",
+                        value.ty, param.name
+                    );
+                    match super::convert::cast_help(&value.ty, &wanted) {
+                        Some(help) => self.error_help(value.span, message, help),
+                        None => self.error(value.span, message),
+                    }
+                    return None;
+                }
+            }
+            values.push(value);
+        }
+        let mut out = Vec::with_capacity(params.len());
+        for (param, value) in params.iter().zip(values) {
+            let ty = param.ty.substitute(map);
+            let value = value.map(|v| self.pass(param, &ty, v));
+            let ty = if ty.is_open() {
+                value.as_ref().map_or(Type::Unknown, |v| v.ty.clone())
+            } else {
+                ty
+            };
+            out.push(CallArg { direction: param.direction, value, ty });
+        }
+        Some(out)
+    }
+
+    /// Sorts arguments to parameters, by name or position.
+    fn match_arguments<'a>(
+        &mut self,
+        name: &str,
+        params: &[ParamType],
+        args: &'a [Arg],
+        span: Span,
+    ) -> Option<Vec<Option<&'a Arg>>> {
+        let mut slots: Vec<Option<&Arg>> = vec![None; params.len()];
+        for (i, arg) in args.iter().enumerate() {
+            let position = match &arg.name {
+                Some(n) => params.iter().position(|p| p.name == n.name),
+                None => (i < params.len()).then_some(i),
+            };
+            match (position, &arg.name) {
+                (Some(p), _) if slots[p].is_none() => slots[p] = Some(arg),
+                (Some(p), _) => {
+                    self.error(
+                        arg.value.span,
+                        format!("parameter `{}` is given twice", params[p].name),
+                    );
+                    return None;
+                }
+                (None, Some(n)) => {
+                    self.error(n.span, format!("`{name}` has no parameter `{}`", n.name));
+                    return None;
+                }
+                (None, None) => {}
+            }
+        }
+        let missing = params.iter().zip(&slots).any(|(p, s)| s.is_none() && !p.optional);
+        if args.len() > params.len() || missing {
+            let list: Vec<String> = params.iter().map(|p| format!("{} {}", p.ty, p.name)).collect();
+            let message =
+                format!("`{name}` takes {} arguments, but {} are given", params.len(), args.len());
+            self.error_help(span, message, format!("its parameters are ({})", list.join(", ")));
+            for arg in args {
+                self.expr(&arg.value);
+            }
+            return None;
+        }
+        Some(slots)
+    }
+
+    fn argument(&mut self, param: &ParamType, ty: &Type, arg: &Arg) -> Option<Expr> {
+        if matches!(arg.value.kind, ast::ExprKind::Any) {
+            if param.direction != Direction::Out {
+                self.error(arg.value.span, "`_` can only be given for an `out` parameter");
+            }
+            return None;
+        }
+        let value = self.expr(&arg.value);
+        Some(self.pass(param, ty, value))
+    }
+
+    /// A value as an argument.
+    fn pass(&mut self, param: &ParamType, ty: &Type, value: Expr) -> Expr {
+        if matches!(param.direction, Direction::Out | Direction::Inout) {
+            if !self.writable(&value) {
+                return Expr::error(value.span);
+            }
+            if value.ty != *ty
+                && !matches!(value.ty, Type::Unknown)
+                && !matches!(ty, Type::Unknown)
+                && !ty.is_open()
+            {
+                let direction = if param.direction == Direction::Out { "out" } else { "inout" };
+                let message = format!(
+                    "{} cannot be passed as `{direction}` parameter `{}` of type {ty}",
+                    value.ty, param.name
+                );
+                self.error_help(
+                    value.span,
+                    message,
+                    "what is written back must have the same type: no cast is possible here",
+                );
+                return Expr::error(value.span);
+            }
+            return value;
+        }
+        if ty.is_open() {
+            return value;
+        }
+        let span = value.span;
+        match self.try_coerce(value, ty) {
+            Ok(e) => e,
+            Err(from) => {
+                let message =
+                    format!("{from} cannot be passed as parameter `{}` of type {ty}", param.name);
+                match super::convert::cast_help(&from, ty) {
+                    Some(help) => self.error_help(span, message, help),
+                    None => self.error(span, message),
+                }
+                Expr { span, ty: ty.clone(), kind: ExprKind::Error }
+            }
+        }
+    }
+
+    // Constructors.
+
+    pub(super) fn construct_expr(&mut self, ty: &TypeRef, args: &[Arg], span: Span) -> Expr {
+        match self.construct(ty, args, span) {
+            Some(construct) => Expr {
+                span,
+                ty: construct.ty.clone(),
+                kind: ExprKind::Construct(Rc::new(construct)),
+            },
+            None => Expr::error(span),
+        }
+    }
+
+    fn construct(&mut self, ty: &TypeRef, args: &[Arg], span: Span) -> Option<Construct> {
+        if let ast::TypeKind::Name(name) = &ty.kind {
+            if let Some(Entry::Block(block)) = self.lookup(&name.name).cloned() {
+                let params: Vec<ParamType> = block.ctor_params.iter().map(param_type).collect();
+                let defaults: Vec<Option<Expr>> =
+                    block.ctor_params.iter().map(|p| p.default.clone()).collect();
+                let args = self.arguments(&name.name, &params, &defaults, args, span)?;
+                let args = args
+                    .into_iter()
+                    .map(|a| a.value.unwrap_or_else(|| Expr::error(span)))
+                    .collect();
+                return Some(Construct {
+                    ty: Type::Block(block.signature.clone()),
+                    block: Some(block),
+                    args,
+                });
+            }
+        }
+        match self.resolve(ty) {
+            Type::Unknown => {
+                for arg in args {
+                    self.expr(&arg.value);
+                }
+                None
+            }
+            Type::Package(package) => self.construct_package(&package, ty, args, span),
+            Type::Extern(e, given) => {
+                if let Some(method) = e.methods.iter().find(|m| m.is_abstract) {
+                    self.unsupported(
+                        span,
+                        &format!("the abstract method `{}` of {} is", method.name, e.name),
+                    );
+                    return None;
+                }
+                let signature = if e.constructors.is_empty() && args.is_empty() {
+                    None
+                } else {
+                    Some(self.choose(&e.constructors, args, &e.name, span)?)
+                };
+                let mut map: Substitution =
+                    e.type_params.iter().map(|p| p.id).zip(given.iter().cloned()).collect();
+                let params = signature.as_ref().map_or(&[][..], |s| &s.params);
+                let args = self.generic_arguments(&e.name, params, &mut map, args, span)?;
+                let args = args.into_iter().filter_map(|a| a.value).collect();
+                Some(Construct { ty: Type::Extern(e, given), block: None, args })
+            }
+            other => {
+                self.error(span, format!("{other} has no instances"));
+                None
+            }
+        }
+    }
+
+    fn construct_package(
+        &mut self,
+        package: &Rc<PackageType>,
+        ty: &TypeRef,
+        args: &[Arg],
+        span: Span,
+    ) -> Option<Construct> {
+        let given: &[TypeRef] = match &ty.kind {
+            ast::TypeKind::Specialised(_, given) => given,
+            _ => &[],
+        };
+        let mut map = self.explicit(&package.type_params, given, &package.name, span)?;
+        let slots = self.match_arguments(&package.name, &package.params, args, span)?;
+        let mut values = Vec::with_capacity(slots.len());
+        for (param, slot) in package.params.iter().zip(slots) {
+            let Some(arg) = slot else {
+                self.unsupported(
+                    span,
+                    &format!(
+                        "leaving out the optional argument `{}` of {} is",
+                        param.name, package.name
+                    ),
+                );
+                return None;
+            };
+            let value = self.expr(&arg.value);
+            if matches!(value.ty, Type::Unknown) {
+                return None;
+            }
+            if !self.unify(&param.ty, &value.ty, &mut map) {
+                self.block_mismatch(param, &value, &map);
+                return None;
+            }
+            if !matches!(param.ty, Type::Block(_)) {
+                let ty = param.ty.substitute(&map);
+                values.push(self.coerce(value, &ty));
+            } else if matches!(value.ty, Type::Block(_)) {
+                values.push(value);
+            } else {
+                self.error(
+                    value.span,
+                    format!("{} cannot be the {} of {}", value.ty, param.name, package.name),
+                );
+                return None;
+            }
+        }
+        Some(Construct { ty: Type::Package(package.clone()), block: None, args: values })
+    }
+
+    /// Says in which parameter a block differs from what the package wants.
+    fn block_mismatch(&mut self, param: &ParamType, value: &Expr, map: &Substitution) {
+        let (Type::Block(wanted), Type::Block(found)) = (&param.ty, &value.ty) else {
+            self.error(
+                value.span,
+                format!(
+                    "{} cannot be the argument `{}`, which is {}",
+                    value.ty, param.name, param.ty
+                ),
+            );
+            return;
+        };
+        let show = |p: &ParamType| {
+            let direction = match p.direction {
+                Direction::None => "",
+                Direction::In => "in ",
+                Direction::Out => "out ",
+                Direction::Inout => "inout ",
+            };
+            format!("{direction}{}", p.ty.substitute(map))
+        };
+        let list = |params: &[ParamType]| params.iter().map(show).collect::<Vec<_>>().join(", ");
+        let message = format!("{} does not fit the argument `{}`", value.ty, param.name);
+        let help = format!(
+            "it takes ({}), but the package wants ({})",
+            list(&found.params),
+            list(&wanted.params)
+        );
+        self.error_help(value.span, message, help);
+    }
+
+    /// `Type(args) name;`, anywhere.
+    pub(super) fn instance(&mut self, decl: &Decl) -> Option<Rc<hir::Instance>> {
+        let DeclKind::Instance { ty, args, has_body } = &decl.kind else { return None };
+        if *has_body {
+            self.unsupported(decl.name.span, "instances with methods of their own are");
+        }
+        let Some(construct) = self.construct(ty, args, decl.span) else {
+            self.declare(&decl.name, Entry::Broken);
+            return None;
+        };
+        let id = self.declare_var(&decl.name, construct.ty.clone(), VarKind::Instance);
+        Some(Rc::new(hir::Instance {
+            id,
+            name: decl.name.name.clone(),
+            annotations: annotations(&decl.annotations),
+            construct: Rc::new(construct),
+            span: decl.name.span,
+        }))
+    }
+}
+
+pub(super) fn param_type(p: &hir::Param) -> ParamType {
+    ParamType {
+        name: p.name.clone(),
+        direction: p.direction,
+        ty: p.ty.clone(),
+        optional: p.default.is_some(),
+    }
+}

@@ -1,0 +1,227 @@
+//! Implicit and explicit conversions.
+
+use num_bigint::BigInt;
+
+use super::Checker;
+use super::fold::{Width, bounds, wrap};
+use crate::ast;
+use crate::hir::{Expr, ExprKind};
+use crate::source::Span;
+use crate::types::{Aggregate, Type};
+
+/// The width of an integer type; `Some(None)` is `int`.
+pub(super) fn integer(ty: &Type) -> Option<Width> {
+    match ty {
+        Type::Int => Some(None),
+        Type::Bit(w) => Some(Some((*w, false))),
+        Type::Signed(w) => Some(Some((*w, true))),
+        _ => None,
+    }
+}
+
+impl Checker<'_, '_> {
+    /// Checks an expression that must have a type, converting implicitly.
+    pub(super) fn expect(&mut self, e: &ast::Expr, ty: &Type) -> Expr {
+        let e = self.expr(e);
+        self.coerce(e, ty)
+    }
+
+    /// Converts implicitly, or reports that the types do not agree.
+    pub(super) fn coerce(&mut self, e: Expr, ty: &Type) -> Expr {
+        let span = e.span;
+        match self.try_coerce(e, ty) {
+            Ok(e) => e,
+            Err(from) => {
+                let message = format!("{from} cannot be assigned to {ty}");
+                match cast_help(&from, ty) {
+                    Some(help) => self.error_help(span, message, help),
+                    None => self.error(span, message),
+                }
+                Expr { span, ty: ty.clone(), kind: ExprKind::Error }
+            }
+        }
+    }
+
+    /// Converts implicitly; on failure says what the type was.
+    pub(super) fn try_coerce(&mut self, e: Expr, to: &Type) -> Result<Expr, Type> {
+        if matches!(e.ty, Type::Unknown) || matches!(to, Type::Unknown) || e.ty == *to {
+            return Ok(e);
+        }
+        match (&e.ty, to) {
+            (Type::Int, Type::Bit(_) | Type::Signed(_)) => Ok(self.fit(e, to)),
+            (Type::SerEnum(s), _)
+                if s.repr == *to
+                    || matches!(to, Type::Bit(_) | Type::Signed(_)) && s.repr.repr() == to =>
+            {
+                Ok(recast(e, to))
+            }
+            (Type::Tuple(items), Type::Tuple(wanted)) if items.len() == wanted.len() => {
+                let wanted: Vec<Type> = wanted.to_vec();
+                self.coerce_parts(e, to, &wanted)
+            }
+            (Type::Tuple(items), Type::Struct(s)) if s.what != Aggregate::Union => {
+                if !matches!(e.kind, ExprKind::List(_)) {
+                    return Err(e.ty);
+                }
+                if items.len() != s.fields.len() {
+                    let message = format!(
+                        "{to} has {} fields, but {} values are given",
+                        s.fields.len(),
+                        items.len()
+                    );
+                    self.error(e.span, message);
+                    return Ok(Expr { span: e.span, ty: to.clone(), kind: ExprKind::Error });
+                }
+                let wanted: Vec<Type> = s.fields.iter().map(|f| f.ty.clone()).collect();
+                self.coerce_parts(e, to, &wanted)
+            }
+            (Type::Tuple(_), Type::Stack(..)) => {
+                self.unsupported(e.span, "the initialisation of header stacks by lists is");
+                Ok(Expr { span: e.span, ty: to.clone(), kind: ExprKind::Error })
+            }
+            (Type::Record(_), Type::Struct(_)) => Ok(self.record(e, to)),
+            (Type::Invalid, Type::Struct(s)) if s.what == Aggregate::Header => {
+                Ok(Expr { ty: to.clone(), ..e })
+            }
+            _ => Err(e.ty),
+        }
+    }
+
+    fn coerce_parts(&mut self, e: Expr, to: &Type, wanted: &[Type]) -> Result<Expr, Type> {
+        let ExprKind::List(items) = e.kind else { return Err(e.ty) };
+        let items = items.into_iter().zip(wanted).map(|(item, ty)| self.coerce(item, ty)).collect();
+        Ok(Expr { span: e.span, ty: to.clone(), kind: ExprKind::List(items) })
+    }
+
+    /// `{name = value}` as a struct.
+    fn record(&mut self, e: Expr, to: &Type) -> Expr {
+        let (Type::Struct(s), ExprKind::Record(values)) = (to, e.kind) else {
+            return Expr::error(e.span);
+        };
+        let s = s.clone();
+        let mut slots: Vec<Option<Expr>> = s.fields.iter().map(|_| None).collect();
+        for (name, value) in values {
+            match s.position(&name) {
+                Some(i) if slots[i].is_some() => {
+                    self.error(value.span, format!("field `{name}` is given twice"))
+                }
+                Some(i) => slots[i] = Some(self.coerce(value, &s.fields[i].ty)),
+                None => self.error(value.span, format!("{to} has no field `{name}`")),
+            }
+        }
+        let mut items = Vec::with_capacity(slots.len());
+        for (slot, field) in slots.into_iter().zip(&s.fields) {
+            items.push(slot.unwrap_or_else(|| {
+                self.error(e.span, format!("field `{}` of {to} is given no value", field.name));
+                Expr::error(e.span)
+            }));
+        }
+        Expr { span: e.span, ty: to.clone(), kind: ExprKind::List(items) }
+    }
+
+    /// An `int` as an integer of some width; warns if bits are lost.
+    fn fit(&mut self, e: Expr, to: &Type) -> Expr {
+        let Some(Some((bits, signed))) = integer(to) else { return e };
+        let Some(value) = e.int() else { return recast(e, to) };
+        let (low, high) = bounds(bits, signed);
+        // A bit pattern may be written for a signed type, and `-1` for all ones.
+        let pattern = (BigInt::from(1) << bits) - 1;
+        if *value > high.max(pattern) || *value < low.min(-(BigInt::from(1) << (bits - 1))) {
+            let message = format!("{value} does not fit {to}: its high bits are cut off");
+            self.reporter.warning(e.span, message);
+        }
+        let value = wrap(value.clone(), Some((bits, signed)));
+        Expr { span: e.span, ty: to.clone(), kind: ExprKind::Int(value) }
+    }
+
+    /// `(to) e`.
+    pub(super) fn cast(&mut self, e: Expr, to: &Type, span: Span) -> Expr {
+        if matches!(to, Type::Unknown) || matches!(e.ty, Type::Unknown) {
+            return Expr { span, ty: to.clone(), kind: ExprKind::Error };
+        }
+        if e.ty == *to {
+            return Expr { span, ..e };
+        }
+        let composite = matches!(e.ty, Type::Tuple(_) | Type::Record(_) | Type::Invalid);
+        if composite {
+            return self.coerce(e, to);
+        }
+        let allowed = match (e.ty.repr(), to.repr()) {
+            (Type::Int, Type::Bit(_) | Type::Signed(_) | Type::Int) => true,
+            (Type::Int, Type::Bool) => {
+                e.int().is_some_and(|v| *v == BigInt::from(0) || *v == BigInt::from(1))
+            }
+            (Type::Bit(1), Type::Bool) | (Type::Bool, Type::Bit(1)) | (Type::Bool, Type::Bool) => {
+                true
+            }
+            (Type::Bit(_), Type::Bit(_)) | (Type::Signed(_), Type::Signed(_)) => true,
+            (Type::Bit(a), Type::Signed(b)) | (Type::Signed(a), Type::Bit(b)) => a == b,
+            (Type::Bit(_) | Type::Signed(_), Type::Int) => e.int().is_some(),
+            _ => false,
+        };
+        if !allowed {
+            let message = format!("{} cannot be cast to {to}", e.ty);
+            let help = match (e.ty.repr(), to.repr()) {
+                (Type::Bit(a), Type::Signed(_)) => Some(format!(
+                    "cast to int<{a}> first: the sign and the width change one at a time"
+                )),
+                (Type::Signed(a), Type::Bit(_)) => Some(format!(
+                    "cast to bit<{a}> first: the sign and the width change one at a time"
+                )),
+                (Type::Bool, Type::Bit(_)) => Some("cast to bit<1> first".to_owned()),
+                (Type::Bit(_), Type::Bool) => Some("compare with 0 instead".to_owned()),
+                _ => None,
+            };
+            match help {
+                Some(help) => self.error_help(span, message, help),
+                None => self.error(span, message),
+            }
+            return Expr { span, ty: to.clone(), kind: ExprKind::Error };
+        }
+        Expr { span, ..recast(e, to) }
+    }
+}
+
+/// An expression in another type, folded if it is constant.
+pub(super) fn recast(e: Expr, to: &Type) -> Expr {
+    let kind = match (e.kind, to.repr()) {
+        (ExprKind::Int(v), Type::Bool) => ExprKind::Bool(v != BigInt::from(0)),
+        (ExprKind::Int(v), repr) => ExprKind::Int(match integer(repr) {
+            Some(width) => wrap(v, width),
+            None => v,
+        }),
+        (ExprKind::Bool(b), Type::Bit(_)) => ExprKind::Int(BigInt::from(u8::from(b))),
+        (kind, _) => ExprKind::Cast(Box::new(Expr { span: e.span, ty: e.ty, kind })),
+    };
+    Expr { span: e.span, ty: to.clone(), kind }
+}
+
+/// What to do about a mismatch.
+pub(super) fn cast_help(from: &Type, to: &Type) -> Option<String> {
+    match (from, to) {
+        (Type::Bit(_), Type::Bit(_)) | (Type::Signed(_), Type::Signed(_)) => {
+            Some(format!("cast with ({to})"))
+        }
+        (Type::Bit(a), Type::Signed(b)) if a == b => Some(format!("cast with ({to})")),
+        (Type::Signed(a), Type::Bit(b)) if a == b => Some(format!("cast with ({to})")),
+        (Type::Bit(a), Type::Signed(_)) => Some(format!("cast with ({to})(int<{a}>)")),
+        (Type::Signed(a), Type::Bit(_)) => Some(format!("cast with ({to})(bit<{a}>)")),
+        (Type::Bool, Type::Bit(1)) => Some("cast with (bit<1>)".to_owned()),
+        (Type::Bit(1), Type::Bool) => Some("cast with (bool), or compare with 1".to_owned()),
+        (Type::Bit(_) | Type::Int, Type::Bool) => {
+            Some("compare it, for example with `!= 0`".to_owned())
+        }
+        (Type::Int | Type::Bit(_), Type::SerEnum(_) | Type::New(_)) => {
+            Some(format!("cast with ({})", name(to)))
+        }
+        (Type::SerEnum(_) | Type::New(_), Type::Bit(_)) => Some(format!("cast with ({to})")),
+        _ => None,
+    }
+}
+
+fn name(ty: &Type) -> String {
+    match ty {
+        Type::SerEnum(e) => e.name.to_string(),
+        other => other.to_string(),
+    }
+}

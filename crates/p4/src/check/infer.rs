@@ -1,0 +1,83 @@
+//! Type arguments from the arguments of a call.
+
+use super::Checker;
+use crate::source::Span;
+use crate::types::{Substitution, Type, TypeVar};
+
+impl Checker<'_, '_> {
+    /// Makes `formal` equal to `actual` by giving its type parameters a meaning. False: impossible.
+    pub(super) fn unify(&self, formal: &Type, actual: &Type, map: &mut Substitution) -> bool {
+        match (formal, actual) {
+            (_, Type::Unknown) => true,
+            (Type::Var(v), _) => match map.get(&v.id) {
+                None => {
+                    map.insert(v.id, actual.clone());
+                    true
+                }
+                // A number without a width takes the other one's.
+                Some(Type::Int) if matches!(actual, Type::Bit(_) | Type::Signed(_) | Type::Int) => {
+                    map.insert(v.id, actual.clone());
+                    true
+                }
+                Some(Type::Bit(_) | Type::Signed(_)) if *actual == Type::Int => true,
+                Some(Type::Unknown) => true,
+                Some(bound) if bound == actual => true,
+                // A list may become what the other one is.
+                Some(Type::Struct(_) | Type::Tuple(_))
+                    if matches!(actual, Type::Tuple(_) | Type::Record(_)) =>
+                {
+                    true
+                }
+                Some(Type::Var(_)) => true,
+                Some(_) => false,
+            },
+            (Type::Tuple(a), Type::Tuple(b)) if a.len() == b.len() => {
+                a.iter().zip(b.iter()).all(|(a, b)| self.unify(a, b, map))
+            }
+            (Type::Stack(a, n), Type::Stack(b, m)) => n == m && self.unify(a, b, map),
+            (Type::Extern(a, s), Type::Extern(b, t)) => {
+                a.id == b.id && s.iter().zip(t.iter()).all(|(a, b)| self.unify(a, b, map))
+            }
+            (Type::Block(a), Type::Block(b)) => {
+                a.kind == b.kind
+                    && a.params.len() == b.params.len()
+                    && a.params
+                        .iter()
+                        .zip(&b.params)
+                        .all(|(a, b)| a.direction == b.direction && self.unify(&a.ty, &b.ty, map))
+            }
+            // What has no parameters is checked by conversion later.
+            (formal, actual) => !formal.is_open() || formal == actual,
+        }
+    }
+
+    /// Explicit type arguments, as far as they are given; `_` leaves one to inference.
+    pub(super) fn explicit(
+        &mut self,
+        params: &[TypeVar],
+        given: &[crate::ast::TypeRef],
+        name: &str,
+        span: Span,
+    ) -> Option<Substitution> {
+        let mut map = Substitution::new();
+        if given.is_empty() {
+            return Some(map);
+        }
+        if given.len() != params.len() {
+            let message = format!(
+                "`{name}` takes {} type arguments, but {} are given",
+                params.len(),
+                given.len()
+            );
+            self.error(span, message);
+            return None;
+        }
+        for (param, ty) in params.iter().zip(given) {
+            if !matches!(ty.kind, crate::ast::TypeKind::DontCare) {
+                let ty = self.resolve(ty);
+                map.insert(param.id, ty);
+            }
+        }
+        Some(map)
+    }
+}

@@ -1,0 +1,233 @@
+//! The checker: resolves names, types expressions, evaluates constants, writes implicit casts out.
+//!
+//! It goes on after an error; [`Type::Unknown`] and [`hir::ExprKind::Error`] keep one mistake from
+//! being reported twice.
+
+mod blocks;
+mod calls;
+mod convert;
+mod decls;
+mod expr;
+pub(crate) mod fold;
+mod infer;
+mod operators;
+mod resolve;
+mod stmt;
+mod tables;
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::ast::{self, AnnotationBody, Annotations, Direction, Ident, Str};
+use crate::hir::{self, DeclId};
+use crate::ir;
+use crate::source::{Reporter, Span};
+use crate::types::{BlockType, ExternType, PackageType, Signature, Type};
+
+/// What a name means.
+#[derive(Clone)]
+pub(crate) enum Entry {
+    Type(Type),
+    Extern(Rc<ExternType>),
+    /// A parser or control type, to be given arguments.
+    BlockType(Rc<BlockType>),
+    Block(Rc<hir::Block>),
+    Package(Rc<PackageType>),
+    Const(hir::Expr),
+    Var(Var),
+    Action(Rc<hir::Action>),
+    Function(Rc<hir::Function>),
+    ExternFunctions(Vec<Rc<Signature>>),
+    Table(Rc<hir::Table>),
+    /// Its declaration was wrong, which has been said.
+    Broken,
+}
+
+/// A variable, a parameter or an instance.
+#[derive(Clone)]
+pub(crate) struct Var {
+    pub(crate) id: DeclId,
+    pub(crate) ty: Type,
+    pub(crate) kind: VarKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum VarKind {
+    Local,
+    Param(Direction),
+    /// A constructor parameter: known when the block is instantiated.
+    Ctor,
+    Instance,
+}
+
+/// Where statements stand: what may be done there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    TopLevel,
+    Parser,
+    Control,
+    Action,
+    Function,
+}
+
+struct Named {
+    entry: Entry,
+    span: Span,
+}
+
+pub(crate) struct Checker<'r, 't> {
+    reporter: &'r mut Reporter<'t>,
+    scopes: Vec<HashMap<Str, Named>>,
+    errors: Vec<Str>,
+    match_kinds: Vec<Str>,
+    next_id: u32,
+    place: Place,
+    /// Type that `return` in the current function must have.
+    ret: Type,
+    instances: Vec<Rc<hir::Instance>>,
+    /// Name and kind of each variable, by identity.
+    vars: HashMap<DeclId, (Str, VarKind)>,
+}
+
+/// Checks a program.
+pub(crate) fn check(reporter: &mut Reporter<'_>, program: &ast::Program) -> hir::Program {
+    let mut checker = Checker {
+        reporter,
+        scopes: vec![HashMap::new()],
+        errors: Vec::new(),
+        match_kinds: Vec::new(),
+        next_id: 0,
+        place: Place::TopLevel,
+        ret: Type::Void,
+        instances: Vec::new(),
+        vars: HashMap::new(),
+    };
+    for decl in &program.decls {
+        checker.top_level(decl);
+    }
+    let main = checker.instances.iter().find(|i| &*i.name == "main").cloned();
+    let instances = checker.instances.iter().filter(|i| &*i.name != "main").cloned().collect();
+    hir::Program { errors: checker.errors, instances, main }
+}
+
+impl Checker<'_, '_> {
+    fn fresh(&mut self) -> DeclId {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    fn declare(&mut self, name: &Ident, entry: Entry) {
+        let Some(scope) = self.scopes.last_mut() else { return };
+        let overloads = |e: &Entry| matches!(e, Entry::ExternFunctions(_));
+        match scope.get_mut(&name.name) {
+            Some(old) if overloads(&old.entry) && overloads(&entry) => {
+                if let (Entry::ExternFunctions(all), Entry::ExternFunctions(new)) =
+                    (&mut old.entry, entry)
+                {
+                    all.extend(new);
+                }
+            }
+            Some(old) => {
+                let other = old.span;
+                let message = format!("`{}` is declared twice in this scope", name.name);
+                self.reporter.error_at(name.span, message, "declared first", other);
+            }
+            None => {
+                scope.insert(name.name.clone(), Named { entry, span: name.span });
+            }
+        }
+    }
+
+    /// A variable or parameter in the current scope.
+    fn declare_var(&mut self, name: &Ident, ty: Type, kind: VarKind) -> DeclId {
+        let id = self.fresh();
+        self.vars.insert(id, (name.name.clone(), kind));
+        self.declare(name, Entry::Var(Var { id, ty, kind }));
+        id
+    }
+
+    fn lookup(&self, name: &str) -> Option<&Entry> {
+        self.scopes.iter().rev().find_map(|s| s.get(name)).map(|n| &n.entry)
+    }
+
+    fn lookup_global(&self, name: &str) -> Option<&Entry> {
+        self.scopes.first().and_then(|s| s.get(name)).map(|n| &n.entry)
+    }
+
+    fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+        self.scopes.push(HashMap::new());
+        let result = f(self);
+        self.scopes.pop();
+        result
+    }
+
+    /// Runs `f` where statements of another kind of block stand.
+    fn placed<T>(&mut self, place: Place, f: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = std::mem::replace(&mut self.place, place);
+        let result = f(self);
+        self.place = outer;
+        result
+    }
+
+    fn error(&mut self, span: Span, message: impl Into<String>) {
+        self.reporter.error(span, message);
+    }
+
+    fn error_help(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
+        self.reporter.error_help(span, message, help);
+    }
+
+    fn unsupported(&mut self, span: Span, what: &str) {
+        self.reporter.unsupported(span, what);
+    }
+
+    /// The name in scope that is most like `name`, for "did you mean".
+    fn similar(&self, name: &str) -> Option<Str> {
+        let names = self.scopes.iter().flat_map(HashMap::keys);
+        closest(name, names)
+    }
+}
+
+/// Of the names, the one most like `name`, if any is.
+fn closest<'a>(name: &str, names: impl Iterator<Item = &'a Str>) -> Option<Str> {
+    let limit = 1 + name.len() / 4;
+    names
+        .map(|n| (distance(name, n, limit), n))
+        .filter(|(d, _)| *d <= limit)
+        .min_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.cmp(b.1)))
+        .map(|(_, n)| n.clone())
+}
+
+/// Edit distance; anything above `limit` counts as `limit + 1`.
+fn distance(a: &str, b: &str, limit: usize) -> usize {
+    if a.len().abs_diff(b.len()) > limit {
+        return limit + 1;
+    }
+    let b: Vec<u8> = b.bytes().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substitute = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Annotations as the IR has them.
+fn annotations(list: &Annotations) -> Vec<ir::Annotation> {
+    list.iter()
+        .map(|a| ir::Annotation {
+            name: a.name.name.to_string(),
+            body: match &a.body {
+                AnnotationBody::None => String::new(),
+                AnnotationBody::Raw { string: Some(s), .. }
+                | AnnotationBody::Raw { text: s, string: None } => s.to_string(),
+                AnnotationBody::Structured(s) => s.to_string(),
+            },
+        })
+        .collect()
+}

@@ -1,0 +1,350 @@
+//! Operators.
+
+use num_bigint::BigInt;
+use num_traits::{Signed, Zero};
+
+use super::Checker;
+use super::convert::{cast_help, integer, recast};
+use super::fold;
+use crate::ast::UnaryOp;
+use crate::hir::{Expr, ExprKind};
+use crate::ir::BinaryOp;
+use crate::source::Span;
+use crate::types::{Aggregate, Type};
+
+/// The operator as it is written.
+pub(super) fn symbol(op: BinaryOp) -> &'static str {
+    match op {
+        BinaryOp::Add => "+",
+        BinaryOp::Sub => "-",
+        BinaryOp::Mul => "*",
+        BinaryOp::Div => "/",
+        BinaryOp::Mod => "%",
+        BinaryOp::AddSat => "|+|",
+        BinaryOp::SubSat => "|-|",
+        BinaryOp::BitAnd => "&",
+        BinaryOp::BitOr => "|",
+        BinaryOp::BitXor => "^",
+        BinaryOp::Concat => "++",
+        BinaryOp::Shl => "<<",
+        BinaryOp::Shr => ">>",
+        BinaryOp::Eq => "==",
+        BinaryOp::Ne => "!=",
+        BinaryOp::Lt => "<",
+        BinaryOp::Le => "<=",
+        BinaryOp::Gt => ">",
+        BinaryOp::Ge => ">=",
+        BinaryOp::And => "&&",
+        BinaryOp::Or => "||",
+    }
+}
+
+/// A serialisable enum as what represents it; all else as it is.
+fn plain(e: Expr) -> Expr {
+    match &e.ty {
+        Type::SerEnum(s) => {
+            let repr = s.repr.repr().clone();
+            recast(e, &repr)
+        }
+        _ => e,
+    }
+}
+
+impl Checker<'_, '_> {
+    pub(super) fn unary(&mut self, op: UnaryOp, e: Expr, span: Span) -> Expr {
+        if matches!(e.ty, Type::Unknown) {
+            return Expr::error(span);
+        }
+        if op == UnaryOp::Not {
+            let e = self.coerce(e, &Type::Bool);
+            let kind = match e.kind {
+                ExprKind::Bool(b) => ExprKind::Bool(!b),
+                _ => ExprKind::Unary(op, Box::new(e)),
+            };
+            return Expr { span, ty: Type::Bool, kind };
+        }
+        let e = plain(e);
+        let Some(width) = integer(&e.ty) else {
+            self.error(span, format!("this operator takes an integer, not {}", e.ty));
+            return Expr::error(span);
+        };
+        if op == UnaryOp::BitNot && width.is_none() {
+            self.error_help(
+                span,
+                "`~` needs an operand with a width",
+                "write the width before the number, as in 8w1",
+            );
+            return Expr::error(span);
+        }
+        let ty = e.ty.clone();
+        let kind = match (op, e.int()) {
+            (UnaryOp::Plus, _) => return Expr { span, ..e },
+            (UnaryOp::Neg, Some(v)) => ExprKind::Int(fold::wrap(-v, width)),
+            (_, Some(v)) => ExprKind::Int(fold::wrap(-v - 1, width)),
+            (_, None) => ExprKind::Unary(op, Box::new(e)),
+        };
+        Expr { span, ty, kind }
+    }
+
+    pub(super) fn binary(&mut self, op: BinaryOp, a: Expr, b: Expr, span: Span) -> Expr {
+        if matches!(a.ty, Type::Unknown) || matches!(b.ty, Type::Unknown) {
+            let ty = match op {
+                BinaryOp::And | BinaryOp::Or | BinaryOp::Eq | BinaryOp::Ne => Type::Bool,
+                _ => Type::Unknown,
+            };
+            return Expr { span, ty, kind: ExprKind::Error };
+        }
+        match op {
+            BinaryOp::And | BinaryOp::Or => self.logical(op, a, b, span),
+            BinaryOp::Eq | BinaryOp::Ne => self.equality(op, a, b, span),
+            BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge => {
+                let Some((a, b)) = self.same_integers(op, plain(a), plain(b), span) else {
+                    return Expr::error(span);
+                };
+                let kind = match (a.int(), b.int()) {
+                    (Some(x), Some(y)) => ExprKind::Bool(fold::compare(op, x, y).unwrap_or(false)),
+                    _ => ExprKind::Binary(op, Box::new(a), Box::new(b)),
+                };
+                Expr { span, ty: Type::Bool, kind }
+            }
+            BinaryOp::Shl | BinaryOp::Shr => self.shift(op, plain(a), plain(b), span),
+            BinaryOp::Concat => self.concat(plain(a), plain(b), span),
+            _ => self.arithmetic(op, plain(a), plain(b), span),
+        }
+    }
+
+    fn logical(&mut self, op: BinaryOp, a: Expr, b: Expr, span: Span) -> Expr {
+        let a = self.coerce(a, &Type::Bool);
+        let b = self.coerce(b, &Type::Bool);
+        let kind = match (&a.kind, &b.kind) {
+            (ExprKind::Bool(x), ExprKind::Bool(y)) => {
+                ExprKind::Bool(if op == BinaryOp::And { *x && *y } else { *x || *y })
+            }
+            _ => ExprKind::Binary(op, Box::new(a), Box::new(b)),
+        };
+        Expr { span, ty: Type::Bool, kind }
+    }
+
+    fn equality(&mut self, op: BinaryOp, a: Expr, b: Expr, span: Span) -> Expr {
+        let (a, b) = match (&a.ty, &b.ty) {
+            (x, y) if x == y => (a, b),
+            // A list takes the type of the other side.
+            (
+                Type::Tuple(_) | Type::Record(_) | Type::Invalid,
+                to @ (Type::Struct(_) | Type::Tuple(_)),
+            ) => {
+                let to = to.clone();
+                (self.coerce(a, &to), b)
+            }
+            (
+                to @ (Type::Struct(_) | Type::Tuple(_)),
+                Type::Tuple(_) | Type::Record(_) | Type::Invalid,
+            ) => {
+                let to = to.clone();
+                let b = self.coerce(b, &to);
+                (a, b)
+            }
+            _ => match self.same_integers(op, plain(a), plain(b), span) {
+                Some(pair) => pair,
+                None => return Expr { span, ty: Type::Bool, kind: ExprKind::Error },
+            },
+        };
+        if !comparable(&a.ty) {
+            self.error(span, format!("values of type {} cannot be compared", a.ty));
+            return Expr { span, ty: Type::Bool, kind: ExprKind::Error };
+        }
+        let equal = match (&a.kind, &b.kind) {
+            (ExprKind::Int(x), ExprKind::Int(y)) => Some(x == y),
+            (ExprKind::Bool(x), ExprKind::Bool(y)) => Some(x == y),
+            (ExprKind::Member(x), ExprKind::Member(y)) => Some(x == y),
+            _ => None,
+        };
+        let kind = match equal {
+            Some(equal) => ExprKind::Bool(equal == (op == BinaryOp::Eq)),
+            None => ExprKind::Binary(op, Box::new(a), Box::new(b)),
+        };
+        Expr { span, ty: Type::Bool, kind }
+    }
+
+    /// Two operands as integers of one type.
+    fn same_integers(
+        &mut self,
+        op: BinaryOp,
+        a: Expr,
+        b: Expr,
+        span: Span,
+    ) -> Option<(Expr, Expr)> {
+        if a.ty == b.ty && integer(&a.ty).is_some() {
+            return Some((a, b));
+        }
+        let sized = |t: &Type| matches!(t, Type::Bit(_) | Type::Signed(_));
+        if a.ty == Type::Int && sized(&b.ty) {
+            let ty = b.ty.clone();
+            return Some((self.coerce(a, &ty), b));
+        }
+        if b.ty == Type::Int && sized(&a.ty) {
+            let ty = a.ty.clone();
+            let b = self.coerce(b, &ty);
+            return Some((a, b));
+        }
+        let message = format!("`{}` cannot be applied to {} and {}", symbol(op), a.ty, b.ty);
+        match (cast_help(&a.ty, &b.ty), &a.ty, &b.ty) {
+            (_, Type::Bit(x), Type::Bit(y)) if x > y => {
+                let help = cast_help(&b.ty, &a.ty).unwrap_or_default();
+                self.error_help(span, message, format!("{help} the right operand"));
+            }
+            (Some(help), _, _) => {
+                self.error_help(span, message, format!("{help} the left operand"))
+            }
+            _ => self.error(span, message),
+        }
+        None
+    }
+
+    fn arithmetic(&mut self, op: BinaryOp, a: Expr, b: Expr, span: Span) -> Expr {
+        let both_bool = a.ty == Type::Bool && b.ty == Type::Bool;
+        if both_bool && matches!(op, BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor) {
+            let help = "use `&&`, `||` or `!=` with bool";
+            self.error_help(span, format!("`{}` cannot be applied to bool", symbol(op)), help);
+            return Expr { span, ty: Type::Bool, kind: ExprKind::Error };
+        }
+        let Some((a, b)) = self.same_integers(op, a, b, span) else { return Expr::error(span) };
+        let ty = a.ty.clone();
+        let width = integer(&ty).flatten();
+        if width.is_none() && matches!(op, BinaryOp::AddSat | BinaryOp::SubSat) {
+            self.error(span, format!("`{}` needs operands with a width", symbol(op)));
+            return Expr::error(span);
+        }
+        if matches!(op, BinaryOp::Div | BinaryOp::Mod) {
+            if b.int().is_some_and(Zero::is_zero) {
+                self.error(b.span, "division by zero");
+                return Expr { span, ty, kind: ExprKind::Error };
+            }
+            if matches!(ty, Type::Signed(_)) {
+                self.error(span, format!("`{}` is not defined for {ty}", symbol(op)));
+                return Expr { span, ty, kind: ExprKind::Error };
+            }
+        }
+        let folded = match (a.int(), b.int()) {
+            (Some(x), Some(y)) => fold::arithmetic(op, x, y, width),
+            _ => None,
+        };
+        let kind = match folded {
+            Some(v) => ExprKind::Int(v),
+            None => ExprKind::Binary(op, Box::new(a), Box::new(b)),
+        };
+        Expr { span, ty, kind }
+    }
+
+    fn shift(&mut self, op: BinaryOp, a: Expr, b: Expr, span: Span) -> Expr {
+        let (Some(width), Some(_)) = (integer(&a.ty), integer(&b.ty)) else {
+            self.error(
+                span,
+                format!("`{}` cannot be applied to {} and {}", symbol(op), a.ty, b.ty),
+            );
+            return Expr::error(span);
+        };
+        let ty = a.ty.clone();
+        let failed = Expr { span, ty: ty.clone(), kind: ExprKind::Error };
+        if b.int().is_some_and(Signed::is_negative) {
+            self.error(b.span, "the shift distance is negative");
+            return failed;
+        }
+        if matches!(b.ty, Type::Signed(_)) && b.int().is_none() {
+            self.error_help(b.span, "the shift distance must be unsigned", "cast it to bit<W>");
+            return failed;
+        }
+        let kind = match (a.int(), b.int()) {
+            (Some(x), Some(y)) => match fold::arithmetic(op, x, y, width) {
+                Some(v) => ExprKind::Int(v),
+                None => {
+                    self.error(span, "the shift distance is too great");
+                    ExprKind::Error
+                }
+            },
+            (None, _) | (Some(_), None) if width.is_none() => {
+                self.error_help(
+                    a.span,
+                    "the shifted value has no width",
+                    "write the width before the number, as in 8w1",
+                );
+                ExprKind::Error
+            }
+            _ => ExprKind::Binary(op, Box::new(a), Box::new(b)),
+        };
+        Expr { span, ty, kind }
+    }
+
+    fn concat(&mut self, a: Expr, b: Expr, span: Span) -> Expr {
+        if let (ExprKind::Text(x), ExprKind::Text(y)) = (&a.kind, &b.kind) {
+            let text = format!("{x}{y}");
+            return Expr { span, ty: Type::Text, kind: ExprKind::Text(text.into()) };
+        }
+        let (Some(Some((x, signed))), Some(Some((y, _)))) = (integer(&a.ty), integer(&b.ty)) else {
+            let message = format!("`++` cannot be applied to {} and {}", a.ty, b.ty);
+            self.error_help(span, message, "both operands must have a width, as in 8w1");
+            return Expr::error(span);
+        };
+        let ty = if signed { Type::Signed(x + y) } else { Type::Bit(x + y) };
+        if x + y > super::resolve::MAX_WIDTH {
+            self.error(span, format!("{ty} is too wide"));
+            return Expr::error(span);
+        }
+        let kind = match (a.int(), b.int()) {
+            (Some(v), Some(w)) => {
+                let low: BigInt = fold::wrap(w.clone(), Some((y, false)));
+                ExprKind::Int(fold::wrap((v << y) + low, Some((x + y, signed))))
+            }
+            _ => ExprKind::Binary(BinaryOp::Concat, Box::new(a), Box::new(b)),
+        };
+        Expr { span, ty, kind }
+    }
+
+    pub(super) fn mux(&mut self, condition: Expr, a: Expr, b: Expr, span: Span) -> Expr {
+        let condition = self.coerce(condition, &Type::Bool);
+        let (a, b) = match (&a.ty, &b.ty) {
+            (Type::Unknown, _) | (_, Type::Unknown) => return Expr::error(span),
+            (x, y) if x == y => (a, b),
+            (Type::Int | Type::Tuple(_) | Type::Record(_) | Type::Invalid, to) => {
+                let to = to.clone();
+                (self.coerce(a, &to), b)
+            }
+            (to, _) => {
+                let to = to.clone();
+                let b = self.coerce(b, &to);
+                (a, b)
+            }
+        };
+        if let ExprKind::Bool(c) = condition.kind {
+            return if c { a } else { b };
+        }
+        if a.ty == Type::Int {
+            self.error_help(
+                span,
+                "the width of this value is not known: the condition is decided at run time",
+                "write a width before one of the numbers, as in 8w1",
+            );
+            return Expr::error(span);
+        }
+        let ty = a.ty.clone();
+        Expr { span, ty, kind: ExprKind::Mux(Box::new(condition), Box::new(a), Box::new(b)) }
+    }
+}
+
+/// Whether `==` is defined.
+fn comparable(ty: &Type) -> bool {
+    match ty {
+        Type::Bool
+        | Type::ErrorCode
+        | Type::Int
+        | Type::Bit(_)
+        | Type::Signed(_)
+        | Type::Enum(_)
+        | Type::SerEnum(_) => true,
+        Type::New(_) | Type::Varbit(_) | Type::Text => true,
+        Type::Struct(s) => s.what != Aggregate::Union && s.fields.iter().all(|f| comparable(&f.ty)),
+        Type::Stack(of, _) => comparable(of),
+        Type::Tuple(items) => items.iter().all(comparable),
+        _ => false,
+    }
+}

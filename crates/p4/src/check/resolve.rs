@@ -1,0 +1,138 @@
+//! Type names to types.
+
+use std::rc::Rc;
+
+use num_traits::ToPrimitive;
+
+use super::{Checker, Entry};
+use crate::ast::{Expr, Ident, TypeKind, TypeRef};
+use crate::source::Span;
+use crate::types::{BlockType, ParamType, Substitution, Type, TypeVar};
+
+/// No integer type is wider.
+pub(super) const MAX_WIDTH: u32 = 1 << 16;
+
+impl Checker<'_, '_> {
+    /// The type that is written there.
+    pub(super) fn resolve(&mut self, ty: &TypeRef) -> Type {
+        match &ty.kind {
+            TypeKind::Void => Type::Void,
+            TypeKind::Bool => Type::Bool,
+            TypeKind::Error => Type::ErrorCode,
+            TypeKind::String => Type::Text,
+            TypeKind::MatchKind => Type::MatchKind,
+            TypeKind::Int => Type::Int,
+            TypeKind::Bit(None) => Type::Bit(1),
+            TypeKind::Bit(Some(width)) => self.width(width, 1).map_or(Type::Unknown, Type::Bit),
+            TypeKind::Signed(width) => self.width(width, 1).map_or(Type::Unknown, Type::Signed),
+            TypeKind::Varbit(width) => self.width(width, 1).map_or(Type::Unknown, Type::Varbit),
+            TypeKind::Name(name) => self.named(name, &[], ty.span),
+            TypeKind::Specialised(name, args) => {
+                let args: Vec<Type> = args.iter().map(|a| self.resolve(a)).collect();
+                self.named(name, &args, ty.span)
+            }
+            TypeKind::Stack(of, size) => {
+                let element = self.resolve(of);
+                let Some(size) = self.width(size, 1) else { return Type::Unknown };
+                match element {
+                    Type::Unknown => Type::Unknown,
+                    t if t.as_header().is_some() => Type::Stack(Rc::new(t), size),
+                    other => {
+                        self.error(ty.span, format!("only headers can be stacked, not {other}"));
+                        Type::Unknown
+                    }
+                }
+            }
+            TypeKind::Tuple(items) => Type::Tuple(items.iter().map(|t| self.resolve(t)).collect()),
+            TypeKind::List(_) => {
+                self.unsupported(ty.span, "the type `list` is");
+                Type::Unknown
+            }
+            TypeKind::DontCare => {
+                self.error(
+                    ty.span,
+                    "`_` stands for a type only among the type arguments of a call or instance",
+                );
+                Type::Unknown
+            }
+            TypeKind::Invalid => Type::Unknown,
+        }
+    }
+
+    fn width(&mut self, expr: &Expr, least: u32) -> Option<u32> {
+        let value = self.constant_int(expr)?;
+        match value.to_u32() {
+            Some(w) if w >= least && w <= MAX_WIDTH => Some(w),
+            _ => {
+                self.error(
+                    expr.span,
+                    format!("{value} is no width or size: it must be from {least} to {MAX_WIDTH}"),
+                );
+                None
+            }
+        }
+    }
+
+    fn named(&mut self, name: &Ident, args: &[Type], span: Span) -> Type {
+        let Some(entry) = self.lookup(&name.name).cloned() else {
+            let message = format!("there is no type `{}`", name.name);
+            match self.similar(&name.name) {
+                Some(other) => {
+                    self.error_help(name.span, message, format!("did you mean `{other}`?"))
+                }
+                None => self.error(name.span, message),
+            }
+            return Type::Unknown;
+        };
+        let (params, what): (&[TypeVar], _) = match &entry {
+            Entry::Extern(e) => (&e.type_params, Type::Extern(e.clone(), Rc::from(args))),
+            Entry::BlockType(b) => {
+                let map: Substitution =
+                    b.type_params.iter().map(|p| p.id).zip(args.iter().cloned()).collect();
+                let params = b
+                    .params
+                    .iter()
+                    .map(|p| ParamType { ty: p.ty.substitute(&map), ..p.clone() })
+                    .collect();
+                let ty = BlockType {
+                    kind: b.kind,
+                    name: b.name.clone(),
+                    type_params: Vec::new(),
+                    params,
+                };
+                (&b.type_params, Type::Block(Rc::new(ty)))
+            }
+            Entry::Block(b) => (&[], Type::Block(b.signature.clone())),
+            Entry::Package(p) => (&[], Type::Package(p.clone())),
+            Entry::Type(ty) => (&[], ty.clone()),
+            Entry::Broken => return Type::Unknown,
+            _ => {
+                self.error(name.span, format!("`{}` is not a type", name.name));
+                return Type::Unknown;
+            }
+        };
+        if matches!(entry, Entry::Package(_)) || params.len() == args.len() {
+            return what;
+        }
+        let message = format!(
+            "`{}` takes {} type arguments, but {} are given",
+            name.name,
+            params.len(),
+            args.len()
+        );
+        self.error(span, message);
+        Type::Unknown
+    }
+
+    /// Declares type parameters in the current scope.
+    pub(super) fn type_params(&mut self, params: &[Ident]) -> Vec<TypeVar> {
+        params
+            .iter()
+            .map(|p| {
+                let var = TypeVar { id: self.fresh(), name: p.name.clone() };
+                self.declare(p, Entry::Type(Type::Var(var.clone())));
+                var
+            })
+            .collect()
+    }
+}

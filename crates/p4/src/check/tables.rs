@@ -1,0 +1,361 @@
+//! Tables.
+
+use std::rc::Rc;
+
+use super::decls::is_constant;
+use super::{Checker, Entry, annotations};
+use crate::ast::{self, Decl, Direction, ExprKind as A, Ident, PropertyKind};
+use crate::hir::{self, CallArg, Expr};
+use crate::ir::MatchKind;
+use crate::source::Span;
+use crate::types::{ParamType, Type};
+
+impl Checker<'_, '_> {
+    pub(super) fn table(&mut self, decl: &Decl, table: &ast::TableDecl) -> hir::Table {
+        let mut out = hir::Table {
+            id: self.fresh(),
+            name: decl.name.name.clone(),
+            span: decl.name.span,
+            keys: Vec::new(),
+            actions: Vec::new(),
+            default: None,
+            const_default: false,
+            entries: Vec::new(),
+            const_entries: false,
+            size: None,
+            attached: Vec::new(),
+            idle_timeout: false,
+            annotations: annotations(&decl.annotations),
+        };
+        // Keys and actions first: entries and the default action refer to them, in any order.
+        let mut seen: Vec<&Ident> = Vec::new();
+        for property in &table.properties {
+            if let Some(first) = seen.iter().find(|n| n.name == property.name.name) {
+                let other = first.span;
+                let message = format!("property `{}` is given twice", property.name.name);
+                self.reporter.error_at(property.name.span, message, "given first", other);
+            }
+            seen.push(&property.name);
+            match &property.kind {
+                PropertyKind::Key(keys) => {
+                    for key in keys {
+                        out.keys.extend(self.key(key));
+                    }
+                }
+                PropertyKind::Actions(actions) => self.action_list(actions, &mut out),
+                _ => {}
+            }
+        }
+        if !seen.iter().any(|n| &*n.name == "actions") {
+            self.error(decl.name.span, format!("table `{}` has no `actions`", decl.name.name));
+        }
+        for property in &table.properties {
+            match &property.kind {
+                PropertyKind::Entries(entries) => {
+                    out.const_entries = property.is_const;
+                    for entry in entries {
+                        out.entries.extend(self.entry(entry, &out));
+                    }
+                }
+                PropertyKind::Value(value) => self.property(property, value, &mut out),
+                _ => {}
+            }
+        }
+        out
+    }
+
+    fn key(&mut self, key: &ast::KeyElement) -> Option<hir::Key> {
+        let value = self.expr(&key.value);
+        let declared = self.match_kinds.contains(&key.kind.name);
+        let kind = match &*key.kind.name {
+            "exact" => Some(MatchKind::Exact),
+            "lpm" => Some(MatchKind::Lpm),
+            "ternary" => Some(MatchKind::Ternary),
+            "range" => Some(MatchKind::Range),
+            "optional" => Some(MatchKind::Optional),
+            "selector" => Some(MatchKind::Selector),
+            _ => None,
+        };
+        let Some(kind) = kind.filter(|_| declared) else {
+            let message = format!("there is no match kind `{}`", key.kind.name);
+            match super::closest(&key.kind.name, self.match_kinds.clone().iter()) {
+                Some(other) => {
+                    self.error_help(key.kind.span, message, format!("did you mean `{other}`?"))
+                }
+                None if declared => self
+                    .unsupported(key.kind.span, &format!("the match kind `{}` is", key.kind.name)),
+                None => self.error(key.kind.span, message),
+            }
+            return None;
+        };
+        let fits = matches!(
+            value.ty.repr(),
+            Type::Bit(_) | Type::Signed(_) | Type::Bool | Type::Enum(_) | Type::ErrorCode
+        );
+        if !fits {
+            if !matches!(value.ty, Type::Unknown) {
+                self.error(value.span, format!("{} cannot be a table's key", value.ty));
+            }
+            return None;
+        }
+        if kind == MatchKind::Lpm && !matches!(value.ty.repr(), Type::Bit(_)) {
+            self.error(value.span, format!("{} cannot be matched by its longest prefix", value.ty));
+        }
+        let annotations = annotations(&key.annotations);
+        let named = annotations.iter().find(|a| a.name == "name").map(|a| a.body.clone());
+        let name = named.or_else(|| key_name(&key.value)).unwrap_or_else(|| {
+            self.error_help(
+                value.span,
+                "this key has no name for the control plane",
+                "write @name(\"…\") after the kind of match",
+            );
+            String::new()
+        });
+        Some(hir::Key { name: name.into(), value, kind, annotations })
+    }
+
+    fn action_list(&mut self, actions: &[ast::ActionRef], table: &mut hir::Table) {
+        for reference in actions {
+            let Some((action, name, args)) = self.action_named(&reference.value) else { continue };
+            if table.actions.iter().any(|a| a.action.id == action.id) {
+                self.error(name.span, format!("action `{}` is listed twice", name.name));
+                continue;
+            }
+            // Arguments stand for the parameters with a direction; the rest are action data.
+            let bound: Vec<ParamType> = action
+                .params
+                .iter()
+                .filter(|p| p.direction != Direction::None)
+                .map(super::calls::param_type)
+                .collect();
+            let args: Vec<CallArg> =
+                match self.arguments(&name.name, &bound, &[], args, reference.value.span) {
+                    Some(args) => args,
+                    None => continue,
+                };
+            let has = |n: &str| reference.annotations.iter().any(|a| &*a.name.name == n);
+            table.actions.push(hir::TableAction {
+                action,
+                args,
+                table_only: has("tableonly"),
+                default_only: has("defaultonly"),
+            });
+        }
+    }
+
+    /// The action that a name or call means, with the arguments.
+    fn action_named<'a>(
+        &mut self,
+        e: &'a ast::Expr,
+    ) -> Option<(Rc<hir::Action>, &'a Ident, &'a [ast::Arg])> {
+        let (callee, args): (&ast::Expr, &[ast::Arg]) = match &e.kind {
+            A::Call { callee, args, .. } => (callee, args),
+            _ => (e, &[]),
+        };
+        let (name, entry) = match &callee.kind {
+            A::Name(name) => (name, self.lookup(&name.name).cloned()),
+            A::Global(name) => (name, self.lookup_global(&name.name).cloned()),
+            _ => {
+                self.error(callee.span, "this is no action");
+                return None;
+            }
+        };
+        match entry {
+            Some(Entry::Action(action)) => Some((action, name, args)),
+            Some(Entry::Broken) => None,
+            _ => {
+                let message = format!("there is no action `{}`", name.name);
+                match self
+                    .similar(&name.name)
+                    .filter(|s| matches!(self.lookup(s), Some(Entry::Action(_))))
+                {
+                    Some(other) => {
+                        self.error_help(name.span, message, format!("did you mean `{other}`?"))
+                    }
+                    None => self.error(name.span, message),
+                }
+                None
+            }
+        }
+    }
+
+    /// An action of the table with values for its run-time parameters.
+    fn bound_action(&mut self, e: &ast::Expr, table: &hir::Table) -> Option<(usize, Vec<Expr>)> {
+        let (action, name, args) = self.action_named(e)?;
+        let Some(position) = table.actions.iter().position(|a| a.action.id == action.id) else {
+            let help = format!("add it to the `actions` of table `{}`", table.name);
+            self.error_help(
+                name.span,
+                format!("`{}` is not among the table's actions", name.name),
+                help,
+            );
+            return None;
+        };
+        let data: Vec<ParamType> = action
+            .params
+            .iter()
+            .filter(|p| p.direction == Direction::None)
+            .map(super::calls::param_type)
+            .collect();
+        // The arguments of parameters with a direction may be repeated; they must be those of the list.
+        let extra = args.len().checked_sub(data.len()).unwrap_or(usize::MAX);
+        let args = if extra == table.actions[position].args.len() { &args[extra..] } else { args };
+        let defaults: Vec<Option<Expr>> = action
+            .params
+            .iter()
+            .filter(|p| p.direction == Direction::None)
+            .map(|p| p.default.clone())
+            .collect();
+        let args = self.arguments(&name.name, &data, &defaults, args, e.span)?;
+        let mut values = Vec::with_capacity(args.len());
+        for arg in args {
+            let value = arg.value.unwrap_or_else(|| Expr::error(e.span));
+            values.push(value);
+        }
+        Some((position, values))
+    }
+
+    fn entry(&mut self, entry: &ast::EntryDecl, table: &hir::Table) -> Option<hir::Entry> {
+        let types: Vec<Type> = table.keys.iter().map(|k| k.value.ty.clone()).collect();
+        let keys = self.keysets(&entry.keyset, &types)?;
+        for (set, key) in keys.iter().zip(&table.keys) {
+            let fits = match (set, key.kind) {
+                (hir::Keyset::Any, MatchKind::Exact) => false,
+                (hir::Keyset::Mask(..), kind) => {
+                    matches!(kind, MatchKind::Ternary | MatchKind::Lpm)
+                }
+                (hir::Keyset::Range(..), kind) => kind == MatchKind::Range,
+                _ => true,
+            };
+            if !fits {
+                self.error(
+                    entry.keyset.span,
+                    format!("key `{}` is not matched that way", key.name),
+                );
+                return None;
+            }
+        }
+        let (action, args) = self.bound_action(&entry.action, table)?;
+        if table.actions[action].default_only {
+            self.error(entry.action.span, "this action is @defaultonly: no entry can have it");
+        }
+        let priority = entry.priority.as_ref().map(|p| self.expect(p, &Type::Int));
+        if entry.is_const && !table.const_entries {
+            self.unsupported(entry.keyset.span, "single `const` entries are");
+        }
+        Some(hir::Entry { span: entry.keyset.span, keys, action, args, priority })
+    }
+
+    fn property(&mut self, property: &ast::Property, value: &ast::Expr, table: &mut hir::Table) {
+        match &*property.name.name {
+            "default_action" => {
+                table.default = self.bound_action(value, table);
+                table.const_default = property.is_const;
+                if let Some((action, _)) = table.default {
+                    if table.actions[action].table_only {
+                        self.error(
+                            value.span,
+                            "this action is @tableonly: it cannot be the default",
+                        );
+                    }
+                }
+            }
+            "size" => {
+                let size = self.expr(value);
+                match size.ty.repr() {
+                    Type::Int | Type::Bit(_) | Type::Signed(_) => table.size = Some(size),
+                    Type::Unknown => {}
+                    other => {
+                        self.error(value.span, format!("a table's size is an integer, not {other}"))
+                    }
+                }
+            }
+            "counters" | "meters" | "implementation" => {
+                let instance = self.expr(value);
+                if matches!(instance.ty, Type::Extern(..)) {
+                    table.attached.push(instance);
+                } else if !matches!(instance.ty, Type::Unknown) {
+                    self.error(
+                        value.span,
+                        format!(
+                            "`{}` is an extern instance, not {}",
+                            property.name.name, instance.ty
+                        ),
+                    );
+                }
+            }
+            "support_timeout" => {
+                let on = self.expect(value, &Type::Bool);
+                match on.kind {
+                    hir::ExprKind::Bool(on) => table.idle_timeout = on,
+                    hir::ExprKind::Error => {}
+                    _ => self.error(value.span, "`support_timeout` must be known at compile time"),
+                }
+            }
+            "largest_priority_wins" | "priority_delta" => {
+                self.unsupported(
+                    property.name.span,
+                    &format!("the table property `{}` is", property.name.name),
+                );
+            }
+            other => {
+                let known = [
+                    "key",
+                    "actions",
+                    "entries",
+                    "default_action",
+                    "size",
+                    "counters",
+                    "meters",
+                    "implementation",
+                ];
+                let known: Vec<ast::Str> = known.iter().map(|s| (*s).into()).collect();
+                match super::closest(other, known.iter()) {
+                    Some(s) => {
+                        let message = format!("tables have no property `{other}`");
+                        self.error_help(
+                            property.name.span,
+                            message,
+                            format!("did you mean `{s}`?"),
+                        );
+                    }
+                    // Architectures may define properties of their own: say that this one does nothing.
+                    None => self.reporter.warning(
+                        property.name.span,
+                        format!("the table property `{other}` is ignored"),
+                    ),
+                }
+            }
+        }
+    }
+
+    /// Reports a value that must be known at compile time and is not.
+    pub(super) fn require_constant(&mut self, e: &Expr, span: Span) {
+        if !is_constant(e) {
+            self.error(span, "this must be known at compile time");
+        }
+    }
+}
+
+/// The name that the control plane has for a key without `@name`: the expression as written.
+fn key_name(e: &ast::Expr) -> Option<String> {
+    Some(match &e.kind {
+        A::Name(name) | A::Global(name) => name.name.to_string(),
+        A::Member(base, member) => format!("{}.{}", key_name(base)?, member.name),
+        A::Index(base, index) => format!("{}[{}]", key_name(base)?, key_name(index)?),
+        A::Slice(base, hi, lo) => {
+            format!("{}[{}:{}]", key_name(base)?, key_name(hi)?, key_name(lo)?)
+        }
+        A::Int(value, _) => value.to_string(),
+        A::Binary(crate::ir::BinaryOp::BitAnd, a, b) => {
+            format!("{} & {}", key_name(a)?, key_name(b)?)
+        }
+        A::Call { callee, args, .. } if args.is_empty() => match &callee.kind {
+            A::Member(base, method) if &*method.name == "isValid" => {
+                format!("{}.$valid$", key_name(base)?)
+            }
+            _ => return None,
+        },
+        _ => return None,
+    })
+}

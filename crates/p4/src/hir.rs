@@ -1,0 +1,304 @@
+//! The checked program: names resolved, every expression typed, implicit casts written out.
+//! Blocks are still declarations; lowering instantiates them.
+
+use std::rc::Rc;
+
+use num_bigint::BigInt;
+
+use crate::ast::UnaryOp;
+use crate::ir::{self, BinaryOp};
+use crate::source::Span;
+use crate::types::{BlockKind, BlockType, Direction, Signature, Str, Type};
+
+/// A declaration, unique in the program.
+pub(crate) type DeclId = u32;
+
+/// What the checker gives to lowering.
+#[derive(Debug, Default)]
+pub(crate) struct Program {
+    pub(crate) errors: Vec<Str>,
+    /// Instances at the top level, in order.
+    pub(crate) instances: Vec<Rc<Instance>>,
+    /// The instance called `main`.
+    pub(crate) main: Option<Rc<Instance>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Expr {
+    pub(crate) span: Span,
+    pub(crate) ty: Type,
+    pub(crate) kind: ExprKind,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum ExprKind {
+    /// A value of an integer type or serialisable enum.
+    Int(BigInt),
+    Bool(bool),
+    Text(Str),
+    /// A member of an enum or of `error`, by position.
+    Member(usize),
+    Var(DeclId),
+    Field(Box<Expr>, usize),
+    /// An element of a stack or, with a constant, of a tuple.
+    Index(Box<Expr>, Box<Expr>),
+    Next(Box<Expr>),
+    Last(Box<Expr>),
+    LastIndex(Box<Expr>),
+    Slice(Box<Expr>, u32, u32),
+    Unary(UnaryOp, Box<Expr>),
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    Mux(Box<Expr>, Box<Expr>, Box<Expr>),
+    Cast(Box<Expr>),
+    /// The parts of a tuple or struct.
+    List(Vec<Expr>),
+    /// Before it meets a struct type.
+    Record(Vec<(Str, Expr)>),
+    /// `{#}`.
+    Invalid,
+    IsValid(Box<Expr>),
+    Call(Box<Call>),
+    /// `table.apply()`, and what of its result is meant.
+    Apply(Rc<Table>, ApplyPart),
+    Construct(Rc<Construct>),
+    /// Reported.
+    Error,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ApplyPart {
+    Whole,
+    Hit,
+    Miss,
+    ActionRun,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct CallArg {
+    pub(crate) direction: Direction,
+    /// None for `_`.
+    pub(crate) value: Option<Expr>,
+    /// Type of the parameter.
+    pub(crate) ty: Type,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) target: Callee,
+    pub(crate) args: Vec<CallArg>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Callee {
+    /// The instance, if it is a method, and the extern's name.
+    Extern {
+        instance: Option<(Expr, Str)>,
+        signature: Rc<Signature>,
+    },
+    Function(Rc<Function>),
+    Action(Rc<Action>),
+    /// An instance by its declaration.
+    Block {
+        instance: DeclId,
+    },
+    /// `Type.apply(…)`: an instance that has no other use.
+    Direct {
+        site: DeclId,
+        block: Rc<Block>,
+    },
+    SetValid(Expr),
+    SetInvalid(Expr),
+    PushFront(Expr, u32),
+    PopFront(Expr, u32),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Stmt {
+    pub(crate) span: Span,
+    pub(crate) kind: StmtKind,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum StmtKind {
+    Var(Rc<Variable>),
+    Assign(Expr, Expr),
+    /// A call whose value, if any, is dropped.
+    Call(Expr),
+    If(Expr, Vec<Stmt>, Vec<Stmt>),
+    Block(Vec<Stmt>),
+    /// On an integer-like value: labels and bodies, then the default.
+    Switch(Expr, Vec<(Vec<Expr>, Vec<Stmt>)>, Vec<Stmt>),
+    /// On the action a table ran: positions in its action list.
+    SwitchAction(Rc<Table>, Vec<(Vec<usize>, Vec<Stmt>)>, Vec<Stmt>),
+    Exit,
+    Return(Option<Expr>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Variable {
+    pub(crate) id: DeclId,
+    pub(crate) name: Str,
+    pub(crate) ty: Type,
+    pub(crate) init: Option<Expr>,
+    pub(crate) span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Param {
+    pub(crate) id: DeclId,
+    pub(crate) name: Str,
+    pub(crate) direction: Direction,
+    pub(crate) ty: Type,
+    pub(crate) default: Option<Expr>,
+    pub(crate) annotations: Vec<ir::Annotation>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) name: Str,
+    pub(crate) params: Vec<Param>,
+    pub(crate) ret: Type,
+    pub(crate) body: Vec<Stmt>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Action {
+    pub(crate) id: DeclId,
+    pub(crate) name: Str,
+    /// Declared outside of any control.
+    pub(crate) top_level: bool,
+    pub(crate) params: Vec<Param>,
+    pub(crate) body: Vec<Stmt>,
+    pub(crate) annotations: Vec<ir::Annotation>,
+}
+
+/// A parser or control.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub(crate) kind: BlockKind,
+    pub(crate) name: Str,
+    pub(crate) signature: Rc<BlockType>,
+    pub(crate) params: Vec<Param>,
+    pub(crate) ctor_params: Vec<Param>,
+    pub(crate) locals: Vec<Local>,
+    /// Of a control.
+    pub(crate) body: Vec<Stmt>,
+    /// Of a parser; `start` is `states[start]`.
+    pub(crate) states: Vec<State>,
+    pub(crate) start: usize,
+    pub(crate) annotations: Vec<ir::Annotation>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Local {
+    Variable(Rc<Variable>),
+    Instance(Rc<Instance>),
+    Action(Rc<Action>),
+    Table(Rc<Table>),
+}
+
+/// A named instance of an extern, parser, control or package.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    pub(crate) id: DeclId,
+    pub(crate) name: Str,
+    pub(crate) annotations: Vec<ir::Annotation>,
+    pub(crate) construct: Rc<Construct>,
+    pub(crate) span: Span,
+}
+
+/// A constructor call. Its type is an extern, block or package, with all parameters resolved.
+#[derive(Debug)]
+pub(crate) struct Construct {
+    pub(crate) ty: Type,
+    /// The declaration, if it is a parser or control.
+    pub(crate) block: Option<Rc<Block>>,
+    pub(crate) args: Vec<Expr>,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) name: Str,
+    pub(crate) body: Vec<Stmt>,
+    pub(crate) transition: Transition,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Target {
+    Accept,
+    Reject,
+    State(usize),
+}
+
+#[derive(Debug)]
+pub(crate) enum Transition {
+    To(Target),
+    Select { on: Vec<Expr>, cases: Vec<(Vec<Keyset>, Target)> },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Keyset {
+    Any,
+    Value(Expr),
+    Mask(Expr, Expr),
+    Range(Expr, Expr),
+}
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) id: DeclId,
+    pub(crate) name: Str,
+    pub(crate) span: Span,
+    pub(crate) keys: Vec<Key>,
+    pub(crate) actions: Vec<TableAction>,
+    /// Position in `actions`, and the values of the run-time parameters.
+    pub(crate) default: Option<(usize, Vec<Expr>)>,
+    pub(crate) const_default: bool,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) const_entries: bool,
+    pub(crate) size: Option<Expr>,
+    /// Extern instances of `implementation`, `counters`, `meters`.
+    pub(crate) attached: Vec<Expr>,
+    pub(crate) idle_timeout: bool,
+    pub(crate) annotations: Vec<ir::Annotation>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) name: Str,
+    pub(crate) value: Expr,
+    pub(crate) kind: ir::MatchKind,
+    pub(crate) annotations: Vec<ir::Annotation>,
+}
+
+#[derive(Debug)]
+pub(crate) struct TableAction {
+    pub(crate) action: Rc<Action>,
+    /// Arguments of the parameters with a direction.
+    pub(crate) args: Vec<CallArg>,
+    pub(crate) table_only: bool,
+    pub(crate) default_only: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) span: Span,
+    pub(crate) keys: Vec<Keyset>,
+    pub(crate) action: usize,
+    pub(crate) args: Vec<Expr>,
+    pub(crate) priority: Option<Expr>,
+}
+
+impl Expr {
+    pub(crate) fn error(span: Span) -> Self {
+        Self { span, ty: Type::Unknown, kind: ExprKind::Error }
+    }
+
+    /// The value, if it is a constant integer.
+    pub(crate) fn int(&self) -> Option<&BigInt> {
+        match &self.kind {
+            ExprKind::Int(value) => Some(value),
+            _ => None,
+        }
+    }
+}

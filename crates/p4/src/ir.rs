@@ -1,0 +1,595 @@
+//! The typed intermediate representation: what a P4 program is once names, generics, types,
+//! constants and sub-blocks have been resolved.
+//!
+//! # Shape
+//!
+//! Every scalar that a program can store lives in a [`Field`]: header fields, validity bits,
+//! metadata, locals, parameters of actions and of inlined blocks. A packet's state is one value a
+//! field (BMv2 calls this the packet header vector). Blocks that a program instantiates inside
+//! others (sub-parsers, sub-controls) have been inlined under their hierarchical names; copy-in and
+//! copy-out are plain assignments. The parser is a graph of states, a control is a list of
+//! statements, the package says which block plays which role.
+//!
+//! Externs (registers, counters, hashes, `mark_to_drop`, …) are data: an instance has a type name
+//! and constructor arguments, a call has a method name and typed arguments. The execution engine
+//! binds names to behaviour, so a new architecture changes no type in this module.
+//!
+//! # Values
+//!
+//! Integers carry their width in bits; a value is stored in `ceil(width / 64)` limbs of 64 bits,
+//! least significant first, bits above the width zero (also for signed types, which are two's
+//! complement within their width). `bool` is an unsigned integer of width 1. Enums and errors are
+//! unsigned integers that index [`Program::enums`] and [`Program::errors`].
+
+use std::fmt;
+
+/// Index newtypes into the vectors of [`Program`].
+macro_rules! index {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The index as a `usize`, to look into the vector that it belongs to.
+            #[must_use]
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    )*};
+}
+
+index! {
+    /// Into [`Program::fields`].
+    FieldId,
+    /// Into [`Program::headers`].
+    HeaderId,
+    /// Into [`Program::stacks`].
+    StackId,
+    /// Into [`Program::actions`].
+    ActionId,
+    /// Into [`Program::tables`].
+    TableId,
+    /// Into [`Program::externs`].
+    ExternId,
+    /// Into [`Program::parsers`].
+    ParserId,
+    /// Into [`Program::controls`].
+    ControlId,
+    /// Into [`Parser::states`].
+    StateId,
+}
+
+/// A whole program, ready to run.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// Name of the main source file.
+    pub source: String,
+    /// Name of the package that `main` instantiates, for example `V1Switch`.
+    pub package: String,
+    /// Scalar storage.
+    pub fields: Vec<Field>,
+    /// Header instances.
+    pub headers: Vec<Header>,
+    /// Header stacks; their elements are in [`Program::headers`] too.
+    pub stacks: Vec<Stack>,
+    /// Actions, inlined copies included.
+    pub actions: Vec<Action>,
+    /// Tables.
+    pub tables: Vec<Table>,
+    /// Extern instances.
+    pub externs: Vec<Extern>,
+    /// Parsers that the package names (sub-parsers are inlined).
+    pub parsers: Vec<Parser>,
+    /// Controls that the package names (sub-controls are inlined).
+    pub controls: Vec<Control>,
+    /// The package's arguments in order: formal parameter name (`p`, `vr`, `ig`, … for
+    /// `V1Switch`) and the block bound to it.
+    pub blocks: Vec<(String, Block)>,
+    /// Architecture metadata by member name (for v1model the fields of `standard_metadata_t`).
+    pub intrinsic: Vec<(String, FieldId)>,
+    /// Members of `error`, in order of their codes.
+    pub errors: Vec<String>,
+    /// Enum types: name and member names, in order of their codes.
+    pub enums: Vec<(String, Vec<String>)>,
+    /// `@field_list(n)` metadata, by `n`: what `resubmit_preserving_field_list(n)` and its kin keep.
+    pub field_lists: Vec<(u32, Vec<FieldId>)>,
+}
+
+impl Program {
+    /// The architecture metadata field of that name.
+    #[must_use]
+    pub fn intrinsic_field(&self, name: &str) -> Option<FieldId> {
+        self.intrinsic.iter().find(|(n, _)| n == name).map(|&(_, id)| id)
+    }
+
+    /// The block that plays a role of the package.
+    #[must_use]
+    pub fn block(&self, role: &str) -> Option<Block> {
+        self.blocks.iter().find(|(n, _)| n == role).map(|&(_, b)| b)
+    }
+
+    /// The code of an error, by name.
+    #[must_use]
+    pub fn error_code(&self, name: &str) -> Option<u64> {
+        self.errors.iter().position(|e| e == name).map(|i| i as u64)
+    }
+}
+
+/// A block of the package.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Block {
+    /// A parser.
+    Parser(ParserId),
+    /// A control.
+    Control(ControlId),
+}
+
+/// One scalar.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// Hierarchical name, for example `hdr.ipv4.ttl`.
+    pub name: String,
+    /// Type.
+    pub ty: Scalar,
+    /// What it is part of; decides when it is reset.
+    pub role: FieldRole,
+}
+
+/// What a field is part of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FieldRole {
+    /// A field of a header instance.
+    Header(HeaderId),
+    /// The validity bit of a header instance.
+    Validity(HeaderId),
+    /// Architecture metadata.
+    Intrinsic,
+    /// The program's own metadata: zero at the start of each packet.
+    Metadata,
+    /// A local variable or an inlined parameter: zero at the start of each packet.
+    Local,
+    /// A run-time parameter of an action, written from the matching entry's action data or by the
+    /// caller.
+    ActionParam,
+}
+
+/// A scalar type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Scalar {
+    /// Width in bits, at least 1. For a varbit field its maximum.
+    pub width: u32,
+    /// Two's complement (`int<W>`) or not (`bit<W>`, `bool`, enums, errors).
+    pub signed: bool,
+}
+
+impl Scalar {
+    /// `bit<width>`.
+    #[must_use]
+    pub const fn bit(width: u32) -> Self {
+        Self { width, signed: false }
+    }
+
+    /// `bool`.
+    pub const BOOL: Self = Self::bit(1);
+
+    /// 64-bit limbs that a value takes.
+    #[must_use]
+    pub const fn limbs(self) -> usize {
+        self.width.div_ceil(64) as usize
+    }
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}<{}>", if self.signed { "int" } else { "bit" }, self.width)
+    }
+}
+
+/// A header instance.
+#[derive(Clone, Debug)]
+pub struct Header {
+    /// Hierarchical name, for example `hdr.ipv4`.
+    pub name: String,
+    /// Name of its type.
+    pub type_name: String,
+    /// Its fields in wire order.
+    pub fields: Vec<FieldId>,
+    /// One bit: valid or not.
+    pub valid: FieldId,
+    /// For a header with a varbit field: that field's index in `fields` and the field that holds
+    /// its length in bits.
+    pub varbit: Option<(usize, FieldId)>,
+}
+
+/// A header stack.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    /// Hierarchical name.
+    pub name: String,
+    /// Its elements.
+    pub elements: Vec<HeaderId>,
+    /// The 32-bit field that holds `nextIndex`.
+    pub next_index: FieldId,
+}
+
+/// Which header a statement means.
+#[derive(Clone, Debug)]
+pub enum HeaderRef {
+    /// A known instance.
+    Fixed(HeaderId),
+    /// `stack.next`: extraction only.
+    Next(StackId),
+    /// `stack.last`.
+    Last(StackId),
+    /// `stack[index]` with an index known at run time only.
+    Index(StackId, Box<Expr>),
+}
+
+/// An expression with its type.
+#[derive(Clone, Debug)]
+pub struct Expr {
+    /// Type of the value.
+    pub ty: Scalar,
+    /// How it is computed.
+    pub kind: ExprKind,
+}
+
+/// How a value is computed.
+#[derive(Clone, Debug)]
+pub enum ExprKind {
+    /// A constant: limbs as [`Scalar::limbs`] of the type says.
+    Const(Box<[u64]>),
+    /// A field's value.
+    Field(FieldId),
+    /// Whether a header is valid (`BOOL`).
+    Valid(HeaderRef),
+    /// A field of a stack element chosen at run time: stack, index, position of the field in the
+    /// header. Out of range reads as zero.
+    Element(StackId, Box<Expr>, u32),
+    /// An operation on one value of the same type.
+    Unary(UnaryOp, Box<Expr>),
+    /// An operation on two values. Both have the expression's type, except: comparisons (two equal
+    /// types, `BOOL` out), shifts (any unsigned right-hand type), [`BinaryOp::Concat`].
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    /// Bits `hi..=lo` of a value.
+    Slice { value: Box<Expr>, hi: u32, lo: u32 },
+    /// A value in another type: cut, or extended by the sign of the *operand's* type.
+    Cast(Box<Expr>),
+    /// `condition ? then : otherwise`; only the chosen side is evaluated.
+    Mux(Box<Expr>, Box<Expr>, Box<Expr>),
+}
+
+/// Unary operators.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UnaryOp {
+    /// `!` on `bool`.
+    Not,
+    /// `~`.
+    BitNot,
+    /// `-`, modulo the width.
+    Neg,
+}
+
+/// Binary operators.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the specification's operators, by name")]
+pub enum BinaryOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+    /// `|+|`: saturating within the (signed or unsigned) type.
+    AddSat,
+    /// `|-|`.
+    SubSat,
+    BitAnd,
+    BitOr,
+    BitXor,
+    /// Left operand's bits above the right one's.
+    Concat,
+    Shl,
+    /// Arithmetic when the left type is signed.
+    Shr,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    /// `&&`: the right side is evaluated only if needed.
+    And,
+    /// `||`: likewise.
+    Or,
+}
+
+/// Where a value can be stored.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// A whole field.
+    Field(FieldId),
+    /// Bits `hi..=lo` of a field.
+    Slice(FieldId, u32, u32),
+    /// A field of a stack element chosen at run time: stack, index, position in the header. Out of
+    /// range stores nothing.
+    Element(StackId, Box<Expr>, u32),
+}
+
+/// A statement.
+#[derive(Clone, Debug)]
+pub enum Stmt {
+    /// Store a value of the place's type.
+    Assign(Place, Expr),
+    /// Copy a header, its validity included (same type).
+    CopyHeader { to: HeaderRef, from: HeaderRef },
+    /// `setValid()`.
+    SetValid(HeaderRef),
+    /// `setInvalid()`.
+    SetInvalid(HeaderRef),
+    /// `push_front(count)`.
+    PushFront(StackId, u32),
+    /// `pop_front(count)`.
+    PopFront(StackId, u32),
+    /// Branch.
+    If { condition: Expr, then: Vec<Stmt>, otherwise: Vec<Stmt> },
+    /// Branch on an integer value.
+    Switch { on: Expr, cases: Vec<(Box<[u64]>, Vec<Stmt>)>, default: Vec<Stmt> },
+    /// Apply a table. `hit` (one bit) and `action` (32 bits: index into [`Table::actions`]) receive
+    /// the outcome where the program uses it.
+    Apply { table: TableId, hit: Option<FieldId>, action: Option<FieldId> },
+    /// Run an action's body; its parameters were assigned before.
+    Action(ActionId),
+    /// Call an extern's method or an extern function.
+    Call(ExternCall),
+    /// `packet.extract(header)`; `varbit_bits` for the two-argument form.
+    Extract { header: HeaderRef, varbit_bits: Option<Expr> },
+    /// `packet.lookahead`: the next bits of the packet, not consumed, cut into these fields in
+    /// wire order.
+    Lookahead(Vec<FieldId>),
+    /// `packet.advance(bits)`.
+    Advance(Expr),
+    /// `verify(condition, error)`: the parser stops with the error where the condition is false.
+    Verify { condition: Expr, error: Expr },
+    /// `packet.emit(header)`: appended if valid.
+    Emit(HeaderRef),
+    /// End of the block for this packet, from however deep.
+    Exit,
+    /// End of the enclosing [`Stmt::Block`] (an inlined control or function) or action body.
+    Return,
+    /// A scope that [`Stmt::Return`] leaves.
+    Block(Vec<Stmt>),
+}
+
+/// A call of an extern's method, or of an extern function.
+#[derive(Clone, Debug)]
+pub struct ExternCall {
+    /// The instance, or none for a function.
+    pub instance: Option<ExternId>,
+    /// Method or function name: `read`, `count`, `mark_to_drop`, `update_checksum`, …
+    pub method: String,
+    /// Arguments in the order of the formal parameters.
+    pub args: Vec<Arg>,
+}
+
+/// An argument of an extern call.
+#[derive(Clone, Debug)]
+pub enum Arg {
+    /// A value that goes in.
+    In(Expr),
+    /// A place that receives a value (`out`), or that is read and then written (`inout`).
+    Out(Place, Scalar),
+    /// A list or tuple expression, flattened.
+    List(Vec<Expr>),
+    /// A header argument.
+    Header(HeaderRef),
+    /// A struct or header passed whole that the extern knows by itself, such as
+    /// `standard_metadata` of `mark_to_drop`.
+    Opaque,
+    /// A string literal.
+    Text(String),
+    /// A member of an extern enum such as `HashAlgorithm.crc16`: type and member.
+    Symbol(String, String),
+}
+
+/// An action.
+#[derive(Clone, Debug)]
+pub struct Action {
+    /// Hierarchical name as the control plane knows it, for example `ingress.forwarding.to_port`.
+    pub name: String,
+    /// Run-time parameters, in order.
+    pub params: Vec<FieldId>,
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+    /// What it does.
+    pub body: Vec<Stmt>,
+}
+
+/// A table.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Hierarchical name.
+    pub name: String,
+    /// What is matched.
+    pub keys: Vec<Key>,
+    /// Its actions.
+    pub actions: Vec<TableAction>,
+    /// The action on a miss, with the values of its run-time parameters.
+    pub default_action: ActionCall,
+    /// Whether the control plane may not change the default action.
+    pub const_default: bool,
+    /// Entries from the program, in order of their precedence.
+    pub entries: Vec<Entry>,
+    /// Whether the control plane may not change the entries.
+    pub const_entries: bool,
+    /// Number of entries that the program asks for.
+    pub size: u64,
+    /// `implementation`, a direct counter, a direct meter: the extern instances bound to the table.
+    pub attached: Vec<ExternId>,
+    /// Whether `support_timeout` is set.
+    pub idle_timeout: bool,
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+}
+
+/// A key of a table.
+#[derive(Clone, Debug)]
+pub struct Key {
+    /// Name as the control plane knows it.
+    pub name: String,
+    /// What is matched.
+    pub value: Expr,
+    /// How.
+    pub kind: MatchKind,
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+}
+
+/// How a key is matched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the match kinds of core.p4 and v1model.p4, by name")]
+pub enum MatchKind {
+    Exact,
+    Lpm,
+    Ternary,
+    Range,
+    Optional,
+    Selector,
+}
+
+/// An action as one table offers it.
+#[derive(Clone, Debug)]
+pub struct TableAction {
+    /// The action.
+    pub action: ActionId,
+    /// Values of parameters that the program binds in the table's action list are assigned by
+    /// these statements before the body runs.
+    pub prologue: Vec<Stmt>,
+    /// `@tableonly`: never the default action.
+    pub table_only: bool,
+    /// `@defaultonly`: never in an entry.
+    pub default_only: bool,
+}
+
+/// An action and the values of its run-time parameters (limbs, as the parameters' types say).
+#[derive(Clone, Debug)]
+pub struct ActionCall {
+    /// Index into [`Table::actions`].
+    pub action: u32,
+    /// Values.
+    pub args: Vec<Box<[u64]>>,
+}
+
+/// An entry that the program itself installs.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// One a key.
+    pub keys: Vec<Keyset>,
+    /// What happens.
+    pub call: ActionCall,
+    /// Priority where the program states one; smaller wins unless
+    /// `largest_priority_wins` was resolved by the front end (then it was inverted).
+    pub priority: Option<u32>,
+}
+
+/// What a value is compared with, in `select` and in entries.
+#[derive(Clone, Debug)]
+pub enum Keyset {
+    /// `_` or `default`.
+    Any,
+    /// Equal.
+    Value(Box<[u64]>),
+    /// Equal under a mask.
+    Masked { value: Box<[u64]>, mask: Box<[u64]> },
+    /// `value/prefix_len`, in entries of lpm keys.
+    Prefix { value: Box<[u64]>, len: u32 },
+    /// Inclusive.
+    Range { low: Box<[u64]>, high: Box<[u64]> },
+    /// The parser value set of that extern instance.
+    ValueSet(ExternId),
+}
+
+/// A parser.
+#[derive(Clone, Debug)]
+pub struct Parser {
+    /// Name of its declaration.
+    pub name: String,
+    /// States; the first is `start`.
+    pub states: Vec<State>,
+}
+
+/// A parser state.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// Hierarchical name.
+    pub name: String,
+    /// What it does.
+    pub body: Vec<Stmt>,
+    /// Where it goes.
+    pub transition: Transition,
+}
+
+/// A parser transition.
+#[derive(Clone, Debug)]
+pub enum Transition {
+    /// Unconditional.
+    To(Target),
+    /// The first case whose keysets all match; `NoMatch` error and reject where none does.
+    Select { on: Vec<Expr>, cases: Vec<(Vec<Keyset>, Target)> },
+}
+
+/// Where a parser goes next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// Done.
+    Accept,
+    /// Done, with an error.
+    Reject,
+    /// Another state.
+    State(StateId),
+}
+
+/// A control that the package names: a pipeline, a checksum block or a deparser.
+#[derive(Clone, Debug)]
+pub struct Control {
+    /// Name of its declaration.
+    pub name: String,
+    /// What it does.
+    pub body: Vec<Stmt>,
+}
+
+/// An extern instance.
+#[derive(Clone, Debug)]
+pub struct Extern {
+    /// Hierarchical name.
+    pub name: String,
+    /// Its type: `register`, `counter`, `direct_counter`, `meter`, `action_profile`, `value_set`, …
+    pub type_name: String,
+    /// Resolved type arguments that are scalars (a register's element).
+    pub type_args: Vec<Scalar>,
+    /// Constructor arguments.
+    pub args: Vec<CtorArg>,
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
+}
+
+/// A constructor argument.
+#[derive(Clone, Debug)]
+pub enum CtorArg {
+    /// An integer.
+    Int(u128),
+    /// An enum member: type and member, such as `CounterType.packets`.
+    Symbol(String, String),
+    /// A string.
+    Text(String),
+}
+
+/// An annotation, as written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Annotation {
+    /// Name without the `@`.
+    pub name: String,
+    /// Text between its parentheses or brackets, unquoted where it is one string; empty if none.
+    pub body: String,
+}

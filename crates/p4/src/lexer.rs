@@ -1,0 +1,250 @@
+//! Tokens of P4_16.
+
+use logos::Logos;
+
+use crate::source::{Reporter, Span};
+
+/// What a token is. Words that are keywords only in some places (`apply`, `key`, `actions`,
+/// `state`, `entries`, `type`, `priority`, `list`) are identifiers.
+#[derive(Logos, Clone, Copy, PartialEq, Eq, Debug)]
+#[logos(skip r"[ \t\r\n\f]+")]
+#[logos(skip(r"#[^\n]*", allow_greedy = true))]
+pub(crate) enum Kind {
+    #[regex("[A-Za-z_][A-Za-z0-9_]*")]
+    Ident,
+    #[regex(r"([0-9][0-9_]*[ws])?[0-9][0-9A-Za-z_]*")]
+    Number,
+    #[regex(r#""([^"\\\n]|\\.)*""#)]
+    Text,
+
+    #[token("action")]
+    Action,
+    #[token("abstract")]
+    Abstract,
+    #[token("bit")]
+    Bit,
+    #[token("bool")]
+    Bool,
+    #[token("break")]
+    Break,
+    #[token("const")]
+    Const,
+    #[token("continue")]
+    Continue,
+    #[token("control")]
+    Control,
+    #[token("default")]
+    Default,
+    #[token("else")]
+    Else,
+    #[token("enum")]
+    Enum,
+    #[token("error")]
+    Error,
+    #[token("exit")]
+    Exit,
+    #[token("extern")]
+    Extern,
+    #[token("false")]
+    False,
+    #[token("for")]
+    For,
+    #[token("header")]
+    Header,
+    #[token("header_union")]
+    HeaderUnion,
+    #[token("if")]
+    If,
+    #[token("in")]
+    In,
+    #[token("inout")]
+    Inout,
+    #[token("int")]
+    Int,
+    #[token("match_kind")]
+    MatchKind,
+    #[token("out")]
+    Out,
+    #[token("package")]
+    Package,
+    #[token("parser")]
+    Parser,
+    #[token("return")]
+    Return,
+    #[token("select")]
+    Select,
+    #[token("string")]
+    String,
+    #[token("struct")]
+    Struct,
+    #[token("switch")]
+    Switch,
+    #[token("table")]
+    Table,
+    #[token("this")]
+    This,
+    #[token("transition")]
+    Transition,
+    #[token("true")]
+    True,
+    #[token("tuple")]
+    Tuple,
+    #[token("typedef")]
+    Typedef,
+    #[token("value_set")]
+    ValueSet,
+    #[token("varbit")]
+    Varbit,
+    #[token("void")]
+    Void,
+    #[token("_", priority = 10)]
+    Underscore,
+
+    #[token("(")]
+    LParen,
+    #[token(")")]
+    RParen,
+    #[token("[")]
+    LBracket,
+    #[token("]")]
+    RBracket,
+    #[token("{")]
+    LBrace,
+    #[token("}")]
+    RBrace,
+    #[token("{#}")]
+    InvalidHeader,
+    #[token("<")]
+    Less,
+    // `>>` is two of these: `register<bit<8>>` must close twice.
+    #[token(">")]
+    Greater,
+    #[token("<=")]
+    LessEq,
+    #[token(">=")]
+    GreaterEq,
+    #[token("<<")]
+    Shl,
+    #[token("==")]
+    EqEq,
+    #[token("!=")]
+    NotEq,
+    #[token("!")]
+    Not,
+    #[token("~")]
+    Tilde,
+    #[token("+")]
+    Plus,
+    #[token("-")]
+    Minus,
+    #[token("*")]
+    Star,
+    #[token("/")]
+    Slash,
+    #[token("%")]
+    Percent,
+    #[token("&")]
+    Amp,
+    #[token("|")]
+    Pipe,
+    #[token("^")]
+    Caret,
+    #[token("&&")]
+    AmpAmp,
+    #[token("||")]
+    PipePipe,
+    #[token("&&&")]
+    Mask,
+    #[token("++")]
+    PlusPlus,
+    #[token("|+|")]
+    AddSat,
+    #[token("|-|")]
+    SubSat,
+    #[token("+=")]
+    PlusEq,
+    #[token("-=")]
+    MinusEq,
+    #[token("*=")]
+    StarEq,
+    #[token("/=")]
+    SlashEq,
+    #[token("%=")]
+    PercentEq,
+    #[token("&=")]
+    AmpEq,
+    #[token("|=")]
+    PipeEq,
+    #[token("^=")]
+    CaretEq,
+    #[token("|+|=")]
+    AddSatEq,
+    #[token("|-|=")]
+    SubSatEq,
+    #[token("++=")]
+    PlusPlusEq,
+    #[token("<<=")]
+    ShlEq,
+    #[token("=")]
+    Assign,
+    #[token("?")]
+    Question,
+    #[token(":")]
+    Colon,
+    #[token(";")]
+    Semicolon,
+    #[token(",")]
+    Comma,
+    #[token(".")]
+    Dot,
+    #[token("..")]
+    DotDot,
+    #[token("...")]
+    Ellipsis,
+    #[token("@")]
+    At,
+
+    /// The end of the text; also what follows it.
+    End,
+}
+
+/// A token.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Token {
+    pub(crate) kind: Kind,
+    pub(crate) span: Span,
+}
+
+/// Cuts preprocessed text into tokens; the last is [`Kind::End`]. Characters that start no token
+/// are reported and skipped.
+pub(crate) fn lex(reporter: &mut Reporter<'_>) -> Vec<Token> {
+    let text = &reporter.text.text;
+    let mut tokens = Vec::with_capacity(text.len() / 4);
+    let mut bad: Option<Span> = None;
+    let mut spans = Vec::new();
+    for (kind, range) in Kind::lexer(text).spanned() {
+        let span = Span::new(range.start, range.end);
+        match kind {
+            Ok(kind) => tokens.push(Token { kind, span }),
+            Err(()) => match &mut bad {
+                Some(b) if b.end == span.start => b.end = span.end,
+                _ => {
+                    spans.extend(bad.replace(span));
+                }
+            },
+        }
+    }
+    spans.extend(bad);
+    for span in spans {
+        let found = &reporter.text.text[span.start as usize..span.end as usize];
+        let message = if found.starts_with('"') {
+            "string has no end on its line".to_owned()
+        } else {
+            format!("`{}` is no token of P4", found.chars().take(20).collect::<String>())
+        };
+        reporter.error(span, message);
+    }
+    let end = reporter.text.text.trim_end().len();
+    tokens.push(Token { kind: Kind::End, span: Span::new(end, end) });
+    tokens
+}

@@ -1,0 +1,488 @@
+//! Calls of functions, actions, controls and parsers: how arguments are bound.
+//!
+//! P4 copies arguments in and out. Where nobody can tell, a parameter is the argument's own storage
+//! instead: the called block or function sees the caller's storage through its parameters only, so
+//! it is enough that no two arguments overlap of which one is written. Actions see their control's
+//! variables directly, so theirs are copied.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::store::{Loc, Store};
+use super::{Binding, LoweredTable, Lowerer, Value};
+use crate::hir::{self, CallArg, Callee, DeclId, ExprKind, StmtKind};
+use crate::ir::{self, ActionId, FieldId, HeaderRef, Place, Stmt};
+use crate::source::Span;
+use crate::types::{BlockKind, Direction, Type};
+
+/// An instance of a parser or control.
+#[derive(Clone)]
+pub(super) struct BlockInstance {
+    pub(super) block: Rc<hir::Block>,
+    /// Hierarchical name.
+    pub(super) name: String,
+    /// Constructor parameters.
+    pub(super) ctor: Rc<HashMap<DeclId, Binding>>,
+    /// The constructor call, for package arguments that name an instance.
+    pub(super) construct: Option<Rc<hir::Construct>>,
+    /// What the instance holds, from its first use on.
+    pub(super) frame: RefCell<Option<Frame>>,
+}
+
+/// What belongs to an instance for ever: its storage, tables and actions exist once, however often
+/// it is applied.
+#[derive(Clone, Default)]
+pub(super) struct Frame {
+    pub(super) bindings: HashMap<DeclId, Binding>,
+    pub(super) actions: HashMap<DeclId, ActionId>,
+    pub(super) tables: HashMap<DeclId, LoweredTable>,
+    /// Parameters that are copies.
+    pub(super) copied: Vec<DeclId>,
+}
+
+impl BlockInstance {
+    pub(super) fn new(
+        block: Rc<hir::Block>,
+        name: String,
+        ctor: Rc<HashMap<DeclId, Binding>>,
+    ) -> Self {
+        Self { block, name, ctor, construct: None, frame: RefCell::new(None) }
+    }
+}
+
+/// How the arguments of one call are bound.
+pub(super) struct Bound {
+    pub(super) bindings: Vec<(DeclId, Binding)>,
+    pub(super) copied: Vec<DeclId>,
+    pub(super) copy_outs: Vec<(Loc, Store, Type)>,
+}
+
+/// State of the caller while another block is lowered.
+pub(super) struct Outer {
+    prefix: String,
+    actions: HashMap<DeclId, ActionId>,
+    tables: HashMap<DeclId, LoweredTable>,
+}
+
+impl Lowerer<'_, '_> {
+    /// A call; gives the returned value.
+    pub(super) fn call(&mut self, call: &hir::Call, ty: &Type, span: Span) -> Value {
+        match &call.target {
+            Callee::Extern { instance, signature } => {
+                self.extern_call(instance.as_ref(), signature, &call.args, ty, span)
+            }
+            Callee::Function(function) => self.function_call(function, &call.args),
+            Callee::Action(action) => {
+                self.action_call(action, &call.args);
+                Value::Void
+            }
+            Callee::Block { instance } => {
+                match self.vars.get(instance).cloned() {
+                    Some(Binding::Block(block)) => {
+                        self.apply_control(&block, *instance, &call.args, span)
+                    }
+                    _ => self.error(span, "what is applied here is not known"),
+                }
+                Value::Void
+            }
+            Callee::Direct { site, block } => {
+                let instance = self.direct_instance(*site, block);
+                self.apply_control(&instance, *site, &call.args, span);
+                Value::Void
+            }
+            Callee::SetValid(header) => {
+                if let Some(header) = self.header(header) {
+                    self.emit(Stmt::SetValid(header));
+                }
+                Value::Void
+            }
+            Callee::SetInvalid(header) => {
+                if let Some(header) = self.header(header) {
+                    self.emit(Stmt::SetInvalid(header));
+                }
+                Value::Void
+            }
+            Callee::PushFront(stack, count) => {
+                if let Value::Loc(Loc::Store(Store::Stack(id, _))) = self.value(stack) {
+                    self.emit(Stmt::PushFront(id, *count));
+                }
+                Value::Void
+            }
+            Callee::PopFront(stack, count) => {
+                if let Value::Loc(Loc::Store(Store::Stack(id, _))) = self.value(stack) {
+                    self.emit(Stmt::PopFront(id, *count));
+                }
+                Value::Void
+            }
+        }
+    }
+
+    /// The header that an expression means.
+    pub(super) fn header(&mut self, e: &hir::Expr) -> Option<HeaderRef> {
+        let found = match self.value(e) {
+            Value::Loc(loc) => self.header_ref(&loc),
+            _ => None,
+        };
+        if found.is_none() {
+            self.unsupported(e.span, "a header that is no variable is");
+        }
+        found
+    }
+
+    /// The instance that `Type.apply(…)` makes.
+    pub(super) fn direct_instance(
+        &mut self,
+        site: DeclId,
+        block: &Rc<hir::Block>,
+    ) -> Rc<BlockInstance> {
+        if let Some(Binding::Block(known)) = self.vars.get(&site) {
+            if known.name.starts_with(&self.prefix) {
+                return known.clone();
+            }
+        }
+        let name = self.qualify(&block.name, &block.annotations);
+        let instance = Rc::new(BlockInstance::new(block.clone(), name, Rc::default()));
+        self.vars.insert(site, Binding::Block(instance.clone()));
+        instance
+    }
+
+    fn function_call(&mut self, function: &Rc<hir::Function>, args: &[CallArg]) -> Value {
+        let bound = self.bind(&function.params, args, true, &|_| true);
+        let result = match function.ret {
+            Type::Void => None,
+            _ => Some(self.local(&format!("{}.$result", function.name), &function.ret)),
+        };
+        self.vars.extend(bound.bindings);
+        let outer = std::mem::replace(&mut self.result, result.clone());
+        self.copy_outs.push(Vec::new());
+        let body = self.buffered(|l| l.statements(&function.body));
+        self.copy_outs.pop();
+        self.result = outer;
+        self.splice(body);
+        self.copy_back(&bound.copy_outs);
+        match result {
+            Some(store) => Value::Loc(Loc::Store(store)),
+            None => Value::Void,
+        }
+    }
+
+    /// A direct call of an action: its body, in place.
+    fn action_call(&mut self, action: &Rc<hir::Action>, args: &[CallArg]) {
+        if action.params.is_empty() {
+            let id = self.action(action, &[]);
+            self.emit(Stmt::Action(id));
+            return;
+        }
+        let bound = self.bind(&action.params, args, false, &|_| true);
+        self.vars.extend(bound.bindings);
+        self.copy_outs.push(bound.copy_outs.clone());
+        let body = self.buffered(|l| l.statements(&action.body));
+        self.copy_outs.pop();
+        self.splice(body);
+        self.copy_back(&bound.copy_outs);
+    }
+
+    /// Adds an inlined body; a scope of its own if it returns.
+    pub(super) fn splice(&mut self, body: Vec<Stmt>) {
+        if returns(&body) {
+            self.emit(Stmt::Block(body));
+        } else {
+            self.out.extend(body);
+        }
+    }
+
+    fn copy_back(&mut self, list: &[(Loc, Store, Type)]) {
+        for (to, from, ty) in list {
+            self.assign(to, Value::Loc(Loc::Store(from.clone())), ty);
+        }
+    }
+
+    /// Copies out all that calls under way would copy out at their end (for `exit`).
+    pub(super) fn copy_out_all(&mut self) {
+        for list in self.copy_outs.clone().iter().rev() {
+            self.copy_back(list);
+        }
+    }
+
+    /// Binds arguments. `by_reference` allows storage to be shared; `uniform` says of a parameter
+    /// whether its argument is the same at all calls.
+    pub(super) fn bind(
+        &mut self,
+        params: &[hir::Param],
+        args: &[CallArg],
+        by_reference: bool,
+        uniform: &dyn Fn(usize) -> bool,
+    ) -> Bound {
+        let mut bound = Bound { bindings: Vec::new(), copied: Vec::new(), copy_outs: Vec::new() };
+        // Fields that arguments bound by reference cover, and whether they are written.
+        let mut shared: Vec<(FieldId, bool)> = Vec::new();
+        for (i, (param, arg)) in params.iter().zip(args).enumerate() {
+            let later_effects =
+                args[i + 1..].iter().flat_map(|a| &a.value).any(super::expr::has_effects);
+            let may_share = by_reference && uniform(i) && !later_effects;
+            let output = Self::is_output(param.direction);
+            let value = arg.value.as_ref().map(|v| self.value(v));
+            let binding = match value {
+                Some(Value::Object(binding)) => *binding,
+                Some(value @ (Value::Text(_) | Value::Symbol { .. })) if uniform(i) => {
+                    Binding::Value(value)
+                }
+                Some(Value::Scalar(e))
+                    if uniform(i) && matches!(e.kind, ir::ExprKind::Const(_)) =>
+                {
+                    Binding::Value(Value::Scalar(e))
+                }
+                Some(Value::Loc(Loc::Store(store)))
+                    if may_share && self.claim(&store, output, &mut shared) =>
+                {
+                    if param.direction == Direction::Out {
+                        self.invalidate(&store);
+                    }
+                    Binding::Loc(Loc::Store(store))
+                }
+                value => {
+                    let store = self.local(&param.name, &param.ty);
+                    if let Some(value) = value {
+                        self.copy_in(param, &store, value, &mut bound.copy_outs);
+                    }
+                    bound.copied.push(param.id);
+                    Binding::Loc(Loc::Store(store))
+                }
+            };
+            bound.bindings.push((param.id, binding));
+        }
+        bound
+    }
+
+    /// Copies an argument into a parameter's storage.
+    fn copy_in(
+        &mut self,
+        param: &hir::Param,
+        store: &Store,
+        value: Value,
+        copy_outs: &mut Vec<(Loc, Store, Type)>,
+    ) {
+        let value = match value {
+            Value::Loc(loc) if Self::is_output(param.direction) => {
+                let loc = self.fix(loc);
+                copy_outs.push((loc.clone(), store.clone(), param.ty.clone()));
+                Value::Loc(loc)
+            }
+            other => other,
+        };
+        if param.direction == Direction::Out {
+            self.invalidate(store);
+        } else {
+            self.assign(&Loc::Store(store.clone()), value, &param.ty);
+        }
+    }
+
+    /// Whether storage may be shared with what is shared already; notes it if so.
+    fn claim(&self, store: &Store, written: bool, shared: &mut Vec<(FieldId, bool)>) -> bool {
+        let mut fields = Vec::new();
+        store.fields(&self.program.headers, &mut fields);
+        if !shared.is_empty() {
+            let overlap = |f: &FieldId| shared.iter().any(|(s, w)| s == f && (*w || written));
+            if shared.iter().any(|(_, w)| *w || written) && fields.iter().any(overlap) {
+                return false;
+            }
+        }
+        shared.extend(fields.into_iter().map(|f| (f, written)));
+        true
+    }
+
+    /// A location whose index cannot change any more.
+    fn fix(&mut self, loc: Loc) -> Loc {
+        let mut keep = |index: ir::Expr| {
+            let temp = self.temp("index", index.ty);
+            let ty = index.ty;
+            self.emit(Stmt::Assign(Place::Field(temp), index));
+            ir::Expr { ty, kind: ir::ExprKind::Field(temp) }
+        };
+        match loc {
+            Loc::Element(HeaderRef::Index(stack, index), ty) => {
+                Loc::Element(HeaderRef::Index(stack, Box::new(keep(*index))), ty)
+            }
+            Loc::Part { stack, index, at, ty } => Loc::Part { stack, index: keep(index), at, ty },
+            Loc::Slice(inner, hi, lo) => Loc::Slice(Box::new(self.fix(*inner)), hi, lo),
+            other => other,
+        }
+    }
+
+    /// `out` parameters and new variables: their headers start invalid.
+    pub(super) fn invalidate(&mut self, store: &Store) {
+        let mut headers = Vec::new();
+        store.headers(&mut headers);
+        for header in headers {
+            self.emit(Stmt::SetInvalid(HeaderRef::Fixed(header)));
+        }
+    }
+
+    /// Enters a block's frame; the bindings of its parameters are those of the first call.
+    pub(super) fn enter(&mut self, instance: &BlockInstance, frame: Frame) -> Outer {
+        self.vars.extend(instance.ctor.iter().map(|(k, v)| (*k, v.clone())));
+        self.vars.extend(frame.bindings);
+        Outer {
+            prefix: std::mem::replace(&mut self.prefix, instance.name.clone()),
+            actions: std::mem::replace(&mut self.actions, frame.actions),
+            tables: std::mem::replace(&mut self.tables, frame.tables),
+        }
+    }
+
+    /// Leaves the frame again; what was added to it is kept.
+    pub(super) fn leave(
+        &mut self,
+        instance: &BlockInstance,
+        outer: Outer,
+        bindings: HashMap<DeclId, Binding>,
+        copied: Vec<DeclId>,
+    ) {
+        let actions = std::mem::replace(&mut self.actions, outer.actions);
+        let tables = std::mem::replace(&mut self.tables, outer.tables);
+        self.prefix = outer.prefix;
+        *instance.frame.borrow_mut() = Some(Frame { bindings, actions, tables, copied });
+    }
+
+    /// Binds the arguments of `instance.apply(…)`: anew at the first call, into the same storage at
+    /// later ones.
+    pub(super) fn bind_block(
+        &mut self,
+        instance: &BlockInstance,
+        site: DeclId,
+        args: &[CallArg],
+    ) -> (Frame, Bound) {
+        let params = &instance.block.params;
+        let known = instance.frame.borrow().clone();
+        // Names of the copies are the instance's.
+        let prefix = std::mem::replace(&mut self.prefix, instance.name.clone());
+        let result = match known {
+            None => {
+                let sites = self.sites.get(&site).cloned().unwrap_or_default();
+                let uniform = |i: usize| {
+                    sites.split_first().is_none_or(|(first, rest)| {
+                        rest.iter().all(|s| same_argument(&first[i], &s[i]))
+                    })
+                };
+                let bound = self.bind(params, args, true, &uniform);
+                let bindings: HashMap<DeclId, Binding> = bound.bindings.iter().cloned().collect();
+                let frame = Frame { bindings, copied: bound.copied.clone(), ..Frame::default() };
+                (frame, bound)
+            }
+            Some(frame) => {
+                let mut copy_outs = Vec::new();
+                for (param, arg) in params.iter().zip(args) {
+                    let store = match frame.bindings.get(&param.id) {
+                        Some(Binding::Loc(Loc::Store(store))) => store.clone(),
+                        _ => continue,
+                    };
+                    if !frame.copied.contains(&param.id) {
+                        if param.direction == Direction::Out {
+                            self.invalidate(&store);
+                        }
+                        continue;
+                    }
+                    if let Some(value) = arg.value.as_ref().map(|v| self.value(v)) {
+                        self.copy_in(param, &store, value, &mut copy_outs);
+                    }
+                }
+                let bound = Bound { bindings: Vec::new(), copied: frame.copied.clone(), copy_outs };
+                (frame, bound)
+            }
+        };
+        self.prefix = prefix;
+        result
+    }
+
+    fn apply_control(
+        &mut self,
+        instance: &Rc<BlockInstance>,
+        site: DeclId,
+        args: &[CallArg],
+        span: Span,
+    ) {
+        if instance.block.kind != BlockKind::Control {
+            self.unsupported(span, "a parser that is applied inside a conditional statement is");
+            return;
+        }
+        let (frame, bound) = self.bind_block(instance, site, args);
+        self.copy_outs.push(bound.copy_outs.clone());
+        let body = self.buffered(|l| l.control_body(instance, frame, bound.copied));
+        self.copy_outs.pop();
+        self.splice(body);
+        self.copy_back(&bound.copy_outs);
+    }
+
+    /// Notes the calls of each instance in a block's statements.
+    pub(super) fn note_sites(&mut self, block: &hir::Block) {
+        let mut sites: HashMap<DeclId, Vec<Vec<CallArg>>> = HashMap::new();
+        collect_sites(&block.body, &mut sites);
+        for state in &block.states {
+            collect_sites(&state.body, &mut sites);
+        }
+        self.sites.extend(sites);
+    }
+}
+
+fn collect_sites(list: &[hir::Stmt], sites: &mut HashMap<DeclId, Vec<Vec<CallArg>>>) {
+    for s in list {
+        match &s.kind {
+            StmtKind::Call(e) => {
+                if let ExprKind::Call(call) = &e.kind {
+                    if let Callee::Block { instance } = call.target {
+                        sites.entry(instance).or_default().push(call.args.clone());
+                    }
+                }
+            }
+            StmtKind::If(_, a, b) => {
+                collect_sites(a, sites);
+                collect_sites(b, sites);
+            }
+            StmtKind::Block(list) => collect_sites(list, sites),
+            StmtKind::Switch(_, cases, default) => {
+                cases.iter().for_each(|(_, body)| collect_sites(body, sites));
+                collect_sites(default, sites);
+            }
+            StmtKind::SwitchAction(_, cases, default) => {
+                cases.iter().for_each(|(_, body)| collect_sites(body, sites));
+                collect_sites(default, sites);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn same_argument(a: &CallArg, b: &CallArg) -> bool {
+    match (&a.value, &b.value) {
+        (Some(a), Some(b)) => same_path(a, b),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// Whether two expressions are the same variable or part of one, or the same constant.
+fn same_path(a: &hir::Expr, b: &hir::Expr) -> bool {
+    match (&a.kind, &b.kind) {
+        (ExprKind::Var(a), ExprKind::Var(b)) => a == b,
+        (ExprKind::Field(a, i), ExprKind::Field(b, j)) => i == j && same_path(a, b),
+        (ExprKind::Index(a, i), ExprKind::Index(b, j)) => {
+            i.int().is_some() && i.int() == j.int() && same_path(a, b)
+        }
+        (ExprKind::Int(a), ExprKind::Int(b)) => a == b,
+        (ExprKind::Bool(a), ExprKind::Bool(b)) => a == b,
+        (ExprKind::Member(a), ExprKind::Member(b)) => a == b,
+        _ => false,
+    }
+}
+
+/// Whether a body leaves its scope by `Return`.
+pub(super) fn returns(body: &[Stmt]) -> bool {
+    body.iter().any(|s| match s {
+        Stmt::Return => true,
+        Stmt::If { then, otherwise, .. } => returns(then) || returns(otherwise),
+        Stmt::Switch { cases, default, .. } => {
+            returns(default) || cases.iter().any(|(_, b)| returns(b))
+        }
+        _ => false,
+    })
+}

@@ -1,0 +1,401 @@
+//! Expressions.
+
+use num_bigint::BigInt;
+
+use super::store::{Loc, Store, scalar};
+use super::{Binding, Lowerer, Value, build};
+use crate::ast::UnaryOp;
+use crate::hir::{self, ApplyPart, ExprKind};
+use crate::ir::{self, BinaryOp, Expr, HeaderRef, Place, Scalar, Stmt};
+use crate::types::Type;
+
+/// Whether evaluating an expression may do more than compute: calls and tables.
+pub(super) fn has_effects(e: &hir::Expr) -> bool {
+    match &e.kind {
+        ExprKind::Call(_) | ExprKind::Apply(..) => true,
+        ExprKind::Field(a, _)
+        | ExprKind::Next(a)
+        | ExprKind::Last(a)
+        | ExprKind::LastIndex(a)
+        | ExprKind::Slice(a, ..)
+        | ExprKind::Unary(_, a)
+        | ExprKind::Cast(a)
+        | ExprKind::IsValid(a) => has_effects(a),
+        ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => has_effects(a) || has_effects(b),
+        ExprKind::Mux(a, b, c) => has_effects(a) || has_effects(b) || has_effects(c),
+        ExprKind::List(items) => items.iter().any(has_effects),
+        ExprKind::Record(items) => items.iter().any(|(_, e)| has_effects(e)),
+        _ => false,
+    }
+}
+
+impl Lowerer<'_, '_> {
+    /// A scalar expression.
+    pub(super) fn scalar(&mut self, e: &hir::Expr) -> Expr {
+        let value = self.value(e);
+        self.value_scalar(value, e)
+    }
+
+    fn value_scalar(&mut self, value: Value, e: &hir::Expr) -> Expr {
+        match value {
+            Value::Scalar(e) | Value::Symbol { code: e, .. } => e,
+            Value::Loc(loc) => match self.read(&loc) {
+                Some(e) => e,
+                None => self.broken(e),
+            },
+            _ => self.broken(e),
+        }
+    }
+
+    /// Stands for a value that has no scalar form; the checker lets none through silently.
+    fn broken(&mut self, e: &hir::Expr) -> Expr {
+        if !matches!(e.ty, Type::Unknown) {
+            self.unsupported(e.span, &format!("a value of type {} here is", e.ty));
+        }
+        build::boolean(false)
+    }
+
+    /// A value that is known to be constant.
+    pub(super) fn constant(&mut self, e: &hir::Expr) -> Option<BigInt> {
+        let value = self.scalar(e);
+        let known = build::value(&value);
+        if known.is_none() {
+            self.error(e.span, "this must be known at compile time");
+        }
+        known
+    }
+
+    pub(super) fn value(&mut self, e: &hir::Expr) -> Value {
+        match &e.kind {
+            ExprKind::Int(v) => {
+                let ty = scalar(&e.ty).unwrap_or_else(|| {
+                    let least = if e.ty == Type::Int { 32 } else { 1 };
+                    Scalar::bit((v.bits() as u32).max(least))
+                });
+                Value::Scalar(build::constant(v, ty))
+            }
+            ExprKind::Bool(b) => Value::Scalar(build::boolean(*b)),
+            ExprKind::Text(t) => Value::Text(t.clone()),
+            ExprKind::Member(i) => {
+                let code = build::constant(&BigInt::from(*i), Scalar::bit(32));
+                match &e.ty {
+                    Type::Enum(ty) => {
+                        self.enum_index(ty);
+                        Value::Symbol {
+                            enum_name: ty.name.clone(),
+                            member: ty.members[*i].clone(),
+                            code,
+                        }
+                    }
+                    _ => Value::Scalar(code),
+                }
+            }
+            ExprKind::Var(id) => match self.vars.get(id) {
+                Some(Binding::Loc(loc)) => Value::Loc(loc.clone()),
+                Some(Binding::Value(value)) => value.clone(),
+                Some(object) => Value::Object(Box::new(object.clone())),
+                None => Value::Void,
+            },
+            ExprKind::Field(base, i) => match self.value(base) {
+                Value::Loc(loc) => Value::Loc(self.member(loc, &base.ty, *i)),
+                Value::List(mut items) if *i < items.len() => items.swap_remove(*i),
+                _ => Value::Void,
+            },
+            ExprKind::Index(base, index) => self.index(base, index),
+            ExprKind::Next(base) => self.stack_element(base, HeaderRef::Next),
+            ExprKind::Last(base) => self.stack_element(base, HeaderRef::Last),
+            ExprKind::LastIndex(base) => match self.value(base) {
+                Value::Loc(Loc::Store(Store::Stack(id, _))) => {
+                    let field = self.program.stacks[id.index()].next_index;
+                    let next = Expr { ty: Scalar::bit(32), kind: ir::ExprKind::Field(field) };
+                    let one = build::constant(&1.into(), Scalar::bit(32));
+                    Value::Scalar(build::binary(BinaryOp::Sub, next, one))
+                }
+                _ => Value::Void,
+            },
+            ExprKind::Slice(base, hi, lo) => match self.value(base) {
+                Value::Loc(loc) => Value::Loc(self.slice_of(loc, *hi, *lo)),
+                value => {
+                    let inner = self.value_scalar(value, base);
+                    Value::Scalar(build::slice(inner, *hi, *lo))
+                }
+            },
+            ExprKind::Unary(op, a) => {
+                let a = self.scalar(a);
+                Value::Scalar(match op {
+                    UnaryOp::Not => build::unary(ir::UnaryOp::Not, a),
+                    UnaryOp::BitNot => build::unary(ir::UnaryOp::BitNot, a),
+                    UnaryOp::Neg => build::unary(ir::UnaryOp::Neg, a),
+                    UnaryOp::Plus => a,
+                })
+            }
+            ExprKind::Binary(op, a, b) => self.binary(*op, a, b),
+            ExprKind::Mux(c, a, b) => self.mux(c, a, b, &e.ty),
+            ExprKind::Cast(inner) => {
+                let value = self.scalar(inner);
+                match scalar(&e.ty) {
+                    Some(ty) => Value::Scalar(build::cast(value, ty)),
+                    None => Value::Scalar(value),
+                }
+            }
+            ExprKind::List(items) => Value::List(self.operands(items)),
+            ExprKind::Record(items) => {
+                let items: Vec<hir::Expr> = items.iter().map(|(_, e)| e.clone()).collect();
+                Value::List(self.operands(&items))
+            }
+            ExprKind::Invalid => Value::Invalid,
+            ExprKind::IsValid(header) => match self.value(header) {
+                Value::Loc(loc) => match self.header_ref(&loc) {
+                    Some(h) => {
+                        Value::Scalar(Expr { ty: Scalar::BOOL, kind: ir::ExprKind::Valid(h) })
+                    }
+                    None => Value::Void,
+                },
+                Value::Invalid => Value::Scalar(build::boolean(false)),
+                _ => Value::Scalar(build::boolean(true)),
+            },
+            ExprKind::Call(call) => self.call(call, &e.ty, e.span),
+            ExprKind::Apply(table, part) => self.apply_value(table, *part),
+            ExprKind::Construct(construct) => {
+                // An unnamed instance as a constructor's argument.
+                let instance = hir::Instance {
+                    id: 0,
+                    name: format!("anonymous{}", self.temps).into(),
+                    annotations: Vec::new(),
+                    construct: construct.clone(),
+                    span: e.span,
+                };
+                self.temps += 1;
+                Value::Object(Box::new(self.instance(&instance)))
+            }
+            ExprKind::Error => Value::Void,
+        }
+    }
+
+    /// Values of several expressions, evaluated from left to right.
+    pub(super) fn operands(&mut self, items: &[hir::Expr]) -> Vec<Value> {
+        let mut values = Vec::with_capacity(items.len());
+        for (i, item) in items.iter().enumerate() {
+            let mut value = self.value(item);
+            if items[i + 1..].iter().any(has_effects) {
+                value = self.keep(value, &item.ty);
+            }
+            values.push(value);
+        }
+        values
+    }
+
+    /// A value that later statements cannot change any more.
+    pub(super) fn keep(&mut self, value: Value, ty: &Type) -> Value {
+        match value {
+            Value::Scalar(e) if !matches!(e.kind, ir::ExprKind::Const(_)) => {
+                let temp = self.temp("t", e.ty);
+                self.emit(Stmt::Assign(Place::Field(temp), e));
+                Value::Loc(Loc::Store(Store::Scalar(temp)))
+            }
+            Value::Loc(loc) => {
+                let store = self.local("$copy", ty);
+                self.assign(&Loc::Store(store.clone()), Value::Loc(loc), ty);
+                Value::Loc(Loc::Store(store))
+            }
+            other => other,
+        }
+    }
+
+    fn index(&mut self, base: &hir::Expr, index: &hir::Expr) -> Value {
+        let stack = self.value(base);
+        let index = self.scalar(index);
+        let known = build::value(&index).and_then(|v| usize::try_from(v).ok());
+        match (stack, known) {
+            (Value::Loc(Loc::Store(Store::Stack(_, parts) | Store::Struct(parts))), Some(i))
+                if i < parts.len() =>
+            {
+                Value::Loc(Loc::Store(parts[i].clone()))
+            }
+            (Value::List(mut items), Some(i)) if i < items.len() => items.swap_remove(i),
+            (Value::Loc(Loc::Store(Store::Stack(id, _))), None) => match &base.ty {
+                Type::Stack(of, _) => match of.as_header() {
+                    Some(s) => {
+                        Value::Loc(Loc::Element(HeaderRef::Index(id, Box::new(index)), s.clone()))
+                    }
+                    None => Value::Void,
+                },
+                _ => Value::Void,
+            },
+            _ => {
+                self.error(base.span, "the index is beyond the stack's end");
+                Value::Void
+            }
+        }
+    }
+
+    fn stack_element(
+        &mut self,
+        base: &hir::Expr,
+        which: impl FnOnce(ir::StackId) -> HeaderRef,
+    ) -> Value {
+        match (self.value(base), &base.ty) {
+            (Value::Loc(Loc::Store(Store::Stack(id, _))), Type::Stack(of, _)) => {
+                match of.as_header() {
+                    Some(s) => Value::Loc(Loc::Element(which(id), s.clone())),
+                    None => Value::Void,
+                }
+            }
+            _ => Value::Void,
+        }
+    }
+
+    fn binary(&mut self, op: BinaryOp, a: &hir::Expr, b: &hir::Expr) -> Value {
+        if matches!(op, BinaryOp::And | BinaryOp::Or) {
+            return Value::Scalar(self.logical(op, a, b));
+        }
+        let mut left = self.value(a);
+        if has_effects(b) {
+            left = self.keep(left, &a.ty);
+        }
+        if matches!(op, BinaryOp::Eq | BinaryOp::Ne) && scalar(&a.ty).is_none() && a.ty != Type::Int
+        {
+            let right = self.value(b);
+            let equal = self.equal(left, right, &a.ty, a);
+            return Value::Scalar(if op == BinaryOp::Eq {
+                equal
+            } else {
+                build::unary(ir::UnaryOp::Not, equal)
+            });
+        }
+        let left = self.value_scalar(left, a);
+        let right = self.scalar(b);
+        // `int` operands that only constructor parameters make known may differ in width.
+        let (left, right) = if a.ty == Type::Int && left.ty != right.ty {
+            let wide = Scalar::bit(left.ty.width.max(right.ty.width));
+            (build::cast(left, wide), build::cast(right, wide))
+        } else {
+            (left, right)
+        };
+        Value::Scalar(build::binary(op, left, right))
+    }
+
+    fn logical(&mut self, op: BinaryOp, a: &hir::Expr, b: &hir::Expr) -> Expr {
+        let left = self.scalar(a);
+        if build::truth(&left).is_some_and(|t| t == (op == BinaryOp::Or)) {
+            return left;
+        }
+        if !has_effects(b) {
+            let right = self.scalar(b);
+            return build::binary(op, left, right);
+        }
+        // The right side happens only if the left one leaves the result open.
+        let result = self.temp("cond", Scalar::BOOL);
+        self.emit(Stmt::Assign(Place::Field(result), left));
+        let rest = self.buffered(|l| {
+            let right = l.scalar(b);
+            l.emit(Stmt::Assign(Place::Field(result), right));
+        });
+        let condition = Expr { ty: Scalar::BOOL, kind: ir::ExprKind::Field(result) };
+        let (then, otherwise) =
+            if op == BinaryOp::And { (rest, Vec::new()) } else { (Vec::new(), rest) };
+        self.emit(Stmt::If { condition: condition.clone(), then, otherwise });
+        condition
+    }
+
+    fn mux(&mut self, c: &hir::Expr, a: &hir::Expr, b: &hir::Expr, ty: &Type) -> Value {
+        let condition = self.scalar(c);
+        match build::truth(&condition) {
+            Some(true) => return self.value(a),
+            Some(false) => return self.value(b),
+            None => {}
+        }
+        if scalar(ty).is_some() && !has_effects(a) && !has_effects(b) {
+            let (then, otherwise) = (self.scalar(a), self.scalar(b));
+            return Value::Scalar(build::mux(condition, then, otherwise));
+        }
+        let store = self.local("$mux", ty);
+        let loc = Loc::Store(store);
+        let then = self.buffered(|l| {
+            let value = l.value(a);
+            l.assign(&loc, value, ty);
+        });
+        let otherwise = self.buffered(|l| {
+            let value = l.value(b);
+            l.assign(&loc, value, ty);
+        });
+        self.emit(Stmt::If { condition, then, otherwise });
+        Value::Loc(loc)
+    }
+
+    /// Whether two values of a composite type are equal: headers if both are invalid, or both are
+    /// valid with equal fields.
+    fn equal(&mut self, a: Value, b: Value, ty: &Type, at: &hir::Expr) -> Expr {
+        let all = |list: Vec<Expr>| {
+            list.into_iter()
+                .reduce(|a, b| build::binary(BinaryOp::And, a, b))
+                .unwrap_or_else(|| build::boolean(true))
+        };
+        if scalar(ty).is_some() {
+            let (a, b) = (self.value_scalar(a, at), self.value_scalar(b, at));
+            return build::binary(BinaryOp::Eq, a, b);
+        }
+        let types: Vec<Type> = match ty {
+            Type::Struct(s) => s.fields.iter().map(|f| f.ty.clone()).collect(),
+            Type::Tuple(items) => items.to_vec(),
+            Type::Stack(of, n) => (0..*n).map(|_| (**of).clone()).collect(),
+            _ => return self.broken(at),
+        };
+        let part = |l: &mut Self, v: &Value, i: usize| match v {
+            Value::List(items) => items.get(i).cloned().unwrap_or(Value::Void),
+            Value::Loc(Loc::Store(Store::Stack(_, parts))) => {
+                Value::Loc(Loc::Store(parts[i].clone()))
+            }
+            Value::Loc(loc) => Value::Loc(l.member(loc.clone(), ty, i)),
+            _ => Value::Void,
+        };
+        let header = ty.as_header().is_some();
+        let valid = |l: &mut Self, v: &Value| match v {
+            Value::Loc(loc) => match l.header_ref(loc) {
+                Some(h) => Expr { ty: Scalar::BOOL, kind: ir::ExprKind::Valid(h) },
+                None => build::boolean(true),
+            },
+            Value::Invalid => build::boolean(false),
+            _ => build::boolean(true),
+        };
+        if header && (matches!(a, Value::Invalid) || matches!(b, Value::Invalid)) {
+            let (x, y) = (valid(self, &a), valid(self, &b));
+            return build::binary(BinaryOp::Eq, x, y);
+        }
+        let fields = types
+            .iter()
+            .enumerate()
+            .map(|(i, t)| {
+                let (x, y) = (part(self, &a, i), part(self, &b, i));
+                self.equal(x, y, t, at)
+            })
+            .collect();
+        let fields = all(fields);
+        if !header {
+            return fields;
+        }
+        let (x, y) = (valid(self, &a), valid(self, &b));
+        let same = build::binary(BinaryOp::Eq, x.clone(), y);
+        let either = build::binary(BinaryOp::Or, build::unary(ir::UnaryOp::Not, x), fields);
+        build::binary(BinaryOp::And, same, either)
+    }
+
+    fn apply_value(&mut self, table: &std::rc::Rc<hir::Table>, part: ApplyPart) -> Value {
+        match part {
+            ApplyPart::Whole | ApplyPart::ActionRun => {
+                self.apply_table(table, None, None);
+                Value::Void
+            }
+            ApplyPart::Hit | ApplyPart::Miss => {
+                let hit = self.temp("hit", Scalar::BOOL);
+                self.apply_table(table, Some(hit), None);
+                let value = Expr { ty: Scalar::BOOL, kind: ir::ExprKind::Field(hit) };
+                Value::Scalar(if part == ApplyPart::Miss {
+                    build::unary(ir::UnaryOp::Not, value)
+                } else {
+                    value
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Extern calls. `packet_in`, `packet_out` and `verify` are statements of the IR; the rest goes to
+//! the execution engine by name.
+
+use super::store::{Loc, Store, scalar};
+use super::{Binding, Lowerer, Value};
+use crate::ast::Str;
+use crate::hir::{self, CallArg};
+use crate::ir::{Arg, ExternCall, FieldId, HeaderRef, Scalar, Stmt};
+use crate::source::Span;
+use crate::types::{Direction, Signature, Type};
+
+impl Lowerer<'_, '_> {
+    pub(super) fn extern_call(
+        &mut self,
+        instance: Option<&(hir::Expr, Str)>,
+        signature: &Signature,
+        args: &[CallArg],
+        ret: &Type,
+        span: Span,
+    ) -> Value {
+        let method = &*signature.name;
+        if let Some((object, type_name)) = instance {
+            match (&**type_name, method) {
+                ("packet_in", _) => return self.packet_in(method, args, ret, span),
+                ("packet_out", "emit") => {
+                    if let Some(value) = args.first().and_then(|a| a.value.as_ref()) {
+                        match self.value(value) {
+                            Value::Loc(loc) => self.emit_packet(&loc, &value.ty, span),
+                            _ => self.unsupported(span, "emitting what is no variable is"),
+                        }
+                    }
+                    return Value::Void;
+                }
+                _ => {}
+            }
+            let Value::Object(binding) = self.value(object) else { return Value::Void };
+            let Binding::Extern(id) = *binding else { return Value::Void };
+            let mut list = self.extern_args(args);
+            let result = self.result_arg(ret, &mut list, span);
+            self.emit(Stmt::Call(ExternCall {
+                instance: Some(id),
+                method: method.to_owned(),
+                args: list,
+            }));
+            return result;
+        }
+        if method == "verify" {
+            if let [condition, error] = args {
+                let (Some(condition), Some(error)) = (&condition.value, &error.value) else {
+                    return Value::Void;
+                };
+                let (condition, error) = (self.scalar(condition), self.scalar(error));
+                self.emit(Stmt::Verify { condition, error });
+            }
+            return Value::Void;
+        }
+        if method == "digest" {
+            if let Some(arg) = args.get(1) {
+                self.note_digest(&arg.ty);
+            }
+        }
+        let mut list = self.extern_args(args);
+        let result = self.result_arg(ret, &mut list, span);
+        self.emit(Stmt::Call(ExternCall { instance: None, method: method.to_owned(), args: list }));
+        result
+    }
+
+    fn note_digest(&mut self, ty: &Type) {
+        let name = match ty {
+            Type::Struct(s) => s.name.to_string(),
+            _ => format!("digest_{}", self.info.digests.len()),
+        };
+        if !self.info.digests.iter().any(|(n, _)| *n == name) {
+            self.info.digests.push((name, ty.clone()));
+        }
+    }
+
+    /// A returned value comes through one more argument, the last.
+    fn result_arg(&mut self, ret: &Type, list: &mut Vec<Arg>, span: Span) -> Value {
+        if matches!(ret, Type::Void) {
+            return Value::Void;
+        }
+        let Some(ty) = scalar(ret) else {
+            self.unsupported(span, &format!("an extern that returns {ret} is"));
+            return Value::Void;
+        };
+        let temp = self.temp("result", ty);
+        list.push(Arg::Out(crate::ir::Place::Field(temp), ty));
+        Value::Loc(Loc::Store(Store::Scalar(temp)))
+    }
+
+    fn extern_args(&mut self, args: &[CallArg]) -> Vec<Arg> {
+        args.iter().map(|a| self.extern_arg(a)).collect()
+    }
+
+    fn extern_arg(&mut self, arg: &CallArg) -> Arg {
+        let output = matches!(arg.direction, Direction::Out | Direction::Inout);
+        let Some(e) = &arg.value else {
+            // `_`: the result goes nowhere.
+            let ty = scalar(&arg.ty).unwrap_or(Scalar::BOOL);
+            let temp = self.temp("unused", ty);
+            return Arg::Out(crate::ir::Place::Field(temp), ty);
+        };
+        let value = self.value(e);
+        if !output {
+            return self.input_arg(value, e);
+        }
+        let Value::Loc(loc) = value else { return Arg::Opaque };
+        if let Some((place, ty)) = self.place(&loc) {
+            return Arg::Out(place, ty);
+        }
+        if let Some(header) = self.header_ref(&loc) {
+            return Arg::Header(header);
+        }
+        match &loc {
+            Loc::Store(store) if self.is_intrinsic(store) => Arg::Opaque,
+            _ => {
+                self.unsupported(
+                    e.span,
+                    &format!("passing {} to be changed by an extern is", e.ty),
+                );
+                Arg::Opaque
+            }
+        }
+    }
+
+    fn is_intrinsic(&self, store: &Store) -> bool {
+        let mut fields: Vec<FieldId> = Vec::new();
+        store.fields(&self.program.headers, &mut fields);
+        fields
+            .first()
+            .is_some_and(|f| self.program.fields[f.index()].role == crate::ir::FieldRole::Intrinsic)
+    }
+
+    fn input_arg(&mut self, value: Value, e: &hir::Expr) -> Arg {
+        match value {
+            Value::Text(t) => Arg::Text(t.to_string()),
+            Value::Symbol { enum_name, member, .. } => {
+                Arg::Symbol(enum_name.to_string(), member.to_string())
+            }
+            Value::Scalar(e) => Arg::In(e),
+            Value::Loc(loc) => match self.read(&loc) {
+                Some(e) => Arg::In(e),
+                None => {
+                    let mut list = Vec::new();
+                    self.flatten(Value::Loc(loc), &e.ty, &mut list);
+                    Arg::List(list)
+                }
+            },
+            value @ Value::List(_) => {
+                let mut list = Vec::new();
+                self.flatten(value, &e.ty, &mut list);
+                Arg::List(list)
+            }
+            _ => Arg::Opaque,
+        }
+    }
+
+    /// The scalars of a value, in order; a header's fields without its validity.
+    fn flatten(&mut self, value: Value, ty: &Type, out: &mut Vec<crate::ir::Expr>) {
+        let types: Vec<Type> = match ty {
+            Type::Struct(s) => s.fields.iter().map(|f| f.ty.clone()).collect(),
+            Type::Tuple(items) => items.to_vec(),
+            Type::Stack(of, n) => (0..*n).map(|_| (**of).clone()).collect(),
+            _ => {
+                match value {
+                    Value::Scalar(e) | Value::Symbol { code: e, .. } => out.push(e),
+                    Value::Loc(loc) => out.extend(self.read(&loc)),
+                    _ => {}
+                }
+                return;
+            }
+        };
+        for (i, ty) in types.iter().enumerate() {
+            let part = match &value {
+                Value::List(items) => items.get(i).cloned().unwrap_or(Value::Void),
+                Value::Loc(Loc::Store(Store::Stack(_, parts))) => {
+                    Value::Loc(Loc::Store(parts[i].clone()))
+                }
+                Value::Loc(loc) => Value::Loc(self.member(loc.clone(), &Type::Void, i)),
+                _ => Value::Void,
+            };
+            self.flatten(part, ty, out);
+        }
+    }
+
+    fn packet_in(&mut self, method: &str, args: &[CallArg], ret: &Type, span: Span) -> Value {
+        let first = args.first();
+        match method {
+            "extract" => {
+                let Some(first) = first else { return Value::Void };
+                let header = match &first.value {
+                    Some(e) if e.ty.as_header().is_some() => self.header(e),
+                    Some(e) => {
+                        self.error(e.span, format!("only headers can be extracted, not {}", e.ty));
+                        None
+                    }
+                    // `extract<H>(_)`: the bytes are skipped.
+                    None => match self.local("$skipped", &first.ty) {
+                        Store::Header(id, _) => Some(HeaderRef::Fixed(id)),
+                        _ => None,
+                    },
+                };
+                let varbit_bits =
+                    args.get(1).and_then(|a| a.value.as_ref()).map(|e| self.scalar(e));
+                if varbit_bits.is_some() {
+                    self.unsupported(span, "extracting a header with a varbit field is");
+                }
+                if let Some(header) = header {
+                    self.emit(Stmt::Extract { header, varbit_bits });
+                }
+                Value::Void
+            }
+            "lookahead" => {
+                if ret.size_bits(true).is_none() {
+                    self.error(span, format!("{ret} cannot be looked ahead at"));
+                    return Value::Void;
+                }
+                let store = self.local("$lookahead", ret);
+                let mut all = Vec::new();
+                scalars_of(&store, &mut all);
+                self.emit(Stmt::Lookahead(all));
+                let mut headers = Vec::new();
+                store.headers(&mut headers);
+                for header in headers {
+                    self.emit(Stmt::SetValid(HeaderRef::Fixed(header)));
+                }
+                Value::Loc(Loc::Store(store))
+            }
+            "advance" => {
+                if let Some(bits) = first.and_then(|a| a.value.as_ref()) {
+                    let bits = self.scalar(bits);
+                    self.emit(Stmt::Advance(bits));
+                }
+                Value::Void
+            }
+            _ => {
+                self.unsupported(span, &format!("`packet_in.{method}` is"));
+                Value::Void
+            }
+        }
+    }
+
+    fn emit_packet(&mut self, loc: &Loc, ty: &Type, span: Span) {
+        if let Some(header) = self.header_ref(loc) {
+            self.emit(Stmt::Emit(header));
+            return;
+        }
+        match (loc, ty) {
+            (Loc::Store(Store::Stack(_, parts)), Type::Stack(of, _)) => {
+                for part in parts.clone().iter() {
+                    self.emit_packet(&Loc::Store(part.clone()), of, span);
+                }
+            }
+            (Loc::Store(Store::Struct(parts)), Type::Struct(s)) => {
+                let s = s.clone();
+                for (part, field) in parts.clone().iter().zip(&s.fields) {
+                    self.emit_packet(&Loc::Store(part.clone()), &field.ty, span);
+                }
+            }
+            _ => self.error(span, format!("only headers can be emitted, not {ty}")),
+        }
+    }
+}
+
+/// The scalars of a store without validity bits.
+fn scalars_of(store: &Store, out: &mut Vec<FieldId>) {
+    match store {
+        Store::Scalar(f) => out.push(*f),
+        Store::Header(_, parts) | Store::Struct(parts) | Store::Stack(_, parts) => {
+            parts.iter().for_each(|p| scalars_of(p, out));
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Parsers: a graph of states, sub-parsers inlined.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::calls::{BlockInstance, Frame};
+use super::store::Loc;
+use super::{Binding, Lowerer, Value};
+use crate::hir::{self, Callee, DeclId, ExprKind, StmtKind};
+use crate::ir::{self, ParserId, State, StateId, Stmt, Target, Transition};
+use crate::types::{BlockKind, Type};
+
+/// The states of the parser being built.
+#[derive(Default)]
+struct Graph {
+    states: Vec<State>,
+}
+
+impl Graph {
+    fn add(&mut self, name: String) -> StateId {
+        let id = StateId(self.states.len() as u32);
+        self.states.push(State {
+            name,
+            body: Vec::new(),
+            transition: Transition::To(Target::Reject),
+        });
+        id
+    }
+
+    fn finish(&mut self, id: StateId, body: Vec<Stmt>, transition: Transition) {
+        let state = &mut self.states[id.index()];
+        state.body = body;
+        state.transition = transition;
+    }
+}
+
+impl Lowerer<'_, '_> {
+    /// A parser that the package names.
+    pub(super) fn top_parser(
+        &mut self,
+        instance: &Rc<BlockInstance>,
+        bindings: HashMap<DeclId, Binding>,
+    ) -> ParserId {
+        let frame = Frame { bindings, ..Frame::default() };
+        let mut graph = Graph::default();
+        // States are named without the parser's own name in front.
+        let entry = graph.add("start".to_owned());
+        let outer = std::mem::take(&mut self.out);
+        let start = self.parser_block(instance, frame, Vec::new(), Target::Accept, "", &mut graph);
+        let init = std::mem::replace(&mut self.out, outer);
+        if init.is_empty() {
+            // `start` itself comes first; the place kept for it is filled by moving it there.
+            let real = graph.states[start.index()].clone();
+            graph.states[entry.index()] = real;
+            redirect(&mut graph.states, start, entry);
+            remove(&mut graph.states, start);
+        } else {
+            graph.finish(entry, init, Transition::To(Target::State(start)));
+        }
+        let id = ParserId(self.program.parsers.len() as u32);
+        self.program
+            .parsers
+            .push(ir::Parser { name: instance.block.name.to_string(), states: graph.states });
+        id
+    }
+
+    /// Lowers a parser's states; what initialises its variables is emitted. Gives the start state.
+    fn parser_block(
+        &mut self,
+        instance: &Rc<BlockInstance>,
+        frame: Frame,
+        copied: Vec<DeclId>,
+        accept: Target,
+        path: &str,
+        graph: &mut Graph,
+    ) -> StateId {
+        let block = instance.block.clone();
+        let known = instance.frame.borrow().is_some();
+        let mut bindings = frame.bindings.clone();
+        let outer = self.enter(instance, frame);
+        self.note_sites(&block);
+        self.locals(&block, known, &mut bindings);
+        let ids: Vec<StateId> =
+            block.states.iter().map(|s| graph.add(format!("{path}{}", s.name))).collect();
+        for (state, id) in block.states.iter().zip(&ids) {
+            self.state(state, *id, &ids, accept, path, graph);
+        }
+        self.leave(instance, outer, bindings, copied);
+        ids.get(block.start).copied().unwrap_or(StateId(0))
+    }
+
+    fn state(
+        &mut self,
+        state: &hir::State,
+        id: StateId,
+        ids: &[StateId],
+        accept: Target,
+        path: &str,
+        graph: &mut Graph,
+    ) {
+        let outer = std::mem::take(&mut self.out);
+        let mut current = id;
+        for s in &state.body {
+            match self.sub_parser(s) {
+                Some((sub, site, args)) => {
+                    let (frame, bound) = self.bind_block(&sub, site, args);
+                    let after = graph.add(format!("{path}{}.after", state.name));
+                    let local = sub.name.rsplit('.').next().unwrap_or(&sub.name);
+                    let inner = format!("{path}{local}.");
+                    let start = self.parser_block(
+                        &sub,
+                        frame,
+                        bound.copied,
+                        Target::State(after),
+                        &inner,
+                        graph,
+                    );
+                    let body = std::mem::take(&mut self.out);
+                    graph.finish(current, body, Transition::To(Target::State(start)));
+                    current = after;
+                    for (to, from, ty) in &bound.copy_outs {
+                        self.assign(to, Value::Loc(Loc::Store(from.clone())), ty);
+                    }
+                }
+                None => self.statement(s),
+            }
+        }
+        let target = |t: hir::Target| match t {
+            hir::Target::Accept => accept,
+            hir::Target::Reject => Target::Reject,
+            hir::Target::State(i) => Target::State(ids[i]),
+        };
+        let transition = match &state.transition {
+            hir::Transition::To(t) => Transition::To(target(*t)),
+            hir::Transition::Select { on, cases } => {
+                let values = self.operands(on);
+                let mut list = Vec::with_capacity(on.len());
+                for (value, e) in values.into_iter().zip(on) {
+                    list.push(match value {
+                        Value::Scalar(e) | Value::Symbol { code: e, .. } => e,
+                        Value::Loc(loc) => {
+                            self.read(&loc).unwrap_or_else(|| super::build::boolean(false))
+                        }
+                        _ => {
+                            if !matches!(e.ty, Type::Unknown) {
+                                self.unsupported(e.span, "selecting on this is");
+                            }
+                            super::build::boolean(false)
+                        }
+                    });
+                }
+                let cases = cases.iter().filter_map(|(sets, t)| {
+                    let sets: Option<Vec<ir::Keyset>> =
+                        sets.iter().zip(&list).map(|(s, e)| self.keyset(s, e.ty)).collect();
+                    Some((sets?, target(*t)))
+                });
+                let cases = cases.collect();
+                Transition::Select { on: list, cases }
+            }
+        };
+        let body = std::mem::replace(&mut self.out, outer);
+        graph.finish(current, body, transition);
+    }
+
+    /// The parser that a statement applies, if it does.
+    fn sub_parser<'s>(
+        &mut self,
+        s: &'s hir::Stmt,
+    ) -> Option<(Rc<BlockInstance>, DeclId, &'s [hir::CallArg])> {
+        let StmtKind::Call(e) = &s.kind else { return None };
+        let ExprKind::Call(call) = &e.kind else { return None };
+        let (instance, site) = match &call.target {
+            Callee::Block { instance } => match self.vars.get(instance) {
+                Some(Binding::Block(b)) => (b.clone(), *instance),
+                _ => return None,
+            },
+            Callee::Direct { site, block } => (self.direct_instance(*site, block), *site),
+            _ => return None,
+        };
+        (instance.block.kind == BlockKind::Parser).then_some((instance, site, &call.args))
+    }
+}
+
+fn targets(states: &mut [State], mut f: impl FnMut(&mut StateId)) {
+    for state in states {
+        match &mut state.transition {
+            Transition::To(Target::State(id)) => f(id),
+            Transition::To(_) => {}
+            Transition::Select { cases, .. } => {
+                for (_, target) in cases {
+                    if let Target::State(id) = target {
+                        f(id);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Makes all that goes to `from` go to `to`.
+fn redirect(states: &mut [State], from: StateId, to: StateId) {
+    targets(states, |id| {
+        if *id == from {
+            *id = to;
+        }
+    });
+}
+
+/// Takes a state that nothing goes to out.
+fn remove(states: &mut Vec<State>, id: StateId) {
+    states.remove(id.index());
+    targets(states, |target| {
+        if *target > id {
+            target.0 -= 1;
+        }
+    });
+}

@@ -1,0 +1,266 @@
+//! Statements and assignments.
+
+use num_bigint::BigInt;
+
+use super::store::{Loc, Store, scalar};
+use super::{Binding, Lowerer, Value, build};
+use crate::check::fold::limbs;
+use crate::hir::{self, StmtKind};
+use crate::ir::{self, BinaryOp, Expr, FieldId, HeaderRef, Place, Scalar, Stmt};
+use crate::types::Type;
+
+impl Lowerer<'_, '_> {
+    pub(super) fn statements(&mut self, list: &[hir::Stmt]) {
+        for s in list {
+            self.statement(s);
+        }
+    }
+
+    pub(super) fn statement(&mut self, s: &hir::Stmt) {
+        match &s.kind {
+            StmtKind::Var(v) => {
+                let store = self.local(&v.name, &v.ty);
+                // The initial value is evaluated before the variable exists.
+                self.initialise(&store, v);
+                self.vars.insert(v.id, Binding::Loc(Loc::Store(store)));
+            }
+            StmtKind::Assign(to, value) => {
+                let Value::Loc(loc) = self.value(to) else { return };
+                let from = self.value(value);
+                self.assign(&loc, from, &to.ty);
+            }
+            StmtKind::Call(e) => {
+                self.value(e);
+            }
+            StmtKind::If(condition, then, otherwise) => {
+                self.conditional(condition, then, otherwise)
+            }
+            StmtKind::Block(list) => self.statements(list),
+            StmtKind::Switch(on, cases, default) => self.switch(on, cases, default),
+            StmtKind::SwitchAction(table, cases, default) => {
+                self.switch_action(table, cases, default)
+            }
+            StmtKind::Exit => {
+                self.copy_out_all();
+                self.emit(Stmt::Exit);
+            }
+            StmtKind::Return(value) => {
+                if let (Some(value), Some(result)) = (value, self.result.clone()) {
+                    let from = self.value(value);
+                    self.assign(&Loc::Store(result), from, &value.ty);
+                }
+                self.emit(Stmt::Return);
+            }
+        }
+    }
+
+    fn conditional(&mut self, condition: &hir::Expr, then: &[hir::Stmt], otherwise: &[hir::Stmt]) {
+        let condition = self.scalar(condition);
+        match build::truth(&condition) {
+            Some(true) => self.statements(then),
+            Some(false) => self.statements(otherwise),
+            None => {
+                let then = self.buffered(|l| l.statements(then));
+                let otherwise = self.buffered(|l| l.statements(otherwise));
+                self.emit(Stmt::If { condition, then, otherwise });
+            }
+        }
+    }
+
+    fn switch(
+        &mut self,
+        on: &hir::Expr,
+        cases: &[(Vec<hir::Expr>, Vec<hir::Stmt>)],
+        default: &[hir::Stmt],
+    ) {
+        let value = self.scalar(on);
+        let mut list = Vec::new();
+        for (labels, body) in cases {
+            for label in labels {
+                let Some(v) = self.constant(label) else { continue };
+                // A body shared by several labels is written out for each.
+                let body = self.buffered(|l| l.statements(body));
+                list.push((limbs(&v, value.ty.width), body));
+            }
+        }
+        if let Some(known) = build::value(&value) {
+            let known = limbs(&known, value.ty.width);
+            match list.into_iter().find(|(v, _)| *v == known) {
+                Some((_, body)) => self.out.extend(body),
+                None => self.statements(default),
+            }
+            return;
+        }
+        let default = self.buffered(|l| l.statements(default));
+        self.emit(Stmt::Switch { on: value, cases: list, default });
+    }
+
+    fn switch_action(
+        &mut self,
+        table: &std::rc::Rc<hir::Table>,
+        cases: &[(Vec<usize>, Vec<hir::Stmt>)],
+        default: &[hir::Stmt],
+    ) {
+        let ty = Scalar::bit(32);
+        let ran = self.temp("action", ty);
+        self.apply_table(table, None, Some(ran));
+        let mut list = Vec::new();
+        for (positions, body) in cases {
+            for position in positions {
+                let body = self.buffered(|l| l.statements(body));
+                list.push((limbs(&BigInt::from(*position), ty.width), body));
+            }
+        }
+        let default = self.buffered(|l| l.statements(default));
+        self.emit(Stmt::Switch {
+            on: Expr { ty, kind: ir::ExprKind::Field(ran) },
+            cases: list,
+            default,
+        });
+    }
+
+    /// Stores a value of the location's type.
+    pub(super) fn assign(&mut self, to: &Loc, from: Value, ty: &Type) {
+        if scalar(ty).is_some() {
+            let value = match from {
+                Value::Scalar(e) | Value::Symbol { code: e, .. } => Some(e),
+                Value::Loc(loc) => self.read(&loc),
+                _ => None,
+            };
+            if let Some(value) = value {
+                self.assign_scalar(to, value);
+            }
+            return;
+        }
+        match (to, from) {
+            (Loc::Store(Store::Stack(a, xs)), Value::Loc(Loc::Store(Store::Stack(b, ys)))) => {
+                if a == &b {
+                    return;
+                }
+                let (xs, ys) = (xs.clone(), ys.clone());
+                for (x, y) in xs.iter().zip(ys.iter()) {
+                    if let (Store::Header(x, _), Store::Header(y, _)) = (x, y) {
+                        self.emit(Stmt::CopyHeader {
+                            to: HeaderRef::Fixed(*x),
+                            from: HeaderRef::Fixed(*y),
+                        });
+                    }
+                }
+                let (a, b) = (
+                    self.program.stacks[a.index()].next_index,
+                    self.program.stacks[b.index()].next_index,
+                );
+                let next = Expr { ty: Scalar::bit(32), kind: ir::ExprKind::Field(b) };
+                self.emit(Stmt::Assign(Place::Field(a), next));
+            }
+            (to, Value::Loc(from)) => match (self.header_ref(to), self.header_ref(&from)) {
+                (Some(HeaderRef::Fixed(a)), Some(HeaderRef::Fixed(b))) if a == b => {}
+                (Some(a), Some(b)) => self.emit(Stmt::CopyHeader { to: a, from: b }),
+                _ => self.assign_parts(to, ty, |l, i| Value::Loc(l.member(from.clone(), ty, i))),
+            },
+            (to, Value::Invalid) => {
+                if let Some(header) = self.header_ref(to) {
+                    self.emit(Stmt::SetInvalid(header));
+                }
+            }
+            (to, Value::List(items)) => {
+                // All values are taken before the first is stored: `{a, b} = {b, a}`.
+                let mut written = Vec::new();
+                if let Loc::Store(store) = to {
+                    store.fields(&self.program.headers, &mut written);
+                }
+                let items = self.detach(items, &written, ty);
+                if let Some(header) = self.header_ref(to) {
+                    self.emit(Stmt::SetValid(header));
+                }
+                self.assign_parts(to, ty, |_, i| items.get(i).cloned().unwrap_or(Value::Void));
+            }
+            _ => {}
+        }
+    }
+
+    fn assign_parts(
+        &mut self,
+        to: &Loc,
+        ty: &Type,
+        mut from: impl FnMut(&mut Self, usize) -> Value,
+    ) {
+        let types: Vec<Type> = match ty {
+            Type::Struct(s) => s.fields.iter().map(|f| f.ty.clone()).collect(),
+            Type::Tuple(items) => items.to_vec(),
+            _ => return,
+        };
+        for (i, part) in types.iter().enumerate() {
+            let target = self.member(to.clone(), ty, i);
+            let value = from(self, i);
+            self.assign(&target, value, part);
+        }
+    }
+
+    /// Copies those values that read what is about to be written.
+    fn detach(&mut self, items: Vec<Value>, written: &[FieldId], ty: &Type) -> Vec<Value> {
+        if items.len() < 2 {
+            return items;
+        }
+        let types: Vec<Type> = match ty {
+            Type::Struct(s) => s.fields.iter().map(|f| f.ty.clone()).collect(),
+            Type::Tuple(items) => items.to_vec(),
+            _ => return items,
+        };
+        items
+            .into_iter()
+            .zip(types)
+            .map(|(item, ty)| {
+                let reads = match &item {
+                    Value::Scalar(e) => reads_any(e, written),
+                    Value::Loc(Loc::Store(store)) => {
+                        let mut fields = Vec::new();
+                        store.fields(&self.program.headers, &mut fields);
+                        fields.iter().any(|f| written.contains(f))
+                    }
+                    Value::Loc(_) => true,
+                    _ => false,
+                };
+                if reads { self.keep(item, &ty) } else { item }
+            })
+            .collect()
+    }
+
+    pub(super) fn assign_scalar(&mut self, to: &Loc, value: Expr) {
+        if let Some((place, ty)) = self.place(to) {
+            let value = if value.ty.signed == ty.signed { value } else { build::cast(value, ty) };
+            self.emit(Stmt::Assign(place, value));
+            return;
+        }
+        // Bits of a field of a stack's element: read, change, write.
+        let Loc::Slice(whole, hi, lo) = to else { return };
+        let (hi, lo) = (*hi, *lo);
+        let Some(old) = self.read(whole) else { return };
+        let ty = old.ty;
+        let mut parts = vec![build::slice(value.clone(), hi - lo, 0)];
+        if hi + 1 < ty.width {
+            parts.insert(0, build::slice(old.clone(), ty.width - 1, hi + 1));
+        }
+        if lo > 0 {
+            parts.push(build::slice(old, lo - 1, 0));
+        }
+        let joined = parts.into_iter().reduce(|a, b| build::binary(BinaryOp::Concat, a, b));
+        if let Some(joined) = joined {
+            let joined = build::cast(joined, ty);
+            self.assign_scalar(whole, joined);
+        }
+    }
+}
+
+/// Whether an expression reads one of the fields.
+fn reads_any(e: &Expr, fields: &[FieldId]) -> bool {
+    match &e.kind {
+        ir::ExprKind::Const(_) => false,
+        ir::ExprKind::Field(f) => fields.contains(f),
+        ir::ExprKind::Valid(_) | ir::ExprKind::Element(..) => true,
+        ir::ExprKind::Unary(_, a) | ir::ExprKind::Cast(a) => reads_any(a, fields),
+        ir::ExprKind::Slice { value, .. } => reads_any(value, fields),
+        ir::ExprKind::Binary(_, a, b) => reads_any(a, fields) || reads_any(b, fields),
+        ir::ExprKind::Mux(a, b, c) => [a, b, c].iter().any(|e| reads_any(e, fields)),
+    }
+}

@@ -1,0 +1,203 @@
+//! Tables.
+
+use std::rc::Rc;
+
+use num_bigint::BigInt;
+use num_traits::{ToPrimitive, Zero};
+
+use super::{Binding, LoweredTable, Lowerer, Value};
+use crate::check::fold::limbs;
+use crate::hir;
+use crate::ir::{self, ActionCall, FieldId, Keyset, MatchKind, Scalar, Stmt, TableId};
+
+/// Entries of a table that gives no size.
+const DEFAULT_SIZE: u64 = 1024;
+
+impl Lowerer<'_, '_> {
+    /// `table.apply()`; `hit` and `action` receive the outcome.
+    pub(super) fn apply_table(
+        &mut self,
+        table: &Rc<hir::Table>,
+        hit: Option<FieldId>,
+        action: Option<FieldId>,
+    ) {
+        let lowered = match self.tables.get(&table.id) {
+            Some(known) => known.clone(),
+            None => {
+                let lowered = self.table(table);
+                self.tables.insert(table.id, lowered.clone());
+                lowered
+            }
+        };
+        self.out.extend(lowered.pre.iter().cloned());
+        self.emit(Stmt::Apply { table: lowered.id, hit, action });
+    }
+
+    fn table(&mut self, table: &Rc<hir::Table>) -> LoweredTable {
+        let name = self.qualify(&table.name, &table.annotations);
+        let mut keys = Vec::with_capacity(table.keys.len());
+        let mut key_types = Vec::with_capacity(table.keys.len());
+        let pre = self.buffered(|l| {
+            for key in &table.keys {
+                let value = l.scalar(&key.value);
+                keys.push(ir::Key {
+                    name: key.name.to_string(),
+                    value,
+                    kind: key.kind,
+                    annotations: key.annotations.clone(),
+                });
+                key_types.push(key.value.ty.clone());
+            }
+        });
+        let mut actions = Vec::with_capacity(table.actions.len() + 1);
+        for offered in &table.actions {
+            actions.push(ir::TableAction {
+                action: self.action(&offered.action, &offered.args),
+                prologue: Vec::new(),
+                table_only: offered.table_only,
+                default_only: offered.default_only,
+            });
+        }
+        let default_action = match &table.default {
+            Some((position, args)) => self.action_call_data(&actions, *position, args),
+            None => ActionCall { action: self.no_action(table, &mut actions), args: Vec::new() },
+        };
+        let entries = table.entries.iter().filter_map(|e| self.entry(e, &keys, &actions)).collect();
+        let size = match &table.size {
+            Some(size) => self.constant(size).and_then(|v| v.to_u64()).unwrap_or(DEFAULT_SIZE),
+            None => DEFAULT_SIZE,
+        };
+        let mut attached = Vec::new();
+        for instance in &table.attached {
+            match self.value(instance) {
+                Value::Object(binding) => match *binding {
+                    Binding::Extern(id) => attached.push(id),
+                    _ => self.error(instance.span, "this is no extern instance"),
+                },
+                _ => self.error(instance.span, "this is no extern instance"),
+            }
+        }
+        let id = TableId(self.program.tables.len() as u32);
+        self.program.tables.push(ir::Table {
+            name,
+            keys,
+            actions,
+            default_action,
+            const_default: table.const_default,
+            entries,
+            const_entries: table.const_entries,
+            size,
+            attached,
+            idle_timeout: table.idle_timeout,
+            annotations: table.annotations.clone(),
+        });
+        self.info.key_types.push(key_types);
+        LoweredTable { id, pre: pre.into() }
+    }
+
+    /// Position of `NoAction`, the default of a table that names none.
+    fn no_action(&mut self, table: &hir::Table, actions: &mut Vec<ir::TableAction>) -> u32 {
+        let listed =
+            table.actions.iter().position(|a| a.action.top_level && &*a.action.name == "NoAction");
+        if let Some(position) = listed {
+            return position as u32;
+        }
+        let id = match self.no_action {
+            Some(id) => id,
+            None => {
+                let action = ir::Action {
+                    name: "NoAction".to_owned(),
+                    params: Vec::new(),
+                    annotations: Vec::new(),
+                    body: Vec::new(),
+                };
+                let id = self.push_action(action, Vec::new());
+                self.no_action = Some(id);
+                id
+            }
+        };
+        actions.push(ir::TableAction {
+            action: id,
+            prologue: Vec::new(),
+            table_only: false,
+            default_only: true,
+        });
+        actions.len() as u32 - 1
+    }
+
+    fn action_call_data(
+        &mut self,
+        actions: &[ir::TableAction],
+        position: usize,
+        args: &[hir::Expr],
+    ) -> ActionCall {
+        let params = self.program.actions[actions[position].action.index()].params.clone();
+        let widths: Vec<u32> =
+            params.iter().map(|p| self.program.fields[p.index()].ty.width).collect();
+        let args = args
+            .iter()
+            .zip(widths)
+            .map(|(arg, width)| limbs(&self.constant(arg).unwrap_or_default(), width))
+            .collect();
+        ActionCall { action: position as u32, args }
+    }
+
+    fn entry(
+        &mut self,
+        entry: &hir::Entry,
+        keys: &[ir::Key],
+        actions: &[ir::TableAction],
+    ) -> Option<ir::Entry> {
+        let mut sets = Vec::with_capacity(keys.len());
+        for (set, key) in entry.keys.iter().zip(keys) {
+            let mut set = self.keyset(set, key.value.ty)?;
+            if key.kind == MatchKind::Lpm {
+                set = self.prefix(set, key.value.ty, entry)?;
+            }
+            sets.push(set);
+        }
+        let call = self.action_call_data(actions, entry.action, &entry.args);
+        let priority = match &entry.priority {
+            Some(p) => Some(self.constant(p)?.to_u32().unwrap_or(u32::MAX)),
+            None => None,
+        };
+        Some(ir::Entry { keys: sets, call, priority })
+    }
+
+    /// A keyset of an lpm key as a prefix.
+    fn prefix(&mut self, set: Keyset, ty: Scalar, entry: &hir::Entry) -> Option<Keyset> {
+        match set {
+            Keyset::Value(value) => Some(Keyset::Prefix { value, len: ty.width }),
+            Keyset::Masked { value, mask } => {
+                let bits = crate::check::fold::from_limbs(&mask, ty.width, false);
+                let zeros = if bits.is_zero() {
+                    u64::from(ty.width)
+                } else {
+                    bits.trailing_zeros().unwrap_or(0)
+                };
+                let prefix = ((BigInt::from(1) << ty.width) - 1) >> zeros << zeros;
+                if bits != prefix {
+                    self.error(entry.span, "the mask is no prefix: its ones do not all come first");
+                    return None;
+                }
+                Some(Keyset::Prefix { value, len: ty.width - zeros as u32 })
+            }
+            other => Some(other),
+        }
+    }
+
+    /// A keyset with constants.
+    pub(super) fn keyset(&mut self, set: &hir::Keyset, ty: Scalar) -> Option<Keyset> {
+        let mut bits = |e: &hir::Expr| self.constant(e).map(|v| limbs(&v, ty.width));
+        Some(match set {
+            hir::Keyset::Any => Keyset::Any,
+            hir::Keyset::Value(v) => Keyset::Value(bits(v)?),
+            hir::Keyset::Mask(v, m) => {
+                let (v, mask) = (bits(v)?, bits(m)?);
+                let value = v.iter().zip(mask.iter()).map(|(v, m)| v & m).collect();
+                Keyset::Masked { value, mask }
+            }
+            hir::Keyset::Range(a, b) => Keyset::Range { low: bits(a)?, high: bits(b)? },
+        })
+    }
+}

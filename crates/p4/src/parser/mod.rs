@@ -1,0 +1,391 @@
+//! Recursive-descent parser.
+//!
+//! P4's grammar depends on which names are types: `(a) - b` is a cast or a difference. The parser
+//! keeps the scopes of declared names for that question only; everything else is the checker's.
+//!
+//! Errors do not stop it: it skips to the next `;` or `}` and goes on.
+
+mod control;
+mod decl;
+mod expr;
+mod stmt;
+mod types;
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use crate::ast::{Annotation, AnnotationBody, Annotations, Ident, Program, Str};
+use crate::lexer::{Kind, Token};
+use crate::source::{Reporter, Span};
+
+/// A construct could not be parsed; it was reported.
+pub(crate) struct Failed;
+
+pub(crate) type Parse<T> = Result<T, Failed>;
+
+/// Nesting of expressions, statements and types beyond this is refused: recursion must end before
+/// the stack does.
+const DEPTH: u32 = 120;
+
+pub(crate) struct Parser<'r, 't> {
+    reporter: &'r mut Reporter<'t>,
+    tokens: &'r [Token],
+    at: usize,
+    strings: HashSet<Str>,
+    /// Innermost last: whether a name is a type.
+    scopes: Vec<HashMap<Str, bool>>,
+    depth: u32,
+    no_annotations: Annotations,
+    /// While a reading is only tried, nothing is reported.
+    speculative: bool,
+}
+
+/// Parses tokens (ending in [`Kind::End`]).
+pub(crate) fn parse(reporter: &mut Reporter<'_>, tokens: &[Token]) -> Program {
+    let mut parser = Parser {
+        reporter,
+        tokens,
+        at: 0,
+        strings: HashSet::new(),
+        scopes: vec![HashMap::new()],
+        depth: 0,
+        no_annotations: Rc::from([]),
+        speculative: false,
+    };
+    let mut program = Program::default();
+    while parser.kind() != Kind::End {
+        let before = parser.at;
+        match parser.declaration() {
+            Ok(Some(decl)) => program.decls.push(decl),
+            Ok(None) => {}
+            Err(Failed) => {
+                parser.scopes.truncate(1);
+                parser.depth = 0;
+                parser.recover(before);
+                if parser.kind() == Kind::RBrace {
+                    parser.bump();
+                }
+            }
+        }
+    }
+    program
+}
+
+impl<'t> Parser<'_, 't> {
+    fn kind(&self) -> Kind {
+        self.tokens[self.at].kind
+    }
+
+    fn ahead(&self, n: usize) -> Kind {
+        self.tokens.get(self.at + n).map_or(Kind::End, |t| t.kind)
+    }
+
+    fn span(&self) -> Span {
+        self.tokens[self.at].span
+    }
+
+    /// Span of the token before this one.
+    fn previous(&self) -> Span {
+        self.tokens[self.at.saturating_sub(1)].span
+    }
+
+    fn slice(&self, span: Span) -> &'t str {
+        &self.reporter.text.text[span.start as usize..span.end as usize]
+    }
+
+    fn word(&self) -> &'t str {
+        self.slice(self.span())
+    }
+
+    /// Whether the current token is that identifier.
+    fn is_word(&self, word: &str) -> bool {
+        self.kind() == Kind::Ident && self.word() == word
+    }
+
+    fn bump(&mut self) -> Token {
+        let token = self.tokens[self.at];
+        if token.kind != Kind::End {
+            self.at += 1;
+        }
+        token
+    }
+
+    fn eat(&mut self, kind: Kind) -> bool {
+        let found = self.kind() == kind;
+        if found {
+            self.bump();
+        }
+        found
+    }
+
+    fn expect(&mut self, kind: Kind, what: &str) -> Parse<Token> {
+        if self.kind() == kind { Ok(self.bump()) } else { Err(self.unexpected(what)) }
+    }
+
+    fn expect_semicolon(&mut self, after: &str) -> Parse<()> {
+        if self.eat(Kind::Semicolon) {
+            return Ok(());
+        }
+        // The place to mend is where the statement ends, not where the next one starts.
+        let end = self.previous().end as usize;
+        let found = self.found();
+        self.error(
+            Span::new(end.saturating_sub(1), end),
+            format!("expected `;` after {after}, found {found}"),
+        );
+        Err(Failed)
+    }
+
+    fn found(&self) -> String {
+        match self.kind() {
+            Kind::End => "the end of the program".to_owned(),
+            _ => format!("`{}`", self.word()),
+        }
+    }
+
+    fn unexpected(&mut self, what: &str) -> Failed {
+        let message = format!("expected {what}, found {}", self.found());
+        self.error(self.span(), message);
+        Failed
+    }
+
+    fn error(&mut self, span: Span, message: String) {
+        if !self.speculative {
+            self.reporter.error(span, message);
+        }
+    }
+
+    fn unsupported(&mut self, span: Span, what: &str) {
+        if !self.speculative {
+            self.reporter.unsupported(span, what);
+        }
+    }
+
+    fn intern(&mut self, text: &str) -> Str {
+        if let Some(s) = self.strings.get(text) {
+            return s.clone();
+        }
+        let s: Str = Rc::from(text);
+        self.strings.insert(s.clone());
+        s
+    }
+
+    /// A name where one is declared or a member is meant.
+    fn name(&mut self, what: &str) -> Parse<Ident> {
+        if self.kind() != Kind::Ident {
+            return Err(self.unexpected(what));
+        }
+        let span = self.bump().span;
+        Ok(Ident { name: self.intern(self.slice(span)), span })
+    }
+
+    /// Runs a deeper level of the grammar.
+    fn nested<T>(&mut self, f: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
+        self.depth += 1;
+        let result = if self.depth > DEPTH {
+            self.error(self.span(), "nested too deeply".to_owned());
+            Err(Failed)
+        } else {
+            f(self)
+        };
+        self.depth -= 1;
+        result
+    }
+
+    /// Tries a reading; on failure nothing has happened.
+    fn attempt<T>(&mut self, f: impl FnOnce(&mut Self) -> Parse<T>) -> Option<T> {
+        let (at, depth, outer) = (self.at, self.depth, self.speculative);
+        self.speculative = true;
+        let result = f(self).ok();
+        self.speculative = outer;
+        if result.is_none() {
+            self.at = at;
+            self.depth = depth;
+        }
+        result
+    }
+
+    /// Skips to behind the next `;` or before the `}` that closes the current block; at least one
+    /// token if none was taken since `from`.
+    fn recover(&mut self, from: usize) {
+        // What failed may have opened braces that are not closed yet.
+        let mut depth = 0usize;
+        for token in &self.tokens[from.min(self.at)..self.at] {
+            match token.kind {
+                Kind::LBrace => depth += 1,
+                Kind::RBrace => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        if depth == 0 && self.at > from && matches!(self.previous_kind(), Kind::Semicolon) {
+            return;
+        }
+        loop {
+            match self.kind() {
+                Kind::End => return,
+                Kind::LBrace => depth += 1,
+                Kind::RBrace if depth == 0 => {
+                    return;
+                }
+                Kind::RBrace => {
+                    depth -= 1;
+                    if depth == 0 {
+                        self.bump();
+                        return;
+                    }
+                }
+                Kind::Semicolon if depth == 0 => {
+                    self.bump();
+                    return;
+                }
+                _ => {}
+            }
+            self.bump();
+        }
+    }
+
+    fn previous_kind(&self) -> Kind {
+        self.tokens[self.at.saturating_sub(1)].kind
+    }
+
+    /// `item`s until the closing brace, with recovery inside. The opening brace was taken.
+    fn until_brace(&mut self, mut item: impl FnMut(&mut Self) -> Parse<()>) -> Parse<()> {
+        while self.kind() != Kind::RBrace {
+            if self.kind() == Kind::End {
+                return Err(self.unexpected("`}`"));
+            }
+            let (before, scopes, depth) = (self.at, self.scopes.len(), self.depth);
+            if item(self).is_err() {
+                if self.speculative {
+                    return Err(Failed);
+                }
+                self.scopes.truncate(scopes);
+                self.depth = depth;
+                self.recover(before);
+            }
+        }
+        self.bump();
+        Ok(())
+    }
+
+    /// `item { "," item }` until `close`, which is taken. An empty list and a trailing comma are
+    /// accepted.
+    fn comma_list<T>(
+        &mut self,
+        close: Kind,
+        what: &str,
+        mut item: impl FnMut(&mut Self) -> Parse<T>,
+    ) -> Parse<Vec<T>> {
+        let mut list = Vec::new();
+        loop {
+            if self.eat(close) {
+                return Ok(list);
+            }
+            list.push(item(self)?);
+            if !self.eat(Kind::Comma) {
+                self.expect(close, what)?;
+                return Ok(list);
+            }
+        }
+    }
+
+    // Scopes.
+
+    fn declare(&mut self, name: &Str, is_type: bool) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.insert(name.clone(), is_type);
+        }
+    }
+
+    fn is_type(&self, name: &str) -> bool {
+        self.scopes.iter().rev().find_map(|s| s.get(name).copied()).unwrap_or(false)
+    }
+
+    /// Whether the current token is an identifier that names a type.
+    fn at_type_name(&self) -> bool {
+        self.kind() == Kind::Ident && self.is_type(self.word())
+    }
+
+    fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
+        let outer = self.scopes.len();
+        self.scopes.push(HashMap::new());
+        let result = f(self);
+        self.scopes.truncate(outer);
+        result
+    }
+
+    // Annotations.
+
+    fn annotations(&mut self) -> Parse<Annotations> {
+        if self.kind() != Kind::At {
+            return Ok(self.no_annotations.clone());
+        }
+        let mut list = Vec::new();
+        while self.eat(Kind::At) {
+            // Any word may name an annotation, keywords too.
+            let span = self.span();
+            let text = self.word();
+            if !text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+                return Err(self.unexpected("the annotation's name"));
+            }
+            self.bump();
+            let name = Ident { name: self.intern(text), span };
+            let body = match self.kind() {
+                Kind::LParen => {
+                    let (text, only) = self.balanced(Kind::LParen, Kind::RParen)?;
+                    let string = only.map(|s| unquote(self.slice(s)).into());
+                    AnnotationBody::Raw { text: self.intern(text.trim()), string }
+                }
+                Kind::LBracket => {
+                    let (text, _) = self.balanced(Kind::LBracket, Kind::RBracket)?;
+                    AnnotationBody::Structured(self.intern(text.trim()))
+                }
+                _ => AnnotationBody::None,
+            };
+            list.push(Annotation { name, body });
+        }
+        Ok(Rc::from(list))
+    }
+
+    /// The text between brackets, and the span of its token if that is one string.
+    fn balanced(&mut self, open: Kind, close: Kind) -> Parse<(&'t str, Option<Span>)> {
+        let start = self.bump().span;
+        let first = self.at;
+        let mut depth = 0usize;
+        loop {
+            match self.kind() {
+                Kind::End => return Err(self.unexpected("the annotation's end")),
+                k if k == open => depth += 1,
+                k if k == close && depth == 0 => break,
+                k if k == close => depth -= 1,
+                _ => {}
+            }
+            self.bump();
+        }
+        let count = self.at - first;
+        let end = self.bump().span;
+        let only =
+            (count == 1 && self.tokens[first].kind == Kind::Text).then(|| self.tokens[first].span);
+        Ok((self.slice(Span { start: start.end, end: end.start }), only))
+    }
+}
+
+/// The value of a string literal.
+fn unquote(literal: &str) -> String {
+    let inner = literal.strip_prefix('"').and_then(|s| s.strip_suffix('"')).unwrap_or(literal);
+    let mut out = String::with_capacity(inner.len());
+    let mut chars = inner.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some('n') => out.push('\n'),
+                Some('r') => out.push('\r'),
+                Some('t') => out.push('\t'),
+                Some(other) => out.push(other),
+                None => {}
+            },
+            c => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,328 @@
+//! Types, as the checker knows them.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::rc::Rc;
+
+pub(crate) use crate::ast::{Aggregate, Direction, Str};
+use crate::ir;
+
+/// A type. Two types are the same if they compare equal: declared types by identity.
+#[derive(Clone, Debug)]
+pub(crate) enum Type {
+    /// The type of what could not be checked; agrees with everything.
+    Unknown,
+    Void,
+    Bool,
+    /// `error`.
+    ErrorCode,
+    Text,
+    MatchKind,
+    /// `int`: any integer known at compile time.
+    Int,
+    Bit(u32),
+    Signed(u32),
+    Varbit(u32),
+    Struct(Rc<StructType>),
+    Enum(Rc<EnumType>),
+    SerEnum(Rc<SerEnumType>),
+    /// Declared by `type`.
+    New(Rc<NewType>),
+    Stack(Rc<Type>, u32),
+    /// A tuple, or a list expression.
+    Tuple(Rc<[Type]>),
+    /// `{name = value}` before it meets a struct.
+    Record(Rc<[(Str, Type)]>),
+    /// `{#}` before it meets a header.
+    Invalid,
+    Extern(Rc<ExternType>, Rc<[Type]>),
+    Block(Rc<BlockType>),
+    Package(Rc<PackageType>),
+    Var(TypeVar),
+    /// What `table.apply()` gives.
+    ApplyResult,
+    /// What `table.apply().action_run` gives.
+    ActionRun,
+}
+
+/// A type parameter.
+#[derive(Clone, Debug)]
+pub(crate) struct TypeVar {
+    pub(crate) id: u32,
+    pub(crate) name: Str,
+}
+
+/// A header, struct or header union.
+#[derive(Debug)]
+pub(crate) struct StructType {
+    pub(crate) id: u32,
+    pub(crate) what: Aggregate,
+    pub(crate) name: Str,
+    pub(crate) fields: Vec<FieldType>,
+    pub(crate) annotations: Vec<ir::Annotation>,
+}
+
+#[derive(Debug)]
+pub(crate) struct FieldType {
+    pub(crate) name: Str,
+    pub(crate) ty: Type,
+    pub(crate) annotations: Vec<ir::Annotation>,
+}
+
+impl StructType {
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        self.fields.iter().position(|f| *f.name == *name)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct EnumType {
+    pub(crate) id: u32,
+    pub(crate) name: Str,
+    pub(crate) members: Vec<Str>,
+}
+
+#[derive(Debug)]
+pub(crate) struct SerEnumType {
+    pub(crate) id: u32,
+    pub(crate) name: Str,
+    pub(crate) repr: Type,
+    pub(crate) members: Vec<(Str, num_bigint::BigInt)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct NewType {
+    pub(crate) id: u32,
+    pub(crate) name: Str,
+    pub(crate) repr: Type,
+    pub(crate) annotations: Vec<ir::Annotation>,
+}
+
+/// A parameter in a signature.
+#[derive(Clone, Debug)]
+pub(crate) struct ParamType {
+    pub(crate) name: Str,
+    pub(crate) direction: Direction,
+    pub(crate) ty: Type,
+    pub(crate) optional: bool,
+}
+
+/// A method or function of an extern, or a constructor.
+#[derive(Debug)]
+pub(crate) struct Signature {
+    pub(crate) name: Str,
+    pub(crate) type_params: Vec<TypeVar>,
+    pub(crate) params: Vec<ParamType>,
+    pub(crate) ret: Type,
+    pub(crate) is_abstract: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct ExternType {
+    pub(crate) id: u32,
+    pub(crate) name: Str,
+    pub(crate) type_params: Vec<TypeVar>,
+    pub(crate) constructors: Vec<Rc<Signature>>,
+    pub(crate) methods: Vec<Rc<Signature>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum BlockKind {
+    Parser,
+    Control,
+}
+
+/// The signature of a parser or control.
+#[derive(Debug)]
+pub(crate) struct BlockType {
+    pub(crate) kind: BlockKind,
+    pub(crate) name: Str,
+    pub(crate) type_params: Vec<TypeVar>,
+    pub(crate) params: Vec<ParamType>,
+}
+
+#[derive(Debug)]
+pub(crate) struct PackageType {
+    pub(crate) name: Str,
+    pub(crate) type_params: Vec<TypeVar>,
+    pub(crate) params: Vec<ParamType>,
+}
+
+/// What type parameters stand for.
+pub(crate) type Substitution = HashMap<u32, Type>;
+
+impl PartialEq for Type {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Type::Unknown, Type::Unknown)
+            | (Type::Void, Type::Void)
+            | (Type::Bool, Type::Bool)
+            | (Type::ErrorCode, Type::ErrorCode)
+            | (Type::Text, Type::Text)
+            | (Type::MatchKind, Type::MatchKind)
+            | (Type::Int, Type::Int)
+            | (Type::Invalid, Type::Invalid)
+            | (Type::ApplyResult, Type::ApplyResult)
+            | (Type::ActionRun, Type::ActionRun) => true,
+            (Type::Bit(a), Type::Bit(b))
+            | (Type::Signed(a), Type::Signed(b))
+            | (Type::Varbit(a), Type::Varbit(b)) => a == b,
+            (Type::Struct(a), Type::Struct(b)) => a.id == b.id,
+            (Type::Enum(a), Type::Enum(b)) => a.id == b.id,
+            (Type::SerEnum(a), Type::SerEnum(b)) => a.id == b.id,
+            (Type::New(a), Type::New(b)) => a.id == b.id,
+            (Type::Stack(a, n), Type::Stack(b, m)) => n == m && a == b,
+            (Type::Tuple(a), Type::Tuple(b)) => a == b,
+            (Type::Record(a), Type::Record(b)) => a == b,
+            (Type::Extern(a, s), Type::Extern(b, t)) => a.id == b.id && s == t,
+            (Type::Var(a), Type::Var(b)) => a.id == b.id,
+            (Type::Block(a), Type::Block(b)) => Rc::ptr_eq(a, b),
+            (Type::Package(a), Type::Package(b)) => Rc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+impl Type {
+    /// The header or header union type.
+    pub(crate) fn as_header(&self) -> Option<&Rc<StructType>> {
+        match self {
+            Type::Struct(s) if s.what == Aggregate::Header => Some(s),
+            _ => None,
+        }
+    }
+
+    /// A type parameter is in it.
+    pub(crate) fn is_open(&self) -> bool {
+        match self {
+            Type::Var(_) => true,
+            Type::Tuple(items) => items.iter().any(Type::is_open),
+            Type::Extern(_, args) => args.iter().any(Type::is_open),
+            Type::Stack(of, _) => of.is_open(),
+            Type::Block(b) => b.params.iter().any(|p| p.ty.is_open()),
+            _ => false,
+        }
+    }
+
+    /// The type with parameters replaced by what they stand for.
+    pub(crate) fn substitute(&self, map: &Substitution) -> Type {
+        if map.is_empty() || !self.is_open() {
+            return self.clone();
+        }
+        match self {
+            Type::Var(v) => map.get(&v.id).cloned().unwrap_or_else(|| self.clone()),
+            Type::Tuple(items) => Type::Tuple(items.iter().map(|t| t.substitute(map)).collect()),
+            Type::Extern(e, args) => {
+                Type::Extern(e.clone(), args.iter().map(|t| t.substitute(map)).collect())
+            }
+            Type::Stack(of, n) => Type::Stack(Rc::new(of.substitute(map)), *n),
+            Type::Block(b) => Type::Block(Rc::new(BlockType {
+                kind: b.kind,
+                name: b.name.clone(),
+                type_params: Vec::new(),
+                params: b
+                    .params
+                    .iter()
+                    .map(|p| ParamType { ty: p.ty.substitute(map), ..p.clone() })
+                    .collect(),
+            })),
+            other => other.clone(),
+        }
+    }
+
+    /// `type` and serialisable enums taken off.
+    pub(crate) fn repr(&self) -> &Type {
+        match self {
+            Type::New(n) => n.repr.repr(),
+            Type::SerEnum(e) => e.repr.repr(),
+            other => other,
+        }
+    }
+
+    /// Width in bits of what has a fixed one; a varbit counts nothing (`least`) or its maximum.
+    pub(crate) fn size_bits(&self, least: bool) -> Option<u64> {
+        Some(match self.repr() {
+            Type::Bool => 1,
+            Type::Bit(w) | Type::Signed(w) => u64::from(*w),
+            Type::Varbit(w) => {
+                if least {
+                    0
+                } else {
+                    u64::from(*w)
+                }
+            }
+            Type::Struct(s) => {
+                let sizes = s.fields.iter().map(|f| f.ty.size_bits(least));
+                if s.what == Aggregate::Union {
+                    let sizes: Option<Vec<u64>> = sizes.collect();
+                    let sizes = sizes?.into_iter();
+                    if least { sizes.min()? } else { sizes.max()? }
+                } else {
+                    sizes.sum::<Option<u64>>()?
+                }
+            }
+            Type::Stack(of, n) => of.size_bits(least)? * u64::from(*n),
+            Type::Tuple(items) => items.iter().map(|t| t.size_bits(least)).sum::<Option<u64>>()?,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, items: &[Type]| {
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    f.write_str(", ")?;
+                }
+                write!(f, "{item}")?;
+            }
+            Ok(())
+        };
+        match self {
+            Type::Unknown => f.write_str("an unknown type"),
+            Type::Void => f.write_str("void"),
+            Type::Bool => f.write_str("bool"),
+            Type::ErrorCode => f.write_str("error"),
+            Type::Text => f.write_str("string"),
+            Type::MatchKind => f.write_str("match_kind"),
+            Type::Int => f.write_str("int"),
+            Type::Bit(w) => write!(f, "bit<{w}>"),
+            Type::Signed(w) => write!(f, "int<{w}>"),
+            Type::Varbit(w) => write!(f, "varbit<{w}>"),
+            Type::Struct(s) => {
+                let what = match s.what {
+                    Aggregate::Header => "header",
+                    Aggregate::Struct => "struct",
+                    Aggregate::Union => "header_union",
+                };
+                write!(f, "{what} {}", s.name)
+            }
+            Type::Enum(e) => write!(f, "enum {}", e.name),
+            Type::SerEnum(e) => write!(f, "enum {}", e.name),
+            Type::New(n) => write!(f, "{}", n.name),
+            Type::Stack(of, n) => write!(f, "{of}[{n}]"),
+            Type::Tuple(items) => {
+                f.write_str("tuple<")?;
+                list(f, items)?;
+                f.write_str(">")
+            }
+            Type::Record(_) => f.write_str("a list of named values"),
+            Type::Invalid => f.write_str("an invalid header"),
+            Type::Extern(e, args) if args.is_empty() => write!(f, "{}", e.name),
+            Type::Extern(e, args) => {
+                write!(f, "{}<", e.name)?;
+                list(f, args)?;
+                f.write_str(">")
+            }
+            Type::Block(b) => match b.kind {
+                BlockKind::Parser => write!(f, "parser {}", b.name),
+                BlockKind::Control => write!(f, "control {}", b.name),
+            },
+            Type::Package(p) => write!(f, "package {}", p.name),
+            Type::Var(v) => write!(f, "{}", v.name),
+            Type::ApplyResult => f.write_str("the result of a table"),
+            Type::ActionRun => f.write_str("the action that a table ran"),
+        }
+    }
+}
