@@ -1,4 +1,9 @@
-//! Workers and parameter servers in a network of virtual time.
+//! Workers and parameter servers: by themselves with frames that a test chose, and together in
+//! a network of virtual time.
 
 mod exact;
+mod frames;
+mod losses;
 mod net;
+mod server;
+mod worker;

@@ -7,13 +7,13 @@ use tributary_protocol::worker::Tensor;
 
 /// The inputs of one tensor: one row a worker.
 #[derive(Clone, Debug)]
-pub enum Inputs {
+pub(crate) enum Inputs {
     F32(Vec<Vec<f32>>),
     I32(Vec<Vec<i32>>),
 }
 
 impl Inputs {
-    pub fn random(
+    pub(crate) fn random(
         rng: &mut ChaCha8Rng,
         workers: u8,
         max_len: usize,
@@ -42,7 +42,7 @@ impl Inputs {
         Self::F32((0..workers).map(|_| row(rng)).collect())
     }
 
-    pub fn of(&self, worker: usize) -> Tensor {
+    pub(crate) fn of(&self, worker: usize) -> Tensor {
         match self {
             Self::F32(rows) => Tensor::F32(rows[worker].clone()),
             Self::I32(rows) => Tensor::I32(rows[worker].clone()),
@@ -50,7 +50,7 @@ impl Inputs {
     }
 
     /// The sums as bit patterns.
-    pub fn sums(&self, scale: f64, values: usize) -> Vec<u32> {
+    pub(crate) fn sums(&self, scale: f64, values: usize) -> Vec<u32> {
         match self {
             Self::I32(rows) => columns(rows)
                 .map(|column| {
@@ -63,7 +63,7 @@ impl Inputs {
     }
 
     /// Fragments that cannot be summed in integers.
-    pub fn overflow_fragments(&self, scale: f64, values: usize) -> usize {
+    pub(crate) fn overflow_fragments(&self, scale: f64, values: usize) -> usize {
         let Self::F32(rows) = self else {
             return 0;
         };
@@ -72,7 +72,7 @@ impl Inputs {
         starts.filter(|start| overflows(rows, scale, *start, values)).count()
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::F32(rows) => rows[0].len(),
             Self::I32(rows) => rows[0].len(),
@@ -112,7 +112,7 @@ fn float_sums(rows: &[Vec<f32>], scale: f64, values: usize) -> Vec<u32> {
 }
 
 /// The bit patterns of a tensor.
-pub fn bits(tensor: &Tensor) -> Vec<u32> {
+pub(crate) fn bits(tensor: &Tensor) -> Vec<u32> {
     match tensor {
         Tensor::F32(values) => values.iter().map(|v| v.to_bits()).collect(),
         Tensor::I32(values) => values.iter().map(|v| v.cast_unsigned()).collect(),

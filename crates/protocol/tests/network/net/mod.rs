@@ -2,8 +2,8 @@
 //! parameter servers, with model switches in between if the fabric has any. Everything follows from
 //! a seed.
 
-pub mod expect;
-pub mod switch;
+pub(crate) mod expect;
+pub(crate) mod switch;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,36 +17,30 @@ use tributary_protocol::fixed::Scale;
 use tributary_protocol::server::{self, ParameterServer, PsConfig};
 use tributary_protocol::worker::{self, Tensor, TensorId, Worker, WorkerConfig};
 use tributary_protocol::{Endpoint, JobConfig, Time, Timing};
-use tributary_wire::agg::Packet;
+use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{Bitmap, Host, JobId, Mac, WorkerIndex};
 
 use switch::{Fate, ModelSwitch};
 
 /// What may happen to a frame on each link.
 #[derive(Clone, Copy, Debug)]
-pub struct Faults {
-    pub loss: f64,
-    pub duplicate: f64,
+pub(crate) struct Faults {
+    pub(crate) loss: f64,
+    pub(crate) duplicate: f64,
     /// How often a frame, or its copy, is held back for up to 200 ms.
-    pub late: f64,
+    pub(crate) late: f64,
     /// How often a copy goes to an endpoint that it is not for.
-    pub stray: f64,
+    pub(crate) stray: f64,
     /// How often a frame is marked in the model switch.
-    pub mark: f64,
+    pub(crate) mark: f64,
     /// Every frame takes 2 µs and up to this much more.
-    pub jitter: Duration,
+    pub(crate) jitter: Duration,
 }
 
-pub const QUIET: Faults = Faults {
-    loss: 0.0,
-    duplicate: 0.0,
-    late: 0.0,
-    stray: 0.0,
-    mark: 0.0,
-    jitter: Duration::ZERO,
-};
+pub(crate) const QUIET: Faults =
+    Faults { loss: 0.0, duplicate: 0.0, late: 0.0, stray: 0.0, mark: 0.0, jitter: Duration::ZERO };
 
-pub const STORM: Faults = Faults {
+pub(crate) const STORM: Faults = Faults {
     loss: 0.1,
     duplicate: 0.1,
     late: 0.02,
@@ -57,7 +51,7 @@ pub const STORM: Faults = Faults {
 
 /// How the hosts are connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fabric {
+pub(crate) enum Fabric {
     /// Every worker's frames reach the PS as they are.
     Direct,
     /// All hosts at one switch.
@@ -67,61 +61,64 @@ pub enum Fabric {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Node {
+pub(crate) enum Node {
     Worker(usize, usize),
     Server(usize),
     Switch(usize),
 }
 
 #[derive(Debug)]
-pub struct Job {
-    pub config: JobConfig,
-    pub workers: Vec<Worker>,
-    pub server: ParameterServer,
+pub(crate) struct Job {
+    pub(crate) workers: Vec<Worker>,
+    pub(crate) server: ParameterServer,
     /// What each worker has got, in order.
-    pub results: Vec<Vec<(TensorId, Tensor)>>,
-    pub worker_events: Vec<(usize, worker::Event)>,
-    pub server_events: Vec<server::Event>,
+    pub(crate) results: Vec<Vec<(TensorId, Tensor)>>,
+    pub(crate) worker_events: Vec<(usize, worker::Event)>,
+    pub(crate) server_events: Vec<server::Event>,
 }
 
 /// A frame under way: when it arrives, a number that makes the order definite, from, to, bytes.
 type Flight = Reverse<(Time, u64, usize, usize, Vec<u8>)>;
 
-pub struct Net {
-    pub now: Time,
-    pub jobs: Vec<Job>,
-    pub switches: Vec<ModelSwitch>,
+pub(crate) struct Net {
+    pub(crate) now: Time,
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) switches: Vec<ModelSwitch>,
     fabric: Fabric,
-    pub faults: Faults,
+    pub(crate) faults: Faults,
     rng: ChaCha8Rng,
     nodes: Vec<Node>,
     flights: BinaryHeap<Flight>,
     order: u64,
     frame: Vec<u8>,
-    pub delivered: u64,
+    pub(crate) delivered: u64,
+    /// Loses what it says `true` for, of the frames that hosts and switches put on a link.
+    pub(crate) filter: Option<Filter>,
 }
 
-pub fn job_id(job: usize) -> JobId {
+type Filter = Box<dyn FnMut(Node, Node, &Repr) -> bool>;
+
+pub(crate) fn job_id(job: usize) -> JobId {
     JobId::new(job as u16 + 1).unwrap()
 }
 
 /// The address of worker `last` of a job, or of its PS (100).
-pub fn host(job: usize, last: u8) -> Host {
+pub(crate) fn host(job: usize, last: u8) -> Host {
     Host { mac: Mac([2, 0, 0, 0, job as u8, last]), ip: Ipv4Addr::new(10, 0, job as u8, last) }
 }
 
-pub const SERVER: u8 = 100;
+pub(crate) const SERVER: u8 = 100;
 
 /// What a test chooses for a job.
 #[derive(Clone, Copy, Debug)]
-pub struct Setup {
-    pub workers: u8,
-    pub values: u16,
-    pub slots: u32,
-    pub pool: u32,
-    pub scale: f64,
-    pub timing: Timing,
-    pub initial_window: Option<u32>,
+pub(crate) struct Setup {
+    pub(crate) workers: u8,
+    pub(crate) values: u16,
+    pub(crate) slots: u32,
+    pub(crate) pool: u32,
+    pub(crate) scale: f64,
+    pub(crate) timing: Timing,
+    pub(crate) initial_window: Option<u32>,
 }
 
 impl Default for Setup {
@@ -139,7 +136,7 @@ impl Default for Setup {
 }
 
 impl Setup {
-    pub fn job(&self, job: usize) -> JobConfig {
+    pub(crate) fn job(&self, job: usize) -> JobConfig {
         JobConfig {
             job: job_id(job),
             workers: self.workers,
@@ -149,7 +146,7 @@ impl Setup {
         }
     }
 
-    pub fn worker(&self, job: usize, index: u8) -> WorkerConfig {
+    pub(crate) fn worker(&self, job: usize, index: u8) -> WorkerConfig {
         WorkerConfig {
             job: self.job(job),
             index: WorkerIndex::new(index).unwrap(),
@@ -161,7 +158,7 @@ impl Setup {
         }
     }
 
-    pub fn server(&self, job: usize) -> PsConfig {
+    pub(crate) fn server(&self, job: usize) -> PsConfig {
         PsConfig {
             job: self.job(job),
             host: host(job, SERVER),
@@ -172,7 +169,7 @@ impl Setup {
 }
 
 impl Net {
-    pub fn new(seed: u64, fabric: Fabric, faults: Faults, setups: &[Setup]) -> Self {
+    pub(crate) fn new(seed: u64, fabric: Fabric, faults: Faults, setups: &[Setup]) -> Self {
         let mut nodes = vec![];
         let mut jobs = vec![];
         for (j, setup) in setups.iter().enumerate() {
@@ -181,7 +178,6 @@ impl Net {
             nodes.extend((0..workers.len()).map(|w| Node::Worker(j, w)));
             nodes.push(Node::Server(j));
             jobs.push(Job {
-                config: setup.job(j),
                 results: vec![vec![]; workers.len()],
                 workers,
                 server: ParameterServer::new(setup.server(j)).unwrap(),
@@ -208,6 +204,7 @@ impl Net {
             order: 0,
             frame: Vec::new(),
             delivered: 0,
+            filter: None,
         }
     }
 
@@ -233,7 +230,12 @@ impl Net {
     }
 
     /// Puts a frame on a link.
-    pub fn put(&mut self, from: Node, to: Node, frame: &[u8]) {
+    pub(crate) fn put(&mut self, from: Node, to: Node, frame: &[u8]) {
+        if let Some(filter) = &mut self.filter
+            && filter(from, to, Packet::new_checked(frame).unwrap().repr())
+        {
+            return;
+        }
         if self.rng.random_bool(self.faults.loss) {
             return;
         }
@@ -322,7 +324,7 @@ impl Net {
     }
 
     /// Takes from all endpoints what they have.
-    pub fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         let mut frame = std::mem::take(&mut self.frame);
         for place in 0..self.nodes.len() {
             let node = self.nodes[place];
@@ -359,7 +361,7 @@ impl Net {
     }
 
     /// When anything happens next.
-    pub fn next_time(&self) -> Option<Time> {
+    pub(crate) fn next_time(&self) -> Option<Time> {
         let timeouts = self.jobs.iter().flat_map(|job| {
             let workers = job.workers.iter().filter_map(Worker::poll_timeout);
             workers.chain(job.server.poll_timeout())
@@ -369,7 +371,7 @@ impl Net {
     }
 
     /// Lets the next thing happen. `false` if nothing ever will.
-    pub fn step(&mut self) -> bool {
+    pub(crate) fn step(&mut self) -> bool {
         self.drain();
         let Some(next) = self.next_time() else {
             return false;
@@ -379,7 +381,7 @@ impl Net {
     }
 
     /// Moves to a time, at which frames arrive and timers fire.
-    pub fn advance(&mut self, to: Time) {
+    pub(crate) fn advance(&mut self, to: Time) {
         self.now = self.now.max(to);
         while self.flights.peek().is_some_and(|Reverse((at, ..))| *at <= self.now) {
             let Some(Reverse((_, _, from, to, frame))) = self.flights.pop() else {
@@ -404,13 +406,13 @@ impl Net {
         }
     }
 
-    pub fn all_idle(&self) -> bool {
+    pub(crate) fn all_idle(&self) -> bool {
         let mut workers = self.jobs.iter().flat_map(|job| &job.workers);
         workers.all(Worker::is_idle)
     }
 
     /// Runs until `done`, or panics when that has taken longer than an hour of virtual time.
-    pub fn run_until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
+    pub(crate) fn run_until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
         let deadline = self.now + Duration::from_secs(3600);
         while !done(self) {
             let moved = self.step();

@@ -21,24 +21,24 @@ struct Cell {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counters {
-    pub absorbed: u64,
-    pub completed: u64,
-    pub duplicates: u64,
-    pub collisions: u64,
-    pub takeovers: u64,
-    pub flushed: u64,
-    pub freed: u64,
-    pub refused: u64,
+pub(crate) struct Counters {
+    pub(crate) absorbed: u64,
+    pub(crate) completed: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) collisions: u64,
+    pub(crate) takeovers: u64,
+    pub(crate) flushed: u64,
+    pub(crate) freed: u64,
+    pub(crate) refused: u64,
 }
 
-pub struct ModelSwitch {
+pub(crate) struct ModelSwitch {
     cells: Vec<Option<Cell>>,
-    pub counters: Counters,
+    pub(crate) counters: Counters,
 }
 
 /// What becomes of a frame.
-pub enum Fate {
+pub(crate) enum Fate {
     Absorbed,
     /// Towards the PS.
     Up(Vec<u8>),
@@ -63,12 +63,12 @@ fn add(sums: &mut [i32], packet: &Packet<&[u8]>) {
 }
 
 impl ModelSwitch {
-    pub fn new(pool: u32) -> Self {
+    pub(crate) fn new(pool: u32) -> Self {
         Self { cells: vec![None; pool as usize], counters: Counters::default() }
     }
 
     /// `unit` is who may send through the port, `members` who is below this switch.
-    pub fn process(
+    pub(crate) fn process(
         &mut self,
         now: Time,
         packet: &Packet<&[u8]>,

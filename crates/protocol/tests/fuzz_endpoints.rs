@@ -1,0 +1,202 @@
+//! Fuzz target: whatever comes from the wire, endpoints do not panic, and frames that are not from
+//! the job's own endpoints never change a sum.
+//!
+//! Under `cargo test` it runs a short while on random input; `cargo bolero test fuzz_endpoints`
+//! lets a fuzzer search.
+
+use std::net::Ipv4Addr;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use tributary_protocol::fixed::Scale;
+use tributary_protocol::worker::{Event, Tensor, Worker, WorkerConfig};
+use tributary_protocol::{Endpoint, JobConfig, ParameterServer, PsConfig, Time, Timing};
+use tributary_wire::{Host, JobId, Mac, WorkerIndex, golden, ipv4};
+
+fn host(last: u8) -> Host {
+    Host { mac: Mac([2, 0, 0, 0, 0, last]), ip: Ipv4Addr::new(10, 0, 0, last) }
+}
+
+/// Two workers and a PS of job 263, which is also the golden frames'.
+struct Trio {
+    now: Time,
+    workers: Vec<Worker>,
+    server: ParameterServer,
+    /// Frames that the job's endpoints sent, to be mutated.
+    seen: Vec<Vec<u8>>,
+}
+
+impl Trio {
+    fn new() -> Self {
+        let job = JobConfig {
+            values_per_packet: 32,
+            slots: 4,
+            ..JobConfig::new(JobId::new(263).unwrap(), 2, NonZeroU32::new(64).unwrap())
+        };
+        let timing = Timing::default();
+        let worker = |index| {
+            let config = WorkerConfig {
+                job,
+                index: WorkerIndex::new(index).unwrap(),
+                scale: Scale::new(1000.0).unwrap(),
+                host: host(index),
+                server: host(9),
+                initial_window: None,
+                timing,
+            };
+            Worker::new(config).unwrap()
+        };
+        let config = PsConfig { job, host: host(9), workers: vec![host(0), host(1)], timing };
+        Self {
+            now: Time::ZERO,
+            workers: vec![worker(0), worker(1)],
+            server: ParameterServer::new(config).unwrap(),
+            seen: vec![],
+        }
+    }
+
+    fn submit(&mut self) {
+        for (w, worker) in self.workers.iter_mut().enumerate() {
+            let values = (0..32 * 10).map(|i| (i * (w as i32 + 1)) as f32 / 8.0).collect();
+            worker.submit(Tensor::F32(values)).unwrap();
+        }
+    }
+
+    /// Everyone sends, and everything arrives.
+    fn exchange(&mut self) {
+        self.now += Duration::from_micros(10);
+        let mut frame = Vec::new();
+        for worker in &mut self.workers {
+            worker.handle_timeout(self.now);
+            while worker.poll_transmit(self.now, &mut frame) {
+                self.server.handle_frame(self.now, &frame);
+                self.seen.push(frame.clone());
+            }
+        }
+        self.server.handle_timeout(self.now);
+        while self.server.poll_transmit(self.now, &mut frame) {
+            for worker in &mut self.workers {
+                worker.handle_frame(self.now, &frame);
+            }
+            self.seen.push(frame.clone());
+        }
+        self.seen.truncate(64);
+    }
+
+    fn everyone(&mut self, frame: &[u8]) {
+        self.server.handle_frame(self.now, frame);
+        for worker in &mut self.workers {
+            worker.handle_frame(self.now, frame);
+        }
+    }
+}
+
+fn put_checksum_right(frame: &mut [u8]) {
+    if let Some(header) = frame.get_mut(14..34) {
+        let header: &mut [u8; 20] = header.try_into().unwrap();
+        header[10..12].fill(0);
+        let sum = ipv4::checksum(header);
+        header[10..12].copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
+/// Takes bytes of the input as numbers; zeros when it is used up.
+struct Input<'a>(&'a [u8]);
+
+impl Input<'_> {
+    fn byte(&mut self) -> u8 {
+        let (first, rest) = self.0.split_first().unwrap_or((&0, &[]));
+        self.0 = rest;
+        *first
+    }
+}
+
+#[test]
+fn fuzz_endpoints() {
+    bolero::check!().for_each(|input: &[u8]| {
+        let mut input = Input(input);
+        let mut trio = Trio::new();
+        trio.submit();
+        while !input.0.is_empty() {
+            let frame = match input.byte() % 4 {
+                0 => {
+                    trio.exchange();
+                    continue;
+                }
+                1 => golden::VECTORS[usize::from(input.byte()) % golden::VECTORS.len()].bytes(),
+                2 => input.0.iter().take(100).copied().collect(),
+                _ => trio.seen.get(usize::from(input.byte())).cloned().unwrap_or_default(),
+            };
+            let mut frame = frame;
+            for _ in 0..input.byte() % 8 {
+                // The aggregation header more often than the rest.
+                let at = match input.byte() {
+                    at if at < 200 => 42 + usize::from(at) % 20,
+                    at => usize::from(at) % 64,
+                };
+                let byte = input.byte();
+                if let Some(place) = frame.get_mut(at) {
+                    *place = byte;
+                }
+            }
+            put_checksum_right(&mut frame);
+            trio.everyone(&frame);
+            trio.now += Duration::from_millis(u64::from(input.byte()));
+            while trio.server.poll_event().is_some() {}
+        }
+        // Not even the timers of whatever that made of them.
+        for _ in 0..20 {
+            trio.exchange();
+        }
+    });
+}
+
+/// Frames of another job, and of this job's format but broken: nothing of them is in the sums.
+#[test]
+fn fuzz_foreign_frames() {
+    bolero::check!().for_each(|input: &[u8]| {
+        let mut input = Input(input);
+        let mut trio = Trio::new();
+        trio.submit();
+        for _ in 0..12 {
+            for _ in 0..input.byte() % 8 {
+                let choice = usize::from(input.byte());
+                let mut frame = match trio.seen.get(choice) {
+                    Some(frame) => frame.clone(),
+                    None => golden::VECTORS[choice % golden::VECTORS.len()].bytes(),
+                };
+                for _ in 0..input.byte() % 4 {
+                    let at = usize::from(input.byte()) % frame.len();
+                    frame[at] = input.byte();
+                }
+                match input.byte() % 4 {
+                    // Another job.
+                    0 => frame[46] = 2,
+                    // Another protocol.
+                    1 => frame[42] = 2 + input.byte() % 3,
+                    // Cut short.
+                    2 => frame.truncate(frame.len() - 1 - usize::from(input.byte()) % 60),
+                    // Another V: one value less, in all lengths.
+                    _ if frame[48..50] == [0, 32] && frame.len() == 62 + 128 => {
+                        frame.truncate(62 + 124);
+                        frame[16..18].copy_from_slice(&172u16.to_be_bytes());
+                        frame[38..40].copy_from_slice(&152u16.to_be_bytes());
+                        frame[48..50].copy_from_slice(&31u16.to_be_bytes());
+                    }
+                    _ => frame[42] = 0,
+                }
+                put_checksum_right(&mut frame);
+                trio.everyone(&frame);
+            }
+            trio.exchange();
+        }
+        for worker in &mut trio.workers {
+            let Some(Event::TensorDone { tensor: Tensor::F32(sums), .. }) = worker.poll_event()
+            else {
+                panic!("the tensor is not done: {:?}", worker.stats());
+            };
+            assert_eq!(sums.len(), 320);
+            assert!(sums.iter().enumerate().all(|(i, sum)| *sum == (3 * i) as f32 / 8.0));
+        }
+    });
+}
