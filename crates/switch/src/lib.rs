@@ -1,1 +1,32 @@
-//! The embedded switch: ports, queues, multicast and a P4Runtime server around a P4 program
+//! The embedded switch: ports, queues, multicast and a P4Runtime server around a P4 program.
+//!
+//! Three layers, each usable without the next:
+//!
+//! - [`Switch`]: frames and times in, frames out. No input, output, thread or clock, so the
+//!   simulator drives it in virtual time. P4Runtime entities are read and written here.
+//! - [`runtime`]: one thread that moves frames between a switch and its ports (any
+//!   [`tributary_netio::FrameIo`]).
+//! - [`server`]: P4Runtime over gRPC for such a running switch.
+//!
+//! What packets meet is in `tributary-dataplane`; this crate only moves them around. Start reading
+//! at [`Switch`].
+
+mod config;
+mod controller_header;
+mod entities;
+mod forwarding;
+mod multicast;
+mod p4info;
+mod pool;
+mod queues;
+pub mod runtime;
+pub mod server;
+mod statistics;
+mod switch;
+
+pub use config::{CPU_PORT, SwitchConfig};
+pub use entities::Refusal;
+pub use forwarding::Forwarding;
+pub use multicast::Replica;
+pub use statistics::{PortStatistics, SwitchStatistics};
+pub use switch::Switch;

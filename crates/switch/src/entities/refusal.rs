@@ -1,0 +1,84 @@
+//! Why a request was refused, in P4Runtime's terms.
+
+use tributary_dataplane::{StateError, TableError};
+use tributary_p4runtime_proto::google::rpc::Code;
+
+/// A canonical error code and a message for developers.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// What kind of refusal.
+    pub code: Code,
+    /// What is wrong, with names and numbers.
+    pub message: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidArgument, message)
+    }
+
+    pub(crate) fn out_of_range(message: impl Into<String>) -> Self {
+        Self::new(Code::OutOfRange, message)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(Code::NotFound, message)
+    }
+
+    pub(crate) fn already_exists(message: impl Into<String>) -> Self {
+        Self::new(Code::AlreadyExists, message)
+    }
+
+    pub(crate) fn permission_denied(message: impl Into<String>) -> Self {
+        Self::new(Code::PermissionDenied, message)
+    }
+
+    pub(crate) fn failed_precondition(message: impl Into<String>) -> Self {
+        Self::new(Code::FailedPrecondition, message)
+    }
+
+    pub(crate) fn unimplemented(message: impl Into<String>) -> Self {
+        Self::new(Code::Unimplemented, message)
+    }
+
+    /// The same, said of something.
+    pub(crate) fn of(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+}
+
+impl From<TableError> for Refusal {
+    fn from(error: TableError) -> Self {
+        let code = match &error {
+            TableError::UnknownTable | TableError::NotFound => Code::NotFound,
+            TableError::AlreadyExists => Code::AlreadyExists,
+            TableError::ActionScope(_) | TableError::Constant(_) => Code::PermissionDenied,
+            TableError::KeyWidth { .. } | TableError::ArgWidth { .. } => Code::OutOfRange,
+            TableError::Full(_) => Code::ResourceExhausted,
+            TableError::UnknownAction(_)
+            | TableError::KeyCount { .. }
+            | TableError::MatchKind(_)
+            | TableError::BadMatch { .. }
+            | TableError::ArgCount { .. }
+            | TableError::Priority(_) => Code::InvalidArgument,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<StateError> for Refusal {
+    fn from(error: StateError) -> Self {
+        let code = match error {
+            StateError::Unknown(_) => Code::NotFound,
+            StateError::Index { .. } | StateError::Width(_) => Code::OutOfRange,
+            StateError::Table(error) => return error.into(),
+        };
+        Self::new(code, error.to_string())
+    }
+}

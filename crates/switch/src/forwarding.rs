@@ -1,0 +1,126 @@
+//! A program that was loaded from a P4Runtime configuration, with all that belongs to it: engine,
+//! objects by id, multicast groups.
+
+use tributary_dataplane::Pipeline;
+use tributary_p4runtime_proto::p4::config::v1::P4Info;
+use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
+
+use crate::entities::{Annotations, Objects, Refusal};
+use crate::multicast::Groups;
+use crate::p4info;
+
+/// A loaded program and its state.
+#[derive(Debug)]
+pub struct Forwarding {
+    pipeline: Pipeline,
+    objects: Objects,
+    groups: Groups,
+    annotations: Annotations,
+    config: ForwardingPipelineConfig,
+}
+
+impl Forwarding {
+    /// Compiles the P4 source in a configuration's `p4_device_config` and checks the configuration's
+    /// P4Info against it. This takes milliseconds and needs no switch: do it apart from the packets.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` with the compiler's diagnostics, or with what the P4Info says otherwise.
+    pub fn compile(config: ForwardingPipelineConfig) -> Result<Self, Refusal> {
+        let Some(sent) = &config.p4info else {
+            return Err(Refusal::invalid("the configuration has no P4Info"));
+        };
+        let source = std::str::from_utf8(&config.p4_device_config).map_err(|_| {
+            Refusal::invalid("p4_device_config is no text: this switch runs P4 source")
+        })?;
+        let (program, compiled) = front_end(source)?;
+        p4info::check(sent, &compiled)
+            .map_err(|what| Refusal::invalid(format!("the P4Info is not the program's: {what}")))?;
+        Self::load(program, config)
+    }
+
+    /// Compiles P4 source and takes the P4Info that comes out.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` with the compiler's diagnostics.
+    pub fn from_source(source: &str) -> Result<Self, Refusal> {
+        let (program, p4info) = front_end(source)?;
+        let config = ForwardingPipelineConfig {
+            p4info: Some(p4info),
+            p4_device_config: source.into(),
+            cookie: None,
+        };
+        Self::load(program, config)
+    }
+
+    /// The engine.
+    #[must_use]
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
+    /// The engine, to change its state.
+    #[must_use]
+    pub fn pipeline_mut(&mut self) -> &mut Pipeline {
+        &mut self.pipeline
+    }
+
+    /// The configuration that it was made from.
+    #[must_use]
+    pub fn config(&self) -> &ForwardingPipelineConfig {
+        &self.config
+    }
+
+    /// The P4Info of the program.
+    #[must_use]
+    pub fn p4info(&self) -> &P4Info {
+        self.config.p4info.as_ref().expect("checked when it was made")
+    }
+
+    pub(crate) fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    pub(crate) fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    pub(crate) fn groups_mut(&mut self) -> &mut Groups {
+        &mut self.groups
+    }
+
+    pub(crate) fn annotations(&self) -> &Annotations {
+        &self.annotations
+    }
+
+    pub(crate) fn parts_mut(&mut self) -> (&Objects, &mut Pipeline) {
+        (&self.objects, &mut self.pipeline)
+    }
+
+    pub(crate) fn parts_with_annotations_mut(
+        &mut self,
+    ) -> (&Objects, &mut Pipeline, &mut Annotations) {
+        (&self.objects, &mut self.pipeline, &mut self.annotations)
+    }
+
+    fn load(
+        program: tributary_p4::ir::Program,
+        config: ForwardingPipelineConfig,
+    ) -> Result<Self, Refusal> {
+        let p4info = config.p4info.as_ref().expect("both callers have one");
+        let objects = Objects::new(&program, p4info)?;
+        let pipeline = Pipeline::load(program)
+            .map_err(|error| Refusal::invalid(format!("the program cannot be run: {error}")))?;
+        Ok(Self {
+            pipeline,
+            objects,
+            groups: Groups::default(),
+            annotations: Annotations::default(),
+            config,
+        })
+    }
+}
+
+/// Source text to program and P4Info.
+fn front_end(_source: &str) -> Result<(tributary_p4::ir::Program, P4Info), Refusal> {
+    Err(Refusal::unimplemented("no front end"))
+}

@@ -1,0 +1,207 @@
+//! Whether the P4Info that a controller sends is that of the program it sends.
+
+use tributary_p4runtime_proto::p4::config::v1::{self as info, P4Info};
+
+/// What two P4Infos must have in common is what entities are written with: objects, ids, names,
+/// widths, kinds and sizes. Annotations, documentation, type names and the package's description may
+/// differ, as compilers do not agree on them, and so may the order of objects.
+///
+/// # Errors
+/// The first difference, in words.
+pub(crate) fn check(sent: &P4Info, compiled: &P4Info) -> Result<(), String> {
+    compare("table", &sent.tables, &compiled.tables, |t| &t.preamble, table)?;
+    compare("action", &sent.actions, &compiled.actions, |a| &a.preamble, action)?;
+    compare(
+        "counter",
+        &sent.counters,
+        &compiled.counters,
+        |c| &c.preamble,
+        |c| vec![("size", c.size.to_string()), ("unit", unit(c.spec))],
+    )?;
+    let (sent_direct, ours) = (&sent.direct_counters, &compiled.direct_counters);
+    compare(
+        "direct counter",
+        sent_direct,
+        ours,
+        |c| &c.preamble,
+        |c| vec![("table", c.direct_table_id.to_string()), ("unit", unit(c.spec))],
+    )?;
+    compare(
+        "register",
+        &sent.registers,
+        &compiled.registers,
+        |r| &r.preamble,
+        |r| vec![("size", r.size.to_string())],
+    )?;
+    let (sent_headers, ours) =
+        (&sent.controller_packet_metadata, &compiled.controller_packet_metadata);
+    compare(
+        "controller header",
+        sent_headers,
+        ours,
+        |h| &h.preamble,
+        |h| {
+            h.metadata
+                .iter()
+                .map(|m| ("field", format!("{} {} {}", m.id, m.name, m.bitwidth)))
+                .collect()
+        },
+    )?;
+    compare("meter", &sent.meters, &compiled.meters, |m| &m.preamble, |_| vec![])?;
+    compare(
+        "direct meter",
+        &sent.direct_meters,
+        &compiled.direct_meters,
+        |m| &m.preamble,
+        |_| vec![],
+    )?;
+    compare(
+        "action profile",
+        &sent.action_profiles,
+        &compiled.action_profiles,
+        |p| &p.preamble,
+        |_| vec![],
+    )?;
+    compare("value set", &sent.value_sets, &compiled.value_sets, |v| &v.preamble, |_| vec![])?;
+    compare("digest", &sent.digests, &compiled.digests, |d| &d.preamble, |_| vec![])
+}
+
+/// Facts about an object, each with what it is about.
+type Facts = Vec<(&'static str, String)>;
+
+fn unit(spec: Option<info::CounterSpec>) -> String {
+    spec.unwrap_or_default().unit().as_str_name().to_lowercase()
+}
+
+fn table(table: &info::Table) -> Facts {
+    let mut facts = vec![("size", table.size.to_string())];
+    facts.extend(table.match_fields.iter().map(|f| {
+        let kind = match &f.r#match {
+            Some(info::match_field::Match::MatchType(kind)) => kind.to_string(),
+            Some(info::match_field::Match::OtherMatchType(kind)) => kind.clone(),
+            None => String::new(),
+        };
+        ("key", format!("{} {} {} {kind}", f.id, f.name, f.bitwidth))
+    }));
+    let mut actions: Vec<_> = table.action_refs.iter().map(|a| (a.id, a.scope)).collect();
+    actions.sort_unstable();
+    facts.extend(actions.into_iter().map(|a| ("action", format!("{a:?}"))));
+    facts.push(("constness", format!("{}", table.is_const_table)));
+    facts
+}
+
+fn action(action: &info::Action) -> Facts {
+    let param =
+        |p: &info::action::Param| ("parameter", format!("{} {} {}", p.id, p.name, p.bitwidth));
+    action.params.iter().map(param).collect()
+}
+
+fn compare<T>(
+    kind: &str,
+    sent: &[T],
+    compiled: &[T],
+    preamble: impl Fn(&T) -> &Option<info::Preamble>,
+    facts: impl Fn(&T) -> Facts,
+) -> Result<(), String> {
+    let name = |object: &T| preamble(object).as_ref().map_or("", |p| &p.name).to_owned();
+    let id = |object: &T| preamble(object).as_ref().map_or(0, |p| p.id);
+    if let Some(lost) = compiled.iter().find(|ours| !sent.iter().any(|s| name(s) == name(ours))) {
+        return Err(format!("{kind} `{}` of the program is not in it", name(lost)));
+    }
+    for (i, theirs) in sent.iter().enumerate() {
+        let name_of = name(theirs);
+        if sent[..i].iter().any(|other| name(other) == name_of) {
+            return Err(format!("{kind} `{name_of}` is in it twice"));
+        }
+        let Some(ours) = compiled.iter().find(|ours| name(ours) == name_of) else {
+            return Err(format!("the program has no {kind} `{name_of}`"));
+        };
+        if id(ours) != id(theirs) {
+            return Err(format!(
+                "{kind} `{name_of}` has id {:#010x}, in the program {:#010x}",
+                id(theirs),
+                id(ours)
+            ));
+        }
+        let (theirs, ours) = (facts(theirs), facts(ours));
+        if theirs.len() != ours.len() {
+            return Err(format!("{kind} `{name_of}` has other parts than in the program"));
+        }
+        for ((what, theirs), (_, ours)) in theirs.iter().zip(&ours) {
+            if theirs != ours {
+                return Err(format!(
+                    "{kind} `{name_of}`: {what} is `{theirs}`, in the program `{ours}`"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> P4Info {
+        let preamble =
+            |id, name: &str| Some(info::Preamble { id, name: name.into(), ..Default::default() });
+        let field = |id, name: &str| info::MatchField {
+            id,
+            name: name.into(),
+            bitwidth: 9,
+            r#match: Some(info::match_field::Match::MatchType(2)),
+            ..Default::default()
+        };
+        P4Info {
+            tables: vec![info::Table {
+                preamble: preamble(1, "t"),
+                match_fields: vec![field(1, "a"), field(2, "b")],
+                size: 64,
+                ..Default::default()
+            }],
+            actions: vec![
+                info::Action { preamble: preamble(2, "x"), ..Default::default() },
+                info::Action { preamble: preamble(3, "y"), ..Default::default() },
+            ],
+            counters: vec![info::Counter {
+                preamble: preamble(4, "c"),
+                size: 7,
+                ..Default::default()
+            }],
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn order_and_annotations_do_not_matter() {
+        let mut sent = sample();
+        sent.actions.reverse();
+        sent.tables[0].preamble.as_mut().unwrap().annotations.push("@hidden".into());
+        sent.pkg_info = Some(info::PkgInfo { arch: "v1model".into(), ..Default::default() });
+        assert_eq!(check(&sent, &sample()), Ok(()));
+    }
+
+    #[test]
+    fn every_difference_that_matters_is_named() {
+        type Change = fn(&mut P4Info);
+        let changes: [(&str, Change); 7] = [
+            ("`t`: size", |i| i.tables[0].size = 65),
+            ("`t` has id", |i| i.tables[0].preamble.as_mut().unwrap().id = 9),
+            ("`t`: key", |i| i.tables[0].match_fields[1].bitwidth = 10),
+            ("`y` of the program is not in it", |i| drop(i.actions.pop())),
+            ("no action `z`", |i| {
+                let mut more = i.actions[0].clone();
+                more.preamble.as_mut().unwrap().name = "z".into();
+                i.actions.push(more);
+            }),
+            ("`c`: size", |i| i.counters[0].size = 8),
+            ("`x` is in it twice", |i| i.actions.push(i.actions[0].clone())),
+        ];
+        for (expected, change) in changes {
+            let mut sent = sample();
+            change(&mut sent);
+            let error = check(&sent, &sample()).unwrap_err();
+            assert!(error.contains(expected), "{error}, not {expected}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! How other threads reach a running switch.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+
+use tokio::sync::oneshot;
+use tributary_netio::Waker;
+
+use crate::config::SwitchConfig;
+use crate::statistics::{PortStatistics, SwitchStatistics};
+use crate::switch::Switch;
+
+/// What a running switch is asked to do: called with the switch and its time in microseconds.
+pub(super) type Command = Box<dyn FnOnce(&mut Switch, u64) + Send>;
+
+/// The switch's thread has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the switch has stopped")]
+pub struct Stopped;
+
+/// Reaches a running switch from any thread. Clones reach the same switch.
+///
+/// What is asked for runs on the switch's own thread, between two batches of frames, so no packet
+/// ever sees half of a change.
+#[derive(Clone, Debug)]
+pub struct Control {
+    commands: mpsc::Sender<Command>,
+    waker: Waker,
+    stop: Arc<AtomicBool>,
+    config: Arc<SwitchConfig>,
+}
+
+impl Control {
+    pub(super) fn new(config: &SwitchConfig, waker: Waker) -> (Self, mpsc::Receiver<Command>) {
+        let (commands, receiver) = mpsc::channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        (Self { commands, waker, stop, config: Arc::new(config.clone()) }, receiver)
+    }
+
+    /// What the switch was made with.
+    #[must_use]
+    pub fn config(&self) -> &SwitchConfig {
+        &self.config
+    }
+
+    /// Asks for something without waiting; things asked for are done in order. The receiver fails if
+    /// the switch stops first.
+    pub fn submit<R: Send + 'static>(
+        &self,
+        what: impl FnOnce(&mut Switch, u64) -> R + Send + 'static,
+    ) -> oneshot::Receiver<R> {
+        let (result, receiver) = oneshot::channel();
+        let command = move |switch: &mut Switch, now_us: u64| {
+            // Whoever asked may have gone away.
+            drop(result.send(what(switch, now_us)));
+        };
+        if self.commands.send(Box::new(command)).is_ok() {
+            self.waker.wake();
+        }
+        receiver
+    }
+
+    /// Asks for something and waits for it; not for use in asynchronous code.
+    ///
+    /// # Errors
+    /// If the switch has stopped.
+    ///
+    /// # Panics
+    /// In asynchronous code.
+    pub fn call<R: Send + 'static>(
+        &self,
+        what: impl FnOnce(&mut Switch, u64) -> R + Send + 'static,
+    ) -> Result<R, Stopped> {
+        self.submit(what).blocking_recv().map_err(|_| Stopped)
+    }
+
+    /// Asks for something and waits for it.
+    ///
+    /// # Errors
+    /// If the switch has stopped.
+    pub async fn run<R: Send + 'static>(
+        &self,
+        what: impl FnOnce(&mut Switch, u64) -> R + Send + 'static,
+    ) -> Result<R, Stopped> {
+        self.submit(what).await.map_err(|_| Stopped)
+    }
+
+    /// What was counted, for the switch and for each of its ports.
+    ///
+    /// # Errors
+    /// If the switch has stopped.
+    pub fn statistics(&self) -> Result<(SwitchStatistics, Vec<(u16, PortStatistics)>), Stopped> {
+        self.call(|switch, _| statistics(switch))
+    }
+
+    /// Tells the switch's thread to end; does not wait for that.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+}
+
+/// What a switch has counted, ports in order and the CPU port last.
+pub(super) fn statistics(switch: &Switch) -> (SwitchStatistics, Vec<(u16, PortStatistics)>) {
+    let config = switch.config();
+    let ports = config.ports.iter().chain([&config.cpu_port]);
+    let ports = ports.filter_map(|&port| Some((port, switch.port_statistics(port)?))).collect();
+    (switch.statistics(), ports)
+}

@@ -1,0 +1,331 @@
+//! Runs a switch: one thread that moves frames between it and its ports.
+//!
+//! The thread receives a batch from each port, lets the switch work, and sends what is in the egress
+//! queues for as long as the ports take frames. A port without room keeps its packets in its egress
+//! queue: programs see real queue depths. With nothing to do the thread sleeps. Other threads reach
+//! the switch through [`Control`], between batches.
+
+mod control;
+mod shaper;
+
+use std::io;
+use std::sync::mpsc::Receiver;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc as packets;
+use tributary_netio::{FrameIo, Poller, Waker};
+
+use self::control::{Command, statistics};
+pub use self::control::{Control, Stopped};
+use self::shaper::Shaper;
+use crate::config::SwitchConfig;
+use crate::statistics::{PortStatistics, SwitchStatistics};
+use crate::switch::Switch;
+
+/// Frames taken from a port, and given to it, before the next port's turn.
+const BATCH: usize = 32;
+
+/// Recirculations, and packets to the controller, between two batches.
+const PENDING: usize = 64;
+
+/// Packets to the controller that wait for the server.
+const PACKETS_IN: usize = 1024;
+
+/// How long a port that failed is left alone.
+const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
+
+/// A switch with its ports, not running yet.
+#[derive(Debug)]
+pub struct Runtime {
+    config: SwitchConfig,
+    ports: Vec<Port>,
+    poller: Poller,
+}
+
+impl Runtime {
+    /// A switch without ports: those in `config` are replaced by [`add_port`](Self::add_port)'s.
+    #[must_use]
+    pub fn new(config: SwitchConfig) -> Self {
+        let config = SwitchConfig { ports: Vec::new(), ..config };
+        Self { config, ports: Vec::new(), poller: Poller::new() }
+    }
+
+    /// Wakes the switch's thread. Memory links that are made with it let the thread sleep most
+    /// cheaply.
+    #[must_use]
+    pub fn waker(&self) -> &Waker {
+        self.poller.waker()
+    }
+
+    /// Connects a port, by the number that programs know it by. With a rate, the port sends no
+    /// faster than so many bits per second (an Ethernet cable's preamble and gap included).
+    ///
+    /// # Panics
+    /// If the port exists already, is the CPU port or needs more than 9 bits.
+    pub fn add_port(&mut self, port: u16, io: Box<dyn FrameIo>, bits_per_second: Option<u64>) {
+        assert!(port < crate::config::PORT_COUNT as u16 - 1, "port {port} needs more than 9 bits");
+        assert!(!self.config.has_port(port), "port {port} is there already");
+        self.config.ports.push(port);
+        self.ports.push(Port {
+            number: port,
+            io,
+            shaper: Shaper::new(bits_per_second),
+            frame: Vec::new(),
+            held: false,
+            failed: None,
+        });
+    }
+
+    /// Starts the thread. The switch drops everything until it is given a program, for example
+    /// through [`crate::server`]. `PacketsIn` is what programs send to the controller; if it is
+    /// dropped, so are they.
+    ///
+    /// # Errors
+    /// If the operating system gives no thread.
+    pub fn start(self) -> io::Result<(SwitchHandle, PacketsIn)> {
+        let (control, commands) = Control::new(&self.config, self.poller.waker().clone());
+        let (packets_in, receiver) = packets::channel(PACKETS_IN);
+        let mut engine = Engine {
+            switch: Switch::new(self.config),
+            ports: self.ports,
+            poller: self.poller,
+            control: control.clone(),
+            commands,
+            packets_in,
+            start: Instant::now(),
+        };
+        let thread = thread::Builder::new().name("switch".into()).spawn(move || engine.run())?;
+        Ok((SwitchHandle { control, thread: Some(thread) }, PacketsIn(receiver)))
+    }
+}
+
+/// Packets that programs send to the controller, for [`crate::server::Service`].
+#[derive(Debug)]
+pub struct PacketsIn(pub(crate) packets::Receiver<Vec<u8>>);
+
+impl PacketsIn {
+    /// The next frame; none when the switch has stopped.
+    pub async fn next(&mut self) -> Option<Vec<u8>> {
+        self.0.recv().await
+    }
+}
+
+/// A running switch. Dropping it stops the switch.
+#[derive(Debug)]
+pub struct SwitchHandle {
+    control: Control,
+    thread: Option<JoinHandle<Report>>,
+}
+
+/// What a switch had counted when it stopped.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The switch as a whole.
+    pub switch: SwitchStatistics,
+    /// Its ports; the CPU port is the last.
+    pub ports: Vec<(u16, PortStatistics)>,
+}
+
+impl SwitchHandle {
+    /// Reaches the switch from other threads.
+    #[must_use]
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Whether the thread has ended, be it by itself.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Stops the switch and waits for its thread.
+    ///
+    /// # Panics
+    /// If the thread has panicked.
+    #[must_use]
+    pub fn stop(mut self) -> Report {
+        self.control.stop();
+        let thread = self.thread.take().expect("taken only here and when dropped");
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+impl Drop for SwitchHandle {
+    fn drop(&mut self) {
+        self.control.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been reported by itself.
+            drop(thread.join());
+        }
+    }
+}
+
+struct Port {
+    number: u16,
+    io: Box<dyn FrameIo>,
+    shaper: Shaper,
+    /// What is sent next, if `held`: the port had no room for it.
+    frame: Vec<u8>,
+    held: bool,
+    /// When the port's input or output last failed.
+    failed: Option<Instant>,
+}
+
+impl std::fmt::Debug for Port {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Port").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+/// What the thread works with.
+struct Engine {
+    switch: Switch,
+    ports: Vec<Port>,
+    poller: Poller,
+    control: Control,
+    commands: Receiver<Command>,
+    packets_in: packets::Sender<Vec<u8>>,
+    start: Instant,
+}
+
+impl Engine {
+    fn run(&mut self) -> Report {
+        while !self.control.is_stopping() {
+            let mut busy = self.run_commands();
+            let now = Instant::now();
+            busy |= self.receive(now);
+            busy |= self.switch.run_pending(self.micros(now), PENDING);
+            while let Some(frame) = self.switch.poll_packet_in() {
+                // Nobody listens, or not fast enough: as on a full queue.
+                drop(self.packets_in.try_send(frame));
+            }
+            busy |= self.transmit();
+            if !busy {
+                self.sleep();
+            }
+        }
+        for port in &mut self.ports {
+            drop(port.io.flush());
+        }
+        let (switch, ports) = statistics(&self.switch);
+        Report { switch, ports }
+    }
+
+    fn micros(&self, now: Instant) -> u64 {
+        now.duration_since(self.start).as_micros() as u64
+    }
+
+    fn run_commands(&mut self) -> bool {
+        let mut any = false;
+        while let Ok(command) = self.commands.try_recv() {
+            let now_us = self.micros(Instant::now());
+            command(&mut self.switch, now_us);
+            any = true;
+        }
+        any
+    }
+
+    fn receive(&mut self, now: Instant) -> bool {
+        let now_us = self.micros(now);
+        let mut any = false;
+        for port in &mut self.ports {
+            if port.is_paused(now) {
+                continue;
+            }
+            let (number, switch) = (port.number, &mut self.switch);
+            let result = port.io.receive(BATCH, &mut |frame| switch.receive(now_us, number, frame));
+            match result {
+                Ok(count) => any |= count > 0,
+                Err(error) => port.fail(now, &error),
+            }
+        }
+        any
+    }
+
+    /// Gives each port a batch of its queue; true if some port may take more at once.
+    fn transmit(&mut self) -> bool {
+        let mut more = false;
+        let now = Instant::now();
+        let now_us = self.micros(now);
+        for port in &mut self.ports {
+            if port.is_paused(now) {
+                continue;
+            }
+            match port.transmit(&mut self.switch, now, now_us) {
+                Ok(unfinished) => more |= unfinished,
+                Err(error) => port.fail(now, &error),
+            }
+        }
+        more
+    }
+
+    fn sleep(&mut self) {
+        let now = Instant::now();
+        let mut timeout: Option<Duration> = None;
+        let mut until = |wait: Duration| timeout = Some(timeout.map_or(wait, |t| t.min(wait)));
+        for port in &mut self.ports {
+            if let Some(failed) = port.failed.filter(|_| port.is_paused(now)) {
+                until((failed + PAUSE_AFTER_ERROR).saturating_duration_since(now));
+                continue;
+            }
+            let waiting = port.held || self.switch.queue_depth(port.number) > 0;
+            if let Some(wait) = port.shaper.wait(now).filter(|_| waiting) {
+                until(wait);
+            }
+            if let Err(error) = self.poller.add(&mut *port.io) {
+                port.fail(now, &error);
+                until(PAUSE_AFTER_ERROR);
+            }
+        }
+        if let Err(error) = self.poller.wait(timeout) {
+            tracing::warn!(%error, "waiting for ports failed");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Port {
+    fn is_paused(&self, now: Instant) -> bool {
+        self.failed.is_some_and(|at| now < at + PAUSE_AFTER_ERROR)
+    }
+
+    fn fail(&mut self, now: Instant, error: &io::Error) {
+        tracing::warn!(port = self.number, %error, "port failed");
+        self.failed = Some(now);
+    }
+
+    /// Sends at most a batch. True if the batch was used up, so that there may be more.
+    fn transmit(&mut self, switch: &mut Switch, now: Instant, now_us: u64) -> io::Result<bool> {
+        for _ in 0..BATCH {
+            if self.shaper.wait(now).is_some() {
+                self.io.flush()?;
+                return Ok(false);
+            }
+            if !self.held && !switch.transmit(now_us, self.number, &mut self.frame) {
+                self.io.flush()?;
+                return Ok(false);
+            }
+            self.held = true;
+            match self.io.send(&self.frame) {
+                Ok(true) => {
+                    self.held = false;
+                    self.shaper.sent(now, self.frame.len());
+                }
+                Ok(false) => return Ok(false),
+                // A frame that the medium can never carry is the program's fault, not the port's.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    self.held = false;
+                    tracing::debug!(port = self.number, %error, "frame cannot be sent");
+                }
+                Err(error) => {
+                    self.held = false;
+                    return Err(error);
+                }
+            }
+        }
+        self.io.flush()?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,305 @@
+//! Who of the controllers is primary (P4Runtime 1.4, "Client Arbitration and Controller
+//! Replication"), without any stream: messages go in, notifications come out.
+
+use std::collections::BTreeMap;
+
+use tributary_p4runtime_proto::google::rpc::{Code, Status};
+use tributary_p4runtime_proto::p4::v1::{MasterArbitrationUpdate, Role, Uint128};
+
+use crate::entities::Refusal;
+
+/// A stream, as the server numbers them.
+pub(crate) type Client = u64;
+
+/// An election id; larger wins.
+type ElectionId = u128;
+
+/// Streams that may take part at the same time.
+const MAX_CLIENTS: usize = 256;
+
+#[derive(Debug)]
+struct Candidate {
+    role: String,
+    /// None: wants to stay a backup.
+    election_id: Option<ElectionId>,
+}
+
+/// A message for one stream.
+pub(crate) type Notification = (Client, MasterArbitrationUpdate);
+
+/// The state of arbitration for one device.
+#[derive(Debug)]
+pub(crate) struct Arbitration {
+    device_id: u64,
+    candidates: BTreeMap<Client, Candidate>,
+    /// By role: the highest election id ever seen, which outlives the stream that brought it.
+    highest: BTreeMap<String, ElectionId>,
+}
+
+pub(crate) fn election_id(id: Uint128) -> ElectionId {
+    u128::from(id.high) << 64 | u128::from(id.low)
+}
+
+fn uint128(id: ElectionId) -> Uint128 {
+    Uint128 { high: (id >> 64) as u64, low: id as u64 }
+}
+
+impl Arbitration {
+    pub(crate) fn new(device_id: u64) -> Self {
+        Self { device_id, candidates: BTreeMap::new(), highest: BTreeMap::new() }
+    }
+
+    /// A bid. The refusal ends the stream; the notifications go out in order.
+    pub(crate) fn bid(
+        &mut self,
+        client: Client,
+        update: &MasterArbitrationUpdate,
+    ) -> Result<Vec<Notification>, Refusal> {
+        let role = role_of(update.role.as_ref())?;
+        let known = self.candidates.get(&client);
+        if update.device_id != self.device_id {
+            let message = format!("this is device {}, not {}", self.device_id, update.device_id);
+            return Err(match known {
+                None => Refusal::not_found(message),
+                Some(_) => Refusal::failed_precondition(message),
+            });
+        }
+        if known.is_some_and(|known| known.role != role) {
+            return Err(Refusal::failed_precondition("a stream cannot change its role"));
+        }
+        if known.is_none() && self.candidates.len() >= MAX_CLIENTS {
+            return Err(Refusal::new(
+                Code::ResourceExhausted,
+                format!("{MAX_CLIENTS} controllers are connected already"),
+            ));
+        }
+        let bid = update.election_id.map(election_id);
+        let taken = |(other, candidate): (&Client, &Candidate)| {
+            *other != client && candidate.role == role && candidate.election_id == bid
+        };
+        if bid.is_some() && self.candidates.iter().any(taken) {
+            return Err(Refusal::invalid(
+                "another connected controller of this role has the same election id",
+            ));
+        }
+
+        let was_primary = self.primary(&role) == Some(client);
+        self.candidates.insert(client, Candidate { role: role.clone(), election_id: bid });
+        let wins = bid.is_some_and(|bid| self.highest.get(&role).is_none_or(|h| bid >= *h));
+        if let (true, Some(bid)) = (wins, bid) {
+            self.highest.insert(role.clone(), bid);
+        }
+        Ok(if wins || was_primary {
+            self.tell_all(&role)
+        } else {
+            vec![(client, self.notification(&role, client))]
+        })
+    }
+
+    /// A stream that ended.
+    pub(crate) fn leave(&mut self, client: Client) -> Vec<Notification> {
+        let Some(candidate) = self.candidates.get(&client) else { return Vec::new() };
+        let role = candidate.role.clone();
+        let was_primary = self.primary(&role) == Some(client);
+        self.candidates.remove(&client);
+        if was_primary { self.tell_all(&role) } else { Vec::new() }
+    }
+
+    /// The primary of a role: whoever holds the highest election id ever seen.
+    pub(crate) fn primary(&self, role: &str) -> Option<Client> {
+        let highest = self.highest.get(role)?;
+        let mut candidates = self.candidates.iter();
+        let found = candidates.find(|(_, c)| c.role == role && c.election_id == Some(*highest));
+        found.map(|(&client, _)| client)
+    }
+
+    /// Whether a stream is its role's primary.
+    pub(crate) fn is_primary(&self, client: Client) -> bool {
+        self.candidates.get(&client).is_some_and(|c| self.primary(&c.role) == Some(client))
+    }
+
+    /// The primaries of all roles: whom packets go to.
+    pub(crate) fn primaries(&self) -> impl Iterator<Item = Client> {
+        self.highest.keys().filter_map(|role| self.primary(role))
+    }
+
+    /// Whether a request that changes something comes from the primary of its role.
+    pub(crate) fn check_writer(
+        &self,
+        device_id: u64,
+        role: &str,
+        id: Option<Uint128>,
+    ) -> Result<(), Refusal> {
+        self.check_device(device_id)?;
+        let primary = self.primary(role).and(self.highest.get(role).copied());
+        if primary.is_some() && primary == id.map(election_id) {
+            Ok(())
+        } else {
+            Err(Refusal::permission_denied("only the primary controller may change the switch"))
+        }
+    }
+
+    pub(crate) fn check_device(&self, device_id: u64) -> Result<(), Refusal> {
+        if device_id == self.device_id {
+            return Ok(());
+        }
+        Err(Refusal::not_found(format!("this is device {}, not {device_id}", self.device_id)))
+    }
+
+    /// A message for every stream of a role, the primary last.
+    fn tell_all(&self, role: &str) -> Vec<Notification> {
+        let primary = self.primary(role);
+        let mut clients: Vec<Client> =
+            self.candidates.iter().filter(|(_, c)| c.role == role).map(|(&c, _)| c).collect();
+        clients.sort_by_key(|&client| primary == Some(client));
+        clients.into_iter().map(|client| (client, self.notification(role, client))).collect()
+    }
+
+    fn notification(&self, role: &str, client: Client) -> MasterArbitrationUpdate {
+        let (code, message) = match self.primary(role) {
+            Some(primary) if primary == client => (Code::Ok, "you are primary"),
+            Some(_) => (Code::AlreadyExists, "you are backup; there is a primary"),
+            None => (Code::NotFound, "you are backup; there is no primary"),
+        };
+        MasterArbitrationUpdate {
+            device_id: self.device_id,
+            role: (!role.is_empty()).then(|| Role { name: role.to_owned(), ..Default::default() }),
+            election_id: self.highest.get(role).copied().map(uint128),
+            status: Some(Status { code: code.into(), message: message.into(), details: vec![] }),
+        }
+    }
+}
+
+/// The name of a role. All roles may do everything here, so none may bring a definition of what it
+/// may do.
+fn role_of(role: Option<&Role>) -> Result<String, Refusal> {
+    let Some(role) = role else { return Ok(String::new()) };
+    if role.config.is_some() {
+        return Err(Refusal::invalid("this switch knows no role configurations"));
+    }
+    #[allow(deprecated, reason = "refused below")]
+    let id = role.id;
+    if id != 0 && role.name.is_empty() {
+        return Err(Refusal::unimplemented("numbered roles: this switch wants a role's name"));
+    }
+    Ok(role.name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEVICE: u64 = 7;
+
+    fn bid(id: impl Into<Option<u128>>) -> MasterArbitrationUpdate {
+        MasterArbitrationUpdate {
+            device_id: DEVICE,
+            election_id: id.into().map(uint128),
+            ..Default::default()
+        }
+    }
+
+    fn with_role(mut update: MasterArbitrationUpdate, name: &str) -> MasterArbitrationUpdate {
+        update.role = Some(Role { name: name.into(), ..Default::default() });
+        update
+    }
+
+    /// Whom was told what: stream, code, highest election id.
+    fn told(notifications: &[Notification]) -> Vec<(Client, Code, Option<u128>)> {
+        let one = |(client, update): &Notification| {
+            let code = Code::try_from(update.status.as_ref().unwrap().code).unwrap();
+            (*client, code, update.election_id.map(election_id))
+        };
+        notifications.iter().map(one).collect()
+    }
+
+    #[test]
+    fn the_highest_election_id_wins_and_all_are_told() {
+        let mut a = Arbitration::new(DEVICE);
+        assert_eq!(told(&a.bid(1, &bid(10)).unwrap()), [(1, Code::Ok, Some(10))]);
+        assert_eq!(told(&a.bid(2, &bid(5)).unwrap()), [(2, Code::AlreadyExists, Some(10))]);
+        assert_eq!(
+            told(&a.bid(3, &bid(1 << 100)).unwrap()),
+            [
+                (1, Code::AlreadyExists, Some(1 << 100)),
+                (2, Code::AlreadyExists, Some(1 << 100)),
+                (3, Code::Ok, Some(1 << 100)),
+            ]
+        );
+        assert!(a.is_primary(3) && !a.is_primary(1));
+    }
+
+    #[test]
+    fn when_the_primary_leaves_nobody_follows_by_itself() {
+        let mut a = Arbitration::new(DEVICE);
+        a.bid(1, &bid(10)).unwrap();
+        a.bid(2, &bid(5)).unwrap();
+        assert_eq!(told(&a.leave(1)), [(2, Code::NotFound, Some(10))]);
+        assert_eq!(a.primary(""), None);
+        // 9 is less than what was seen; 10 is enough.
+        assert_eq!(told(&a.bid(2, &bid(9)).unwrap()), [(2, Code::NotFound, Some(10))]);
+        assert_eq!(told(&a.bid(2, &bid(10)).unwrap()), [(2, Code::Ok, Some(10))]);
+        assert!(a.leave(99).is_empty());
+    }
+
+    #[test]
+    fn a_primary_can_step_down() {
+        let mut a = Arbitration::new(DEVICE);
+        a.bid(1, &bid(10)).unwrap();
+        a.bid(2, &bid(8)).unwrap();
+        assert_eq!(
+            told(&a.bid(1, &bid(3)).unwrap()),
+            [(1, Code::NotFound, Some(10)), (2, Code::NotFound, Some(10))]
+        );
+        assert_eq!(a.primary(""), None);
+    }
+
+    #[test]
+    fn a_controller_without_election_id_stays_backup() {
+        let mut a = Arbitration::new(DEVICE);
+        assert_eq!(told(&a.bid(1, &bid(None)).unwrap()), [(1, Code::NotFound, None)]);
+        assert_eq!(told(&a.bid(2, &bid(None)).unwrap()), [(2, Code::NotFound, None)]);
+        a.check_writer(DEVICE, "", None).unwrap_err();
+    }
+
+    #[test]
+    fn streams_that_break_the_rules_end() {
+        let mut a = Arbitration::new(DEVICE);
+        let other_device = MasterArbitrationUpdate { device_id: 8, ..bid(1) };
+        assert_eq!(a.bid(1, &other_device).unwrap_err().code, Code::NotFound);
+        a.bid(1, &bid(10)).unwrap();
+        assert_eq!(a.bid(1, &other_device).unwrap_err().code, Code::FailedPrecondition);
+        assert_eq!(a.bid(2, &bid(10)).unwrap_err().code, Code::InvalidArgument);
+        let changed = with_role(bid(10), "other");
+        assert_eq!(a.bid(1, &changed).unwrap_err().code, Code::FailedPrecondition);
+        // The same again is a heartbeat.
+        assert_eq!(told(&a.bid(1, &bid(10)).unwrap()), [(1, Code::Ok, Some(10))]);
+    }
+
+    #[test]
+    fn roles_are_elections_of_their_own() {
+        let mut a = Arbitration::new(DEVICE);
+        a.bid(1, &bid(10)).unwrap();
+        let told_other = a.bid(2, &with_role(bid(10), "metrics")).unwrap();
+        assert_eq!(told(&told_other), [(2, Code::Ok, Some(10))]);
+        assert_eq!(told_other[0].1.role.as_ref().unwrap().name, "metrics");
+        assert_eq!(a.primaries().collect::<Vec<_>>(), [1, 2]);
+    }
+
+    #[test]
+    fn only_the_primarys_election_id_may_write() {
+        let mut a = Arbitration::new(DEVICE);
+        let writer = |a: &Arbitration, device, id: Option<u128>| {
+            a.check_writer(device, "", id.map(uint128)).map_err(|r| r.code)
+        };
+        assert_eq!(writer(&a, DEVICE, Some(1)), Err(Code::PermissionDenied));
+        a.bid(1, &bid(10)).unwrap();
+        a.bid(2, &bid(5)).unwrap();
+        assert_eq!(writer(&a, DEVICE, Some(10)), Ok(()));
+        assert_eq!(writer(&a, DEVICE, Some(5)), Err(Code::PermissionDenied));
+        assert_eq!(writer(&a, DEVICE, None), Err(Code::PermissionDenied));
+        assert_eq!(writer(&a, 1, Some(10)), Err(Code::NotFound));
+        a.leave(1);
+        assert_eq!(writer(&a, DEVICE, Some(10)), Err(Code::PermissionDenied));
+    }
+}

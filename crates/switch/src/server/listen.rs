@@ -1,0 +1,207 @@
+//! Sockets and streams to serve on.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::sync::oneshot;
+use tokio_stream::Stream;
+use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tonic::transport::Server;
+use tonic::transport::server::Connected;
+use tributary_p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
+
+use super::service::Service;
+
+/// Largest message that is taken: programs are text and can be long.
+const MESSAGE_LIMIT: usize = 16 << 20;
+
+/// Where to serve.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Listen {
+    /// On a TCP socket; port 0 takes a free one.
+    Tcp(SocketAddr),
+    /// On a Unix socket with this path. It is removed when the server stops.
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for Listen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Why a server could not start, or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The address cannot be used.
+    #[error("cannot serve P4Runtime on {address}: {reason}")]
+    Listen {
+        /// The address.
+        address: Listen,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The threads could not be started.
+    #[error("cannot start the P4Runtime server: {0}")]
+    Threads(#[source] io::Error),
+    /// The transport failed.
+    #[error("the P4Runtime server failed: {0}")]
+    Transport(#[from] tonic::transport::Error),
+}
+
+impl Service {
+    /// Serves on streams of any kind, until there are no more or `shutdown` resolves. Then open
+    /// stream channels are closed and running calls are finished.
+    ///
+    /// # Errors
+    /// If the transport fails.
+    pub async fn serve<S, IO>(
+        self,
+        streams: S,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), ServerError>
+    where
+        S: Stream<Item = io::Result<IO>>,
+        IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+    {
+        self.start_packets_in();
+        let closing = self.clone();
+        let shutdown = async move {
+            shutdown.await;
+            closing.close();
+        };
+        let service = P4RuntimeServer::new(self)
+            .max_decoding_message_size(MESSAGE_LIMIT)
+            .max_encoding_message_size(MESSAGE_LIMIT);
+        let server = Server::builder().add_service(service);
+        server.serve_with_incoming_shutdown(streams, shutdown).await?;
+        Ok(())
+    }
+}
+
+/// A server with threads of its own. Dropping it stops the server.
+#[derive(Debug)]
+pub struct ServerHandle {
+    address: Listen,
+    shutdown: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<Result<(), ServerError>>>,
+}
+
+impl ServerHandle {
+    /// Starts to serve; connections are taken when this returns.
+    ///
+    /// # Errors
+    /// If the address cannot be used, for example because another program does.
+    pub fn start(service: Service, address: Listen) -> Result<Self, ServerError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("p4runtime")
+            .enable_all()
+            .build()
+            .map_err(ServerError::Threads)?;
+        let bound = runtime.block_on(bind(&address)).map_err(|error| ServerError::Listen {
+            address: address.clone(),
+            reason: match error.kind() {
+                io::ErrorKind::AddrInUse => "the address is in use".into(),
+                _ => error.to_string(),
+            },
+        })?;
+        let address = match &bound {
+            Bound::Tcp(listener) => {
+                Listen::Tcp(listener.local_addr().map_err(ServerError::Threads)?)
+            }
+            Bound::Unix(..) => address,
+        };
+        let (shutdown, stopped) = oneshot::channel();
+        let run = move || {
+            let stopped = async { drop(stopped.await) };
+            runtime.block_on(async {
+                match bound {
+                    Bound::Tcp(listener) => {
+                        service.serve(TcpListenerStream::new(listener), stopped).await
+                    }
+                    Bound::Unix(listener, _path) => {
+                        service.serve(UnixListenerStream::new(listener), stopped).await
+                    }
+                }
+            })
+        };
+        let thread = thread::Builder::new().name("p4runtime".into()).spawn(run);
+        let thread = thread.map_err(ServerError::Threads)?;
+        Ok(Self { address, shutdown: Some(shutdown), thread: Some(thread) })
+    }
+
+    /// Where it serves, with the port that was taken.
+    #[must_use]
+    pub fn address(&self) -> &Listen {
+        &self.address
+    }
+
+    /// Stops the server: streams are closed, running calls finished.
+    ///
+    /// # Errors
+    /// If the transport had failed before.
+    pub fn stop(mut self) -> Result<(), ServerError> {
+        self.shutdown.take();
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(result)) => result,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for ServerHandle {
+    fn drop(&mut self) {
+        self.shutdown.take();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been reported by itself.
+            drop(thread.join());
+        }
+    }
+}
+
+enum Bound {
+    Tcp(TcpListener),
+    Unix(UnixListener, RemovedPath),
+}
+
+/// A socket's file, removed with the server.
+struct RemovedPath(PathBuf);
+
+impl Drop for RemovedPath {
+    fn drop(&mut self) {
+        drop(std::fs::remove_file(&self.0));
+    }
+}
+
+async fn bind(address: &Listen) -> io::Result<Bound> {
+    match address {
+        Listen::Tcp(address) => TcpListener::bind(address).await.map(Bound::Tcp),
+        Listen::Unix(path) => {
+            remove_stale(path).await?;
+            let listener = UnixListener::bind(path)?;
+            Ok(Bound::Unix(listener, RemovedPath(path.clone())))
+        }
+    }
+}
+
+/// A server that was killed leaves its socket behind. One that nobody answers at is removed.
+async fn remove_stale(path: &Path) -> io::Result<()> {
+    let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if metadata.file_type().is_socket()
+        && let Err(error) = UnixStream::connect(path).await
+        && error.kind() == io::ErrorKind::ConnectionRefused
+    {
+        return std::fs::remove_file(path);
+    }
+    Err(io::ErrorKind::AddrInUse.into())
+}

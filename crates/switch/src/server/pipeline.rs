@@ -1,0 +1,84 @@
+//! Setting and getting the pipeline configuration.
+
+use tributary_p4runtime_proto::p4::v1::{
+    ForwardingPipelineConfig, GetForwardingPipelineConfigRequest,
+    SetForwardingPipelineConfigRequest, get_forwarding_pipeline_config_request::ResponseType,
+    set_forwarding_pipeline_config_request::Action,
+};
+
+use crate::entities::Refusal;
+use crate::forwarding::Forwarding;
+use crate::switch::Switch;
+
+/// What a request to set the pipeline comes down to.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Nothing is changed; the configuration was good.
+    Nothing,
+    Save(Box<Forwarding>),
+    Commit(Box<Forwarding>),
+    CommitSaved,
+}
+
+/// Compiles what there is to compile. Takes milliseconds.
+pub(super) fn prepare(request: SetForwardingPipelineConfigRequest) -> Result<Step, Refusal> {
+    let action = request.action();
+    let compile = |config: Option<ForwardingPipelineConfig>| {
+        let config = config.ok_or_else(|| Refusal::invalid("the request has no configuration"))?;
+        Forwarding::compile(config).map(Box::new)
+    };
+    match action {
+        Action::Unspecified => Err(Refusal::invalid("the request has no action")),
+        Action::Verify => compile(request.config).map(|_| Step::Nothing),
+        Action::VerifyAndSave => compile(request.config).map(Step::Save),
+        Action::VerifyAndCommit => compile(request.config).map(Step::Commit),
+        Action::Commit if request.config.is_some() => {
+            Err(Refusal::invalid("COMMIT takes no configuration: it starts the saved one"))
+        }
+        Action::Commit => Ok(Step::CommitSaved),
+        Action::ReconcileAndCommit => Err(Refusal::unimplemented(
+            "RECONCILE_AND_COMMIT is not supported by this switch: use VERIFY_AND_COMMIT",
+        )),
+    }
+}
+
+/// Does it.
+pub(super) fn apply(switch: &mut Switch, step: Step) -> Result<(), Refusal> {
+    match step {
+        Step::Nothing => {}
+        Step::Save(forwarding) => switch.save(*forwarding),
+        Step::Commit(forwarding) => switch.commit(*forwarding),
+        Step::CommitSaved => {
+            if !switch.commit_saved() {
+                return Err(Refusal::not_found("no configuration was saved"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The part of the configuration that was asked for.
+pub(super) fn get(
+    switch: &Switch,
+    request: &GetForwardingPipelineConfigRequest,
+) -> Result<Option<ForwardingPipelineConfig>, Refusal> {
+    let Ok(response_type) = ResponseType::try_from(request.response_type) else {
+        return Err(Refusal::invalid("unknown response type"));
+    };
+    Ok(switch.pipeline_config().map(|config| {
+        let (p4info, device_config) = match response_type {
+            ResponseType::All => (true, true),
+            ResponseType::CookieOnly => (false, false),
+            ResponseType::P4infoAndCookie => (true, false),
+            ResponseType::DeviceConfigAndCookie => (false, true),
+        };
+        ForwardingPipelineConfig {
+            p4info: config.p4info.clone().filter(|_| p4info),
+            p4_device_config: match device_config {
+                true => config.p4_device_config.clone(),
+                false => Vec::new(),
+            },
+            cookie: config.cookie,
+        }
+    }))
+}

@@ -1,0 +1,292 @@
+//! The P4Runtime service.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+use prost::Message as _;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt as _};
+use tonic::{Request, Response, Status, Streaming};
+use tributary_p4runtime_proto::p4::v1::p4_runtime_server::P4Runtime;
+use tributary_p4runtime_proto::p4::v1::{
+    CapabilitiesRequest, CapabilitiesResponse, DigestListAckError, Entity,
+    GetForwardingPipelineConfigRequest, GetForwardingPipelineConfigResponse,
+    MasterArbitrationUpdate, PacketIn, PacketOut, PacketOutError, ReadRequest, ReadResponse,
+    SetForwardingPipelineConfigRequest, SetForwardingPipelineConfigResponse, StreamMessageRequest,
+    StreamMessageResponse, StreamOtherError, WriteRequest, WriteResponse, stream_error,
+    stream_message_request, stream_message_response, write_request::Atomicity,
+};
+
+use super::arbitration::Client;
+use super::pipeline;
+use super::status::{batch, refused, stopped, stream_error};
+use super::streams::{Opened, Streams};
+use crate::controller_header;
+use crate::entities::Refusal;
+use crate::runtime::{Control, PacketsIn};
+
+/// The version of the P4Runtime specification that is followed.
+const API_VERSION: &str = "1.4.1";
+
+/// Encoded size from which on a part of a read's answer is sent: well below what clients take.
+const READ_PART: usize = 1 << 20;
+
+/// Answers P4Runtime for one running switch. Clones answer for the same one.
+#[derive(Clone, Debug)]
+pub struct Service {
+    control: Control,
+    streams: Arc<Streams>,
+    /// Until the first clone serves.
+    packets_in: Arc<Mutex<Option<PacketsIn>>>,
+}
+
+impl Service {
+    /// A service for a switch and the packets that its programs send to the controller.
+    #[must_use]
+    pub fn new(control: Control, packets_in: PacketsIn) -> Self {
+        let streams = Arc::new(Streams::new(control.config().device_id));
+        Self { control, streams, packets_in: Arc::new(Mutex::new(Some(packets_in))) }
+    }
+
+    /// Ends all streams and refuses new ones, so that a server can come to its end.
+    pub fn close(&self) {
+        self.streams.close();
+    }
+
+    /// Carries packets from the switch to the primary controllers, until the switch stops. Needs a
+    /// tokio runtime; called by whatever serves.
+    pub(super) fn start_packets_in(&self) {
+        let packets_in = self.packets_in.lock().map(|mut place| place.take());
+        let Ok(Some(mut packets_in)) = packets_in else { return };
+        let service = self.clone();
+        tokio::spawn(async move {
+            while let Some(frame) = packets_in.next().await {
+                let unpack = |switch: &mut crate::Switch, _| {
+                    let fields = switch.forwarding().map(|f| f.objects().packet_in.as_slice());
+                    controller_header::unpack(fields.unwrap_or_default(), frame)
+                };
+                let Ok((metadata, payload)) = service.control.run(unpack).await else { return };
+                service.streams.lock().packet_in(&PacketIn { payload, metadata });
+            }
+        });
+    }
+
+    /// What a controller sends on its stream, until it ends; the error to end it with, if any.
+    async fn listen(
+        &self,
+        client: Client,
+        mut messages: Streaming<StreamMessageRequest>,
+    ) -> Option<Status> {
+        use stream_message_request::Update;
+        loop {
+            let update = match messages.message().await {
+                Ok(Some(message)) => message.update,
+                Ok(None) | Err(_) => return None,
+            };
+            match update {
+                Some(Update::Arbitration(bid)) => {
+                    if let Err(status) = self.arbitrate(client, &bid).await {
+                        return Some(status);
+                    }
+                }
+                Some(Update::Packet(packet)) => {
+                    if let Err(status) = self.packet_out(client, packet).await {
+                        return Some(status);
+                    }
+                }
+                Some(Update::DigestAck(ack)) => {
+                    let refusal = Refusal::invalid("the program has no digests");
+                    let ack = DigestListAckError { digest_list_ack: Some(ack) };
+                    self.complain(client, refusal, stream_error::Details::DigestListAck(ack));
+                }
+                Some(Update::Other(other)) => {
+                    let refusal = Refusal::unimplemented("this switch knows no such message");
+                    let other = StreamOtherError { other: Some(other) };
+                    self.complain(client, refusal, stream_error::Details::Other(other));
+                }
+                None => {
+                    let refusal = Refusal::invalid("the message is not set");
+                    let other = StreamOtherError::default();
+                    self.complain(client, refusal, stream_error::Details::Other(other));
+                }
+            }
+        }
+    }
+
+    /// A bid. A new primary is told after all that the one before it had written is done.
+    async fn arbitrate(&self, client: Client, bid: &MasterArbitrationUpdate) -> Result<(), Status> {
+        let (own, written) = {
+            let mut state = self.streams.lock();
+            let all = state.arbitration.bid(client, bid).map_err(|r| refused(&r))?;
+            let (own, others) = all.into_iter().partition(|(to, _)| *to == client);
+            state.notify(others);
+            (own, self.control.submit(|_, _| ()))
+        };
+        written.await.map_err(|_| Status::unavailable("the switch has stopped"))?;
+        self.streams.lock().notify(own);
+        Ok(())
+    }
+
+    async fn packet_out(&self, client: Client, packet: PacketOut) -> Result<(), Status> {
+        let sent = if self.streams.lock().arbitration.is_primary(client) {
+            let packet = packet.clone();
+            let send = move |switch: &mut crate::Switch, now_us| {
+                let Some(forwarding) = switch.forwarding() else {
+                    return Err(Refusal::failed_precondition("no pipeline is set"));
+                };
+                let fields = &forwarding.objects().packet_out;
+                let frame = controller_header::pack(fields, &packet.metadata, &packet.payload)?;
+                switch.packet_out(now_us, &frame);
+                Ok(())
+            };
+            self.control.run(send).await.map_err(stopped)?
+        } else {
+            Err(Refusal::permission_denied("only the primary controller may send packets"))
+        };
+        if let Err(refusal) = sent {
+            let packet = PacketOutError { packet_out: Some(packet) };
+            self.complain(client, refusal, stream_error::Details::PacketOut(packet));
+        }
+        Ok(())
+    }
+
+    fn complain(&self, client: Client, refusal: Refusal, details: stream_error::Details) {
+        let error = stream_message_response::Update::Error(stream_error(refusal, details));
+        self.streams.lock().send(client, error);
+    }
+}
+
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl P4Runtime for Service {
+    async fn write(
+        &self,
+        request: Request<WriteRequest>,
+    ) -> Result<Response<WriteResponse>, Status> {
+        let request = request.into_inner();
+        let atomicity = request.atomicity();
+        let results = {
+            // Checked and handed over under one lock: nobody else becomes primary in between.
+            let state = self.streams.lock();
+            let (device_id, role) = (request.device_id, &request.role);
+            let allowed = state.arbitration.check_writer(device_id, role, request.election_id);
+            allowed.map_err(|r| refused(&r))?;
+            if atomicity != Atomicity::ContinueOnError {
+                let name = atomicity.as_str_name();
+                let message =
+                    format!("{name} is not supported by this switch: use CONTINUE_ON_ERROR");
+                return Err(Status::unimplemented(message));
+            }
+            self.control.submit(move |switch, _| switch.write(&request.updates))
+        };
+        let results = results.await.map_err(|_| Status::unavailable("the switch has stopped"))?;
+        batch(&results.map_err(|r| refused(&r))?)?;
+        Ok(Response::new(WriteResponse {}))
+    }
+
+    type ReadStream = Answers<ReadResponse>;
+
+    async fn read(
+        &self,
+        request: Request<ReadRequest>,
+    ) -> Result<Response<Self::ReadStream>, Status> {
+        let request = request.into_inner();
+        let known = self.streams.lock().arbitration.check_device(request.device_id);
+        known.map_err(|r| refused(&r))?;
+        let entities = self.control.run(move |switch, _| switch.read(&request.entities)).await;
+        let entities = entities.map_err(stopped)?.map_err(|r| refused(&r))?;
+        Ok(Response::new(Box::pin(tokio_stream::iter(parts(entities)).map(Ok))))
+    }
+
+    async fn set_forwarding_pipeline_config(
+        &self,
+        request: Request<SetForwardingPipelineConfigRequest>,
+    ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
+        let request = request.into_inner();
+        let (device_id, role) = (request.device_id, request.role.clone());
+        let election_id = request.election_id;
+        let check = || {
+            let state = self.streams.lock();
+            let allowed = state.arbitration.check_writer(device_id, &role, election_id);
+            allowed.map(|()| state).map_err(|r| refused(&r))
+        };
+        drop(check()?);
+        let step = tokio::task::spawn_blocking(|| pipeline::prepare(request)).await;
+        let step = step.map_err(|_| Status::internal("the compiler panicked"))?;
+        let step = step.map_err(|r| refused(&r))?;
+        let done = {
+            let _still_primary = check()?;
+            self.control.submit(|switch, _| pipeline::apply(switch, step))
+        };
+        let done = done.await.map_err(|_| Status::unavailable("the switch has stopped"))?;
+        done.map_err(|r| refused(&r))?;
+        Ok(Response::new(SetForwardingPipelineConfigResponse {}))
+    }
+
+    async fn get_forwarding_pipeline_config(
+        &self,
+        request: Request<GetForwardingPipelineConfigRequest>,
+    ) -> Result<Response<GetForwardingPipelineConfigResponse>, Status> {
+        let request = request.into_inner();
+        let known = self.streams.lock().arbitration.check_device(request.device_id);
+        known.map_err(|r| refused(&r))?;
+        let config = self.control.run(move |switch, _| pipeline::get(switch, &request)).await;
+        let config = config.map_err(stopped)?.map_err(|r| refused(&r))?;
+        Ok(Response::new(GetForwardingPipelineConfigResponse { config }))
+    }
+
+    type StreamChannelStream = Answers<StreamMessageResponse>;
+
+    async fn stream_channel(
+        &self,
+        request: Request<Streaming<StreamMessageRequest>>,
+    ) -> Result<Response<Self::StreamChannelStream>, Status> {
+        let Some(Opened { client, messages: outgoing, closed }) = self.streams.open() else {
+            return Err(Status::unavailable("the switch is shutting down"));
+        };
+        let service = self.clone();
+        let incoming = request.into_inner();
+        tokio::spawn(async move {
+            let error = tokio::select! {
+                error = service.listen(client, incoming) => error,
+                _ = closed => None,
+            };
+            service.streams.lock().end(client, error);
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
+    }
+
+    async fn capabilities(
+        &self,
+        request: Request<CapabilitiesRequest>,
+    ) -> Result<Response<CapabilitiesResponse>, Status> {
+        // Before 1.5 the request had no device id.
+        let device_id = request.into_inner().device_id;
+        if device_id != 0 {
+            let known = self.streams.lock().arbitration.check_device(device_id);
+            known.map_err(|r| refused(&r))?;
+        }
+        let p4runtime_api_version = API_VERSION.to_owned();
+        Ok(Response::new(CapabilitiesResponse { p4runtime_api_version, experimental: None }))
+    }
+}
+
+/// Entities in messages of bearable size.
+fn parts(entities: Vec<Entity>) -> Vec<ReadResponse> {
+    let mut parts = Vec::new();
+    let mut part = ReadResponse::default();
+    let mut size = 0;
+    for entity in entities {
+        size += entity.encoded_len() + 8;
+        part.entities.push(entity);
+        if size >= READ_PART {
+            parts.push(std::mem::take(&mut part));
+            size = 0;
+        }
+    }
+    if !part.entities.is_empty() {
+        parts.push(part);
+    }
+    parts
+}

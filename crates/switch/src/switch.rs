@@ -1,0 +1,348 @@
+//! The switch without input and output: frames and times go in, frames come out.
+//!
+//! A frame's way: [`Switch::receive`] runs parser and ingress (as often as the program resubmits)
+//! and puts the packet, or copies of it, into egress queues; [`Switch::transmit`] takes a packet out
+//! of a port's queue, runs egress and deparser and gives the frame. A packet that the program
+//! recirculates in egress joins the end of one internal input queue; [`Switch::run_pending`] takes
+//! packets from its front, a bounded number a call, so that a packet that walks for long (a sweep
+//! passes once for each aggregator) does not hold up other traffic.
+//!
+//! The controller's port has an egress queue as the others have; [`Switch::run_pending`] empties it
+//! into [`Switch::poll_packet_in`].
+
+use std::collections::VecDeque;
+
+use tributary_dataplane::{EgressInput, IngressInput, Instance, Packet, Verdict};
+use tributary_p4runtime_proto::p4::v1::{Entity, ForwardingPipelineConfig, Update};
+
+use crate::config::SwitchConfig;
+use crate::entities::{self, Refusal};
+use crate::forwarding::Forwarding;
+use crate::pool::{Pool, Slot};
+use crate::queues::{Queues, Room};
+use crate::statistics::{PortStatistics, SwitchStatistics};
+
+/// A switch: a program with its state, and the traffic manager around it.
+///
+/// Times are microseconds since the switch started, as programs see them; they must not decrease.
+#[derive(Debug)]
+pub struct Switch {
+    config: SwitchConfig,
+    /// What packets meet.
+    active: Option<Forwarding>,
+    /// What a later commit will make active; the control plane already works on it.
+    saved: Option<Forwarding>,
+    pool: Pool,
+    queues: Queues,
+    /// Packets that wait to be parsed again, each with its frame.
+    recirculating: VecDeque<Box<Slot>>,
+    packets_in: VecDeque<Vec<u8>>,
+    statistics: SwitchStatistics,
+}
+
+impl Switch {
+    /// A switch without a program: it drops everything.
+    #[must_use]
+    pub fn new(config: SwitchConfig) -> Self {
+        Self {
+            queues: Queues::new(&config),
+            config,
+            active: None,
+            saved: None,
+            pool: Pool::default(),
+            recirculating: VecDeque::new(),
+            packets_in: VecDeque::new(),
+            statistics: SwitchStatistics::default(),
+        }
+    }
+
+    /// What the switch was made with.
+    #[must_use]
+    pub fn config(&self) -> &SwitchConfig {
+        &self.config
+    }
+
+    // --- Pipeline -------------------------------------------------------------------------------
+
+    /// Makes a program active, with its state. Packets under way are dropped and counted: half
+    /// their way lies in the old program, and no packet may see two.
+    pub fn commit(&mut self, forwarding: Forwarding) {
+        let under_way = self.queues.drain().count() + self.recirculating.drain(..).count();
+        self.statistics.replaced += under_way as u64;
+        // Storage fits one pipeline only.
+        self.pool = Pool::default();
+        self.saved = None;
+        self.active = Some(forwarding);
+    }
+
+    /// Keeps a program for [`commit_saved`](Self::commit_saved). From now on entities are read from
+    /// it and written to it, while packets stay with the active one.
+    pub fn save(&mut self, forwarding: Forwarding) {
+        self.saved = Some(forwarding);
+    }
+
+    /// Makes the saved program active; false if there is none.
+    pub fn commit_saved(&mut self) -> bool {
+        let Some(saved) = self.saved.take() else { return false };
+        self.commit(saved);
+        true
+    }
+
+    /// The configuration that the control plane works with.
+    #[must_use]
+    pub fn pipeline_config(&self) -> Option<&ForwardingPipelineConfig> {
+        self.control().map(Forwarding::config)
+    }
+
+    /// The program that the control plane works with: saved or active.
+    pub(crate) fn control(&self) -> Option<&Forwarding> {
+        self.saved.as_ref().or(self.active.as_ref())
+    }
+
+    /// The program that packets meet.
+    #[must_use]
+    pub fn forwarding(&self) -> Option<&Forwarding> {
+        self.active.as_ref()
+    }
+
+    /// The program that packets meet, to reach into its pipeline.
+    #[must_use]
+    pub fn forwarding_mut(&mut self) -> Option<&mut Forwarding> {
+        self.active.as_mut()
+    }
+
+    // --- Entities -------------------------------------------------------------------------------
+
+    /// Makes updates in order, each by itself (P4Runtime's `CONTINUE_ON_ERROR`). One result an
+    /// update; a refused one changes nothing.
+    ///
+    /// # Errors
+    /// As a whole only where no pipeline is set.
+    pub fn write(&mut self, updates: &[Update]) -> Result<Vec<Result<(), Refusal>>, Refusal> {
+        let config = &self.config;
+        let control = self.saved.as_mut().or(self.active.as_mut()).ok_or_else(no_pipeline)?;
+        Ok(updates.iter().map(|update| entities::write(control, config, update)).collect())
+    }
+
+    /// The entities that the templates ask for.
+    ///
+    /// # Errors
+    /// Where no pipeline is set or a template is wrong; then nothing is read.
+    pub fn read(&self, templates: &[Entity]) -> Result<Vec<Entity>, Refusal> {
+        let control = self.control().ok_or_else(no_pipeline)?;
+        let mut out = Vec::new();
+        for template in templates {
+            entities::read(control, template, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    // --- Packets --------------------------------------------------------------------------------
+
+    /// Takes a frame that came in through a port.
+    pub fn receive(&mut self, now_us: u64, port: u16, frame: &[u8]) {
+        if let Some(port) = self.queues.port_mut(port) {
+            port.statistics.received += 1;
+        }
+        let Some(active) = &self.active else {
+            self.statistics.no_pipeline += 1;
+            return;
+        };
+        let mut slot = self.pool.take(active.pipeline());
+        slot.port = port;
+        let verdict = self.ingress(now_us, &mut slot.packet, frame, port, Instance::Normal, false);
+        self.forward(now_us, slot, verdict);
+    }
+
+    /// Takes a frame from the controller: it came in through the CPU port.
+    pub fn packet_out(&mut self, now_us: u64, frame: &[u8]) {
+        self.receive(now_us, self.config.cpu_port, frame);
+    }
+
+    /// Takes the next frame out of a port's queue into `frame`; false if nothing is to be sent.
+    /// For the CPU port use [`run_pending`](Self::run_pending).
+    pub fn transmit(&mut self, now_us: u64, port: u16, frame: &mut Vec<u8>) -> bool {
+        while let Some(sent) = self.step_egress(now_us, port, frame) {
+            if sent {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Lets packets that were recirculated, and packets for the controller, go on: at most `budget`
+    /// steps of each kind. Returns whether more is waiting.
+    ///
+    /// Whoever drives a switch calls this after each batch of frames and whenever there is nothing
+    /// else to do.
+    pub fn run_pending(&mut self, now_us: u64, budget: usize) -> bool {
+        let mut frame = Vec::new();
+        for _ in 0..budget {
+            if !self.has_pending() {
+                return false;
+            }
+            self.step_recirculation(now_us);
+            let cpu_port = self.config.cpu_port;
+            if self.step_egress(now_us, cpu_port, &mut frame) == Some(true) {
+                if self.packets_in.len() < self.config.queue_limit {
+                    self.packets_in.push_back(std::mem::take(&mut frame));
+                } else {
+                    self.statistics.packet_in_drops += 1;
+                }
+            }
+        }
+        self.has_pending()
+    }
+
+    /// Whether [`run_pending`](Self::run_pending) has something to do.
+    #[must_use]
+    pub fn has_pending(&self) -> bool {
+        !self.recirculating.is_empty() || self.queue_depth(self.config.cpu_port) > 0
+    }
+
+    /// The next frame for the controller.
+    pub fn poll_packet_in(&mut self) -> Option<Vec<u8>> {
+        self.packets_in.pop_front()
+    }
+
+    /// Packets in a port's egress queue.
+    #[must_use]
+    pub fn queue_depth(&self, port: u16) -> usize {
+        self.queues.port(port).map_or(0, |port| port.depth())
+    }
+
+    /// What was counted at a port; nothing for a port that does not exist.
+    #[must_use]
+    pub fn port_statistics(&self, port: u16) -> Option<PortStatistics> {
+        let port = self.queues.port(port)?;
+        Some(PortStatistics { depth: port.depth(), ..port.statistics })
+    }
+
+    /// What was counted for the switch as a whole.
+    #[must_use]
+    pub fn statistics(&self) -> SwitchStatistics {
+        self.statistics
+    }
+
+    /// Parser and ingress, as often as the program resubmits: BMv2 parses resubmitted packets before
+    /// any other, so they need no queue.
+    fn ingress(
+        &mut self,
+        now_us: u64,
+        packet: &mut Packet,
+        frame: &[u8],
+        port: u16,
+        instance: Instance,
+        preserved: bool,
+    ) -> Verdict {
+        let Some(active) = &mut self.active else { return Verdict::Drop };
+        let mut input = IngressInput { port, time_us: now_us, instance, preserved };
+        for _ in 0..=self.config.resubmit_limit {
+            let outcome = active.pipeline_mut().ingress(packet, frame, &input);
+            let Some(list) = outcome.resubmit else {
+                if outcome.verdict == Verdict::Drop {
+                    self.statistics.ingress_drops += 1;
+                }
+                return outcome.verdict;
+            };
+            self.statistics.resubmitted += 1;
+            packet.preserve(list);
+            input.instance = Instance::Resubmitted;
+            input.preserved = true;
+        }
+        self.statistics.resubmit_drops += 1;
+        Verdict::Drop
+    }
+
+    fn forward(&mut self, now_us: u64, slot: Box<Slot>, verdict: Verdict) {
+        match verdict {
+            Verdict::Drop => self.pool.put(slot),
+            Verdict::Unicast(port) => match self.queues.room(port) {
+                Room::Yes => self.queues.push(port, slot, 0, Instance::Normal, now_us),
+                Room::Full => self.pool.put(slot),
+                Room::NoSuchPort => {
+                    self.statistics.no_such_port += 1;
+                    self.pool.put(slot);
+                }
+            },
+            Verdict::Multicast(group) => self.replicate(now_us, slot, group),
+        }
+    }
+
+    /// A copy for each member of a group that has room for it. The packet itself is none of them.
+    fn replicate(&mut self, now_us: u64, slot: Box<Slot>, group: u16) {
+        let active = self.active.as_ref();
+        if let Some((active, group)) = active.and_then(|a| a.groups().get(group).map(|g| (a, g))) {
+            for replica in &group.replicas {
+                match self.queues.room(replica.port) {
+                    Room::Yes => {
+                        let mut copy = self.pool.take(active.pipeline());
+                        copy.port = slot.port;
+                        copy.packet.copy_from(&slot.packet);
+                        let (port, rid) = (replica.port, replica.instance);
+                        self.queues.push(port, copy, rid, Instance::Replication, now_us);
+                    }
+                    Room::Full => {}
+                    Room::NoSuchPort => self.statistics.no_such_port += 1,
+                }
+            }
+        } else {
+            self.statistics.no_such_group += 1;
+        }
+        self.pool.put(slot);
+    }
+
+    /// One packet out of a port's queue: `Some(true)` if it goes out as `frame`, `Some(false)` if it
+    /// was dropped or recirculated, `None` if the queue was empty.
+    fn step_egress(&mut self, now_us: u64, port: u16, frame: &mut Vec<u8>) -> Option<bool> {
+        let (queued, deq_qdepth) = self.queues.pop(port)?;
+        let Some(active) = &mut self.active else { return Some(false) };
+        let mut slot = queued.slot;
+        let waited = now_us.saturating_sub(queued.enq_time_us);
+        let input = EgressInput {
+            port,
+            rid: queued.rid,
+            instance: queued.instance,
+            time_us: now_us,
+            enq_time_us: queued.enq_time_us,
+            enq_qdepth: queued.enq_qdepth,
+            deq_qdepth,
+            deq_timedelta: u32::try_from(waited).unwrap_or(u32::MAX),
+        };
+        let outcome = active.pipeline_mut().egress(&mut slot.packet, &input, frame);
+        let statistics = self.queues.port_mut(port).map(|port| &mut port.statistics);
+        if outcome.drop {
+            statistics.into_iter().for_each(|s| s.egress_drops += 1);
+            self.pool.put(slot);
+            return Some(false);
+        }
+        let Some(list) = outcome.recirculate else {
+            statistics.into_iter().for_each(|s| s.sent += 1);
+            self.pool.put(slot);
+            return Some(true);
+        };
+        if self.recirculating.len() >= self.config.recirculation_limit {
+            self.statistics.recirculation_drops += 1;
+            self.pool.put(slot);
+            return Some(false);
+        }
+        self.statistics.recirculated += 1;
+        slot.packet.preserve(list);
+        std::mem::swap(&mut slot.frame, frame);
+        self.recirculating.push_back(slot);
+        Some(false)
+    }
+
+    /// One packet that was recirculated, through parser and ingress. It keeps the port that it first
+    /// came in through, as in BMv2.
+    fn step_recirculation(&mut self, now_us: u64) {
+        let Some(mut slot) = self.recirculating.pop_front() else { return };
+        let Slot { packet, frame, port } = &mut *slot;
+        let verdict = self.ingress(now_us, packet, frame, *port, Instance::Recirculated, true);
+        self.forward(now_us, slot, verdict);
+    }
+}
+
+fn no_pipeline() -> Refusal {
+    Refusal::failed_precondition("no pipeline is set")
+}
