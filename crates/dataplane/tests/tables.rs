@@ -1,0 +1,430 @@
+//! Tables of every kind against a search through all entries, under random changes.
+
+mod common;
+
+use common::{Builder, apply, assign, words};
+use num_bigint::BigUint;
+use proptest::prelude::*;
+use tributary_dataplane::{
+    ActionCall, EgressInput, IngressInput, KeyMatch, LoadError, Pipeline, TableEntry, TableError,
+    Value, Verdict,
+};
+use tributary_p4::ir::*;
+
+const TABLE: TableId = TableId(0);
+
+/// A program whose packets are the keys of its table, each in whole bytes; a hit answers with the
+/// entry's argument in `egress_spec`, a miss with port 500.
+fn program(keys: &[(u32, MatchKind)], entries: Vec<Entry>) -> Program {
+    let mut b = Builder::new();
+    let widths: Vec<u32> = keys
+        .iter()
+        .flat_map(|&(width, _)| [width.next_multiple_of(8) - width, width])
+        .filter(|&width| width > 0)
+        .collect();
+    let header = b.bits_header("keys", &widths);
+    let mut at = 0;
+    let fields: Vec<(Expr, MatchKind)> = keys
+        .iter()
+        .map(|&(width, kind)| {
+            at += 1 + usize::from(width % 8 != 0);
+            (b.get(b.of(header, at - 1)), kind)
+        })
+        .collect();
+    let egress_spec = b.standard("egress_spec");
+    let hit = b.action("hit", &[9], |b, params| vec![assign(egress_spec, b.get(params[0]))]);
+    let miss = b.action("miss", &[], |b, _| vec![b.set(egress_spec, 500)]);
+    b.table(fields, &[hit, miss], entries);
+    b.ingress.push(apply(TABLE));
+    b.straight(&[header]);
+    b.build()
+}
+
+fn frame(keys: &[(u32, MatchKind)], values: &[Value]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    for (&(width, _), value) in keys.iter().zip(values) {
+        let digits = value.to_be_bytes();
+        frame.resize(frame.len() + width.div_ceil(8) as usize - digits.len(), 0);
+        frame.extend(digits);
+    }
+    frame
+}
+
+/// The port that a packet is sent to.
+fn look_up(pipeline: &mut Pipeline, frame: &[u8]) -> u16 {
+    let mut packet = pipeline.new_packet();
+    match pipeline.ingress(&mut packet, frame, &IngressInput::default()).verdict {
+        Verdict::Unicast(port) => port,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn big(value: &Value) -> BigUint {
+    BigUint::from_bytes_be(&value.to_be_bytes())
+}
+
+fn matches(width: u32, found: &KeyMatch, key: &Value) -> bool {
+    let key = big(key);
+    match found {
+        KeyMatch::Exact(value) => big(value) == key,
+        KeyMatch::Lpm { value, prefix_len } => {
+            big(value) >> (width - prefix_len) == key >> (width - prefix_len)
+        }
+        KeyMatch::Ternary { value, mask } => big(value) == key & big(mask),
+        KeyMatch::Range { low, high } => big(low) <= key && key <= big(high),
+        KeyMatch::Optional(value) => value.as_ref().is_none_or(|value| big(value) == key),
+    }
+}
+
+/// The entry that wins: longest prefix, else highest priority, else the one added first.
+fn oracle<'a>(
+    keys: &[(u32, MatchKind)],
+    entries: &'a [TableEntry],
+    values: &[Value],
+) -> Option<&'a TableEntry> {
+    let prefix = |entry: &TableEntry| {
+        entry.matches.iter().find_map(|found| match found {
+            KeyMatch::Lpm { prefix_len, .. } if entry.priority == 0 => Some(*prefix_len),
+            _ => None,
+        })
+    };
+    entries
+        .iter()
+        .rev()
+        .filter(|entry| {
+            keys.iter()
+                .zip(&entry.matches)
+                .zip(values)
+                .all(|((&(width, _), found), value)| matches(width, found, value))
+        })
+        .max_by_key(|entry| (prefix(entry), entry.priority))
+}
+
+/// Values of a width, often the same ones.
+fn value(width: u32) -> BoxedStrategy<Value> {
+    let cut = move |bytes: Vec<u8>| {
+        let number = BigUint::from_bytes_be(&bytes) % (BigUint::from(1u32) << width);
+        Value::from_be_bytes(&number.to_bytes_be())
+    };
+    prop_oneof![
+        4 => (0u8..4).prop_map(move |n| cut(vec![n])),
+        1 => Just(Value::ones(width)),
+        2 => proptest::collection::vec(any::<u8>(), 17).prop_map(cut),
+    ]
+    .boxed()
+}
+
+fn and(a: &Value, b: &Value) -> Value {
+    Value::from_be_bytes(&(big(a) & big(b)).to_bytes_be())
+}
+
+fn key_match(width: u32, kind: MatchKind) -> BoxedStrategy<KeyMatch> {
+    match kind {
+        MatchKind::Exact => value(width).prop_map(KeyMatch::Exact).boxed(),
+        MatchKind::Lpm => (value(width), 0..=width)
+            .prop_map(move |(value, prefix_len)| {
+                let low = width - prefix_len;
+                let value = Value::from_be_bytes(&((big(&value) >> low) << low).to_bytes_be());
+                KeyMatch::Lpm { value, prefix_len }
+            })
+            .boxed(),
+        MatchKind::Ternary => (value(width), value(width))
+            .prop_map(|(value, mask)| KeyMatch::Ternary { value: and(&value, &mask), mask })
+            .boxed(),
+        MatchKind::Range => (value(width), value(width))
+            .prop_map(|(a, b)| KeyMatch::Range { low: a.clone().min(b.clone()), high: a.max(b) })
+            .boxed(),
+        MatchKind::Optional => {
+            proptest::option::of(value(width)).prop_map(KeyMatch::Optional).boxed()
+        }
+        MatchKind::Selector => unreachable!(),
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(TableEntry),
+    /// The n-th entry, counted around.
+    Modify(usize, u16),
+    Delete(usize),
+    LookUp(Vec<Value>),
+}
+
+fn step(keys: &[(u32, MatchKind)]) -> impl Strategy<Value = Step> + use<> {
+    let prioritised = keys.iter().any(|(_, kind)| {
+        matches!(kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional)
+    });
+    let priority = if prioritised { 1..5 } else { 0..1 };
+    let found: Vec<_> = keys.iter().map(|&(width, kind)| key_match(width, kind)).collect();
+    let values: Vec<_> = keys.iter().map(|&(width, _)| value(width)).collect();
+    prop_oneof![
+        3 => (found, priority, 0u16..400).prop_map(|(matches, priority, port)| {
+            let call = ActionCall { action: 0, args: vec![Value::from(u64::from(port))] };
+            Step::Insert(TableEntry { matches, priority, call })
+        }),
+        1 => (any::<usize>(), 0u16..400).prop_map(|(n, port)| Step::Modify(n, port)),
+        1 => any::<usize>().prop_map(Step::Delete),
+        6 => values.prop_map(Step::LookUp),
+    ]
+}
+
+fn shapes() -> impl Strategy<Value = Vec<(u32, MatchKind)>> {
+    use MatchKind::{Exact, Lpm, Optional, Range, Ternary};
+    prop::sample::select(vec![
+        vec![(3, Exact), (2, Exact)],
+        vec![(48, Exact)],
+        vec![(64, Exact)],
+        vec![(16, Exact), (9, Exact), (8, Exact)],
+        vec![(128, Exact), (9, Exact)],
+        vec![(32, Lpm)],
+        vec![(9, Exact), (32, Lpm)],
+        vec![(128, Lpm)],
+        vec![(65, Lpm), (70, Exact)],
+        vec![(8, Ternary), (1, Exact), (16, Ternary)],
+        vec![(64, Ternary)],
+        vec![(64, Ternary), (1, Optional)],
+        vec![(100, Ternary), (5, Exact)],
+        vec![(16, Range)],
+        vec![(130, Range), (3, Ternary)],
+        vec![(9, Optional), (48, Optional)],
+        vec![(32, Lpm), (8, Ternary)],
+        vec![(16, Range), (32, Lpm), (8, Optional), (4, Exact)],
+    ])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #[test]
+    fn a_table_finds_what_a_search_finds(
+        (keys, steps) in shapes().prop_flat_map(|keys| {
+            let step = step(&keys);
+            (Just(keys), proptest::collection::vec(step, 1..80))
+        })
+    ) {
+        let mut pipeline = Pipeline::load(program(&keys, Vec::new())).unwrap();
+        let mut entries: Vec<TableEntry> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Insert(entry) => {
+                    let known = entries
+                        .iter()
+                        .any(|e| e.matches == entry.matches && e.priority == entry.priority);
+                    let done = pipeline.insert(TABLE, entry.clone());
+                    if known {
+                        prop_assert_eq!(done, Err(TableError::AlreadyExists));
+                    } else {
+                        prop_assert_eq!(done, Ok(()));
+                        entries.push(entry);
+                    }
+                }
+                Step::Modify(n, port) if !entries.is_empty() => {
+                    let at = n % entries.len();
+                    entries[at].call.args = vec![Value::from(u64::from(port))];
+                    prop_assert_eq!(pipeline.modify(TABLE, entries[at].clone()), Ok(()));
+                }
+                Step::Delete(n) if !entries.is_empty() => {
+                    let entry = entries.remove(n % entries.len());
+                    let delete = |p: &mut Pipeline| p.delete(TABLE, &entry.matches, entry.priority);
+                    prop_assert_eq!(delete(&mut pipeline), Ok(()));
+                    prop_assert_eq!(delete(&mut pipeline), Err(TableError::NotFound));
+                }
+                Step::Modify(..) | Step::Delete(_) => {}
+                Step::LookUp(values) => {
+                    let port = look_up(&mut pipeline, &frame(&keys, &values));
+                    let expected = oracle(&keys, &entries, &values)
+                        .map_or(500, |entry| entry.call.args[0].to_u64().unwrap() as u16);
+                    prop_assert_eq!(port, expected);
+                }
+            }
+        }
+        let mut kept: Vec<_> = pipeline.entries(TABLE).cloned().collect();
+        prop_assert_eq!(kept.len(), entries.len());
+        kept.retain(|entry| !entries.contains(entry));
+        prop_assert!(kept.is_empty());
+        for entry in &entries {
+            prop_assert_eq!(pipeline.entry(TABLE, &entry.matches, entry.priority), Ok(entry));
+        }
+    }
+}
+
+fn entry(found: KeyMatch, priority: i32, port: u64) -> TableEntry {
+    let call = ActionCall { action: 0, args: vec![Value::from(port)] };
+    TableEntry { matches: vec![found], priority, call }
+}
+
+#[test]
+fn requests_that_make_no_sense_are_refused_with_the_reason() {
+    let exact = |value: u64| KeyMatch::Exact(Value::from(value));
+    let mut pipeline = Pipeline::load(program(&[(12, MatchKind::Exact)], Vec::new())).unwrap();
+    let mut refused = |table, entry: TableEntry| pipeline.insert(table, entry).unwrap_err();
+    assert_eq!(refused(TableId(9), entry(exact(1), 0, 1)), TableError::UnknownTable);
+    assert_eq!(
+        refused(TABLE, entry(exact(0x1000), 0, 1)),
+        TableError::KeyWidth { key: 0, width: 12 }
+    );
+    assert!(matches!(refused(TABLE, entry(exact(1), 7, 1)), TableError::Priority(_)));
+    assert_eq!(refused(TABLE, entry(exact(1), 0, 512)), TableError::ArgWidth { arg: 0, width: 9 });
+    let optional = KeyMatch::Optional(None);
+    assert_eq!(refused(TABLE, entry(optional, 0, 1)), TableError::MatchKind(0));
+    let mut unknown = entry(exact(1), 0, 1);
+    unknown.call.action = 2;
+    assert_eq!(refused(TABLE, unknown), TableError::UnknownAction(2));
+    let mut bare = entry(exact(1), 0, 1);
+    bare.call.args.clear();
+    assert_eq!(refused(TABLE, bare), TableError::ArgCount { expected: 1, got: 0 });
+    let mut long = entry(exact(1), 0, 1);
+    long.matches.push(exact(1));
+    assert_eq!(refused(TABLE, long), TableError::KeyCount { expected: 1, got: 2 });
+    assert_eq!(pipeline.modify(TABLE, entry(exact(1), 0, 1)), Err(TableError::NotFound));
+    assert_eq!(pipeline.entries(TABLE).count(), 0);
+
+    let mut pipeline = Pipeline::load(program(&[(32, MatchKind::Lpm)], Vec::new())).unwrap();
+    let lpm = |value: u64, prefix_len| KeyMatch::Lpm { value: Value::from(value), prefix_len };
+    for found in [lpm(1, 31), lpm(0, 33)] {
+        let error = pipeline.insert(TABLE, entry(found, 0, 1)).unwrap_err();
+        assert!(matches!(error, TableError::BadMatch { key: 0, .. }), "{error}");
+    }
+    let mut pipeline = Pipeline::load(program(&[(8, MatchKind::Ternary)], Vec::new())).unwrap();
+    let ternary = |value: u64, mask: u64| KeyMatch::Ternary {
+        value: Value::from(value),
+        mask: Value::from(mask),
+    };
+    assert!(pipeline.insert(TABLE, entry(ternary(3, 1), 1, 1)).is_err());
+    assert!(pipeline.insert(TABLE, entry(ternary(1, 1), 0, 1)).is_err());
+    assert_eq!(pipeline.insert(TABLE, entry(ternary(1, 1), 1, 1)), Ok(()));
+}
+
+#[test]
+fn a_table_takes_as_many_entries_as_the_program_says() {
+    let mut program = program(&[(16, MatchKind::Exact)], Vec::new());
+    program.tables[0].size = 3;
+    let mut pipeline = Pipeline::load(program).unwrap();
+    let new = |key: u64| entry(KeyMatch::Exact(Value::from(key)), 0, key);
+    for key in 0..3 {
+        pipeline.insert(TABLE, new(key)).unwrap();
+    }
+    assert_eq!(pipeline.insert(TABLE, new(3)), Err(TableError::Full(3)));
+    pipeline.delete(TABLE, &new(1).matches, 0).unwrap();
+    pipeline.insert(TABLE, new(3)).unwrap();
+    assert_eq!(look_up(&mut pipeline, &[0, 1]), 500);
+    assert_eq!(look_up(&mut pipeline, &[0, 3]), 3);
+}
+
+fn const_entry(keyset: Keyset, port: u64) -> Entry {
+    let call = tributary_p4::ir::ActionCall { action: 0, args: vec![words(port)] };
+    Entry { keys: vec![keyset], call, priority: None }
+}
+
+#[test]
+fn the_programs_entries_win_in_their_order_and_cannot_be_changed() {
+    let entries = vec![
+        const_entry(Keyset::Masked { value: words(0x0f), mask: words(0x0c) }, 1),
+        const_entry(Keyset::Value(words(0x0f)), 2),
+        const_entry(Keyset::Value(words(0x80)), 3),
+        const_entry(Keyset::Any, 4),
+    ];
+    let mut pipeline = Pipeline::load(program(&[(8, MatchKind::Ternary)], entries)).unwrap();
+    for (key, port) in [(0x0f, 1), (0xfc, 1), (0x80, 3), (0x03, 4)] {
+        assert_eq!(look_up(&mut pipeline, &[key]), port, "{key:#x}");
+    }
+    let existing: Vec<TableEntry> = pipeline.entries(TABLE).cloned().collect();
+    assert_eq!(existing.iter().map(|entry| entry.priority).collect::<Vec<_>>(), [4, 3, 2, 1]);
+    let constant = Err(TableError::Constant("the entries"));
+    assert_eq!(pipeline.insert(TABLE, existing[0].clone()), constant);
+    assert_eq!(pipeline.modify(TABLE, existing[0].clone()), constant);
+    assert_eq!(pipeline.delete(TABLE, &existing[0].matches, 4), constant);
+
+    let range = Keyset::Range { low: words(10), high: words(20) };
+    let entries = vec![const_entry(range, 1), const_entry(Keyset::Value(words(30)), 2)];
+    let mut pipeline = Pipeline::load(program(&[(8, MatchKind::Range)], entries)).unwrap();
+    for (key, port) in [(9, 500), (10, 1), (20, 1), (21, 500), (30, 2)] {
+        assert_eq!(look_up(&mut pipeline, &[key]), port);
+    }
+
+    let prefix = Keyset::Masked { value: words(0xc0), mask: words(0xf0) };
+    let entries = vec![const_entry(Keyset::Any, 1), const_entry(prefix, 2)];
+    let mut pipeline = Pipeline::load(program(&[(8, MatchKind::Lpm)], entries)).unwrap();
+    assert_eq!(look_up(&mut pipeline, &[0xcf]), 2);
+    assert_eq!(look_up(&mut pipeline, &[0xdf]), 1);
+
+    let entries = vec![const_entry(Keyset::Any, 1)];
+    assert!(matches!(
+        Pipeline::load(program(&[(8, MatchKind::Exact)], entries)),
+        Err(LoadError::Entry { index: 0, error: TableError::MatchKind(0), .. })
+    ));
+}
+
+#[test]
+fn the_default_action_can_be_set_and_brought_back() {
+    let mut pipeline = Pipeline::load(program(&[(8, MatchKind::Exact)], Vec::new())).unwrap();
+    let call = ActionCall { action: 0, args: vec![Value::from(77u64)] };
+    pipeline.set_default(TABLE, Some(call.clone())).unwrap();
+    assert_eq!(pipeline.default_action(TABLE), Some(&call));
+    assert_eq!(look_up(&mut pipeline, &[1]), 77);
+    pipeline.set_default(TABLE, None).unwrap();
+    assert_eq!(look_up(&mut pipeline, &[1]), 500);
+
+    let mut constant = program(&[(8, MatchKind::Exact)], Vec::new());
+    constant.tables[0].const_default = true;
+    constant.tables[0].actions[0].default_only = true;
+    let mut pipeline = Pipeline::load(constant).unwrap();
+    assert!(matches!(pipeline.set_default(TABLE, Some(call)), Err(TableError::Constant(_))));
+    let new = entry(KeyMatch::Exact(Value::from(1u64)), 0, 1);
+    assert!(matches!(pipeline.insert(TABLE, new), Err(TableError::ActionScope(_))));
+}
+
+#[test]
+fn a_direct_counter_counts_hits_and_survives_a_change_of_the_action() {
+    let mut program = program(&[(8, MatchKind::Exact)], Vec::new());
+    program.externs.push(Extern {
+        name: "hits".to_owned(),
+        type_name: "direct_counter".to_owned(),
+        type_args: Vec::new(),
+        args: Vec::new(),
+        annotations: Vec::new(),
+    });
+    program.tables[0].attached.push(ExternId(0));
+    let mut pipeline = Pipeline::load(program).unwrap();
+    let found = entry(KeyMatch::Exact(Value::from(5u64)), 0, 1);
+    pipeline.insert(TABLE, found.clone()).unwrap();
+    for frame in [&[5, 0, 0][..], &[6], &[5]] {
+        look_up(&mut pipeline, frame);
+    }
+    pipeline.modify(TABLE, entry(KeyMatch::Exact(Value::from(5u64)), 0, 2)).unwrap();
+    let data = pipeline.direct_counter_read(TABLE, &found.matches, 0).unwrap();
+    assert_eq!((data.packets, data.bytes), (2, 4));
+    pipeline.direct_counter_write(TABLE, &found.matches, 0, Default::default()).unwrap();
+    assert_eq!(look_up(&mut pipeline, &[5]), 2);
+    assert_eq!(pipeline.direct_counter_read(TABLE, &found.matches, 0).unwrap().packets, 1);
+}
+
+#[test]
+fn hit_and_action_run_tell_what_happened() {
+    let mut b = Builder::new();
+    let header = b.bits_header("h", &[8, 8, 32]);
+    let [key, hit, run] = [0, 1, 2].map(|i| b.of(header, i));
+    let first = b.action("first", &[], |_, _| Vec::new());
+    let second = b.action("second", &[], |_, _| Vec::new());
+    let value = b.get(key);
+    let entries = vec![const_entry(Keyset::Value(words(9)), 0)]
+        .into_iter()
+        .map(|entry| Entry {
+            call: tributary_p4::ir::ActionCall { action: 0, args: Vec::new() },
+            ..entry
+        })
+        .collect();
+    let table = b.table(vec![(value, MatchKind::Exact)], &[first, second], entries);
+    // `hit` has one bit; the header's field takes it by a cast.
+    let bit = b.field("bit", Scalar::BOOL, FieldRole::Local);
+    b.ingress.push(Stmt::Apply { table, hit: Some(bit), action: Some(run) });
+    let wide = common::cast(Scalar::bit(8), b.get(bit));
+    b.ingress.push(assign(hit, wide));
+    b.straight(&[header]);
+    let mut pipeline = b.load();
+    let mut packet = pipeline.new_packet();
+    let out = common::pass(&mut pipeline, &mut packet, &[9, 7, 7, 7, 7, 7]);
+    assert_eq!(out, [9, 1, 0, 0, 0, 0]);
+    let out = common::pass(&mut pipeline, &mut packet, &[8, 7, 7, 7, 7, 7]);
+    assert_eq!(out, [8, 0, 0, 0, 0, 1]);
+    assert_eq!(pipeline.egress(&mut packet, &EgressInput::default(), &mut Vec::new()).drop, false);
+}
