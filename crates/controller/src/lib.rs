@@ -1,1 +1,30 @@
-//! P4Runtime client: pushes pipelines, admits and removes jobs
+//! The control plane: tells switches over P4Runtime what to be and which jobs to serve.
+//!
+//! - [`programs`]: the P4 programs, carried in the library, and their compile-time constants;
+//! - [`plan`]: from a topology and a job's place in it to each switch's part, without I/O;
+//! - [`entries`]: a plan as P4Runtime updates, for whoever holds a switch in their hand;
+//! - [`client`]: one connection to one switch;
+//! - [`session`]: a switch kept as it should be, over lost connections and restarts;
+//! - [`jobs`]: jobs admitted and removed at run time, counters read, aggregators swept;
+//! - [`outcomes`]: what became of packets.
+//!
+//! The crate implements no switch logic: what a table does is in `p4src/`, and every name that is
+//! used here is looked up in the program's P4Info ([`Catalogue`]).
+//!
+//! Start reading at [`jobs::Controller`].
+
+mod catalogue;
+pub mod client;
+pub mod entries;
+mod error;
+pub mod jobs;
+pub mod outcomes;
+mod paths;
+pub mod plan;
+pub mod programs;
+mod reconcile;
+pub mod session;
+mod sweep;
+
+pub use catalogue::Catalogue;
+pub use error::Error;

@@ -1,0 +1,130 @@
+//! Names of a P4 program to the numbers that P4Runtime uses.
+
+use tributary_p4runtime_proto::p4::config::v1::{Action, P4Info, Preamble, Table};
+
+use crate::Error;
+
+const REBUILD: &str = "use a program built from the blocks in p4src/include";
+
+/// What the controller uses of a program: found once by name, then used by number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Catalogue {
+    pub(crate) memberships: TableIds<3>,
+    pub(crate) contribute: ActionIds<3>,
+    pub(crate) distribute: ActionIds<2>,
+    pub(crate) answer: ActionIds<1>,
+    pub(crate) hosts: TableIds<1>,
+    pub(crate) to_port: ActionIds<1>,
+    pub(crate) outcomes: u32,
+    /// Counter slots for jobs, slot 0 aside.
+    pub(crate) slots: usize,
+}
+
+/// A table and its key fields, in the order in which they were asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TableIds<const N: usize> {
+    pub(crate) id: u32,
+    pub(crate) fields: [u32; N],
+}
+
+/// An action and its parameters, in the order in which they were asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ActionIds<const N: usize> {
+    pub(crate) id: u32,
+    pub(crate) params: [u32; N],
+}
+
+/// Outcomes that are counted for each slot.
+pub(crate) const OUTCOMES: usize = 16;
+
+impl Catalogue {
+    /// Looks up what the controller needs.
+    ///
+    /// # Errors
+    /// [`Error::Program`] names the first thing that the program does not have.
+    pub fn new(info: &P4Info) -> Result<Self, Error> {
+        let membership = table(info, "memberships")?;
+        let hosts = table(info, "hosts")?;
+        let outcomes = info
+            .counters
+            .iter()
+            .find(|counter| is_named(counter.preamble.as_ref(), "outcomes"))
+            .ok_or_else(|| missing("counter `outcomes`"))?;
+        let counters = usize::try_from(outcomes.size).unwrap_or(0);
+        Ok(Self {
+            memberships: fields(membership, ["job", "port", "kind"])?,
+            contribute: action(info, membership, "contribute", ["unit", "members", "slot"])?,
+            distribute: action(info, membership, "distribute", ["group", "slot"])?,
+            answer: action(info, membership, "answer", ["slot"])?,
+            hosts: fields(hosts, ["hdr.ethernet.destination"])?,
+            to_port: action(info, hosts, "to_port", ["port"])?,
+            outcomes: id(outcomes.preamble.as_ref()),
+            slots: (counters / OUTCOMES).saturating_sub(1).min(usize::from(u8::MAX)),
+        })
+    }
+
+    /// Tables whose entries are the controller's.
+    pub(crate) fn tables(&self) -> [u32; 2] {
+        [self.hosts.id, self.memberships.id]
+    }
+}
+
+fn missing(what: impl Into<String>) -> Error {
+    Error::Program { what: what.into(), mend: REBUILD }
+}
+
+fn id(preamble: Option<&Preamble>) -> u32 {
+    preamble.map_or(0, |preamble| preamble.id)
+}
+
+/// Whether the last part of a hierarchical name is `name`: programs differ in the rest.
+fn is_named(preamble: Option<&Preamble>, name: &str) -> bool {
+    preamble.is_some_and(|preamble| preamble.name.rsplit('.').next() == Some(name))
+}
+
+fn table<'i>(info: &'i P4Info, name: &str) -> Result<&'i Table, Error> {
+    let found = info.tables.iter().find(|table| is_named(table.preamble.as_ref(), name));
+    found.ok_or_else(|| missing(format!("table `{name}`")))
+}
+
+fn fields<const N: usize>(table: &Table, names: [&str; N]) -> Result<TableIds<N>, Error> {
+    let mut fields = [0; N];
+    for (field, name) in fields.iter_mut().zip(names) {
+        let found = table.match_fields.iter().find(|field| field.name == name);
+        let own = || table.preamble.as_ref().map_or("", |preamble| preamble.name.as_str());
+        *field = found.ok_or_else(|| missing(format!("key `{name}` of table `{}`", own())))?.id;
+    }
+    if table.match_fields.len() != N {
+        let own = table.preamble.as_ref().map_or("", |preamble| preamble.name.as_str());
+        return Err(missing(format!("table `{own}` with {N} keys")));
+    }
+    Ok(TableIds { id: id(table.preamble.as_ref()), fields })
+}
+
+/// An action of a table: other tables may have actions of the same name.
+fn action<const N: usize>(
+    info: &P4Info,
+    table: &Table,
+    name: &str,
+    names: [&str; N],
+) -> Result<ActionIds<N>, Error> {
+    let refers = |action: &&Action| {
+        let id = id(action.preamble.as_ref());
+        table.action_refs.iter().any(|reference| reference.id == id)
+    };
+    let action = info
+        .actions
+        .iter()
+        .filter(refers)
+        .find(|action| is_named(action.preamble.as_ref(), name))
+        .ok_or_else(|| missing(format!("action `{name}`")))?;
+    let mut params = [0; N];
+    for (param, name) in params.iter_mut().zip(names) {
+        let found = action.params.iter().find(|param| param.name == name);
+        *param = found.ok_or_else(|| missing(format!("action parameter `{name}`")))?.id;
+    }
+    if action.params.len() != N {
+        return Err(missing(format!("action `{name}` with {N} parameters")));
+    }
+    Ok(ActionIds { id: id(action.preamble.as_ref()), params })
+}

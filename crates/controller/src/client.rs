@@ -1,0 +1,463 @@
+//! One connection to one switch: P4Runtime's calls, with errors in words.
+//!
+//! A [`Client`] does what it is told, once. [`Session`](crate::session::Session) is what keeps a
+//! switch as it should be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prost::{Message, Name};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status, Streaming};
+use tributary_p4runtime_proto::google::rpc;
+use tributary_p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
+use tributary_p4runtime_proto::p4::v1::{
+    self as p4, Entity, ForwardingPipelineConfig, GetForwardingPipelineConfigRequest,
+    MasterArbitrationUpdate, PacketOut, ReadRequest, SetForwardingPipelineConfigRequest,
+    StreamMessageRequest, StreamMessageResponse, Uint128, Update, WriteRequest,
+    get_forwarding_pipeline_config_request as get, set_forwarding_pipeline_config_request as set,
+    stream_message_request, stream_message_response,
+};
+
+use crate::error::{Error, one_line};
+use crate::programs::Pipeline;
+use crate::reconcile::describe;
+
+/// Largest message: a pipeline's source is one.
+const MAX_MESSAGE: usize = 256 << 20;
+/// Updates in one Write.
+const BATCH: usize = 1000;
+/// Requests that may wait in an open stream.
+const STREAM_ROOM: usize = 256;
+
+/// Where a switch's P4Runtime server is.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// `HOST:PORT` or `unix:PATH`.
+    Address(String),
+    /// A channel that the caller made, for example to a server in the same process. It reconnects
+    /// by itself.
+    Channel(Channel),
+}
+
+/// A switch, and who we are to it.
+#[derive(Clone, Debug)]
+pub struct SwitchConfig {
+    /// Name for messages.
+    pub name: String,
+    /// Where it is.
+    pub target: Target,
+    /// The device behind that server.
+    pub device_id: u64,
+    /// Of several controllers the one with the highest ID may write.
+    pub election_id: u128,
+    /// How long to wait for a connection, and for the answer to a request.
+    pub request_timeout: Duration,
+    /// How long an operation waits for a lost connection to come back.
+    pub patience: Duration,
+}
+
+impl SwitchConfig {
+    /// A switch with device ID 1, election ID 1 and time limits that fit a local network.
+    #[must_use]
+    pub fn new(name: impl Into<String>, target: Target) -> Self {
+        Self {
+            name: name.into(),
+            target,
+            device_id: 1,
+            election_id: 1,
+            request_timeout: Duration::from_secs(10),
+            patience: Duration::from_secs(10),
+        }
+    }
+
+    /// Where the switch is, for messages.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        match &self.target {
+            Target::Address(address) => address,
+            Target::Channel(_) => "an in-process channel",
+        }
+    }
+
+    /// An error that means that the connection is gone.
+    pub(crate) fn lost(&self, reason: impl Into<String>) -> Error {
+        Error::Lost { switch: self.name.clone(), reason: reason.into() }
+    }
+
+    /// An error for a request that failed. A lost connection is told apart: it may come back.
+    fn failed(&self, what: &'static str, status: &Status) -> Error {
+        match is_lost(status) {
+            true => self.lost(reason(status)),
+            false => Error::Request {
+                switch: self.name.clone(),
+                what,
+                code: status.code(),
+                reason: reason(status),
+            },
+        }
+    }
+}
+
+fn is_lost(status: &Status) -> bool {
+    let transport = std::error::Error::source(status).is_some();
+    matches!(status.code(), Code::Unavailable | Code::Cancelled | Code::DeadlineExceeded)
+        || (status.code() == Code::Unknown && transport)
+}
+
+fn reason(status: &Status) -> String {
+    match one_line(status.message()) {
+        text if text.is_empty() => format!("{:?}", status.code()),
+        text => text,
+    }
+}
+
+/// A connection to a switch. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Client {
+    config: Arc<SwitchConfig>,
+    rpc: P4RuntimeClient<Channel>,
+}
+
+impl Client {
+    /// Connects.
+    ///
+    /// # Errors
+    /// [`Error::Address`], [`Error::Unreachable`].
+    pub async fn connect(config: Arc<SwitchConfig>) -> Result<Self, Error> {
+        let channel = match &config.target {
+            Target::Channel(channel) => channel.clone(),
+            Target::Address(address) => {
+                let endpoint = endpoint(address).ok_or_else(|| Error::Address {
+                    switch: config.name.clone(),
+                    address: address.clone(),
+                })?;
+                endpoint.connect_timeout(config.request_timeout).connect().await.map_err(
+                    |error| Error::Unreachable {
+                        switch: config.name.clone(),
+                        address: address.clone(),
+                        reason: root_cause(&error),
+                    },
+                )?
+            }
+        };
+        let rpc = P4RuntimeClient::new(channel)
+            .max_decoding_message_size(MAX_MESSAGE)
+            .max_encoding_message_size(MAX_MESSAGE);
+        Ok(Self { config, rpc })
+    }
+
+    /// A request with the time limit that all have.
+    fn request<T>(&self, message: T) -> tonic::Request<T> {
+        let mut request = tonic::Request::new(message);
+        request.set_timeout(self.config.request_timeout);
+        request
+    }
+
+    fn election_id(&self) -> Option<Uint128> {
+        let id = self.config.election_id;
+        // The two halves.
+        Some(Uint128 { high: (id >> 64) as u64, low: id as u64 })
+    }
+
+    /// Opens the stream and becomes the primary controller.
+    ///
+    /// # Errors
+    /// [`Error::NotPrimary`] if another controller is, [`Error::Device`] if there is no such
+    /// device, [`Error::Lost`] and [`Error::Unreachable`] if nobody answers.
+    pub async fn arbitrate(&self) -> Result<Stream, Error> {
+        let (requests, receiver) = mpsc::channel(STREAM_ROOM);
+        let arbitration = MasterArbitrationUpdate {
+            device_id: self.config.device_id,
+            election_id: self.election_id(),
+            ..MasterArbitrationUpdate::default()
+        };
+        let update = stream_message_request::Update::Arbitration(arbitration);
+        // There is room: the channel is new.
+        let first = StreamMessageRequest { update: Some(update) };
+        requests.send(first).await.map_err(|_| self.config.lost("the stream closed"))?;
+        let opening = async {
+            let mut rpc = self.rpc.clone();
+            let responses = rpc.stream_channel(ReceiverStream::new(receiver)).await;
+            let responses = responses.map_err(|status| self.refused(&status))?.into_inner();
+            let mut stream =
+                Stream { config: self.config.clone(), requests: requests.clone(), responses };
+            loop {
+                if let Event::Primary = stream.next().await? {
+                    return Ok(stream);
+                }
+            }
+        };
+        let limit = self.config.request_timeout;
+        match tokio::time::timeout(limit, opening).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(self.config.lost(format!("no answer to arbitration in {limit:?}"))),
+        }
+    }
+
+    /// Why the stream did not open.
+    fn refused(&self, status: &Status) -> Error {
+        if is_lost(status) {
+            return Error::Unreachable {
+                switch: self.config.name.clone(),
+                address: self.config.address().to_owned(),
+                reason: reason(status),
+            };
+        }
+        stream_error(&self.config, status)
+    }
+
+    /// The cookie of the pipeline that the switch runs; `None` if it runs none.
+    ///
+    /// # Errors
+    /// [`Error::Request`], [`Error::Lost`].
+    pub async fn cookie(&self) -> Result<Option<u64>, Error> {
+        let request = self.request(GetForwardingPipelineConfigRequest {
+            device_id: self.config.device_id,
+            response_type: get::ResponseType::CookieOnly.into(),
+        });
+        match self.rpc.clone().get_forwarding_pipeline_config(request).await {
+            Ok(response) => {
+                let config = response.into_inner().config;
+                Ok(config.and_then(|config| config.cookie).map(|cookie| cookie.cookie))
+            }
+            // That is how switches say that there is no pipeline.
+            Err(status) if matches!(status.code(), Code::FailedPrecondition | Code::NotFound) => {
+                Ok(None)
+            }
+            Err(status) => Err(self.config.failed("reading the pipeline's cookie", &status)),
+        }
+    }
+
+    /// Makes the switch run a pipeline. Its tables, groups and registers are empty afterwards.
+    ///
+    /// # Errors
+    /// [`Error::PipelineRefused`] with the switch's reasons, [`Error::Lost`].
+    pub async fn set_pipeline(&self, pipeline: &Pipeline) -> Result<(), Error> {
+        // Compiling a large program takes a switch longer than any other request.
+        let mut request = tonic::Request::new(SetForwardingPipelineConfigRequest {
+            device_id: self.config.device_id,
+            election_id: self.election_id(),
+            action: set::Action::VerifyAndCommit.into(),
+            config: Some(ForwardingPipelineConfig {
+                p4info: Some(pipeline.p4info.clone()),
+                p4_device_config: pipeline.device_config.clone(),
+                cookie: Some(p4::forwarding_pipeline_config::Cookie { cookie: pipeline.cookie() }),
+            }),
+            ..SetForwardingPipelineConfigRequest::default()
+        });
+        request.set_timeout(6 * self.config.request_timeout);
+        match self.rpc.clone().set_forwarding_pipeline_config(request).await {
+            Ok(_) => Ok(()),
+            Err(status) if is_lost(&status) => Err(self.config.lost(reason(&status))),
+            Err(status) if status.code() == Code::PermissionDenied => Err(Error::NotPrimary {
+                switch: self.config.name.clone(),
+                primary: 0,
+                own: self.config.election_id,
+            }),
+            Err(status) => Err(Error::PipelineRefused {
+                switch: self.config.name.clone(),
+                diagnostics: reason(&status),
+            }),
+        }
+    }
+
+    /// Writes updates, in batches.
+    ///
+    /// # Errors
+    /// [`Error::Write`] about the first update that failed (others may have taken effect),
+    /// [`Error::NotPrimary`], [`Error::Lost`].
+    pub async fn write(&self, updates: &[Update]) -> Result<(), Error> {
+        for batch in updates.chunks(BATCH) {
+            let request = self.request(WriteRequest {
+                device_id: self.config.device_id,
+                election_id: self.election_id(),
+                updates: batch.to_vec(),
+                ..WriteRequest::default()
+            });
+            let outcome = self.rpc.clone().write(request).await;
+            outcome.map_err(|status| self.write_error(batch, &status))?;
+        }
+        Ok(())
+    }
+
+    fn write_error(&self, batch: &[Update], status: &Status) -> Error {
+        if is_lost(status) {
+            return self.config.lost(reason(status));
+        }
+        let errors = details(status);
+        let failures: Vec<(usize, &p4::Error)> =
+            errors.iter().enumerate().filter(|(_, error)| error.canonical_code != 0).collect();
+        let Some(&(index, first)) = failures.first() else {
+            if status.code() == Code::PermissionDenied {
+                return Error::NotPrimary {
+                    switch: self.config.name.clone(),
+                    primary: 0,
+                    own: self.config.election_id,
+                };
+            }
+            return self.config.failed("writing entries", status);
+        };
+        let code = Code::from(first.canonical_code);
+        Error::Write {
+            switch: self.config.name.clone(),
+            failed: failures.len(),
+            all: batch.len(),
+            what: batch.get(index).map_or_else(|| "an update".to_owned(), describe),
+            reason: match one_line(&first.message) {
+                text if text.is_empty() => format!("{code:?}"),
+                text => format!("{code:?}: {text}"),
+            },
+            mend: match code {
+                Code::AlreadyExists => "another controller writes to the switch: stop it",
+                Code::ResourceExhausted => "the table is full: remove jobs or hosts",
+                _ => "see the switch's log",
+            },
+            code,
+        }
+    }
+
+    /// Reads what matches the given entities.
+    ///
+    /// # Errors
+    /// [`Error::Request`], [`Error::Lost`].
+    pub async fn read(&self, entities: Vec<Entity>) -> Result<Vec<Entity>, Error> {
+        let failed = |status: Status| self.config.failed("reading entries", &status);
+        let request = self.request(ReadRequest {
+            device_id: self.config.device_id,
+            entities,
+            ..ReadRequest::default()
+        });
+        let mut responses = self.rpc.clone().read(request).await.map_err(failed)?.into_inner();
+        let mut found = Vec::new();
+        while let Some(response) = responses.message().await.map_err(failed)? {
+            found.extend(response.entities);
+        }
+        Ok(found)
+    }
+}
+
+fn endpoint(address: &str) -> Option<Endpoint> {
+    if address.starts_with("unix:") {
+        return Endpoint::from_shared(address.to_owned()).ok();
+    }
+    let (host, port) = address.rsplit_once(':')?;
+    if host.is_empty() || port.parse::<u16>().is_err() {
+        return None;
+    }
+    Endpoint::from_shared(format!("http://{address}")).ok()
+}
+
+/// The innermost cause: "Connection refused" rather than "transport error".
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    one_line(&cause.to_string())
+}
+
+/// The errors of single updates that a status carries.
+fn details(status: &Status) -> Vec<p4::Error> {
+    let Ok(status) = rpc::Status::decode(status.details()) else { return Vec::new() };
+    let own = |any: &&prost_types::Any| any.type_url.ends_with(&p4::Error::full_name());
+    let errors = status.details.iter().filter(own);
+    errors.filter_map(|any| p4::Error::decode(any.value.as_slice()).ok()).collect()
+}
+
+/// The open stream of a primary controller.
+#[derive(Debug)]
+pub struct Stream {
+    config: Arc<SwitchConfig>,
+    requests: mpsc::Sender<StreamMessageRequest>,
+    responses: Streaming<StreamMessageResponse>,
+}
+
+/// What comes by the stream.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Event {
+    /// We are the primary controller.
+    Primary,
+    /// A frame for the controller.
+    PacketIn(Vec<u8>),
+    /// Something that the switch complains about.
+    Complaint(String),
+}
+
+impl Stream {
+    /// The next event.
+    ///
+    /// # Errors
+    /// [`Error::NotPrimary`] once another controller is primary, [`Error::Lost`] at the end.
+    pub async fn next(&mut self) -> Result<Event, Error> {
+        use stream_message_response::Update;
+        loop {
+            let response = match self.responses.message().await {
+                Ok(Some(response)) => response,
+                Ok(None) => return Err(self.config.lost("the switch closed the stream")),
+                Err(status) => return Err(stream_error(&self.config, &status)),
+            };
+            match response.update {
+                Some(Update::Arbitration(update)) => {
+                    let code = update.status.as_ref().map_or(0, |status| status.code);
+                    if Code::from(code) == Code::Ok {
+                        return Ok(Event::Primary);
+                    }
+                    let id = update.election_id.unwrap_or_default();
+                    return Err(Error::NotPrimary {
+                        switch: self.config.name.clone(),
+                        primary: (u128::from(id.high) << 64) | u128::from(id.low),
+                        own: self.config.election_id,
+                    });
+                }
+                Some(Update::Packet(packet)) => return Ok(Event::PacketIn(packet.payload)),
+                Some(Update::Error(error)) => {
+                    return Ok(Event::Complaint(one_line(&error.message)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A sender for frames that the switch is to take in from its controller's port.
+    #[must_use]
+    pub fn packets(&self) -> PacketSender {
+        PacketSender { config: self.config.clone(), requests: self.requests.clone() }
+    }
+}
+
+/// Sends frames to a switch as if they came in at its controller's port.
+#[derive(Clone, Debug)]
+pub struct PacketSender {
+    config: Arc<SwitchConfig>,
+    requests: mpsc::Sender<StreamMessageRequest>,
+}
+
+impl PacketSender {
+    /// Sends a frame.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if the stream is closed.
+    pub async fn send(&self, frame: Vec<u8>) -> Result<(), Error> {
+        let packet = PacketOut { payload: frame, ..PacketOut::default() };
+        let update = Some(stream_message_request::Update::Packet(packet));
+        let sent = self.requests.send(StreamMessageRequest { update }).await;
+        sent.map_err(|_| self.config.lost("the stream closed"))
+    }
+}
+
+fn stream_error(config: &SwitchConfig, status: &Status) -> Error {
+    let switch = config.name.clone();
+    match status.code() {
+        // How switches refuse an election ID that another controller has.
+        Code::InvalidArgument | Code::AlreadyExists | Code::PermissionDenied => {
+            Error::NotPrimary { switch, primary: config.election_id, own: config.election_id }
+        }
+        Code::NotFound => {
+            Error::Device { switch, device: config.device_id, reason: reason(status) }
+        }
+        _ => config.lost(reason(status)),
+    }
+}

@@ -1,0 +1,211 @@
+//! A plan as P4Runtime entities, and as the updates that install or remove them.
+//!
+//! Nothing here needs a connection: a driver that holds a switch in its hand applies the updates
+//! itself.
+
+use tributary_p4runtime_proto::p4::v1::{
+    self as p4, Action, CounterData, CounterEntry, Entity, FieldMatch, Index, MulticastGroupEntry,
+    PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update, action, entity,
+    field_match, packet_replication_engine_entry, replica, table_action, update,
+};
+use tributary_wire::JobId;
+
+use crate::catalogue::{ActionIds, Catalogue, OUTCOMES, TableIds};
+use crate::plan::{Forwarding, JobAtSwitch, Part};
+
+/// Where a switch counts what becomes of a job's packets. Never zero: slot 0 counts what belongs to
+/// no job.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct JobSlot(u8);
+
+impl JobSlot {
+    /// `None` for zero.
+    #[must_use]
+    pub const fn new(slot: u8) -> Option<Self> {
+        if slot == 0 { None } else { Some(Self(slot)) }
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+
+    /// The multicast group of the job's workers. Group 1 floods.
+    #[must_use]
+    pub const fn group(self) -> u32 {
+        FLOOD_GROUP + self.0 as u32
+    }
+}
+
+/// The multicast group that frames for all are flooded to, as the programs have it.
+pub const FLOOD_GROUP: u32 = 1;
+
+/// What a switch needs to forward plain frames.
+#[must_use]
+pub fn forwarding(catalogue: &Catalogue, plan: &Forwarding) -> Vec<Entity> {
+    let group = group(FLOOD_GROUP, plan.flood.iter().copied());
+    let hosts = plan.hosts.iter().map(|(mac, &port)| {
+        let keys = [exact(&mac.0)];
+        entry(&catalogue.hosts, keys, &catalogue.to_port, [bytes(port.into())])
+    });
+    std::iter::once(group).chain(hosts).collect()
+}
+
+/// What a switch needs to do its part for a job.
+#[must_use]
+pub fn job(catalogue: &Catalogue, plan: &JobAtSwitch, job: JobId, slot: JobSlot) -> Vec<Entity> {
+    let own_group = group(slot.group(), plan.group());
+    let slot_bytes = bytes(slot.get().into());
+    let memberships = plan.memberships().into_iter().map(|membership| {
+        let keys = [
+            exact(&job.get().to_be_bytes()),
+            exact(&membership.port.to_be_bytes()),
+            exact(&[membership.kind as u8]),
+        ];
+        let table = &catalogue.memberships;
+        match membership.part {
+            Part::Contribute { unit, members } => {
+                let params = [bytes(unit.0.into()), bytes(members.0.into()), slot_bytes.clone()];
+                entry(table, keys, &catalogue.contribute, params)
+            }
+            Part::Distribute => {
+                let params = [bytes(slot.group().into()), slot_bytes.clone()];
+                entry(table, keys, &catalogue.distribute, params)
+            }
+            Part::Answer => entry(table, keys, &catalogue.answer, [slot_bytes.clone()]),
+        }
+    });
+    std::iter::once(own_group).chain(memberships).collect()
+}
+
+/// Sets a job's outcome counters to zero: the slot may have counted another job before.
+#[must_use]
+pub fn reset_counters(catalogue: &Catalogue, slot: JobSlot) -> Vec<Update> {
+    let first = i64::from(slot.get()) * OUTCOMES as i64;
+    (first..first + OUTCOMES as i64)
+        .map(|index| {
+            let counter = CounterEntry {
+                counter_id: catalogue.outcomes,
+                index: Some(Index { index }),
+                data: Some(CounterData::default()),
+            };
+            update(update::Type::Modify, entity(entity::Entity::CounterEntry(counter)))
+        })
+        .collect()
+}
+
+/// Updates that install entities: what is referred to comes before what refers to it.
+#[must_use]
+pub fn insert(entities: Vec<Entity>) -> Vec<Update> {
+    entities.into_iter().map(|entity| update(update::Type::Insert, entity)).collect()
+}
+
+/// Updates that remove entities: what refers comes before what is referred to.
+#[must_use]
+pub fn delete(entities: Vec<Entity>) -> Vec<Update> {
+    entities.into_iter().rev().map(|entity| update(update::Type::Delete, entity)).collect()
+}
+
+pub(crate) fn update(kind: update::Type, entity: Entity) -> Update {
+    Update { r#type: kind.into(), entity: Some(entity) }
+}
+
+pub(crate) fn entity(entity: entity::Entity) -> Entity {
+    Entity { entity: Some(entity) }
+}
+
+/// All groups, or one.
+pub(crate) fn group_entity(multicast: MulticastGroupEntry) -> Entity {
+    entity(entity::Entity::PacketReplicationEngineEntry(PacketReplicationEngineEntry {
+        r#type: Some(packet_replication_engine_entry::Type::MulticastGroupEntry(multicast)),
+    }))
+}
+
+#[expect(deprecated, reason = "a number is the form of a port that every switch understands")]
+fn group(id: u32, ports: impl Iterator<Item = u16>) -> Entity {
+    let replicas = ports.map(|port| {
+        let port_kind = Some(replica::PortKind::EgressPort(port.into()));
+        Replica { port_kind, instance: 0, ..Replica::default() }
+    });
+    group_entity(MulticastGroupEntry {
+        multicast_group_id: id,
+        replicas: replicas.collect(),
+        ..MulticastGroupEntry::default()
+    })
+}
+
+fn entry<const K: usize, const P: usize>(
+    table: &TableIds<K>,
+    keys: [field_match::Exact; K],
+    action: &ActionIds<P>,
+    params: [Vec<u8>; P],
+) -> Entity {
+    let fields = table.fields.iter().zip(keys).map(|(&field_id, key)| FieldMatch {
+        field_id,
+        field_match_type: Some(field_match::FieldMatchType::Exact(key)),
+    });
+    let params = action
+        .params
+        .iter()
+        .zip(params)
+        .map(|(&param_id, value)| action::Param { param_id, value })
+        .collect();
+    let action = Action { action_id: action.id, params };
+    entity(entity::Entity::TableEntry(TableEntry {
+        table_id: table.id,
+        r#match: fields.collect(),
+        action: Some(TableAction { r#type: Some(table_action::Type::Action(action)) }),
+        ..TableEntry::default()
+    }))
+}
+
+fn exact(value: &[u8]) -> field_match::Exact {
+    field_match::Exact { value: canonical(value) }
+}
+
+fn bytes(value: u64) -> Vec<u8> {
+    canonical(&value.to_be_bytes())
+}
+
+/// P4Runtime's shortest form of a number: big-endian without zeros in front, at least one byte.
+pub(crate) fn canonical(value: &[u8]) -> Vec<u8> {
+    let start = value.iter().position(|&byte| byte != 0).unwrap_or(value.len());
+    let rest = &value[start..];
+    if rest.is_empty() { vec![0] } else { rest.to_vec() }
+}
+
+/// The job that a membership entry is for.
+pub(crate) fn job_of(catalogue: &Catalogue, entry: &p4::TableEntry) -> Option<JobId> {
+    if entry.table_id != catalogue.memberships.id {
+        return None;
+    }
+    let key = entry.r#match.iter().find(|key| key.field_id == catalogue.memberships.fields[0])?;
+    let Some(field_match::FieldMatchType::Exact(exact)) = &key.field_match_type else {
+        return None;
+    };
+    let number = exact.value.iter().try_fold(0_u16, |number, &byte| {
+        number.checked_mul(256).and_then(|number| number.checked_add(byte.into()))
+    })?;
+    JobId::new(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_canonical() {
+        assert_eq!(bytes(0), [0]);
+        assert_eq!(bytes(255), [255]);
+        assert_eq!(bytes(256), [1, 0]);
+        assert_eq!(canonical(&[]), [0]);
+        assert_eq!(canonical(&[0, 0, 0x0a, 0]), [0x0a, 0]);
+    }
+
+    #[test]
+    fn groups_of_jobs_are_not_the_flood_group() {
+        let groups: Vec<u32> = (0..=255).filter_map(JobSlot::new).map(JobSlot::group).collect();
+        assert_eq!((groups.len(), groups[0], groups[254]), (255, 2, 256));
+    }
+}

@@ -1,0 +1,161 @@
+//! What can go wrong between the controller and its switches: each one line that says what, where,
+//! and how to mend it.
+
+use tonic::Code;
+use tributary_wire::JobId;
+
+/// Why the controller could not do what it was asked to.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Error {
+    /// The switch's address cannot be one.
+    #[error(
+        "switch {switch}: `{address}` is no address of a P4Runtime server; write HOST:PORT or \
+         unix:PATH"
+    )]
+    Address {
+        /// Name of the switch.
+        switch: String,
+        /// What was given.
+        address: String,
+    },
+    /// Nobody answers.
+    #[error(
+        "switch {switch}: no P4Runtime server answers at {address} ({reason}); start the switch or \
+         correct the address"
+    )]
+    Unreachable {
+        /// Name of the switch.
+        switch: String,
+        /// Where it was looked for.
+        address: String,
+        /// What happened instead.
+        reason: String,
+    },
+    /// The connection broke, and did not come back in time.
+    #[error(
+        "switch {switch}: the connection was lost ({reason}) and did not come back in time; see \
+         whether the switch still runs"
+    )]
+    Lost {
+        /// Name of the switch.
+        switch: String,
+        /// What happened.
+        reason: String,
+    },
+    /// The switch listens to another controller.
+    #[error(
+        "switch {switch}: another controller is primary (election ID {primary}, ours is {own}); stop \
+         it, or start this one with a higher election ID"
+    )]
+    NotPrimary {
+        /// Name of the switch.
+        switch: String,
+        /// The other's election ID, as far as the switch tells.
+        primary: u128,
+        /// Ours.
+        own: u128,
+    },
+    /// The switch has no device of that ID.
+    #[error("switch {switch}: it has no device {device} ({reason}); correct the device ID")]
+    Device {
+        /// Name of the switch.
+        switch: String,
+        /// The device ID asked for.
+        device: u64,
+        /// What the switch said.
+        reason: String,
+    },
+    /// The switch does not take the program.
+    #[error("switch {switch}: the pipeline was refused: {diagnostics}; correct the P4 program")]
+    PipelineRefused {
+        /// Name of the switch.
+        switch: String,
+        /// What the switch said.
+        diagnostics: String,
+    },
+    /// The switch did not do all that was asked.
+    #[error("switch {switch}: {failed} of {all} updates failed, first {what}: {reason}; {mend}")]
+    Write {
+        /// Name of the switch.
+        switch: String,
+        /// Updates that failed.
+        failed: usize,
+        /// Updates in the batch.
+        all: usize,
+        /// The first one that failed, in words.
+        what: String,
+        /// Why.
+        reason: String,
+        /// What to do.
+        mend: &'static str,
+        /// Code of the first failure.
+        code: Code,
+    },
+    /// The switch answered a request with an error.
+    #[error("switch {switch}: {what} failed ({code:?}: {reason}); see the switch's log")]
+    Request {
+        /// Name of the switch.
+        switch: String,
+        /// What was asked for.
+        what: &'static str,
+        /// gRPC status code.
+        code: Code,
+        /// What the switch said.
+        reason: String,
+    },
+    /// The program does not have what the controller needs.
+    #[error("the P4 program has no {what} that the controller could use; {mend}")]
+    Program {
+        /// What is missing, for example ``table `memberships` ``.
+        what: String,
+        /// What to do.
+        mend: &'static str,
+    },
+    /// The P4 program cannot be compiled.
+    #[error("{0}")]
+    Compile(String),
+    /// The file of the P4 program cannot be read.
+    #[error("{path}: cannot read the P4 program: {reason}; correct the name after --p4")]
+    ReadProgram {
+        /// The file.
+        path: String,
+        /// What the operating system said.
+        reason: String,
+    },
+    /// There is no program of that name.
+    #[error("there is no P4 program `{name}`; the ones built in are {known}")]
+    UnknownProgram {
+        /// The name asked for.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// The job is there already, or its ID has not been freed by a sweep yet.
+    #[error("job {0} is {1}; choose another job ID, or remove the job first")]
+    JobTaken(JobId, &'static str),
+    /// The job was not admitted.
+    #[error("job {0} was not admitted; admit it first")]
+    UnknownJob(JobId),
+    /// All counter slots are taken.
+    #[error("{0} jobs run already, as many as a switch counts apart; wait until one ends")]
+    Full(usize),
+    /// The sweep did not come back.
+    #[error(
+        "switch {switch}: the sweep for job {job} did not come back within {seconds} s; the job's ID \
+         stays taken: remove the job again"
+    )]
+    SweepLost {
+        /// Name of the switch.
+        switch: String,
+        /// The job.
+        job: JobId,
+        /// How long the controller waited.
+        seconds: u64,
+    },
+}
+
+/// Text from a switch may have many lines; an error is one.
+pub(crate) fn one_line(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines.join(" | ")
+}

@@ -1,0 +1,167 @@
+//! What became of packets, as the switches count it.
+
+use std::ops::{AddAssign, Index};
+
+use tributary_p4runtime_proto::p4::v1::{self as p4, CounterEntry, Entity, entity};
+
+use crate::catalogue::{Catalogue, OUTCOMES};
+use crate::entries::{self, JobSlot};
+
+/// What became of a packet. Each packet is counted under one of these, in the order of the P4
+/// programs' `outcome_t`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Outcome {
+    /// Plain traffic.
+    Forwarded,
+    /// First of its task: took an empty aggregator.
+    Absorbed,
+    /// Added to its task's aggregator.
+    Added,
+    /// Added as the last one; left with the sum.
+    Completed,
+    /// Found another task's aggregator; left alone, marked.
+    Collided,
+    /// Needed no aggregator here: marked before, overflowed, or whole already.
+    Bypassed,
+    /// A resend that found no aggregator.
+    Resent,
+    /// A resend that took its task's partial sum along and freed the aggregator.
+    Flushed,
+    /// Its contribution was in the aggregator already.
+    Duplicate,
+    /// Took over an aggregator that was idle for long.
+    Seized,
+    /// A result, multicast to the workers.
+    Distributed,
+    /// A result for one worker.
+    Replied,
+    /// A query for one worker.
+    Queried,
+    /// One step of a sweep.
+    Swept,
+    /// Not a packet that its port may send for its job.
+    Rejected,
+    /// Wrong length, count, flags, bitmap or index.
+    Malformed,
+}
+
+impl Outcome {
+    /// All outcomes, in the order of their codes.
+    pub const ALL: [Self; OUTCOMES] = [
+        Self::Forwarded,
+        Self::Absorbed,
+        Self::Added,
+        Self::Completed,
+        Self::Collided,
+        Self::Bypassed,
+        Self::Resent,
+        Self::Flushed,
+        Self::Duplicate,
+        Self::Seized,
+        Self::Distributed,
+        Self::Replied,
+        Self::Queried,
+        Self::Swept,
+        Self::Rejected,
+        Self::Malformed,
+    ];
+
+    /// The word for it in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Forwarded => "forwarded",
+            Self::Absorbed => "absorbed",
+            Self::Added => "added",
+            Self::Completed => "completed",
+            Self::Collided => "collided",
+            Self::Bypassed => "bypassed",
+            Self::Resent => "resent",
+            Self::Flushed => "flushed",
+            Self::Duplicate => "duplicate",
+            Self::Seized => "seized",
+            Self::Distributed => "distributed",
+            Self::Replied => "replied",
+            Self::Queried => "queried",
+            Self::Swept => "swept",
+            Self::Rejected => "rejected",
+            Self::Malformed => "malformed",
+        }
+    }
+}
+
+/// Packets, and the bytes in them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes, Ethernet headers included.
+    pub bytes: u64,
+}
+
+impl AddAssign for Count {
+    fn add_assign(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
+/// How many packets had each outcome: `outcomes[Outcome::Absorbed].packets`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Outcomes([Count; OUTCOMES]);
+
+impl Outcomes {
+    /// Each outcome and its count.
+    pub fn iter(&self) -> impl Iterator<Item = (Outcome, Count)> + '_ {
+        Outcome::ALL.into_iter().zip(self.0)
+    }
+
+    /// What to read of a switch: the counters of a job, or (`None`) of what belongs to no job.
+    #[must_use]
+    pub fn request(catalogue: &Catalogue, slot: Option<JobSlot>) -> Vec<Entity> {
+        let first = i64::from(slot.map_or(0, JobSlot::get)) * OUTCOMES as i64;
+        let counter = |index| CounterEntry {
+            counter_id: catalogue.outcomes,
+            index: Some(p4::Index { index }),
+            data: None,
+        };
+        (first..first + OUTCOMES as i64)
+            .map(|index| entries::entity(entity::Entity::CounterEntry(counter(index))))
+            .collect()
+    }
+
+    /// The counts among what a switch answered to [`Outcomes::request`].
+    #[must_use]
+    pub fn of(catalogue: &Catalogue, slot: Option<JobSlot>, answer: &[Entity]) -> Self {
+        let mut counts = Self::default();
+        for entity in answer {
+            let Some(entity::Entity::CounterEntry(counter)) = &entity.entity else { continue };
+            let (Some(index), Some(data)) = (&counter.index, &counter.data) else { continue };
+            let Ok(index) = usize::try_from(index.index) else { continue };
+            let own_slot = index / OUTCOMES == usize::from(slot.map_or(0, JobSlot::get));
+            if counter.counter_id == catalogue.outcomes && own_slot {
+                counts.0[index % OUTCOMES] = Count {
+                    packets: u64::try_from(data.packet_count).unwrap_or(0),
+                    bytes: u64::try_from(data.byte_count).unwrap_or(0),
+                };
+            }
+        }
+        counts
+    }
+}
+
+impl Index<Outcome> for Outcomes {
+    type Output = Count;
+
+    fn index(&self, outcome: Outcome) -> &Count {
+        &self.0[outcome as usize]
+    }
+}
+
+impl AddAssign for Outcomes {
+    fn add_assign(&mut self, other: Self) {
+        for (own, other) in self.0.iter_mut().zip(other.0) {
+            *own += other;
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! What each switch must be told: from a topology to forwarding, from a job's place in it to its
+//! part in every switch. Nothing here talks to a switch.
+//!
+//! # Levels of aggregation
+//!
+//! The paths from a job's workers to its parameter server (PS) form a tree. Where the paths of two
+//! or more workers meet in a switch, that switch adds: first in the workers' rack, at last in the
+//! PS's. A switch in between that only one port's packets pass through has nothing to add; its part
+//! is the same, with one unit that is all there is, and the program passes that on at once. Should
+//! several racks meet in a switch in between (a spine above three racks, say), it adds too: from
+//! there on they are one unit, so that every port has one unit, which is what the program checks
+//! fresh packets against.
+
+use std::collections::BTreeMap;
+
+use tributary_jobfile::{HostId, Job, SwitchId, Topology};
+use tributary_wire::{Bitmap, JobId, Kind, Mac, WorkerIndex};
+
+use crate::paths::Tree;
+
+/// How a switch forwards plain frames.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Forwarding {
+    /// The port towards each host, by its MAC address.
+    pub hosts: BTreeMap<Mac, u16>,
+    /// Ports that frames for all are flooded to: those of a spanning tree, hosts included.
+    pub flood: Vec<u16>,
+}
+
+/// How each switch forwards, by [`SwitchId`].
+///
+/// Frames for a host take the shortest path; there and back are the same path. Frames for all go
+/// along a tree that spans the network, so they do not circle.
+#[must_use]
+pub fn forwarding(topology: &Topology) -> Vec<Forwarding> {
+    let mut plan = vec![Forwarding::default(); topology.switches.len()];
+    let mut trees: BTreeMap<SwitchId, Tree> = BTreeMap::new();
+    for host in topology.host_ids() {
+        let (home, port) = topology.attachment(host);
+        let mac = topology.host(host).address.mac;
+        let tree = trees.entry(home).or_insert_with(|| Tree::towards(topology, home));
+        for switch in topology.switch_ids() {
+            let out = tree.hop(switch).map_or(port, |hop| hop.out);
+            plan[switch.0].hosts.insert(mac, out);
+        }
+        plan[home.0].flood.push(port);
+    }
+    let spanning = Tree::towards(topology, SwitchId(0));
+    for switch in topology.switch_ids() {
+        if let Some(hop) = spanning.hop(switch) {
+            plan[switch.0].flood.push(hop.out);
+            plan[hop.to.0].flood.push(hop.into);
+        }
+    }
+    for switch in &mut plan {
+        switch.flood.sort_unstable();
+    }
+    plan
+}
+
+/// Where a job's endpoints are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Placement {
+    /// The job.
+    pub job: JobId,
+    /// Host of each worker, by worker index: at most 32, all different.
+    pub workers: Vec<HostId>,
+    /// Host of the parameter server.
+    pub ps: HostId,
+}
+
+impl From<&Job> for Placement {
+    fn from(job: &Job) -> Self {
+        Self { job: job.id, workers: job.workers.clone(), ps: job.ps }
+    }
+}
+
+/// A job's part in one switch on its tree.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobAtSwitch {
+    /// The switch.
+    pub switch: SwitchId,
+    /// Workers below each port, and so what a fresh packet from there must hold.
+    pub units: BTreeMap<u16, Bitmap>,
+    /// All workers below the switch.
+    pub members: Bitmap,
+    /// The port towards the parameter server.
+    pub uplink: u16,
+}
+
+impl JobAtSwitch {
+    /// Whether the switch adds anything for the job, or just passes its packets on.
+    #[must_use]
+    pub fn aggregates(&self) -> bool {
+        self.units.len() > 1
+    }
+
+    /// The ports that results are multicast to.
+    pub fn group(&self) -> impl Iterator<Item = u16> {
+        self.units.keys().copied()
+    }
+
+    /// What packets of the job each port may send, and what the switch does with them.
+    #[must_use]
+    pub fn memberships(&self) -> Vec<Membership> {
+        let members = self.members;
+        let gradients = self.units.iter().map(|(&port, &unit)| Membership {
+            port,
+            kind: Kind::Gradient,
+            part: Part::Contribute { unit, members },
+        });
+        let uplink = |kind, part| Membership { port: self.uplink, kind, part };
+        let results = [
+            uplink(Kind::Parameter, Part::Distribute),
+            uplink(Kind::Reply, Part::Answer),
+            uplink(Kind::Query, Part::Answer),
+        ];
+        gradients.chain(results).collect()
+    }
+}
+
+/// One entry of the program's membership table, without the job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Membership {
+    /// The port that the packets come from.
+    pub port: u16,
+    /// Their kind.
+    pub kind: Kind,
+    /// What the switch does with them.
+    pub part: Part,
+}
+
+/// What a switch does with packets of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Add them: each speaks for the workers of `unit`, and `members` meet in the switch.
+    Contribute {
+        /// Workers below the port.
+        unit: Bitmap,
+        /// Workers below the switch.
+        members: Bitmap,
+    },
+    /// Multicast them to the job's group.
+    Distribute,
+    /// Forward them to the worker that they are for.
+    Answer,
+}
+
+/// A job's part in every switch on the tree from its workers to its parameter server, the PS's rack
+/// first, then by [`SwitchId`].
+///
+/// # Panics
+/// If the placement has more than 32 workers or names a host that the topology does not have.
+#[must_use]
+pub fn job(topology: &Topology, placement: &Placement) -> Vec<JobAtSwitch> {
+    let (top, ps_port) = topology.attachment(placement.ps);
+    let tree = Tree::towards(topology, top);
+    let mut parts: BTreeMap<(bool, SwitchId), JobAtSwitch> = BTreeMap::new();
+    for (index, &worker) in placement.workers.iter().enumerate() {
+        let bit = u8::try_from(index).ok().and_then(WorkerIndex::new).map(Bitmap::of);
+        let bit = bit.expect("a job has at most 32 workers");
+        let (mut switch, mut port) = topology.attachment(worker);
+        loop {
+            let hop = tree.hop(switch);
+            let part = parts.entry((hop.is_some(), switch)).or_insert_with(|| JobAtSwitch {
+                switch,
+                units: BTreeMap::new(),
+                members: Bitmap::EMPTY,
+                uplink: hop.map_or(ps_port, |hop| hop.out),
+            });
+            *part.units.entry(port).or_default() |= bit;
+            part.members |= bit;
+            let Some(hop) = hop else { break };
+            (switch, port) = (hop.to, hop.into);
+        }
+    }
+    parts.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tributary_jobfile::{End, Scenario, parse};
+
+    use super::*;
+
+    /// Where a frame for a host goes, hop by hop, and whether it arrives there.
+    fn follow(topology: &Topology, plan: &[Forwarding], from: SwitchId, mac: Mac) -> HostId {
+        let mut switch = from;
+        for _ in 0..=topology.switches.len() {
+            let out = plan[switch.0].hosts[&mac];
+            match topology.ports(switch).find(|(port, ..)| *port == out).unwrap().2 {
+                End::Host(host) => return host,
+                End::Switch(next, _) => switch = next,
+            }
+        }
+        panic!("the frame circles");
+    }
+
+    fn scenario(text: &str) -> Scenario {
+        parse(text, "test").unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn parts(scenario: &Scenario) -> Vec<JobAtSwitch> {
+        job(&scenario.topology, &Placement::from(&scenario.jobs[0]))
+    }
+
+    #[test]
+    fn a_star_adds_all_workers() {
+        let parts = parts(&scenario("[[job]]"));
+        let [part] = &parts[..] else { panic!("one switch: {parts:?}") };
+        assert_eq!(part.members, Bitmap(0b1111));
+        let units: Vec<(u16, u32)> = part.units.iter().map(|(&p, unit)| (p, unit.0)).collect();
+        assert_eq!(units, [(1, 1), (2, 2), (3, 4), (4, 8)]);
+        assert_eq!(part.uplink, 5);
+        assert!(part.aggregates());
+        let entries = part.memberships();
+        assert_eq!(entries.len(), 7);
+        assert!(entries.iter().all(|entry| (entry.kind == Kind::Gradient) == (entry.port < 5)));
+    }
+
+    #[test]
+    fn two_racks_add_at_two_levels() {
+        let scenario = scenario("[topology]\nracks = 2\n[[job]]");
+        let parts = parts(&scenario);
+        let [top, rack] = &parts[..] else { panic!("two switches: {parts:?}") };
+        // The PS's rack: two local workers at ports 1 and 2, the other rack's mask at port 4.
+        assert_eq!(top.switch, SwitchId(0));
+        assert_eq!(top.units, BTreeMap::from([(1, Bitmap(1)), (2, Bitmap(2)), (4, Bitmap(12))]));
+        assert_eq!((top.members, top.uplink), (Bitmap(15), 3));
+        assert_eq!(rack.units, BTreeMap::from([(1, Bitmap(4)), (2, Bitmap(8))]));
+        assert_eq!((rack.members, rack.uplink), (Bitmap(12), 3));
+    }
+
+    #[test]
+    fn a_lone_worker_passes_its_rack_as_a_whole_unit() {
+        let scenario = scenario("[topology]\nracks = 2\n[[job]]\nworkers = [\"w1\", \"w3\"]");
+        let parts = parts(&scenario);
+        let rack = &parts[1];
+        assert!(!rack.aggregates());
+        assert_eq!(rack.units.values().next(), Some(&rack.members));
+        assert_eq!(parts[0].units, BTreeMap::from([(1, Bitmap(1)), (4, Bitmap(2))]));
+    }
+
+    #[test]
+    fn racks_that_meet_in_a_spine_are_one_unit_below_it() {
+        let scenario = scenario("[topology]\nracks = 3\n[[job]]");
+        let spine = scenario.topology.switch_named("spine").unwrap();
+        let parts = parts(&scenario);
+        let spine = parts.iter().find(|part| part.switch == spine).unwrap();
+        assert_eq!(spine.units.len(), 2, "the racks without the PS");
+        assert_eq!(spine.members, Bitmap(0b11_1100));
+        let top = &parts[0];
+        assert_eq!(top.units[&4], Bitmap(0b11_1100));
+        assert_eq!(top.members, Bitmap(0b11_1111));
+    }
+
+    #[test]
+    fn switches_off_the_tree_have_no_part() {
+        let scenario = scenario("[topology]\nracks = 4\n[[job]]\nworkers = [\"w1\", \"w3\"]");
+        let names: Vec<&str> = parts(&scenario)
+            .iter()
+            .map(|part| scenario.topology.switch(part.switch).name.as_str())
+            .collect();
+        assert_eq!(names, ["rack1", "rack2", "spine"]);
+    }
+
+    /// A connected network with cycles, hosts spread over it, and a job.
+    fn network() -> impl Strategy<Value = String> {
+        (2..9_usize, 0..8_usize, 2..20_usize, any::<u64>()).prop_map(
+            |(switches, extra, hosts, seed)| {
+                let mut state = seed | 1;
+                let mut below = |limit: usize| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (state >> 33) as usize % limit
+                };
+                let mut text = String::new();
+                let mut links = std::collections::BTreeSet::new();
+                for s in 0..switches {
+                    text += &format!("[[topology.switch]]\nname=\"s{s}\"\n");
+                    if s > 0 {
+                        links.insert((below(s), s));
+                    }
+                }
+                for _ in 0..extra {
+                    let (a, b) = (below(switches), below(switches));
+                    if a != b {
+                        links.insert((a.min(b), a.max(b)));
+                    }
+                }
+                for (a, b) in links {
+                    text += &format!("[[topology.link]]\nbetween=[\"s{a}\",\"s{b}\"]\n");
+                }
+                for h in 0..hosts {
+                    let at = below(switches);
+                    let role = if h == 0 { "ps" } else { "worker" };
+                    text += &format!(
+                        "[[topology.host]]\nname=\"h{h}\"\nrole=\"{role}\"\n\
+                         [[topology.link]]\nbetween=[\"h{h}\",\"s{at}\"]\n"
+                    );
+                }
+                text + "[[job]]\n"
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn every_host_is_reached_from_everywhere(text in network()) {
+            let topology = scenario(&text).topology;
+            let plan = forwarding(&topology);
+            for host in topology.host_ids() {
+                for switch in topology.switch_ids() {
+                    let mac = topology.host(host).address.mac;
+                    prop_assert_eq!(follow(&topology, &plan, switch, mac), host);
+                }
+            }
+        }
+
+        /// A frame that is flooded by the rule (all ports of the group but the one it came from)
+        /// reaches every host but its sender exactly once.
+        #[test]
+        fn a_flooded_frame_reaches_every_host_once(text in network()) {
+            let topology = scenario(&text).topology;
+            let plan = forwarding(&topology);
+            let sender = HostId(0);
+            let mut reached = vec![0; topology.hosts.len()];
+            let mut frames = vec![topology.attachment(sender)];
+            let mut steps = 0;
+            while let Some((switch, came)) = frames.pop() {
+                steps += 1;
+                prop_assert!(steps < 1000, "the frame circles");
+                for (port, _, peer) in topology.ports(switch) {
+                    if port == came || !plan[switch.0].flood.contains(&port) {
+                        continue;
+                    }
+                    match peer {
+                        End::Host(host) => reached[host.0] += 1,
+                        End::Switch(next, into) => frames.push((next, into)),
+                    }
+                }
+            }
+            prop_assert_eq!(reached[sender.0], 0);
+            prop_assert!(reached[1..].iter().all(|&times| times == 1), "{:?}", reached);
+        }
+
+        /// Walks gradients up and results down by the plan alone.
+        #[test]
+        fn units_add_up_and_results_come_back_the_same_way(text in network()) {
+            let scenario = scenario(&text);
+            let (topology, workers) = (&scenario.topology, &scenario.jobs[0].workers);
+            let parts: BTreeMap<SwitchId, JobAtSwitch> =
+                parts(&scenario).into_iter().map(|part| (part.switch, part)).collect();
+            let all = Bitmap::first(u8::try_from(workers.len()).unwrap());
+            let peer = |switch, out| {
+                topology.ports(switch).find(|(port, ..)| *port == out).unwrap().2
+            };
+            for part in parts.values() {
+                // Units are disjoint and together all members.
+                let mut sum = Bitmap::EMPTY;
+                for (&port, &unit) in &part.units {
+                    prop_assert!(!unit.is_empty() && sum.is_disjoint(unit));
+                    prop_assert_ne!(port, part.uplink);
+                    sum |= unit;
+                }
+                prop_assert_eq!(sum, part.members);
+                // What leaves by the uplink is what the next switch expects there.
+                match peer(part.switch, part.uplink) {
+                    End::Host(host) => {
+                        prop_assert_eq!(host, scenario.jobs[0].ps);
+                        prop_assert_eq!(part.members, all);
+                    }
+                    End::Switch(next, into) => {
+                        prop_assert_eq!(parts[&next].units[&into], part.members);
+                    }
+                }
+                // What a worker's port expects is that worker.
+                for (&port, &unit) in &part.units {
+                    if let End::Host(host) = peer(part.switch, port) {
+                        let index = workers.iter().position(|&worker| worker == host).unwrap();
+                        prop_assert_eq!(unit.0, 1 << index);
+                    }
+                }
+            }
+            // A result reaches every worker exactly once, and passes every switch of the tree.
+            let mut reached = vec![0; workers.len()];
+            let mut passed = 0;
+            let mut frames = vec![topology.attachment(scenario.jobs[0].ps).0];
+            while let Some(switch) = frames.pop() {
+                passed += 1;
+                for port in parts[&switch].group() {
+                    match peer(switch, port) {
+                        End::Host(host) => {
+                            reached[workers.iter().position(|&w| w == host).unwrap()] += 1;
+                        }
+                        End::Switch(next, into) => {
+                            prop_assert_eq!(parts[&next].uplink, into);
+                            frames.push(next);
+                        }
+                    }
+                }
+            }
+            prop_assert_eq!(passed, parts.len());
+            prop_assert!(reached.iter().all(|&times| times == 1));
+            // A reply, forwarded by the worker's address, passes the same switches.
+            let plan = forwarding(topology);
+            for &worker in workers {
+                let mac = topology.host(worker).address.mac;
+                let mut switch = topology.attachment(scenario.jobs[0].ps).0;
+                while let End::Switch(next, into) = peer(switch, plan[switch.0].hosts[&mac]) {
+                    prop_assert_eq!(parts[&next].uplink, into);
+                    switch = next;
+                }
+            }
+        }
+    }
+}

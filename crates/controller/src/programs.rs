@@ -1,0 +1,160 @@
+//! The P4 programs: carried in the library, or replaced by a file.
+
+use std::path::Path;
+
+use prost::Message;
+use tributary_jobfile::SwitchSettings;
+use tributary_p4runtime_proto::p4::config::v1::P4Info;
+
+use crate::Error;
+
+/// All of `p4src/`: paths within it, and texts.
+const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/p4src.rs"));
+
+/// A P4 program as source.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Source {
+    /// Path of the main file: within [`Source::files`], or on disk.
+    pub main: String,
+    /// Files that exist only in memory: path and text. Empty for a program on disk, whose includes
+    /// are looked up beside it.
+    pub files: Vec<(String, String)>,
+}
+
+impl Source {
+    /// A program of the library for the v1model architecture, such as `atp`.
+    ///
+    /// # Errors
+    /// [`Error::UnknownProgram`].
+    pub fn built_in(name: &str) -> Result<Self, Error> {
+        let main = format!("v1model/{name}.p4");
+        if !FILES.iter().any(|(path, _)| *path == main) {
+            let known = Self::names().collect::<Vec<_>>().join(", ");
+            return Err(Error::UnknownProgram { name: name.to_owned(), known });
+        }
+        let files = FILES.iter().map(|&(path, text)| (path.to_owned(), text.to_owned()));
+        Ok(Self { main, files: files.collect() })
+    }
+
+    /// Names of the programs of the library.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        FILES.iter().filter_map(|(path, _)| path.strip_prefix("v1model/")?.strip_suffix(".p4"))
+    }
+
+    /// A program in a file, as `--p4 FILE` names it.
+    ///
+    /// # Errors
+    /// [`Error::ReadProgram`] if there is no such file.
+    pub fn file(path: &Path) -> Result<Self, Error> {
+        let failed =
+            |reason: String| Error::ReadProgram { path: path.display().to_string(), reason };
+        let file = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?;
+        if !file.is_file() {
+            return Err(failed("it is not a file".into()));
+        }
+        Ok(Self { main: path.display().to_string(), files: Vec::new() })
+    }
+}
+
+/// The compile-time constants of a program for given settings: names and values as
+/// `p4src/include/sizes.p4` has them, for the compiler's `-D`.
+#[must_use]
+pub fn defines(settings: &SwitchSettings) -> Vec<(String, String)> {
+    [
+        ("VALUES", u128::from(settings.values_per_packet)),
+        ("POOL", u128::from(settings.pool)),
+        ("IDLE_US", settings.idle_timeout.as_micros()),
+        ("ECN_THRESHOLD", u128::from(settings.ecn_threshold)),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_string()))
+    .to_vec()
+}
+
+/// A compiled program as a switch takes it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Pipeline {
+    /// Names and numbers of tables, actions, counters.
+    pub p4info: P4Info,
+    /// What the target runs: for the embedded switch the preprocessed P4 source.
+    pub device_config: Vec<u8>,
+}
+
+impl Pipeline {
+    /// Tells one pipeline from another, the same in every run: a switch that runs this one already
+    /// is not disturbed. (FNV-1a over both parts.)
+    #[must_use]
+    pub fn cookie(&self) -> u64 {
+        let info = self.p4info.encode_to_vec();
+        let bytes = info.iter().chain(&self.device_config);
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        // Zero is what a switch without a pipeline might say.
+        hash.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_library_carries_atp_and_all_that_it_includes() {
+        let atp = Source::built_in("atp").unwrap();
+        for (path, text) in &atp.files {
+            for line in text.lines().filter(|line| line.starts_with("#include \"")) {
+                let name = line.split('"').nth(1).unwrap();
+                let base = Path::new(path).parent().unwrap();
+                let mut parts: Vec<&str> = Vec::new();
+                let joined = base.join(name);
+                for part in joined.to_str().unwrap().split('/') {
+                    match part {
+                        ".." => drop(parts.pop()),
+                        part => parts.push(part),
+                    }
+                }
+                let wanted = parts.join("/");
+                assert!(atp.files.iter().any(|(path, _)| *path == wanted), "{path}: {wanted}");
+            }
+        }
+    }
+
+    #[test]
+    fn defines_are_named_as_the_program_names_them() {
+        let settings = SwitchSettings {
+            values_per_packet: 256,
+            pool: 100,
+            idle_timeout: Duration::from_millis(20),
+            ecn_threshold: 9,
+            queue_capacity: 10,
+        };
+        let sizes = FILES.iter().find(|(path, _)| *path == "include/sizes.p4").unwrap().1;
+        let defines = defines(&settings);
+        for (name, _) in &defines {
+            assert!(sizes.contains(&format!("#ifndef {name}\n#define {name} ")), "{name}");
+        }
+        let values: Vec<&str> = defines.iter().map(|(_, value)| value.as_str()).collect();
+        assert_eq!(values, ["256", "100", "20000", "9"]);
+    }
+
+    #[test]
+    fn unknown_programs_are_named() {
+        let error = Source::built_in("apt").unwrap_err().to_string();
+        assert!(
+            error.starts_with("there is no P4 program `apt`; the ones built in are atp"),
+            "{error}"
+        );
+        let error = Source::file(Path::new("/nonexistent.p4")).unwrap_err().to_string();
+        assert!(error.starts_with("/nonexistent.p4: cannot read the P4 program: "), "{error}");
+    }
+
+    #[test]
+    fn cookies_differ() {
+        let pipeline =
+            |config: &[u8]| Pipeline { p4info: P4Info::default(), device_config: config.to_vec() };
+        assert_ne!(pipeline(b"a").cookie(), pipeline(b"b").cookie());
+        assert_eq!(pipeline(b"a").cookie(), pipeline(b"a").cookie());
+    }
+}

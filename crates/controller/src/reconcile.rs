@@ -1,0 +1,163 @@
+//! The difference between what a switch has and what it should have.
+
+use std::collections::BTreeMap;
+
+use tributary_p4runtime_proto::p4::v1::{
+    Action, Entity, FieldMatch, TableEntry, Update, entity, field_match,
+    packet_replication_engine_entry as replication, replica, table_action, update,
+};
+
+use crate::entries::{canonical, update};
+
+/// What tells one entity from another: at most one with a key can be in a switch. Groups come
+/// before entries, which refer to them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Key {
+    Group(u32),
+    Entry { table: u32, priority: i32, matches: Vec<(u32, Vec<u8>)> },
+}
+
+/// What an entity does, in a form that can be compared: two switches may write it differently.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Body {
+    Group(Vec<(u32, u32)>),
+    Action { id: u32, params: Vec<(u32, Vec<u8>)> },
+    Other,
+}
+
+/// Entities by their keys.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Desired(BTreeMap<Key, Entity>);
+
+impl Desired {
+    pub(crate) fn add(&mut self, entities: &[Entity]) {
+        for entity in entities {
+            if let Some(key) = key(entity) {
+                self.0.insert(key, entity.clone());
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self, entities: &[Entity]) {
+        for entity in entities {
+            if let Some(key) = key(entity) {
+                self.0.remove(&key);
+            }
+        }
+    }
+
+    /// Updates that turn what a switch has into what is desired, and nothing more: first what has
+    /// to go (entries before the groups that they refer to), then what is new or different.
+    pub(crate) fn difference(&self, present: &[Entity]) -> Vec<Update> {
+        let present: BTreeMap<Key, &Entity> =
+            present.iter().filter_map(|entity| Some((key(entity)?, entity))).collect();
+        let mut updates: Vec<Update> = present
+            .iter()
+            .rev()
+            .filter(|(key, _)| !self.0.contains_key(key))
+            .map(|(_, &entity)| update(update::Type::Delete, entity.clone()))
+            .collect();
+        for (key, entity) in &self.0 {
+            match present.get(key) {
+                None => updates.push(update(update::Type::Insert, entity.clone())),
+                Some(other) if body(other) != body(entity) => {
+                    updates.push(update(update::Type::Modify, entity.clone()));
+                }
+                Some(_) => {}
+            }
+        }
+        updates
+    }
+}
+
+/// `None` for what the controller does not keep: counters, default actions, constant entries.
+fn key(entity: &Entity) -> Option<Key> {
+    match entity.entity.as_ref()? {
+        entity::Entity::TableEntry(entry) if !entry.is_default_action && !entry.is_const => {
+            let mut matches: Vec<(u32, Vec<u8>)> = entry.r#match.iter().map(key_field).collect();
+            matches.sort();
+            Some(Key::Entry { table: entry.table_id, priority: entry.priority, matches })
+        }
+        entity::Entity::PacketReplicationEngineEntry(engine) => match engine.r#type.as_ref()? {
+            replication::Type::MulticastGroupEntry(group) => {
+                Some(Key::Group(group.multicast_group_id))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn key_field(field: &FieldMatch) -> (u32, Vec<u8>) {
+    use field_match::FieldMatchType;
+    let value = match &field.field_match_type {
+        Some(FieldMatchType::Exact(exact)) => canonical(&exact.value),
+        // The controller installs no other kind; whatever one is present stays apart by its text.
+        other => format!("{other:?}").into_bytes(),
+    };
+    (field.field_id, value)
+}
+
+fn body(entity: &Entity) -> Body {
+    match &entity.entity {
+        Some(entity::Entity::TableEntry(TableEntry { action: Some(action), .. })) => {
+            match &action.r#type {
+                Some(table_action::Type::Action(action)) => action_body(action),
+                _ => Body::Other,
+            }
+        }
+        Some(entity::Entity::PacketReplicationEngineEntry(engine)) => match &engine.r#type {
+            Some(replication::Type::MulticastGroupEntry(group)) => {
+                let mut replicas: Vec<(u32, u32)> = group
+                    .replicas
+                    .iter()
+                    .map(|replica| (egress_port(replica.port_kind.as_ref()), replica.instance))
+                    .collect();
+                replicas.sort_unstable();
+                Body::Group(replicas)
+            }
+            _ => Body::Other,
+        },
+        _ => Body::Other,
+    }
+}
+
+fn action_body(action: &Action) -> Body {
+    let mut params: Vec<(u32, Vec<u8>)> =
+        action.params.iter().map(|param| (param.param_id, canonical(&param.value))).collect();
+    params.sort();
+    Body::Action { id: action.action_id, params }
+}
+
+#[expect(deprecated, reason = "switches answer with either form of a port")]
+fn egress_port(port: Option<&replica::PortKind>) -> u32 {
+    match port {
+        Some(replica::PortKind::EgressPort(port)) => *port,
+        Some(replica::PortKind::Port(bytes)) => {
+            bytes.iter().fold(0, |port: u32, &byte| (port << 8) | u32::from(byte))
+        }
+        None => 0,
+    }
+}
+
+/// What an update is about, for messages: `inserting an entry of table 7`.
+pub(crate) fn describe(update: &Update) -> String {
+    let verb = match update.r#type() {
+        update::Type::Insert => "inserting",
+        update::Type::Modify => "changing",
+        update::Type::Delete => "deleting",
+        update::Type::Unspecified => "writing",
+    };
+    let what = match update.entity.as_ref().and_then(|entity| entity.entity.as_ref()) {
+        Some(entity::Entity::TableEntry(entry)) => format!("an entry of table {}", entry.table_id),
+        Some(entity::Entity::CounterEntry(_)) => "a counter".to_owned(),
+        Some(entity::Entity::PacketReplicationEngineEntry(engine)) => match &engine.r#type {
+            Some(replication::Type::MulticastGroupEntry(group)) => {
+                format!("multicast group {}", group.multicast_group_id)
+            }
+            _ => "a clone session".to_owned(),
+        },
+        _ => "an entity".to_owned(),
+    };
+    format!("{verb} {what}")
+}

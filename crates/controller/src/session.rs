@@ -1,0 +1,359 @@
+//! A switch kept as it should be.
+//!
+//! A [`Session`] knows what its switch should run and hold. When it connects, and whenever a lost
+//! connection comes back, it compares and writes only the difference: a switch that kept its state
+//! is left in peace, one that was restarted gets all of it.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Mutex as AsyncMutex, broadcast, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tributary_p4runtime_proto::p4::v1::{
+    Entity, MulticastGroupEntry, TableEntry, Update, entity, update,
+};
+use tributary_wire::JobId;
+
+use crate::catalogue::Catalogue;
+use crate::client::{Client, Event, PacketSender, Stream, SwitchConfig};
+use crate::entries;
+use crate::error::Error;
+use crate::programs::Pipeline;
+use crate::reconcile::Desired;
+
+/// Pause before the first attempt to reconnect; doubled after each that fails.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Frames from a switch that a slow reader may leave waiting.
+const PACKETS_WAITING: usize = 256;
+
+/// A switch kept as it should be. Dropping it closes the connection and changes nothing in the
+/// switch.
+#[derive(Debug)]
+pub struct Session {
+    shared: Arc<Shared>,
+    supervisor: JoinHandle<()>,
+    orphans: Vec<JobId>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    config: Arc<SwitchConfig>,
+    pipeline: Pipeline,
+    catalogue: Catalogue,
+    desired: Mutex<Desired>,
+    /// Held by whoever changes the switch.
+    changes: AsyncMutex<()>,
+    link: watch::Sender<Link>,
+    packets: broadcast::Sender<Vec<u8>>,
+}
+
+/// The state of the connection.
+#[derive(Clone, Debug)]
+enum Link {
+    /// The switch is as it should be. The number counts connections.
+    Up(u64, Client, PacketSender),
+    /// It is not, for this reason; the supervisor is at it.
+    Down(u64, Error),
+}
+
+impl Session {
+    /// Connects, becomes primary, and makes the switch run `pipeline` and hold `entities` and
+    /// nothing else in the tables that are the controller's.
+    ///
+    /// # Errors
+    /// Whatever keeps the switch from being as it should be. Later losses are repaired behind the
+    /// scenes; this first time they are reported.
+    pub async fn connect(
+        config: SwitchConfig,
+        pipeline: Pipeline,
+        entities: &[Entity],
+    ) -> Result<Self, Error> {
+        let catalogue = Catalogue::new(&pipeline.p4info)?;
+        let config = Arc::new(config);
+        let mut desired = Desired::default();
+        desired.add(entities);
+        let shared = Arc::new(Shared {
+            desired: Mutex::new(desired),
+            changes: AsyncMutex::new(()),
+            link: watch::Sender::new(Link::Down(0, config.lost("not connected yet"))),
+            packets: broadcast::Sender::new(PACKETS_WAITING),
+            catalogue,
+            pipeline,
+            config,
+        });
+        let (stream, orphans) = shared.establish(1).await?;
+        let supervisor = tokio::spawn(supervise(shared.clone(), stream));
+        Ok(Self { shared, supervisor, orphans })
+    }
+
+    /// The switch's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.shared.config.name
+    }
+
+    /// The program's names as numbers.
+    #[must_use]
+    pub fn catalogue(&self) -> &Catalogue {
+        &self.shared.catalogue
+    }
+
+    /// Whether the switch is connected and as it should be; else why not.
+    ///
+    /// # Errors
+    /// What is wrong right now. The session keeps trying to mend it.
+    pub fn health(&self) -> Result<(), Error> {
+        match &*self.shared.link.borrow() {
+            Link::Up(..) => Ok(()),
+            Link::Down(_, error) => Err(error.clone()),
+        }
+    }
+
+    /// How often a connection was made.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.shared.link.borrow().generation()
+    }
+
+    /// Installs entities, after the updates `first` (which leave no entity, such as counter
+    /// resets).
+    ///
+    /// # Errors
+    /// What kept the switch from taking them; it then holds none of them.
+    pub async fn install(&self, first: &[Update], entities: &[Entity]) -> Result<(), Error> {
+        let shared = &*self.shared;
+        let deadline = shared.deadline();
+        self.retry(deadline, async |client| client.write(first).await).await?;
+        let updates = entries::insert(entities.to_vec());
+        let outcome = shared.change(deadline, |desired| desired.add(entities), &updates).await;
+        if outcome.is_err() {
+            let undo = entries::delete(entities.to_vec());
+            let undone = shared.change(deadline, |desired| desired.remove(entities), &undo).await;
+            if let Err(error) = undone {
+                // The session does it as soon as it can: the entities are not desired any more.
+                tracing::warn!("{error}");
+            }
+        }
+        outcome
+    }
+
+    /// Removes entities.
+    ///
+    /// # Errors
+    /// What kept the switch from removing them. They stay unwanted: they go as soon as the switch
+    /// is back.
+    pub async fn remove(&self, entities: &[Entity]) -> Result<(), Error> {
+        let updates = entries::delete(entities.to_vec());
+        let deadline = self.shared.deadline();
+        self.shared.change(deadline, |desired| desired.remove(entities), &updates).await
+    }
+
+    /// Reads entities.
+    ///
+    /// # Errors
+    /// [`Error::Request`], [`Error::Lost`].
+    pub async fn read(&self, request: Vec<Entity>) -> Result<Vec<Entity>, Error> {
+        let deadline = self.shared.deadline();
+        self.retry(deadline, async |client| client.read(request.clone()).await).await
+    }
+
+    /// Sends a frame into the switch by its controller's port.
+    ///
+    /// # Errors
+    /// [`Error::Lost`].
+    pub async fn packet_out(&self, frame: Vec<u8>) -> Result<(), Error> {
+        let (_, _, sender) = self.shared.up(self.shared.deadline(), 0).await?;
+        sender.send(frame).await
+    }
+
+    /// Frames that the switch sends to its controller from now on.
+    #[must_use]
+    pub fn packets_in(&self) -> broadcast::Receiver<Vec<u8>> {
+        self.shared.packets.subscribe()
+    }
+
+    /// Jobs whose entries were in the switch at the first connection, and were removed: another run
+    /// of the controller left them. Their aggregators may still be taken.
+    #[must_use]
+    pub fn orphans(&self) -> &[JobId] {
+        &self.orphans
+    }
+
+    /// Calls until it works, or fails for another reason than a lost connection.
+    async fn retry<T>(
+        &self,
+        deadline: Instant,
+        call: impl AsyncFn(&Client) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut after = 0;
+        loop {
+            let (generation, client, _) = self.shared.up(deadline, after).await?;
+            match call(&client).await {
+                Err(Error::Lost { .. }) if Instant::now() < deadline => after = generation,
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.supervisor.abort();
+    }
+}
+
+impl Link {
+    fn generation(&self) -> u64 {
+        match self {
+            Self::Up(generation, ..) | Self::Down(generation, _) => *generation,
+        }
+    }
+}
+
+impl Shared {
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.config.patience
+    }
+
+    /// The connection, once there is one made after the given one.
+    async fn up(
+        &self,
+        deadline: Instant,
+        after: u64,
+    ) -> Result<(u64, Client, PacketSender), Error> {
+        let mut link = self.link.subscribe();
+        let is_up = |link: &Link| matches!(link, Link::Up(generation, ..) if *generation > after);
+        let state = match tokio::time::timeout_at(deadline, link.wait_for(is_up)).await {
+            Ok(Ok(state)) => state.clone(),
+            _ => self.link.borrow().clone(),
+        };
+        match state {
+            Link::Up(generation, client, packets) if generation > after => {
+                Ok((generation, client, packets))
+            }
+            Link::Down(_, error) => Err(error),
+            Link::Up(..) => Err(self.config.lost("the switch does not answer")),
+        }
+    }
+
+    /// Changes what is desired, and the switch with it.
+    async fn change(
+        &self,
+        deadline: Instant,
+        desire: impl FnOnce(&mut Desired),
+        updates: &[Update],
+    ) -> Result<(), Error> {
+        let guard = self.changes.lock().await;
+        // Whenever a connection comes back, the switch is made to hold what is desired by then.
+        desire(&mut lock(&self.desired));
+        let current = self.link.borrow().clone();
+        let after = match current {
+            Link::Up(generation, client, _) => match client.write(updates).await {
+                Ok(()) => return Ok(()),
+                Err(Error::Lost { .. }) => generation,
+                // An update may fail because it is done already: the difference decides.
+                Err(error) => match self.reconcile(&client).await {
+                    Ok(_) => return Ok(()),
+                    Err(Error::Lost { .. }) => generation,
+                    Err(_) => return Err(error),
+                },
+            },
+            Link::Down(generation, _) => generation,
+        };
+        drop(guard);
+        self.up(deadline, after).await.map(|_| ())
+    }
+
+    /// Connects, becomes primary, makes the switch as it should be.
+    async fn establish(&self, generation: u64) -> Result<(Stream, Vec<JobId>), Error> {
+        let client = Client::connect(self.config.clone()).await?;
+        let stream = client.arbitrate().await?;
+        let guard = self.changes.lock().await;
+        let removed = self.reconcile(&client).await?;
+        self.link.send_replace(Link::Up(generation, client, stream.packets()));
+        drop(guard);
+        Ok((stream, removed))
+    }
+
+    /// Writes the difference between what the switch has and what is desired. The caller holds
+    /// `changes`. Returns the jobs that the switch had entries of which are not desired.
+    async fn reconcile(&self, client: &Client) -> Result<Vec<JobId>, Error> {
+        if client.cookie().await? != Some(self.pipeline.cookie()) {
+            tracing::info!(switch = %self.config.name, "pushing the pipeline");
+            client.set_pipeline(&self.pipeline).await?;
+        }
+        let tables = self.catalogue.tables().into_iter().map(|table_id| {
+            let entry = TableEntry { table_id, ..TableEntry::default() };
+            entries::entity(entity::Entity::TableEntry(entry))
+        });
+        let groups = entries::group_entity(MulticastGroupEntry::default());
+        let present = client.read(tables.chain([groups]).collect()).await?;
+        let updates = lock(&self.desired).difference(&present);
+        if !updates.is_empty() {
+            tracing::info!(switch = %self.config.name, updates = updates.len(), "reconciling");
+        }
+        client.write(&updates).await?;
+        Ok(self.jobs_deleted(&updates))
+    }
+
+    fn jobs_deleted(&self, updates: &[Update]) -> Vec<JobId> {
+        let deleted = updates.iter().filter(|update| update.r#type() == update::Type::Delete);
+        let jobs: BTreeSet<JobId> = deleted
+            .filter_map(|update| match update.entity.as_ref()?.entity.as_ref()? {
+                entity::Entity::TableEntry(entry) => entries::job_of(&self.catalogue, entry),
+                _ => None,
+            })
+            .collect();
+        jobs.into_iter().collect()
+    }
+}
+
+/// Passes on what comes from the switch; reconnects when it ends.
+async fn supervise(shared: Arc<Shared>, mut stream: Stream) {
+    let mut generation = 1;
+    loop {
+        let error = pump(&shared, &mut stream).await;
+        tracing::warn!("{error}");
+        shared.link.send_replace(Link::Down(generation, error));
+        drop(stream);
+        let mut pause = FIRST_PAUSE;
+        stream = loop {
+            tokio::time::sleep(pause).await;
+            match shared.establish(generation + 1).await {
+                Ok((stream, _)) => break stream,
+                Err(error) => {
+                    tracing::debug!("{error}");
+                    shared.link.send_replace(Link::Down(generation, error));
+                }
+            }
+            pause = (2 * pause).min(LONGEST_PAUSE);
+        };
+        generation += 1;
+        tracing::info!(switch = %shared.config.name, "connected again");
+    }
+}
+
+/// Passes on what comes from the switch until the stream ends; says why it did.
+async fn pump(shared: &Shared, stream: &mut Stream) -> Error {
+    loop {
+        match stream.next().await {
+            Ok(Event::Primary) => {}
+            Ok(Event::PacketIn(frame)) => {
+                // An error means that nobody listens.
+                let _ = shared.packets.send(frame);
+            }
+            Ok(Event::Complaint(text)) => {
+                tracing::warn!(switch = %shared.config.name, "the switch complains: {text}");
+            }
+            Err(error) => return error,
+        }
+    }
+}
+
+/// No holder of these locks can panic half-way through a change.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

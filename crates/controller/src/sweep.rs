@@ -1,0 +1,106 @@
+//! The walk that frees a job's aggregators: a packet goes into the switch, visits every cell by
+//! recirculation, and comes back.
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
+use tributary_wire::agg::{Packet, Repr};
+use tributary_wire::{
+    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Mac, Protocol, Sequence,
+    emit_frame,
+};
+
+use crate::Error;
+use crate::session::Session;
+
+/// A walk that is not back by then is sent out again: it may have been lost.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// Tells one walk from another.
+static NONCE: AtomicU32 = AtomicU32::new(1);
+
+/// The packet that starts a walk.
+pub(crate) fn frame(job: JobId, nonce: Sequence) -> Vec<u8> {
+    // Nobody but the switch sees it: the addresses only have to be some.
+    let nobody = Host { mac: Mac([0x02, 0, 0, 0, 0, 0]), ip: Ipv4Addr::UNSPECIFIED };
+    let envelope = Envelope { source: nobody, destination: nobody, ecn: Ecn::NotEct };
+    let repr = Repr {
+        protocol: Protocol::Atp,
+        kind: Kind::Sweep,
+        flags: Flags::NONE,
+        priority: 0,
+        job,
+        values: 0,
+        sequence: nonce,
+        bitmap: Bitmap::EMPTY,
+        index: AggregatorIndex(0),
+    };
+    let mut frame = Vec::new();
+    emit_frame(&mut frame, &envelope, &repr);
+    frame
+}
+
+/// Cells that a walk freed, if the frame is that walk coming back.
+pub(crate) fn freed(frame: &[u8], job: JobId, nonce: Sequence) -> Option<u32> {
+    let packet = Packet::new_checked(frame).ok()?;
+    let own = packet.kind() == Kind::Sweep && packet.job() == job && packet.sequence() == nonce;
+    own.then(|| packet.bitmap().0)
+}
+
+/// Frees all aggregators of a job in a switch. Returns how many the walk found: where a walk was
+/// lost on its way, fewer than there were.
+pub(crate) async fn sweep(session: &Session, job: JobId, limit: Duration) -> Result<u32, Error> {
+    let end = Instant::now() + limit;
+    while Instant::now() < end {
+        let nonce = Sequence(NONCE.fetch_add(1, Ordering::Relaxed));
+        let mut packets = session.packets_in();
+        match session.packet_out(frame(job, nonce)).await {
+            Ok(()) => {}
+            // The session is about to reconnect.
+            Err(Error::Lost { .. }) => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+            Err(error) => return Err(error),
+        }
+        let until = end.min(Instant::now() + RETRY);
+        let back = async {
+            loop {
+                match packets.recv().await {
+                    Ok(packet) => match freed(&packet, job, nonce) {
+                        Some(freed) => return Some(freed),
+                        None => continue,
+                    },
+                    // Ours may have been among those missed: walk again.
+                    Err(RecvError::Lagged(_) | RecvError::Closed) => return None,
+                }
+            }
+        };
+        if let Ok(Some(freed)) = tokio::time::timeout_at(until, back).await {
+            return Ok(freed);
+        }
+    }
+    Err(Error::SweepLost { switch: session.name().to_owned(), job, seconds: limit.as_secs() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_its_own_walk_counts() {
+        let (job, nonce) = (JobId::new(7).unwrap(), Sequence(9));
+        let mut walk = frame(job, nonce);
+        assert_eq!(freed(&walk, job, nonce), Some(0));
+        assert_eq!(freed(&walk, JobId::new(8).unwrap(), nonce), None);
+        assert_eq!(freed(&walk, job, Sequence(8)), None);
+        // The count is the bitmap: the last byte of bytes 12 to 15 of the header.
+        let at = walk.len() - 20 + 15;
+        walk[at] = 3;
+        assert_eq!(freed(&walk, job, nonce), Some(3));
+        assert_eq!(freed(&walk[..walk.len() - 1], job, nonce), None);
+    }
+}

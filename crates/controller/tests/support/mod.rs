@@ -1,0 +1,317 @@
+//! What a controller must be able to do with any switch. The cases are the same for every target;
+//! a target says how to start one.
+
+use std::time::{Duration, Instant};
+
+use tributary_controller::client::{SwitchConfig, Target};
+use tributary_controller::entries;
+use tributary_controller::jobs::Controller;
+use tributary_controller::outcomes::Outcome;
+use tributary_controller::plan::Placement;
+use tributary_controller::programs::Pipeline;
+use tributary_controller::session::Session;
+use tributary_controller::{Catalogue, Error};
+use tributary_jobfile::{Scenario, parse};
+use tributary_p4runtime_proto::p4::v1::{Entity, MulticastGroupEntry, TableEntry, entity};
+use tributary_p4runtime_proto::p4::v1::{
+    PacketReplicationEngineEntry, packet_replication_engine_entry,
+};
+use tributary_wire::agg::Repr;
+use tributary_wire::{
+    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Protocol, Sequence,
+    emit_frame,
+};
+
+/// A kind of switch.
+pub trait Kit {
+    /// A running switch; stops when dropped.
+    type Switch;
+    /// The program for a small pool, compiled for this target.
+    fn pipeline(&self) -> Pipeline;
+    /// Starts a switch whose P4Runtime server listens at this port of the loopback interface.
+    fn start(&self, port: u16) -> Self::Switch;
+}
+
+/// Two racks of two workers.
+pub fn scenario() -> Scenario {
+    parse("[topology]\nracks = 2\n[switch]\npool = 64\n[[job]]\n", "test").unwrap()
+}
+
+/// A port that nobody uses right now.
+pub fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+pub fn config(name: &str, port: u16) -> SwitchConfig {
+    SwitchConfig::new(name, Target::Address(format!("127.0.0.1:{port}")))
+}
+
+/// Every entity of ours that a switch holds, in a form that can be compared.
+async fn contents(session: &Session, pipeline: &Pipeline) -> Vec<String> {
+    let named = |name: &str| {
+        let tables = pipeline.p4info.tables.iter();
+        let mut ids = tables.filter_map(|table| {
+            let preamble = table.preamble.as_ref()?;
+            preamble.name.ends_with(name).then_some(preamble.id)
+        });
+        ids.next().unwrap()
+    };
+    let table = |table_id| Entity {
+        entity: Some(entity::Entity::TableEntry(TableEntry { table_id, ..TableEntry::default() })),
+    };
+    let groups = PacketReplicationEngineEntry {
+        r#type: Some(packet_replication_engine_entry::Type::MulticastGroupEntry(
+            MulticastGroupEntry::default(),
+        )),
+    };
+    let groups = Entity { entity: Some(entity::Entity::PacketReplicationEngineEntry(groups)) };
+    let request = vec![table(named(".hosts")), table(named(".memberships")), groups];
+    let mut found: Vec<String> = session
+        .read(request)
+        .await
+        .unwrap()
+        .into_iter()
+        .filter(|entity| match &entity.entity {
+            Some(entity::Entity::TableEntry(entry)) => !entry.is_default_action,
+            _ => true,
+        })
+        .map(|entity| format!("{entity:?}"))
+        .collect();
+    found.sort();
+    found
+}
+
+/// A fresh gradient of a worker.
+fn gradient(scenario: &Scenario, worker: u8, sequence: u32, index: u32) -> Vec<u8> {
+    let job = &scenario.jobs[0];
+    let host = |id| scenario.topology.host(id).address;
+    let envelope = Envelope {
+        source: host(job.workers[usize::from(worker)]),
+        destination: host(job.ps),
+        ecn: Ecn::Ect0,
+    };
+    let repr = Repr {
+        protocol: Protocol::Atp,
+        kind: Kind::Gradient,
+        flags: Flags::NONE,
+        priority: 0,
+        job: job.id,
+        values: 64,
+        sequence: Sequence(sequence),
+        bitmap: Bitmap(1 << worker),
+        index: AggregatorIndex(index),
+    };
+    let mut frame = Vec::new();
+    emit_frame(&mut frame, &envelope, &repr);
+    frame
+}
+
+async fn connect(
+    kit: &impl Kit,
+    scenario: &Scenario,
+    ports: [u16; 2],
+) -> Result<Controller, Error> {
+    let configs = vec![config("rack1", ports[0]), config("rack2", ports[1])];
+    Controller::connect(&scenario.topology, configs, &kit.pipeline()).await
+}
+
+/// Push, admit, count, remove, sweep; and the switch is as clean as before.
+pub async fn a_job_comes_and_goes(kit: &impl Kit) {
+    let scenario = scenario();
+    let ports = [free_port(), free_port()];
+    let _switches = ports.map(|port| kit.start(port));
+    let controller = connect(kit, &scenario, ports).await.unwrap();
+    let pipeline = kit.pipeline();
+    let rack2 = &controller.switches()[1];
+    let clean = contents(rack2, &pipeline).await;
+    assert_eq!(clean.len(), 1 + 5, "the flood group and five hosts: {clean:#?}");
+
+    let placement = Placement::from(&scenario.jobs[0]);
+    controller.admit(&placement).await.unwrap();
+    let admitted = contents(rack2, &pipeline).await;
+    assert_eq!(admitted.len(), clean.len() + 1 + 2 + 3, "{admitted:#?}");
+    let taken = controller.admit(&placement).await.unwrap_err();
+    assert!(matches!(taken, Error::JobTaken(..)), "{taken}");
+
+    // Packets from the controller's own port are no member's: counted, and harmless.
+    let job = placement.job;
+    for sequence in 0..3 {
+        rack2.packet_out(gradient(&scenario, 2, sequence, sequence)).await.unwrap();
+    }
+    let rejected = async || {
+        controller.traffic().await.unwrap()[&tributary_jobfile::SwitchId(1)][Outcome::Rejected]
+    };
+    wait_until(async || rejected().await.packets == 3).await;
+    for (_, outcomes) in controller.outcomes(job).await.unwrap() {
+        assert!(outcomes.iter().all(|(_, count)| count.packets == 0));
+    }
+
+    let freed = controller.remove(job).await.unwrap();
+    assert_eq!(freed.values().copied().collect::<Vec<_>>(), [0, 0]);
+    assert_eq!(contents(rack2, &pipeline).await, clean);
+    assert!(matches!(controller.remove(job).await, Err(Error::UnknownJob(_))));
+    let swept = controller.traffic().await.unwrap()[&tributary_jobfile::SwitchId(1)];
+    assert_eq!(swept[Outcome::Swept].packets, 64, "every cell of the pool was visited");
+    // Its ID can be used again.
+    controller.admit(&placement).await.unwrap();
+}
+
+async fn wait_until(condition: impl AsyncFn() -> bool) {
+    let start = Instant::now();
+    while !condition().await {
+        assert!(start.elapsed() < Duration::from_secs(10), "it never comes");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A switch that is stopped and started again gets everything back.
+pub async fn a_restarted_switch_gets_everything_back(kit: &impl Kit) {
+    let scenario = scenario();
+    let ports = [free_port(), free_port()];
+    let _rack1 = kit.start(ports[0]);
+    let rack2 = kit.start(ports[1]);
+    let controller = connect(kit, &scenario, ports).await.unwrap();
+    let pipeline = kit.pipeline();
+    let placement = Placement::from(&scenario.jobs[0]);
+    controller.admit(&placement).await.unwrap();
+    let session = &controller.switches()[1];
+    let before = contents(session, &pipeline).await;
+
+    drop(rack2);
+    wait_until(async || session.health().is_err()).await;
+    let _rack2 = kit.start(ports[1]);
+    wait_until(async || session.health().is_ok()).await;
+    assert_eq!(session.connections(), 2);
+    assert_eq!(contents(session, &pipeline).await, before);
+    // And it is of use.
+    controller.remove(placement.job).await.unwrap();
+    assert!(contents(session, &pipeline).await.len() < before.len());
+}
+
+/// A job removed while a switch is away is gone from it when it is back.
+pub async fn changes_reach_a_switch_that_was_away(kit: &impl Kit) {
+    let scenario = scenario();
+    let port = free_port();
+    let switch = kit.start(port);
+    let pipeline = kit.pipeline();
+    let catalogue = Catalogue::new(&pipeline.p4info).unwrap();
+    let placement = Placement::from(&scenario.jobs[0]);
+    let part = &tributary_controller::plan::job(&scenario.topology, &placement)[0];
+    let slot = entries::JobSlot::new(1).unwrap();
+    let entities = entries::job(&catalogue, part, placement.job, slot);
+    let session = Session::connect(config("s1", port), pipeline.clone(), &[]).await.unwrap();
+    drop(switch);
+    wait_until(async || session.health().is_err()).await;
+    let restart = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        kit.start(port)
+    };
+    let reset = entries::reset_counters(&catalogue, slot);
+    let (installed, _switch) = tokio::join!(session.install(&reset, &entities), restart);
+    installed.unwrap();
+    assert_eq!(contents(&session, &pipeline).await.len(), entities.len());
+}
+
+/// A new run of the controller finds what the last one left: it keeps what is right, mends what is
+/// not, and removes the rest.
+pub async fn a_new_controller_reconciles(kit: &impl Kit) {
+    let scenario = scenario();
+    let ports = [free_port(), free_port()];
+    let _switches = ports.map(|port| kit.start(port));
+    let pipeline = kit.pipeline();
+    let placement = Placement::from(&scenario.jobs[0]);
+    let first = connect(kit, &scenario, ports).await.unwrap();
+    let clean = contents(&first.switches()[0], &pipeline).await;
+    first.admit(&placement).await.unwrap();
+    // One host's entry and the flood group go, another job comes: as if by a stray hand.
+    let catalogue = Catalogue::new(&pipeline.p4info).unwrap();
+    let forwarding = &tributary_controller::plan::forwarding(&scenario.topology)[0];
+    let some = entries::forwarding(&catalogue, forwarding)[..2].to_vec();
+    first.switches()[0].remove(&some).await.unwrap();
+    let mut other = tributary_controller::plan::job(&scenario.topology, &placement)[0].clone();
+    other.members = Bitmap(0xff);
+    let slot = entries::JobSlot::new(9).unwrap();
+    let stray = entries::job(&catalogue, &other, JobId::new(77).unwrap(), slot);
+    first.switches()[0].install(&[], &stray).await.unwrap();
+    drop(first);
+
+    let second = connect(kit, &scenario, ports).await.unwrap();
+    let session = &second.switches()[0];
+    assert_eq!(session.orphans(), [placement.job, JobId::new(77).unwrap()]);
+    assert_eq!(contents(session, &pipeline).await, clean);
+    // The orphans were swept, and the pipeline was not pushed again: counters go on.
+    let swept = second.traffic().await.unwrap()[&tributary_jobfile::SwitchId(0)];
+    assert_eq!(swept[Outcome::Swept].packets, 2 * 64);
+    second.admit(&placement).await.unwrap();
+}
+
+/// Of two controllers the one with the higher election ID rules; the other is told who does, and
+/// takes over when it may.
+pub async fn a_second_controller_is_told(kit: &impl Kit) {
+    let port = free_port();
+    let _switch = kit.start(port);
+    let ruler = SwitchConfig { election_id: 7, ..config("s1", port) };
+    let ruler = Session::connect(ruler, kit.pipeline(), &[]).await.unwrap();
+    let backup = Session::connect(config("s1", port), kit.pipeline(), &[]).await;
+    let message = backup.unwrap_err().to_string();
+    assert_eq!(
+        message,
+        "switch s1: another controller is primary (election ID 7, ours is 1); stop it, or start this \
+         one with a higher election ID"
+    );
+    // A higher one deposes the ruler.
+    let usurper = SwitchConfig { election_id: 8, ..config("s1", port) };
+    let usurper = Session::connect(usurper, kit.pipeline(), &[]).await.unwrap();
+    wait_until(async || matches!(ruler.health(), Err(Error::NotPrimary { .. }))).await;
+    assert!(usurper.health().is_ok());
+    drop(usurper);
+    wait_until(async || ruler.health().is_ok()).await;
+}
+
+/// Nobody listens; the address is none; the program is refused.
+pub async fn bad_switches_are_named(kit: &impl Kit) {
+    let port = free_port();
+    let error = Session::connect(config("s1", port), kit.pipeline(), &[]).await.unwrap_err();
+    let message = error.to_string();
+    let start = format!("switch s1: no P4Runtime server answers at 127.0.0.1:{port} (");
+    assert!(message.starts_with(&start) && message.contains("refused"), "{message}");
+
+    let nowhere = SwitchConfig::new("s1", Target::Address("nowhere".into()));
+    let error = Session::connect(nowhere, kit.pipeline(), &[]).await.unwrap_err();
+    assert!(matches!(error, Error::Address { .. }), "{error}");
+
+    let _switch = kit.start(port);
+    let broken = Pipeline { device_config: b"control { nonsense".to_vec(), ..kit.pipeline() };
+    let error = Session::connect(config("s1", port), broken, &[]).await.unwrap_err();
+    assert!(matches!(error, Error::PipelineRefused { .. }), "{error}");
+    assert!(!error.to_string().contains('\n'), "{error}");
+    let other = SwitchConfig { device_id: 42, ..config("s1", port) };
+    let error = Session::connect(other, kit.pipeline(), &[]).await.unwrap_err();
+    assert!(matches!(error, Error::Device { device: 42, .. }), "{error:?}");
+}
+
+/// What one switch refuses is rolled back on all.
+pub async fn a_failed_admission_leaves_nothing(kit: &impl Kit) {
+    let scenario = scenario();
+    let ports = [free_port(), free_port()];
+    let _rack1 = kit.start(ports[0]);
+    let rack2 = kit.start(ports[1]);
+    let configs = ["rack1", "rack2"].into_iter().zip(ports).map(|(name, port)| SwitchConfig {
+        patience: Duration::from_millis(300),
+        ..config(name, port)
+    });
+    let controller =
+        Controller::connect(&scenario.topology, configs.collect(), &kit.pipeline()).await.unwrap();
+    let pipeline = kit.pipeline();
+    let session = &controller.switches()[0];
+    let clean = contents(session, &pipeline).await;
+    drop(rack2);
+    let placement = Placement::from(&scenario.jobs[0]);
+    let error = controller.admit(&placement).await.unwrap_err();
+    assert!(error.to_string().starts_with("switch rack2: "), "{error}");
+    assert_eq!(contents(session, &pipeline).await, clean);
+    // The ID is free: once the switch is back, the job is admitted.
+    let _rack2 = kit.start(ports[1]);
+    wait_until(async || controller.switches()[1].health().is_ok()).await;
+    controller.admit(&placement).await.unwrap();
+}
