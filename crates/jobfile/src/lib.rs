@@ -50,10 +50,19 @@ const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 /// [`Error::Read`] if there is no such file or it is not text, [`Error::Invalid`] for whatever is
 /// wrong in it.
 pub fn load(path: impl AsRef<Path>) -> Result<Scenario, Error> {
+    load_with_seed(path, None)
+}
+
+/// [`load`], with a seed in place of the file's.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_with_seed(path: impl AsRef<Path>, seed: Option<u64>) -> Result<Scenario, Error> {
     let path = path.as_ref();
     let text = std::fs::read_to_string(path)
         .map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    read(&text, &path.display().to_string(), Some(path.parent().unwrap_or(Path::new(""))))
+    let directory = path.parent().unwrap_or(Path::new(""));
+    read(&text, &path.display().to_string(), Some(directory), seed)
 }
 
 /// Checks the text of a job file. `file` is what messages call it. Nothing is looked up in the file
@@ -62,10 +71,15 @@ pub fn load(path: impl AsRef<Path>) -> Result<Scenario, Error> {
 /// # Errors
 /// [`Error::Invalid`] for whatever is wrong.
 pub fn parse(text: &str, file: &str) -> Result<Scenario, Error> {
-    read(text, file, None)
+    read(text, file, None, None)
 }
 
-fn read(text: &str, file: &str, directory: Option<&Path>) -> Result<Scenario, Error> {
+fn read(
+    text: &str,
+    file: &str,
+    directory: Option<&Path>,
+    seed: Option<u64>,
+) -> Result<Scenario, Error> {
     let source = Source { file, text };
     if text.len() > MAX_BYTES {
         return Err(source.fault(
@@ -99,7 +113,8 @@ fn read(text: &str, file: &str, directory: Option<&Path>) -> Result<Scenario, Er
     )?;
     let stem = Path::new(file).file_stem().map_or("job".into(), |stem| stem.to_string_lossy());
     let name = document.or("name", stem.as_ref(), |name| name.name("digits"))?.to_owned();
-    let seed = document.or("seed", 1, |seed| seed.integer(0..=u64::MAX))?;
+    let written = document.or("seed", 1, |seed| seed.integer(0..=u64::MAX))?;
+    let seed = seed.unwrap_or(written);
     let times = Duration::from_millis(1)..=LONGEST;
     let timeout =
         document.or("timeout", Duration::from_secs(600), |t| t.duration(times.clone()))?;
