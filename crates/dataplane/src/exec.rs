@@ -204,7 +204,7 @@ impl Engine {
                 }
                 Op::Advance { bits } => {
                     let bits = at!(bits);
-                    if bits % 8 != 0 {
+                    if !bits.is_multiple_of(8) {
                         return Flow::Error(self.code.errors.invalid_argument);
                     }
                     if bits / 8 > (io.frame.len() - io.at) as u64 {
@@ -350,7 +350,7 @@ impl Engine {
         let header = &self.code.headers[header as usize];
         let Some(varbit) = &header.varbit else { return Ok(()) };
         let errors = &self.code.errors;
-        if bits % 8 != 0 {
+        if !bits.is_multiple_of(8) {
             return Err(errors.invalid_argument);
         }
         let rest = &io.frame[io.at..];

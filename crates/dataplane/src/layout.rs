@@ -327,7 +327,7 @@ mod tests {
             let mut out = vec![0; layout.bytes()];
             layout.emit(&state, &mut out);
             let mut expected = bytes;
-            if bits % 8 != 0 {
+            if !bits.is_multiple_of(8) {
                 *expected.last_mut().unwrap() &= !(mask(8 - bits % 8) as u8);
             }
             prop_assert_eq!(out, expected);

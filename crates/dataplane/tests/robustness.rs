@@ -219,7 +219,7 @@ fn frames() -> Vec<Vec<u8>> {
                 *first = (n as u8) << 4 | *first & 15;
             }
             if let Some(low) = frame.get_mut(4..7)
-                && n % 2 == 0
+                && n.is_multiple_of(2)
             {
                 low.fill(0);
             }
@@ -270,7 +270,7 @@ fn frames_up_to_64_kilobytes_pass_whole() {
     let mut pipeline = b.load();
     let mut packet = pipeline.new_packet();
     for length in [1, 1500, 65_535] {
-        let frame: Vec<u8> = (0..length).map(|i| (i * 7 >> 3) as u8).collect();
+        let frame: Vec<u8> = (0..length).map(|i| ((i * 7) >> 3) as u8).collect();
         assert_eq!(common::pass(&mut pipeline, &mut packet, &frame), frame);
         assert_eq!(packet.length(), length as u32);
     }

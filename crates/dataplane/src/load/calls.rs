@@ -34,7 +34,7 @@ impl Loader<'_> {
                 let register = self.register(call.instance, &args)?;
                 let (place, ty) = args.out(0)?;
                 let index = self.word(args.value(1)?)?;
-                self.into_place(place, ty, |this, dst| {
+                self.through_place(place, ty, |this, dst| {
                     this.op(Op::RegisterRead { dst, register, index });
                 })?;
             }
@@ -70,7 +70,7 @@ impl Loader<'_> {
                 let (place, ty) = args.out(0)?;
                 let (low, high) = (self.word(args.value(1)?)?, self.word(args.value(2)?)?);
                 let width = args.narrow(ty)?;
-                self.into_place(place, ty, |this, dst| {
+                self.through_place(place, ty, |this, dst| {
                     this.extern_op(ExternOp::Random { dst, width, low, high });
                 })?;
             }
@@ -81,7 +81,7 @@ impl Loader<'_> {
                 let base = self.word(args.value(2)?)?;
                 let list = self.list(&args, 3)?;
                 let max = self.word(args.value(4)?)?;
-                self.into_place(place, ty, |this, dst| {
+                self.through_place(place, ty, |this, dst| {
                     this.extern_op(ExternOp::Hash { dst, width, algorithm, base, max, list });
                 })?;
             }
@@ -109,7 +109,7 @@ impl Loader<'_> {
                 let (place, ty) = args.out(2)?;
                 let width = args.narrow(ty)?;
                 let algorithm = args.algorithm(3)?;
-                self.into_place(place, ty, |this, checksum| {
+                self.through_place(place, ty, |this, checksum| {
                     this.extern_op(ExternOp::UpdateChecksum {
                         condition,
                         checksum,
@@ -165,7 +165,7 @@ impl Loader<'_> {
 
     /// Compiles an operation that writes to a slot, and the store from there to a place. The slot
     /// holds the place's value before, for operations that may leave it alone.
-    fn into_place(
+    fn through_place(
         &mut self,
         place: &Place,
         ty: Scalar,

@@ -3,7 +3,7 @@
 use tributary_p4::ir::MatchKind;
 
 use super::hashed::{Direct, Exact, Lpm};
-use super::scan::{PackedScan, WordScan};
+use super::scan::{Bounds, PackedScan, WordScan};
 use super::{KeyMatch, KeyShape, prefix_mask};
 use crate::layout::Item;
 use crate::value::Value;
@@ -173,14 +173,18 @@ impl Words {
         if self.packed { (vec![packed_value], vec![packed_mask]) } else { (values, masks) }
     }
 
-    /// The ranges of an entry: first word, then bounds.
-    fn ranges(self, keys: &[KeyShape], matches: &[KeyMatch]) -> Vec<(u32, Box<[u64]>, Box<[u64]>)> {
+    /// The ranges of an entry.
+    fn ranges(self, keys: &[KeyShape], matches: &[KeyMatch]) -> Vec<Bounds> {
         let mut at = 0;
         let mut ranges = Vec::new();
         for (key, found) in keys.iter().zip(matches) {
             let limbs = key.width.div_ceil(64) as usize;
             if let KeyMatch::Range { low, high } = found {
-                ranges.push((at, low.limbs(limbs).collect(), high.limbs(limbs).collect()));
+                ranges.push(Bounds {
+                    first: at,
+                    low: low.limbs(limbs).collect(),
+                    high: high.limbs(limbs).collect(),
+                });
             }
             at += limbs as u32;
         }

@@ -40,12 +40,27 @@ pub(super) struct WordScan {
     rows: Vec<Row>,
 }
 
+/// A range that a key must lie in.
+#[derive(Debug)]
+pub(super) struct Bounds {
+    /// The key's first word.
+    pub(super) first: u32,
+    pub(super) low: Box<[u64]>,
+    pub(super) high: Box<[u64]>,
+}
+
+impl Bounds {
+    fn contains(&self, key: &[u64]) -> bool {
+        let value = key[self.first as usize..][..self.low.len()].iter().rev();
+        value.clone().ge(self.low.iter().rev()) && value.le(self.high.iter().rev())
+    }
+}
+
 #[derive(Debug)]
 struct Row {
     values: Box<[u64]>,
     masks: Box<[u64]>,
-    /// First word, then the bounds.
-    ranges: Vec<(u32, Box<[u64]>, Box<[u64]>)>,
+    ranges: Vec<Bounds>,
     priority: i32,
     number: u32,
 }
@@ -56,11 +71,7 @@ impl Row {
             .iter()
             .zip(self.values.iter().zip(&self.masks))
             .all(|(word, (value, mask))| word & mask == *value);
-        equal
-            && self.ranges.iter().all(|(first, low, high)| {
-                let value = key[*first as usize..][..low.len()].iter().rev();
-                value.clone().ge(low.iter().rev()) && value.le(high.iter().rev())
-            })
+        equal && self.ranges.iter().all(|range| range.contains(key))
     }
 }
 
@@ -69,7 +80,7 @@ impl WordScan {
         &mut self,
         values: &[u64],
         masks: &[u64],
-        ranges: Vec<(u32, Box<[u64]>, Box<[u64]>)>,
+        ranges: Vec<Bounds>,
         priority: i32,
         number: u32,
     ) {

@@ -2,6 +2,8 @@
 //! constructs one at a time, whatever the front end makes of P4 source.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
+pub mod atp;
+
 use tributary_dataplane::{EgressInput, IngressInput, Packet, Pipeline, Verdict};
 use tributary_p4::ir::*;
 
