@@ -52,12 +52,14 @@ impl Interface {
         let query =
             |what| move |source| InterfaceError::Query { name: name.to_owned(), what, source };
         let requests = sys::InterfaceRequests::new().map_err(query("address"))?;
+        let index = requests.index(name).map_err(unknown)?;
+        let up = requests.is_up(name).map_err(query("state"))?;
         Ok(Self {
             name: name.to_owned(),
-            index: requests.index(name).map_err(unknown)?,
+            index,
             mac: requests.mac(name).map_err(query("address"))?,
             mtu: requests.mtu(name).map_err(query("MTU"))?,
-            up: requests.is_up(name).map_err(query("state"))?,
+            up,
         })
     }
 }

@@ -1,1 +1,245 @@
-//! Hosts, links and switches in network namespaces
+//! Hosts, links and switches on one machine, in network namespaces.
+//!
+//! [`Testbed::build`] makes a network namespace for each host and switch of a [`Topology`] and joins
+//! them by pairs of virtual Ethernet interfaces. Processes ([`Testbed::spawn`]) and threads
+//! ([`Testbed::run_in`], [`Testbed::thread_in`]) then run inside a node.
+//!
+//! Nothing outlives the process that holds the testbed, however it ends. The namespaces have no
+//! names in the file system: they exist as long as this process holds them open or processes of
+//! the testbed run in them, and those are killed by the kernel when this process dies. With a
+//! namespace its interfaces vanish. Interfaces are made inside the namespaces and never appear in
+//! that of this process.
+//!
+//! Needs root, or [`enter_user_namespace_if_needed`] at the start of `main`. Faults are injected
+//! above the interfaces, by `tributary_netio::faults`.
+
+#![deny(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use std::os::fd::{AsFd, AsRawFd};
+
+mod links;
+mod namespace;
+mod offload;
+mod process;
+mod topology;
+mod user_namespace;
+
+pub use process::{LineSink, Output, Process, Stream};
+pub use topology::{Host, InvalidTopology, Link, Port, Switch, Topology};
+pub use user_namespace::{Privilege, PrivilegeError, enter_user_namespace_if_needed};
+
+use namespace::Namespace;
+use process::Spawner;
+
+/// How long processes have between being asked and being forced to end, when a testbed is dropped.
+pub const GRACE: Duration = Duration::from_secs(2);
+
+/// How long links may take to come up.
+const LINK_TIME: Duration = Duration::from_secs(10);
+
+/// Why something could not be done in a testbed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The topology contradicts itself.
+    #[error(transparent)]
+    Topology(#[from] InvalidTopology),
+    /// No right to make network namespaces.
+    #[error(
+        "making network namespaces needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN) or a user namespace \
+         entered before: {0}"
+    )]
+    NotPermitted(io::Error),
+    /// There is no such node.
+    #[error("the testbed has no node `{0}`")]
+    UnknownNode(String),
+    /// The kernel refused.
+    #[error("cannot {what} in node `{node}`: {source}")]
+    Node {
+        /// What was tried.
+        what: String,
+        /// Where.
+        node: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// Links were made but do not work.
+    #[error("the links of {} are still down after {LINK_TIME:?}", .0.join(", "))]
+    LinksDown(Vec<String>),
+}
+
+impl Error {
+    fn node(what: impl Into<String>, node: &str) -> impl FnOnce(io::Error) -> Self {
+        let (what, node) = (what.into(), node.to_owned());
+        |source| Self::Node { what, node, source }
+    }
+}
+
+/// A running network. Dropping it ends its processes and removes everything.
+#[derive(Debug)]
+pub struct Testbed {
+    spawner: Spawner,
+    processes: Mutex<Vec<Process>>,
+    nodes: BTreeMap<String, Namespace>,
+}
+
+impl Testbed {
+    /// Builds a network; when it returns, all links work.
+    ///
+    /// # Errors
+    /// If the topology is wrong, privileges are missing or the kernel refuses. Nothing is left then.
+    pub fn build(topology: &Topology) -> Result<Self, Error> {
+        topology.check()?;
+        let mut nodes = BTreeMap::new();
+        for name in topology.nodes() {
+            let namespace = Namespace::new().map_err(|source| match source.kind() {
+                io::ErrorKind::PermissionDenied => Error::NotPermitted(source),
+                _ => Error::node("make a network namespace", name)(source),
+            })?;
+            nodes.insert(name.to_owned(), namespace);
+        }
+        for (name, namespace) in &nodes {
+            namespace
+                .run(links::prepare_namespace)
+                .map_err(Error::node("prepare the network namespace", name))?;
+        }
+        for link in &topology.links {
+            let [near, far] = [&link.a, &link.b].map(|port| topology.end(port));
+            let peer = nodes[&link.b.node].as_fd().as_raw_fd();
+            nodes[&link.a.node]
+                .run(|| links::create(&near, &far, peer, link.mtu))
+                .map_err(Error::node(format!("make {link}"), &link.a.node))?;
+        }
+        for port in topology.links.iter().flat_map(|link| [&link.a, &link.b]) {
+            let end = topology.end(port);
+            nodes[&port.node]
+                .run(|| links::bring_up(&end))
+                .map_err(Error::node(format!("set up `{}`", end.interface), &port.node))?;
+        }
+        let spawner = Spawner::start().map_err(Error::node("start a thread", "all"))?;
+        let testbed = Self { spawner, processes: Mutex::default(), nodes };
+        testbed.wait_for_links(topology)?;
+        Ok(testbed)
+    }
+
+    /// A device sends nothing before the kernel has noticed that its link works, which it does in
+    /// the background.
+    fn wait_for_links(&self, topology: &Topology) -> Result<(), Error> {
+        let deadline = Instant::now() + LINK_TIME;
+        loop {
+            let mut down = Vec::new();
+            for port in topology.links.iter().flat_map(|link| [&link.a, &link.b]) {
+                let interface = topology.end(port).interface;
+                let works = self
+                    .node(&port.node)?
+                    .run(|| links::works(&interface))
+                    .map_err(Error::node(format!("look at `{interface}`"), &port.node))?;
+                if !works {
+                    down.push(format!("{}:{interface}", port.node));
+                }
+            }
+            if down.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(Error::LinksDown(down));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn node(&self, name: &str) -> Result<&Namespace, Error> {
+        self.nodes.get(name).ok_or_else(|| Error::UnknownNode(name.to_owned()))
+    }
+
+    /// The names of all nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.nodes.keys().map(String::as_str)
+    }
+
+    /// A path to the node's network namespace, for debugging: `nsenter --net=PATH COMMAND`. Valid
+    /// while the testbed exists.
+    ///
+    /// # Errors
+    /// If there is no such node.
+    pub fn namespace_path(&self, node: &str) -> Result<PathBuf, Error> {
+        let descriptor = self.node(node)?.as_fd().as_raw_fd();
+        Ok(format!("/proc/{}/fd/{descriptor}", std::process::id()).into())
+    }
+
+    /// Runs `work` on a thread of its own inside a node and waits for it. Sockets that it opens and
+    /// hands out stay in the node.
+    ///
+    /// # Errors
+    /// If there is no such node or the thread cannot be started.
+    ///
+    /// # Panics
+    /// If `work` panics.
+    pub fn run_in<T: Send>(&self, node: &str, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        self.node(node)?.run(|| Ok(work())).map_err(Error::node("start a thread", node))
+    }
+
+    /// Starts a thread inside a node.
+    ///
+    /// # Errors
+    /// If there is no such node or the thread cannot be started.
+    pub fn thread_in<T: Send + 'static>(
+        &self,
+        node: &str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, Error> {
+        self.node(node)?.spawn(node, work).map_err(Error::node("start a thread", node))
+    }
+
+    /// Starts a process inside a node, in a process group of its own, so that Ctrl-C at the terminal
+    /// reaches only this process. It runs until it ends, is told to, or the testbed is dropped; if
+    /// this process dies, the kernel kills it.
+    ///
+    /// `output` says what becomes of its standard output and error; other settings are taken from
+    /// `command` as they are. The kernel forgets to kill programs that are set-user-ID or have file
+    /// capabilities.
+    ///
+    /// # Errors
+    /// If there is no such node or the program cannot be started.
+    pub fn spawn(&self, node: &str, command: Command, output: Output) -> Result<Process, Error> {
+        let namespace = self.node(node)?.try_clone().map_err(Error::node("hold", node))?;
+        let program = command.get_program().to_string_lossy().into_owned();
+        let process = self
+            .spawner
+            .spawn(node, namespace, command, output)
+            .map_err(Error::node(format!("start `{program}`"), node))?;
+        self.lock().push(process.clone());
+        Ok(process)
+    }
+
+    /// Ends all processes: asks each, and after `grace` forces those that are left.
+    pub fn end_processes(&self, grace: Duration) {
+        let deadline = Instant::now() + grace;
+        let processes = std::mem::take(&mut *self.lock());
+        for process in &processes {
+            process.ask_to_end();
+        }
+        for process in &processes {
+            let left = deadline.saturating_duration_since(Instant::now());
+            // What cannot be waited for is not ours any more.
+            let _ = process.end(left);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Process>> {
+        self.processes.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        self.end_processes(GRACE);
+    }
+}

@@ -236,10 +236,10 @@ impl PacketSocket {
         sys::membership(self.socket.as_fd(), self.interface.index, member, true)
     }
 
-    /// Takes back a [`join`](Self::join).
+    /// Takes back a [`join`](Self::join); without one it does nothing.
     ///
     /// # Errors
-    /// Those of the operating system; among them that it was not joined.
+    /// Those of the operating system.
     pub fn leave(&mut self, mac: [u8; 6]) -> io::Result<()> {
         let member = sys::Membership::Multicast(mac);
         sys::membership(self.socket.as_fd(), self.interface.index, member, false)
@@ -357,8 +357,6 @@ impl FrameIo for PacketSocket {
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => break,
                     io::ErrorKind::Interrupted => continue,
-                    // The kernel keeps what follows; the error comes again if it lasts.
-                    _ if delivered > 0 => break,
                     _ => return Err(self.named(&error)),
                 },
             };

@@ -1,0 +1,93 @@
+//! Virtual Ethernet pairs and their settings. Each function acts in the calling thread's namespace.
+
+use std::fs;
+use std::io;
+use std::os::fd::RawFd;
+
+use futures_util::TryStreamExt;
+use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, State};
+use rtnetlink::{Handle, LinkUnspec, LinkVeth};
+use tributary_netio::interface::Interface;
+
+use crate::offload;
+use crate::topology::End;
+
+/// Runs requests over a netlink socket of the calling thread's namespace.
+fn with_netlink(
+    requests: impl AsyncFnOnce(Handle) -> Result<(), rtnetlink::Error>,
+) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    runtime.block_on(async {
+        let (connection, handle, _) = rtnetlink::new_connection()?;
+        let connection = tokio::spawn(connection);
+        let result = requests(handle).await;
+        connection.abort();
+        result.map_err(|error| match error {
+            rtnetlink::Error::NetlinkError(message) => message.to_io(),
+            other => io::Error::other(other),
+        })
+    })
+}
+
+/// What a fresh namespace needs: the loopback interface, and silence from IPv6, which would put
+/// frames of its own on every link.
+pub(crate) fn prepare_namespace() -> io::Result<()> {
+    for which in ["all", "default"] {
+        match fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1") {
+            // A kernel without IPv6 is silent anyway.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => other?,
+        }
+    }
+    with_netlink(async |netlink| {
+        let up = LinkUnspec::new_with_name("lo").up().build();
+        netlink.link().set(up).execute().await
+    })
+}
+
+/// Makes a pair of interfaces, `near` here and `far` in the namespace that descriptor `peer` holds.
+pub(crate) fn create(near: &End, far: &End, peer: RawFd, mtu: u32) -> io::Result<()> {
+    let far = LinkUnspec::new_with_name(&far.interface)
+        .address(far.mac.to_vec())
+        .mtu(mtu)
+        .setns_by_fd(peer)
+        .build();
+    let pair = LinkVeth::new(&near.interface, "")
+        .address(near.mac.to_vec())
+        .mtu(mtu)
+        .set_info_data(InfoData::Veth(InfoVeth::Peer(far)))
+        .build();
+    with_netlink(async |netlink| netlink.link().add(pair).execute().await)
+}
+
+/// Turns off what would spoil raw frames, sets the address, if any, and brings the interface up.
+pub(crate) fn bring_up(end: &End) -> io::Result<()> {
+    offload::disable(&end.interface)?;
+    let index = Interface::find(&end.interface).map_err(io::Error::other)?.index;
+    with_netlink(async |netlink| {
+        if let Some((address, prefix)) = end.address {
+            let request = netlink.address().add(index, address.into(), prefix);
+            request.execute().await?;
+        }
+        let up = LinkUnspec::new_with_index(index).up().build();
+        netlink.link().set(up).execute().await
+    })
+}
+
+/// Whether frames would pass. An interface drops all frames until the kernel, in the background and
+/// after it has announced the carrier, replaces the interface's first queueing discipline, "noop".
+pub(crate) fn works(interface: &str) -> io::Result<bool> {
+    let mut works = false;
+    with_netlink(async |netlink| {
+        let mut links = netlink.link().get().match_name(interface.to_owned()).execute();
+        while let Some(link) = links.try_next().await? {
+            let has = |test: fn(&LinkAttribute) -> bool| link.attributes.iter().any(test);
+            works = has(|attribute| matches!(attribute, LinkAttribute::OperState(State::Up)))
+                && has(
+                    |attribute| matches!(attribute, LinkAttribute::Qdisc(name) if name != "noop"),
+                );
+        }
+        Ok(())
+    })?;
+    Ok(works)
+}

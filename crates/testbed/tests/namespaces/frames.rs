@@ -1,0 +1,317 @@
+//! Frames between nodes.
+
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use tributary_netio::faults::{Delay, FaultInjector, Faults, Faulty, Reorder};
+use tributary_netio::{FrameIo, Poller, Waker, memory};
+
+use super::*;
+
+pub(crate) const TESTS: &[Test] = &[
+    ("frames_go_both_ways_unchanged", frames_go_both_ways_unchanged),
+    ("frames_of_9000_bytes_pass_and_longer_ones_are_refused", jumbo),
+    ("batches_keep_their_order", batches_keep_their_order),
+    ("an_endpoint_sees_only_its_own_traffic", an_endpoint_sees_only_its_own_traffic),
+    ("own_frames_do_not_come_back", own_frames_do_not_come_back),
+    ("a_host_does_not_answer_that_the_port_is_unreachable", the_port_is_held),
+    ("multicast_groups_are_joined_and_left", multicast_groups_are_joined_and_left),
+    ("vlan_tags_stay_in_the_frame", vlan_tags_stay_in_the_frame),
+    ("the_kernel_fills_in_checksums", the_kernel_fills_in_checksums),
+    ("a_new_network_is_silent", a_new_network_is_silent),
+    ("one_thread_serves_all_ports_of_a_switch", one_thread_serves_all_ports_of_a_switch),
+    ("faults_are_injected_between_namespaces", faults_are_injected_between_namespaces),
+];
+
+fn frames_go_both_ways_unchanged() {
+    let testbed = two_hosts(1_500);
+    let (mut first, mut second) = (endpoint(&testbed, "h1"), endpoint(&testbed, "h2"));
+    assert_eq!(first.interface().mac, mac(1));
+    assert_eq!(first.interface().mtu, 1_500);
+    for round in 0..200_usize {
+        let payload: Vec<u8> = (0..round * 7).map(|at| (at * 31 + round) as u8).collect();
+        let there = datagram(1, 2, PORT, &payload);
+        send(&mut first, &there);
+        assert_eq!(receive(&mut second, 1, LONG), [there]);
+        let back = datagram(2, 1, PORT, &payload);
+        send(&mut second, &back);
+        assert_eq!(receive(&mut first, 1, LONG), [back]);
+    }
+    let statistics = first.statistics().unwrap();
+    assert_eq!((statistics.sent, statistics.received, statistics.overrun), (200, 200, 0));
+}
+
+fn jumbo() {
+    let testbed = two_hosts(9_500);
+    let (mut first, mut second) = (endpoint(&testbed, "h1"), endpoint(&testbed, "h2"));
+    for length in [8_000, 9_000, 9_500 - 28] {
+        let payload: Vec<u8> = (0..length).map(|at| (at * 31) as u8).collect();
+        let frame = datagram(1, 2, PORT, &payload);
+        send(&mut first, &frame);
+        assert_eq!(receive(&mut second, 1, LONG), [frame]);
+    }
+    let error = first.send(&datagram(1, 2, PORT, &[0; 9_500])).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("MTU is 9500"), "{error}");
+    // Room for a VLAN tag is not room for payload: the kernel refuses, and others go on.
+    assert!(first.send(&datagram(1, 2, PORT, &[0; 9_501 - 28])).unwrap());
+    send(&mut first, &datagram(1, 2, PORT, &[1]));
+    assert_eq!(receive(&mut second, 1, LONG), [datagram(1, 2, PORT, &[1])]);
+    assert_eq!(first.statistics().unwrap().unsendable, 1);
+}
+
+fn batches_keep_their_order() {
+    let testbed = two_hosts(1_500);
+    let (mut first, mut second) = (endpoint(&testbed, "h1"), endpoint(&testbed, "h2"));
+    for burst in [1_u32, 31, 32, 33, 200] {
+        for number in 0..burst {
+            assert!(first.send(&datagram(1, 2, PORT, &number.to_be_bytes())).unwrap());
+        }
+        first.flush().unwrap();
+        let received = receive(&mut second, burst as usize, LONG);
+        let expected: Vec<Vec<u8>> =
+            (0..burst).map(|number| datagram(1, 2, PORT, &number.to_be_bytes())).collect();
+        assert_eq!(received, expected);
+    }
+}
+
+fn an_endpoint_sees_only_its_own_traffic() {
+    let testbed = two_hosts(1_500);
+    let mut sender = endpoint(&testbed, "h1");
+    let mut second = endpoint(&testbed, "h2");
+    let mut everything = open(&testbed, "h2", Config::switch_port("eth0"));
+    let mut promiscuous =
+        open(&testbed, "h2", Config { promiscuous: true, ..Config::endpoint("eth0", PORT) });
+    let for_another_port = datagram(1, 2, PORT + 1, b"other port");
+    let for_another_host = datagram(1, 3, PORT, b"other host");
+    let mut no_ip = datagram(1, 2, PORT, b"other protocol");
+    no_ip[12..14].copy_from_slice(&[0x88, 0xb5]);
+    let ours = datagram(1, 2, PORT, b"ours");
+    for frame in [&for_another_port, &for_another_host, &no_ip, &ours] {
+        send(&mut sender, frame);
+    }
+    assert_eq!(receive(&mut second, 1, LONG), [ours.clone()]);
+    assert_eq!(receive(&mut promiscuous, 2, LONG), [for_another_host.clone(), ours.clone()]);
+    // The host's kernel answers for the other port, and asks for the address to answer to.
+    let mut seen = receive(&mut everything, 5, LONG);
+    seen.retain(|frame| frame[12..14] != [8, 6]);
+    assert_eq!(seen, [for_another_port, for_another_host, no_ip, ours]);
+    assert_eq!(receive(&mut second, 1, SHORT), [[0_u8; 0]; 0]);
+}
+
+fn own_frames_do_not_come_back() {
+    let testbed = two_hosts(1_500);
+    let mut sender = open(&testbed, "h1", Config::switch_port("eth0"));
+    let mut beside = open(&testbed, "h1", Config::switch_port("eth0"));
+    let mut peer = endpoint(&testbed, "h2");
+    let frame = datagram(1, 2, PORT, b"there");
+    send(&mut sender, &frame);
+    assert_eq!(receive(&mut peer, 1, LONG), [frame]);
+    assert_eq!(receive(&mut sender, 1, SHORT), [[0_u8; 0]; 0]);
+    assert_eq!(receive(&mut beside, 1, SHORT), [[0_u8; 0]; 0]);
+}
+
+fn the_port_is_held() {
+    let testbed = two_hosts(1_500);
+    let mut sender = open(&testbed, "h1", Config::switch_port("eth0"));
+    // Without an endpoint the host's kernel answers: it looks for the sender's address first.
+    send(&mut sender, &datagram(1, 2, PORT, b"nobody there"));
+    let answer = receive(&mut sender, 1, LONG);
+    assert_eq!(answer.len(), 1, "the kernel answers, or this test shows nothing");
+    // It may still be busy with that.
+    while !receive(&mut sender, 1, SHORT).is_empty() {}
+
+    let mut second = endpoint(&testbed, "h2");
+    let mut third = endpoint(&testbed, "h2");
+    send(&mut sender, &datagram(1, 2, PORT, b"somebody there"));
+    assert_eq!(receive(&mut second, 1, LONG).len(), 1);
+    assert_eq!(receive(&mut third, 1, LONG).len(), 1);
+    assert_eq!(receive(&mut sender, 1, SHORT), [[0_u8; 0]; 0]);
+
+    // Somebody who does not share the port.
+    let other = testbed.run_in("h1", || UdpSocket::bind(("0.0.0.0", PORT))).unwrap().unwrap();
+    let refused = testbed
+        .run_in("h1", || {
+            tributary_netio::packet::PacketSocket::open(&Config::endpoint("eth0", PORT))
+        })
+        .unwrap()
+        .unwrap_err();
+    drop(other);
+    assert_eq!(refused.to_string(), "UDP port 29810 of this host is in use by another program");
+}
+
+fn multicast_groups_are_joined_and_left() {
+    let testbed = two_hosts(1_500);
+    let group = [0x01, 0x00, 0x5e, 0x54, 0x01, 0x02];
+    let memberships = || {
+        let read = || std::fs::read_to_string("/proc/thread-self/net/dev_mcast").unwrap();
+        testbed.run_in("h2", read).unwrap().matches("01005e540102").count()
+    };
+    let mut first = endpoint(&testbed, "h1");
+    let mut second =
+        open(&testbed, "h2", Config { multicast: vec![group], ..Config::endpoint("eth0", PORT) });
+    assert_eq!(memberships(), 1);
+    let mut frame = datagram(1, 2, PORT, b"to all");
+    frame[..6].copy_from_slice(&group);
+    send(&mut first, &frame);
+    assert_eq!(receive(&mut second, 1, LONG), [frame]);
+    second.leave(group).unwrap();
+    assert_eq!(memberships(), 0);
+    second.join(group).unwrap();
+    assert_eq!(memberships(), 1);
+    drop(second);
+    assert_eq!(memberships(), 0, "closing leaves");
+}
+
+fn vlan_tags_stay_in_the_frame() {
+    let testbed = two_hosts(1_500);
+    let mut sender = open(&testbed, "h1", Config::switch_port("eth0"));
+    let mut receiver = open(&testbed, "h2", Config::switch_port("eth0"));
+    // The kernel sends a service tag only if it finds room for it within the MTU.
+    for (protocol, length) in [([0x81, 0x00], 1_500 - 28), ([0x88, 0xa8], 1_496 - 28)] {
+        let payload = vec![7; length];
+        // To somebody else, so that the host's kernel does not answer.
+        let plain = datagram(1, 3, PORT, &payload[..]);
+        let mut tagged = plain[..12].to_vec();
+        tagged.extend(protocol);
+        tagged.extend([0x60, 0x2a]);
+        tagged.extend(&plain[12..]);
+        send(&mut sender, &tagged);
+        send(&mut sender, &plain);
+        assert_eq!(receive(&mut receiver, 2, LONG), [tagged, plain]);
+    }
+}
+
+fn the_kernel_fills_in_checksums() {
+    let testbed = two_hosts(1_500);
+    let mut receiver = open(&testbed, "h2", Config::switch_port("eth0"));
+    let socket = testbed.run_in("h1", || UdpSocket::bind(("0.0.0.0", 5_000))).unwrap().unwrap();
+    socket.send_to(b"a datagram from the kernel's own stack", (ip(2), 6_000)).unwrap();
+    let deadline = Instant::now() + LONG;
+    loop {
+        // ARP comes first.
+        assert!(Instant::now() < deadline);
+        let frames = receive(&mut receiver, 1, LONG);
+        let frame = &frames[0];
+        if frame[12..14] != [8, 0] {
+            continue;
+        }
+        assert_eq!(checksum(&frame[14..34]), 0, "IPv4 header");
+        let mut pseudo = frame[26..34].to_vec();
+        pseudo.extend([0, 17, frame[38], frame[39]]);
+        pseudo.extend(&frame[34..]);
+        assert_ne!(frame[40..42], [0, 0], "there is a checksum");
+        assert_eq!(checksum(&pseudo), 0, "UDP");
+        break;
+    }
+}
+
+fn a_new_network_is_silent() {
+    let testbed = Testbed::build(&star(3)).unwrap();
+    for (node, interface) in [("h1", "eth0"), ("h3", "eth0"), ("s", "port0"), ("s", "port2")] {
+        let mut port = open(&testbed, node, Config::switch_port(interface));
+        assert_eq!(receive(&mut port, 1, SHORT), [[0_u8; 0]; 0], "at {node}");
+    }
+}
+
+/// Floods frames from each port to all others until told to stop.
+fn flood(mut ports: Vec<Box<dyn FrameIo>>, mut poller: Poller, stop: &AtomicBool) {
+    let mut frames: Vec<(usize, Vec<u8>)> = Vec::new();
+    while !stop.load(Ordering::Acquire) {
+        for port in &mut ports {
+            poller.add(port).unwrap();
+        }
+        poller.wait(None).unwrap();
+        for (index, port) in ports.iter_mut().enumerate() {
+            port.receive(32, &mut |frame| frames.push((index, frame.to_vec()))).unwrap();
+        }
+        for (from, frame) in frames.drain(..) {
+            for (index, port) in ports.iter_mut().enumerate() {
+                if index != from {
+                    assert!(port.send(&frame).unwrap());
+                }
+            }
+        }
+    }
+}
+
+fn one_thread_serves_all_ports_of_a_switch() {
+    let testbed = Testbed::build(&star(3)).unwrap();
+    let poller = Poller::new();
+    let waker = poller.waker().clone();
+    // A fourth port is a memory link: kinds may be mixed.
+    let (near, mut inside) = memory::link(64, poller.waker(), &Waker::new());
+    let mut ports: Vec<Box<dyn FrameIo>> = vec![Box::new(near)];
+    for number in 0..3 {
+        let config = Config::switch_port(format!("port{number}"));
+        ports.push(Box::new(open(&testbed, "s", config)));
+    }
+    let mut hosts: Vec<PacketSocket> =
+        (1..=3).map(|number| endpoint(&testbed, &format!("h{number}"))).collect();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| flood(ports, poller, &stop));
+        let _stop = StopWhenDropped(&stop, waker);
+        for round in 0..300_u32 {
+            let (from, to) = ((round % 3) as usize, ((round + 1) % 3) as usize);
+            let frame = datagram(from as u8 + 1, to as u8 + 1, PORT, &round.to_be_bytes());
+            send(&mut hosts[from], &frame);
+            assert_eq!(receive(&mut hosts[to], 1, LONG), [frame.clone()]);
+            assert_eq!(receive(&mut inside, 1, LONG), [frame]);
+            let frame = datagram(9, to as u8 + 1, PORT, &round.to_be_bytes());
+            send(&mut inside, &frame);
+            assert_eq!(receive(&mut hosts[to], 1, LONG), [frame]);
+        }
+    });
+}
+
+/// Ends the switch's thread, also when a check fails: a scope waits for its threads.
+struct StopWhenDropped<'a>(&'a AtomicBool, Waker);
+
+impl Drop for StopWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+        self.1.wake();
+    }
+}
+
+fn faults_are_injected_between_namespaces() {
+    let testbed = two_hosts(1_500);
+    let faults = Faults {
+        loss: 0.1,
+        duplicate: 0.05,
+        reorder: Reorder { probability: 0.1, ..Reorder::default() },
+        delay: Delay { fixed: Duration::from_micros(50), jitter: Duration::from_micros(50) },
+        outages: Vec::new(),
+    };
+    let injector = || FaultInjector::new(faults.clone(), 7, 1).unwrap();
+    let mut first = Faulty::new(endpoint(&testbed, "h1"), Some(injector()), None);
+    let mut second = endpoint(&testbed, "h2");
+    let count = 1_000_u32;
+    let mut seed_alone = injector();
+    let mut expected: Vec<u32> = (0..count)
+        .flat_map(|number| vec![number; seed_alone.decide(0, u64::from(number)).copies().len()])
+        .collect();
+    let mut received = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..count {
+                assert!(first.send(&datagram(1, 2, PORT, &number.to_be_bytes())).unwrap());
+                first.wait(Some(Duration::from_micros(20))).unwrap();
+            }
+            let end = Instant::now() + Duration::from_millis(20);
+            while Instant::now() < end {
+                first.wait(Some(Duration::from_millis(1))).unwrap();
+            }
+        });
+        for frame in receive(&mut second, expected.len(), LONG) {
+            received.push(u32::from_be_bytes(frame[42..46].try_into().unwrap()));
+        }
+    });
+    assert_eq!(receive(&mut second, 1, SHORT), [[0_u8; 0]; 0]);
+    assert!(!received.is_sorted(), "some were overtaken");
+    received.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(received, expected, "the seed decides what arrives, also in real time");
+}

@@ -1,0 +1,275 @@
+//! Processes in testbeds, and what is left when a testbed or its holder ends: nothing.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, geteuid};
+use tributary_netio::interface;
+use tributary_testbed::{Output, Stream};
+
+use super::*;
+use crate::roles;
+
+pub(crate) const TESTS: &[Test] = &[
+    ("a_process_runs_in_its_node", a_process_runs_in_its_node),
+    ("output_is_handed_on_line_by_line", output_is_handed_on_line_by_line),
+    ("a_thread_runs_in_its_node_and_others_do_not", threads),
+    ("processes_are_asked_and_then_forced_to_end", processes_are_asked_and_then_forced_to_end),
+    ("children_of_children_end_too", children_of_children_end_too),
+    ("nothing_is_left_after_a_drop", nothing_is_left_after_a_drop),
+    ("nothing_is_left_after_sigkill", || nothing_is_left_after(Signal::SIGKILL)),
+    ("nothing_is_left_after_ctrl_c", || nothing_is_left_after(Signal::SIGINT)),
+    ("what_is_not_there_is_named", what_is_not_there_is_named),
+    ("a_missing_right_is_named", a_missing_right_is_named),
+    ("all_this_works_for_an_ordinary_user", all_this_works_for_an_ordinary_user),
+];
+
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    command
+}
+
+fn a_process_runs_in_its_node() {
+    let testbed = Testbed::build(&star(2)).unwrap();
+    for (node, interfaces) in [("h1", vec!["lo", "eth0"]), ("s", vec!["lo", "port0", "port1"])] {
+        let process = testbed.spawn(node, shell("cat /proc/net/dev; echo oops >&2"), Output::Keep);
+        let process = process.unwrap();
+        assert!(process.wait(Some(LONG)).unwrap().unwrap().success());
+        let listed = process.output(Stream::Out);
+        let mut names: Vec<&str> =
+            listed.lines().skip(2).map(|line| line.split_once(':').unwrap().0.trim()).collect();
+        names.sort_unstable();
+        let mut expected = interfaces;
+        expected.sort_unstable();
+        assert_eq!(names, expected);
+        assert_eq!(process.output(Stream::Err), "oops\n");
+    }
+    let failed = testbed.spawn("h1", shell("exit 7"), Output::Inherit).unwrap();
+    assert_eq!(failed.wait(None).unwrap().unwrap().code(), Some(7));
+    assert_eq!(failed.wait(None).unwrap().unwrap().code(), Some(7), "asked again");
+}
+
+fn output_is_handed_on_line_by_line() {
+    let testbed = two_hosts(1_500);
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&lines);
+    let output = Output::Lines(Arc::new(move |stream, line: &str| {
+        sink.lock().unwrap().push((stream, line.to_owned()));
+    }));
+    let process = testbed.spawn("h1", shell("echo one; echo; printf last"), output).unwrap();
+    process.wait(Some(LONG)).unwrap().unwrap();
+    assert_eq!(process.output(Stream::Out), "one\n\nlast");
+    let expected = ["one", "", "last"].map(|line| (Stream::Out, line.to_owned()));
+    assert_eq!(*lines.lock().unwrap(), expected);
+    // A chatty process does not eat memory, and its last words are kept.
+    let chatty = shell("head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end");
+    let chatty = testbed.spawn("h1", chatty, Output::Keep).unwrap();
+    chatty.wait(Some(LONG)).unwrap().unwrap();
+    let kept = chatty.output(Stream::Out);
+    assert!(kept.len() <= 256 << 10 && kept.ends_with("x\nend\n"), "{} bytes", kept.len());
+}
+
+fn threads() {
+    let testbed = two_hosts(1_500);
+    let here = interface::names();
+    let mut there = testbed.run_in("h1", interface::names).unwrap();
+    there.sort_unstable();
+    assert_eq!(there, ["eth0", "lo"]);
+    let thread = testbed.thread_in("h2", || {
+        (thread::current().name().map(str::to_owned), interface::Interface::find("eth0").unwrap())
+    });
+    let (name, found) = thread.unwrap().join().unwrap();
+    assert_eq!(name.as_deref(), Some("h2"));
+    assert_eq!((found.mac, found.mtu, found.up), (mac(2), 1_500, true));
+    assert_eq!(interface::names(), here, "this thread stayed where it was");
+    let panicked = testbed.thread_in("h2", || panic!("on purpose")).unwrap().join();
+    assert!(panicked.is_err());
+}
+
+fn processes_are_asked_and_then_forced_to_end() {
+    let testbed = two_hosts(1_500);
+    let polite = "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.01; done";
+    let polite = testbed.spawn("h1", shell(polite), Output::Keep).unwrap();
+    let stubborn = "trap '' TERM; echo up; while :; do sleep 0.01; done";
+    let stubborn = testbed.spawn("h2", shell(stubborn), Output::Keep).unwrap();
+    for process in [&polite, &stubborn] {
+        while process.output(Stream::Out) != "up\n" {
+            thread::sleep(Duration::from_millis(2));
+        }
+        assert_eq!(process.wait(Some(Duration::ZERO)).unwrap(), None);
+    }
+    testbed.end_processes(Duration::from_millis(300));
+    let status = polite.wait(None).unwrap().unwrap();
+    assert_eq!((status.code(), &polite.output(Stream::Out)[..]), (Some(3), "up\nbye\n"));
+    let status = stubborn.wait(None).unwrap().unwrap();
+    assert_eq!(status.signal(), Some(Signal::SIGKILL as i32));
+}
+
+/// Whether a process exists and is not just waiting to be reaped.
+fn lives(process: &str) -> bool {
+    let Ok(status) = fs::read_to_string(format!("/proc/{process}/stat")) else { return false };
+    !status.rsplit_once(')').unwrap().1.trim().starts_with(['Z', 'X'])
+}
+
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !condition() {
+        assert!(Instant::now() < deadline, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn children_of_children_end_too() {
+    let testbed = two_hosts(1_500);
+    let parent = testbed.spawn("h1", shell("sleep 1000 & echo $!; wait"), Output::Keep).unwrap();
+    wait_until("the child is named", || parent.output(Stream::Out).ends_with('\n'));
+    let grandchild = parent.output(Stream::Out).trim().to_owned();
+    assert!(lives(&grandchild));
+    drop(testbed);
+    wait_until("the child of the child ends", || !lives(&grandchild));
+}
+
+/// Whether any process or thread is in a namespace or holds it open, or it is mounted.
+fn is_held(namespace: &str) -> bool {
+    let points_there =
+        |link: &Path| fs::read_link(link).is_ok_and(|to| to.as_os_str() == namespace);
+    let entries = |directory: &Path| {
+        fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
+    };
+    let mounted = fs::read_to_string("/proc/self/mountinfo").unwrap().contains(namespace);
+    mounted
+        || entries(Path::new("/proc")).any(|process| {
+            entries(&process.join("task")).any(|thread| points_there(&thread.join("ns/net")))
+                || entries(&process.join("fd")).any(|descriptor| points_there(&descriptor))
+        })
+}
+
+fn nothing_is_left_after_a_drop() {
+    let here = interface::names();
+    let testbed = Testbed::build(&star(2)).unwrap();
+    let process = testbed.spawn("h1", shell("sleep 1000"), Output::Inherit).unwrap();
+    let namespaces: Vec<String> = testbed
+        .nodes()
+        .map(|node| fs::read_link(testbed.namespace_path(node).unwrap()).unwrap())
+        .map(|namespace| namespace.to_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(namespaces.len(), 3);
+    for namespace in &namespaces {
+        assert!(is_held(namespace), "{namespace}: the check finds what is there");
+    }
+    assert_eq!(interface::names(), here, "links never appear outside");
+    drop(testbed);
+    assert!(!lives(&process.id().to_string()));
+    for namespace in &namespaces {
+        assert!(!is_held(namespace), "{namespace}");
+    }
+    assert_eq!(interface::names(), here);
+}
+
+fn nothing_is_left_after(signal: Signal) {
+    let here = interface::names();
+    let (mut holder, made) = roles::start_holder();
+    let of_kind = |kind: &str| -> Vec<String> {
+        made.iter().filter_map(|line| line.strip_prefix(kind).map(str::to_owned)).collect()
+    };
+    let (processes, namespaces) = (of_kind("process "), of_kind("namespace "));
+    assert_eq!((processes.len(), namespaces.len()), (3, 3), "{made:?}");
+    assert!(processes.iter().all(|process| lives(process)));
+    assert!(namespaces.iter().all(|namespace| is_held(namespace)));
+    assert_eq!(interface::names(), here);
+    kill(Pid::from_raw(holder.id().cast_signed()), signal).unwrap();
+    assert_eq!(holder.wait().unwrap().signal(), Some(signal as i32));
+    wait_until("processes end with their holder", || !processes.iter().any(|id| lives(id)));
+    wait_until("namespaces go with their holder", || !namespaces.iter().any(|name| is_held(name)));
+    assert_eq!(interface::names(), here);
+}
+
+fn what_is_not_there_is_named() {
+    let testbed = two_hosts(1_500);
+    let error = testbed.spawn("h9", shell("true"), Output::Inherit).unwrap_err();
+    assert_eq!(error.to_string(), "the testbed has no node `h9`");
+    let error = testbed.spawn("h1", Command::new("/no/such/program"), Output::Inherit).unwrap_err();
+    assert!(error.to_string().starts_with("cannot start `/no/such/program` in node `h1`: No such"));
+    let opened = testbed.run_in("h1", || PacketSocket::open(&Config::endpoint("eth7", PORT)));
+    let error = opened.unwrap().unwrap_err().to_string();
+    assert!(error.starts_with("there is no network interface `eth7` here; there are: "), "{error}");
+    assert!(error.contains("eth0") && error.contains("lo"), "{error}");
+}
+
+fn a_missing_right_is_named() {
+    let said = |mut command: Command| {
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let error = said(roles::command("open without rights"));
+    assert!(error.contains("`lo`") && error.contains("CAP_NET_RAW"), "{error}");
+    if geteuid().is_root() && is_initial_user_namespace() {
+        let error = as_ordinary_user(|program| said(ordinary(program, "build without rights")));
+        assert!(error.contains("needs root") && error.contains("user namespace"), "{error}");
+        let error = as_ordinary_user(|program| said(ordinary(program, "enter too late")));
+        assert!(error.contains("before any thread is started, and there are 2"), "{error}");
+    }
+}
+
+/// Whether root here is root of the machine, who can be anybody else.
+fn is_initial_user_namespace() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap();
+    map.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
+/// The user `nobody`, as he is numbered everywhere.
+const NOBODY: u32 = 65_534;
+
+fn ordinary(program: &Path, role: &str) -> Command {
+    let mut command = Command::new(program);
+    let role = roles::command(role)
+        .get_envs()
+        .map(|(k, v)| (k.to_owned(), v.unwrap().to_owned()))
+        .collect::<Vec<_>>();
+    command.envs(role).current_dir("/").uid(NOBODY).gid(NOBODY);
+    command
+}
+
+/// Calls `work` with a copy of this program that everybody may run.
+fn as_ordinary_user<T>(work: impl FnOnce(&Path) -> T) -> T {
+    let directory = std::env::temp_dir().join(format!(
+        "tributary-testbed-{}-{:?}",
+        std::process::id(),
+        thread::current().id()
+    ));
+    fs::create_dir(&directory).unwrap();
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = directory.join("namespaces");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let result = work(&program);
+    fs::remove_dir_all(&directory).unwrap();
+    result
+}
+
+fn all_this_works_for_an_ordinary_user() {
+    if !(geteuid().is_root() && is_initial_user_namespace()) {
+        // The whole program runs as an ordinary user already.
+        return;
+    }
+    let output = as_ordinary_user(|program| {
+        let mut command = Command::new(program);
+        command.args(["--skip", "ordinary_user", "--test-threads=2"]);
+        command.current_dir("/").uid(NOBODY).gid(NOBODY).output().unwrap()
+    });
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if err.contains("skipped: ") {
+        println!("{err}");
+        return;
+    }
+    assert!(output.status.success(), "{out}\n{err}");
+    assert!(out.contains(" 0 ignored"), "{out}");
+}

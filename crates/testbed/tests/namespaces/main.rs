@@ -1,0 +1,145 @@
+//! Testbeds and AF_PACKET sockets, in real network namespaces.
+//!
+//! Needs no root: the program enters a user namespace if it must, which has to happen before any
+//! thread is started, hence a `main` of its own. As root it also runs itself as an ordinary user.
+
+use std::net::Ipv4Addr;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Arguments, Trial};
+use tributary_netio::FrameIo;
+use tributary_netio::packet::{Config, PacketSocket};
+use tributary_testbed::{
+    Host, Link, Port, Switch, Testbed, Topology, enter_user_namespace_if_needed,
+};
+
+mod frames;
+mod life;
+mod roles;
+
+/// A test and its name.
+type Test = (&'static str, fn());
+
+fn main() -> ExitCode {
+    if let Some(code) = roles::play() {
+        return code;
+    }
+    let entered = enter_user_namespace_if_needed();
+    if let Err(reason) = &entered {
+        eprintln!("skipped: {reason}");
+    }
+    let tests = frames::TESTS.iter().chain(life::TESTS);
+    let trials = tests
+        .map(|(name, test)| {
+            let run = || {
+                test();
+                Ok(())
+            };
+            Trial::test(*name, run).with_ignored_flag(entered.is_err())
+        })
+        .collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// The port that the endpoints under test talk over.
+const PORT: u16 = 29_810;
+/// Longer than anything here should take.
+const LONG: Duration = Duration::from_secs(20);
+/// Longer than a frame needs that should not come.
+const SHORT: Duration = Duration::from_millis(200);
+
+fn host(name: &str, number: u8) -> Host {
+    Host { name: name.to_owned(), mac: mac(number), ip: ip(number), prefix: 24 }
+}
+
+fn mac(number: u8) -> [u8; 6] {
+    [2, 0, 0, 0, 0, number]
+}
+
+fn ip(number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 84, 0, number)
+}
+
+/// Hosts `h1` and `h2`, joined by one cable.
+fn two_hosts(mtu: u32) -> Testbed {
+    let topology = Topology {
+        hosts: vec![host("h1", 1), host("h2", 2)],
+        switches: Vec::new(),
+        links: vec![Link { a: Port::new("h1", 0), b: Port::new("h2", 0), mtu }],
+    };
+    Testbed::build(&topology).unwrap()
+}
+
+/// Hosts `h1` to `h<count>` at ports 0.. of switch `s`.
+fn star(count: u8) -> Topology {
+    let link = |number: u8| Link {
+        a: Port::new(format!("h{number}"), 0),
+        b: Port::new("s", u16::from(number) - 1),
+        mtu: 1_500,
+    };
+    Topology {
+        hosts: (1..=count).map(|number| host(&format!("h{number}"), number)).collect(),
+        switches: vec![Switch { name: "s".to_owned() }],
+        links: (1..=count).map(link).collect(),
+    }
+}
+
+fn open(testbed: &Testbed, node: &str, config: Config) -> PacketSocket {
+    testbed.run_in(node, || PacketSocket::open(&config)).unwrap().unwrap()
+}
+
+fn endpoint(testbed: &Testbed, node: &str) -> PacketSocket {
+    open(testbed, node, Config::endpoint("eth0", PORT))
+}
+
+/// A frame from host `from` to host `to` with `payload`.
+fn datagram(from: u8, to: u8, port: u16, payload: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    frame.extend(mac(to));
+    frame.extend(mac(from));
+    frame.extend([8, 0]);
+    let length = u16::try_from(28 + payload.len()).unwrap().to_be_bytes();
+    let mut header =
+        [0x45, 0, length[0], length[1], 0, 0, 0x40, 0, 64, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    header[12..16].copy_from_slice(&ip(from).octets());
+    header[16..20].copy_from_slice(&ip(to).octets());
+    let sum = checksum(&header).to_be_bytes();
+    header[10..12].copy_from_slice(&sum);
+    frame.extend(header);
+    frame.extend(PORT.to_be_bytes());
+    frame.extend(port.to_be_bytes());
+    frame.extend((u16::try_from(8 + payload.len()).unwrap()).to_be_bytes());
+    frame.extend([0, 0]);
+    frame.extend(payload);
+    frame
+}
+
+/// The Internet checksum (RFC 1071): zero over anything that contains its own.
+fn checksum(bytes: &[u8]) -> u16 {
+    let words =
+        bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
+    let mut sum: u32 = words.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !u16::try_from(sum).unwrap()
+}
+
+fn send(port: &mut impl FrameIo, frame: &[u8]) {
+    assert!(port.send(frame).unwrap());
+    port.flush().unwrap();
+}
+
+/// Receives `count` frames, or as many as come within `limit`.
+fn receive(port: &mut impl FrameIo, count: usize, limit: Duration) -> Vec<Vec<u8>> {
+    let deadline = Instant::now() + limit;
+    let mut frames = Vec::new();
+    while frames.len() < count && Instant::now() < deadline {
+        let wanted = count - frames.len();
+        if port.receive(wanted, &mut |frame| frames.push(frame.to_vec())).unwrap() == 0 {
+            port.wait(Some(deadline.saturating_duration_since(Instant::now()))).unwrap();
+        }
+    }
+    frames
+}
