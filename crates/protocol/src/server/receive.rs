@@ -147,7 +147,7 @@ impl ParameterServer {
             if first && task.floats.is_none() {
                 self.stats.complete_on_arrival += 1;
             } else if !task.asked {
-                // ESA §5.1: from the set-up of the entry to its completion.
+                // ESA §6: the "RTT" of a PS, from the set-up of the entry to its completion.
                 self.rtt.sample(now - task.since);
             }
             self.complete(number);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tributary_protocol::congestion::Controller;
 use tributary_protocol::worker::{Event, Failure, Stats, SubmitError, Tensor, TensorId, Worker};
 use tributary_protocol::{ConfigError, Endpoint, JobConfig, Rejected};
 use tributary_wire::agg::Repr;
@@ -70,6 +71,30 @@ fn sends_its_own_bit_to_the_server_as_far_as_the_slots_go() {
     result(&mut worker, 2, 0, NONE);
     assert_eq!(sequences(&sent(&mut worker, us(2))), [(8, NONE), (9, NONE)]);
     assert_eq!(worker.outstanding(), Sequence(2)..Sequence(10));
+}
+
+/// A controller of fixed opinion.
+#[derive(Debug)]
+struct Always(u32);
+
+impl Controller for Always {
+    fn window(&self) -> u32 {
+        self.0
+    }
+
+    fn on_result(&mut self) {}
+
+    fn on_congestion(&mut self, _: Sequence, _: Sequence) {}
+}
+
+#[test]
+fn no_controller_opens_the_window_beyond_the_slots_or_shuts_it() {
+    for (window, sends) in [(u32::MAX, 8), (3, 3), (0, 1)] {
+        let config = Setup::default().worker(0, 0);
+        let mut worker = Worker::with_controller(config, Box::new(Always(window))).unwrap();
+        worker.submit(Tensor::I32(vec![1; 400])).unwrap();
+        assert_eq!(sent(&mut worker, us(0)).len(), sends);
+    }
 }
 
 #[test]
