@@ -4,6 +4,7 @@ use std::path::Path;
 
 use prost::Message;
 use tributary_jobfile::SwitchSettings;
+use tributary_p4::{Sources, ir};
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 
 use crate::Error;
@@ -68,6 +69,35 @@ pub fn defines(settings: &SwitchSettings) -> Vec<(String, String)> {
     ]
     .map(|(name, value)| (name.to_owned(), value.to_string()))
     .to_vec()
+}
+
+/// A program compiled for the embedded switch.
+#[derive(Debug)]
+pub struct Compiled {
+    /// What a P4Runtime server takes.
+    pub pipeline: Pipeline,
+    /// What an execution engine in this process runs.
+    pub program: ir::Program,
+    /// Warnings with the lines that they are about; empty if there are none.
+    pub warnings: String,
+}
+
+/// Compiles a program with the given constants (see [`defines`]).
+///
+/// # Errors
+/// [`Error::Compile`] with all diagnostics, each with the line that it is about.
+pub fn compile(source: &Source, defines: &[(String, String)]) -> Result<Compiled, Error> {
+    let base = if source.files.is_empty() { Sources::disk() } else { Sources::embedded() };
+    let files = source.files.iter();
+    let sources = files.fold(base, |sources, (path, text)| sources.embed(path, text));
+    let failed = |diagnostics: tributary_p4::Diagnostics| Error::Compile(diagnostics.render(false));
+    let compilation = tributary_p4::compile(&sources, &source.main, defines).map_err(failed)?;
+    let text = tributary_p4::preprocess(&sources, &source.main, defines).map_err(failed)?;
+    Ok(Compiled {
+        pipeline: Pipeline { p4info: compilation.p4info, device_config: text.into_bytes() },
+        program: compilation.program,
+        warnings: compilation.warnings.render(false),
+    })
 }
 
 /// A compiled program as a switch takes it.
@@ -137,6 +167,45 @@ mod tests {
         }
         let values: Vec<&str> = defines.iter().map(|(_, value)| value.as_str()).collect();
         assert_eq!(values, ["256", "100", "20000", "9"]);
+    }
+
+    fn compiled(defines: &[(String, String)]) -> Compiled {
+        compile(&Source::built_in("atp").unwrap(), defines)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn atp_has_all_that_the_controller_uses() {
+        let compiled = compiled(&[]);
+        let catalogue = crate::Catalogue::new(&compiled.pipeline.p4info).unwrap();
+        assert_eq!(catalogue.slots, 255);
+        // The preprocessed text is the whole program: it compiles by itself, to the same P4Info.
+        let text = String::from_utf8(compiled.pipeline.device_config).unwrap();
+        let again = tributary_p4::compile_text("atp.p4", &text, &[]).unwrap();
+        assert_eq!(again.p4info, compiled.pipeline.p4info);
+    }
+
+    #[test]
+    fn constants_reach_the_program() {
+        let defines = [("POOL".to_owned(), "77".to_owned())];
+        let info = compiled(&defines).pipeline.p4info;
+        assert!(!info.registers.is_empty());
+        assert!(info.registers.iter().all(|register| register.size == 77));
+    }
+
+    #[test]
+    fn a_program_that_is_wrong_is_shown_with_its_line() {
+        let files = vec![("x.p4".to_owned(), "control c() { apply { nonsense(); } }".to_owned())];
+        let error = compile(&Source { main: "x.p4".into(), files }, &[]).unwrap_err().to_string();
+        assert!(error.contains("x.p4") && error.contains("nonsense"), "{error}");
+    }
+
+    #[test]
+    fn a_program_without_a_membership_table_is_refused() {
+        let mut info = compiled(&[]).pipeline.p4info;
+        info.tables.retain(|table| !table.preamble.as_ref().unwrap().name.ends_with("memberships"));
+        let error = crate::Catalogue::new(&info).unwrap_err().to_string();
+        assert!(error.starts_with("the P4 program has no table `memberships`"), "{error}");
     }
 
     #[test]

@@ -26,6 +26,8 @@ use crate::reconcile::Desired;
 /// Pause before the first attempt to reconnect; doubled after each that fails.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How long another controller may have our election ID before we give up.
+const GRACE: Duration = Duration::from_secs(1);
 /// Frames from a switch that a slow reader may leave waiting.
 const PACKETS_WAITING: usize = 256;
 
@@ -84,7 +86,7 @@ impl Session {
             pipeline,
             config,
         });
-        let (stream, orphans) = shared.establish(1).await?;
+        let (stream, orphans) = shared.establish_first().await?;
         let supervisor = tokio::spawn(supervise(shared.clone(), stream));
         Ok(Self { shared, supervisor, orphans })
     }
@@ -265,6 +267,22 @@ impl Shared {
         };
         drop(guard);
         self.up(deadline, after).await.map(|_| ())
+    }
+
+    /// The first connection. A controller that was just stopped may have had our election ID: the
+    /// switch needs a moment to notice that it is gone.
+    async fn establish_first(&self) -> Result<(Stream, Vec<JobId>), Error> {
+        let deadline = Instant::now() + GRACE;
+        loop {
+            match self.establish(1).await {
+                Err(Error::NotPrimary { primary, own, .. })
+                    if primary == own && Instant::now() < deadline =>
+                {
+                    tokio::time::sleep(FIRST_PAUSE).await;
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     /// Connects, becomes primary, makes the switch as it should be.

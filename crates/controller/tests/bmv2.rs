@@ -33,8 +33,7 @@ impl Kit for Bmv2 {
 
     fn start(&self, port: u16) -> Running {
         let child = Command::new("simple_switch_grpc")
-            .args(["--device-id", "1", "--no-p4", "--log-level", "off", "--thrift-port"])
-            .arg(support::free_port().to_string())
+            .args(["--device-id", "1", "--no-p4", "--log-level", "off"])
             .args(["--", "--cpu-port", "510", "--grpc-server-addr"])
             .arg(format!("127.0.0.1:{port}"))
             .stdout(Stdio::null())

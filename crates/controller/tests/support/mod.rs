@@ -18,12 +18,11 @@ use tributary_p4runtime_proto::p4::v1::{
 };
 use tributary_wire::agg::Repr;
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Protocol, Sequence,
-    emit_frame,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, JobId, Kind, Protocol, Sequence, emit_frame,
 };
 
 /// A kind of switch.
-pub trait Kit {
+pub(crate) trait Kit {
     /// A running switch; stops when dropped.
     type Switch;
     /// The program for a small pool, compiled for this target.
@@ -33,16 +32,16 @@ pub trait Kit {
 }
 
 /// Two racks of two workers.
-pub fn scenario() -> Scenario {
+pub(crate) fn scenario() -> Scenario {
     parse("[topology]\nracks = 2\n[switch]\npool = 64\n[[job]]\n", "test").unwrap()
 }
 
 /// A port that nobody uses right now.
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-pub fn config(name: &str, port: u16) -> SwitchConfig {
+pub(crate) fn config(name: &str, port: u16) -> SwitchConfig {
     SwitchConfig::new(name, Target::Address(format!("127.0.0.1:{port}")))
 }
 
@@ -116,7 +115,7 @@ async fn connect(
 }
 
 /// Push, admit, count, remove, sweep; and the switch is as clean as before.
-pub async fn a_job_comes_and_goes(kit: &impl Kit) {
+pub(crate) async fn a_job_comes_and_goes(kit: &impl Kit) {
     let scenario = scenario();
     let ports = [free_port(), free_port()];
     let _switches = ports.map(|port| kit.start(port));
@@ -165,7 +164,7 @@ async fn wait_until(condition: impl AsyncFn() -> bool) {
 }
 
 /// A switch that is stopped and started again gets everything back.
-pub async fn a_restarted_switch_gets_everything_back(kit: &impl Kit) {
+pub(crate) async fn a_restarted_switch_gets_everything_back(kit: &impl Kit) {
     let scenario = scenario();
     let ports = [free_port(), free_port()];
     let _rack1 = kit.start(ports[0]);
@@ -189,7 +188,7 @@ pub async fn a_restarted_switch_gets_everything_back(kit: &impl Kit) {
 }
 
 /// A job removed while a switch is away is gone from it when it is back.
-pub async fn changes_reach_a_switch_that_was_away(kit: &impl Kit) {
+pub(crate) async fn changes_reach_a_switch_that_was_away(kit: &impl Kit) {
     let scenario = scenario();
     let port = free_port();
     let switch = kit.start(port);
@@ -214,7 +213,7 @@ pub async fn changes_reach_a_switch_that_was_away(kit: &impl Kit) {
 
 /// A new run of the controller finds what the last one left: it keeps what is right, mends what is
 /// not, and removes the rest.
-pub async fn a_new_controller_reconciles(kit: &impl Kit) {
+pub(crate) async fn a_new_controller_reconciles(kit: &impl Kit) {
     let scenario = scenario();
     let ports = [free_port(), free_port()];
     let _switches = ports.map(|port| kit.start(port));
@@ -247,7 +246,7 @@ pub async fn a_new_controller_reconciles(kit: &impl Kit) {
 
 /// Of two controllers the one with the higher election ID rules; the other is told who does, and
 /// takes over when it may.
-pub async fn a_second_controller_is_told(kit: &impl Kit) {
+pub(crate) async fn a_second_controller_is_told(kit: &impl Kit) {
     let port = free_port();
     let _switch = kit.start(port);
     let ruler = SwitchConfig { election_id: 7, ..config("s1", port) };
@@ -269,7 +268,7 @@ pub async fn a_second_controller_is_told(kit: &impl Kit) {
 }
 
 /// Nobody listens; the address is none; the program is refused.
-pub async fn bad_switches_are_named(kit: &impl Kit) {
+pub(crate) async fn bad_switches_are_named(kit: &impl Kit) {
     let port = free_port();
     let error = Session::connect(config("s1", port), kit.pipeline(), &[]).await.unwrap_err();
     let message = error.to_string();
@@ -287,11 +286,14 @@ pub async fn bad_switches_are_named(kit: &impl Kit) {
     assert!(!error.to_string().contains('\n'), "{error}");
     let other = SwitchConfig { device_id: 42, ..config("s1", port) };
     let error = Session::connect(other, kit.pipeline(), &[]).await.unwrap_err();
-    assert!(matches!(error, Error::Device { device: 42, .. }), "{error:?}");
+    // BMv2 takes any device ID for a new one, until it is to run something.
+    let expected =
+        matches!(error, Error::Device { device: 42, .. } | Error::PipelineRefused { .. });
+    assert!(expected, "{error:?}");
 }
 
 /// What one switch refuses is rolled back on all.
-pub async fn a_failed_admission_leaves_nothing(kit: &impl Kit) {
+pub(crate) async fn a_failed_admission_leaves_nothing(kit: &impl Kit) {
     let scenario = scenario();
     let ports = [free_port(), free_port()];
     let _rack1 = kit.start(ports[0]);
