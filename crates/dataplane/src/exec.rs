@@ -3,7 +3,7 @@
 use tracing::Level;
 
 use crate::bits::{get_bits, mask, put_bits, signed};
-use crate::code::{Code, ExternOp, NO_SLOT, Op, Pc, RunKind, Slot, Varbit};
+use crate::code::{Code, ExternOp, HeaderCode, NO_SLOT, Op, Pc, RunKind, Slot, Varbit};
 use crate::externs::checksum::{gather, most_bytes};
 use crate::externs::counter::Counter;
 use crate::externs::random::Random;
@@ -48,6 +48,12 @@ pub(crate) const MOST_TICKS: u32 = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) code: Code,
+    pub(crate) store: Store,
+}
+
+/// What outlives a packet.
+#[derive(Debug)]
+pub(crate) struct Store {
     pub(crate) registers: Registers,
     pub(crate) counters: Vec<Counter>,
     pub(crate) tables: Vec<Table>,
@@ -64,18 +70,24 @@ impl Engine {
         let keys = loaded.tables.iter().map(Table::scratch_words).max().unwrap_or(0);
         Self {
             code: loaded.code,
-            registers: loaded.registers,
-            counters: loaded.counters,
-            tables: loaded.tables,
-            random: Random::new(seed),
-            buffer: Vec::with_capacity(longest),
-            scratch: vec![0; keys.max(scratch_words(loaded.widest))],
+            store: Store {
+                registers: loaded.registers,
+                counters: loaded.counters,
+                tables: loaded.tables,
+                random: Random::new(seed),
+                buffer: Vec::with_capacity(longest),
+                scratch: vec![0; keys.max(scratch_words(loaded.widest))],
+            },
         }
     }
 
     /// Runs a block.
     pub(crate) fn run(&mut self, entry: Pc, state: &mut [u64], io: &mut Io<'_>) -> Flow {
-        let mut calls = [0; DEEPEST_CALL + 2];
+        // Apart, so that the code's address stays in a register while the store changes.
+        let Self { code, store } = self;
+        let code: &Code = code;
+        let ops = code.ops.as_slice();
+        let mut calls: [Pc; DEEPEST_CALL + 2] = [0; DEEPEST_CALL + 2];
         let mut depth = 0;
         let mut pc = entry as usize;
         macro_rules! at {
@@ -91,7 +103,7 @@ impl Engine {
             };
         }
         loop {
-            let op = self.code.ops[pc];
+            let op = ops[pc];
             pc += 1;
             match op {
                 Op::Move { dst, src } => at!(dst) = at!(src),
@@ -148,7 +160,7 @@ impl Engine {
                 }
                 Op::Concat { dst, a, b, low } => at!(dst) = at!(a) << low | at!(b),
                 Op::Wide(number) => {
-                    self.code.wides[number as usize].run(state, &mut self.scratch);
+                    code.wides[number as usize].run(state, &mut store.scratch);
                 }
                 Op::Jump(to) => pc = to as usize,
                 Op::JumpIf { c, to } => go_if!(at!(c) != 0, to),
@@ -162,7 +174,7 @@ impl Engine {
                     go_if!(!(at!(low)..=at!(high)).contains(&at!(a)), to);
                 }
                 Op::Call(to) => {
-                    calls[depth] = pc;
+                    calls[depth] = pc as Pc;
                     depth += 1;
                     pc = to as usize;
                 }
@@ -171,72 +183,71 @@ impl Engine {
                         return Flow::Done;
                     }
                     depth -= 1;
-                    pc = calls[depth];
+                    pc = calls[depth] as usize;
                 }
                 Op::Exit => return Flow::Done,
                 Op::Apply { table, hit, action } => {
-                    let entry = self.apply(table, hit, action, state, io.ingress_length);
-                    calls[depth] = pc;
+                    let entry = store.apply(code, table, hit, action, state, io.ingress_length);
+                    calls[depth] = pc as Pc;
                     depth += 1;
                     pc = entry as usize;
                 }
                 Op::Extract(header) => {
-                    let header = &self.code.headers[header as usize];
+                    let header = &code.headers[header as usize];
                     let end = io.at + header.layout.bytes();
                     let Some(bytes) = io.frame.get(io.at..end) else {
-                        return Flow::Error(self.code.errors.packet_too_short);
+                        return Flow::Error(code.errors.packet_too_short);
                     };
                     header.layout.extract(bytes, state);
                     at!(header.valid) = 1;
                     io.at = end;
                 }
                 Op::ExtractVarbit { header, bits } => {
-                    if let Err(error) = self.extract_varbit(header, at!(bits), state, io) {
+                    if let Err(error) = extract_varbit(code, header, at!(bits), state, io) {
                         return Flow::Error(error);
                     }
                 }
                 Op::Lookahead(number) => {
-                    let layout = &self.code.lookaheads[number as usize];
+                    let layout = &code.lookaheads[number as usize];
                     let Some(bytes) = io.frame.get(io.at..io.at + layout.bytes()) else {
-                        return Flow::Error(self.code.errors.packet_too_short);
+                        return Flow::Error(code.errors.packet_too_short);
                     };
                     layout.extract(bytes, state);
                 }
                 Op::Advance { bits } => {
                     let bits = at!(bits);
                     if !bits.is_multiple_of(8) {
-                        return Flow::Error(self.code.errors.invalid_argument);
+                        return Flow::Error(code.errors.invalid_argument);
                     }
                     if bits / 8 > (io.frame.len() - io.at) as u64 {
-                        return Flow::Error(self.code.errors.packet_too_short);
+                        return Flow::Error(code.errors.packet_too_short);
                     }
                     io.at += (bits / 8) as usize;
                 }
                 Op::Fail { error } => return Flow::Error(at!(error)),
                 Op::Tick => match io.ticks.checked_sub(1) {
                     Some(left) => io.ticks = left,
-                    None => return Flow::Error(self.code.errors.timeout),
+                    None => return Flow::Error(code.errors.timeout),
                 },
-                Op::Emit(header) => self.emit(header, state, io.out),
+                Op::Emit(header) => emit(code, header, state, io.out),
                 Op::SetValid(header) => {
-                    let header = &self.code.headers[header as usize];
+                    let header = &code.headers[header as usize];
                     if at!(header.valid) == 0 {
                         let first = header.first as usize;
                         state[first..first + header.words as usize].fill(0);
                         at!(header.valid) = 1;
-                        io.length = io.length.wrapping_add(self.bytes(header, state));
+                        io.length = io.length.wrapping_add(header_bytes(header, state));
                     }
                 }
                 Op::SetInvalid(header) => {
-                    let header = &self.code.headers[header as usize];
+                    let header = &code.headers[header as usize];
                     if at!(header.valid) != 0 {
-                        io.length = io.length.wrapping_sub(self.bytes(header, state));
+                        io.length = io.length.wrapping_sub(header_bytes(header, state));
                         at!(header.valid) = 0;
                     }
                 }
                 Op::CopyHeader { to, from } => {
-                    let (to, from) =
-                        (&self.code.headers[to as usize], &self.code.headers[from as usize]);
+                    let (to, from) = (&code.headers[to as usize], &code.headers[from as usize]);
                     at!(to.valid) = at!(from.valid);
                     if at!(from.valid) != 0 {
                         let first = from.first as usize;
@@ -244,7 +255,7 @@ impl Engine {
                     }
                 }
                 Op::LoadElement { dst, index, element } => {
-                    let element = &self.code.elements[element as usize];
+                    let element = &code.elements[element as usize];
                     let (dst, words) = (dst as usize, element.words as usize);
                     match usize::try_from(at!(index)).ok().and_then(|i| element.slots.get(i)) {
                         Some(&slot) => {
@@ -255,7 +266,7 @@ impl Engine {
                     }
                 }
                 Op::StoreElement { src, index, element } => {
-                    let element = &self.code.elements[element as usize];
+                    let element = &code.elements[element as usize];
                     let found = usize::try_from(at!(index)).ok().and_then(|i| element.slots.get(i));
                     if let Some(&slot) = found {
                         let (src, words) = (src as usize, element.words as usize);
@@ -264,29 +275,39 @@ impl Engine {
                 }
                 Op::RegisterRead { dst, register, index } => {
                     let index = at!(index);
-                    self.registers.read(register, index, &mut state[dst as usize..]);
+                    store.registers.read(register, index, &mut state[dst as usize..]);
                 }
                 Op::RegisterWrite { src, register, index } => {
                     let index = at!(index);
-                    self.registers.write(register, index, &state[src as usize..]);
+                    store.registers.write(register, index, &state[src as usize..]);
                 }
-                Op::RegisterRun(number) => self.register_run(number, state),
+                Op::RegisterRun(number) => store.register_run(code, number, state),
                 Op::Count { counter, index } => {
-                    self.counters[counter as usize].count(at!(index), io.ingress_length);
+                    store.counters[counter as usize].count(at!(index), io.ingress_length);
                 }
                 Op::Extern(number) => {
-                    if !self.call_extern(number, state, io) {
+                    if !store.call_extern(code, number, state, io) {
                         return Flow::Done;
                     }
                 }
             }
         }
     }
+}
 
+impl Store {
     /// Looks a packet up, hands the arguments over and gives the action's place.
     #[inline]
-    fn apply(&mut self, table: u32, hit: Slot, action: Slot, state: &mut [u64], bytes: u32) -> Pc {
-        let code = &self.code.tables[table as usize];
+    fn apply(
+        &mut self,
+        code: &Code,
+        table: u32,
+        hit: Slot,
+        action: Slot,
+        state: &mut [u64],
+        bytes: u32,
+    ) -> Pc {
+        let code = &code.tables[table as usize];
         let (found, matched) =
             self.tables[table as usize].apply(code, state, &mut self.scratch, bytes);
         let chosen = &code.actions[found.action as usize];
@@ -302,8 +323,8 @@ impl Engine {
     }
 
     #[inline]
-    fn register_run(&mut self, number: u32, state: &mut [u64]) {
-        let run = self.code.runs[number as usize];
+    fn register_run(&mut self, code: &Code, number: u32, state: &mut [u64]) {
+        let run = code.runs[number as usize];
         let count = run.count as usize;
         let index = state[run.index as usize];
         let row = self.registers.row(run.register, index, count);
@@ -340,85 +361,11 @@ impl Engine {
         }
     }
 
-    fn extract_varbit(
-        &self,
-        header: u32,
-        bits: u64,
-        state: &mut [u64],
-        io: &mut Io<'_>,
-    ) -> Result<(), u64> {
-        let header = &self.code.headers[header as usize];
-        let Some(varbit) = &header.varbit else { return Ok(()) };
-        let errors = &self.code.errors;
-        if !bits.is_multiple_of(8) {
-            return Err(errors.invalid_argument);
-        }
-        let rest = &io.frame[io.at..];
-        if bits / 8 + u64::from(varbit.fixed_bits / 8) > rest.len() as u64 {
-            return Err(errors.packet_too_short);
-        }
-        if bits > u64::from(varbit.field.width) {
-            return Err(errors.header_too_short);
-        }
-        header.layout.extract(rest, state);
-        let mut at = header.layout.bits() as usize;
-        let mut take = |slot: Slot, limbs: u32, width: usize| {
-            let to = &mut state[slot as usize..(slot + limbs) as usize];
-            get_bits(rest, at, width, to);
-            at += width;
-        };
-        take(varbit.field.slot, varbit.field.width.div_ceil(64), bits as usize);
-        for item in &varbit.rest {
-            take(item.slot, item.width.div_ceil(64), item.width as usize);
-        }
-        state[varbit.length as usize] = bits;
-        state[header.valid as usize] = 1;
-        io.at += at / 8;
-        Ok(())
-    }
-
-    /// Appends a header if it is valid.
-    #[inline]
-    fn emit(&self, header: u32, state: &[u64], out: &mut Vec<u8>) {
-        let header = &self.code.headers[header as usize];
-        if state[header.valid as usize] == 0 {
-            return;
-        }
-        let start = out.len();
-        match &header.varbit {
-            None => {
-                out.resize(start + header.layout.bytes(), 0);
-                header.layout.emit(state, &mut out[start..]);
-            }
-            Some(varbit) => {
-                let bits = varbit_bits(varbit, state);
-                out.resize(start + (varbit.fixed_bits as usize + bits).div_ceil(8), 0);
-                let out = &mut out[start..];
-                header.layout.emit(state, out);
-                let mut at = header.layout.bits() as usize;
-                put_bits(out, at, bits, &state[varbit.field.slot as usize..]);
-                at += bits;
-                for item in &varbit.rest {
-                    put_bits(out, at, item.width as usize, &state[item.slot as usize..]);
-                    at += item.width as usize;
-                }
-            }
-        }
-    }
-
-    /// Size of a header in bytes.
-    fn bytes(&self, header: &crate::code::HeaderCode, state: &[u64]) -> u32 {
-        match &header.varbit {
-            None => header.layout.bytes() as u32,
-            Some(varbit) => (varbit.fixed_bits + varbit_bits(varbit, state) as u32) / 8,
-        }
-    }
-
     /// Calls an extern function; false ends the block.
-    fn call_extern(&mut self, number: u32, state: &mut [u64], io: &Io<'_>) -> bool {
-        match &self.code.externs[number as usize] {
+    fn call_extern(&mut self, code: &Code, number: u32, state: &mut [u64], io: &Io<'_>) -> bool {
+        match &code.externs[number as usize] {
             ExternOp::Hash { dst, width, algorithm, base, max, list } => {
-                let data = gather(&self.code.lists[*list as usize], state, &mut self.buffer);
+                let data = gather(&code.lists[*list as usize], state, &mut self.buffer);
                 // BMv2 takes an empty range for one of one value.
                 let max = state[*max as usize].max(1);
                 let hash = algorithm.digest(data, &[]) % max;
@@ -435,7 +382,7 @@ impl Engine {
             } => {
                 let present = *valid == NO_SLOT || state[*valid as usize] != 0;
                 if present && state[*condition as usize] != 0 {
-                    let data = gather(&self.code.lists[*list as usize], state, &mut self.buffer);
+                    let data = gather(&code.lists[*list as usize], state, &mut self.buffer);
                     let tail = if *payload { io.payload } else { &[] };
                     if algorithm.digest(data, tail) != state[*checksum as usize] {
                         state[*error as usize] = 1;
@@ -444,7 +391,7 @@ impl Engine {
             }
             ExternOp::UpdateChecksum { condition, checksum, width, algorithm, list, payload } => {
                 if state[*condition as usize] != 0 {
-                    let data = gather(&self.code.lists[*list as usize], state, &mut self.buffer);
+                    let data = gather(&code.lists[*list as usize], state, &mut self.buffer);
                     let tail = if *payload { io.payload } else { &[] };
                     state[*checksum as usize] = algorithm.digest(data, tail) & mask(*width);
                 }
@@ -485,6 +432,80 @@ impl Engine {
             }
         }
         true
+    }
+}
+
+fn extract_varbit(
+    code: &Code,
+    header: u32,
+    bits: u64,
+    state: &mut [u64],
+    io: &mut Io<'_>,
+) -> Result<(), u64> {
+    let header = &code.headers[header as usize];
+    let Some(varbit) = &header.varbit else { return Ok(()) };
+    let errors = &code.errors;
+    if !bits.is_multiple_of(8) {
+        return Err(errors.invalid_argument);
+    }
+    let rest = &io.frame[io.at..];
+    if bits / 8 + u64::from(varbit.fixed_bits / 8) > rest.len() as u64 {
+        return Err(errors.packet_too_short);
+    }
+    if bits > u64::from(varbit.field.width) {
+        return Err(errors.header_too_short);
+    }
+    header.layout.extract(rest, state);
+    let mut at = header.layout.bits() as usize;
+    let mut take = |slot: Slot, limbs: u32, width: usize| {
+        let to = &mut state[slot as usize..(slot + limbs) as usize];
+        get_bits(rest, at, width, to);
+        at += width;
+    };
+    take(varbit.field.slot, varbit.field.width.div_ceil(64), bits as usize);
+    for item in &varbit.rest {
+        take(item.slot, item.width.div_ceil(64), item.width as usize);
+    }
+    state[varbit.length as usize] = bits;
+    state[header.valid as usize] = 1;
+    io.at += at / 8;
+    Ok(())
+}
+
+/// Appends a header if it is valid.
+#[inline]
+fn emit(code: &Code, header: u32, state: &[u64], out: &mut Vec<u8>) {
+    let header = &code.headers[header as usize];
+    if state[header.valid as usize] == 0 {
+        return;
+    }
+    let start = out.len();
+    match &header.varbit {
+        None => {
+            out.resize(start + header.layout.bytes(), 0);
+            header.layout.emit(state, &mut out[start..]);
+        }
+        Some(varbit) => {
+            let bits = varbit_bits(varbit, state);
+            out.resize(start + (varbit.fixed_bits as usize + bits).div_ceil(8), 0);
+            let out = &mut out[start..];
+            header.layout.emit(state, out);
+            let mut at = header.layout.bits() as usize;
+            put_bits(out, at, bits, &state[varbit.field.slot as usize..]);
+            at += bits;
+            for item in &varbit.rest {
+                put_bits(out, at, item.width as usize, &state[item.slot as usize..]);
+                at += item.width as usize;
+            }
+        }
+    }
+}
+
+/// Size of a header in bytes.
+fn header_bytes(header: &HeaderCode, state: &[u64]) -> u32 {
+    match &header.varbit {
+        None => header.layout.bytes() as u32,
+        Some(varbit) => (varbit.fixed_bits + varbit_bits(varbit, state) as u32) / 8,
     }
 }
 

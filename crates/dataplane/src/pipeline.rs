@@ -195,7 +195,7 @@ impl Pipeline {
     /// The entries of a table, the program's own included, in no particular (but repeatable) order;
     /// none for an unknown table.
     pub fn entries(&self, table: TableId) -> impl Iterator<Item = &TableEntry> {
-        self.engine.tables.get(table.index()).into_iter().flat_map(Table::entries)
+        self.engine.store.tables.get(table.index()).into_iter().flat_map(Table::entries)
     }
 
     /// The entry with these matches and that priority.
@@ -235,7 +235,7 @@ impl Pipeline {
     /// See [`StateError`].
     pub fn counter_read(&self, counter: ExternId, index: u64) -> Result<CounterData, StateError> {
         let number = self.counter(counter)?;
-        let cells = &self.engine.counters[number].cells;
+        let cells = &self.engine.store.counters[number].cells;
         let cell = usize::try_from(index).ok().and_then(|i| cells.get(i));
         cell.copied().ok_or(StateError::Index { index, size: cells.len() as u64 })
     }
@@ -251,7 +251,7 @@ impl Pipeline {
         data: CounterData,
     ) -> Result<(), StateError> {
         let number = self.counter(counter)?;
-        let cells = &mut self.engine.counters[number].cells;
+        let cells = &mut self.engine.store.counters[number].cells;
         let size = cells.len() as u64;
         let cell = usize::try_from(index).ok().and_then(|i| cells.get_mut(i));
         *cell.ok_or(StateError::Index { index, size })? = data;
@@ -262,9 +262,9 @@ impl Pipeline {
     #[must_use]
     pub fn array_size(&self, array: ExternId) -> Option<u64> {
         match *self.instances.get(array.index())? {
-            ExternInstance::Register(register) => Some(self.engine.registers.size(register)),
+            ExternInstance::Register(register) => Some(self.engine.store.registers.size(register)),
             ExternInstance::Counter(counter) => {
-                Some(self.engine.counters[counter as usize].cells.len() as u64)
+                Some(self.engine.store.counters[counter as usize].cells.len() as u64)
             }
             ExternInstance::DirectCounter => None,
         }
@@ -312,7 +312,7 @@ impl Pipeline {
     /// See [`StateError`].
     pub fn register_read(&self, register: ExternId, index: u64) -> Result<Value, StateError> {
         let number = self.register(register)?;
-        let registers = &self.engine.registers;
+        let registers = &self.engine.store.registers;
         let mut limbs = vec![0; registers.registers[number as usize].width.div_ceil(64) as usize];
         if registers.read(number, index, &mut limbs) {
             Ok(Value::from_limbs(&limbs))
@@ -332,7 +332,7 @@ impl Pipeline {
         value: &Value,
     ) -> Result<(), StateError> {
         let number = self.register(register)?;
-        let registers = &mut self.engine.registers;
+        let registers = &mut self.engine.store.registers;
         let width = registers.registers[number as usize].width;
         if !value.fits(width) {
             return Err(StateError::Width(width));
@@ -346,11 +346,11 @@ impl Pipeline {
     }
 
     fn table(&self, table: TableId) -> Result<&Table, TableError> {
-        self.engine.tables.get(table.index()).ok_or(TableError::UnknownTable)
+        self.engine.store.tables.get(table.index()).ok_or(TableError::UnknownTable)
     }
 
     fn table_mut(&mut self, table: TableId) -> Result<&mut Table, TableError> {
-        self.engine.tables.get_mut(table.index()).ok_or(TableError::UnknownTable)
+        self.engine.store.tables.get_mut(table.index()).ok_or(TableError::UnknownTable)
     }
 
     fn counter(&self, counter: ExternId) -> Result<usize, StateError> {

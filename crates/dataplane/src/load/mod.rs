@@ -60,7 +60,7 @@ enum Context {
 }
 
 /// Actions that call actions may nest so deep.
-pub(crate) const DEEPEST_CALL: usize = 30;
+pub(crate) const DEEPEST_CALL: usize = 14;
 
 /// The compiler's state.
 struct Loader<'p> {
@@ -145,6 +145,7 @@ pub(crate) fn load(program: &Program) -> Result<Loaded, LoadError> {
     for (at, action) in std::mem::take(&mut loader.calls) {
         loader.patch(at, actions[action.index()]);
     }
+    loader.thread_jumps();
     loader.finish(entries, tables, &counter_sizes)
 }
 
@@ -249,6 +250,25 @@ impl<'p> Loader<'p> {
         }
     }
 
+    /// Makes jumps that lead to jumps lead to where those lead, and those that lead to a return be
+    /// that return.
+    fn thread_jumps(&mut self) {
+        for at in 0..self.ops.len() {
+            let Some(mut target) = target(&self.ops[at]) else { continue };
+            // A loop of jumps alone is a parser that consumes nothing: its tick ends the chain.
+            for _ in 0..self.ops.len() {
+                match self.ops[target as usize] {
+                    Op::Jump(next) if next != target => target = next,
+                    _ => break,
+                }
+            }
+            self.patch(at, target);
+            if matches!(self.ops[at], Op::Jump(_)) && self.ops[target as usize] == Op::Return {
+                self.ops[at] = Op::Return;
+            }
+        }
+    }
+
     /// Places the keys of all tables: those that are fields are matched where they are.
     fn table_keys(&mut self) {
         for table in &self.program.tables {
@@ -328,6 +348,20 @@ impl<'p> Loader<'p> {
         self.statements(&self.program.controls[control.index()].body)?;
         self.jump(Op::Return);
         Ok(entry)
+    }
+}
+
+/// Where a jump leads.
+fn target(op: &Op) -> Option<Pc> {
+    match *op {
+        Op::Jump(to)
+        | Op::JumpIf { to, .. }
+        | Op::JumpUnless { to, .. }
+        | Op::JumpEq { to, .. }
+        | Op::JumpNe { to, .. }
+        | Op::JumpMaskedNe { to, .. }
+        | Op::JumpOutside { to, .. } => Some(to),
+        _ => None,
     }
 }
 

@@ -68,6 +68,16 @@ impl Loader<'_> {
             if keysets.len() != values.len() && !matches!(keysets[..], [Keyset::Any]) {
                 return Err(LoadError::Malformed("a case has another number of keys".to_owned()));
             }
+            if let ([Keyset::Value(constant)], &[(slot, ty)]) = (&keysets[..], &values[..])
+                && let Target::State(state) = target
+                && state.index() > from
+                && ty.width <= 64
+            {
+                // The common case takes one operation.
+                let b = self.slots.wide_constant(constant, 1);
+                jumps.push((self.jump(Op::JumpEq { a: slot, b, to: 0 }), *state));
+                continue;
+            }
             let mut others = Vec::new();
             for (keyset, &(slot, ty)) in keysets.iter().zip(&values) {
                 let value = Item { slot, width: ty.width };
