@@ -91,7 +91,7 @@ fn an_endpoint_sees_only_its_own_traffic() {
     for frame in [&for_another_port, &for_another_host, &no_ip, &ours] {
         send(&mut sender, frame);
     }
-    assert_eq!(receive(&mut second, 1, LONG), [ours.clone()]);
+    assert_eq!(receive(&mut second, 1, LONG), std::slice::from_ref(&ours));
     assert_eq!(receive(&mut promiscuous, 2, LONG), [for_another_host.clone(), ours.clone()]);
     // The host's kernel answers for the other port, and asks for the address to answer to.
     let mut seen = receive(&mut everything, 5, LONG);
@@ -257,7 +257,7 @@ fn one_thread_serves_all_ports_of_a_switch() {
             let (from, to) = ((round % 3) as usize, ((round + 1) % 3) as usize);
             let frame = datagram(from as u8 + 1, to as u8 + 1, PORT, &round.to_be_bytes());
             send(&mut hosts[from], &frame);
-            assert_eq!(receive(&mut hosts[to], 1, LONG), [frame.clone()]);
+            assert_eq!(receive(&mut hosts[to], 1, LONG), std::slice::from_ref(&frame));
             assert_eq!(receive(&mut inside, 1, LONG), [frame]);
             let frame = datagram(9, to as u8 + 1, PORT, &round.to_be_bytes());
             send(&mut inside, &frame);
