@@ -1,4 +1,4 @@
-//! Compiles P4 programs and says what is in them: `compile [-I DIR] [-D NAME=VALUE] [--ir] FILE…`.
+//! Compiles P4 programs and says what is in them: `compile [-I DIR] [-D NAME=VALUE] [--ir] [--p4info] FILE…`.
 //! Exit code 1 if one of them does not compile.
 
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ fn main() -> ExitCode {
     let mut sources = Sources::disk();
     let mut defines = Vec::new();
     let mut files = Vec::new();
-    let mut show_ir = false;
+    let (mut show_ir, mut show_info) = (false, false);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -21,6 +21,7 @@ fn main() -> ExitCode {
                 defines.push((name.to_owned(), value.to_owned()));
             }
             "--ir" => show_ir = true,
+            "--p4info" => show_info = true,
             _ => files.push(arg),
         }
     }
@@ -41,6 +42,9 @@ fn main() -> ExitCode {
                     p.externs.len(),
                     start.elapsed().as_millis()
                 );
+                if show_info {
+                    println!("{}", tributary_p4runtime_proto::text::to_text(&done.p4info));
+                }
                 if show_ir {
                     println!("{p:#?}");
                 }

@@ -21,6 +21,8 @@ pub(crate) struct Program {
     pub(crate) instances: Vec<Rc<Instance>>,
     /// The instance called `main`.
     pub(crate) main: Option<Rc<Instance>>,
+    /// The action `NoAction` of `core.p4`.
+    pub(crate) no_action: Option<Rc<Action>>,
 }
 
 #[derive(Clone, Debug)]

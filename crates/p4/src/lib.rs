@@ -13,6 +13,7 @@ mod hir;
 pub mod ir;
 mod lexer;
 mod lower;
+mod p4info;
 mod parser;
 mod preprocess;
 mod source;
@@ -20,6 +21,7 @@ mod types;
 
 pub use diagnostics::{Diagnostic, Diagnostics, Severity};
 pub use source::Sources;
+pub use tributary_p4runtime_proto::p4::config::v1::P4Info;
 
 use source::{Reporter, Span, Text};
 
@@ -28,6 +30,8 @@ use source::{Reporter, Span, Text};
 pub struct Compilation {
     /// What the execution engine runs.
     pub program: ir::Program,
+    /// What the control plane sees.
+    pub p4info: P4Info,
     /// Warnings.
     pub warnings: Diagnostics,
 }
@@ -113,9 +117,10 @@ fn compile_preprocessed(
     if reporter.list.has_errors() {
         return Err(reporter.list);
     }
-    let (program, _info) = lower::lower(&mut reporter, &checked, name);
+    let (program, info) = lower::lower(&mut reporter, &checked, name);
     if reporter.list.has_errors() {
         return Err(reporter.list);
     }
-    Ok(Compilation { program, warnings: reporter.list })
+    let p4info = p4info::generate(&program, &info);
+    Ok(Compilation { program, p4info, warnings: reporter.list })
 }

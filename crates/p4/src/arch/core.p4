@@ -33,6 +33,7 @@ extern void verify(in bool check, in error toSignal);
 extern bool static_assert(bool check);
 extern bool static_assert(bool check, string message);
 
+@noWarn("unused")
 action NoAction() {}
 
 #endif

@@ -107,7 +107,11 @@ pub(crate) fn check(reporter: &mut Reporter<'_>, program: &ast::Program) -> hir:
     }
     let main = checker.instances.iter().find(|i| &*i.name == "main").cloned();
     let instances = checker.instances.iter().filter(|i| &*i.name != "main").cloned().collect();
-    hir::Program { errors: checker.errors, instances, main }
+    let no_action = match checker.lookup_global("NoAction") {
+        Some(Entry::Action(action)) => Some(action.clone()),
+        _ => None,
+    };
+    hir::Program { errors: checker.errors, instances, main, no_action }
 }
 
 impl Checker<'_, '_> {

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::store::{Loc, Store};
-use super::{Binding, LoweredTable, Lowerer, Value};
+use super::{Binding, InlinedAction, LoweredTable, Lowerer, Value};
 use crate::hir::{self, CallArg, Callee, DeclId, ExprKind, StmtKind};
 use crate::ir::{self, ActionId, FieldId, HeaderRef, Place, Stmt};
 use crate::source::Span;
@@ -173,6 +173,15 @@ impl Lowerer<'_, '_> {
             let id = self.action(action, &[]);
             self.emit(Stmt::Action(id));
             return;
+        }
+        let name = if action.top_level {
+            action.name.to_string()
+        } else {
+            self.qualify(&action.name, &action.annotations)
+        };
+        if !self.info.inlined_actions.iter().any(|a| a.name == name) {
+            let annotations = action.annotations.clone();
+            self.info.inlined_actions.push(InlinedAction { name, annotations, params: Vec::new() });
         }
         let bound = self.bind(&action.params, args, false, &|_| true);
         self.vars.extend(bound.bindings);

@@ -146,9 +146,6 @@ impl Lowerer<'_, '_> {
             let map = if action.top_level { &mut self.top_actions } else { &mut self.actions };
             map.insert(action.id, id);
         }
-        if action.top_level && &*action.name == "NoAction" {
-            self.no_action = Some(id);
-        }
         id
     }
 

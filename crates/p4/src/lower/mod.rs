@@ -79,7 +79,7 @@ pub(crate) struct Lowerer<'r, 't> {
     actions: HashMap<DeclId, ActionId>,
     tables: HashMap<DeclId, LoweredTable>,
     top_actions: HashMap<DeclId, ActionId>,
-    no_action: Option<ActionId>,
+    no_action: Option<Rc<hir::Action>>,
     /// Statements go here.
     out: Vec<ir::Stmt>,
     /// Hierarchical name of the block being lowered.
@@ -101,12 +101,22 @@ pub(crate) struct Info {
     pub(crate) action_params: Vec<Vec<(Str, Type, Vec<ir::Annotation>)>>,
     /// For each table: the types of its keys.
     pub(crate) key_types: Vec<Vec<Type>>,
-    /// Actions that tables use or that are declared in instantiated controls.
+    /// Actions that are called directly, with their parameters, and so were inlined.
+    pub(crate) inlined_actions: Vec<InlinedAction>,
+    /// Name and type of each digest.
     pub(crate) digests: Vec<(String, Type)>,
     /// Header types with `@controller_header`.
     pub(crate) headers: Vec<Type>,
     /// For each extern: its type arguments.
     pub(crate) extern_types: Vec<Vec<Type>>,
+}
+
+/// An action that has no place in the IR.
+#[derive(Debug)]
+pub(crate) struct InlinedAction {
+    pub(crate) name: String,
+    pub(crate) annotations: Vec<ir::Annotation>,
+    pub(crate) params: Vec<(Str, Type, Vec<ir::Annotation>)>,
 }
 
 /// Lowers a checked program.
@@ -127,7 +137,7 @@ pub(crate) fn lower(
         actions: HashMap::new(),
         tables: HashMap::new(),
         top_actions: HashMap::new(),
-        no_action: None,
+        no_action: program.no_action.clone(),
         out: Vec::new(),
         prefix: String::new(),
         temps: 0,

@@ -102,18 +102,13 @@ impl Lowerer<'_, '_> {
         if let Some(position) = listed {
             return position as u32;
         }
-        let id = match self.no_action {
-            Some(id) => id,
+        let id = match self.no_action.clone() {
+            Some(declared) => self.action(&declared, &[]),
+            // An architecture without `core.p4`.
             None => {
-                let action = ir::Action {
-                    name: "NoAction".to_owned(),
-                    params: Vec::new(),
-                    annotations: Vec::new(),
-                    body: Vec::new(),
-                };
-                let id = self.push_action(action, Vec::new());
-                self.no_action = Some(id);
-                id
+                let name = "NoAction".to_owned();
+                let (params, annotations, body) = Default::default();
+                self.push_action(ir::Action { name, params, annotations, body }, Vec::new())
             }
         };
         actions.push(ir::TableAction {

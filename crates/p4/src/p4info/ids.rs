@@ -1,0 +1,169 @@
+//! Identifiers and aliases, as p4c's control plane assigns them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use crate::ir::Annotation;
+
+/// First byte of an identifier (P4Runtime specification, "ID Allocation for P4Info Objects").
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Kind {
+    Action = 0x01,
+    Table = 0x02,
+    ControllerHeader = 0x04,
+    ActionProfile = 0x11,
+    Counter = 0x12,
+    DirectCounter = 0x13,
+    Meter = 0x14,
+    DirectMeter = 0x15,
+    Register = 0x16,
+    Digest = 0x17,
+}
+
+/// All named objects of a program.
+#[derive(Default)]
+pub(super) struct Symbols {
+    /// The names of each kind; the identifier if `@id` gives it.
+    names: HashMap<Kind, BTreeMap<String, Option<u32>>>,
+    ids: HashMap<(Kind, String), u32>,
+    all: BTreeSet<String>,
+}
+
+impl Symbols {
+    /// Adds an object. The same name may come twice.
+    pub(super) fn add(&mut self, kind: Kind, name: &str, annotations: &[Annotation]) {
+        let id = given_id(annotations).map(|id| (id & 0x00ff_ffff) | (kind as u32) << 24);
+        self.names.entry(kind).or_default().entry(name.to_owned()).or_insert(id);
+        self.all.insert(name.to_owned());
+    }
+
+    /// Gives identifiers to all that have none: the hash of the name, next free one if taken.
+    /// Names go in alphabetical order, so that the result depends on nothing else.
+    pub(super) fn assign(&mut self) {
+        let given: HashSet<u32> =
+            self.names.values().flat_map(BTreeMap::values).filter_map(|id| *id).collect();
+        let mut taken = given;
+        for (kind, names) in &self.names {
+            for (name, id) in names {
+                let id = id.unwrap_or_else(|| {
+                    let mut hash = one_at_a_time(name.as_bytes());
+                    let make = |hash: u32| (*kind as u32) << 24 | (hash & 0x00ff_ffff);
+                    while taken.contains(&make(hash)) {
+                        hash = hash.wrapping_add(1);
+                    }
+                    make(hash)
+                });
+                taken.insert(id);
+                self.ids.insert((*kind, name.clone()), id);
+            }
+        }
+    }
+
+    /// The identifier of an object; zero if there is no such object.
+    pub(super) fn id(&self, kind: Kind, name: &str) -> u32 {
+        self.ids.get(&(kind, name.to_owned())).copied().unwrap_or(0)
+    }
+
+    /// The shortest end of the name that no other name has.
+    pub(super) fn alias(&self, name: &str) -> String {
+        let parts: Vec<&str> = name.split('.').collect();
+        for n in 1..parts.len() {
+            let suffix = parts[parts.len() - n..].join(".");
+            let dotted = format!(".{suffix}");
+            let others =
+                self.all.iter().filter(|other| **other == suffix || other.ends_with(&dotted));
+            if others.count() < 2 {
+                return suffix;
+            }
+        }
+        name.to_owned()
+    }
+}
+
+/// The number of an `@id` annotation.
+pub(super) fn given_id(annotations: &[Annotation]) -> Option<u32> {
+    let body = annotations.iter().find(|a| a.name == "id")?.body.trim().replace('_', "");
+    match body.strip_prefix("0x").or_else(|| body.strip_prefix("0X")) {
+        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        None => body.parse().ok(),
+    }
+}
+
+/// Identifiers of parts (match fields, action parameters): `@id`, or 1, 2, 3, … past those taken.
+pub(super) fn part_ids<'a>(parts: impl Iterator<Item = &'a [Annotation]>) -> Vec<u32> {
+    let given: Vec<Option<u32>> = parts.map(given_id).collect();
+    let mut taken: HashSet<u32> = given.iter().flatten().copied().collect();
+    let mut next = 1;
+    given
+        .into_iter()
+        .map(|id| match id {
+            Some(id) => {
+                next += 1;
+                id
+            }
+            None => {
+                while taken.contains(&next) {
+                    next += 1;
+                }
+                taken.insert(next);
+                next
+            }
+        })
+        .collect()
+}
+
+/// Bob Jenkins's one-at-a-time hash.
+fn one_at_a_time(bytes: &[u8]) -> u32 {
+    let mut hash = 0u32;
+    for byte in bytes {
+        hash = hash.wrapping_add(u32::from(*byte));
+        hash = hash.wrapping_add(hash << 10);
+        hash ^= hash >> 6;
+    }
+    hash = hash.wrapping_add(hash << 3);
+    hash ^= hash >> 11;
+    hash.wrapping_add(hash << 15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_those_of_p4c() {
+        let mut symbols = Symbols::default();
+        symbols.add(Kind::Action, "NoAction", &[]);
+        symbols.assign();
+        // What p4c prints for every program that has a table.
+        assert_eq!(symbols.id(Kind::Action, "NoAction"), 21_257_015);
+    }
+
+    #[test]
+    fn an_id_annotation_gets_the_kind_in_front() {
+        let mut symbols = Symbols::default();
+        let id = |n: &str| [Annotation { name: "id".into(), body: n.into() }];
+        symbols.add(Kind::Table, "a.t", &id("7"));
+        symbols.add(Kind::Table, "a.u", &id("0x0200_0008"));
+        symbols.assign();
+        assert_eq!(symbols.id(Kind::Table, "a.t"), 0x0200_0007);
+        assert_eq!(symbols.id(Kind::Table, "a.u"), 0x0200_0008);
+    }
+
+    #[test]
+    fn aliases_are_unique_ends() {
+        let mut symbols = Symbols::default();
+        for name in ["d.a.c", "e.b.c", "x.y", "y"] {
+            symbols.add(Kind::Table, name, &[]);
+        }
+        assert_eq!(symbols.alias("d.a.c"), "a.c");
+        assert_eq!(symbols.alias("e.b.c"), "b.c");
+        assert_eq!(symbols.alias("x.y"), "x.y");
+        assert_eq!(symbols.alias("y"), "y");
+    }
+
+    #[test]
+    fn parts_count_past_given_ids() {
+        let id = [Annotation { name: "id".into(), body: "1".into() }];
+        let none: [Annotation; 0] = [];
+        assert_eq!(part_ids([&none[..], &id[..], &none[..]].into_iter()), [2, 1, 3]);
+    }
+}

@@ -1,0 +1,421 @@
+//! P4Info: what the control plane can see of a program, as P4Runtime describes it.
+//!
+//! Names, identifiers and aliases are those that p4c gives to the same program, so a controller
+//! works with either.
+
+mod ids;
+mod types;
+
+use tributary_p4runtime_proto::p4::config::v1 as proto;
+
+use crate::ir::{self, Annotation, CtorArg, MatchKind};
+use crate::lower::Info;
+use crate::types::Type;
+use ids::{Kind, Symbols, part_ids};
+
+/// Makes the P4Info of a lowered program.
+pub(crate) fn generate(program: &ir::Program, info: &Info) -> proto::P4Info {
+    let arch = match program.package.as_str() {
+        "V1Switch" => "v1model".to_owned(),
+        other => other.to_lowercase(),
+    };
+    let mut generator = Generator {
+        program,
+        info,
+        symbols: Symbols::default(),
+        types: proto::P4TypeInfo::default(),
+        out: proto::P4Info {
+            pkg_info: Some(proto::PkgInfo { arch, ..Default::default() }),
+            ..Default::default()
+        },
+    };
+    generator.collect();
+    generator.tables();
+    generator.actions();
+    generator.externs();
+    generator.headers();
+    generator.digests();
+    if generator.types != proto::P4TypeInfo::default() {
+        generator.out.type_info = Some(generator.types);
+    }
+    generator.out
+}
+
+struct Generator<'p> {
+    program: &'p ir::Program,
+    info: &'p Info,
+    symbols: Symbols,
+    types: proto::P4TypeInfo,
+    out: proto::P4Info,
+}
+
+fn hidden(annotations: &[Annotation]) -> bool {
+    annotations.iter().any(|a| a.name == "hidden")
+}
+
+/// Annotations as texts, without those that P4Info says in another way.
+fn annotation_texts(annotations: &[Annotation], skip: &[&str]) -> Vec<String> {
+    annotations
+        .iter()
+        .filter(|a| {
+            !matches!(a.name.as_str(), "name" | "id" | "brief" | "description")
+                && !skip.contains(&a.name.as_str())
+        })
+        .map(|a| match (&*a.body, a.name.as_str()) {
+            ("", name) => format!("@{name}"),
+            // The IR keeps strings without their quotes.
+            (
+                body,
+                name @ ("controller_header" | "selector_size_semantics" | "noWarn" | "deprecated"),
+            ) => format!("@{name}(\"{body}\")"),
+            (body, name) => format!("@{name}({body})"),
+        })
+        .collect()
+}
+
+fn documentation(annotations: &[Annotation]) -> Option<proto::Documentation> {
+    let text = |name: &str| annotations.iter().find(|a| a.name == name).map(|a| a.body.clone());
+    let (brief, description) = (text("brief"), text("description"));
+    (brief.is_some() || description.is_some()).then(|| proto::Documentation {
+        brief: brief.unwrap_or_default(),
+        description: description.unwrap_or_default(),
+    })
+}
+
+/// What kind of object an extern is.
+fn extern_kind(e: &ir::Extern) -> Option<Kind> {
+    Some(match e.type_name.as_str() {
+        "counter" => Kind::Counter,
+        "direct_counter" => Kind::DirectCounter,
+        "meter" => Kind::Meter,
+        "direct_meter" => Kind::DirectMeter,
+        "register" => Kind::Register,
+        "action_profile" | "action_selector" => Kind::ActionProfile,
+        _ => return None,
+    })
+}
+
+impl Generator<'_> {
+    fn collect(&mut self) {
+        for table in &self.program.tables {
+            self.symbols.add(Kind::Table, &table.name, &table.annotations);
+        }
+        for action in &self.program.actions {
+            self.symbols.add(Kind::Action, &action.name, &action.annotations);
+        }
+        for action in &self.info.inlined_actions {
+            self.symbols.add(Kind::Action, &action.name, &action.annotations);
+        }
+        for e in &self.program.externs {
+            if let Some(kind) = extern_kind(e) {
+                self.symbols.add(kind, &e.name, &e.annotations);
+            }
+        }
+        for (name, _) in &self.info.digests {
+            self.symbols.add(Kind::Digest, name, &[]);
+        }
+        for header in &self.info.headers {
+            if let Type::Struct(s) = header {
+                self.symbols.add(Kind::ControllerHeader, &s.name, &s.annotations);
+            }
+        }
+        self.symbols.assign();
+    }
+
+    fn preamble(&self, kind: Kind, name: &str, annotations: &[Annotation]) -> proto::Preamble {
+        proto::Preamble {
+            id: self.symbols.id(kind, name),
+            name: name.to_owned(),
+            alias: self.symbols.alias(name),
+            annotations: annotation_texts(annotations, &[]),
+            doc: documentation(annotations),
+            ..Default::default()
+        }
+    }
+
+    /// Notes a user-defined type.
+    fn note(&mut self, ty: &Type) {
+        if matches!(ty, Type::New(_) | Type::SerEnum(_) | Type::Enum(_)) {
+            types::describe(ty, &self.program.errors, &mut self.types);
+        }
+    }
+
+    fn tables(&mut self) {
+        for (table, key_types) in self.program.tables.iter().zip(&self.info.key_types) {
+            if hidden(&table.annotations) {
+                continue;
+            }
+            let ids = part_ids(table.keys.iter().map(|k| k.annotations.as_slice()));
+            let mut match_fields = Vec::new();
+            for ((key, ty), id) in table.keys.iter().zip(key_types).zip(ids) {
+                use proto::match_field::{Match, MatchType};
+                let match_type = match key.kind {
+                    MatchKind::Exact => MatchType::Exact,
+                    MatchKind::Lpm => MatchType::Lpm,
+                    MatchKind::Ternary => MatchType::Ternary,
+                    MatchKind::Range => MatchType::Range,
+                    MatchKind::Optional => MatchType::Optional,
+                    MatchKind::Selector => continue,
+                };
+                self.note(ty);
+                match_fields.push(proto::MatchField {
+                    id,
+                    name: key.name.clone(),
+                    annotations: annotation_texts(&key.annotations, &[]),
+                    bitwidth: types::width(ty),
+                    doc: documentation(&key.annotations),
+                    type_name: types::type_name(ty),
+                    r#match: Some(Match::MatchType(match_type.into())),
+                    ..Default::default()
+                });
+            }
+            let message = self.table(table, match_fields);
+            self.out.tables.push(message);
+        }
+    }
+
+    fn table(&self, table: &ir::Table, match_fields: Vec<proto::MatchField>) -> proto::Table {
+        use proto::action_ref::Scope;
+        let action_id = |a: &ir::TableAction| {
+            self.symbols.id(Kind::Action, &self.program.actions[a.action.index()].name)
+        };
+        let action_refs = table.actions.iter().map(|a| {
+            let (scope, annotation) = match (a.table_only, a.default_only) {
+                (true, _) => (Scope::TableOnly, Some("@tableonly")),
+                (_, true) => (Scope::DefaultOnly, Some("@defaultonly")),
+                _ => (Scope::TableAndDefault, None),
+            };
+            proto::ActionRef {
+                id: action_id(a),
+                scope: scope.into(),
+                annotations: annotation.into_iter().map(str::to_owned).collect(),
+                ..Default::default()
+            }
+        });
+        let default = &table.actions[table.default_action.action as usize];
+        let default_id = action_id(default);
+        let params = self.info.action_params.get(default.action.index());
+        let param_ids = part_ids(params.into_iter().flatten().map(|p| p.2.as_slice()));
+        let arguments = table.default_action.args.iter().zip(param_ids).map(|(value, param_id)| {
+            let bits = value.len() as u32 * 64;
+            let value = types::bytes(&crate::check::fold::from_limbs(value, bits, false));
+            proto::table_action_call::Argument { param_id, value }
+        });
+        let arguments = arguments.collect();
+        let (mut implementation_id, mut direct_resource_ids) = (0, Vec::new());
+        for id in &table.attached {
+            let e = &self.program.externs[id.index()];
+            match extern_kind(e) {
+                Some(Kind::ActionProfile) => {
+                    implementation_id = self.symbols.id(Kind::ActionProfile, &e.name)
+                }
+                Some(kind) => direct_resource_ids.push(self.symbols.id(kind, &e.name)),
+                None => {}
+            }
+        }
+        let idle = if table.idle_timeout {
+            proto::table::IdleTimeoutBehavior::NotifyControl
+        } else {
+            proto::table::IdleTimeoutBehavior::NoTimeout
+        };
+        proto::Table {
+            preamble: Some(self.preamble(Kind::Table, &table.name, &table.annotations)),
+            match_fields,
+            action_refs: action_refs.collect(),
+            const_default_action_id: if table.const_default { default_id } else { 0 },
+            initial_default_action: Some(proto::TableActionCall {
+                action_id: default_id,
+                arguments,
+            }),
+            implementation_id,
+            direct_resource_ids,
+            size: table.size as i64,
+            idle_timeout_behavior: idle.into(),
+            is_const_table: table.const_entries,
+            has_initial_entries: !table.entries.is_empty(),
+            ..Default::default()
+        }
+    }
+
+    fn actions(&mut self) {
+        let info = self.info;
+        let lowered = self.program.actions.iter().zip(&info.action_params);
+        let lowered = lowered.map(|(a, params)| (&a.name, &a.annotations, params));
+        let inlined = info.inlined_actions.iter().map(|a| (&a.name, &a.annotations, &a.params));
+        let mut seen = std::collections::HashSet::new();
+        for (name, annotations, params) in lowered.chain(inlined) {
+            if hidden(annotations) || !seen.insert(name) {
+                continue;
+            }
+            let ids = part_ids(params.iter().map(|p| p.2.as_slice()));
+            let mut list = Vec::with_capacity(params.len());
+            for ((name, ty, annotations), id) in params.iter().zip(ids) {
+                self.note(ty);
+                list.push(proto::action::Param {
+                    id,
+                    name: name.to_string(),
+                    annotations: annotation_texts(annotations, &[]),
+                    bitwidth: types::width(ty),
+                    doc: documentation(annotations),
+                    type_name: types::type_name(ty),
+                    ..Default::default()
+                });
+            }
+            let preamble = Some(self.preamble(Kind::Action, name, annotations));
+            self.out.actions.push(proto::Action { preamble, params: list, ..Default::default() });
+        }
+    }
+
+    fn externs(&mut self) {
+        use proto::{counter_spec, meter_spec};
+        for (i, (e, type_args)) in
+            self.program.externs.iter().zip(&self.info.extern_types).enumerate()
+        {
+            let Some(kind) = extern_kind(e) else { continue };
+            let preamble = Some(self.preamble(kind, &e.name, &e.annotations));
+            let symbol = e.args.iter().find_map(|a| match a {
+                CtorArg::Symbol(_, member) => Some(member.as_str()),
+                _ => None,
+            });
+            let size = e.args.iter().find_map(|a| match a {
+                CtorArg::Int(v) => Some(*v as i64),
+                _ => None,
+            });
+            let size = size.unwrap_or(0);
+            let unit = match symbol {
+                Some("bytes") => counter_spec::Unit::Bytes,
+                Some("packets") => counter_spec::Unit::Packets,
+                _ => counter_spec::Unit::Both,
+            };
+            let meter_unit = match symbol {
+                Some("bytes") => meter_spec::Unit::Bytes,
+                _ => meter_spec::Unit::Packets,
+            };
+            let counter_spec = Some(proto::CounterSpec { unit: unit.into() });
+            let meter_spec =
+                Some(proto::MeterSpec { unit: meter_unit.into(), ..Default::default() });
+            // The index type is the last type argument where there is one.
+            let index = match kind {
+                Kind::Register => type_args.get(1),
+                _ => type_args.first(),
+            };
+            let index_type_name = index.and_then(types::type_name);
+            if let Some(index) = index.filter(|_| kind != Kind::DirectMeter) {
+                self.note(&index.clone());
+            }
+            let table =
+                self.program.tables.iter().find(|t| t.attached.iter().any(|a| a.index() == i));
+            let table_id = table.map_or(0, |t| self.symbols.id(Kind::Table, &t.name));
+            match kind {
+                Kind::Counter => self.out.counters.push(proto::Counter {
+                    preamble,
+                    spec: counter_spec,
+                    size,
+                    index_type_name,
+                }),
+                Kind::DirectCounter if table.is_some() => {
+                    self.out.direct_counters.push(proto::DirectCounter {
+                        preamble,
+                        spec: counter_spec,
+                        direct_table_id: table_id,
+                    })
+                }
+                Kind::Meter => self.out.meters.push(proto::Meter {
+                    preamble,
+                    spec: meter_spec,
+                    size,
+                    index_type_name,
+                }),
+                Kind::DirectMeter if table.is_some() => {
+                    self.out.direct_meters.push(proto::DirectMeter {
+                        preamble,
+                        spec: meter_spec,
+                        direct_table_id: table_id,
+                    })
+                }
+                Kind::Register => {
+                    let element = type_args.first().cloned().unwrap_or(Type::Unknown);
+                    let spec = types::describe(&element, &self.program.errors, &mut self.types);
+                    self.out.registers.push(proto::Register {
+                        preamble,
+                        type_spec: Some(spec),
+                        size: size as i32,
+                        index_type_name,
+                    });
+                }
+                Kind::ActionProfile => self.action_profile(e, i, preamble, size),
+                _ => {}
+            }
+        }
+    }
+
+    fn action_profile(
+        &mut self,
+        e: &ir::Extern,
+        index: usize,
+        preamble: Option<proto::Preamble>,
+        size: i64,
+    ) {
+        let with_selector = e.type_name == "action_selector";
+        let users =
+            self.program.tables.iter().filter(|t| t.attached.iter().any(|a| a.index() == index));
+        let table_ids = users.map(|t| self.symbols.id(Kind::Table, &t.name)).collect();
+        let group = e.annotations.iter().find(|a| a.name == "max_group_size");
+        let max_group_size = group.and_then(|a| a.body.trim().parse().ok()).unwrap_or(0);
+        self.out.action_profiles.push(proto::ActionProfile {
+            preamble,
+            table_ids,
+            with_selector,
+            size,
+            max_group_size,
+            ..Default::default()
+        });
+    }
+
+    /// `@controller_header`: what packet-in and packet-out carry beside the packet.
+    fn headers(&mut self) {
+        let info = self.info;
+        for header in &info.headers {
+            let Type::Struct(s) = header else { continue };
+            let Some(annotation) = s.annotations.iter().find(|a| a.name == "controller_header")
+            else {
+                continue;
+            };
+            let ids = part_ids(s.fields.iter().map(|f| f.annotations.as_slice()));
+            let mut metadata = Vec::with_capacity(s.fields.len());
+            for (field, id) in s.fields.iter().zip(ids) {
+                if hidden(&field.annotations) {
+                    continue;
+                }
+                self.note(&field.ty);
+                metadata.push(proto::controller_packet_metadata::Metadata {
+                    id,
+                    name: field.name.to_string(),
+                    annotations: annotation_texts(&field.annotations, &[]),
+                    bitwidth: types::width(&field.ty),
+                    type_name: types::type_name(&field.ty),
+                    ..Default::default()
+                });
+            }
+            let preamble = proto::Preamble {
+                id: self.symbols.id(Kind::ControllerHeader, &s.name),
+                name: annotation.body.clone(),
+                alias: annotation.body.clone(),
+                annotations: annotation_texts(&s.annotations, &[]),
+                doc: documentation(&s.annotations),
+                ..Default::default()
+            };
+            let message = proto::ControllerPacketMetadata { preamble: Some(preamble), metadata };
+            self.out.controller_packet_metadata.push(message);
+        }
+    }
+
+    fn digests(&mut self) {
+        let info = self.info;
+        for (name, ty) in &info.digests {
+            let spec = types::describe(ty, &self.program.errors, &mut self.types);
+            let preamble = Some(self.preamble(Kind::Digest, name, &[]));
+            self.out.digests.push(proto::Digest { preamble, type_spec: Some(spec) });
+        }
+    }
+}
