@@ -123,3 +123,63 @@ fn lane(ops: &[Op], registers: &Registers) -> Option<Lane> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INDEX: Slot = 0;
+    const SUM: Slot = 1;
+
+    /// The operations of lanes `0..count`: lane i's value is in slot `first + i`.
+    fn lanes(count: u32, first: Slot) -> Vec<Op> {
+        (0..count)
+            .flat_map(|i| {
+                [
+                    Op::RegisterRead { dst: SUM, register: i, index: INDEX },
+                    Op::Add { dst: SUM, a: SUM, b: first + i, width: 32 },
+                    Op::RegisterWrite { src: SUM, register: i, index: INDEX },
+                    Op::Move { dst: first + i, src: SUM },
+                ]
+            })
+            .collect()
+    }
+
+    fn fused(mut ops: Vec<Op>, shapes: &[(u64, u32)]) -> (Vec<Op>, Vec<RegisterRun>) {
+        let mut runs = Vec::new();
+        fuse(&mut ops, 0, &Registers::new(shapes), &mut runs);
+        (ops, runs)
+    }
+
+    #[test]
+    fn sums_of_neighbours_become_one_operation() {
+        let (ops, runs) = fused(lanes(32, 10), &[(8, 32); 32]);
+        assert_eq!(ops, [Op::RegisterRun(0)]);
+        assert_eq!(
+            (runs[0].kind, runs[0].slot, runs[0].count),
+            (RunKind::Add { sum: SUM }, 10, 32)
+        );
+    }
+
+    #[test]
+    fn a_register_of_another_size_or_width_ends_a_run() {
+        let mut shapes = [(8, 32); 6];
+        shapes[3] = (9, 32);
+        let (_, runs) = fused(lanes(6, 10), &shapes);
+        assert_eq!(runs.iter().map(|run| run.count).collect::<Vec<_>>(), [3, 2]);
+        assert_eq!(fused(lanes(6, 10), &[(8, 64); 6]).1, []);
+    }
+
+    #[test]
+    fn a_run_that_would_overwrite_its_index_or_its_sum_is_left_alone() {
+        // The two values' slots are those of the index and the sum.
+        let ops = lanes(2, 0);
+        assert_eq!(fused(ops.clone(), &[(8, 32); 2]).0, ops);
+        let reads: Vec<Op> =
+            (0..4).map(|i| Op::RegisterRead { dst: i, register: i, index: 2 }).collect();
+        assert_eq!(fused(reads.clone(), &[(8, 32); 4]).0, reads);
+        // A chain of moves hands one value on; a block copy would not.
+        let chain: Vec<Op> = (0..3).map(|i| Op::Move { dst: i + 1, src: i }).collect();
+        assert_eq!(fused(chain.clone(), &[]).0, chain);
+    }
+}
