@@ -102,11 +102,16 @@ impl Forwarding {
         (&self.objects, &mut self.pipeline, &mut self.annotations)
     }
 
-    fn load(
+    /// Takes a program that was compiled before: for many switches with one program.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` if the engine cannot run it, or it has no P4Info.
+    pub fn load(
         program: tributary_p4::ir::Program,
         config: ForwardingPipelineConfig,
     ) -> Result<Self, Refusal> {
-        let p4info = config.p4info.as_ref().expect("both callers have one");
+        let p4info = config.p4info.as_ref();
+        let p4info = p4info.ok_or_else(|| Refusal::invalid("the configuration has no P4Info"))?;
         let objects = Objects::new(&program, p4info)?;
         let pipeline = Pipeline::load(program)
             .map_err(|error| Refusal::invalid(format!("the program cannot be run: {error}")))?;
@@ -120,7 +125,11 @@ impl Forwarding {
     }
 }
 
-/// Source text to program and P4Info.
-fn front_end(_source: &str) -> Result<(tributary_p4::ir::Program, P4Info), Refusal> {
-    Err(Refusal::unimplemented("no front end"))
+/// Source text to program and P4Info. The name is what diagnostics say up to the text's first line
+/// marker.
+fn front_end(source: &str) -> Result<(tributary_p4::ir::Program, P4Info), Refusal> {
+    match tributary_p4::compile_text("p4_device_config", source, &[]) {
+        Ok(compilation) => Ok((compilation.program, compilation.p4info)),
+        Err(diagnostics) => Err(Refusal::invalid(diagnostics.to_string())),
+    }
 }

@@ -149,8 +149,9 @@ impl Switch {
             return;
         };
         let mut slot = self.pool.take(active.pipeline());
-        slot.port = port;
-        let verdict = self.ingress(now_us, &mut slot.packet, frame, port, Instance::Normal, false);
+        let input =
+            IngressInput { port, time_us: now_us, instance: Instance::Normal, preserved: false };
+        let verdict = self.ingress(&mut slot.packet, frame, input);
         self.forward(now_us, slot, verdict);
     }
 
@@ -173,8 +174,8 @@ impl Switch {
     /// Lets packets that were recirculated, and packets for the controller, go on: at most `budget`
     /// steps of each kind. Returns whether more is waiting.
     ///
-    /// Whoever drives a switch calls this after each batch of frames and whenever there is nothing
-    /// else to do.
+    /// Whoever drives a switch calls this while [`has_pending`](Self::has_pending), between batches
+    /// of frames: `receive` and `transmit` both make work for it.
     pub fn run_pending(&mut self, now_us: u64, budget: usize) -> bool {
         let mut frame = Vec::new();
         for _ in 0..budget {
@@ -226,17 +227,8 @@ impl Switch {
 
     /// Parser and ingress, as often as the program resubmits: BMv2 parses resubmitted packets before
     /// any other, so they need no queue.
-    fn ingress(
-        &mut self,
-        now_us: u64,
-        packet: &mut Packet,
-        frame: &[u8],
-        port: u16,
-        instance: Instance,
-        preserved: bool,
-    ) -> Verdict {
+    fn ingress(&mut self, packet: &mut Packet, frame: &[u8], mut input: IngressInput) -> Verdict {
         let Some(active) = &mut self.active else { return Verdict::Drop };
-        let mut input = IngressInput { port, time_us: now_us, instance, preserved };
         for _ in 0..=self.config.resubmit_limit {
             let outcome = active.pipeline_mut().ingress(packet, frame, &input);
             let Some(list) = outcome.resubmit else {
@@ -247,8 +239,7 @@ impl Switch {
             };
             self.statistics.resubmitted += 1;
             packet.preserve(list);
-            input.instance = Instance::Resubmitted;
-            input.preserved = true;
+            input = second_pass(Instance::Resubmitted, input.time_us);
         }
         self.statistics.resubmit_drops += 1;
         Verdict::Drop
@@ -277,7 +268,6 @@ impl Switch {
                 match self.queues.room(replica.port) {
                     Room::Yes => {
                         let mut copy = self.pool.take(active.pipeline());
-                        copy.port = slot.port;
                         copy.packet.copy_from(&slot.packet);
                         let (port, rid) = (replica.port, replica.instance);
                         self.queues.push(port, copy, rid, Instance::Replication, now_us);
@@ -333,14 +323,20 @@ impl Switch {
         Some(false)
     }
 
-    /// One packet that was recirculated, through parser and ingress. It keeps the port that it first
-    /// came in through, as in BMv2.
+    /// One packet that was recirculated, through parser and ingress.
     fn step_recirculation(&mut self, now_us: u64) {
         let Some(mut slot) = self.recirculating.pop_front() else { return };
-        let Slot { packet, frame, port } = &mut *slot;
-        let verdict = self.ingress(now_us, packet, frame, *port, Instance::Recirculated, true);
+        let Slot { packet, frame } = &mut *slot;
+        let input = second_pass(Instance::Recirculated, now_us);
+        let verdict = self.ingress(packet, frame, input);
         self.forward(now_us, slot, verdict);
     }
+}
+
+/// BMv2 resets all metadata before a second pass, the port included; a program that needs it puts it
+/// into the field list.
+fn second_pass(instance: Instance, time_us: u64) -> IngressInput {
+    IngressInput { port: 0, time_us, instance, preserved: true }
 }
 
 fn no_pipeline() -> Refusal {

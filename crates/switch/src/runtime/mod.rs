@@ -202,7 +202,8 @@ impl Engine {
                 drop(self.packets_in.try_send(frame));
             }
             busy |= self.transmit();
-            if !busy {
+            // What was transmitted may have been recirculated.
+            if !busy && !self.switch.has_pending() {
                 self.sleep();
             }
         }
@@ -270,9 +271,10 @@ impl Engine {
                 until((failed + PAUSE_AFTER_ERROR).saturating_duration_since(now));
                 continue;
             }
-            let waiting = port.held || self.switch.queue_depth(port.number) > 0;
-            if let Some(wait) = port.shaper.wait(now).filter(|_| waiting) {
-                until(wait);
+            // A held frame waits for room, which ends the sleep; a queue without one for its rate.
+            // Its time may have come since the queue was looked at: then there is no sleep.
+            if !port.held && self.switch.queue_depth(port.number) > 0 {
+                until(port.shaper.wait(now).unwrap_or_default());
             }
             if let Err(error) = self.poller.add(&mut *port.io) {
                 port.fail(now, &error);

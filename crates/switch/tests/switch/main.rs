@@ -1,0 +1,8 @@
+//! The switch from outside: programs, packets and controllers. A file per concern.
+
+mod allocations;
+mod common;
+mod entities;
+mod runtime;
+mod server;
+mod traffic;

@@ -1,0 +1,507 @@
+//! P4Runtime over gRPC, with real clients.
+
+use std::io;
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use prost::Message as _;
+use tokio::sync::mpsc;
+use tokio_stream::StreamExt as _;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::{Code, Status, Streaming};
+use tower::service_fn;
+use tributary_netio::{FrameIo, memory};
+use tributary_p4runtime_proto::google::rpc;
+use tributary_p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
+use tributary_p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
+use tributary_p4runtime_proto::p4::v1::{
+    self as p4, CapabilitiesRequest, Entity, ForwardingPipelineConfig,
+    GetForwardingPipelineConfigRequest, MasterArbitrationUpdate, PacketOut, ReadRequest,
+    SetForwardingPipelineConfigRequest, StreamMessageRequest, StreamMessageResponse, TableEntry,
+    Uint128, Update, WriteRequest, forwarding_pipeline_config::Cookie,
+    get_forwarding_pipeline_config_request::ResponseType, stream_message_request,
+    stream_message_response,
+};
+use tributary_switch::runtime::{Runtime, SwitchHandle};
+use tributary_switch::server::{Listen, ServerError, ServerHandle, Service};
+use tributary_switch::{CPU_PORT, SwitchConfig};
+
+use crate::common::*;
+
+const DEVICE: u64 = 3;
+
+/// A running switch with memory ports 1 and 2, whose far ends are in `ports`, and its service.
+struct Device {
+    service: Service,
+    ports: Vec<memory::MemoryPort>,
+    _switch: SwitchHandle,
+}
+
+fn device() -> Device {
+    let mut runtime = Runtime::new(SwitchConfig { device_id: DEVICE, ..Default::default() });
+    let mut ports = Vec::new();
+    for port in 1..=2 {
+        let (near, far) = memory::link(64, runtime.waker(), &Default::default());
+        runtime.add_port(port, Box::new(near), None);
+        ports.push(far);
+    }
+    let (handle, packets_in) = runtime.start().unwrap();
+    let service = Service::new(handle.control().clone(), packets_in);
+    Device { service, ports, _switch: handle }
+}
+
+/// A client over in-memory streams: nothing leaves the process.
+async fn connect(service: &Service) -> P4RuntimeClient<Channel> {
+    let (streams, incoming) = mpsc::channel::<io::Result<tokio::io::DuplexStream>>(4);
+    tokio::spawn(service.clone().serve(ReceiverStream::new(incoming), std::future::pending()));
+    let connector = service_fn(move |_: Uri| {
+        let streams = streams.clone();
+        async move {
+            let (near, far) = tokio::io::duplex(1 << 16);
+            streams.send(Ok(far)).await.map_err(io::Error::other)?;
+            Ok::<_, io::Error>(TokioIo::new(near))
+        }
+    });
+    let channel = Endpoint::from_static("http://switch").connect_with_connector(connector).await;
+    P4RuntimeClient::new(channel.unwrap())
+}
+
+/// A controller's stream.
+struct Controller {
+    send: mpsc::Sender<StreamMessageRequest>,
+    receive: Streaming<StreamMessageResponse>,
+}
+
+impl Controller {
+    async fn open(client: &mut P4RuntimeClient<Channel>) -> Self {
+        let (send, messages) = mpsc::channel(16);
+        let receive = client.stream_channel(ReceiverStream::new(messages)).await.unwrap();
+        Self { send, receive: receive.into_inner() }
+    }
+
+    async fn say(&self, update: stream_message_request::Update) {
+        self.send.send(StreamMessageRequest { update: Some(update) }).await.unwrap();
+    }
+
+    async fn bid(&self, id: u64) {
+        self.say(stream_message_request::Update::Arbitration(MasterArbitrationUpdate {
+            device_id: DEVICE,
+            election_id: Some(election(id)),
+            ..Default::default()
+        }))
+        .await;
+    }
+
+    async fn hear(&mut self) -> Result<stream_message_response::Update, Status> {
+        let message = tokio::time::timeout(Duration::from_secs(10), self.receive.next());
+        message.await.expect("no message").expect("the stream ended").map(|m| m.update.unwrap())
+    }
+
+    /// The next message, an arbitration: its code and the highest election id.
+    async fn verdict(&mut self) -> (rpc::Code, u64) {
+        match self.hear().await.unwrap() {
+            stream_message_response::Update::Arbitration(update) => {
+                let code = rpc::Code::try_from(update.status.unwrap().code).unwrap();
+                (code, update.election_id.unwrap().low)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn election(low: u64) -> Uint128 {
+    Uint128 { high: 0, low }
+}
+
+/// A controller that is primary with election id 1.
+async fn primary(client: &mut P4RuntimeClient<Channel>) -> Controller {
+    let mut controller = Controller::open(client).await;
+    controller.bid(1).await;
+    assert_eq!(controller.verdict().await, (rpc::Code::Ok, 1));
+    controller
+}
+
+fn config(source: &str) -> ForwardingPipelineConfig {
+    ForwardingPipelineConfig {
+        cookie: Some(Cookie { cookie: 0xc0ffee }),
+        ..forwarding(source).config().clone()
+    }
+}
+
+fn set(
+    action: Action,
+    config: Option<ForwardingPipelineConfig>,
+) -> SetForwardingPipelineConfigRequest {
+    SetForwardingPipelineConfigRequest {
+        device_id: DEVICE,
+        election_id: Some(election(1)),
+        action: action.into(),
+        config,
+        ..Default::default()
+    }
+}
+
+fn writing(updates: Vec<Update>) -> WriteRequest {
+    WriteRequest {
+        device_id: DEVICE,
+        election_id: Some(election(1)),
+        updates,
+        ..Default::default()
+    }
+}
+
+async fn push(client: &mut P4RuntimeClient<Channel>, source: &str) {
+    let request = set(Action::VerifyAndCommit, Some(config(source)));
+    client.set_forwarding_pipeline_config(request).await.unwrap();
+}
+
+async fn read(
+    client: &mut P4RuntimeClient<Channel>,
+    entities: Vec<Entity>,
+) -> Result<Vec<Entity>, Status> {
+    let request = ReadRequest { device_id: DEVICE, entities, ..Default::default() };
+    let mut parts = client.read(request).await?.into_inner();
+    let mut all = Vec::new();
+    while let Some(part) = parts.next().await {
+        all.extend(part?.entities);
+    }
+    Ok(all)
+}
+
+fn names(source: &str) -> Names {
+    Names(config(source).p4info.unwrap())
+}
+
+#[tokio::test]
+async fn the_primary_writes_and_the_backup_takes_over() {
+    let device = device();
+    let mut client = connect(&device.service).await;
+    let mut first = Controller::open(&mut client).await;
+    let mut second = Controller::open(&mut client).await;
+    first.bid(1).await;
+    assert_eq!(first.verdict().await, (rpc::Code::Ok, 1));
+    push(&mut client, TABLES).await;
+
+    second.bid(7).await;
+    assert_eq!(first.verdict().await, (rpc::Code::AlreadyExists, 7));
+    assert_eq!(second.verdict().await, (rpc::Code::Ok, 7));
+    let refused = client.write(writing(vec![])).await.unwrap_err();
+    assert_eq!(refused.code(), Code::PermissionDenied);
+    let refused = client.set_forwarding_pipeline_config(set(Action::Commit, None)).await;
+    assert_eq!(refused.unwrap_err().code(), Code::PermissionDenied);
+    let as_second = WriteRequest { election_id: Some(election(7)), ..writing(vec![]) };
+    client.write(as_second.clone()).await.unwrap();
+
+    drop(second);
+    assert_eq!(first.verdict().await, (rpc::Code::NotFound, 7));
+    assert_eq!(client.write(as_second).await.unwrap_err().code(), Code::PermissionDenied);
+    first.bid(7).await;
+    assert_eq!(first.verdict().await, (rpc::Code::Ok, 7));
+}
+
+#[tokio::test]
+async fn streams_that_break_the_rules_are_ended_with_the_reason() {
+    let device = device();
+    let mut client = connect(&device.service).await;
+    let _primary = primary(&mut client).await;
+    let mut twin = Controller::open(&mut client).await;
+    twin.bid(1).await;
+    assert_eq!(twin.hear().await.unwrap_err().code(), Code::InvalidArgument);
+    let mut lost = Controller::open(&mut client).await;
+    lost.say(stream_message_request::Update::Arbitration(MasterArbitrationUpdate {
+        device_id: DEVICE + 1,
+        ..Default::default()
+    }))
+    .await;
+    assert_eq!(lost.hear().await.unwrap_err().code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn requests_for_another_device_or_without_a_pipeline() {
+    let device = device();
+    let mut client = connect(&device.service).await;
+    let _primary = primary(&mut client).await;
+    let code = client.write(writing(vec![])).await.unwrap_err().code();
+    assert_eq!(code, Code::FailedPrecondition);
+    assert_eq!(read(&mut client, vec![]).await.unwrap_err().code(), Code::FailedPrecondition);
+    let wrong = WriteRequest { device_id: 9, ..writing(vec![]) };
+    assert_eq!(client.write(wrong).await.unwrap_err().code(), Code::NotFound);
+    let wrong = ReadRequest { device_id: 9, ..Default::default() };
+    assert_eq!(client.read(wrong).await.unwrap_err().code(), Code::NotFound);
+    let get = GetForwardingPipelineConfigRequest { device_id: DEVICE, response_type: 0 };
+    let got = client.get_forwarding_pipeline_config(get).await.unwrap().into_inner();
+    assert_eq!(got.config, None);
+    let answer = client.capabilities(CapabilitiesRequest { device_id: DEVICE }).await.unwrap();
+    assert_eq!(answer.into_inner().p4runtime_api_version, "1.4.1");
+}
+
+#[tokio::test]
+async fn a_program_with_errors_is_told_in_the_status() {
+    let device = device();
+    let mut client = connect(&device.service).await;
+    let _primary = primary(&mut client).await;
+    push(&mut client, TABLES).await;
+    let good = config(TRAFFIC);
+
+    let line = 1 + TRAFFIC[..TRAFFIC.find("meta.passes = meta").unwrap()].matches('\n').count();
+    let broken = TRAFFIC.replace("meta.passes = meta.passes + 1", "meta.passes = meta.pases + 1");
+    let mut cases = vec![
+        (ForwardingPipelineConfig { p4_device_config: broken.into(), ..good.clone() }, "pases"),
+        (ForwardingPipelineConfig { p4_device_config: vec![0xff, 0xfe], ..good.clone() }, "text"),
+        (ForwardingPipelineConfig { p4info: None, ..good.clone() }, "P4Info"),
+        // The P4Info of another program.
+        (ForwardingPipelineConfig { p4info: config(TABLES).p4info, ..good.clone() }, "exact_table"),
+    ];
+    for action in [Action::Verify, Action::VerifyAndSave, Action::VerifyAndCommit] {
+        for (config, expected) in &cases {
+            let request = set(action, Some(config.clone()));
+            let status = client.set_forwarding_pipeline_config(request).await.unwrap_err();
+            assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+            assert!(status.message().contains(expected), "{expected} not in {status}");
+        }
+        let request = set(action, None);
+        let status = client.set_forwarding_pipeline_config(request).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+    }
+    let (broken, _) = cases.swap_remove(0);
+    let request = set(Action::Verify, Some(broken));
+    let status = client.set_forwarding_pipeline_config(request).await.unwrap_err();
+    assert!(status.message().contains(&format!(":{line}:")), "line {line} not in {status}");
+
+    // What ran before still does.
+    let get = GetForwardingPipelineConfigRequest { device_id: DEVICE, response_type: 0 };
+    let got = client.get_forwarding_pipeline_config(get).await.unwrap().into_inner();
+    assert_eq!(got.config, Some(config(TABLES)));
+}
+
+#[tokio::test]
+async fn verify_save_commit_and_what_get_answers() {
+    let device = device();
+    let mut client = connect(&device.service).await;
+    let _primary = primary(&mut client).await;
+    let full = config(TRAFFIC);
+    let status = async |client: &mut P4RuntimeClient<Channel>, request| {
+        client.set_forwarding_pipeline_config(request).await.map(drop).map_err(|s| s.code())
+    };
+    let get = async |client: &mut P4RuntimeClient<Channel>, response_type: ResponseType| {
+        let request = GetForwardingPipelineConfigRequest {
+            device_id: DEVICE,
+            response_type: response_type.into(),
+        };
+        client.get_forwarding_pipeline_config(request).await.unwrap().into_inner().config
+    };
+    assert_eq!(status(&mut client, set(Action::Verify, Some(full.clone()))).await, Ok(()));
+    assert_eq!(get(&mut client, ResponseType::All).await, None, "VERIFY changes nothing");
+    assert_eq!(status(&mut client, set(Action::Commit, None)).await, Err(Code::NotFound));
+    assert_eq!(status(&mut client, set(Action::VerifyAndSave, Some(full.clone()))).await, Ok(()));
+    let with_config = set(Action::Commit, Some(full.clone()));
+    assert_eq!(status(&mut client, with_config).await, Err(Code::InvalidArgument));
+    assert_eq!(status(&mut client, set(Action::Commit, None)).await, Ok(()));
+    assert_eq!(status(&mut client, set(Action::Commit, None)).await, Err(Code::NotFound));
+    let reconcile = set(Action::ReconcileAndCommit, Some(full.clone()));
+    assert_eq!(status(&mut client, reconcile).await, Err(Code::Unimplemented));
+    let unspecified = set(Action::Unspecified, Some(full.clone()));
+    assert_eq!(status(&mut client, unspecified).await, Err(Code::InvalidArgument));
+
+    let only = |p4info: bool, source: bool| ForwardingPipelineConfig {
+        p4info: full.p4info.clone().filter(|_| p4info),
+        p4_device_config: if source { full.p4_device_config.clone() } else { vec![] },
+        cookie: full.cookie,
+    };
+    assert_eq!(get(&mut client, ResponseType::All).await, Some(full.clone()));
+    assert_eq!(get(&mut client, ResponseType::CookieOnly).await, Some(only(false, false)));
+    assert_eq!(get(&mut client, ResponseType::P4infoAndCookie).await, Some(only(true, false)));
+    assert_eq!(
+        get(&mut client, ResponseType::DeviceConfigAndCookie).await,
+        Some(only(false, true))
+    );
+}
+
+#[tokio::test]
+async fn writes_say_what_became_of_each_update_and_reads_give_them_back() {
+    let device = device();
+    let mut client = connect(&device.service).await;
+    let _primary = primary(&mut client).await;
+    push(&mut client, TABLES).await;
+    let names = names(TABLES);
+    let entry = |b: u8| {
+        let m = vec![exact(1, &[0]), exact(2, &[b])];
+        table_entry(names.entry("TestIngress.exact_table", 0, m, b))
+    };
+    let batch = vec![insert(entry(1)), insert(entry(1)), insert(entry(2)), delete(entry(3))];
+    let status = client.write(writing(batch)).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unknown);
+    let details = rpc::Status::decode(status.details()).unwrap().details;
+    let codes: Vec<rpc::Code> = details
+        .iter()
+        .map(|any| p4::Error::decode(&any.value[..]).unwrap().canonical_code.try_into().unwrap())
+        .collect();
+    assert_eq!(
+        codes,
+        [rpc::Code::Ok, rpc::Code::AlreadyExists, rpc::Code::Ok, rpc::Code::NotFound]
+    );
+    let table_id = names.table("TestIngress.exact_table");
+    let all = table_entry(TableEntry { table_id, ..Default::default() });
+    assert_eq!(read(&mut client, vec![all]).await.unwrap(), [entry(1), entry(2)]);
+
+    let atomic = WriteRequest {
+        atomicity: p4::write_request::Atomicity::DataplaneAtomic.into(),
+        ..writing(vec![])
+    };
+    assert_eq!(client.write(atomic).await.unwrap_err().code(), Code::Unimplemented);
+}
+
+#[tokio::test]
+async fn long_answers_come_in_parts() {
+    let device = device();
+    let mut client = connect(&device.service).await;
+    let _primary = primary(&mut client).await;
+    push(&mut client, TABLES).await;
+    let names = names(TABLES);
+    let entries: Vec<Entity> = (0..60u8)
+        .map(|i| {
+            let m = vec![lpm(1, &[i + 1, 0, 0, 0], 8)];
+            let entry = names.entry("TestIngress.lpm_table", 0, m, i);
+            table_entry(TableEntry { metadata: vec![i; 100_000], ..entry })
+        })
+        .collect();
+    let updates = entries.iter().cloned().map(insert).collect();
+    client.write(writing(updates)).await.unwrap();
+    let table_id = names.table("TestIngress.lpm_table");
+    let template = table_entry(TableEntry { table_id, ..Default::default() });
+    let request = ReadRequest { device_id: DEVICE, entities: vec![template], ..Default::default() };
+    let mut parts = client.read(request).await.unwrap().into_inner();
+    let mut sizes = Vec::new();
+    let mut all = Vec::new();
+    while let Some(part) = parts.next().await {
+        let part = part.unwrap();
+        sizes.push(part.encoded_len());
+        all.extend(part.entities);
+    }
+    assert_eq!(all, entries);
+    assert!(sizes.len() > 1 && sizes.iter().all(|&size| size < 2 << 20), "{sizes:?}");
+}
+
+#[tokio::test]
+async fn packets_go_out_and_come_in() {
+    let mut device = device();
+    let mut client = connect(&device.service).await;
+    let mut controller = primary(&mut client).await;
+    let mut backup = Controller::open(&mut client).await;
+    backup.bid(0).await;
+    assert_eq!(backup.verdict().await, (rpc::Code::AlreadyExists, 1));
+    let packet =
+        |payload| stream_message_request::Update::Packet(PacketOut { payload, metadata: vec![] });
+    let complaint = |heard| match heard {
+        Ok(stream_message_response::Update::Error(error)) => error,
+        other => panic!("{other:?}"),
+    };
+    controller.say(packet(probe(UNICAST, 0, 1, b"too early"))).await;
+    let error = complaint(controller.hear().await);
+    assert_eq!(error.canonical_code, i32::from(rpc::Code::FailedPrecondition));
+    push(&mut client, TRAFFIC).await;
+
+    backup.say(packet(probe(UNICAST, 0, 1, b"no"))).await;
+    let error = complaint(backup.hear().await);
+    assert_eq!(error.canonical_code, i32::from(rpc::Code::PermissionDenied));
+    assert!(matches!(error.details, Some(p4::stream_error::Details::PacketOut(_))));
+
+    controller.say(packet(probe(UNICAST, 0, 1, b"out"))).await;
+    let arrived = tokio::task::spawn_blocking(move || {
+        let mut frames = Vec::new();
+        while frames.is_empty() {
+            device.ports[0].wait(Some(Duration::from_secs(10))).unwrap();
+            device.ports[0].receive(9, &mut |frame| frames.push(frame.to_vec())).unwrap();
+        }
+        device.ports[1].send(&probe(UNICAST, 0, CPU_PORT, b"in")).unwrap();
+        device.ports[1].flush().unwrap();
+        (frames, device)
+    });
+    let (frames, _device) = arrived.await.unwrap();
+    assert_eq!(frames.len(), 1);
+    assert_eq!((seen(&frames[0]).name, seen(&frames[0]).ingress_port), (b"out".to_vec(), CPU_PORT));
+    match controller.hear().await.unwrap() {
+        stream_message_response::Update::Packet(packet) => {
+            assert_eq!(seen(&packet.payload).name, b"in");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The listening servers: TCP with a free port, a Unix socket, and what happens when it is taken.
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_listen_and_stop_with_streams_open() {
+    let device = device();
+    let blocking = tokio::task::spawn_blocking(move || {
+        let listen = Listen::Tcp("127.0.0.1:0".parse().unwrap());
+        (ServerHandle::start(device.service.clone(), listen).unwrap(), device)
+    });
+    let (server, device) = blocking.await.unwrap();
+    let Listen::Tcp(address) = *server.address() else { panic!("{:?}", server.address()) };
+    assert_ne!(address.port(), 0);
+    let channel = Endpoint::try_from(format!("http://{address}")).unwrap().connect().await.unwrap();
+    let mut client = P4RuntimeClient::new(channel);
+    let mut controller = primary(&mut client).await;
+
+    let (taken, stopped) = tokio::task::spawn_blocking(move || {
+        let taken = ServerHandle::start(device.service.clone(), server.address().clone());
+        (taken.map(drop), server.stop())
+    })
+    .await
+    .unwrap();
+    let error = taken.unwrap_err();
+    assert!(matches!(error, ServerError::Listen { .. }));
+    let expected = format!("cannot serve P4Runtime on {address}: the address is in use");
+    assert_eq!(error.to_string(), expected);
+    stopped.unwrap();
+    let end = tokio::time::timeout(Duration::from_secs(10), controller.receive.next()).await;
+    assert!(matches!(end.unwrap(), None | Some(Err(_))), "the stream was closed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unix_sockets_are_cleared_away() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("switch.sock");
+    // A socket that a killed server left behind, and a file that is none.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let other = directory.path().join("notes.txt");
+    std::fs::write(&other, "keep").unwrap();
+    let device = device();
+    let (start, listen) = (device.service.clone(), Listen::Unix(path.clone()));
+    let server = tokio::task::spawn_blocking(move || ServerHandle::start(start, listen));
+    let server = server.await.unwrap().unwrap();
+
+    let connecting = path.clone();
+    let connector = service_fn(move |_: Uri| {
+        let path = connecting.clone();
+        async move { tokio::net::UnixStream::connect(path).await.map(TokioIo::new) }
+    });
+    let channel = Endpoint::from_static("http://switch").connect_with_connector(connector).await;
+    let mut client = P4RuntimeClient::new(channel.unwrap());
+    client.capabilities(CapabilitiesRequest { device_id: 0 }).await.unwrap();
+
+    let service = device.service.clone();
+    let results = tokio::task::spawn_blocking(move || {
+        let taken = [Listen::Unix(path.clone()), Listen::Unix(other.clone())]
+            .map(|listen| ServerHandle::start(service.clone(), listen).map(drop).unwrap_err());
+        let stopped = server.stop();
+        (taken, stopped, path.exists(), std::fs::read_to_string(other).unwrap())
+    });
+    let (taken, stopped, socket_left, notes) = results.await.unwrap();
+    assert!(taken.iter().all(|error| error.to_string().contains("in use")), "{taken:?}");
+    stopped.unwrap();
+    assert!(!socket_left);
+    assert_eq!(notes, "keep");
+}
+
+#[tokio::test]
+async fn a_stopped_switch_is_unavailable() {
+    let Device { service, _switch: handle, .. } = device();
+    let mut client = connect(&service).await;
+    let _primary = primary(&mut client).await;
+    let report = tokio::task::spawn_blocking(|| handle.stop()).await.unwrap();
+    assert_eq!(report.ports.len(), 3);
+    assert_eq!(client.write(writing(vec![])).await.unwrap_err().code(), Code::Unavailable);
+    assert_eq!(read(&mut client, vec![]).await.unwrap_err().code(), Code::Unavailable);
+}
