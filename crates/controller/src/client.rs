@@ -119,6 +119,8 @@ fn reason(status: &Status) -> String {
 pub struct Client {
     config: Arc<SwitchConfig>,
     rpc: P4RuntimeClient<Channel>,
+    /// What arbitration was won with: the configured ID, or a higher one.
+    election_id: u128,
 }
 
 impl Client {
@@ -146,7 +148,8 @@ impl Client {
         let rpc = P4RuntimeClient::new(channel)
             .max_decoding_message_size(MAX_MESSAGE)
             .max_encoding_message_size(MAX_MESSAGE);
-        Ok(Self { config, rpc })
+        let election_id = config.election_id;
+        Ok(Self { config, rpc, election_id })
     }
 
     /// A request with the time limit that all have.
@@ -157,43 +160,54 @@ impl Client {
     }
 
     fn election_id(&self) -> Option<Uint128> {
-        let id = self.config.election_id;
         // The two halves.
-        Some(Uint128 { high: (id >> 64) as u64, low: id as u64 })
+        Some(Uint128 { high: (self.election_id >> 64) as u64, low: self.election_id as u64 })
     }
 
-    /// Opens the stream and becomes the primary controller.
-    ///
-    /// # Errors
-    /// [`Error::NotPrimary`] if another controller is, [`Error::Device`] if there is no such
-    /// device, [`Error::Lost`] and [`Error::Unreachable`] if nobody answers.
-    pub async fn arbitrate(&self) -> Result<Stream, Error> {
-        let (requests, receiver) = mpsc::channel(STREAM_ROOM);
+    fn arbitration(&self) -> StreamMessageRequest {
         let arbitration = MasterArbitrationUpdate {
             device_id: self.config.device_id,
             election_id: self.election_id(),
             ..MasterArbitrationUpdate::default()
         };
         let update = stream_message_request::Update::Arbitration(arbitration);
-        // There is room: the channel is new.
-        let first = StreamMessageRequest { update: Some(update) };
-        requests.send(first).await.map_err(|_| self.config.lost("the stream closed"))?;
-        let opening = async {
-            let mut rpc = self.rpc.clone();
-            let responses = rpc.stream_channel(ReceiverStream::new(receiver)).await;
-            let responses = responses.map_err(|status| self.refused(&status))?.into_inner();
-            let mut stream =
-                Stream { config: self.config.clone(), requests: requests.clone(), responses };
-            loop {
-                if let Event::Primary = stream.next().await? {
-                    return Ok(stream);
-                }
-            }
-        };
+        StreamMessageRequest { update: Some(update) }
+    }
+
+    /// Opens the stream and becomes the primary controller.
+    ///
+    /// A switch remembers the highest election ID that it has seen. If that controller is gone and
+    /// there is no primary, we outbid it: nobody is deposed.
+    ///
+    /// # Errors
+    /// [`Error::NotPrimary`] if another controller is, [`Error::Device`] if there is no such
+    /// device, [`Error::Lost`] and [`Error::Unreachable`] if nobody answers.
+    pub async fn arbitrate(&mut self) -> Result<Stream, Error> {
         let limit = self.config.request_timeout;
-        match tokio::time::timeout(limit, opening).await {
+        match tokio::time::timeout(limit, self.win_arbitration()).await {
             Ok(outcome) => outcome,
             Err(_) => Err(self.config.lost(format!("no answer to arbitration in {limit:?}"))),
+        }
+    }
+
+    async fn win_arbitration(&mut self) -> Result<Stream, Error> {
+        let (requests, receiver) = mpsc::channel(STREAM_ROOM);
+        let closed = |_| self.config.lost("the stream closed");
+        // Some switches open the stream only once something came by it.
+        requests.send(self.arbitration()).await.map_err(closed)?;
+        let responses = self.rpc.stream_channel(ReceiverStream::new(receiver)).await;
+        let responses = responses.map_err(|status| self.refused(&status))?.into_inner();
+        let mut stream = Stream { config: self.config.clone(), requests, responses };
+        loop {
+            match stream.next().await? {
+                Event::Primary => return Ok(stream),
+                Event::Vacant(highest) => {
+                    self.election_id = highest.saturating_add(1);
+                    let closed = |_| self.config.lost("the stream closed");
+                    stream.requests.send(self.arbitration()).await.map_err(closed)?;
+                }
+                Event::PacketIn(_) | Event::Complaint(_) => {}
+            }
         }
     }
 
@@ -312,6 +326,9 @@ impl Client {
             },
             mend: match code {
                 Code::AlreadyExists => "another controller writes to the switch: stop it",
+                Code::InvalidArgument | Code::OutOfRange => {
+                    "see whether the switch has the ports of the topology"
+                }
                 Code::ResourceExhausted => "the table is full: remove jobs or hosts",
                 _ => "see the switch's log",
             },
@@ -380,6 +397,8 @@ pub struct Stream {
 pub enum Event {
     /// We are the primary controller.
     Primary,
+    /// Nobody is; the highest election ID that the switch has seen.
+    Vacant(u128),
     /// A frame for the controller.
     PacketIn(Vec<u8>),
     /// Something that the switch complains about.
@@ -402,15 +421,17 @@ impl Stream {
             match response.update {
                 Some(Update::Arbitration(update)) => {
                     let code = update.status.as_ref().map_or(0, |status| status.code);
-                    if Code::from(code) == Code::Ok {
-                        return Ok(Event::Primary);
-                    }
                     let id = update.election_id.unwrap_or_default();
-                    return Err(Error::NotPrimary {
-                        switch: self.config.name.clone(),
-                        primary: (u128::from(id.high) << 64) | u128::from(id.low),
-                        own: self.config.election_id,
-                    });
+                    let highest = (u128::from(id.high) << 64) | u128::from(id.low);
+                    return match Code::from(code) {
+                        Code::Ok => Ok(Event::Primary),
+                        Code::NotFound => Ok(Event::Vacant(highest)),
+                        _ => Err(Error::NotPrimary {
+                            switch: self.config.name.clone(),
+                            primary: highest,
+                            own: self.config.election_id,
+                        }),
+                    };
                 }
                 Some(Update::Packet(packet)) => return Ok(Event::PacketIn(packet.payload)),
                 Some(Update::Error(error)) => {

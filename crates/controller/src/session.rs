@@ -287,7 +287,7 @@ impl Shared {
 
     /// Connects, becomes primary, makes the switch as it should be.
     async fn establish(&self, generation: u64) -> Result<(Stream, Vec<JobId>), Error> {
-        let client = Client::connect(self.config.clone()).await?;
+        let mut client = Client::connect(self.config.clone()).await?;
         let stream = client.arbitrate().await?;
         let guard = self.changes.lock().await;
         let removed = self.reconcile(&client).await?;
@@ -359,6 +359,9 @@ async fn pump(shared: &Shared, stream: &mut Stream) -> Error {
     loop {
         match stream.next().await {
             Ok(Event::Primary) => {}
+            Ok(Event::Vacant(_)) => {
+                return shared.config.lost("the switch has no primary controller");
+            }
             Ok(Event::PacketIn(frame)) => {
                 // An error means that nobody listens.
                 let _ = shared.packets.send(frame);

@@ -80,8 +80,8 @@ async fn contents(session: &Session, pipeline: &Pipeline) -> Vec<String> {
     found
 }
 
-/// A fresh gradient of a worker.
-fn gradient(scenario: &Scenario, worker: u8, sequence: u32, index: u32) -> Vec<u8> {
+/// A fresh gradient of a worker: every value is the worker's number from 1.
+pub(crate) fn gradient(scenario: &Scenario, worker: u8, sequence: u32, index: u32) -> Vec<u8> {
     let job = &scenario.jobs[0];
     let host = |id| scenario.topology.host(id).address;
     let envelope = Envelope {
@@ -101,7 +101,9 @@ fn gradient(scenario: &Scenario, worker: u8, sequence: u32, index: u32) -> Vec<u
         index: AggregatorIndex(index),
     };
     let mut frame = Vec::new();
-    emit_frame(&mut frame, &envelope, &repr);
+    for value in emit_frame(&mut frame, &envelope, &repr).chunks_exact_mut(4) {
+        value.copy_from_slice(&(i32::from(worker) + 1).to_be_bytes());
+    }
     frame
 }
 
@@ -245,7 +247,7 @@ pub(crate) async fn a_new_controller_reconciles(kit: &impl Kit) {
 }
 
 /// Of two controllers the one with the higher election ID rules; the other is told who does, and
-/// takes over when it may.
+/// takes over when nobody rules any more.
 pub(crate) async fn a_second_controller_is_told(kit: &impl Kit) {
     let port = free_port();
     let _switch = kit.start(port);
