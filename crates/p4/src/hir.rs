@@ -260,7 +260,7 @@ pub(crate) struct Table {
     pub(crate) const_entries: bool,
     pub(crate) size: Option<Expr>,
     /// Extern instances of `implementation`, `counters`, `meters`.
-    pub(crate) attached: Vec<Expr>,
+    pub(crate) attached: Vec<Attached>,
     pub(crate) idle_timeout: bool,
     pub(crate) annotations: Vec<ir::Annotation>,
 }
@@ -280,6 +280,16 @@ pub(crate) struct TableAction {
     pub(crate) args: Vec<CallArg>,
     pub(crate) table_only: bool,
     pub(crate) default_only: bool,
+    pub(crate) annotations: Vec<ir::Annotation>,
+}
+
+/// An extern instance that a property binds to a table.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    /// Name of the property.
+    pub(crate) name: Str,
+    pub(crate) annotations: Vec<ir::Annotation>,
+    pub(crate) value: Expr,
 }
 
 #[derive(Debug)]

@@ -18,6 +18,7 @@ mod parser;
 mod preprocess;
 mod source;
 mod types;
+mod walk;
 
 pub use diagnostics::{Diagnostic, Diagnostics, Severity};
 pub use source::Sources;

@@ -170,6 +170,11 @@ impl Text {
         }
     }
 
+    /// The text of a place.
+    pub(crate) fn slice(&self, span: Span) -> &str {
+        &self.text[span.start as usize..span.end as usize]
+    }
+
     /// `file:line` for notes.
     pub(crate) fn place(&self, span: Span) -> String {
         let (file, line) = self.locate(span);

@@ -1,6 +1,6 @@
 // Declarations that every architecture shares (P4_16 specification, appendix on core.p4).
-#ifndef TRIBUTARY_CORE_P4
-#define TRIBUTARY_CORE_P4
+#ifndef _CORE_P4_
+#define _CORE_P4_
 
 error {
     NoError,

@@ -83,6 +83,16 @@ impl Checker<'_, '_> {
             (Type::Invalid, Type::Struct(s)) if s.what == Aggregate::Header => {
                 Ok(Expr { ty: to.clone(), ..e })
             }
+            // A block for a parameter of a parser or control type: the signatures must agree.
+            (Type::Block(found), Type::Block(wanted)) if found.kind == wanted.kind => {
+                let same = found.params.len() == wanted.params.len()
+                    && found
+                        .params
+                        .iter()
+                        .zip(&wanted.params)
+                        .all(|(f, w)| f.direction == w.direction && f.ty == w.ty);
+                if same { Ok(e) } else { Err(e.ty) }
+            }
             _ => Err(e.ty),
         }
     }

@@ -2,12 +2,10 @@
 
 use std::rc::Rc;
 
-use super::decls::is_constant;
-use super::{Checker, Entry, annotations};
+use super::{Checker, Entry, Place, annotations};
 use crate::ast::{self, Decl, Direction, ExprKind as A, Ident, PropertyKind};
 use crate::hir::{self, CallArg, Expr};
-use crate::ir::MatchKind;
-use crate::source::Span;
+use crate::ir::{BinaryOp, MatchKind};
 use crate::types::{ParamType, Type};
 
 impl Checker<'_, '_> {
@@ -65,7 +63,7 @@ impl Checker<'_, '_> {
     }
 
     fn key(&mut self, key: &ast::KeyElement) -> Option<hir::Key> {
-        let value = self.expr(&key.value);
+        let value = self.placed(Place::Control, |c| c.expr(&key.value));
         let declared = self.match_kinds.contains(&key.kind.name);
         let kind = match &*key.kind.name {
             "exact" => Some(MatchKind::Exact),
@@ -103,7 +101,7 @@ impl Checker<'_, '_> {
         }
         let annotations = annotations(&key.annotations);
         let named = annotations.iter().find(|a| a.name == "name").map(|a| a.body.clone());
-        let name = named.or_else(|| key_name(&key.value)).unwrap_or_else(|| {
+        let name = named.or_else(|| self.key_name(&key.value)).unwrap_or_else(|| {
             self.error_help(
                 value.span,
                 "this key has no name for the control plane",
@@ -139,6 +137,7 @@ impl Checker<'_, '_> {
                 args,
                 table_only: has("tableonly"),
                 default_only: has("defaultonly"),
+                annotations: annotations(&reference.annotations),
             });
         }
     }
@@ -273,7 +272,11 @@ impl Checker<'_, '_> {
             "counters" | "meters" | "implementation" => {
                 let instance = self.expr(value);
                 if matches!(instance.ty, Type::Extern(..)) {
-                    table.attached.push(instance);
+                    table.attached.push(hir::Attached {
+                        name: property.name.name.clone(),
+                        annotations: annotations(&property.annotations),
+                        value: instance,
+                    });
                 } else if !matches!(instance.ty, Type::Unknown) {
                     self.error(
                         value.span,
@@ -329,33 +332,53 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// Reports a value that must be known at compile time and is not.
-    pub(super) fn require_constant(&mut self, e: &Expr, span: Span) {
-        if !is_constant(e) {
-            self.error(span, "this must be known at compile time");
-        }
-    }
-}
-
-/// The name that the control plane has for a key without `@name`: the expression as written.
-fn key_name(e: &ast::Expr) -> Option<String> {
-    Some(match &e.kind {
-        A::Name(name) | A::Global(name) => name.name.to_string(),
-        A::Member(base, member) => format!("{}.{}", key_name(base)?, member.name),
-        A::Index(base, index) => format!("{}[{}]", key_name(base)?, key_name(index)?),
-        A::Slice(base, hi, lo) => {
-            format!("{}[{}:{}]", key_name(base)?, key_name(hi)?, key_name(lo)?)
-        }
-        A::Int(value, _) => value.to_string(),
-        A::Binary(crate::ir::BinaryOp::BitAnd, a, b) => {
-            format!("{} & {}", key_name(a)?, key_name(b)?)
-        }
-        A::Call { callee, args, .. } if args.is_empty() => match &callee.kind {
-            A::Member(base, method) if &*method.name == "isValid" => {
-                format!("{}.$valid$", key_name(base)?)
+    /// The name that the control plane has for a key without `@name`: the expression as written,
+    /// with the `@name`s of fields.
+    fn key_name(&mut self, e: &ast::Expr) -> Option<String> {
+        Some(match &e.kind {
+            A::Name(name) | A::Global(name) => name.name.to_string(),
+            A::Member(base, member) => {
+                let prefix = self.key_name(base)?;
+                let given = match self.expr(base).ty {
+                    Type::Struct(s) => s.position(&member.name).and_then(|i| {
+                        s.fields[i]
+                            .annotations
+                            .iter()
+                            .find(|a| a.name == "name")
+                            .map(|a| a.body.clone())
+                    }),
+                    _ => None,
+                };
+                match given {
+                    Some(absolute) if absolute.starts_with('.') => absolute[1..].to_owned(),
+                    Some(name) => format!("{prefix}.{name}"),
+                    None => format!("{prefix}.{}", member.name),
+                }
             }
+            A::Index(base, index) => format!("{}[{}]", self.key_name(base)?, self.key_name(index)?),
+            A::Slice(base, hi, lo) => {
+                format!("{}[{}:{}]", self.key_name(base)?, self.key_name(hi)?, self.key_name(lo)?)
+            }
+            A::Int(value, _) => {
+                let written = self.reporter.text.slice(e.span);
+                let digits = written.rfind(['w', 's']).map_or(written, |i| &written[i + 1..]);
+                match digits.get(..2) {
+                    Some("0x" | "0X") => format!("{value:#x}"),
+                    Some("0b" | "0B") => format!("{value:#b}"),
+                    Some("0o" | "0O") => format!("{value:#o}"),
+                    _ => value.to_string(),
+                }
+            }
+            A::Binary(BinaryOp::BitAnd, a, b) => {
+                format!("{} & {}", self.key_name(a)?, self.key_name(b)?)
+            }
+            A::Call { callee, args, .. } if args.is_empty() => match &callee.kind {
+                A::Member(base, method) if &*method.name == "isValid" => {
+                    format!("{}.$valid$", self.key_name(base)?)
+                }
+                _ => return None,
+            },
             _ => return None,
-        },
-        _ => return None,
-    })
+        })
+    }
 }

@@ -3,18 +3,19 @@
 //! P4 copies arguments in and out. Where nobody can tell, a parameter is the argument's own storage
 //! instead: the called block or function sees the caller's storage through its parameters only, so
 //! it is enough that no two arguments overlap of which one is written. Actions see their control's
-//! variables directly, so theirs are copied.
+//! variables directly too, so for them no argument may overlap what the body names.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::store::{Loc, Store};
 use super::{Binding, InlinedAction, LoweredTable, Lowerer, Value};
-use crate::hir::{self, CallArg, Callee, DeclId, ExprKind, StmtKind};
+use crate::hir::{self, CallArg, Callee, DeclId, ExprKind};
 use crate::ir::{self, ActionId, FieldId, HeaderRef, Place, Stmt};
 use crate::source::Span;
 use crate::types::{BlockKind, Direction, Type};
+use crate::walk;
 
 /// An instance of a parser or control.
 #[derive(Clone)]
@@ -148,7 +149,7 @@ impl Lowerer<'_, '_> {
     }
 
     fn function_call(&mut self, function: &Rc<hir::Function>, args: &[CallArg]) -> Value {
-        let bound = self.bind(&function.params, args, true, &|_| true);
+        let bound = self.bind(&function.params, args, &[], &|_| true);
         let result = match function.ret {
             Type::Void => None,
             _ => Some(self.local(&format!("{}.$result", function.name), &function.ret)),
@@ -183,7 +184,7 @@ impl Lowerer<'_, '_> {
             let annotations = action.annotations.clone();
             self.info.inlined_actions.push(InlinedAction { name, annotations, params: Vec::new() });
         }
-        let bound = self.bind(&action.params, args, false, &|_| true);
+        let bound = self.bind_action(action, &action.params, args);
         self.vars.extend(bound.bindings);
         self.copy_outs.push(bound.copy_outs.clone());
         let body = self.buffered(|l| l.statements(&action.body));
@@ -214,22 +215,42 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// Binds arguments. `by_reference` allows storage to be shared; `uniform` says of a parameter
-    /// whether its argument is the same at all calls.
+    /// Binds the arguments of an action: all that `params` lists.
+    pub(super) fn bind_action(
+        &mut self,
+        action: &hir::Action,
+        params: &[hir::Param],
+        args: &[CallArg],
+    ) -> Bound {
+        let mut names = HashSet::new();
+        free_variables(action, &mut names);
+        let mut touched = Vec::new();
+        for id in names {
+            if let Some(Binding::Loc(Loc::Store(store))) = self.vars.get(&id) {
+                if !params.iter().any(|p| p.id == id) {
+                    store.fields(&self.program.headers, &mut touched);
+                }
+            }
+        }
+        self.bind(params, args, &touched, &|_| true)
+    }
+
+    /// Binds arguments. What overlaps `touched` is copied; `uniform` says of a parameter whether
+    /// its argument is the same at all calls.
     pub(super) fn bind(
         &mut self,
         params: &[hir::Param],
         args: &[CallArg],
-        by_reference: bool,
+        touched: &[FieldId],
         uniform: &dyn Fn(usize) -> bool,
     ) -> Bound {
         let mut bound = Bound { bindings: Vec::new(), copied: Vec::new(), copy_outs: Vec::new() };
         // Fields that arguments bound by reference cover, and whether they are written.
-        let mut shared: Vec<(FieldId, bool)> = Vec::new();
+        let mut shared: Vec<(FieldId, bool)> = touched.iter().map(|f| (*f, true)).collect();
         for (i, (param, arg)) in params.iter().zip(args).enumerate() {
             let later_effects =
                 args[i + 1..].iter().flat_map(|a| &a.value).any(super::expr::has_effects);
-            let may_share = by_reference && uniform(i) && !later_effects;
+            let may_share = uniform(i) && !later_effects;
             let output = Self::is_output(param.direction);
             let value = arg.value.as_ref().map(|v| self.value(v));
             let binding = match value {
@@ -291,11 +312,9 @@ impl Lowerer<'_, '_> {
     fn claim(&self, store: &Store, written: bool, shared: &mut Vec<(FieldId, bool)>) -> bool {
         let mut fields = Vec::new();
         store.fields(&self.program.headers, &mut fields);
-        if !shared.is_empty() {
-            let overlap = |f: &FieldId| shared.iter().any(|(s, w)| s == f && (*w || written));
-            if shared.iter().any(|(_, w)| *w || written) && fields.iter().any(overlap) {
-                return false;
-            }
+        let clash = |f: &FieldId| shared.iter().any(|(s, w)| s == f && (*w || written));
+        if fields.iter().any(clash) {
+            return false;
         }
         shared.extend(fields.into_iter().map(|f| (f, written)));
         true
@@ -373,7 +392,7 @@ impl Lowerer<'_, '_> {
                         rest.iter().all(|s| same_argument(&first[i], &s[i]))
                     })
                 };
-                let bound = self.bind(params, args, true, &uniform);
+                let bound = self.bind(params, args, &[], &uniform);
                 let bindings: HashMap<DeclId, Binding> = bound.bindings.iter().cloned().collect();
                 let frame = Frame { bindings, copied: bound.copied.clone(), ..Frame::default() };
                 (frame, bound)
@@ -434,31 +453,28 @@ impl Lowerer<'_, '_> {
 }
 
 fn collect_sites(list: &[hir::Stmt], sites: &mut HashMap<DeclId, Vec<Vec<CallArg>>>) {
-    for s in list {
-        match &s.kind {
-            StmtKind::Call(e) => {
-                if let ExprKind::Call(call) = &e.kind {
-                    if let Callee::Block { instance } = call.target {
-                        sites.entry(instance).or_default().push(call.args.clone());
-                    }
-                }
+    walk::stmts(list, &mut |e| {
+        if let ExprKind::Call(call) = &e.kind {
+            if let Callee::Block { instance } = call.target {
+                sites.entry(instance).or_default().push(call.args.clone());
             }
-            StmtKind::If(_, a, b) => {
-                collect_sites(a, sites);
-                collect_sites(b, sites);
-            }
-            StmtKind::Block(list) => collect_sites(list, sites),
-            StmtKind::Switch(_, cases, default) => {
-                cases.iter().for_each(|(_, body)| collect_sites(body, sites));
-                collect_sites(default, sites);
-            }
-            StmtKind::SwitchAction(_, cases, default) => {
-                cases.iter().for_each(|(_, body)| collect_sites(body, sites));
-                collect_sites(default, sites);
-            }
-            _ => {}
         }
-    }
+    });
+}
+
+/// Variables that an action's body names, and those of the actions it calls.
+fn free_variables(action: &hir::Action, out: &mut HashSet<DeclId>) {
+    walk::stmts(&action.body, &mut |e| match &e.kind {
+        ExprKind::Var(id) => {
+            out.insert(*id);
+        }
+        ExprKind::Call(call) => {
+            if let Callee::Action(inner) = &call.target {
+                free_variables(inner, out);
+            }
+        }
+        _ => {}
+    });
 }
 
 fn same_argument(a: &CallArg, b: &CallArg) -> bool {

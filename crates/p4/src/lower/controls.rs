@@ -123,7 +123,7 @@ impl Lowerer<'_, '_> {
             action.params.iter().filter(|p| p.direction != Direction::None).cloned().collect();
         let result = self.result.take();
         let body = self.buffered(|l| {
-            let bound = l.bind(&directed, args, false, &|_| true);
+            let bound = l.bind_action(action, &directed, args);
             l.vars.extend(bound.bindings);
             l.copy_outs.push(bound.copy_outs.clone());
             let inner = l.buffered(|l| l.statements(&action.body));

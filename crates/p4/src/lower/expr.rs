@@ -8,25 +8,13 @@ use crate::ast::UnaryOp;
 use crate::hir::{self, ApplyPart, ExprKind};
 use crate::ir::{self, BinaryOp, Expr, HeaderRef, Place, Scalar, Stmt};
 use crate::types::Type;
+use crate::walk;
 
 /// Whether evaluating an expression may do more than compute: calls and tables.
 pub(super) fn has_effects(e: &hir::Expr) -> bool {
-    match &e.kind {
-        ExprKind::Call(_) | ExprKind::Apply(..) => true,
-        ExprKind::Field(a, _)
-        | ExprKind::Next(a)
-        | ExprKind::Last(a)
-        | ExprKind::LastIndex(a)
-        | ExprKind::Slice(a, ..)
-        | ExprKind::Unary(_, a)
-        | ExprKind::Cast(a)
-        | ExprKind::IsValid(a) => has_effects(a),
-        ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => has_effects(a) || has_effects(b),
-        ExprKind::Mux(a, b, c) => has_effects(a) || has_effects(b) || has_effects(c),
-        ExprKind::List(items) => items.iter().any(has_effects),
-        ExprKind::Record(items) => items.iter().any(|(_, e)| has_effects(e)),
-        _ => false,
-    }
+    let mut found = false;
+    walk::expr(e, &mut |e| found |= matches!(e.kind, ExprKind::Call(_) | ExprKind::Apply(..)));
+    found
 }
 
 impl Lowerer<'_, '_> {

@@ -99,8 +99,8 @@ pub(crate) struct Lowerer<'r, 't> {
 pub(crate) struct Info {
     /// For each action: type and annotations of its run-time parameters.
     pub(crate) action_params: Vec<Vec<(Str, Type, Vec<ir::Annotation>)>>,
-    /// For each table: the types of its keys.
-    pub(crate) key_types: Vec<Vec<Type>>,
+    /// For each table.
+    pub(crate) tables: Vec<TableInfo>,
     /// Actions that are called directly, with their parameters, and so were inlined.
     pub(crate) inlined_actions: Vec<InlinedAction>,
     /// Name and type of each digest.
@@ -109,6 +109,14 @@ pub(crate) struct Info {
     pub(crate) headers: Vec<Type>,
     /// For each extern: its type arguments.
     pub(crate) extern_types: Vec<Vec<Type>>,
+}
+
+/// What P4Info needs of a table.
+#[derive(Debug, Default)]
+pub(crate) struct TableInfo {
+    pub(crate) key_types: Vec<Type>,
+    /// Annotations in the list of actions.
+    pub(crate) action_annotations: Vec<Vec<ir::Annotation>>,
 }
 
 /// An action that has no place in the IR.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use num_bigint::BigInt;
 use num_traits::{ToPrimitive, Zero};
 
-use super::{Binding, LoweredTable, Lowerer, Value};
+use super::{Binding, LoweredTable, Lowerer, TableInfo, Value};
 use crate::check::fold::limbs;
 use crate::hir;
 use crate::ir::{self, ActionCall, FieldId, Keyset, MatchKind, Scalar, Stmt, TableId};
@@ -68,13 +68,38 @@ impl Lowerer<'_, '_> {
             None => DEFAULT_SIZE,
         };
         let mut attached = Vec::new();
-        for instance in &table.attached {
-            match self.value(instance) {
-                Value::Object(binding) => match *binding {
-                    Binding::Extern(id) => attached.push(id),
-                    _ => self.error(instance.span, "this is no extern instance"),
-                },
-                _ => self.error(instance.span, "this is no extern instance"),
+        for property in &table.attached {
+            let value = match &property.value.kind {
+                hir::ExprKind::Construct(construct) => {
+                    // Made in place: the property's name is the control plane's, without a prefix.
+                    let given = property.annotations.iter().find(|a| a.name == "name");
+                    let name = match given {
+                        Some(name) => name.body.clone(),
+                        None => format!("{}.{}", table.name, property.name),
+                    };
+                    let prefix = match given {
+                        Some(_) => std::mem::take(&mut self.prefix),
+                        None => self.prefix.clone(),
+                    };
+                    let binding = self.instance(&hir::Instance {
+                        id: 0,
+                        name: name.into(),
+                        annotations: Vec::new(),
+                        construct: construct.clone(),
+                        span: property.value.span,
+                    });
+                    self.prefix = prefix;
+                    Value::Object(Box::new(binding))
+                }
+                _ => self.value(&property.value),
+            };
+            match value {
+                Value::Object(binding) if matches!(*binding, Binding::Extern(_)) => {
+                    if let Binding::Extern(id) = *binding {
+                        attached.push(id);
+                    }
+                }
+                _ => self.error(property.value.span, "this is no extern instance"),
             }
         }
         let id = TableId(self.program.tables.len() as u32);
@@ -91,7 +116,8 @@ impl Lowerer<'_, '_> {
             idle_timeout: table.idle_timeout,
             annotations: table.annotations.clone(),
         });
-        self.info.key_types.push(key_types);
+        let action_annotations = table.actions.iter().map(|a| a.annotations.clone()).collect();
+        self.info.tables.push(TableInfo { key_types, action_annotations });
         LoweredTable { id, pre: pre.into() }
     }
 

@@ -9,8 +9,8 @@ mod types;
 use tributary_p4runtime_proto::p4::config::v1 as proto;
 
 use crate::ir::{self, Annotation, CtorArg, MatchKind};
-use crate::lower::Info;
-use crate::types::Type;
+use crate::lower::{Info, TableInfo};
+use crate::types::{FieldType, StructType, Type};
 use ids::{Kind, Symbols, part_ids};
 
 /// Makes the P4Info of a lowered program.
@@ -49,6 +49,11 @@ struct Generator<'p> {
     out: proto::P4Info,
 }
 
+/// The name that `@name` gives, or the declared one.
+fn external_name(name: &str, annotations: &[Annotation]) -> String {
+    annotations.iter().find(|a| a.name == "name").map_or(name, |a| &a.body).to_owned()
+}
+
 fn hidden(annotations: &[Annotation]) -> bool {
     annotations.iter().any(|a| a.name == "hidden")
 }
@@ -80,6 +85,17 @@ fn documentation(annotations: &[Annotation]) -> Option<proto::Documentation> {
         brief: brief.unwrap_or_default(),
         description: description.unwrap_or_default(),
     })
+}
+
+/// A header's fields with those of structs inside it, by full name.
+fn flatten<'t>(s: &'t StructType, prefix: &str, out: &mut Vec<(String, &'t FieldType)>) {
+    for field in &s.fields {
+        let name = format!("{prefix}{}", field.name);
+        match &field.ty {
+            Type::Struct(inner) => flatten(inner, &format!("{name}."), out),
+            _ => out.push((name, field)),
+        }
+    }
 }
 
 /// What kind of object an extern is.
@@ -135,19 +151,19 @@ impl Generator<'_> {
 
     /// Notes a user-defined type.
     fn note(&mut self, ty: &Type) {
-        if matches!(ty, Type::New(_) | Type::SerEnum(_) | Type::Enum(_)) {
+        if matches!(ty, Type::New(_) | Type::SerEnum(_) | Type::Enum(_) | Type::ErrorCode) {
             types::describe(ty, &self.program.errors, &mut self.types);
         }
     }
 
     fn tables(&mut self) {
-        for (table, key_types) in self.program.tables.iter().zip(&self.info.key_types) {
+        for (table, details) in self.program.tables.iter().zip(&self.info.tables) {
             if hidden(&table.annotations) {
                 continue;
             }
             let ids = part_ids(table.keys.iter().map(|k| k.annotations.as_slice()));
             let mut match_fields = Vec::new();
-            for ((key, ty), id) in table.keys.iter().zip(key_types).zip(ids) {
+            for ((key, ty), id) in table.keys.iter().zip(&details.key_types).zip(ids) {
                 use proto::match_field::{Match, MatchType};
                 let match_type = match key.kind {
                     MatchKind::Exact => MatchType::Exact,
@@ -169,38 +185,47 @@ impl Generator<'_> {
                     ..Default::default()
                 });
             }
-            let message = self.table(table, match_fields);
+            let message = self.table(table, details, match_fields);
             self.out.tables.push(message);
         }
     }
 
-    fn table(&self, table: &ir::Table, match_fields: Vec<proto::MatchField>) -> proto::Table {
+    fn table(
+        &self,
+        table: &ir::Table,
+        details: &TableInfo,
+        match_fields: Vec<proto::MatchField>,
+    ) -> proto::Table {
         use proto::action_ref::Scope;
         let action_id = |a: &ir::TableAction| {
             self.symbols.id(Kind::Action, &self.program.actions[a.action.index()].name)
         };
-        let action_refs = table.actions.iter().map(|a| {
-            let (scope, annotation) = match (a.table_only, a.default_only) {
-                (true, _) => (Scope::TableOnly, Some("@tableonly")),
-                (_, true) => (Scope::DefaultOnly, Some("@defaultonly")),
-                _ => (Scope::TableAndDefault, None),
+        let action_refs = table.actions.iter().enumerate().map(|(i, a)| {
+            let scope = match (a.table_only, a.default_only) {
+                (true, _) => Scope::TableOnly,
+                (_, true) => Scope::DefaultOnly,
+                _ => Scope::TableAndDefault,
             };
-            proto::ActionRef {
-                id: action_id(a),
-                scope: scope.into(),
-                annotations: annotation.into_iter().map(str::to_owned).collect(),
-                ..Default::default()
-            }
+            let annotations = match details.action_annotations.get(i) {
+                Some(list) => annotation_texts(list, &[]),
+                // `NoAction`, which the front end added.
+                None => vec!["@defaultonly".to_owned()],
+            };
+            let id = action_id(a);
+            proto::ActionRef { id, scope: scope.into(), annotations, ..Default::default() }
         });
         let default = &table.actions[table.default_action.action as usize];
         let default_id = action_id(default);
         let params = self.info.action_params.get(default.action.index());
         let param_ids = part_ids(params.into_iter().flatten().map(|p| p.2.as_slice()));
-        let arguments = table.default_action.args.iter().zip(param_ids).map(|(value, param_id)| {
-            let bits = value.len() as u32 * 64;
-            let value = types::bytes(&crate::check::fold::from_limbs(value, bits, false));
-            proto::table_action_call::Argument { param_id, value }
-        });
+        let fields = &self.program.actions[default.action.index()].params;
+        let widths = fields.iter().map(|f| self.program.fields[f.index()].ty.width);
+        let arguments = table.default_action.args.iter().zip(widths).zip(param_ids).map(
+            |((value, width), param_id)| {
+                let value = crate::check::fold::from_limbs(value, width, false);
+                proto::table_action_call::Argument { param_id, value: types::bytes(&value, width) }
+            },
+        );
         let arguments = arguments.collect();
         let (mut implementation_id, mut direct_resource_ids) = (0, Vec::new());
         for id in &table.attached {
@@ -253,7 +278,7 @@ impl Generator<'_> {
                 self.note(ty);
                 list.push(proto::action::Param {
                     id,
-                    name: name.to_string(),
+                    name: external_name(name, annotations),
                     annotations: annotation_texts(annotations, &[]),
                     bitwidth: types::width(ty),
                     doc: documentation(annotations),
@@ -381,16 +406,18 @@ impl Generator<'_> {
             else {
                 continue;
             };
-            let ids = part_ids(s.fields.iter().map(|f| f.annotations.as_slice()));
-            let mut metadata = Vec::with_capacity(s.fields.len());
-            for (field, id) in s.fields.iter().zip(ids) {
+            let mut fields = Vec::new();
+            flatten(s, "", &mut fields);
+            let ids = part_ids(fields.iter().map(|(_, f)| f.annotations.as_slice()));
+            let mut metadata = Vec::with_capacity(fields.len());
+            for ((name, field), id) in fields.into_iter().zip(ids) {
                 if hidden(&field.annotations) {
                     continue;
                 }
                 self.note(&field.ty);
                 metadata.push(proto::controller_packet_metadata::Metadata {
                     id,
-                    name: field.name.to_string(),
+                    name,
                     annotations: annotation_texts(&field.annotations, &[]),
                     bitwidth: types::width(&field.ty),
                     type_name: types::type_name(&field.ty),

@@ -11,6 +11,7 @@ use tributary_p4runtime_proto::p4::config::v1::{
 };
 
 use super::annotation_texts;
+use crate::check::fold::limbs;
 use crate::ir::Annotation;
 use crate::types::{Aggregate, NewType, StructType, Type};
 
@@ -59,9 +60,11 @@ fn named(name: &str) -> P4NamedType {
     P4NamedType { name: name.to_owned() }
 }
 
-/// Big-endian bytes without leading zeros, at least one.
-pub(super) fn bytes(value: &BigInt) -> Vec<u8> {
-    value.to_bytes_be().1
+/// Big-endian bytes, as many as the width takes.
+pub(super) fn bytes(value: &BigInt, width: u32) -> Vec<u8> {
+    let limbs = limbs(value, width);
+    let all = limbs.iter().rev().flat_map(|limb| limb.to_be_bytes());
+    all.skip(limbs.len() * 8 - width.div_ceil(8).max(1) as usize).collect()
 }
 
 fn bitstring(ty: &Type) -> Option<P4BitstringLikeTypeSpec> {
@@ -130,7 +133,7 @@ pub(super) fn describe(ty: &Type, errors: &[String], info: &mut P4TypeInfo) -> P
                         .iter()
                         .map(|(name, value)| p4_serializable_enum_type_spec::Member {
                             name: name.to_string(),
-                            value: bytes(value),
+                            value: bytes(value, width(&e.repr) as u32),
                             ..Default::default()
                         })
                         .collect(),

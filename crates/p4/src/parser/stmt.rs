@@ -1,7 +1,7 @@
 //! Statements.
 
 use super::{Failed, Parse, Parser};
-use crate::ast::{Decl, DeclKind, Expr, ExprKind, Stmt, StmtKind, SwitchCase};
+use crate::ast::{Decl, DeclKind, ExprKind, Stmt, StmtKind, SwitchCase};
 use crate::ir::BinaryOp;
 use crate::lexer::Kind;
 
