@@ -88,6 +88,9 @@ pub(crate) struct SwitchArgs {
     /// Inject the faults that this job file gives the links of the switch with that name.
     #[arg(long, value_name = "JOB.toml:SWITCH")]
     pub(crate) faults: Option<String>,
+    /// Print nothing but, at the end, what was counted, as JSON.
+    #[arg(long, hide = true)]
+    pub(crate) json_statistics: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,2 +1,55 @@
 //! The `tributary` command.
-fn main() {}
+//!
+//! `args` is the command line; `commands` has a file a command. `tributary run` puts a job file on
+//! a fabric (`fabric`), gives each worker its workload (`workload`, `agent`) and reports (`report`).
+//! Whatever goes wrong becomes one line on standard error and exit status 1; a wrong command line
+//! is status 2.
+
+mod agent;
+mod args;
+mod bench;
+mod commands;
+mod fabric;
+mod progress;
+mod report;
+mod settings;
+mod workload;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use args::{Cli, Command, P4Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            EnvFilter::try_from_env("TRIBUTARY_LOG").unwrap_or_else(|_| EnvFilter::new("warn")),
+        )
+        .with_writer(std::io::stderr)
+        .init();
+    match run(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The chain of causes, in one line.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Run(args) => commands::run::run(&args),
+        Command::Switch(args) => commands::switch::run(&args),
+        Command::Worker(args) => commands::worker::run(&args),
+        Command::Ps(args) => commands::ps::run(&args),
+        Command::Controller(args) => commands::controller::run(&args),
+        Command::P4(P4Command::Check(args)) => commands::p4::check(&args),
+        Command::P4(P4Command::Info(args)) => commands::p4::info(&args),
+        Command::Bench(args) => bench::run(&args),
+    }
+}

@@ -1,1 +1,20 @@
-//! Virtual-time network that drives endpoints and P4 program under one seed
+//! Virtual time: endpoints, links with faults and the P4 program under one seed.
+//!
+//! The same state machines and the same switch as everywhere else, without threads and clocks:
+//! [`Network`] moves frames between hosts and switches in the order of an agenda, [`run()`] takes
+//! a whole scenario from admission to sweep. What happens is a function of the scenario, the inputs
+//! and the seed, so a failing seed fails again.
+//!
+//! Start reading at [`Network::step`].
+
+mod line;
+mod network;
+mod program;
+mod run;
+mod trace;
+
+pub use line::Cable;
+pub use network::{Happening, Network, Process};
+pub use program::Program;
+pub use run::{Error, Inputs, Options, Outcome, Run, run};
+pub use trace::{Sighting, Trace};

@@ -1,0 +1,121 @@
+//! One worker of a job, from its first tensor to its report: what a thread of the memory fabric and
+//! the `tributary worker` process have in common.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use tributary_jobfile::{Job, Scenario};
+use tributary_netio::FrameIo;
+use tributary_wire::WorkerIndex;
+use tributary_worker::Node;
+
+use crate::workload::{self, TrainingReport, Verifier};
+
+/// What a worker tells while it runs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum Event {
+    /// A round is over.
+    Round {
+        /// Rounds over.
+        done: u64,
+        /// Rounds of the whole job, at most.
+        of: u64,
+        /// A word on how it goes.
+        note: String,
+    },
+    /// All rounds are over.
+    Done(WorkerReport),
+    /// The worker failed.
+    Failed {
+        /// Why, in one line.
+        reason: String,
+    },
+}
+
+/// What a worker did.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct WorkerReport {
+    /// Rounds.
+    pub(crate) rounds: u64,
+    /// Numbers summed.
+    pub(crate) values: u64,
+    /// Of them, compared with a sum computed apart and equal.
+    pub(crate) verified: u64,
+    /// Seconds in all-reduce; computing, pauses and comparing are not in it.
+    pub(crate) reduce_seconds: f64,
+    /// Packets sent, resends included.
+    pub(crate) packets: u64,
+    /// Packets sent again.
+    pub(crate) resends: u64,
+    /// Retransmission timeouts.
+    pub(crate) timeouts: u64,
+    /// Results whose task met another one's aggregator.
+    pub(crate) collisions: u64,
+    /// Results with a congestion mark.
+    pub(crate) marked: u64,
+    /// Fragments that were summed as floats, as an integer would have overflowed.
+    pub(crate) overflows: u64,
+    /// Frames dropped because of what they were.
+    pub(crate) rejected: u64,
+    /// What the training came to, if it was one.
+    pub(crate) training: Option<TrainingReport>,
+}
+
+/// Runs a worker to its end. `tell` gets an event a round.
+///
+/// # Errors
+/// One line that says what went wrong.
+pub(crate) fn work(
+    scenario: &Scenario,
+    job: &Job,
+    index: WorkerIndex,
+    io: impl FrameIo,
+    verifier: &Verifier,
+    stop: &Arc<AtomicBool>,
+    mut tell: impl FnMut(Event),
+) -> Result<WorkerReport> {
+    let mut workload = workload::of(job, index.get().into())?;
+    let mut node = Node::new(scenario.worker_config(job, index), io, Arc::clone(stop))?;
+    let pause = job.straggler_delay(index);
+    let mut report = WorkerReport::default();
+    while let Some(tensors) = workload.next()? {
+        sleep(pause, stop)?;
+        let start = Instant::now();
+        let sums = node.all_reduce(tensors)?;
+        report.reduce_seconds += start.elapsed().as_secs_f64();
+        report.values += sums.iter().map(|tensor| tensor.len() as u64).sum::<u64>();
+        report.verified += verifier.check(report.rounds, workload.as_mut(), &sums)?;
+        workload.finish(sums).context("cannot use the sums")?;
+        report.rounds += 1;
+        tell(Event::Round { done: report.rounds, of: workload.rounds(), note: workload.note() });
+    }
+    let stats = node.stats();
+    report.packets = stats.sent;
+    report.resends = stats.resent;
+    report.timeouts = stats.timeouts;
+    report.collisions = stats.collisions;
+    report.marked = stats.marked;
+    report.overflows = stats.overflow_results;
+    report.rejected = stats.rejected.total() - stats.rejected.foreign - stats.rejected.other_job;
+    report.training = workload.training();
+    Ok(report)
+}
+
+/// Sleeps, but not past the stop flag.
+fn sleep(pause: Duration, stop: &AtomicBool) -> Result<()> {
+    let end = Instant::now() + pause;
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            bail!("stopped");
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(Duration::from_millis(50)));
+    }
+}

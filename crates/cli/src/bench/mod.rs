@@ -1,0 +1,60 @@
+//! `tributary bench`: what this machine does, with the spread over repetitions.
+
+mod allreduce;
+mod engine;
+mod fixed;
+
+use anyhow::{Result, ensure};
+
+use crate::args::{BenchArgs, Benchmark};
+
+/// Runs the benchmarks and prints their tables.
+///
+/// # Errors
+/// If one of them cannot be run.
+pub(crate) fn run(args: &BenchArgs) -> Result<()> {
+    ensure!(args.repeat > 0, "--repeat 0: measure at least once");
+    let all = [Benchmark::Engine, Benchmark::Fixed, Benchmark::Allreduce];
+    let what = if args.what.is_empty() { &all[..] } else { &args.what[..] };
+    println!("{}", machine());
+    for benchmark in what {
+        match benchmark {
+            Benchmark::Engine => engine::run(args)?,
+            Benchmark::Fixed => fixed::run(args),
+            Benchmark::Allreduce => allreduce::run(args)?,
+        }
+    }
+    Ok(())
+}
+
+/// The machine, in a line.
+fn machine() -> String {
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    format!("{cores} cores, {}", model.trim_start_matches([' ', '\t', ':']))
+}
+
+/// Median, least and greatest of some measurements.
+struct Spread {
+    median: f64,
+    least: f64,
+    greatest: f64,
+}
+
+impl Spread {
+    /// Of at least one measurement.
+    fn of(mut measured: Vec<f64>) -> Self {
+        measured.sort_by(f64::total_cmp);
+        Self {
+            median: measured[measured.len() / 2],
+            least: measured[0],
+            greatest: measured[measured.len() - 1],
+        }
+    }
+
+    fn text(&self, digits: usize) -> String {
+        let Self { median, least, greatest } = self;
+        format!("{median:.digits$} ({least:.digits$}–{greatest:.digits$})")
+    }
+}

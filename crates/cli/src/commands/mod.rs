@@ -1,0 +1,8 @@
+//! The commands, a file each.
+
+pub(crate) mod controller;
+pub(crate) mod p4;
+pub(crate) mod ps;
+pub(crate) mod run;
+pub(crate) mod switch;
+pub(crate) mod worker;

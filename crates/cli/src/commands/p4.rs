@@ -1,0 +1,73 @@
+//! `tributary p4`: programs checked and described.
+
+use std::io::IsTerminal;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use tributary_p4::{Compilation, Diagnostics, Severity, Sources};
+
+use crate::args::P4Args;
+
+/// Reports all errors of a program.
+///
+/// # Errors
+/// If it has any.
+pub(crate) fn check(args: &P4Args) -> Result<()> {
+    let compilation = compile(args)?;
+    let program = &compilation.program;
+    println!(
+        "{}: no errors; {} tables, {} actions, {} externs",
+        args.file.display(),
+        program.tables.len(),
+        program.actions.len(),
+        program.externs.len()
+    );
+    Ok(())
+}
+
+/// Prints a program's P4Info as protobuf text.
+///
+/// # Errors
+/// If the program has errors.
+pub(crate) fn info(args: &P4Args) -> Result<()> {
+    let compilation = compile(args)?;
+    print!("{}", tributary_p4runtime_proto::text::to_text(&compilation.p4info));
+    Ok(())
+}
+
+/// The program as one self-contained text.
+///
+/// # Errors
+/// If it cannot be read, or the preprocessor finds errors.
+pub(crate) fn preprocess(path: &Path, defines: &[String]) -> Result<String> {
+    let defines = parse_defines(defines)?;
+    let sources = Sources::disk();
+    tributary_p4::preprocess(&sources, &path.display().to_string(), &defines)
+        .or_else(|diagnostics| fail(path, &diagnostics))
+}
+
+fn compile(args: &P4Args) -> Result<Compilation> {
+    let defines = parse_defines(&args.defines)?;
+    let sources = args.include.iter().fold(Sources::disk(), |all, dir| all.search(dir));
+    let compilation = tributary_p4::compile(&sources, &args.file.display().to_string(), &defines)
+        .or_else(|diagnostics| fail(&args.file, &diagnostics))?;
+    eprint!("{}", compilation.warnings.render(std::io::stderr().is_terminal()));
+    Ok(compilation)
+}
+
+/// Shows the diagnostics; the error is the line under them.
+fn fail<T>(path: &Path, diagnostics: &Diagnostics) -> Result<T> {
+    eprint!("{}", diagnostics.render(std::io::stderr().is_terminal()));
+    let errors = diagnostics.iter().filter(|one| one.severity == Severity::Error).count();
+    let plural = if errors == 1 { "" } else { "s" };
+    bail!("{}: {errors} error{plural}", path.display());
+}
+
+fn parse_defines(defines: &[String]) -> Result<Vec<(String, String)>> {
+    let parse = |define: &String| match define.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        None if !define.is_empty() => Ok((define.clone(), "1".to_owned())),
+        _ => bail!("-D {define}: write NAME=VALUE"),
+    };
+    defines.iter().map(parse).collect()
+}

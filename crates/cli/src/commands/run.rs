@@ -1,0 +1,295 @@
+//! `tributary run`: a job file from start to report.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tributary_controller::jobs::Controller;
+use tributary_jobfile::{Job, Scenario, Workload};
+use tributary_wire::JobId;
+
+use crate::agent::{Event, WorkerReport};
+use crate::args::{self, RunArgs};
+use crate::commands::ps;
+use crate::fabric::{Fabric, Note};
+use crate::progress::Bars;
+use crate::report::{JobReport, RunReport, ServerReport, SwitchReport};
+use crate::settings;
+use crate::workload;
+
+/// How often a run looks whether it was interrupted.
+const TICK: Duration = Duration::from_millis(50);
+
+/// How long parameter servers have for their reports.
+const REPORT_TIME: Duration = Duration::from_secs(5);
+
+/// Runs a job file and prints its report.
+///
+/// # Errors
+/// One line that says what went wrong; everything is cleaned up then.
+pub(crate) fn run(args: &RunArgs) -> Result<()> {
+    let report = execute(args)?;
+    println!("{}", report.to_text());
+    if let Some(path) = &args.json {
+        let json = serde_json::to_string_pretty(&report).expect("reports are plain data");
+        fs::write(path, json + "\n")
+            .with_context(|| format!("cannot write the report to {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Runs a job file.
+///
+/// # Errors
+/// One line that says what went wrong; everything is cleaned up then.
+pub(crate) fn execute(args: &RunArgs) -> Result<RunReport> {
+    let scenario = Arc::new(settings::load(&args.job, args.seed)?);
+    let pipeline = settings::compile(&scenario, args.p4.as_deref())?.pipeline;
+    if args.fabric == args::Fabric::Netns {
+        // Before there is a second thread.
+        tributary_testbed::enter_user_namespace_if_needed()?;
+    }
+    let stop = settings::stop_flag()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .context("cannot start threads")?;
+    runtime.block_on(async {
+        let mut fabric = Fabric::start(args.fabric, &scenario, args).await?;
+        let switches = fabric.switches();
+        let controller = Controller::connect(&scenario.topology, switches, &pipeline).await?;
+        let run = Run { args, scenario: &scenario, controller: &controller, interrupted: &stop };
+        run.execute(&mut fabric).await
+    })
+}
+
+struct Run<'a> {
+    args: &'a RunArgs,
+    scenario: &'a Scenario,
+    controller: &'a Controller,
+    interrupted: &'a Arc<AtomicBool>,
+}
+
+/// What came in of the endpoints.
+struct Gathered {
+    workers: Vec<Vec<Option<WorkerReport>>>,
+    servers: BTreeMap<u16, ServerReport>,
+}
+
+impl Run<'_> {
+    async fn execute(&self, fabric: &mut Fabric) -> Result<RunReport> {
+        let scenario = self.scenario;
+        for job in &scenario.jobs {
+            self.controller.admit(&job.into()).await?;
+        }
+        let (notes, mut inbox) = tokio::sync::mpsc::unbounded_channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut bars = Bars::new(scenario);
+        let mut gathered = Gathered {
+            workers: scenario.jobs.iter().map(|job| vec![None; job.workers.len()]).collect(),
+            servers: BTreeMap::new(),
+        };
+        let start = Instant::now();
+        let outcome = match fabric.start_endpoints(&notes, &stop) {
+            Ok(()) => self.follow(&mut inbox, &mut bars, &mut gathered).await,
+            Err(error) => Err(error),
+        };
+        let seconds = start.elapsed().as_secs_f64();
+        bars.finish();
+        // The endpoints are ended in any case, and the switches are left clean.
+        tokio::task::block_in_place(|| fabric.stop_endpoints());
+        self.gather_servers(&mut inbox, &mut gathered).await;
+        let switches = self.clean().await;
+        let queues = tokio::task::block_in_place(|| fabric.stop_switches());
+        outcome?;
+        let mut switches = switches?;
+        for (switch, queue) in switches.iter_mut().zip(queues) {
+            switch.longest_queue = queue.map(|queue| queue.longest);
+            switch.queue_drops = queue.map(|queue| queue.drops);
+        }
+        let jobs = self.job_reports(gathered)?;
+        Ok(RunReport {
+            name: scenario.name.clone(),
+            fabric: match self.args.fabric {
+                args::Fabric::Memory => "memory",
+                args::Fabric::Netns => "netns",
+            },
+            seed: scenario.seed,
+            seconds,
+            jobs,
+            switches,
+        })
+    }
+
+    /// Until all workers are done.
+    async fn follow(
+        &self,
+        inbox: &mut UnboundedReceiver<Note>,
+        bars: &mut Bars,
+        gathered: &mut Gathered,
+    ) -> Result<()> {
+        let deadline = Instant::now() + self.scenario.timeout;
+        let mut left: usize = self.scenario.jobs.iter().map(|job| job.workers.len()).sum();
+        while left > 0 {
+            if self.interrupted.load(Ordering::Relaxed) {
+                bail!("interrupted");
+            }
+            if Instant::now() >= deadline {
+                bail!(
+                    "the run took longer than its timeout of {:?}; raise `timeout` in the job file \
+                     if it needs longer",
+                    self.scenario.timeout
+                );
+            }
+            let Ok(note) = tokio::time::timeout(TICK, inbox.recv()).await else { continue };
+            let Some(note) = note else { bail!("all endpoints have ended") };
+            match note {
+                Note::Worker { job, worker, event } => match event {
+                    Event::Round { done, of, note } => bars.round(job, worker, done, of, note),
+                    Event::Done(report) => {
+                        gathered.workers[job][worker] = Some(report);
+                        left -= 1;
+                    }
+                    Event::Failed { reason } => {
+                        let name = &self.scenario.jobs[job].name;
+                        bail!("job {name}: worker {worker} failed: {reason}");
+                    }
+                },
+                Note::Servers(event) => self.hear(event, gathered)?,
+                Note::Broken(what) => bail!(what),
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&self, event: ps::Event, gathered: &mut Gathered) -> Result<()> {
+        match event {
+            ps::Event::Ready => Ok(()),
+            ps::Event::Done(reports) => {
+                gathered.servers.extend(reports);
+                Ok(())
+            }
+            ps::Event::Stalled { job, missing, seconds } => {
+                let name = self
+                    .scenario
+                    .jobs
+                    .iter()
+                    .find(|known| known.id.get() == job)
+                    .map_or("?", |job| job.name.as_str());
+                let workers: Vec<String> = missing.iter().map(u8::to_string).collect();
+                Err(anyhow!(
+                    "job {name}: worker {} was not heard of for {seconds:.1} s while others wait \
+                     (worker_timeout in the job file)",
+                    workers.join(", ")
+                ))
+            }
+        }
+    }
+
+    /// The parameter servers report when they end.
+    async fn gather_servers(&self, inbox: &mut UnboundedReceiver<Note>, gathered: &mut Gathered) {
+        let deadline = Instant::now() + REPORT_TIME;
+        while gathered.servers.len() < self.scenario.jobs.len() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match tokio::time::timeout(left, inbox.recv()).await {
+                Ok(Some(Note::Servers(ps::Event::Done(reports)))) => {
+                    gathered.servers.extend(reports);
+                }
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Reads what the switches counted, and removes the jobs from them.
+    async fn clean(&self) -> Result<Vec<SwitchReport>> {
+        let topology = &self.scenario.topology;
+        let mut reports: Vec<SwitchReport> = topology
+            .switches
+            .iter()
+            .map(|switch| SwitchReport { name: switch.name.clone(), ..SwitchReport::default() })
+            .collect();
+        let mut failure = None;
+        for job in &self.scenario.jobs {
+            if let Err(error) = self.clean_job(job.id, &mut reports).await {
+                failure.get_or_insert(error);
+            }
+        }
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(reports),
+        }
+    }
+
+    async fn clean_job(&self, job: JobId, reports: &mut [SwitchReport]) -> Result<()> {
+        for (switch, outcomes) in self.controller.outcomes(job).await? {
+            for (outcome, count) in outcomes.iter() {
+                *reports[switch.0].outcomes.entry(outcome.name()).or_default() += count.packets;
+            }
+        }
+        for (switch, freed) in self.controller.remove(job).await? {
+            reports[switch.0].swept += u64::from(freed);
+        }
+        Ok(())
+    }
+
+    fn job_reports(&self, gathered: Gathered) -> Result<Vec<JobReport>> {
+        let jobs = self.scenario.jobs.iter().zip(gathered.workers);
+        jobs.map(|(job, workers)| {
+            let workers: Option<Vec<WorkerReport>> = workers.into_iter().collect();
+            let workers = workers.context("a worker did not report")?;
+            let server = gathered.servers.get(&job.id.get()).copied().with_context(|| {
+                format!("the parameter server of job {} did not report", job.name)
+            })?;
+            let mut report =
+                JobReport::new(job.name.clone(), job.protocol.name(), server, workers);
+            self.check_training(job, &mut report)?;
+            Ok(report)
+        })
+        .collect()
+    }
+
+    /// Final weights: the same at all workers, and the same as with the sums taken in one process.
+    fn check_training(&self, job: &Job, report: &mut JobReport) -> Result<()> {
+        let (Workload::Digits(digits), Some(training)) = (&job.workload, &report.training) else {
+            return Ok(());
+        };
+        let others = report.workers.iter().filter_map(|worker| worker.training.as_ref());
+        for (worker, other) in others.enumerate() {
+            ensure!(
+                other.weights == training.weights,
+                "job {}: the final weights of worker {worker} differ from those of worker 0",
+                job.name
+            );
+        }
+        let values = self.scenario.switch.values_per_packet.into();
+        let reference = workload::reference_digest(
+            digits,
+            job.workers.len(),
+            training.epochs,
+            job.scale,
+            values,
+        )?;
+        ensure!(
+            reference == training.weights,
+            "job {}: the final weights {} differ from those of the same training in one process, \
+             {reference}",
+            job.name,
+            training.weights
+        );
+        ensure!(
+            training.test_accuracy >= digits.target,
+            "job {}: {:.1} % of the test images are recognised, less than the target of {:.1} %",
+            job.name,
+            100.0 * training.test_accuracy,
+            100.0 * digits.target
+        );
+        report.matches_reference = Some(true);
+        Ok(())
+    }
+}

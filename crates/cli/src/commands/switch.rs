@@ -1,0 +1,161 @@
+//! `tributary switch`: a P4 program over network interfaces.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use tributary_jobfile::{End, Scenario, SwitchId};
+use tributary_netio::FrameIo;
+use tributary_netio::packet::{Config, PacketSocket};
+use tributary_switch::runtime::{Report, Runtime};
+use tributary_switch::server::{Listen, ServerHandle, Service};
+use tributary_switch::{Forwarding, SwitchConfig};
+
+use crate::args::SwitchArgs;
+use crate::commands::p4;
+use crate::fabric::LastWords;
+use crate::settings;
+
+/// What a switch counted about its queues.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Statistics {
+    /// Most packets that were ever in one egress queue.
+    pub(crate) longest_queue: u64,
+    /// Packets that found a queue full.
+    pub(crate) queue_drops: u64,
+}
+
+impl Statistics {
+    /// From all that it counted.
+    pub(crate) fn of(report: &Report) -> Self {
+        let ports = || report.ports.iter().map(|(_, port)| port);
+        Self {
+            longest_queue: ports().map(|port| port.max_depth as u64).max().unwrap_or(0),
+            queue_drops: ports().map(|port| port.queue_drops).sum(),
+        }
+    }
+}
+
+/// Runs a switch until Ctrl-C or SIGTERM.
+///
+/// # Errors
+/// One line that says what went wrong.
+pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
+    let stop = settings::stop_flag()?;
+    let program = match &args.program {
+        Some(path) => Some(load(path, &args.defines)?),
+        None => None,
+    };
+    let faults = match &args.faults {
+        Some(spec) => Some(Injected::read(spec, args.seed)?),
+        None => None,
+    };
+    let mut runtime = Runtime::new(SwitchConfig {
+        device_id: args.device_id,
+        queue_limit: args.queue_capacity as usize,
+        ..SwitchConfig::default()
+    });
+    let mut seen = Vec::new();
+    for port in &args.ports {
+        let (number, interface) = parse_port(port)?;
+        if seen.contains(&number) {
+            bail!("--port {port}: port {number} is there already; give each port one interface");
+        }
+        seen.push(number);
+        let socket = PacketSocket::open(&Config::switch_port(interface))?;
+        let io: Box<dyn FrameIo> = match &faults {
+            Some(faults) => faults.around(number, socket)?,
+            None => Box::new(socket),
+        };
+        runtime.add_port(number, io, None);
+    }
+    let (handle, packets_in) = runtime.start().context("cannot start a thread")?;
+    if let Some(forwarding) = program {
+        handle.control().call(|switch, _| switch.commit(forwarding))?;
+    }
+    let service = Service::new(handle.control().clone(), packets_in);
+    let server = ServerHandle::start(service, listen(&args.p4runtime)?)?;
+    if !args.json_statistics {
+        println!(
+            "{} ports, P4Runtime device {} on {}; end with Ctrl-C",
+            seen.len(),
+            args.device_id,
+            server.address()
+        );
+    }
+    while !stop.load(Ordering::Relaxed) && !handle.is_finished() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    server.stop()?;
+    let statistics = Statistics::of(&handle.stop());
+    if args.json_statistics {
+        let words = LastWords { statistics };
+        println!("{}", serde_json::to_string(&words).expect("statistics are plain data"));
+    } else {
+        println!(
+            "longest egress queue {} packets, {} packets dropped at full queues",
+            statistics.longest_queue, statistics.queue_drops
+        );
+    }
+    Ok(())
+}
+
+fn load(path: &Path, defines: &[String]) -> Result<Forwarding> {
+    let text = p4::preprocess(path, defines)?;
+    Forwarding::from_source(&text).map_err(|refusal| anyhow::anyhow!("{refusal}"))
+}
+
+/// `N@IFACE`.
+fn parse_port(text: &str) -> Result<(u16, &str)> {
+    let parsed = text.split_once('@').and_then(|(number, interface)| {
+        let number = number.parse().ok().filter(|number| (1..510).contains(number))?;
+        (!interface.is_empty()).then_some((number, interface))
+    });
+    parsed.with_context(|| {
+        format!("--port {text}: write PORT@INTERFACE with a port from 1 to 509, such as 1@eth0")
+    })
+}
+
+/// `HOST:PORT` or `unix:PATH`.
+fn listen(text: &str) -> Result<Listen> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return Ok(Listen::Unix(path.into()));
+    }
+    let address = text.parse().map_err(|_| {
+        anyhow::anyhow!("--p4runtime {text}: write ADDRESS:PORT, such as 127.0.0.1:9559, or unix:PATH")
+    })?;
+    Ok(Listen::Tcp(address))
+}
+
+/// Faults of the links between this switch and others: links to hosts get theirs at the host.
+struct Injected {
+    scenario: Scenario,
+    switch: SwitchId,
+    seed: u64,
+}
+
+impl Injected {
+    fn read(spec: &str, seed: u64) -> Result<Self> {
+        let (file, name) =
+            spec.rsplit_once(':').with_context(|| format!("--faults {spec}: write JOB.toml:SWITCH"))?;
+        let scenario = settings::load(Path::new(file), None)?;
+        let switch = scenario.topology.switch_named(name);
+        let switch = switch.with_context(|| format!("there is no switch `{name}` in {file}"))?;
+        Ok(Self { scenario, switch, seed })
+    }
+
+    fn around(&self, port: u16, io: PacketSocket) -> Result<Box<dyn FrameIo>> {
+        let topology = &self.scenario.topology;
+        let end = End::Switch(self.switch, port);
+        let link = topology.ports(self.switch).find(|(number, ..)| *number == port);
+        let Some((_, link, far)) = link else { return Ok(Box::new(io)) };
+        let first = topology.link(link).ends[0] == end;
+        if matches!(far, End::Switch(..)) && first {
+            Ok(Box::new(settings::faulty(&self.scenario, link, end, self.seed, io)?))
+        } else {
+            Ok(Box::new(io))
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! `tributary worker`: one worker of a job file on this host.
+
+use anyhow::{Context, Result, bail};
+use tributary_wire::WorkerIndex;
+
+use crate::agent::{self, Event};
+use crate::args::WorkerArgs;
+use crate::settings;
+use crate::workload::Verifier;
+
+/// Runs the worker to its end.
+///
+/// # Errors
+/// One line that says what went wrong.
+pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
+    let tell = |event: &Event| {
+        if args.endpoint.json_events {
+            println!("{}", serde_json::to_string(event).expect("events are plain data"));
+        } else if let Event::Round { done, of, note } = event {
+            println!("round {done} of {of}  {note}");
+        }
+    };
+    let outcome = work(args, &tell);
+    match outcome {
+        Ok(event) => {
+            tell(&event);
+            if let (Event::Done(report), false) = (&event, args.endpoint.json_events) {
+                println!(
+                    "{} values summed, {} of them compared with sums computed apart; {} packets, \
+                     {} resends",
+                    report.values, report.verified, report.packets, report.resends
+                );
+            }
+            Ok(())
+        }
+        Err(error) => {
+            tell(&Event::Failed { reason: format!("{error:#}") });
+            Err(error)
+        }
+    }
+}
+
+fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
+    let scenario = settings::load(&args.endpoint.job_file, args.endpoint.seed)?;
+    let job = settings::job(&scenario, args.job.as_deref())?;
+    let Some(&host) = job.workers.get(usize::from(args.worker)) else {
+        bail!("job {} has workers 0 to {}, not {}", job.name, job.workers.len() - 1, args.worker);
+    };
+    let index = WorkerIndex::new(args.worker).context("a job has at most 32 workers")?;
+    let stop = settings::stop_flag()?;
+    let io = settings::open_interface(&scenario, host, &args.endpoint.interface)?;
+    let verifier = Verifier::new(job, scenario.switch.values_per_packet, 1);
+    let report =
+        agent::work(&scenario, job, index, io, &verifier, &stop, |event| tell(&event))?;
+    Ok(Event::Done(report))
+}

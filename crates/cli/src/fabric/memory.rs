@@ -1,0 +1,244 @@
+//! Threads of one process, joined by memory links.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use anyhow::{Context, Result};
+use hyper_util::rt::TokioIo;
+use tokio::io::DuplexStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::transport::{Channel, Endpoint, Uri};
+use tower::service_fn;
+use tributary_controller::client::{SwitchConfig, Target};
+use tributary_jobfile::{End, HostId, LinkId, Scenario, SwitchId};
+use tributary_netio::memory::{self, MemoryPort};
+use tributary_netio::{FrameIo, Waker};
+use tributary_switch::runtime::{Runtime, SwitchHandle};
+use tributary_switch::server::Service;
+use tributary_wire::WorkerIndex;
+
+use super::{Note, QueueReport, device_id};
+use crate::agent;
+use crate::commands::ps;
+use crate::settings;
+use crate::workload::Verifier;
+
+/// Frames that a link holds in each direction: as many as a network card's ring.
+const LINK_CAPACITY: usize = 256;
+
+/// Bytes that wait between controller and switch.
+const CONTROL_BUFFER: usize = 64 << 10;
+
+/// The memory fabric.
+pub(crate) struct Memory {
+    scenario: Arc<Scenario>,
+    switches: Vec<Running>,
+    /// The hosts' ends of their links, until their endpoints start.
+    ports: BTreeMap<HostId, MemoryPort>,
+    stop: Arc<AtomicBool>,
+    workers: Vec<JoinHandle<()>>,
+    servers: Vec<JoinHandle<()>>,
+    stop_servers: Arc<AtomicBool>,
+}
+
+/// A switch and the way to its controller.
+struct Running {
+    name: String,
+    handle: Option<SwitchHandle>,
+    channel: Channel,
+    /// Ends the P4Runtime server when it is dropped.
+    _shutdown: oneshot::Sender<()>,
+}
+
+impl Memory {
+    /// Starts the switches. Must be called within an asynchronous runtime.
+    pub(crate) fn start(scenario: &Arc<Scenario>) -> Result<Self> {
+        let topology = &scenario.topology;
+        let mut runtimes: Vec<Runtime> = topology
+            .switch_ids()
+            .map(|id| {
+                Runtime::new(tributary_switch::SwitchConfig {
+                    device_id: device_id(id),
+                    queue_limit: scenario.switch.queue_capacity as usize,
+                    ..tributary_switch::SwitchConfig::default()
+                })
+            })
+            .collect();
+        let mut ports = BTreeMap::new();
+        for (index, link) in topology.links.iter().enumerate() {
+            let waker = |end: End| match end {
+                End::Switch(switch, _) => runtimes[switch.0].waker().clone(),
+                End::Host(_) => Waker::new(),
+            };
+            let wakers = link.ends.map(waker);
+            let (first, second) = memory::link(LINK_CAPACITY, &wakers[0], &wakers[1]);
+            // Faults are injected once a link: at the host if there is one, else at its first end.
+            let at_switch = link.ends.iter().all(|end| matches!(end, End::Switch(..)));
+            for (place, (end, io)) in link.ends.into_iter().zip([first, second]).enumerate() {
+                match end {
+                    End::Host(host) => drop(ports.insert(host, io)),
+                    End::Switch(switch, port) => {
+                        let io: Box<dyn FrameIo> = if at_switch && place == 0 {
+                            let link = LinkId(index);
+                            Box::new(settings::faulty(scenario, link, end, scenario.seed, io)?)
+                        } else {
+                            Box::new(io)
+                        };
+                        runtimes[switch.0].add_port(port, io, None);
+                    }
+                }
+            }
+        }
+        let switches = runtimes
+            .into_iter()
+            .zip(topology.switch_ids())
+            .map(|(runtime, id)| Running::start(&topology.switch(id).name, runtime))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            scenario: Arc::clone(scenario),
+            switches,
+            ports,
+            stop: Arc::default(),
+            workers: Vec::new(),
+            servers: Vec::new(),
+            stop_servers: Arc::default(),
+        })
+    }
+
+    pub(super) fn switches(&self) -> Vec<SwitchConfig> {
+        let config = |(index, running): (usize, &Running)| SwitchConfig {
+            device_id: device_id(SwitchId(index)),
+            ..SwitchConfig::new(&running.name, Target::Channel(running.channel.clone()))
+        };
+        self.switches.iter().enumerate().map(config).collect()
+    }
+
+    pub(super) fn start_endpoints(
+        &mut self,
+        notes: &mpsc::UnboundedSender<Note>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<()> {
+        self.stop = Arc::clone(stop);
+        let scenario = Arc::clone(&self.scenario);
+        for host in scenario.topology.host_ids() {
+            let servers = ps::servers(&scenario, host)?;
+            if servers.is_empty() {
+                continue;
+            }
+            let io = self.port(host)?;
+            let (stop, notes) = (Arc::clone(&self.stop_servers), notes.clone());
+            let name = format!("ps on {}", scenario.topology.host(host).name);
+            self.servers.push(spawn(name, move || {
+                let tell = |job, event| send(&notes, Note::Servers(ps::Event::of(job, &event)));
+                let note = match tributary_ps::serve(servers, io, &stop, tell) {
+                    Ok(servers) => Note::Servers(ps::Event::done(&servers)),
+                    Err(error) => Note::Broken(format!("parameter server: {error}")),
+                };
+                send(&notes, note);
+            })?);
+        }
+        for (job_index, job) in scenario.jobs.iter().enumerate() {
+            let values = scenario.switch.values_per_packet;
+            let verifier = Verifier::new(job, values, job.workers.len());
+            for (worker, &host) in job.workers.iter().enumerate() {
+                let io = self.port(host)?;
+                let (notes, stop) = (notes.clone(), Arc::clone(stop));
+                let (scenario, verifier) = (Arc::clone(&scenario), verifier.clone());
+                let name = format!("{} worker {worker}", job.name);
+                self.workers.push(spawn(name, move || {
+                    let job = &scenario.jobs[job_index];
+                    let tell =
+                        |event| send(&notes, Note::Worker { job: job_index, worker, event });
+                    let index = u8::try_from(worker).ok().and_then(WorkerIndex::new);
+                    let index = index.expect("a job has at most 32 workers");
+                    let outcome =
+                        agent::work(&scenario, job, index, io, &verifier, &stop, tell);
+                    tell(match outcome {
+                        Ok(report) => agent::Event::Done(report),
+                        Err(error) => agent::Event::Failed { reason: format!("{error:#}") },
+                    });
+                })?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The host's end of its link, with the link's faults.
+    fn port(&mut self, host: HostId) -> Result<impl FrameIo + use<>> {
+        let io = self.ports.remove(&host).context("a host has one process")?;
+        let link = self.scenario.topology.host(host).link;
+        settings::faulty(&self.scenario, link, End::Host(host), self.scenario.seed, io)
+    }
+
+    pub(super) fn stop_endpoints(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        join(&mut self.workers);
+        self.stop_servers.store(true, Ordering::Relaxed);
+        join(&mut self.servers);
+    }
+
+    pub(super) fn stop_switches(&mut self) -> Vec<Option<QueueReport>> {
+        let stop = |running: &mut Running| {
+            let report = running.handle.take()?.stop();
+            Some(QueueReport {
+                longest: report.ports.iter().map(|(_, port)| port.max_depth as u64).max()?,
+                drops: report.ports.iter().map(|(_, port)| port.queue_drops).sum(),
+            })
+        };
+        self.switches.iter_mut().map(stop).collect()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.stop_endpoints();
+    }
+}
+
+impl Running {
+    fn start(name: &str, runtime: Runtime) -> Result<Self> {
+        let (handle, packets_in) = runtime.start().context("cannot start a thread")?;
+        let service = Service::new(handle.control().clone(), packets_in);
+        let (connections, incoming) = mpsc::unbounded_channel::<DuplexStream>();
+        let (shutdown, stopped) = oneshot::channel::<()>();
+        let incoming = UnboundedReceiverStream::new(incoming).map(Ok::<_, io::Error>);
+        let stopped = async { drop(stopped.await) };
+        tokio::spawn(async move {
+            if let Err(error) = service.serve(incoming, stopped).await {
+                tracing::error!("{error}");
+            }
+        });
+        let connector = service_fn(move |_: Uri| {
+            let (near, far) = tokio::io::duplex(CONTROL_BUFFER);
+            let sent = connections.send(far).map_err(|_| io::ErrorKind::ConnectionRefused);
+            async move { sent.map(|()| TokioIo::new(near)).map_err(io::Error::from) }
+        });
+        // The address is never looked up.
+        let channel = Endpoint::from_static("http://switch").connect_with_connector_lazy(connector);
+        Ok(Self { name: name.into(), handle: Some(handle), channel, _shutdown: shutdown })
+    }
+}
+
+fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    thread::Builder::new().name(name).spawn(work).context("cannot start a thread")
+}
+
+fn join(threads: &mut Vec<JoinHandle<()>>) {
+    for thread in threads.drain(..) {
+        if let Err(panic) = thread.join()
+            && !thread::panicking()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+fn send(notes: &mpsc::UnboundedSender<Note>, note: Note) {
+    // The run may be over for another reason.
+    drop(notes.send(note));
+}

@@ -1,0 +1,130 @@
+//! Where a scenario runs: its switches, cables and endpoints.
+//!
+//! A fabric starts the switches and tells how the controller reaches them, then starts the
+//! endpoints, which send [`Note`]s, and ends everything when it is dropped.
+
+mod memory;
+mod netns;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Result, bail};
+use tokio::sync::mpsc::UnboundedSender;
+use tributary_controller::client::SwitchConfig;
+use tributary_jobfile::{Duty, Scenario, SwitchId};
+
+use crate::agent;
+use crate::args;
+use crate::commands::ps;
+
+pub(crate) use memory::Memory;
+pub(crate) use netns::{LastWords, Netns};
+
+/// What an endpoint tells the run.
+#[derive(Clone, Debug)]
+pub(crate) enum Note {
+    /// A worker, by the indices of its job and of itself.
+    Worker { job: usize, worker: usize, event: agent::Event },
+    /// The parameter servers of a host.
+    Servers(ps::Event),
+    /// Something that must not end has ended.
+    Broken(String),
+}
+
+/// What a switch tells about its queues.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct QueueReport {
+    /// Most packets that were ever in one egress queue.
+    pub(crate) longest: u64,
+    /// Packets that found a queue full.
+    pub(crate) drops: u64,
+}
+
+/// A running fabric.
+pub(crate) enum Fabric {
+    /// Threads of this process.
+    Memory(Memory),
+    /// Processes in network namespaces.
+    Netns(Netns),
+}
+
+impl Fabric {
+    /// Starts the switches of a scenario, without a program yet.
+    ///
+    /// # Errors
+    /// If they cannot be started.
+    pub(crate) async fn start(
+        kind: args::Fabric,
+        scenario: &Arc<Scenario>,
+        run: &args::RunArgs,
+    ) -> Result<Self> {
+        one_process_a_host(scenario)?;
+        Ok(match kind {
+            args::Fabric::Memory => Self::Memory(Memory::start(scenario)?),
+            args::Fabric::Netns => Self::Netns(Netns::start(scenario, run).await?),
+        })
+    }
+
+    /// How the controller reaches the switches, in the order of the topology.
+    pub(crate) fn switches(&self) -> Vec<SwitchConfig> {
+        match self {
+            Self::Memory(memory) => memory.switches(),
+            Self::Netns(netns) => netns.switches(),
+        }
+    }
+
+    /// Starts workers and parameter servers. `stop` ends the workers early.
+    ///
+    /// # Errors
+    /// If they cannot be started.
+    pub(crate) fn start_endpoints(
+        &mut self,
+        notes: &UnboundedSender<Note>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<()> {
+        match self {
+            Self::Memory(memory) => memory.start_endpoints(notes, stop),
+            Self::Netns(netns) => netns.start_endpoints(notes),
+        }
+    }
+
+    /// Ends workers and parameter servers; the latter report before they end.
+    pub(crate) fn stop_endpoints(&mut self) {
+        match self {
+            Self::Memory(memory) => memory.stop_endpoints(),
+            Self::Netns(netns) => netns.stop_endpoints(),
+        }
+    }
+
+    /// Stops the switches; what each tells about its queues.
+    pub(crate) fn stop_switches(&mut self) -> Vec<Option<QueueReport>> {
+        match self {
+            Self::Memory(memory) => memory.stop_switches(),
+            Self::Netns(netns) => netns.stop_switches(),
+        }
+    }
+}
+
+/// A host has one interface, which one worker, or the parameter servers of any number of jobs, have
+/// to themselves.
+fn one_process_a_host(scenario: &Scenario) -> Result<()> {
+    for host in scenario.topology.host_ids() {
+        let duties: Vec<_> = scenario.duties(host).collect();
+        let workers = duties.iter().filter(|(_, duty)| matches!(duty, Duty::Worker(_))).count();
+        if workers > 0 && duties.len() > 1 {
+            bail!(
+                "host `{}` has {} workers and parameter servers to run; give each worker a host of \
+                 its own",
+                scenario.topology.host(host).name,
+                duties.len()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// P4Runtime's name for a switch.
+fn device_id(switch: SwitchId) -> u64 {
+    switch.0 as u64 + 1
+}

@@ -1,0 +1,272 @@
+//! Processes in network namespaces, over raw sockets: a process a switch, a worker, and a host with
+//! parameter servers. All of them are this program, called with other arguments.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+use tokio::net::UnixStream;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
+use tributary_controller::client::{SwitchConfig, Target};
+use tributary_jobfile::{End, HostId, Scenario, SwitchId, Topology};
+use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
+
+use super::{Note, QueueReport, device_id};
+use crate::agent;
+use crate::args::RunArgs;
+use crate::commands::ps;
+use crate::commands::switch::Statistics;
+
+/// Bits of a host's address that the network shares: all hosts are in 10.0.0.0/8 unless the job
+/// file says otherwise.
+const PREFIX: u8 = 8;
+
+/// How long a switch may take to listen.
+const START_TIME: Duration = Duration::from_secs(10);
+
+/// How long a process has to end after it was asked to.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The namespace fabric.
+pub(crate) struct Netns {
+    scenario: Arc<Scenario>,
+    job_file: PathBuf,
+    program: PathBuf,
+    /// Before the testbed, so that sockets outlive their processes.
+    switches: Vec<(SwitchConfig, Process)>,
+    workers: Vec<Process>,
+    servers: Vec<Process>,
+    testbed: Testbed,
+    _sockets: TempDir,
+}
+
+/// The last line that a switch prints.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct LastWords {
+    /// What it counted.
+    pub(crate) statistics: Statistics,
+}
+
+impl Netns {
+    /// Builds the network and starts the switches.
+    pub(super) async fn start(scenario: &Arc<Scenario>, args: &RunArgs) -> Result<Self> {
+        let job_file = args.job.canonicalize().context("cannot find the job file")?;
+        let program = std::env::current_exe().context("cannot find this program")?;
+        let topology = translate(&scenario.topology);
+        let testbed = Testbed::build(&topology)?;
+        let sockets = tempfile::tempdir().context("cannot make a directory for sockets")?;
+        let mut netns = Self {
+            scenario: Arc::clone(scenario),
+            job_file,
+            program,
+            switches: Vec::new(),
+            workers: Vec::new(),
+            servers: Vec::new(),
+            testbed,
+            _sockets: sockets,
+        };
+        for id in scenario.topology.switch_ids() {
+            netns.start_switch(id, &topology).await?;
+        }
+        Ok(netns)
+    }
+
+    async fn start_switch(&mut self, id: SwitchId, topology: &testbed::Topology) -> Result<()> {
+        let scenario = Arc::clone(&self.scenario);
+        let name = &scenario.topology.switch(id).name;
+        let socket = self._sockets.path().join(format!("{}.sock", id.0));
+        let mut command = Command::new(&self.program);
+        command.arg("switch");
+        for (port, ..) in scenario.topology.ports(id) {
+            let interface = topology.interface(&testbed::Port::new(name, port));
+            command.arg("--port").arg(format!("{port}@{interface}"));
+        }
+        command.args(["--p4runtime", &format!("unix:{}", socket.display())]);
+        command.args(["--device-id", &device_id(id).to_string()]);
+        command.args(["--queue-capacity", &scenario.switch.queue_capacity.to_string()]);
+        command.args(["--seed", &scenario.seed.to_string()]);
+        command.args(["--faults", &format!("{}:{name}", self.job_file.display())]);
+        command.arg("--json-statistics");
+        let process = self.testbed.spawn(name, command, Output::Keep)?;
+        wait_for(&socket, &process).await.with_context(|| format!("switch {name}"))?;
+        let config = SwitchConfig {
+            device_id: device_id(id),
+            ..SwitchConfig::new(name, Target::Address(format!("unix:{}", socket.display())))
+        };
+        self.switches.push((config, process));
+        Ok(())
+    }
+
+    pub(super) fn switches(&self) -> Vec<SwitchConfig> {
+        self.switches.iter().map(|(config, _)| config.clone()).collect()
+    }
+
+    pub(super) fn start_endpoints(&mut self, notes: &UnboundedSender<Note>) -> Result<()> {
+        let scenario = Arc::clone(&self.scenario);
+        for host in scenario.topology.host_ids() {
+            if scenario.jobs.iter().any(|job| job.ps == host) {
+                let process = self.start_server(host, notes)?;
+                self.servers.push(process);
+            }
+        }
+        for (job_index, job) in scenario.jobs.iter().enumerate() {
+            for (worker, &host) in job.workers.iter().enumerate() {
+                let process = self.start_worker(job_index, &job.name, worker, host, notes)?;
+                self.workers.push(process);
+            }
+        }
+        Ok(())
+    }
+
+    /// What workers and parameter servers are called with.
+    fn endpoint(&self, command: &str) -> Command {
+        let mut process = Command::new(&self.program);
+        process.arg(command).arg(&self.job_file);
+        process.args(["--interface", "eth0", "--json-events"]);
+        process.args(["--seed", &self.scenario.seed.to_string()]);
+        process
+    }
+
+    fn start_server(&self, host: HostId, notes: &UnboundedSender<Note>) -> Result<Process> {
+        let name = &self.scenario.topology.host(host).name;
+        let mut command = self.endpoint("ps");
+        command.args(["--host", name]);
+        let sink = notes.clone();
+        let lines = Output::Lines(Arc::new(move |stream, line: &str| {
+            if stream == Stream::Out
+                && let Ok(event) = serde_json::from_str::<ps::Event>(line)
+            {
+                drop(sink.send(Note::Servers(event)));
+            }
+        }));
+        let process = self.testbed.spawn(name, command, lines)?;
+        let what = format!("the parameter server on {name}");
+        watch(&process, notes, move |ending| Note::Broken(format!("{what} {ending}")));
+        Ok(process)
+    }
+
+    fn start_worker(
+        &self,
+        job: usize,
+        job_name: &str,
+        worker: usize,
+        host: HostId,
+        notes: &UnboundedSender<Note>,
+    ) -> Result<Process> {
+        let name = &self.scenario.topology.host(host).name;
+        let mut command = self.endpoint("worker");
+        command.args(["--job", job_name, "--worker", &worker.to_string()]);
+        let sink = notes.clone();
+        let lines = Output::Lines(Arc::new(move |stream, line: &str| {
+            if stream == Stream::Out
+                && let Ok(event) = serde_json::from_str::<agent::Event>(line)
+            {
+                drop(sink.send(Note::Worker { job, worker, event }));
+            }
+        }));
+        let process = self.testbed.spawn(name, command, lines)?;
+        watch(&process, notes, move |ending| {
+            let reason = format!("its process {ending}");
+            Note::Worker { job, worker, event: agent::Event::Failed { reason } }
+        });
+        Ok(process)
+    }
+
+    pub(super) fn stop_endpoints(&mut self) {
+        for processes in [&mut self.workers, &mut self.servers] {
+            processes.iter().for_each(Process::ask_to_end);
+            for process in processes.drain(..) {
+                if let Err(error) = process.end(GRACE) {
+                    tracing::warn!(program = process.program(), %error, "cannot end a process");
+                }
+            }
+        }
+    }
+
+    pub(super) fn stop_switches(&mut self) -> Vec<Option<QueueReport>> {
+        self.switches.iter().for_each(|(_, process)| process.ask_to_end());
+        let report = |process: &Process| {
+            process.end(GRACE).ok()?;
+            let output = process.output(Stream::Out);
+            let words: LastWords = serde_json::from_str(output.lines().last()?).ok()?;
+            let Statistics { longest_queue, queue_drops } = words.statistics;
+            Some(QueueReport { longest: longest_queue, drops: queue_drops })
+        };
+        self.switches.iter().map(|(_, process)| report(process)).collect()
+    }
+}
+
+/// Tells the run when a process ends that should not. A note after the run's end is for nobody.
+fn watch(
+    process: &Process,
+    notes: &UnboundedSender<Note>,
+    note: impl FnOnce(String) -> Note + Send + 'static,
+) {
+    let (process, notes) = (process.clone(), notes.clone());
+    tokio::task::spawn_blocking(move || {
+        let Ok(Some(status)) = process.wait(None) else { return };
+        if status.success() {
+            return;
+        }
+        let errors = process.output(Stream::Err);
+        let reason = errors.lines().last().map_or(String::new(), |line| {
+            format!(" ({})", line.strip_prefix("error: ").unwrap_or(line))
+        });
+        drop(notes.send(note(format!("ended with {status}{reason}"))));
+    });
+}
+
+/// Until something answers on a socket.
+async fn wait_for(socket: &Path, process: &Process) -> Result<()> {
+    let deadline = Instant::now() + START_TIME;
+    while UnixStream::connect(socket).await.is_err() {
+        if let Ok(Some(status)) = process.wait(Some(Duration::ZERO)) {
+            let errors = process.output(Stream::Err);
+            bail!("it ended with {status}: {}", errors.lines().last().unwrap_or_default());
+        }
+        if Instant::now() > deadline {
+            bail!("it does not listen on {} after {START_TIME:?}", socket.display());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Ok(())
+}
+
+/// The topology as the testbed has it.
+fn translate(topology: &Topology) -> testbed::Topology {
+    let port = |end: End| match end {
+        End::Host(host) => testbed::Port::new(&topology.host(host).name, 0),
+        End::Switch(switch, port) => testbed::Port::new(&topology.switch(switch).name, port),
+    };
+    testbed::Topology {
+        hosts: topology
+            .hosts
+            .iter()
+            .map(|host| testbed::Host {
+                name: host.name.clone(),
+                mac: host.address.mac.0,
+                ip: host.address.ip,
+                prefix: PREFIX,
+            })
+            .collect(),
+        switches: topology
+            .switches
+            .iter()
+            .map(|switch| testbed::Switch { name: switch.name.clone() })
+            .collect(),
+        links: topology
+            .links
+            .iter()
+            .map(|link| testbed::Link {
+                a: port(link.ends[0]),
+                b: port(link.ends[1]),
+                mtu: link.mtu,
+            })
+            .collect(),
+    }
+}

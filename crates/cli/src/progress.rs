@@ -1,0 +1,68 @@
+//! Progress bars: one a job, at the pace of its slowest worker.
+
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use tributary_jobfile::Scenario;
+
+/// The bars of a run. They are drawn on a terminal only.
+pub(crate) struct Bars {
+    all: MultiProgress,
+    jobs: Vec<Bar>,
+}
+
+struct Bar {
+    bar: ProgressBar,
+    /// Rounds over at each worker.
+    done: Vec<u64>,
+}
+
+impl Bars {
+    /// A bar for each job of the scenario.
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        let style = ProgressStyle::with_template(
+            "{prefix:>12} {bar:30} {pos}/{len} rounds  {elapsed_precise}  {msg}",
+        )
+        .expect("a valid template");
+        let all = MultiProgress::new();
+        let jobs = scenario
+            .jobs
+            .iter()
+            .map(|job| {
+                let bar = all.add(ProgressBar::new(0).with_style(style.clone()));
+                bar.set_prefix(job.name.clone());
+                bar.enable_steady_tick(Duration::from_millis(200));
+                Bar { bar, done: vec![0; job.workers.len()] }
+            })
+            .collect();
+        Self { all, jobs }
+    }
+
+    /// A worker's round is over.
+    pub(crate) fn round(&mut self, job: usize, worker: usize, done: u64, of: u64, note: String) {
+        let job = &mut self.jobs[job];
+        job.done[worker] = done;
+        job.bar.set_length(of);
+        job.bar.set_position(job.done.iter().copied().min().unwrap_or(0));
+        if worker == 0 {
+            job.bar.set_message(note);
+        }
+    }
+
+    /// A line above the bars; on standard error where there is no terminal.
+    pub(crate) fn say(&self, line: &str) {
+        if self.all.is_hidden() {
+            eprintln!("{line}");
+        } else {
+            // The terminal is gone: nobody is left to read the line.
+            let _ = self.all.println(line);
+        }
+    }
+
+    /// Removes the bars.
+    pub(crate) fn finish(&self) {
+        for job in &self.jobs {
+            job.bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What commands share in reading their arguments.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result, bail};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use tributary_controller::programs::{self, Compiled, Source};
+use tributary_jobfile::{End, HostId, Job, LinkId, Scenario};
+use tributary_netio::FrameIo;
+use tributary_netio::faults::{FaultInjector, Faults, Faulty};
+use tributary_netio::packet::{Config, PacketSocket};
+use tributary_wire::{Host, PORT};
+
+/// Reads a job file.
+///
+/// # Errors
+/// One line that names file, line and column.
+pub(crate) fn load(path: &Path, seed: Option<u64>) -> Result<Scenario> {
+    Ok(tributary_jobfile::load_with_seed(path, seed)?)
+}
+
+/// The job of a name, or the only one.
+///
+/// # Errors
+/// If there is none, or there are several and none was named.
+pub(crate) fn job<'a>(scenario: &'a Scenario, name: Option<&str>) -> Result<&'a Job> {
+    let names = || {
+        let names: Vec<_> = scenario.jobs.iter().map(|job| job.name.as_str()).collect();
+        names.join(", ")
+    };
+    match name {
+        Some(name) => scenario
+            .jobs
+            .iter()
+            .find(|job| job.name == name)
+            .with_context(|| format!("there is no job `{name}` in the file; it has {}", names())),
+        None => match &scenario.jobs[..] {
+            [job] => Ok(job),
+            _ => bail!("the file has several jobs ({}); name one with --job", names()),
+        },
+    }
+}
+
+/// The protocol of all jobs: a switch runs one program.
+///
+/// # Errors
+/// If they differ.
+fn protocol(scenario: &Scenario) -> Result<&'static str> {
+    let first = scenario.jobs.first().context("the job file has no job")?;
+    if let Some(other) = scenario.jobs.iter().find(|job| job.protocol != first.protocol) {
+        bail!(
+            "jobs `{}` and `{}` use different protocols, and a switch runs one program; put them \
+             into two job files",
+            first.name,
+            other.name
+        );
+    }
+    Ok(first.protocol.name())
+}
+
+/// The program of a scenario's switches: its protocol's, or the one in a file.
+///
+/// # Errors
+/// If it cannot be read or has errors; they are shown, and the error is one line.
+pub(crate) fn compile(scenario: &Scenario, replacement: Option<&Path>) -> Result<Compiled> {
+    let source = match replacement {
+        Some(path) => Source::file(path)?,
+        None => Source::built_in(protocol(scenario)?)?,
+    };
+    match programs::compile(&source, &programs::defines(&scenario.switch)) {
+        Err(tributary_controller::Error::Compile(diagnostics)) => {
+            eprint!("{diagnostics}");
+            bail!("{} has errors", source.main)
+        }
+        other => Ok(other?),
+    }
+}
+
+/// Puts the faults of a link around a port at one of its ends: on what the port sends, and on what
+/// it receives.
+///
+/// # Errors
+/// If the faults make no sense.
+pub(crate) fn faulty<Io: FrameIo>(
+    scenario: &Scenario,
+    link: LinkId,
+    end: End,
+    seed: u64,
+    io: Io,
+) -> Result<Faulty<Io>> {
+    let cable = scenario.topology.link(link);
+    let injector = |sender: End| {
+        if cable.faults.is_none() {
+            return Ok(None);
+        }
+        let stream = 2 * link.0 as u64 + u64::from(cable.ends[0] != sender);
+        FaultInjector::new(Faults::from(&cable.faults), seed, stream).map(Some)
+    };
+    let [a, b] = cable.ends;
+    let far = if a == end { b } else { a };
+    Ok(Faulty::new(io, injector(end)?, injector(far)?))
+}
+
+/// Opens a host's interface for our packets: its own and the jobs' groups.
+///
+/// # Errors
+/// If it cannot be opened.
+pub(crate) fn open_interface(
+    scenario: &Scenario,
+    host: HostId,
+    interface: &str,
+) -> Result<Faulty<PacketSocket>> {
+    let groups = scenario.jobs.iter().map(|job| Host::group(job.id).mac.0);
+    let config =
+        Config { multicast: groups.collect(), ..Config::endpoint(interface, PORT) };
+    let socket = PacketSocket::open(&config)?;
+    let needed = scenario.switch.packet_bytes() as usize;
+    let mtu = socket.interface().mtu;
+    if mtu < needed {
+        bail!(
+            "network interface `{interface}` has an MTU of {mtu}, and packets with {} values need \
+             {needed}; raise it with `ip link set {interface} mtu {needed}`",
+            scenario.switch.values_per_packet
+        );
+    }
+    let link = scenario.topology.host(host).link;
+    faulty(scenario, link, End::Host(host), scenario.seed, socket)
+}
+
+/// A flag that Ctrl-C and SIGTERM raise. A second signal ends the process at once.
+///
+/// # Errors
+/// If the signals cannot be caught.
+pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the first signal finds the flag down, the second one finds it raised.
+        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&flag))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
+            .context("cannot catch signals")?;
+    }
+    Ok(flag)
+}

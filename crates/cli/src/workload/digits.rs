@@ -1,0 +1,125 @@
+//! Training on the handwritten digits: one round a step of gradient descent.
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+use tributary_jobfile::Digits;
+use tributary_protocol::Tensor;
+use tributary_train::{Metrics, TrainConfig, Trainer, verify};
+
+use super::Workload;
+
+pub(crate) struct Training {
+    trainer: Trainer,
+    workers: usize,
+    epoch: usize,
+    first: Metrics,
+    latest: Metrics,
+}
+
+/// What a training came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TrainingReport {
+    /// Steps taken.
+    pub(crate) steps: usize,
+    /// Epochs completed.
+    pub(crate) epochs: usize,
+    /// Loss on the training images before the first step.
+    pub(crate) first_loss: f64,
+    /// Loss on the training images at the end.
+    pub(crate) loss: f64,
+    /// Share of the test images that is recognised.
+    pub(crate) test_accuracy: f64,
+    /// Digest of the weights' bits.
+    pub(crate) weights: String,
+}
+
+/// The configuration of a training that a job file describes.
+pub(crate) fn config(digits: &Digits, workers: usize) -> TrainConfig {
+    TrainConfig {
+        workers,
+        epochs: digits.epochs as usize,
+        batch: digits.batch as usize,
+        learning_rate: digits.learning_rate as f32,
+        momentum: digits.momentum as f32,
+        hidden: digits.hidden as usize,
+        seed: digits.seed,
+    }
+}
+
+impl Training {
+    pub(crate) fn new(digits: &Digits, workers: usize, worker: usize) -> Result<Self> {
+        let trainer = Trainer::new(config(digits, workers), worker)?;
+        let first = trainer.train_metrics();
+        Ok(Self { trainer, workers, epoch: 0, first, latest: first })
+    }
+}
+
+fn tensors(gradients: Vec<Vec<f32>>) -> Vec<Tensor> {
+    gradients.into_iter().map(Tensor::F32).collect()
+}
+
+impl Workload for Training {
+    fn rounds(&self) -> u64 {
+        self.trainer.config().steps() as u64
+    }
+
+    fn next(&mut self) -> Result<Option<Vec<Tensor>>> {
+        let epoch = self.trainer.progress().epoch;
+        if epoch > self.epoch {
+            self.epoch = epoch;
+            self.latest = self.trainer.train_metrics();
+        }
+        if self.trainer.is_finished() {
+            return Ok(None);
+        }
+        Ok(Some(tensors(self.trainer.gradients()?.to_vec())))
+    }
+
+    fn everyone(&mut self) -> Result<Option<Vec<Vec<Tensor>>>> {
+        let of = |worker| Ok(tensors(self.trainer.gradients_of(worker)?));
+        (0..self.workers).map(of).collect::<Result<_>>().map(Some)
+    }
+
+    fn finish(&mut self, sums: Vec<Tensor>) -> Result<()> {
+        let floats = |tensor| match tensor {
+            Tensor::F32(values) => Some(values),
+            Tensor::I32(_) => None,
+        };
+        let summed: Vec<Vec<f32>> = sums.into_iter().filter_map(floats).collect();
+        Ok(self.trainer.apply(&summed)?)
+    }
+
+    fn note(&self) -> String {
+        format!("epoch {}, loss {:.4}", self.epoch, self.latest.loss)
+    }
+
+    fn training(&self) -> Option<TrainingReport> {
+        let progress = self.trainer.progress();
+        let train = self.trainer.train_metrics();
+        Some(TrainingReport {
+            steps: progress.step,
+            epochs: progress.epoch,
+            first_loss: self.first.loss,
+            loss: train.loss,
+            test_accuracy: self.trainer.test_metrics().accuracy,
+            weights: format!("{:016x}", self.trainer.weights_digest()),
+        })
+    }
+}
+
+/// Digest of the weights of the same training with the sums taken in one process.
+///
+/// # Errors
+/// If the training diverges.
+pub(crate) fn reference_digest(
+    digits: &Digits,
+    workers: usize,
+    epochs: usize,
+    scale: f64,
+    fragment: usize,
+) -> Result<String> {
+    let config = TrainConfig { epochs, ..config(digits, workers) };
+    let outcome =
+        tributary_train::reference(&config, |all| verify::exact_sum(all, scale, fragment))?;
+    Ok(format!("{:016x}", outcome.digest))
+}

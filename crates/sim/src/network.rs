@@ -1,0 +1,489 @@
+//! Hosts, switches and cables in virtual time.
+//!
+//! Everything happens in the order of an agenda of events, by time and then by the order in which
+//! they were put there. Nothing is random but the cables' faults, which come from the seed, so a run
+//! is a function of the scenario, the seed and what is submitted.
+//!
+//! A host's interface and a switch's port take the next frame only when their cable is free, so
+//! queues build up where they would: in the endpoints' windows and in the switches.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use tributary_jobfile::{End, HostId, LinkId, Scenario, SwitchId, Topology};
+use tributary_netio::faults::{Faults, InvalidFaults, Statistics};
+use tributary_protocol::{Endpoint, ParameterServer, Time, Worker, server, worker};
+use tributary_switch::Switch;
+use tributary_wire::JobId;
+
+use crate::line::{Cable, Direction};
+use crate::trace::Trace;
+
+/// Recirculations that a switch makes between two frames.
+const PENDING_BUDGET: usize = 64;
+
+/// Nanoseconds until a switch that has more to recirculate goes on.
+const PENDING_PAUSE: u64 = 1_000;
+
+/// An endpoint on a host.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there are few of them")]
+pub enum Process {
+    /// A worker of the job.
+    Worker(JobId, Worker),
+    /// The job's parameter server.
+    Server(JobId, ParameterServer),
+}
+
+/// What an endpoint had to say.
+#[derive(Debug)]
+pub enum Happening {
+    /// A worker, by its host.
+    Worker(HostId, JobId, worker::Event),
+    /// A parameter server.
+    Server(JobId, server::Event),
+}
+
+/// What is on the agenda.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Event {
+    /// The frame that a direction was sending has left.
+    Left(usize),
+    /// Frames may have arrived at the end of a direction.
+    Arrived(usize),
+    /// A timer of the host's endpoints may be due.
+    Timer(usize),
+    /// A switch goes on with what it recirculates.
+    Pending(usize),
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    processes: Vec<Process>,
+    /// Whose turn to send it is.
+    turn: usize,
+    /// The time that a timer event is on the agenda for.
+    timer: Option<u64>,
+}
+
+/// The network of a scenario.
+#[derive(Debug)]
+pub struct Network {
+    now: u64,
+    agenda: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    serial: u64,
+    topology: Topology,
+    switches: Vec<Switch>,
+    /// Whether a switch's next pending step is on the agenda.
+    pending: Vec<bool>,
+    hosts: Vec<Node>,
+    /// Two a link: from its first end and from its second.
+    directions: Vec<Direction>,
+    happenings: Vec<Happening>,
+    packets_in: Vec<(SwitchId, Vec<u8>)>,
+    trace: Option<Trace>,
+    frame: Vec<u8>,
+    /// Frames that arrived somewhere.
+    hops: u64,
+}
+
+impl Network {
+    /// The hosts, cables and switches of a scenario. `switches` are in the order of the topology,
+    /// ready to forward.
+    ///
+    /// # Errors
+    /// If a link's faults make no sense.
+    pub fn new(
+        scenario: &Scenario,
+        switches: Vec<Switch>,
+        cable: Cable,
+        seed: u64,
+    ) -> Result<Self, InvalidFaults> {
+        let topology = scenario.topology.clone();
+        let mut directions = Vec::with_capacity(2 * topology.links.len());
+        for link in &topology.links {
+            for _ in 0..2 {
+                let stream = directions.len() as u64;
+                let faults = Faults::from(&link.faults);
+                directions.push(Direction::new(cable, faults, seed, stream)?);
+            }
+        }
+        Ok(Self {
+            now: 0,
+            agenda: BinaryHeap::new(),
+            serial: 0,
+            pending: vec![false; switches.len()],
+            switches,
+            hosts: topology.hosts.iter().map(|_| Node::default()).collect(),
+            topology,
+            directions,
+            happenings: Vec::new(),
+            packets_in: Vec::new(),
+            trace: None,
+            frame: Vec::new(),
+            hops: 0,
+        })
+    }
+
+    /// Records every frame from now on.
+    pub fn record(&mut self) {
+        self.trace = Some(Trace::default());
+    }
+
+    /// What was recorded.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.trace.as_ref()
+    }
+
+    /// The time.
+    pub fn now(&self) -> Time {
+        Time::from_nanos(self.now)
+    }
+
+    /// Frames that arrived at a host or a switch.
+    pub fn hops(&self) -> u64 {
+        self.hops
+    }
+
+    /// What went wrong on all cables.
+    pub fn faults(&self) -> Statistics {
+        let mut sum = Statistics::default();
+        for one in self.directions.iter().map(Direction::statistics) {
+            sum.frames += one.frames;
+            sum.lost += one.lost;
+            sum.cut_off += one.cut_off;
+            sum.duplicated += one.duplicated;
+            sum.reordered += one.reordered;
+            sum.delayed += one.delayed;
+        }
+        sum
+    }
+
+    /// A switch, to control it. Call [`poke_switch`](Self::poke_switch) after packets were put in.
+    pub fn switch_mut(&mut self, id: SwitchId) -> &mut Switch {
+        &mut self.switches[id.0]
+    }
+
+    /// A switch.
+    pub fn switch(&self, id: SwitchId) -> &Switch {
+        &self.switches[id.0]
+    }
+
+    /// Puts an endpoint on a host.
+    pub fn start(&mut self, host: HostId, process: Process) {
+        self.hosts[host.0].processes.push(process);
+        self.serve_host(host.0);
+    }
+
+    /// Removes a job's endpoints from a host, as if the process died.
+    pub fn kill(&mut self, host: HostId, job: JobId) {
+        self.hosts[host.0].processes.retain(|process| process.job() != job);
+    }
+
+    /// The worker of a job on a host.
+    pub fn worker(&self, host: HostId, job: JobId) -> Option<&Worker> {
+        self.hosts[host.0].processes.iter().find_map(|process| match process {
+            Process::Worker(its, worker) if *its == job => Some(worker),
+            _ => None,
+        })
+    }
+
+    /// The parameter server of a job on a host.
+    pub fn server(&self, host: HostId, job: JobId) -> Option<&ParameterServer> {
+        self.hosts[host.0].processes.iter().find_map(|process| match process {
+            Process::Server(its, server) if *its == job => Some(server),
+            _ => None,
+        })
+    }
+
+    /// Does something to the worker of a job on a host, such as submitting a tensor, and lets it
+    /// send. `None` if there is none.
+    pub fn with_worker<R>(
+        &mut self,
+        host: HostId,
+        job: JobId,
+        act: impl FnOnce(&mut Worker) -> R,
+    ) -> Option<R> {
+        let processes = &mut self.hosts[host.0].processes;
+        let result = processes.iter_mut().find_map(|process| match process {
+            Process::Worker(its, worker) if *its == job => Some(worker),
+            _ => None,
+        });
+        let result = act(result?);
+        self.serve_host(host.0);
+        Some(result)
+    }
+
+    /// Hands a frame to a switch's port as if it came in there.
+    pub fn inject(&mut self, switch: SwitchId, port: u16, frame: &[u8]) {
+        let now_us = self.now / 1000;
+        self.switches[switch.0].receive(now_us, port, frame);
+        self.serve_switch(switch.0);
+    }
+
+    /// Hands a frame to a host as if it came in there.
+    pub fn inject_host(&mut self, host: HostId, frame: &[u8]) {
+        self.deliver_to_host(host.0, frame);
+    }
+
+    /// Lets a switch send what it has.
+    pub fn poke_switch(&mut self, id: SwitchId) {
+        self.serve_switch(id.0);
+    }
+
+    /// What endpoints had to say since the last call.
+    pub fn take_happenings(&mut self) -> Vec<Happening> {
+        std::mem::take(&mut self.happenings)
+    }
+
+    /// What switches sent to their controller since the last call.
+    pub fn take_packets_in(&mut self) -> Vec<(SwitchId, Vec<u8>)> {
+        std::mem::take(&mut self.packets_in)
+    }
+
+    /// Lets the next event happen, if it is due by `until`; false if not, and the time is `until`
+    /// then.
+    pub fn step(&mut self, until: Time) -> bool {
+        let until = until.as_nanos();
+        match self.agenda.peek() {
+            Some(&Reverse((time, ..))) if time <= until => {}
+            _ => {
+                self.now = self.now.max(until);
+                return false;
+            }
+        }
+        let Some(Reverse((time, _, event))) = self.agenda.pop() else { return false };
+        self.now = time;
+        match event {
+            Event::Left(direction) => {
+                self.directions[direction].finish(time);
+                self.expect_arrival(direction);
+                self.send_into(direction);
+            }
+            Event::Arrived(direction) => self.arrivals(direction),
+            Event::Timer(host) => self.timers(host),
+            Event::Pending(switch) => {
+                self.pending[switch] = false;
+                self.serve_switch(switch);
+            }
+        }
+        true
+    }
+
+    /// Lets everything happen that is due within `time` from now.
+    pub fn run_for(&mut self, time: Duration) {
+        let until = self.now() + time;
+        while self.step(until) {}
+    }
+
+    fn schedule(&mut self, time: u64, event: Event) {
+        self.serial += 1;
+        self.agenda.push(Reverse((time, self.serial, event)));
+    }
+
+    /// Which end of its link a direction starts from and which it leads to.
+    fn ends(&self, direction: usize) -> (End, End) {
+        let [a, b] = self.topology.link(LinkId(direction / 2)).ends;
+        if direction.is_multiple_of(2) { (a, b) } else { (b, a) }
+    }
+
+    /// The direction that starts from an end of a link.
+    fn direction_from(&self, link: LinkId, end: End) -> usize {
+        2 * link.0 + usize::from(self.topology.link(link).ends[0] != end)
+    }
+
+    fn expect_arrival(&mut self, direction: usize) {
+        let due = self.directions[direction].next_arrival();
+        let known = self.directions[direction].expected;
+        if let Some(due) = due
+            && known.is_none_or(|known| due < known)
+        {
+            self.directions[direction].expected = Some(due);
+            self.schedule(due.max(self.now), Event::Arrived(direction));
+        }
+    }
+
+    fn arrivals(&mut self, direction: usize) {
+        let (from, to) = self.ends(direction);
+        self.directions[direction].expected = None;
+        let mut frame = std::mem::take(&mut self.frame);
+        while self.directions[direction].arrive(self.now, &mut frame) {
+            self.hops += 1;
+            if let Some(trace) = &mut self.trace {
+                let (from, to) = (self.topology.end_name(from), self.topology.end_name(to));
+                trace.record(self.now, from, to, &frame);
+            }
+            match to {
+                End::Host(host) => self.deliver_to_host(host.0, &frame),
+                End::Switch(switch, port) => {
+                    self.switches[switch.0].receive(self.now / 1000, port, &frame);
+                    self.serve_switch(switch.0);
+                }
+            }
+        }
+        self.frame = frame;
+        self.expect_arrival(direction);
+    }
+
+    fn deliver_to_host(&mut self, host: usize, frame: &[u8]) {
+        let now = self.now();
+        for process in &mut self.hosts[host].processes {
+            process.endpoint(|endpoint| endpoint.handle_frame(now, frame));
+        }
+        self.serve_host(host);
+    }
+
+    fn timers(&mut self, host: usize) {
+        let now = self.now();
+        self.hosts[host].timer = None;
+        for process in &mut self.hosts[host].processes {
+            process.endpoint(|endpoint| {
+                if endpoint.poll_timeout().is_some_and(|due| due <= now) {
+                    endpoint.handle_timeout(now);
+                }
+            });
+        }
+        self.serve_host(host);
+    }
+
+    /// After anything that a host's endpoints were told: events, sending, timers.
+    fn serve_host(&mut self, host: usize) {
+        let id = HostId(host);
+        let direction = self.direction_from(self.topology.host(id).link, End::Host(id));
+        self.send_into(direction);
+        let node = &mut self.hosts[host];
+        for process in &mut node.processes {
+            match process {
+                Process::Worker(job, worker) => {
+                    while let Some(event) = worker.poll_event() {
+                        self.happenings.push(Happening::Worker(id, *job, event));
+                    }
+                }
+                Process::Server(job, server) => {
+                    while let Some(event) = server.poll_event() {
+                        self.happenings.push(Happening::Server(*job, event));
+                    }
+                }
+            }
+        }
+        self.set_timer(host);
+    }
+
+    fn set_timer(&mut self, host: usize) {
+        let node = &mut self.hosts[host];
+        let due = node.processes.iter().filter_map(Process::timeout).min();
+        if let Some(due) = due.map(Time::as_nanos)
+            && node.timer.is_none_or(|known| due < known)
+        {
+            node.timer = Some(due);
+            self.schedule(due.max(self.now), Event::Timer(host));
+        }
+    }
+
+    /// After anything that a switch was told: recirculation, packets for the controller, sending.
+    fn serve_switch(&mut self, switch: usize) {
+        let now_us = self.now / 1000;
+        let more = self.switches[switch].run_pending(now_us, PENDING_BUDGET);
+        if more && !self.pending[switch] {
+            self.pending[switch] = true;
+            self.schedule(self.now + PENDING_PAUSE, Event::Pending(switch));
+        }
+        let id = SwitchId(switch);
+        while let Some(frame) = self.switches[switch].poll_packet_in() {
+            self.packets_in.push((id, frame));
+        }
+        for index in 0..self.topology.switch(id).ports.len() {
+            let link = self.topology.switch(id).ports[index];
+            let port = u16::try_from(index + 1).expect("ports are 9 bits wide");
+            let direction = self.direction_from(link, End::Switch(id, port));
+            self.send_into(direction);
+        }
+    }
+
+    /// Takes the next frame for a direction, if it is free and there is one.
+    fn send_into(&mut self, direction: usize) {
+        if !self.directions[direction].is_idle() {
+            return;
+        }
+        let (from, _) = self.ends(direction);
+        let now = self.now();
+        let buffer = self.directions[direction].buffer();
+        let sending = match from {
+            End::Switch(switch, port) => {
+                self.switches[switch.0].transmit(self.now / 1000, port, buffer)
+            }
+            End::Host(host) => self.hosts[host.0].transmit(now, buffer),
+        };
+        if sending {
+            let duration = self.directions[direction].begin();
+            self.schedule(self.now + duration, Event::Left(direction));
+        }
+        if let End::Host(host) = from {
+            self.set_timer(host.0);
+        }
+    }
+}
+
+impl Node {
+    fn transmit(&mut self, now: Time, frame: &mut Vec<u8>) -> bool {
+        let count = self.processes.len();
+        for offset in 0..count {
+            let at = (self.turn + offset) % count;
+            if self.processes[at].endpoint(|endpoint| endpoint.poll_transmit(now, frame)) {
+                self.turn = (at + 1) % count;
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// The calls of [`Endpoint`] that do not depend on what an endpoint has to say.
+trait AnyEndpoint {
+    fn handle_frame(&mut self, now: Time, frame: &[u8]);
+    fn poll_transmit(&mut self, now: Time, frame: &mut Vec<u8>) -> bool;
+    fn poll_timeout(&self) -> Option<Time>;
+    fn handle_timeout(&mut self, now: Time);
+}
+
+impl<E: Endpoint> AnyEndpoint for E {
+    fn handle_frame(&mut self, now: Time, frame: &[u8]) {
+        Endpoint::handle_frame(self, now, frame);
+    }
+
+    fn poll_transmit(&mut self, now: Time, frame: &mut Vec<u8>) -> bool {
+        Endpoint::poll_transmit(self, now, frame)
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        Endpoint::poll_timeout(self)
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        Endpoint::handle_timeout(self, now);
+    }
+}
+
+impl Process {
+    /// Its job.
+    pub fn job(&self) -> JobId {
+        match self {
+            Self::Worker(job, _) | Self::Server(job, _) => *job,
+        }
+    }
+
+    fn endpoint<R>(&mut self, act: impl FnOnce(&mut dyn AnyEndpoint) -> R) -> R {
+        match self {
+            Self::Worker(_, worker) => act(worker),
+            Self::Server(_, server) => act(server),
+        }
+    }
+
+    fn timeout(&self) -> Option<Time> {
+        match self {
+            Self::Worker(_, worker) => Endpoint::poll_timeout(worker),
+            Self::Server(_, server) => Endpoint::poll_timeout(server),
+        }
+    }
+}

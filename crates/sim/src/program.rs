@@ -1,0 +1,43 @@
+//! A switch program, compiled once for many switches and runs.
+
+use tributary_controller::Error;
+use tributary_controller::programs::{self, Source};
+use tributary_jobfile::SwitchSettings;
+use tributary_p4::ir;
+use tributary_p4runtime_proto::p4::config::v1::P4Info;
+use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
+use tributary_switch::Forwarding;
+
+/// A compiled program.
+#[derive(Clone, Debug)]
+pub struct Program {
+    program: ir::Program,
+    config: ForwardingPipelineConfig,
+}
+
+impl Program {
+    /// Compiles a program with the constants that the settings ask for.
+    ///
+    /// # Errors
+    /// All errors of the program.
+    pub fn compile(source: &Source, settings: &SwitchSettings) -> Result<Self, Error> {
+        let compiled = programs::compile(source, &programs::defines(settings))?;
+        let config = ForwardingPipelineConfig {
+            p4info: Some(compiled.pipeline.p4info),
+            p4_device_config: compiled.pipeline.device_config,
+            cookie: None,
+        };
+        Ok(Self { program: compiled.program, config })
+    }
+
+    /// Its tables, actions and counters.
+    pub fn p4info(&self) -> &P4Info {
+        self.config.p4info.as_ref().expect("set when it was compiled")
+    }
+
+    /// A fresh instance for a switch: empty tables, zero registers.
+    pub(crate) fn load(&self) -> Forwarding {
+        Forwarding::load(self.program.clone(), self.config.clone())
+            .expect("a program that was compiled here can be loaded")
+    }
+}

@@ -1,0 +1,414 @@
+//! A whole scenario in virtual time: from admission to sweep.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tributary_controller::entries::{self, JobSlot};
+use tributary_controller::outcomes::Outcomes;
+use tributary_controller::{Catalogue, plan};
+use tributary_jobfile::{Job, Scenario, SwitchId};
+use tributary_netio::faults::{InvalidFaults, Statistics};
+use tributary_p4runtime_proto::p4::v1::{Entity, Update};
+use tributary_protocol::{
+    ConfigError, ParameterServer, SubmitError, Tensor, Time, Worker, server, worker,
+};
+use tributary_switch::{Forwarding, Refusal, Switch, SwitchConfig};
+use tributary_wire::agg::{Packet, Repr};
+use tributary_wire::{
+    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Mac, Protocol, Sequence,
+    WorkerIndex, emit_frame,
+};
+
+use crate::line::Cable;
+use crate::network::{Happening, Network, Process};
+use crate::program::Program;
+use crate::trace::Trace;
+
+/// What each worker sums: by job, worker and round.
+pub type Inputs = Vec<Vec<Vec<Tensor>>>;
+
+/// How to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// What the links are like.
+    pub cable: Cable,
+    /// Seed of the links' faults.
+    pub seed: u64,
+    /// Virtual time after which the run is given up.
+    pub limit: Duration,
+    /// Record every frame.
+    pub trace: bool,
+}
+
+impl Options {
+    /// From a seed, within ten virtual minutes.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Self {
+        Self { cable: Cable::default(), seed, limit: Duration::from_secs(600), trace: false }
+    }
+}
+
+/// Why a scenario could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The links' faults make no sense.
+    #[error(transparent)]
+    Faults(#[from] InvalidFaults),
+    /// An endpoint's settings contradict each other.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A tensor cannot be summed.
+    #[error("job {job}, worker {worker}: {source}")]
+    Submit {
+        /// Index of the job.
+        job: usize,
+        /// Index of the worker.
+        worker: usize,
+        /// Why.
+        source: SubmitError,
+    },
+    /// A switch refused an update.
+    #[error("switch {switch}: {refusal}")]
+    Refused {
+        /// Which.
+        switch: usize,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The program has not what the controller needs.
+    #[error(transparent)]
+    Program(#[from] tributary_controller::Error),
+}
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Whether every worker got every sum before the limit.
+    pub complete: bool,
+    /// Sums, by job, worker and round; as many rounds as came.
+    pub sums: Inputs,
+    /// Virtual time from the start to the last sum.
+    pub time: Duration,
+    /// What each job's workers counted.
+    pub workers: Vec<Vec<worker::Stats>>,
+    /// What each job's parameter server counted.
+    pub servers: Vec<server::Stats>,
+    /// What became of packets: by job, at each switch.
+    pub outcomes: Vec<Vec<Outcomes>>,
+    /// What became of packets of no job, at each switch.
+    pub unattributed: Vec<Outcomes>,
+    /// What endpoints complained about.
+    pub stalls: Vec<String>,
+    /// Aggregators that sweeps freed, by job.
+    pub swept: Vec<u64>,
+    /// Aggregators that were still held when all jobs had been swept, over all switches.
+    pub left_behind: u64,
+    /// What went wrong on the links.
+    pub faults: Statistics,
+    /// Frames that arrived somewhere.
+    pub hops: u64,
+    /// What was seen, if it was to be recorded.
+    pub trace: Option<Trace>,
+}
+
+/// A scenario under way.
+#[derive(Debug)]
+pub struct Run<'a> {
+    scenario: &'a Scenario,
+    catalogue: Catalogue,
+    /// The network, to look into or to disturb.
+    pub network: Network,
+    inputs: Inputs,
+    sums: Inputs,
+    /// When workers submit their next tensor.
+    due: BTreeSet<(Time, usize, usize)>,
+    outstanding: usize,
+    stalls: Vec<String>,
+    last: Time,
+    limit: Time,
+}
+
+impl<'a> Run<'a> {
+    /// Programs the switches, admits all jobs and starts their endpoints.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn start(
+        scenario: &'a Scenario,
+        program: &Program,
+        inputs: Inputs,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let topology = &scenario.topology;
+        let switches = topology.switch_ids().map(|id| switch(scenario, program, id)).collect();
+        let mut network = Network::new(scenario, switches, options.cable, options.seed)?;
+        if options.trace {
+            network.record();
+        }
+        let catalogue = Catalogue::new(program.p4info())?;
+        let mut run = Self {
+            sums: scenario.jobs.iter().map(|job| vec![Vec::new(); job.workers.len()]).collect(),
+            outstanding: inputs.iter().flatten().map(Vec::len).sum(),
+            scenario,
+            catalogue,
+            network,
+            inputs,
+            due: BTreeSet::new(),
+            stalls: Vec::new(),
+            last: Time::ZERO,
+            limit: Time::ZERO + options.limit,
+        };
+        for (switch, forwarding) in plan::forwarding(topology).iter().enumerate() {
+            let entities = entries::forwarding(&run.catalogue, forwarding);
+            run.write(SwitchId(switch), &entries::insert(entities))?;
+        }
+        for index in 0..scenario.jobs.len() {
+            run.admit(index)?;
+        }
+        Ok(run)
+    }
+
+    fn admit(&mut self, index: usize) -> Result<(), Error> {
+        let scenario = self.scenario;
+        let job = &scenario.jobs[index];
+        for (switch, entities) in self.parts(index) {
+            self.write(switch, &entries::insert(entities))?;
+        }
+        let server = ParameterServer::new(scenario.ps_config(job))?;
+        self.network.start(job.ps, Process::Server(job.id, server));
+        for (worker, &host) in job.workers.iter().enumerate() {
+            let config = scenario.worker_config(job, worker_index(worker));
+            self.network.start(host, Process::Worker(job.id, Worker::new(config)?));
+            self.schedule(index, worker);
+        }
+        Ok(())
+    }
+
+    /// A job's entries, by switch.
+    fn parts(&self, index: usize) -> Vec<(SwitchId, Vec<Entity>)> {
+        let job = &self.scenario.jobs[index];
+        let parts = plan::job(&self.scenario.topology, &job.into());
+        let entities = |part| entries::job(&self.catalogue, part, job.id, slot(index));
+        parts.iter().map(|part| (part.switch, entities(part))).collect()
+    }
+
+    fn write(&mut self, switch: SwitchId, updates: &[Update]) -> Result<(), Error> {
+        let refused = |refusal| Error::Refused { switch: switch.0, refusal };
+        let results = self.network.switch_mut(switch).write(updates).map_err(refused)?;
+        results.into_iter().collect::<Result<(), _>>().map_err(refused)
+    }
+
+    /// The worker's next tensor is submitted after its pause, if there is one.
+    fn schedule(&mut self, job: usize, worker: usize) {
+        if self.sums[job][worker].len() < self.inputs[job][worker].len() {
+            let pause = self.scenario.jobs[job].straggler_delay(worker_index(worker));
+            self.due.insert((self.network.now() + pause, job, worker));
+        }
+    }
+
+    /// Lets the next thing happen; false when every sum is in or the limit has passed.
+    ///
+    /// # Errors
+    /// If a tensor cannot be summed.
+    pub fn step(&mut self) -> Result<bool, Error> {
+        if self.outstanding == 0 || self.network.now() >= self.limit {
+            return Ok(false);
+        }
+        let submission = self.due.first().copied();
+        let until = submission.map_or(self.limit, |(time, ..)| time.min(self.limit));
+        if !self.network.step(until)
+            && let Some((time, job, worker)) = submission
+            && time <= self.network.now()
+        {
+            self.due.pop_first();
+            self.submit(job, worker)?;
+        }
+        self.hear();
+        Ok(true)
+    }
+
+    fn submit(&mut self, job: usize, worker: usize) -> Result<(), Error> {
+        let round = self.sums[job][worker].len();
+        let tensor = self.inputs[job][worker][round].clone();
+        let Job { id, workers, .. } = &self.scenario.jobs[job];
+        let submitted =
+            self.network.with_worker(workers[worker], *id, |worker| worker.submit(tensor));
+        match submitted {
+            Some(Err(source)) => Err(Error::Submit { job, worker, source }),
+            // A worker that was killed submits nothing.
+            Some(Ok(_)) | None => Ok(()),
+        }
+    }
+
+    fn hear(&mut self) {
+        for happening in self.network.take_happenings() {
+            match happening {
+                Happening::Worker(host, id, worker::Event::TensorDone { tensor, .. }) => {
+                    let jobs = &self.scenario.jobs;
+                    let job = jobs.iter().position(|job| job.id == id).expect("a job of ours");
+                    let workers = &jobs[job].workers;
+                    let worker = workers.iter().position(|at| *at == host).expect("its worker");
+                    self.sums[job][worker].push(tensor);
+                    self.outstanding -= 1;
+                    self.last = self.network.now();
+                    self.schedule(job, worker);
+                }
+                Happening::Worker(_, id, event) => {
+                    self.stalls.push(format!("worker of job {id}: {event:?}"));
+                }
+                Happening::Server(id, event) => {
+                    self.stalls.push(format!("server of job {id}: {event:?}"));
+                }
+            }
+        }
+    }
+
+    /// Ends the jobs as the controller does, entries first and then the sweep, and looks what is
+    /// left in the switches.
+    ///
+    /// # Errors
+    /// If a switch refuses.
+    pub fn finish(mut self) -> Result<Outcome, Error> {
+        let scenario = self.scenario;
+        let topology = &scenario.topology;
+        let mut workers = Vec::new();
+        let mut servers = Vec::new();
+        for job in &scenario.jobs {
+            let stats = |host: &_| self.network.worker(*host, job.id).map(|w| *w.stats());
+            workers.push(job.workers.iter().map(|host| stats(host).unwrap_or_default()).collect());
+            let server = self.network.server(job.ps, job.id).map(|server| *server.stats());
+            servers.push(server.unwrap_or_default());
+        }
+        let outcomes = (0..scenario.jobs.len())
+            .map(|job| self.outcomes(Some(slot(job))))
+            .collect::<Result<_, _>>()?;
+        let unattributed = self.outcomes(None)?;
+        let mut swept = Vec::new();
+        for index in 0..scenario.jobs.len() {
+            let job = &scenario.jobs[index];
+            for host in topology.host_ids() {
+                self.network.kill(host, job.id);
+            }
+            let mut freed = 0;
+            for (switch, entities) in self.parts(index) {
+                self.write(switch, &entries::delete(entities))?;
+                freed += u64::from(self.sweep(switch, job.id));
+            }
+            swept.push(freed);
+        }
+        let left_behind = topology.switch_ids().map(|id| held_cells(self.network.switch(id))).sum();
+        Ok(Outcome {
+            complete: self.outstanding == 0,
+            sums: self.sums,
+            time: self.last - Time::ZERO,
+            workers,
+            servers,
+            outcomes,
+            unattributed,
+            stalls: self.stalls,
+            swept,
+            left_behind,
+            faults: self.network.faults(),
+            hops: self.network.hops(),
+            trace: self.network.trace().cloned(),
+        })
+    }
+
+    /// What became of packets at each switch.
+    fn outcomes(&self, slot: Option<JobSlot>) -> Result<Vec<Outcomes>, Error> {
+        let request = Outcomes::request(&self.catalogue, slot);
+        let read = |id: SwitchId| {
+            let answer = self.network.switch(id).read(&request);
+            let answer = answer.map_err(|refusal| Error::Refused { switch: id.0, refusal })?;
+            Ok(Outcomes::of(&self.catalogue, slot, &answer))
+        };
+        self.scenario.topology.switch_ids().map(read).collect()
+    }
+
+    /// Sends a sweep through a switch's pool; returns how many aggregators it freed.
+    fn sweep(&mut self, switch: SwitchId, job: JobId) -> u32 {
+        let frame = sweep_frame(job);
+        let now_us = self.network.now().as_nanos() / 1000;
+        self.network.switch_mut(switch).packet_out(now_us, &frame);
+        self.network.poke_switch(switch);
+        loop {
+            for (from, frame) in self.network.take_packets_in() {
+                if let Ok(packet) = Packet::new_checked(&frame[..])
+                    && from == switch
+                    && packet.kind() == Kind::Sweep
+                {
+                    return packet.bitmap().0;
+                }
+            }
+            let soon = self.network.now() + Duration::from_millis(1);
+            while self.network.step(soon) {}
+        }
+    }
+}
+
+/// Runs a scenario to its end.
+///
+/// # Errors
+/// [`Error`]; a run that does not complete is no error.
+pub fn run(
+    scenario: &Scenario,
+    program: &Program,
+    inputs: Inputs,
+    options: &Options,
+) -> Result<Outcome, Error> {
+    let mut run = Run::start(scenario, program, inputs, options)?;
+    while run.step()? {}
+    run.finish()
+}
+
+fn switch(scenario: &Scenario, program: &Program, id: SwitchId) -> Switch {
+    let mut switch = Switch::new(SwitchConfig {
+        device_id: id.0 as u64 + 1,
+        ports: scenario.topology.ports(id).map(|(port, ..)| port).collect(),
+        queue_limit: scenario.switch.queue_capacity as usize,
+        ..SwitchConfig::default()
+    });
+    switch.commit(program.load());
+    switch
+}
+
+/// Aggregators that somebody holds: identities that are not zero.
+fn held_cells(switch: &Switch) -> u64 {
+    let held = |forwarding: &Forwarding| {
+        let pipeline = forwarding.pipeline();
+        let externs = &pipeline.program().externs;
+        let tasks = externs.iter().position(|e| e.name.ends_with("identity.tasks"))?;
+        let tasks = tributary_p4::ir::ExternId(u32::try_from(tasks).ok()?);
+        let cells = 0..pipeline.array_size(tasks)?;
+        let held = |&cell: &u64| pipeline.register_read(tasks, cell).is_ok_and(|v| !v.is_zero());
+        Some(cells.filter(held).count() as u64)
+    };
+    switch.forwarding().and_then(held).expect("the program keeps identities")
+}
+
+fn sweep_frame(job: JobId) -> Vec<u8> {
+    let nobody = Host { mac: Mac([2, 0, 0, 0, 0, 0]), ip: std::net::Ipv4Addr::UNSPECIFIED };
+    let envelope = Envelope { source: nobody, destination: nobody, ecn: Ecn::NotEct };
+    let sweep = Repr {
+        protocol: Protocol::Atp,
+        kind: Kind::Sweep,
+        flags: Flags::NONE,
+        priority: 0,
+        job,
+        values: 0,
+        sequence: Sequence(0),
+        bitmap: Bitmap::EMPTY,
+        index: AggregatorIndex(0),
+    };
+    let mut frame = Vec::new();
+    emit_frame(&mut frame, &envelope, &sweep);
+    frame
+}
+
+fn slot(job: usize) -> JobSlot {
+    u8::try_from(job + 1).ok().and_then(JobSlot::new).expect("at most 255 jobs")
+}
+
+fn worker_index(worker: usize) -> WorkerIndex {
+    u8::try_from(worker).ok().and_then(WorkerIndex::new).expect("at most 32 workers")
+}

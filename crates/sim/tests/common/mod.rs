@@ -1,0 +1,77 @@
+//! What the tests of whole systems share.
+
+use std::env;
+use std::ops::Range;
+
+use tributary_jobfile::Scenario;
+use tributary_protocol::Tensor;
+use tributary_sim::{Inputs, Outcome};
+use tributary_train::verify;
+
+/// The seeds to run, and whether it is one that was asked for.
+pub fn seeds(default: u64) -> (Range<u64>, bool) {
+    let number = |name: &str| env::var(name).ok().and_then(|text| text.parse().ok());
+    match number("TRIBUTARY_SEED") {
+        Some(seed) => (seed..seed + 1, true),
+        None => (0..number("TRIBUTARY_SEEDS").unwrap_or(default), false),
+    }
+}
+
+/// Compares all sums with those computed apart from the endpoints' code, bit by bit.
+pub fn check_exact(scenario: &Scenario, inputs: &Inputs, sums: &Inputs) -> Result<(), String> {
+    let fragment = usize::from(scenario.switch.values_per_packet);
+    for (job, (inputs, sums)) in scenario.jobs.iter().zip(inputs.iter().zip(sums)) {
+        for round in 0..inputs[0].len() {
+            let all: Vec<&Tensor> = inputs.iter().map(|own| &own[round]).collect();
+            let expected = expected(&all, job.scale, fragment)?;
+            for (worker, own) in sums.iter().enumerate() {
+                let place = format!("job {}, worker {worker}, tensor {round}", job.name);
+                let got = own.get(round).ok_or_else(|| format!("{place}: no sum"))?;
+                same(&expected, got).map_err(|difference| format!("{place}: {difference}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn expected(all: &[&Tensor], scale: f64, fragment: usize) -> Result<Tensor, String> {
+    let floats: Vec<&[f32]> = all
+        .iter()
+        .filter_map(|tensor| match tensor {
+            Tensor::F32(values) => Some(&values[..]),
+            Tensor::I32(_) => None,
+        })
+        .collect();
+    if floats.len() == all.len() {
+        return Ok(Tensor::F32(verify::exact_sum(&floats, scale, fragment)));
+    }
+    let integers: Vec<&[i32]> = all
+        .iter()
+        .filter_map(|tensor| match tensor {
+            Tensor::I32(values) => Some(&values[..]),
+            Tensor::F32(_) => None,
+        })
+        .collect();
+    verify::exact_sum_i32(&integers).map(Tensor::I32).map_err(|error| error.to_string())
+}
+
+fn same(expected: &Tensor, got: &Tensor) -> Result<(), String> {
+    let result = match (expected, got) {
+        (Tensor::F32(expected), Tensor::F32(got)) => verify::same_bits(expected, got),
+        (Tensor::I32(expected), Tensor::I32(got)) => verify::same_integers(expected, got),
+        _ => return Err("another type".into()),
+    };
+    result.map_err(|difference| difference.to_string())
+}
+
+/// What is worth knowing of a run that failed.
+pub fn describe(outcome: &Outcome) -> String {
+    let mut text = format!(
+        "after {:?}, faults {:?}\nservers {:#?}\nstalls {:?}\n",
+        outcome.time, outcome.faults, outcome.servers, outcome.stalls
+    );
+    if let Some(trace) = &outcome.trace {
+        text += &trace.to_string();
+    }
+    text
+}
