@@ -65,7 +65,28 @@ pub(crate) fn read(
         E::CounterEntry(entry) => arrays::read_counters(from, entry, out),
         E::RegisterEntry(entry) => arrays::read_registers(from, entry, out),
         E::PacketReplicationEngineEntry(entry) => replication::read(from, entry, out),
+        // Controllers ask for everything of every kind to see what is there: nothing is.
+        other if asks_for_all(other) => Ok(()),
         other => Err(unsupported(other)),
+    }
+}
+
+/// Whether a template of a kind that is not supported names no object.
+fn asks_for_all(template: &entity::Entity) -> bool {
+    use entity::Entity as E;
+    match template {
+        E::ExternEntry(entry) => entry.extern_type_id == 0 && entry.extern_id == 0,
+        E::ActionProfileMember(entry) => entry.action_profile_id == 0,
+        E::ActionProfileGroup(entry) => entry.action_profile_id == 0,
+        E::MeterEntry(entry) => entry.meter_id == 0,
+        E::DirectMeterEntry(entry) => entry.table_entry.as_ref().is_none_or(|t| t.table_id == 0),
+        E::ValueSetEntry(entry) => entry.value_set_id == 0,
+        E::DigestEntry(entry) => entry.digest_id == 0,
+        E::TableEntry(_)
+        | E::CounterEntry(_)
+        | E::DirectCounterEntry(_)
+        | E::PacketReplicationEngineEntry(_)
+        | E::RegisterEntry(_) => false,
     }
 }
 

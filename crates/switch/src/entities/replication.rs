@@ -49,6 +49,8 @@ pub(super) fn read(
 ) -> Result<(), Refusal> {
     let template = match &template.r#type {
         Some(Type::MulticastGroupEntry(entry)) => entry,
+        // All of none.
+        Some(Type::CloneSessionEntry(session)) if session.session_id == 0 => return Ok(()),
         other => return Err(unsupported(other.as_ref())),
     };
     if template.multicast_group_id != 0 {

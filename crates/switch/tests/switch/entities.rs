@@ -548,7 +548,12 @@ fn wrong_templates_are_refused() {
             Code::NotFound,
         ),
         (
-            Entity { entity: Some(entity::Entity::MeterEntry(Default::default())) },
+            Entity {
+                entity: Some(entity::Entity::MeterEntry(p4::MeterEntry {
+                    meter_id: 1,
+                    ..Default::default()
+                })),
+            },
             Code::Unimplemented,
         ),
     ] {
@@ -558,6 +563,32 @@ fn wrong_templates_are_refused() {
             "{template:?}"
         );
     }
+}
+
+/// finsy asks for everything before it deletes everything.
+#[test]
+fn all_objects_of_a_kind_that_is_not_supported_are_none() {
+    use entity::Entity as E;
+    let (switch, _) = tables();
+    let sessions = |session_id| {
+        let session = p4::CloneSessionEntry { session_id, ..Default::default() };
+        let entry = p4::packet_replication_engine_entry::Type::CloneSessionEntry(session);
+        E::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry { r#type: Some(entry) })
+    };
+    let all = [
+        E::ActionProfileMember(Default::default()),
+        E::ActionProfileGroup(Default::default()),
+        E::MeterEntry(Default::default()),
+        E::DirectMeterEntry(Default::default()),
+        E::ValueSetEntry(Default::default()),
+        E::DigestEntry(Default::default()),
+        sessions(0),
+    ];
+    for entity in all {
+        assert_eq!(read(&switch, Entity { entity: Some(entity) }), []);
+    }
+    let one = Entity { entity: Some(sessions(1)) };
+    assert_eq!(switch.read(&[one]).unwrap_err().code, Code::Unimplemented);
 }
 
 proptest! {
