@@ -131,6 +131,15 @@ fn a_long_walk_does_not_hold_up_traffic() {
     drop(handle);
 }
 
+/// With nothing else to do the thread would sleep, but for the packet that it has just recirculated.
+#[test]
+fn a_lonely_walk_comes_to_its_end() {
+    let (handle, mut ports) = running(64, &[None, None]);
+    send(&mut ports[0], &probe(RECIRCULATE, 255, 2, b"walk"));
+    assert_eq!(seen(&receive(&mut ports[1], 1)[0]).passes, 256);
+    drop(handle);
+}
+
 #[test]
 fn a_stopped_switch_says_so() {
     let (handle, _ports) = running(4, &[None]);
