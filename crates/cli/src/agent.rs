@@ -24,8 +24,8 @@ pub(crate) enum Event {
         done: u64,
         /// Rounds of the whole job, at most.
         of: u64,
-        /// A word on how it goes.
-        note: String,
+        /// What was reached, where something was.
+        note: Option<String>,
     },
     /// All rounds are over.
     Done(WorkerReport),

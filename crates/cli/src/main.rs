@@ -15,6 +15,7 @@ mod report;
 mod settings;
 mod workload;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
             EnvFilter::try_from_env("TRIBUTARY_LOG").unwrap_or_else(|_| EnvFilter::new("warn")),
         )
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
     match run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,

@@ -21,7 +21,7 @@ impl Bars {
     /// A bar for each job of the scenario.
     pub(crate) fn new(scenario: &Scenario) -> Self {
         let style = ProgressStyle::with_template(
-            "{prefix:>12} {bar:30} {pos}/{len} rounds  {elapsed_precise}  {msg}",
+            "{prefix:>12} {bar:30} {pos}/{len} rounds  {elapsed_precise}",
         )
         .expect("a valid template");
         let all = MultiProgress::new();
@@ -39,18 +39,19 @@ impl Bars {
     }
 
     /// A worker's round is over.
-    pub(crate) fn round(&mut self, job: usize, worker: usize, done: u64, of: u64, note: String) {
+    pub(crate) fn round(&mut self, job: usize, worker: usize, done: u64, of: u64, note: Option<&str>) {
         let job = &mut self.jobs[job];
         job.done[worker] = done;
         job.bar.set_length(of);
         job.bar.set_position(job.done.iter().copied().min().unwrap_or(0));
-        if worker == 0 {
-            job.bar.set_message(note);
+        let name = job.bar.prefix();
+        if let (Some(note), 0) = (note, worker) {
+            self.say(&format!("{name}: {note}"));
         }
     }
 
     /// A line above the bars; on standard error where there is no terminal.
-    pub(crate) fn say(&self, line: &str) {
+    fn say(&self, line: &str) {
         if self.all.is_hidden() {
             eprintln!("{line}");
         } else {

@@ -14,12 +14,12 @@ pub struct RttConfig {
 }
 
 impl Default for RttConfig {
-    /// 100 ms, 1 ms, 1 s.
+    /// 20 ms, 1 ms, 100 ms.
     fn default() -> Self {
         Self {
-            initial: Duration::from_millis(100),
+            initial: Duration::from_millis(20),
             min: Duration::from_millis(1),
-            max: Duration::from_secs(1),
+            max: Duration::from_millis(100),
         }
     }
 }
@@ -76,6 +76,15 @@ impl RttEstimator {
     /// Doubles the timeout, as after each that fired (§5.5).
     pub fn back_off(&mut self) {
         self.backoff = self.backoff.saturating_add(1);
+    }
+
+    /// Undoes the backing off without a sample: a result came in, so packets get through.
+    ///
+    /// RFC 6298 waits for a sample. But where every worker's losses delay a task, next to no
+    /// fragment is sent only once, so samples are rare, and the timeout would stay backed off though
+    /// results keep coming. TCP implementations do the same on an acknowledgement of new data.
+    pub fn progress(&mut self) {
+        self.backoff = 0;
     }
 
     /// The timeout doubled `times` times, for a caller that counts its own.

@@ -25,8 +25,11 @@ pub(crate) enum Event {
         /// For how many seconds.
         seconds: f64,
     },
-    /// The servers have ended: what each did, by the job's ID.
-    Done(Vec<(u16, ServerReport)>),
+    /// The servers have ended.
+    Done {
+        /// What each did, by the job's ID.
+        reports: Vec<(u16, ServerReport)>,
+    },
 }
 
 impl Event {
@@ -42,7 +45,8 @@ impl Event {
 
     /// What a host's servers did.
     pub(crate) fn done(servers: &Servers) -> Self {
-        Self::Done(servers.stats().map(|(job, stats)| (job.get(), stats.into())).collect())
+        let reports = servers.stats().map(|(job, stats)| (job.get(), stats.into()));
+        Self::Done { reports: reports.collect() }
     }
 }
 
@@ -79,7 +83,7 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
             Event::Stalled { job, missing, seconds } => {
                 println!("job {job} waits for workers {missing:?} since {seconds:.1} s");
             }
-            Event::Done(reports) => {
+            Event::Done { reports } => {
                 for (job, report) in reports {
                     println!(
                         "job {job}: {} fragments, {} of them summed by switches alone",

@@ -63,7 +63,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<RunReport> {
         let mut fabric = Fabric::start(args.fabric, &scenario, args).await?;
         let switches = fabric.switches();
         let controller = Controller::connect(&scenario.topology, switches, &pipeline).await?;
-        let run = Run { args, scenario: &scenario, controller: &controller, interrupted: &stop };
+        let run = Run { args, scenario: &scenario, controller, interrupted: &stop };
         run.execute(&mut fabric).await
     })
 }
@@ -71,7 +71,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<RunReport> {
 struct Run<'a> {
     args: &'a RunArgs,
     scenario: &'a Scenario,
-    controller: &'a Controller,
+    controller: Controller,
     interrupted: &'a Arc<AtomicBool>,
 }
 
@@ -82,7 +82,7 @@ struct Gathered {
 }
 
 impl Run<'_> {
-    async fn execute(&self, fabric: &mut Fabric) -> Result<RunReport> {
+    async fn execute(self, fabric: &mut Fabric) -> Result<RunReport> {
         let scenario = self.scenario;
         for job in &scenario.jobs {
             self.controller.admit(&job.into()).await?;
@@ -105,6 +105,9 @@ impl Run<'_> {
         tokio::task::block_in_place(|| fabric.stop_endpoints());
         self.gather_servers(&mut inbox, &mut gathered).await;
         let switches = self.clean().await;
+        // Before the switches end, so that nobody misses them.
+        let Self { args, scenario, controller, .. } = self;
+        drop(controller);
         let queues = tokio::task::block_in_place(|| fabric.stop_switches());
         outcome?;
         let mut switches = switches?;
@@ -112,10 +115,10 @@ impl Run<'_> {
             switch.longest_queue = queue.map(|queue| queue.longest);
             switch.queue_drops = queue.map(|queue| queue.drops);
         }
-        let jobs = self.job_reports(gathered)?;
+        let jobs = job_reports(scenario, gathered)?;
         Ok(RunReport {
             name: scenario.name.clone(),
-            fabric: match self.args.fabric {
+            fabric: match args.fabric {
                 args::Fabric::Memory => "memory",
                 args::Fabric::Netns => "netns",
             },
@@ -150,7 +153,9 @@ impl Run<'_> {
             let Some(note) = note else { bail!("all endpoints have ended") };
             match note {
                 Note::Worker { job, worker, event } => match event {
-                    Event::Round { done, of, note } => bars.round(job, worker, done, of, note),
+                    Event::Round { done, of, note } => {
+                        bars.round(job, worker, done, of, note.as_deref());
+                    }
                     Event::Done(report) => {
                         gathered.workers[job][worker] = Some(report);
                         left -= 1;
@@ -170,7 +175,7 @@ impl Run<'_> {
     fn hear(&self, event: ps::Event, gathered: &mut Gathered) -> Result<()> {
         match event {
             ps::Event::Ready => Ok(()),
-            ps::Event::Done(reports) => {
+            ps::Event::Done { reports } => {
                 gathered.servers.extend(reports);
                 Ok(())
             }
@@ -197,7 +202,7 @@ impl Run<'_> {
         while gathered.servers.len() < self.scenario.jobs.len() {
             let left = deadline.saturating_duration_since(Instant::now());
             match tokio::time::timeout(left, inbox.recv()).await {
-                Ok(Some(Note::Servers(ps::Event::Done(reports)))) => {
+                Ok(Some(Note::Servers(ps::Event::Done { reports }))) => {
                     gathered.servers.extend(reports);
                 }
                 Ok(Some(_)) => {}
@@ -237,59 +242,59 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
 
-    fn job_reports(&self, gathered: Gathered) -> Result<Vec<JobReport>> {
-        let jobs = self.scenario.jobs.iter().zip(gathered.workers);
-        jobs.map(|(job, workers)| {
-            let workers: Option<Vec<WorkerReport>> = workers.into_iter().collect();
-            let workers = workers.context("a worker did not report")?;
-            let server = gathered.servers.get(&job.id.get()).copied().with_context(|| {
-                format!("the parameter server of job {} did not report", job.name)
-            })?;
-            let mut report =
-                JobReport::new(job.name.clone(), job.protocol.name(), server, workers);
-            self.check_training(job, &mut report)?;
-            Ok(report)
-        })
-        .collect()
-    }
+fn job_reports(scenario: &Scenario, gathered: Gathered) -> Result<Vec<JobReport>> {
+    let jobs = scenario.jobs.iter().zip(gathered.workers);
+    jobs.map(|(job, workers)| {
+        let workers: Option<Vec<WorkerReport>> = workers.into_iter().collect();
+        let workers = workers.context("a worker did not report")?;
+        let server = gathered.servers.get(&job.id.get()).copied().with_context(|| {
+            format!("the parameter server of job {} did not report", job.name)
+        })?;
+        let mut report =
+            JobReport::new(job.name.clone(), job.protocol.name(), server, workers);
+        check_training(scenario, job, &mut report)?;
+        Ok(report)
+    })
+    .collect()
+}
 
-    /// Final weights: the same at all workers, and the same as with the sums taken in one process.
-    fn check_training(&self, job: &Job, report: &mut JobReport) -> Result<()> {
-        let (Workload::Digits(digits), Some(training)) = (&job.workload, &report.training) else {
-            return Ok(());
-        };
-        let others = report.workers.iter().filter_map(|worker| worker.training.as_ref());
-        for (worker, other) in others.enumerate() {
-            ensure!(
-                other.weights == training.weights,
-                "job {}: the final weights of worker {worker} differ from those of worker 0",
-                job.name
-            );
-        }
-        let values = self.scenario.switch.values_per_packet.into();
-        let reference = workload::reference_digest(
-            digits,
-            job.workers.len(),
-            training.epochs,
-            job.scale,
-            values,
-        )?;
+/// Final weights: the same at all workers, and the same as with the sums taken in one process.
+fn check_training(scenario: &Scenario, job: &Job, report: &mut JobReport) -> Result<()> {
+    let (Workload::Digits(digits), Some(training)) = (&job.workload, &report.training) else {
+        return Ok(());
+    };
+    let others = report.workers.iter().filter_map(|worker| worker.training.as_ref());
+    for (worker, other) in others.enumerate() {
         ensure!(
-            reference == training.weights,
-            "job {}: the final weights {} differ from those of the same training in one process, \
-             {reference}",
-            job.name,
-            training.weights
+            other.weights == training.weights,
+            "job {}: the final weights of worker {worker} differ from those of worker 0",
+            job.name
         );
-        ensure!(
-            training.test_accuracy >= digits.target,
-            "job {}: {:.1} % of the test images are recognised, less than the target of {:.1} %",
-            job.name,
-            100.0 * training.test_accuracy,
-            100.0 * digits.target
-        );
-        report.matches_reference = Some(true);
-        Ok(())
     }
+    let values = scenario.switch.values_per_packet.into();
+    let reference = workload::reference_digest(
+        digits,
+        job.workers.len(),
+        training.epochs,
+        job.scale,
+        values,
+    )?;
+    ensure!(
+        reference == training.weights,
+        "job {}: the final weights {} differ from those of the same training in one process, \
+         {reference}",
+        job.name,
+        training.weights
+    );
+    ensure!(
+        training.test_accuracy >= digits.target,
+        "job {}: {:.1} % of the test images are recognised, less than the target of {:.1} %",
+        job.name,
+        100.0 * training.test_accuracy,
+        100.0 * digits.target
+    );
+    report.matches_reference = Some(true);
+    Ok(())
 }

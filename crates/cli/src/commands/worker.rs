@@ -17,7 +17,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
         if args.endpoint.json_events {
             println!("{}", serde_json::to_string(event).expect("events are plain data"));
         } else if let Event::Round { done, of, note } = event {
-            println!("round {done} of {of}  {note}");
+            println!("round {done} of {of}  {}", note.as_deref().unwrap_or_default());
         }
     };
     let outcome = work(args, &tell);

@@ -11,9 +11,7 @@ use super::Workload;
 pub(crate) struct Training {
     trainer: Trainer,
     workers: usize,
-    epoch: usize,
     first: Metrics,
-    latest: Metrics,
 }
 
 /// What a training came to.
@@ -50,7 +48,7 @@ impl Training {
     pub(crate) fn new(digits: &Digits, workers: usize, worker: usize) -> Result<Self> {
         let trainer = Trainer::new(config(digits, workers), worker)?;
         let first = trainer.train_metrics();
-        Ok(Self { trainer, workers, epoch: 0, first, latest: first })
+        Ok(Self { trainer, workers, first })
     }
 }
 
@@ -64,11 +62,6 @@ impl Workload for Training {
     }
 
     fn next(&mut self) -> Result<Option<Vec<Tensor>>> {
-        let epoch = self.trainer.progress().epoch;
-        if epoch > self.epoch {
-            self.epoch = epoch;
-            self.latest = self.trainer.train_metrics();
-        }
         if self.trainer.is_finished() {
             return Ok(None);
         }
@@ -89,8 +82,18 @@ impl Workload for Training {
         Ok(self.trainer.apply(&summed)?)
     }
 
-    fn note(&self) -> String {
-        format!("epoch {}, loss {:.4}", self.epoch, self.latest.loss)
+    fn note(&self) -> Option<String> {
+        let progress = self.trainer.progress();
+        let steps_an_epoch = progress.steps / progress.epochs;
+        progress.step.is_multiple_of(steps_an_epoch).then(|| {
+            format!(
+                "epoch {:>2} of {}: loss {:.4}, {:4.1} % of the test images recognised",
+                progress.epoch,
+                progress.epochs,
+                self.trainer.train_metrics().loss,
+                100.0 * self.trainer.test_metrics().accuracy
+            )
+        })
     }
 
     fn training(&self) -> Option<TrainingReport> {

@@ -83,8 +83,4 @@ impl Workload for Files {
         let sum = Path::new("sum").with_extension(extension);
         Ok(self.own.write(&directory.join(sum))?)
     }
-
-    fn note(&self) -> String {
-        format!("{} tensors", self.own.tensors.len())
-    }
 }

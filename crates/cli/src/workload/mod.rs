@@ -41,9 +41,9 @@ pub(crate) trait Workload: Send {
     /// If they cannot be used or stored.
     fn finish(&mut self, sums: Vec<Tensor>) -> Result<()>;
 
-    /// A word on how it goes, such as the loss.
-    fn note(&self) -> String {
-        String::new()
+    /// What the last round reached, where that is worth a line: the loss after an epoch.
+    fn note(&self) -> Option<String> {
+        None
     }
 
     /// What a training came to.

@@ -69,7 +69,10 @@ impl Worker {
         let next = Sequence(self.fragments.next());
         match self.fragments.done(sequence, collided) {
             Some(sent) => self.rtt.sample(now - sent),
-            None => self.allowance = self.allowance.saturating_add(2),
+            None => {
+                self.rtt.progress();
+                self.allowance = self.allowance.saturating_add(2);
+            }
         }
         if marked {
             self.stats.marked += 1;
