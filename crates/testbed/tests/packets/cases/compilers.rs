@@ -1,0 +1,43 @@
+//! Both compilers say the same of the program: what a controller wrote for one switch suits another.
+
+use super::cases;
+use crate::embedded::Embedded;
+use crate::target::{Build, Target};
+use crate::tools;
+use tributary_p4runtime_proto::p4::config::v1::P4Info;
+use tributary_p4runtime_proto::text;
+
+cases!("compilers": same_p4info);
+
+fn same_p4info() {
+    let tools = tools::bmv2(|| None).as_ref().expect("else this is not run");
+    for values in [32, 64] {
+        let build = Build { values, pool: 4096, ..Build::PATIENT };
+        let theirs =
+            sorted(text::from_text(&tools::compile(tools, &build).p4info).expect("P4Info"));
+        let ours = sorted(Embedded::new(&build).p4info().clone());
+        let (ours, theirs) = (text::to_text(&ours), text::to_text(&theirs));
+        let different = ours.lines().zip(theirs.lines()).position(|(ours, theirs)| ours != theirs);
+        if let Some(line) = different {
+            let near = |text: &str| -> String {
+                text.lines().skip(line.saturating_sub(12)).take(24).collect::<Vec<_>>().join("\n")
+            };
+            panic!("line {line}: ours\n{}\n\np4c's\n{}", near(&ours), near(&theirs));
+        }
+        assert_eq!(ours.len(), theirs.len());
+    }
+}
+
+/// All that entities are written with, in an order that does not depend on the compiler. Which types
+/// are described besides is a compiler's own affair.
+fn sorted(mut info: P4Info) -> P4Info {
+    info.type_info = None;
+    info.tables.sort_by_key(|t| t.preamble.as_ref().map(|p| p.id));
+    info.actions.sort_by_key(|a| a.preamble.as_ref().map(|p| p.id));
+    info.counters.sort_by_key(|c| c.preamble.as_ref().map(|p| p.id));
+    info.registers.sort_by_key(|r| r.preamble.as_ref().map(|p| p.id));
+    for table in &mut info.tables {
+        table.action_refs.sort_by_key(|action| action.id);
+    }
+    info
+}

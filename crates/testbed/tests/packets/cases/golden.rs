@@ -1,0 +1,54 @@
+//! The frames that all implementations of the packet format agree on, through the P4 parser.
+
+use tributary_wire::golden::VECTORS;
+
+use super::cases;
+use crate::entries::{Entry, FLOOD};
+use crate::frames::{HEADERS, SWEEP};
+use crate::lab::{Lab, NO_JOB, Outcome::*};
+use crate::target::{Build, PORTS};
+
+cases!("golden": values_32, values_64);
+
+fn values_32() {
+    pass_unchanged(32);
+}
+
+fn values_64() {
+    pass_unchanged(64);
+}
+
+/// Taken apart and put together again, a frame is what it was. Frames of another size than the
+/// program's are no packets to it.
+fn pass_unchanged(values: usize) {
+    let mut lab = Lab::new(Build { values, pool: 0x1_0000, ..Build::PATIENT });
+    lab.insert(&[Entry::group(FLOOD, &PORTS.collect::<Vec<_>>())]);
+    let mut known = std::collections::BTreeSet::new();
+    let mut passed = 0;
+    for vector in VECTORS {
+        let frame = vector.bytes();
+        let (kind, job) = (frame[43], u16::from_be_bytes([frame[46], frame[47]]));
+        let slot = 5;
+        if kind == SWEEP {
+            let outcome = if sweep_is_over(&frame) { Malformed } else { Rejected };
+            lab.check_gone(1, &frame, (NO_JOB, outcome));
+            continue;
+        }
+        if known.insert((job, kind)) {
+            lab.insert(&[Entry::pass(job, 1, kind, slot)]);
+        }
+        if frame.len() == HEADERS || frame.len() == HEADERS + 4 * values {
+            let out = [2, 3, 4, 5, 6].map(|port| (port, frame.clone()));
+            lab.check(1, &frame, (slot, Bypassed), &out);
+            passed += 1;
+        } else {
+            lab.check_gone(1, &frame, (NO_JOB, Malformed));
+        }
+    }
+    assert!(passed >= 16, "{passed} frames of {values} values");
+}
+
+/// A sweep that comes back names the cell behind the last one.
+fn sweep_is_over(frame: &[u8]) -> bool {
+    u32::from_be_bytes(frame[58..62].try_into().expect("four bytes")) >= 0x1_0000
+}

@@ -1,0 +1,49 @@
+//! The cases, by name.
+
+mod compilers;
+mod forwarding;
+mod golden;
+mod gradients;
+mod idle;
+mod malformed;
+mod marks;
+mod random;
+mod rejected;
+mod resends;
+mod results;
+mod sums;
+mod sweep;
+mod two_levels;
+
+/// A name and what to run.
+pub(crate) type Case = (&'static str, fn());
+
+/// The cases of a module: its functions, each named `MODULE::FUNCTION`.
+macro_rules! cases {
+    ($module:literal: $($function:ident),* $(,)?) => {
+        /// The cases of this module.
+        pub(super) const CASES: &[crate::cases::Case] =
+            &[$((concat!($module, "::", stringify!($function)), $function)),*];
+    };
+}
+use cases;
+
+/// All that run everywhere.
+pub(crate) const EVERYWHERE: &[&[Case]] = &[
+    gradients::CASES,
+    resends::CASES,
+    results::CASES,
+    marks::CASES,
+    idle::CASES,
+    sums::CASES,
+    malformed::CASES,
+    rejected::CASES,
+    forwarding::CASES,
+    sweep::CASES,
+    golden::CASES,
+    two_levels::CASES,
+    random::CASES,
+];
+
+/// Those that have nothing to do where BMv2 is not installed.
+pub(crate) const WITH_BMV2: &[&[Case]] = &[compilers::CASES];

@@ -1,0 +1,371 @@
+//! Random packets, valid, invalid and damaged, through random entries: all switches and the
+//! [model](crate::model) must agree on every packet and in every counter.
+//!
+//! A failure prints its seed; `TRIBUTARY_SEED=…` runs that seed alone, and `TRIBUTARY_PACKETS=…`
+//! sets how many packets are sent for a seed.
+
+use std::collections::BTreeSet;
+use std::env;
+
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::cases;
+use crate::entries::{Entry, FLOOD};
+use crate::frames::{
+    COLLISION, Frame, GRADIENT, HEADERS, IPV4, MARKED, OVERFLOW, PARAMETER, QUERY, REPLY, RESEND,
+    SWEEP, describe, internet_checksum, ip, mac, plain,
+};
+use crate::lab::{Lab, Outcome};
+use crate::model::{Membership, Model, Part};
+use crate::target::{Build, PORTS};
+
+cases!("random": on_all_switches, at_length);
+
+/// What is run where nothing else is said.
+const SEEDS: [u64; 3] = [1, 2, 3];
+
+const BUILD: Build = Build { pool: 6, ..Build::PATIENT };
+const ROUTER: u64 = 0x0200_0000_00fe;
+const JOBS: [u16; 3] = [1, 2, 0x0201];
+
+/// How often counters are compared.
+const ROUND: u32 = 100;
+
+fn on_all_switches() {
+    seeds(Lab::new, 600);
+}
+
+/// The embedded switch takes microseconds for a packet: it can be compared with the model for longer.
+fn at_length() {
+    seeds(Lab::embedded, 20_000);
+}
+
+fn seeds(lab: fn(Build) -> Lab, packets: u32) {
+    let packets = number("TRIBUTARY_PACKETS").map_or(packets, |n| n as u32);
+    match number("TRIBUTARY_SEED") {
+        Some(seed) => drop(run(lab(BUILD), seed, packets)),
+        None => {
+            let runs = SEEDS.into_iter().flat_map(|seed| run(lab(BUILD), seed, packets));
+            let met: BTreeSet<i64> = runs.collect();
+            // All but the seizure of idle cells: there are none.
+            let all = (0..16).filter(|outcome| *outcome != Outcome::Seized as i64);
+            assert_eq!(met, all.collect(), "some outcome was never met");
+        }
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text:?}")))
+}
+
+/// Says how to repeat a failure.
+struct Replay {
+    seed: u64,
+    packet: u32,
+}
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Self { seed, packet } = self;
+            eprintln!("packet {packet} of seed {seed} fails: replay it with TRIBUTARY_SEED={seed}");
+        }
+    }
+}
+
+/// Runs one seed; returns all outcomes that there were.
+fn run(lab: Lab, seed: u64, packets: u32) -> BTreeSet<i64> {
+    let mut met = BTreeSet::new();
+    let mut replay = Replay { seed, packet: 0 };
+    let mut net = Net::new(lab, seed);
+    while replay.packet < packets {
+        replay.packet += 1;
+        match net.rng.random_range(0..100) {
+            0..3 => net.change_entry(),
+            3..5 => net.sweep(),
+            _ => net.packet(),
+        }
+        if replay.packet.is_multiple_of(ROUND) || replay.packet == packets {
+            let expected = std::mem::take(&mut net.model.counts);
+            assert_eq!(net.lab.counted(), expected, "counts (left) are not the model's (right)");
+            met.extend(expected.keys().map(|index| index % 16));
+        }
+    }
+    met
+}
+
+struct Net {
+    rng: ChaCha8Rng,
+    lab: Lab,
+    model: Model,
+}
+
+impl Net {
+    fn new(lab: Lab, seed: u64) -> Self {
+        let mut net = Self { rng: ChaCha8Rng::seed_from_u64(seed), lab, model: Model::new(BUILD) };
+        net.plain_entries();
+        for job in JOBS {
+            net.job_entries(job);
+        }
+        net
+    }
+
+    fn plain_entries(&mut self) {
+        let mut entries = vec![Entry::own_address(ROUTER)];
+        self.model.own.push(ROUTER);
+        // Not all hosts are known, and some were seen elsewhere.
+        for port in PORTS.take(5) {
+            let at = if self.rng.random_bool(0.9) { port } else { self.rng.random_range(1..=6) };
+            entries.push(Entry::host(mac(port), at));
+            self.model.hosts.insert(mac(port), at);
+        }
+        for (to, length) in [(0x0a00_0000, 8), (0x0a00_0000, 30), (ip(2), 32)] {
+            let port = self.rng.random_range(1..=6);
+            entries.push(Entry::route((to, length), port, ROUTER, mac(port)));
+            self.model.routes.push((to, length as u32, port, ROUTER, mac(port)));
+        }
+        for group in [FLOOD, 11, 12] {
+            let all = group == FLOOD;
+            let ports: Vec<u16> = PORTS.filter(|_| all || self.rng.random_bool(0.5)).collect();
+            entries.push(Entry::group(group, &ports));
+            self.model.groups.insert(group, ports);
+        }
+        self.lab.insert(&entries);
+    }
+
+    /// Workers, singly or as racks, behind some ports; a parameter server behind another.
+    fn job_entries(&mut self, job: u16) {
+        let ps = self.rng.random_range(4..=6);
+        let mut units = Vec::new();
+        let mut next = 0;
+        for port in 1..=4 {
+            if port != ps && self.rng.random_bool(0.8) {
+                let workers = self.rng.random_range(1..=3);
+                units.push((port, ((1u32 << workers) - 1) << next));
+                next += workers;
+            }
+        }
+        let members = units.iter().fold(0, |all, (_, unit)| all | unit);
+        let slot = (job % 7) as u8 + 1;
+        for (port, unit) in units {
+            self.insert((job, port, GRADIENT), Part { unit, members, slot, ..Part::default() });
+        }
+        let group = *[11, 12, 12, FLOOD, 99].choose(&mut self.rng).expect("not empty");
+        self.insert((job, ps, PARAMETER), Part { group, slot, ..Part::default() });
+        for kind in [REPLY, QUERY] {
+            self.insert((job, ps, kind), Part { slot, ..Part::default() });
+        }
+    }
+
+    fn insert(&mut self, key: Membership, part: Part) {
+        self.lab.insert(&[entry(key, part)]);
+        self.model.parts.insert(key, part);
+    }
+
+    /// Removes an entry, adds one, or changes one; also such as no controller would write.
+    fn change_entry(&mut self) {
+        let keys: Vec<Membership> = self.model.parts.keys().copied().collect();
+        let known = *keys.choose(&mut self.rng).expect("each job has entries");
+        if keys.len() > 8 && self.rng.random_bool(0.3) {
+            let part = self.model.parts.remove(&known).expect("it is known");
+            self.lab.delete(&[entry(known, part)]);
+            return;
+        }
+        let job = *JOBS.choose(&mut self.rng).expect("not empty");
+        let fresh = (job, self.rng.random_range(1..=6), self.rng.random_range(1..=4));
+        let part = self.part(fresh.2);
+        if !self.model.parts.contains_key(&fresh) {
+            self.insert(fresh, part);
+        } else {
+            self.lab.modify(&[entry(fresh, part)]);
+            self.model.parts.insert(fresh, part);
+        }
+    }
+
+    fn part(&mut self, kind: u8) -> Part {
+        let slot = self.rng.random_range(0..=255);
+        if self.rng.random_bool(0.1) {
+            return Part { slot, transit: true, ..Part::default() };
+        }
+        match kind {
+            GRADIENT => {
+                let unit = self.rng.random_range(0..16);
+                Part { unit, members: unit | self.rng.random_range(0..16), slot, ..Part::default() }
+            }
+            PARAMETER => Part { group: self.rng.random_range(11..14), slot, ..Part::default() },
+            _ => Part { slot, ..Part::default() },
+        }
+    }
+
+    fn sweep(&mut self) {
+        let job = *JOBS.choose(&mut self.rng).expect("not empty");
+        let sweep = Frame::new(SWEEP, 0, 0).with(|f| (f.job, f.sequence) = (job, 77));
+        let outputs = self.lab.packet_out(&sweep.bytes());
+        let freed = self.model.sweep(job);
+        let back = sweep.bitmap(freed).with(|f| f.index = BUILD.pool);
+        assert_eq!(outputs.packets_in, [back.bytes()], "a sweep of job {job}");
+        assert_eq!(outputs.frames, []);
+    }
+
+    fn packet(&mut self) {
+        let (mut port, mut frame) = match self.rng.random_range(0..10) {
+            0 => self.plain(),
+            1 | 2 => self.arbitrary(),
+            _ => self.plausible(),
+        };
+        if self.rng.random_bool(0.15) {
+            self.damage(&mut frame);
+        }
+        if self.rng.random_bool(0.03) {
+            port = self.rng.random_range(1..=6);
+        }
+        if !is_fair(&frame) {
+            return;
+        }
+        let expected = self.model.pass(port, &frame);
+        // To where no cable is, nothing goes.
+        let expected: Vec<_> = expected.into_iter().filter(|(to, _)| PORTS.contains(to)).collect();
+        let got = self.lab.send(port, &frame);
+        assert!(
+            got == expected,
+            "after port {port}: {}\nexpected {:#?}\ngot {:#?}",
+            describe(&frame),
+            expected.iter().map(|(to, frame)| (to, describe(frame))).collect::<Vec<_>>(),
+            got.iter().map(|(to, frame)| (to, describe(frame))).collect::<Vec<_>>(),
+        );
+    }
+
+    /// What somebody could send who keeps to the protocol, for few tasks and few cells.
+    fn plausible(&mut self) -> (u16, Vec<u8>) {
+        // Mostly gradients, or no sum would ever be complete.
+        let gradients = self.rng.random_bool(0.85);
+        let known = self.model.parts.iter().filter(|(key, _)| (key.2 == GRADIENT) == gradients);
+        let parts: Vec<(Membership, Part)> = known.map(|(key, part)| (*key, *part)).collect();
+        let ((job, port, kind), part) = *parts.choose(&mut self.rng).expect("not empty");
+        let elsewhere = self.rng.random_bool(0.1);
+        let mut frame = self.frame(kind, port).with(|f| {
+            f.job = job;
+            // A task has its cell, which some share; only sometimes is it looked for elsewhere.
+            if !elsewhere {
+                f.index = (u32::from(job) + 2 * f.sequence) % 5;
+            }
+        });
+        if kind == GRADIENT {
+            frame.bitmap = part.unit;
+            match self.rng.random_range(0..16) {
+                0 => frame.flags |= RESEND,
+                1 => {
+                    frame.flags |= *[COLLISION, OVERFLOW].choose(&mut self.rng).expect("not empty");
+                    frame.bitmap &= self.rng.random::<u32>();
+                }
+                2 => {
+                    frame.flags |= RESEND;
+                    frame.bitmap &= self.rng.random::<u32>();
+                }
+                _ => {}
+            }
+        } else {
+            frame.bitmap = part.members;
+            frame.flags |= if self.rng.random_bool(0.2) { COLLISION } else { 0 };
+        }
+        (port, frame.bytes())
+    }
+
+    /// Headers that are right, with contents that need not be.
+    fn arbitrary(&mut self) -> (u16, Vec<u8>) {
+        let port = self.rng.random_range(1..=6);
+        let kind = self.rng.random_range(0..=6);
+        let mut frame = self.frame(kind, port);
+        frame.job = *[1, 2, 0x0201, 0, 9].choose(&mut self.rng).expect("not empty");
+        frame.bitmap = *[0, 1, 3, 6, 0xf, u32::MAX].choose(&mut self.rng).expect("not empty");
+        frame.flags = self.rng.random_range(0..32);
+        frame.index = *[0, 5, 6, 7, u32::MAX].choose(&mut self.rng).expect("not empty");
+        frame.priority = self.rng.random();
+        frame.ttl = self.rng.random_range(0..4);
+        (port, frame.bytes())
+    }
+
+    fn frame(&mut self, kind: u8, port: u16) -> Frame {
+        let to = self.rng.random_range(1..=6);
+        let rng = &mut self.rng;
+        Frame::new(kind, port, to).with(|f| {
+            f.sequence = rng.random_range(0..2);
+            f.index = rng.random_range(0..3);
+            f.ecn = rng.random_range(0..4);
+            f.flags = if rng.random_bool(0.1) { MARKED } else { 0 };
+            if rng.random_bool(0.1) {
+                f.destination = ROUTER;
+            }
+            if (GRADIENT..=REPLY).contains(&kind) {
+                f.values = (0..BUILD.values).map(|_| rng.random()).collect();
+            }
+            if rng.random_bool(0.05) {
+                f.trailer = vec![0x55; rng.random_range(1..20)];
+            }
+        })
+    }
+
+    fn plain(&mut self) -> (u16, Vec<u8>) {
+        let port = self.rng.random_range(1..=6);
+        let rng = &mut self.rng;
+        let to = *[mac(1), mac(2), mac(6), ROUTER, !0 >> 16].choose(rng).expect("not empty");
+        let payload: Vec<u8> = (0..rng.random_range(0..80)).map(|_| rng.random()).collect();
+        let frame = if rng.random_bool(0.5) {
+            plain(to, mac(port), *[0x0806, 0x86dd, 40].choose(rng).expect("not empty"), &payload)
+        } else {
+            let frame = Frame::new(0, port, rng.random_range(1..=6)).with(|f| {
+                f.destination = to;
+                f.ttl = rng.random_range(0..5);
+                f.ip_protocol = *[1, 6, 17].choose(rng).expect("not empty");
+            });
+            frame.wrap(&payload)
+        };
+        (port, frame)
+    }
+
+    fn damage(&mut self, frame: &mut Vec<u8>) {
+        let rng = &mut self.rng;
+        match rng.random_range(0..6) {
+            // The length of the cable's shortest frame is no limit to a program.
+            0 => frame.truncate(rng.random_range(14..=frame.len())),
+            1 => frame.extend((0..rng.random_range(1..40)).map(|_| 0xa5)),
+            _ => {
+                for _ in 0..rng.random_range(1..=3) {
+                    let bit = rng.random_range(0..frame.len().min(HEADERS) * 8);
+                    frame[bit / 8] ^= 0x80 >> (bit % 8);
+                }
+            }
+        }
+        let is_ip = frame.len() >= 34 && frame[12..14] == IPV4.to_be_bytes();
+        if is_ip && rng.random_bool(0.7) {
+            frame[24..26].fill(0);
+            let checksum = internet_checksum(&frame[14..34]);
+            frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+        }
+    }
+}
+
+/// Whether a frame is one that a test bed can carry and the contract speaks of.
+fn is_fair(frame: &[u8]) -> bool {
+    let ethertype = u16::from_be_bytes([frame[12], frame[13]]);
+    // Tags are taken out by kernels; the last one marks the end of a packet's outputs.
+    if [0x8100, 0x88a8, 0x88b5].contains(&ethertype) {
+        return false;
+    }
+    // Routing of packets with options is not spoken of.
+    let routed = frame[..6] == ROUTER.to_be_bytes()[2..];
+    !(routed && ethertype == IPV4 && frame.len() > 14 && frame[14] & 15 != 5)
+}
+
+fn entry((job, port, kind): Membership, part: Part) -> Entry {
+    let Part { unit, members, group, slot, transit } = part;
+    match kind {
+        _ if transit => Entry::pass(job, port, kind, slot),
+        GRADIENT => Entry::contribute(job, port, unit, members, slot),
+        PARAMETER => Entry::distribute(job, port, group, slot),
+        _ => Entry::answer(job, port, kind, slot),
+    }
+}

@@ -1,0 +1,89 @@
+//! The embedded switch, in virtual time.
+
+use std::time::Duration;
+
+use tributary_p4::Sources;
+use tributary_p4runtime_proto::p4::config::v1::P4Info;
+use tributary_p4runtime_proto::p4::v1::Update;
+use tributary_switch::{Forwarding, Switch, SwitchConfig};
+
+use crate::controller::to_counts;
+use crate::entries::outcome_counters;
+use crate::target::{Build, Counts, Outputs, PORTS, Target};
+use crate::tools::PROGRAM;
+
+/// Steps that a packet may take through the switch, a walk through the largest pool included.
+const STEPS: usize = 1 << 20;
+
+pub(crate) struct Embedded {
+    switch: Switch,
+    p4info: P4Info,
+    now_us: u64,
+}
+
+impl Embedded {
+    pub(crate) fn new(build: &Build) -> Self {
+        let defines = build.defines().map(|(name, value)| (name.to_owned(), value));
+        let source = tributary_p4::preprocess(&Sources::disk(), PROGRAM, &defines);
+        let source = source.unwrap_or_else(|errors| panic!("the program has errors:\n{errors}"));
+        let forwarding = Forwarding::from_source(&source);
+        let forwarding = forwarding.unwrap_or_else(|error| panic!("{error}"));
+        let p4info = forwarding.p4info().clone();
+        let ports = PORTS.collect();
+        let mut switch = Switch::new(SwitchConfig { ports, ..SwitchConfig::default() });
+        switch.commit(forwarding);
+        Self { switch, p4info, now_us: 0 }
+    }
+}
+
+impl Target for Embedded {
+    fn name(&self) -> &'static str {
+        "the embedded switch"
+    }
+
+    fn p4info(&self) -> &P4Info {
+        &self.p4info
+    }
+
+    fn write(&mut self, updates: &[Update]) {
+        let results = self.switch.write(updates).expect("a pipeline is set");
+        for (result, update) in results.into_iter().zip(updates) {
+            if let Err(refusal) = result {
+                panic!("the embedded switch refuses an update: {refusal}\n{update:#?}");
+            }
+        }
+    }
+
+    fn inject(&mut self, port: u16, frame: &[u8]) {
+        self.switch.receive(self.now_us, port, frame);
+    }
+
+    fn packet_out(&mut self, frame: &[u8]) {
+        self.switch.packet_out(self.now_us, frame);
+    }
+
+    fn settle(&mut self) -> Outputs {
+        let mut outputs = Outputs::default();
+        let pending = self.switch.run_pending(self.now_us, STEPS);
+        assert!(!pending, "a packet walks for ever");
+        while let Some(frame) = self.switch.poll_packet_in() {
+            outputs.packets_in.push(frame);
+        }
+        let mut frame = Vec::new();
+        for port in PORTS {
+            while self.switch.transmit(self.now_us, port, &mut frame) {
+                outputs.frames.push((port, frame.clone()));
+            }
+        }
+        outputs
+    }
+
+    fn advance(&mut self, time: Duration) {
+        self.now_us += u64::try_from(time.as_micros()).expect("less than the age of the universe");
+    }
+
+    fn counters(&mut self) -> Counts {
+        let which = outcome_counters(&self.p4info);
+        to_counts(&self.switch.read(&[which]).expect("the counters can be read"))
+    }
+}

@@ -1,0 +1,203 @@
+//! Entities by the names of a P4Info.
+
+use tributary_p4runtime_proto::p4::config::v1::{P4Info, Preamble, action::Param};
+use tributary_p4runtime_proto::p4::v1::{
+    Action, CounterEntry, Entity, FieldMatch, MulticastGroupEntry, PacketReplicationEngineEntry,
+    Replica, TableAction, TableEntry, Update, action, entity, field_match,
+    packet_replication_engine_entry, replica, table_action, update,
+};
+
+/// The group of all ports, to which unknown destinations are flooded.
+pub(crate) const FLOOD: u16 = 1;
+
+/// A key of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Key {
+    Exact(u64),
+    Prefix(u64, i32),
+}
+
+/// An entry of one of the program's tables, or a multicast group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Entry {
+    Table {
+        table: &'static str,
+        keys: Vec<Key>,
+        action: &'static str,
+        params: Vec<u64>,
+    },
+    /// A copy for each port.
+    Group {
+        group: u16,
+        ports: Vec<u16>,
+    },
+}
+
+impl Entry {
+    fn membership(job: u16, port: u16, kind: u8, action: &'static str, params: Vec<u64>) -> Self {
+        let keys = [u64::from(job), u64::from(port), u64::from(kind)].map(Key::Exact).to_vec();
+        Self::Table { table: "membership.memberships", keys, action, params }
+    }
+
+    /// Gradients from a port below which the workers `unit` are.
+    pub(crate) fn contribute(job: u16, port: u16, unit: u32, members: u32, slot: u8) -> Self {
+        let params = vec![unit.into(), members.into(), slot.into()];
+        Self::membership(job, port, 1, "membership.contribute", params)
+    }
+
+    /// Parameters from a port.
+    pub(crate) fn distribute(job: u16, port: u16, group: u16, slot: u8) -> Self {
+        let params = vec![group.into(), slot.into()];
+        Self::membership(job, port, 2, "membership.distribute", params)
+    }
+
+    /// Replies or queries from a port.
+    pub(crate) fn answer(job: u16, port: u16, kind: u8, slot: u8) -> Self {
+        Self::membership(job, port, kind, "membership.answer", vec![slot.into()])
+    }
+
+    /// Any kind from a port, without aggregators.
+    pub(crate) fn pass(job: u16, port: u16, kind: u8, slot: u8) -> Self {
+        Self::membership(job, port, kind, "membership.pass", vec![slot.into()])
+    }
+
+    /// The port of a host.
+    pub(crate) fn host(mac: u64, port: u16) -> Self {
+        Self::forwarding("hosts", vec![Key::Exact(mac)], "forwarding.to_port", vec![port.into()])
+    }
+
+    /// One of the switch's own addresses.
+    pub(crate) fn own_address(mac: u64) -> Self {
+        Self::forwarding("own_address", vec![Key::Exact(mac)], "NoAction", vec![])
+    }
+
+    /// A next hop.
+    pub(crate) fn route(to: (u32, i32), port: u16, source: u64, destination: u64) -> Self {
+        let keys = vec![Key::Prefix(to.0.into(), to.1)];
+        let params = vec![port.into(), source, destination];
+        Self::forwarding("routes", keys, "forwarding.to_next_hop", params)
+    }
+
+    /// An entry of a table of plain forwarding.
+    pub(crate) fn forwarding(
+        table: &'static str,
+        keys: Vec<Key>,
+        action: &'static str,
+        params: Vec<u64>,
+    ) -> Self {
+        let table = match table {
+            "hosts" => "forwarding.hosts",
+            "own_address" => "forwarding.own_address",
+            "routes" => "forwarding.routes",
+            other => panic!("no table `{other}`"),
+        };
+        Self::Table { table, keys, action, params }
+    }
+
+    pub(crate) fn group(group: u16, ports: &[u16]) -> Self {
+        Self::Group { group, ports: ports.to_vec() }
+    }
+
+    /// The update that does something with this entry.
+    pub(crate) fn update(&self, info: &P4Info, what: update::Type) -> Update {
+        let entity = match self {
+            Self::Table { table, keys, action, params } => {
+                entity::Entity::TableEntry(table_entry(info, table, keys, action, params))
+            }
+            Self::Group { group, ports } => {
+                #[allow(deprecated, reason = "BMv2 knows no other form")]
+                let replicas = ports.iter().map(|port| Replica {
+                    port_kind: Some(replica::PortKind::EgressPort(u32::from(*port))),
+                    instance: 1,
+                    ..Replica::default()
+                });
+                let entry = MulticastGroupEntry {
+                    multicast_group_id: u32::from(*group),
+                    replicas: replicas.collect(),
+                    ..MulticastGroupEntry::default()
+                };
+                entity::Entity::PacketReplicationEngineEntry(PacketReplicationEngineEntry {
+                    r#type: Some(packet_replication_engine_entry::Type::MulticastGroupEntry(entry)),
+                })
+            }
+        };
+        Update { r#type: what.into(), entity: Some(Entity { entity: Some(entity) }) }
+    }
+}
+
+/// Asks for all outcome counters.
+pub(crate) fn outcome_counters(info: &P4Info) -> Entity {
+    let name = "AtpIngress.outcomes.outcomes";
+    let counter = info.counters.iter().find(|c| named(&c.preamble, name));
+    let counter_id = id(&counter.unwrap_or_else(|| panic!("no counter `{name}`")).preamble);
+    Entity {
+        entity: Some(entity::Entity::CounterEntry(CounterEntry {
+            counter_id,
+            ..CounterEntry::default()
+        })),
+    }
+}
+
+fn named(preamble: &Option<Preamble>, name: &str) -> bool {
+    preamble.as_ref().is_some_and(|p| p.name == name)
+}
+
+fn id(preamble: &Option<Preamble>) -> u32 {
+    preamble.as_ref().map_or(0, |p| p.id)
+}
+
+fn table_entry(
+    info: &P4Info,
+    table: &str,
+    keys: &[Key],
+    action: &str,
+    params: &[u64],
+) -> TableEntry {
+    let full = |name: &str| format!("AtpIngress.{name}");
+    let table = info
+        .tables
+        .iter()
+        .find(|t| named(&t.preamble, &full(table)))
+        .unwrap_or_else(|| panic!("no table `{table}`"));
+    let name = if action == "NoAction" { action.to_owned() } else { full(action) };
+    let action = info
+        .actions
+        .iter()
+        .find(|a| named(&a.preamble, &name))
+        .unwrap_or_else(|| panic!("no action `{name}`"));
+    assert_eq!(table.match_fields.len(), keys.len(), "keys of {:?}", table.preamble);
+    assert_eq!(action.params.len(), params.len(), "parameters of `{name}`");
+    let matches = table.match_fields.iter().zip(keys).filter_map(|(field, key)| {
+        let field_match_type = match *key {
+            Key::Exact(value) => {
+                field_match::FieldMatchType::Exact(field_match::Exact { value: bytes(value) })
+            }
+            // P4Runtime leaves out what matches everything.
+            Key::Prefix(_, 0) => return None,
+            Key::Prefix(value, prefix_len) => field_match::FieldMatchType::Lpm(field_match::Lpm {
+                value: bytes(value),
+                prefix_len,
+            }),
+        };
+        Some(FieldMatch { field_id: field.id, field_match_type: Some(field_match_type) })
+    });
+    let param =
+        |(param, value): (&Param, &u64)| action::Param { param_id: param.id, value: bytes(*value) };
+    let call = Action {
+        action_id: id(&action.preamble),
+        params: action.params.iter().zip(params).map(param).collect(),
+    };
+    TableEntry {
+        table_id: id(&table.preamble),
+        r#match: matches.collect(),
+        action: Some(TableAction { r#type: Some(table_action::Type::Action(call)) }),
+        ..TableEntry::default()
+    }
+}
+
+/// A number in P4Runtime's canonical form: no zeros in front, but at least a byte.
+fn bytes(value: u64) -> Vec<u8> {
+    let bytes = value.to_be_bytes();
+    let zeros = bytes.iter().take(7).take_while(|&&byte| byte == 0).count();
+    bytes[zeros..].to_vec()
+}

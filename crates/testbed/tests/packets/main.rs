@@ -1,0 +1,44 @@
+//! Rule-by-rule packet tests of `p4src/v1model/atp.p4`.
+//!
+//! Every case sends frames through the embedded switch and, where `simple_switch_grpc` and
+//! `p4c-bm2-ss` are on the PATH, through BMv2, and compares frames and counters with what
+//! `docs/p4/atp.md` says and with each other. BMv2 is the reference for the architecture.
+//!
+//! [`cases`] holds the cases, a file for each part of the contract; [`scene`] the switch and jobs
+//! that most of them share; [`lab`] runs switches in lockstep; [`target`] is what it wants of one.
+
+mod bmv2;
+mod cases;
+mod controller;
+mod embedded;
+mod entries;
+mod frames;
+mod lab;
+mod model;
+mod scene;
+mod target;
+mod tools;
+
+use libtest_mimic::{Arguments, Trial};
+use tributary_testbed::enter_user_namespace_if_needed;
+
+fn main() {
+    let arguments = Arguments::from_args();
+    // Before there are threads.
+    let bmv2 =
+        tools::bmv2(|| enter_user_namespace_if_needed().err().map(|error| error.to_string()));
+    if let (Err(why), false) = (bmv2, arguments.list) {
+        eprintln!("{why}");
+    }
+    let trial = |(name, case): &(&'static str, fn())| {
+        let case = *case;
+        Trial::test(*name, move || {
+            case();
+            Ok(())
+        })
+    };
+    let everywhere = cases::EVERYWHERE.iter().copied().flatten().map(trial);
+    let with_bmv2 = cases::WITH_BMV2.iter().copied().flatten().map(trial);
+    let with_bmv2 = with_bmv2.map(|trial| trial.with_ignored_flag(bmv2.is_err()));
+    libtest_mimic::run(&arguments, everywhere.chain(with_bmv2).collect()).exit();
+}

@@ -1,0 +1,335 @@
+//! What docs/p4/atp.md says, as a program that is as unlike the P4 source as it can be: a map of
+//! cells and a match on what a packet finds there. Idle cells are never taken over.
+
+use std::collections::BTreeMap;
+
+use crate::frames::{
+    COLLISION, CONGESTED, GRADIENT, HEADERS, IPV4, MARKED, OVERFLOW, PARAMETER, QUERY, REPLY,
+    RESEND, SWEEP, internet_checksum,
+};
+use crate::lab::Outcome::{self, *};
+use crate::lab::{NO_JOB, index};
+use crate::target::{Build, Counts};
+
+/// An entry of `memberships`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Part {
+    pub(crate) unit: u32,
+    pub(crate) members: u32,
+    pub(crate) group: u16,
+    pub(crate) slot: u8,
+    pub(crate) transit: bool,
+}
+
+/// Job, ingress port and kind.
+pub(crate) type Membership = (u16, u16, u8);
+
+/// A prefix, its length, and port, source and destination of the next hop.
+type Route = (u32, u32, u16, u64, u64);
+
+struct Cell {
+    task: (u16, u32),
+    bitmap: u32,
+    sums: Vec<i32>,
+    marked: bool,
+}
+
+pub(crate) struct Model {
+    build: Build,
+    pub(crate) parts: BTreeMap<Membership, Part>,
+    pub(crate) hosts: BTreeMap<u64, u16>,
+    pub(crate) own: Vec<u64>,
+    pub(crate) routes: Vec<Route>,
+    pub(crate) groups: BTreeMap<u16, Vec<u16>>,
+    cells: BTreeMap<u32, Cell>,
+    pub(crate) counts: Counts,
+}
+
+/// A frame and where it goes.
+type Out = Vec<(u16, Vec<u8>)>;
+
+fn field<const N: usize>(frame: &[u8], at: usize) -> [u8; N] {
+    frame[at..at + N].try_into().expect("the length was checked")
+}
+
+fn half(frame: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes(field(frame, at))
+}
+
+fn word(frame: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(field(frame, at))
+}
+
+fn address(frame: &[u8], at: usize) -> u64 {
+    frame[at..at + 6].iter().fold(0, |address, byte| address << 8 | u64::from(*byte))
+}
+
+/// What the headers make of a frame.
+enum Sort {
+    Plain,
+    Malformed,
+    Aggregation,
+}
+
+impl Model {
+    pub(crate) fn new(build: Build) -> Self {
+        Self {
+            build,
+            parts: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            own: Vec::new(),
+            routes: Vec::new(),
+            groups: BTreeMap::new(),
+            cells: BTreeMap::new(),
+            counts: Counts::new(),
+        }
+    }
+
+    /// What comes out of the switch for a frame.
+    pub(crate) fn pass(&mut self, port: u16, frame: &[u8]) -> Out {
+        let mut frame = frame.to_vec();
+        match self.sort(&frame) {
+            Sort::Malformed => self.gone(NO_JOB, Malformed, &frame),
+            Sort::Plain => self.forward(NO_JOB, Forwarded, port, frame),
+            Sort::Aggregation if frame[43] == SWEEP => self.gone(NO_JOB, Rejected, &frame),
+            Sort::Aggregation => {
+                let key = (half(&frame, 46), port, frame[43]);
+                match self.parts.get(&key).copied() {
+                    None => self.gone(NO_JOB, Rejected, &frame),
+                    Some(part) if part.transit => self.forward(part.slot, Bypassed, port, frame),
+                    Some(part) => match key.2 {
+                        GRADIENT => self.gradient(part, port, &mut frame),
+                        _ => self.result(part, port, frame),
+                    },
+                }
+            }
+        }
+    }
+
+    /// A sweep of the controller through all cells: how many it frees.
+    pub(crate) fn sweep(&mut self, job: u16) -> u32 {
+        let before = self.cells.len();
+        self.cells.retain(|_, cell| cell.task.0 != job);
+        for _ in 0..self.build.pool {
+            self.count(NO_JOB, Swept, HEADERS);
+        }
+        (before - self.cells.len()) as u32
+    }
+
+    fn sort(&self, frame: &[u8]) -> Sort {
+        if frame.len() < 14 {
+            return Sort::Malformed;
+        }
+        if half(frame, 12) != IPV4 {
+            return Sort::Plain;
+        }
+        if frame.len() < 34 {
+            return Sort::Malformed;
+        }
+        let header = &frame[14..34];
+        if header[0] & 15 == 5 {
+            let mut zeroed = header.to_vec();
+            zeroed[10..12].fill(0);
+            if internet_checksum(&zeroed) != half(header, 10) {
+                return Sort::Malformed;
+            }
+        }
+        if header[0] != 0x45 || half(header, 6) & 0x3fff != 0 || header[9] != 17 {
+            return Sort::Plain;
+        }
+        if frame.len() < 42 {
+            return Sort::Malformed;
+        }
+        if half(frame, 36) != 29810 {
+            return Sort::Plain;
+        }
+        if frame.len() < HEADERS {
+            return Sort::Malformed;
+        }
+        let values = match frame[43] {
+            GRADIENT | PARAMETER | REPLY => self.build.values,
+            QUERY | SWEEP => 0,
+            _ => return Sort::Malformed,
+        };
+        let datagram = 28 + 4 * values;
+        let agree = usize::from(half(frame, 48)) == values
+            && usize::from(half(frame, 38)) == datagram
+            && usize::from(half(frame, 16)) == 20 + datagram
+            && frame.len() >= HEADERS + 4 * values;
+        let known = frame[42] == 1 && frame[44] & 0xf0 == 0;
+        if agree && known && word(frame, 58) < self.build.pool {
+            Sort::Aggregation
+        } else {
+            Sort::Malformed
+        }
+    }
+
+    fn gradient(&mut self, part: Part, port: u16, frame: &mut [u8]) -> Out {
+        let bitmap = word(frame, 54);
+        let own = bitmap != 0 && bitmap & part.unit == bitmap;
+        let flags = frame[44];
+        if flags & (COLLISION | OVERFLOW) != 0 {
+            return match own {
+                true => self.forward(part.slot, Bypassed, port, frame.to_vec()),
+                false => self.gone(part.slot, Malformed, frame),
+            };
+        }
+        if flags & RESEND != 0 {
+            return match own {
+                true => self.resend(part, port, frame),
+                false => self.gone(part.slot, Malformed, frame),
+            };
+        }
+        if bitmap != part.unit {
+            return self.gone(part.slot, Malformed, frame);
+        }
+        if part.unit == part.members {
+            return self.forward(part.slot, Bypassed, port, frame.to_vec());
+        }
+        self.fresh(part, port, frame)
+    }
+
+    fn fresh(&mut self, part: Part, port: u16, frame: &mut [u8]) -> Out {
+        let (task, place, bitmap) = key(frame);
+        let values = self.values(frame);
+        let marked = is_marked(frame);
+        let Some(cell) = self.cells.get_mut(&place) else {
+            self.cells.insert(place, Cell { task, bitmap, sums: values, marked });
+            return self.gone(part.slot, Absorbed, frame);
+        };
+        if cell.task != task {
+            frame[44] |= COLLISION | if marked { MARKED } else { 0 };
+            return self.forward(part.slot, Collided, port, frame.to_vec());
+        }
+        let twice = cell.bitmap & bitmap != 0;
+        // Only differs from what it was if units overlap, which no controller writes.
+        cell.bitmap |= bitmap;
+        if twice {
+            return self.gone(part.slot, Duplicate, frame);
+        }
+        add(&mut cell.sums, &values);
+        cell.marked |= marked;
+        if cell.bitmap != part.members {
+            return self.gone(part.slot, Added, frame);
+        }
+        write(frame, cell.bitmap, &cell.sums, cell.marked);
+        self.forward(part.slot, Completed, port, frame.to_vec())
+    }
+
+    fn resend(&mut self, part: Part, port: u16, frame: &mut [u8]) -> Out {
+        let (task, place, bitmap) = key(frame);
+        let marked = is_marked(frame);
+        let mut values = self.values(frame);
+        if self.cells.get(&place).is_none_or(|cell| cell.task != task) {
+            write(frame, bitmap, &values, marked);
+            return self.forward(part.slot, Resent, port, frame.to_vec());
+        }
+        let cell = self.cells.remove(&place).expect("just seen");
+        if cell.bitmap & bitmap == 0 {
+            add(&mut values, &cell.sums);
+        } else {
+            values = cell.sums;
+        }
+        write(frame, cell.bitmap | bitmap, &values, marked | cell.marked);
+        self.forward(part.slot, Flushed, port, frame.to_vec())
+    }
+
+    fn result(&mut self, part: Part, port: u16, mut frame: Vec<u8>) -> Out {
+        if frame[44] & RESEND != 0 {
+            return self.gone(part.slot, Malformed, &frame);
+        }
+        if frame[43] == QUERY {
+            return self.forward(part.slot, Queried, port, frame);
+        }
+        let (task, place, _) = key(&frame);
+        if self.cells.get(&place).is_some_and(|cell| cell.task == task) {
+            self.cells.remove(&place);
+        }
+        if frame[43] == PARAMETER {
+            self.count(part.slot, Distributed, frame.len());
+            return self.multicast(part.group, port, &frame);
+        }
+        if is_marked(&frame) {
+            frame[44] |= MARKED;
+        }
+        self.forward(part.slot, Replied, port, frame)
+    }
+
+    fn gone(&mut self, slot: u8, outcome: Outcome, frame: &[u8]) -> Out {
+        self.count(slot, outcome, frame.len());
+        Vec::new()
+    }
+
+    fn count(&mut self, slot: u8, outcome: Outcome, bytes: usize) {
+        let count = self.counts.entry(index(slot, outcome)).or_default();
+        count.packets += 1;
+        count.bytes += bytes as i64;
+    }
+
+    fn forward(&mut self, slot: u8, outcome: Outcome, port: u16, mut frame: Vec<u8>) -> Out {
+        self.count(slot, outcome, frame.len());
+        let destination = address(&frame, 0);
+        if !self.own.contains(&destination) {
+            return match self.hosts.get(&destination) {
+                Some(to) => vec![(*to, frame)],
+                None => self.multicast(crate::entries::FLOOD, port, &frame),
+            };
+        }
+        if half(&frame, 12) != IPV4 || frame[22] <= 1 {
+            return Vec::new();
+        }
+        let to = word(&frame, 30);
+        let fits = |route: &&Route| {
+            to.checked_shr(32 - route.1).unwrap_or(0)
+                == route.0.checked_shr(32 - route.1).unwrap_or(0)
+        };
+        let Some(route) = self.routes.iter().filter(fits).max_by_key(|route| route.1) else {
+            return Vec::new();
+        };
+        frame[..6].copy_from_slice(&route.4.to_be_bytes()[2..]);
+        frame[6..12].copy_from_slice(&route.3.to_be_bytes()[2..]);
+        frame[22] -= 1;
+        frame[24..26].fill(0);
+        let checksum = internet_checksum(&frame[14..34]);
+        frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+        vec![(route.2, frame)]
+    }
+
+    fn multicast(&self, group: u16, from: u16, frame: &[u8]) -> Out {
+        let members = self.groups.get(&group).into_iter().flatten();
+        let to = members.filter(|port| group != crate::entries::FLOOD || **port != from);
+        let mut out: Out = to.map(|port| (*port, frame.to_vec())).collect();
+        out.sort_by_key(|(port, _)| *port);
+        out
+    }
+
+    fn values(&self, frame: &[u8]) -> Vec<i32> {
+        let words = (0..self.build.values).map(|i| word(frame, HEADERS + 4 * i));
+        words.map(|word| word.cast_signed()).collect()
+    }
+}
+
+/// Task, cell and bitmap.
+fn key(frame: &[u8]) -> ((u16, u32), u32, u32) {
+    ((half(frame, 46), word(frame, 50)), word(frame, 58), word(frame, 54))
+}
+
+fn is_marked(frame: &[u8]) -> bool {
+    frame[15] & 3 == CONGESTED || frame[44] & MARKED != 0
+}
+
+fn add(sums: &mut [i32], values: &[i32]) {
+    for (sum, value) in sums.iter_mut().zip(values) {
+        *sum = sum.wrapping_add(*value);
+    }
+}
+
+fn write(frame: &mut [u8], bitmap: u32, values: &[i32], marked: bool) {
+    frame[54..58].copy_from_slice(&bitmap.to_be_bytes());
+    for (i, value) in values.iter().enumerate() {
+        frame[HEADERS + 4 * i..][..4].copy_from_slice(&value.to_be_bytes());
+    }
+    if marked {
+        frame[44] |= MARKED;
+    }
+}

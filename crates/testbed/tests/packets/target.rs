@@ -1,0 +1,77 @@
+//! What the tests want of a switch, whichever it is.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tributary_p4runtime_proto::p4::config::v1::P4Info;
+use tributary_p4runtime_proto::p4::v1::Update;
+
+/// Ports with a cable.
+pub(crate) const PORTS: std::ops::RangeInclusive<u16> = 1..=6;
+
+/// How the program is compiled.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Build {
+    pub(crate) values: usize,
+    pub(crate) pool: u32,
+    pub(crate) idle_us: u32,
+}
+
+impl Build {
+    /// No cell is ever idle: BMv2 runs in real time, and tests may take long on a busy machine.
+    pub(crate) const PATIENT: Self = Self { values: 32, pool: 16, idle_us: u32::MAX };
+
+    /// What goes onto the compiler's command line, as `NAME=VALUE`.
+    pub(crate) fn defines(&self) -> [(&'static str, String); 3] {
+        [
+            ("VALUES", self.values.to_string()),
+            ("POOL", self.pool.to_string()),
+            ("IDLE_US", self.idle_us.to_string()),
+        ]
+    }
+}
+
+/// What a switch gave, in an order that does not depend on the switch: by port, and within a port
+/// as it was sent.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Outputs {
+    pub(crate) frames: Vec<(u16, Vec<u8>)>,
+    pub(crate) packets_in: Vec<Vec<u8>>,
+}
+
+/// Packets and bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Count {
+    pub(crate) packets: i64,
+    pub(crate) bytes: i64,
+}
+
+/// The outcome counters that are not zero, by index: slot * 16 + outcome.
+pub(crate) type Counts = BTreeMap<i64, Count>;
+
+/// A switch that runs the program.
+pub(crate) trait Target {
+    /// What it is called in messages.
+    fn name(&self) -> &'static str;
+
+    /// What its compiler says about the program.
+    fn p4info(&self) -> &P4Info;
+
+    /// Makes updates. Panics if one is refused: no test writes wrong ones.
+    fn write(&mut self, updates: &[Update]);
+
+    /// Sends a frame into a port.
+    fn inject(&mut self, port: u16, frame: &[u8]);
+
+    /// Sends a frame from the controller.
+    fn packet_out(&mut self, frame: &[u8]);
+
+    /// Waits until all that was sent has gone its way, and tells what came out.
+    fn settle(&mut self) -> Outputs;
+
+    /// Lets time pass.
+    fn advance(&mut self, time: Duration);
+
+    /// Reads the outcome counters, at rest.
+    fn counters(&mut self) -> Counts;
+}

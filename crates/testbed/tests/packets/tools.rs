@@ -1,0 +1,112 @@
+//! Which switches there are on this machine, and the programs compiled for them.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::{env, fs};
+
+use crate::target::Build;
+
+/// The program under test.
+pub(crate) const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4src/v1model/atp.p4");
+
+/// BMv2 and the compiler for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Bmv2Tools {
+    pub(crate) switch: PathBuf,
+    compiler: PathBuf,
+}
+
+static BMV2: OnceLock<Result<Bmv2Tools, String>> = OnceLock::new();
+
+/// Looks for BMv2; `Err` says in one line why it is not used. `main` asks first, with what may
+/// stand against it.
+pub(crate) fn bmv2(
+    obstacle: impl FnOnce() -> Option<String>,
+) -> &'static Result<Bmv2Tools, String> {
+    BMV2.get_or_init(|| {
+        let tools =
+            Bmv2Tools { switch: find("simple_switch_grpc")?, compiler: find("p4c-bm2-ss")? };
+        match obstacle() {
+            Some(obstacle) => Err(format!("skipped: {obstacle}")),
+            None => Ok(tools),
+        }
+    })
+}
+
+fn find(program: &str) -> Result<PathBuf, String> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .map(|directory| directory.join(program))
+        .find(|file| file.is_file())
+        .ok_or_else(|| format!("skipped: {program} not found on the PATH"))
+}
+
+/// What BMv2 is configured with.
+pub(crate) struct Compiled {
+    pub(crate) json: Vec<u8>,
+    pub(crate) p4info: String,
+}
+
+/// Compiles the program for BMv2. That takes seconds, so results are kept in the target directory
+/// under a name that is a digest of all that goes in.
+pub(crate) fn compile(tools: &Bmv2Tools, build: &Build) -> Compiled {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let kept =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("atp-{:016x}", digest(tools, build)));
+    let read = || -> Option<Compiled> {
+        let json = fs::read(kept.join("atp.json")).ok()?;
+        Some(Compiled { json, p4info: fs::read_to_string(kept.join("atp.p4info.txtpb")).ok()? })
+    };
+    if let Some(compiled) = read() {
+        return compiled;
+    }
+    let fresh = kept.with_extension(std::process::id().to_string());
+    fs::create_dir_all(&fresh).expect("the target directory can be written");
+    let output = Command::new(&tools.compiler)
+        .args(["--p4v", "16"])
+        .args(build.defines().map(|(name, value)| format!("-D{name}={value}")))
+        .arg("-o")
+        .arg(fresh.join("atp.json"))
+        .arg("--p4runtime-files")
+        .arg(fresh.join("atp.p4info.txtpb"))
+        .arg(PROGRAM)
+        .output()
+        .expect("p4c-bm2-ss can be started");
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "p4c-bm2-ss refuses the program:\n{messages}");
+    // Another process may have been faster; its result is as good.
+    if fs::rename(&fresh, &kept).is_err() {
+        let _ = fs::remove_dir_all(&fresh);
+    }
+    read().expect("p4c-bm2-ss wrote both files")
+}
+
+fn digest(tools: &Bmv2Tools, build: &Build) -> u64 {
+    let mut digest = DefaultHasher::new();
+    build.defines().hash(&mut digest);
+    tools.compiler.hash(&mut digest);
+    let changed = fs::metadata(&tools.compiler).and_then(|m| m.modified()).ok();
+    changed.hash(&mut digest);
+    let sources = Path::new(PROGRAM).ancestors().nth(2).expect("two directories up");
+    hash_files(sources, &mut digest);
+    digest.finish()
+}
+
+fn hash_files(directory: &Path, digest: &mut DefaultHasher) {
+    let entries = fs::read_dir(directory).expect("the sources can be read");
+    let mut paths: Vec<PathBuf> =
+        entries.map(|e| e.expect("the sources can be read").path()).collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            hash_files(&path, digest);
+        } else {
+            path.hash(digest);
+            fs::read(&path).expect("the sources can be read").hash(digest);
+        }
+    }
+}
