@@ -1,0 +1,84 @@
+//! Calling the command, and what it must do when it fails.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The command, called in the repository.
+pub(crate) fn tributary(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+    command.args(args).current_dir(root());
+    command
+}
+
+/// Standard output of a call that succeeds.
+pub(crate) fn succeed(args: &[&str]) -> String {
+    let output = tributary(args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// The last line on standard error of a call that fails: it must be the one line that says why.
+pub(crate) fn fail(args: &[&str]) -> String {
+    failure(args, &tributary(args).output().unwrap())
+}
+
+/// The line that says why a call failed.
+pub(crate) fn failure(args: &[&str], output: &Output) -> String {
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{args:?}: {errors}");
+    let mut lines = errors.lines().filter(|line| line.starts_with("error: "));
+    let line = lines.next().unwrap_or_else(|| panic!("{args:?}: no error line in {errors}"));
+    assert_eq!(lines.next(), None, "{args:?}: one line: {errors}");
+    assert!(!errors.contains("panicked"), "{errors}");
+    line.to_owned()
+}
+
+/// Text of an output stream.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A job file of one's own, in a directory that is removed with it.
+pub(crate) struct JobFile {
+    directory: tempfile::TempDir,
+}
+
+impl JobFile {
+    /// With that text.
+    pub(crate) fn new(contents: &str) -> Self {
+        let file = Self { directory: tempfile::tempdir().unwrap() };
+        std::fs::write(file.path("job.toml"), contents).unwrap();
+        file
+    }
+
+    /// A file beside it.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Its own name.
+    pub(crate) fn name(&self) -> String {
+        self.path("job.toml").display().to_string()
+    }
+}
+
+/// Whether network namespaces can be made here; says so where not.
+pub(crate) fn namespaces() -> bool {
+    let probe = "[topology]\nkind = \"star\"\n[[job]]\nworkers = 1\n\
+                 workload = { kind = \"random\", tensors = 1, elements = 10 }\n";
+    let file = JobFile::new(probe);
+    let output = tributary(&["run", &file.name(), "--fabric", "netns"]).output().unwrap();
+    let errors = text(&output.stderr);
+    let refused = ["namespace", "not permitted", "CAP_"].iter().any(|word| errors.contains(word));
+    if !output.status.success() && refused {
+        println!("skipped: no network namespaces here ({})", errors.trim());
+        return false;
+    }
+    assert!(output.status.success(), "{errors}");
+    true
+}

@@ -1,0 +1,6 @@
+//! The `tributary` command as a user calls it.
+
+mod bad_input;
+mod command;
+mod deaths;
+mod examples;
