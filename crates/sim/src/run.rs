@@ -6,6 +6,7 @@ use std::time::Duration;
 use tributary_controller::entries::{self, JobSlot};
 use tributary_controller::outcomes::Outcomes;
 use tributary_controller::{Catalogue, plan};
+use tributary_dataplane::Value;
 use tributary_jobfile::{Job, Scenario, SwitchId};
 use tributary_netio::faults::{InvalidFaults, Statistics};
 use tributary_p4runtime_proto::p4::v1::{Entity, Update};
@@ -380,7 +381,7 @@ fn held_cells(switch: &Switch) -> u64 {
         let tasks = externs.iter().position(|e| e.name.ends_with("identity.tasks"))?;
         let tasks = tributary_p4::ir::ExternId(u32::try_from(tasks).ok()?);
         let cells = 0..pipeline.array_size(tasks)?;
-        let held = |&cell: &u64| pipeline.register_read(tasks, cell).is_ok_and(|v| !v.is_zero());
+        let held = |&cell: &u64| pipeline.register_read(tasks, cell) != Ok(Value::from(0_u64));
         Some(cells.filter(held).count() as u64)
     };
     switch.forwarding().and_then(held).expect("the program keeps identities")

@@ -46,7 +46,7 @@ impl fmt::Display for Trace {
                     header.kind,
                     header.job.get(),
                     header.sequence.0,
-                    header.bitmap.bits(),
+                    header.bitmap.0,
                     header.index.0,
                     header.flags,
                 )?,
