@@ -97,8 +97,8 @@ fn three_racks_meet_in_a_spine() {
 
 #[test]
 fn two_jobs_share_a_pool_smaller_than_their_windows() {
-    let file = "[topology]\nkind = \"star\"\n[protocol]\nslots = 64\nwindow = 64\n\
-                [switch]\npool = 16\n\
+    let file = "[topology]\nkind = \"star\"\nworkers = 4\n[protocol]\nslots = 64\n\
+                window = 64\n[switch]\npool = 16\n\
                 [[job]]\nworkers = [\"w1\", \"w2\"]\n[[job]]\nworkers = [\"w3\", \"w4\"]\n";
     let (_, outcome) = run_exactly(file, 3, 64 * 400);
     for job in 0..2 {
@@ -161,7 +161,7 @@ fn a_dead_worker_is_named_and_the_switch_is_clean_afterwards() {
     while run.step().unwrap() {}
     let outcome = run.finish().unwrap();
     assert!(!outcome.complete);
-    let named = |stall: &String| stall.starts_with("server") && stall.contains("missing: {1}");
+    let named = |stall: &String| stall.starts_with("server") && stall.contains("missing: Bitmap(2)");
     assert!(outcome.stalls.iter().any(named), "{:?}", outcome.stalls);
     assert_eq!(outcome.left_behind, 0);
 }
