@@ -49,7 +49,8 @@ control Forwarding(inout headers_t hdr, inout standard_metadata_t standard) {
 
     apply {
         if (own_address.apply().hit) {
-            if (hdr.ipv4.isValid() && hdr.ipv4.ttl > 1) {
+            // Headers with options would need a checksum over more than the parser knows.
+            if (hdr.ipv4.isValid() && hdr.ipv4.header_words == 5 && hdr.ipv4.ttl > 1) {
                 routes.apply();
             } else {
                 drop();

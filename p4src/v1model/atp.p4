@@ -175,7 +175,8 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
         } else if (!hdr.aggregation.isValid()) {
             meta.outcome = outcome_t.FORWARDED;
             meta.forward = 1;
-        } else if (meta.well_formed == 0 || hdr.aggregation.unused != 0
+        } else if (meta.well_formed == 0 || hdr.udp.checksum != 0
+                   || hdr.aggregation.unused != 0
                    || hdr.aggregation.protocol != (bit<8>)protocol_t.ATP
                    || hdr.aggregation.index >= POOL) {
             meta.outcome = outcome_t.MALFORMED;
