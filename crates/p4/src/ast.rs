@@ -129,11 +129,9 @@ pub(crate) enum TypeKind {
     Specialised(Ident, Vec<TypeRef>),
     Stack(Box<TypeRef>, Box<Expr>),
     Tuple(Vec<TypeRef>),
-    List(Box<TypeRef>),
+    List,
     /// `_` as a type argument.
     DontCare,
-    /// Stands where parsing failed; reported already.
-    Invalid,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -230,10 +228,7 @@ pub(crate) enum DeclKind {
         ty: TypeRef,
         init: Option<Expr>,
     },
-    ValueSet {
-        ty: TypeRef,
-        size: Expr,
-    },
+    ValueSet,
 }
 
 /// A method or function of an extern.
@@ -264,7 +259,6 @@ pub(crate) struct ParserDecl {
 
 #[derive(Clone, Debug)]
 pub(crate) struct StateDecl {
-    pub(crate) annotations: Annotations,
     pub(crate) name: Ident,
     pub(crate) body: Vec<Stmt>,
     pub(crate) transition: Transition,
@@ -347,7 +341,6 @@ pub(crate) struct ActionRef {
 
 #[derive(Clone, Debug)]
 pub(crate) struct EntryDecl {
-    pub(crate) annotations: Annotations,
     pub(crate) is_const: bool,
     pub(crate) priority: Option<Expr>,
     pub(crate) keyset: Expr,

@@ -142,7 +142,6 @@ pub(crate) struct Variable {
     pub(crate) name: Str,
     pub(crate) ty: Type,
     pub(crate) init: Option<Expr>,
-    pub(crate) span: Span,
 }
 
 #[derive(Clone, Debug)]
@@ -195,8 +194,6 @@ pub(crate) struct Block {
 pub(crate) enum Local {
     Variable(Rc<Variable>),
     Instance(Rc<Instance>),
-    Action(Rc<Action>),
-    Table(Rc<Table>),
 }
 
 /// A named instance of an extern, parser, control or package.
@@ -250,7 +247,6 @@ pub(crate) enum Keyset {
 pub(crate) struct Table {
     pub(crate) id: DeclId,
     pub(crate) name: Str,
-    pub(crate) span: Span,
     pub(crate) keys: Vec<Key>,
     pub(crate) actions: Vec<TableAction>,
     /// Position in `actions`, and the values of the run-time parameters.

@@ -254,6 +254,7 @@ pub enum ExprKind {
     /// types, `BOOL` out), shifts (any unsigned right-hand type), [`BinaryOp::Concat`].
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     /// Bits `hi..=lo` of a value.
+    #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     Slice { value: Box<Expr>, hi: u32, lo: u32 },
     /// A value in another type: cut, or extended by the sign of the *operand's* type.
     Cast(Box<Expr>),
@@ -323,6 +324,7 @@ pub enum Stmt {
     /// Store a value of the place's type.
     Assign(Place, Expr),
     /// Copy a header, its validity included (same type).
+    #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     CopyHeader { to: HeaderRef, from: HeaderRef },
     /// `setValid()`.
     SetValid(HeaderRef),
@@ -333,17 +335,21 @@ pub enum Stmt {
     /// `pop_front(count)`.
     PopFront(StackId, u32),
     /// Branch.
+    #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     If { condition: Expr, then: Vec<Stmt>, otherwise: Vec<Stmt> },
     /// Branch on an integer value.
+    #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     Switch { on: Expr, cases: Vec<(Box<[u64]>, Vec<Stmt>)>, default: Vec<Stmt> },
     /// Apply a table. `hit` (one bit) and `action` (32 bits: index into [`Table::actions`]) receive
     /// the outcome where the program uses it.
+    #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     Apply { table: TableId, hit: Option<FieldId>, action: Option<FieldId> },
     /// Run an action's body; its parameters were assigned before.
     Action(ActionId),
     /// Call an extern's method or an extern function.
     Call(ExternCall),
     /// `packet.extract(header)`; `varbit_bits` for the two-argument form.
+    #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     Extract { header: HeaderRef, varbit_bits: Option<Expr> },
     /// `packet.lookahead`: the next bits of the packet, not consumed, cut into these fields in
     /// wire order.
@@ -351,6 +357,7 @@ pub enum Stmt {
     /// `packet.advance(bits)`.
     Advance(Expr),
     /// `verify(condition, error)`: the parser stops with the error where the condition is false.
+    #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     Verify { condition: Expr, error: Expr },
     /// `packet.emit(header)`: appended if valid.
     Emit(HeaderRef),
@@ -369,7 +376,8 @@ pub struct ExternCall {
     pub instance: Option<ExternId>,
     /// Method or function name: `read`, `count`, `mark_to_drop`, `update_checksum`, …
     pub method: String,
-    /// Arguments in the order of the formal parameters.
+    /// Arguments in the order of the formal parameters. Where the extern returns a value, one more
+    /// [`Arg::Out`] at the end receives it.
     pub args: Vec<Arg>,
 }
 
@@ -501,10 +509,13 @@ pub enum Keyset {
     /// Equal.
     Value(Box<[u64]>),
     /// Equal under a mask.
+    #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     Masked { value: Box<[u64]>, mask: Box<[u64]> },
     /// `value/prefix_len`, in entries of lpm keys.
+    #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     Prefix { value: Box<[u64]>, len: u32 },
     /// Inclusive.
+    #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     Range { low: Box<[u64]>, high: Box<[u64]> },
     /// The parser value set of that extern instance.
     ValueSet(ExternId),
@@ -536,6 +547,7 @@ pub enum Transition {
     /// Unconditional.
     To(Target),
     /// The first case whose keysets all match; `NoMatch` error and reject where none does.
+    #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     Select { on: Vec<Expr>, cases: Vec<(Vec<Keyset>, Target)> },
 }
 

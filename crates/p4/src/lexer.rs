@@ -62,7 +62,7 @@ pub(crate) enum Kind {
     #[token("int")]
     Int,
     #[token("match_kind")]
-    MatchKind,
+    MatchKeyword,
     #[token("out")]
     Out,
     #[token("package")]

@@ -85,15 +85,13 @@ impl Checker<'_, '_> {
                 }
                 DeclKind::Action(action) => {
                     let action = Rc::new(self.action(decl, action, false));
-                    self.declare(&decl.name, Entry::Action(action.clone()));
-                    locals.push(Local::Action(action));
+                    self.declare(&decl.name, Entry::Action(action));
                 }
                 DeclKind::Table(table) => {
                     let table = Rc::new(self.table(decl, table));
-                    self.declare(&decl.name, Entry::Table(table.clone()));
-                    locals.push(Local::Table(table));
+                    self.declare(&decl.name, Entry::Table(table));
                 }
-                DeclKind::ValueSet { .. } => {
+                DeclKind::ValueSet => {
                     self.unsupported(decl.span, "`value_set` is");
                     self.declare(&decl.name, Entry::Broken);
                 }
@@ -235,10 +233,10 @@ impl Checker<'_, '_> {
             ast::ExprKind::Range(low, high) => {
                 let ty = ty.repr().clone();
                 let (low, high) = (self.expect(low, &ty), self.expect(high, &ty));
-                if let (Some(a), Some(b)) = (low.int(), high.int()) {
-                    if a > b {
-                        self.error(e.span, "the range is empty: its low end is above its high end");
-                    }
+                if let (Some(a), Some(b)) = (low.int(), high.int())
+                    && a > b
+                {
+                    self.error(e.span, "the range is empty: its low end is above its high end");
                 }
                 Keyset::Range(low, high)
             }

@@ -134,32 +134,25 @@ impl Checker<'_, '_> {
     }
 
     fn type_method_call(&mut self, ty: &TypeRef, method: &Ident, args: &[Arg], span: Span) -> Expr {
-        if let ast::TypeKind::Name(name) = &ty.kind {
-            if let Some(Entry::Block(block)) = self.lookup(&name.name).cloned() {
-                if &*method.name != "apply" {
-                    self.error(
-                        method.span,
-                        format!("`{}` has no method `{}`", name.name, method.name),
-                    );
-                    return Expr::error(span);
-                }
-                if !block.ctor_params.is_empty() {
-                    let help = format!("declare an instance: {}(…) name;", name.name);
-                    self.error_help(
-                        span,
-                        format!("`{}` has constructor parameters", name.name),
-                        help,
-                    );
-                    return Expr::error(span);
-                }
-                self.may_apply(&block.signature, span);
-                let params = block.signature.params.clone();
-                let Some(args) = self.arguments(&name.name, &params, &[], args, span) else {
-                    return Expr::error(span);
-                };
-                let call = Call { target: Callee::Direct { site: self.fresh(), block }, args };
-                return Expr { span, ty: Type::Void, kind: ExprKind::Call(Box::new(call)) };
+        if let ast::TypeKind::Name(name) = &ty.kind
+            && let Some(Entry::Block(block)) = self.lookup(&name.name).cloned()
+        {
+            if &*method.name != "apply" {
+                self.error(method.span, format!("`{}` has no method `{}`", name.name, method.name));
+                return Expr::error(span);
             }
+            if !block.ctor_params.is_empty() {
+                let help = format!("declare an instance: {}(…) name;", name.name);
+                self.error_help(span, format!("`{}` has constructor parameters", name.name), help);
+                return Expr::error(span);
+            }
+            self.may_apply(&block.signature, span);
+            let params = block.signature.params.clone();
+            let Some(args) = self.arguments(&name.name, &params, &[], args, span) else {
+                return Expr::error(span);
+            };
+            let call = Call { target: Callee::Direct { site: self.fresh(), block }, args };
+            return Expr { span, ty: Type::Void, kind: ExprKind::Call(Box::new(call)) };
         }
         let ty = self.resolve(ty);
         if matches!(ty, Type::Unknown) {
@@ -195,21 +188,21 @@ impl Checker<'_, '_> {
         args: &[Arg],
         span: Span,
     ) -> Expr {
-        if let ast::ExprKind::Name(name) = &base.kind {
-            if let Some(Entry::Table(table)) = self.lookup(&name.name).cloned() {
-                if &*method.name != "apply" || !args.is_empty() {
-                    self.error(span, "a table has the method `apply()` only");
-                    return Expr::error(span);
-                }
-                if self.place != Place::Control {
-                    self.error(span, "tables are applied in the apply blocks of controls only");
-                }
-                return Expr {
-                    span,
-                    ty: Type::ApplyResult,
-                    kind: ExprKind::Apply(table, ApplyPart::Whole),
-                };
+        if let ast::ExprKind::Name(name) = &base.kind
+            && let Some(Entry::Table(table)) = self.lookup(&name.name).cloned()
+        {
+            if &*method.name != "apply" || !args.is_empty() {
+                self.error(span, "a table has the method `apply()` only");
+                return Expr::error(span);
             }
+            if self.place != Place::Control {
+                self.error(span, "tables are applied in the apply blocks of controls only");
+            }
+            return Expr {
+                span,
+                ty: Type::ApplyResult,
+                kind: ExprKind::Apply(table, ApplyPart::Whole),
+            };
         }
         let base = self.expr(base);
         match base.ty.clone() {
@@ -425,19 +418,19 @@ impl Checker<'_, '_> {
                 }
                 _ => None,
             };
-            if let Some(value) = &value {
-                if !self.unify(&param.ty, &value.ty, map) {
-                    let wanted = param.ty.substitute(map);
-                    let message = format!(
-                        "{} cannot be passed as parameter `{}` of type {wanted}",
-                        value.ty, param.name
-                    );
-                    match super::convert::cast_help(&value.ty, &wanted) {
-                        Some(help) => self.error_help(value.span, message, help),
-                        None => self.error(value.span, message),
-                    }
-                    return None;
+            if let Some(value) = &value
+                && !self.unify(&param.ty, &value.ty, map)
+            {
+                let wanted = param.ty.substitute(map);
+                let message = format!(
+                    "{} cannot be passed as parameter `{}` of type {wanted}",
+                    value.ty, param.name
+                );
+                match super::convert::cast_help(&value.ty, &wanted) {
+                    Some(help) => self.error_help(value.span, message, help),
+                    None => self.error(value.span, message),
                 }
+                return None;
             }
             values.push(value);
         }
@@ -567,22 +560,20 @@ impl Checker<'_, '_> {
     }
 
     fn construct(&mut self, ty: &TypeRef, args: &[Arg], span: Span) -> Option<Construct> {
-        if let ast::TypeKind::Name(name) = &ty.kind {
-            if let Some(Entry::Block(block)) = self.lookup(&name.name).cloned() {
-                let params: Vec<ParamType> = block.ctor_params.iter().map(param_type).collect();
-                let defaults: Vec<Option<Expr>> =
-                    block.ctor_params.iter().map(|p| p.default.clone()).collect();
-                let args = self.arguments(&name.name, &params, &defaults, args, span)?;
-                let args = args
-                    .into_iter()
-                    .map(|a| a.value.unwrap_or_else(|| Expr::error(span)))
-                    .collect();
-                return Some(Construct {
-                    ty: Type::Block(block.signature.clone()),
-                    block: Some(block),
-                    args,
-                });
-            }
+        if let ast::TypeKind::Name(name) = &ty.kind
+            && let Some(Entry::Block(block)) = self.lookup(&name.name).cloned()
+        {
+            let params: Vec<ParamType> = block.ctor_params.iter().map(param_type).collect();
+            let defaults: Vec<Option<Expr>> =
+                block.ctor_params.iter().map(|p| p.default.clone()).collect();
+            let args = self.arguments(&name.name, &params, &defaults, args, span)?;
+            let args =
+                args.into_iter().map(|a| a.value.unwrap_or_else(|| Expr::error(span))).collect();
+            return Some(Construct {
+                ty: Type::Block(block.signature.clone()),
+                block: Some(block),
+                args,
+            });
         }
         match self.resolve(ty) {
             Type::Unknown => {

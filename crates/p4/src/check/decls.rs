@@ -80,7 +80,7 @@ impl Checker<'_, '_> {
                 );
                 self.declare(name, Entry::Broken);
             }
-            DeclKind::ValueSet { .. } => {
+            DeclKind::ValueSet => {
                 self.unsupported(decl.span, "`value_set` is");
                 self.declare(name, Entry::Broken);
             }

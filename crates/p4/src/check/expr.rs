@@ -188,10 +188,10 @@ impl Checker<'_, '_> {
                     return Expr::error(span);
                 };
                 let ty = s.fields[i].ty.clone();
-                if let ExprKind::List(items) = &base.kind {
-                    if let Some(item) = items.get(i) {
-                        return Expr { span, ..item.clone() };
-                    }
+                if let ExprKind::List(items) = &base.kind
+                    && let Some(item) = items.get(i)
+                {
+                    return Expr { span, ..item.clone() };
                 }
                 Expr { span, ty, kind: ExprKind::Field(boxed(base), i) }
             }

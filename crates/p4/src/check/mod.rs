@@ -48,7 +48,6 @@ pub(crate) enum Entry {
 pub(crate) struct Var {
     pub(crate) id: DeclId,
     pub(crate) ty: Type,
-    pub(crate) kind: VarKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -146,7 +145,7 @@ impl Checker<'_, '_> {
     fn declare_var(&mut self, name: &Ident, ty: Type, kind: VarKind) -> DeclId {
         let id = self.fresh();
         self.vars.insert(id, (name.name.clone(), kind));
-        self.declare(name, Entry::Var(Var { id, ty, kind }));
+        self.declare(name, Entry::Var(Var { id, ty }));
         id
     }
 

@@ -44,7 +44,7 @@ impl Checker<'_, '_> {
                 }
             }
             TypeKind::Tuple(items) => Type::Tuple(items.iter().map(|t| self.resolve(t)).collect()),
-            TypeKind::List(_) => {
+            TypeKind::List => {
                 self.unsupported(ty.span, "the type `list` is");
                 Type::Unknown
             }
@@ -55,7 +55,6 @@ impl Checker<'_, '_> {
                 );
                 Type::Unknown
             }
-            TypeKind::Invalid => Type::Unknown,
         }
     }
 

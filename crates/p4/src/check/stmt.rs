@@ -131,13 +131,7 @@ impl Checker<'_, '_> {
             return None;
         }
         let id = self.declare_var(&decl.name, ty.clone(), VarKind::Local);
-        Some(Rc::new(hir::Variable {
-            id,
-            name: decl.name.name.clone(),
-            ty,
-            init,
-            span: decl.name.span,
-        }))
+        Some(Rc::new(hir::Variable { id, name: decl.name.name.clone(), ty, init }))
     }
 
     fn switch(&mut self, on: &ast::Expr, cases: &[ast::SwitchCase], span: Span) -> Option<Stmt> {

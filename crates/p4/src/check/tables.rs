@@ -13,7 +13,6 @@ impl Checker<'_, '_> {
         let mut out = hir::Table {
             id: self.fresh(),
             name: decl.name.name.clone(),
-            span: decl.name.span,
             keys: Vec::new(),
             actions: Vec::new(),
             default: None,
@@ -250,13 +249,10 @@ impl Checker<'_, '_> {
             "default_action" => {
                 table.default = self.bound_action(value, table);
                 table.const_default = property.is_const;
-                if let Some((action, _)) = table.default {
-                    if table.actions[action].table_only {
-                        self.error(
-                            value.span,
-                            "this action is @tableonly: it cannot be the default",
-                        );
-                    }
+                if let Some((action, _)) = table.default
+                    && table.actions[action].table_only
+                {
+                    self.error(value.span, "this action is @tableonly: it cannot be the default");
                 }
             }
             "size" => {

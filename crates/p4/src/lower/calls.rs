@@ -137,10 +137,10 @@ impl Lowerer<'_, '_> {
         site: DeclId,
         block: &Rc<hir::Block>,
     ) -> Rc<BlockInstance> {
-        if let Some(Binding::Block(known)) = self.vars.get(&site) {
-            if known.name.starts_with(&self.prefix) {
-                return known.clone();
-            }
+        if let Some(Binding::Block(known)) = self.vars.get(&site)
+            && known.name.starts_with(&self.prefix)
+        {
+            return known.clone();
         }
         let name = self.qualify(&block.name, &block.annotations);
         let instance = Rc::new(BlockInstance::new(block.clone(), name, Rc::default()));
@@ -226,10 +226,10 @@ impl Lowerer<'_, '_> {
         free_variables(action, &mut names);
         let mut touched = Vec::new();
         for id in names {
-            if let Some(Binding::Loc(Loc::Store(store))) = self.vars.get(&id) {
-                if !params.iter().any(|p| p.id == id) {
-                    store.fields(&self.program.headers, &mut touched);
-                }
+            if let Some(Binding::Loc(Loc::Store(store))) = self.vars.get(&id)
+                && !params.iter().any(|p| p.id == id)
+            {
+                store.fields(&self.program.headers, &mut touched);
             }
         }
         self.bind(params, args, &touched, &|_| true)
@@ -454,10 +454,10 @@ impl Lowerer<'_, '_> {
 
 fn collect_sites(list: &[hir::Stmt], sites: &mut HashMap<DeclId, Vec<Vec<CallArg>>>) {
     walk::stmts(list, &mut |e| {
-        if let ExprKind::Call(call) = &e.kind {
-            if let Callee::Block { instance } = call.target {
-                sites.entry(instance).or_default().push(call.args.clone());
-            }
+        if let ExprKind::Call(call) = &e.kind
+            && let Callee::Block { instance } = call.target
+        {
+            sites.entry(instance).or_default().push(call.args.clone());
         }
     });
 }

@@ -70,7 +70,6 @@ impl Lowerer<'_, '_> {
                         self.vars.insert(i.id, binding);
                     }
                 }
-                Local::Action(_) | Local::Table(_) => {}
             }
         }
     }

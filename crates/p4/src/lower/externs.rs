@@ -54,10 +54,10 @@ impl Lowerer<'_, '_> {
             }
             return Value::Void;
         }
-        if method == "digest" {
-            if let Some(arg) = args.get(1) {
-                self.note_digest(&arg.ty);
-            }
+        if method == "digest"
+            && let Some(arg) = args.get(1)
+        {
+            self.note_digest(&arg.ty);
         }
         let mut list = self.extern_args(args);
         let result = self.result_arg(ret, &mut list, span);

@@ -29,7 +29,7 @@ use store::{Loc, Store};
 
 /// What a name stands for.
 #[derive(Clone)]
-pub(super) enum Binding {
+enum Binding {
     Loc(Loc),
     /// An `in` parameter or constructor parameter whose value is known.
     Value(Value),
@@ -41,7 +41,7 @@ pub(super) enum Binding {
 
 /// The value of an expression.
 #[derive(Clone)]
-pub(super) enum Value {
+enum Value {
     Scalar(ir::Expr),
     /// Parts of a struct, tuple or header.
     List(Vec<Value>),
@@ -62,7 +62,7 @@ pub(super) enum Value {
 
 /// A table that was lowered.
 #[derive(Clone)]
-pub(super) struct LoweredTable {
+struct LoweredTable {
     id: TableId,
     /// Computes keys that are no plain expressions.
     pre: Rc<[ir::Stmt]>,

@@ -81,20 +81,6 @@ impl Store {
             }
         }
     }
-
-    /// Whether it is the very same storage.
-    pub(super) fn same(&self, other: &Store) -> bool {
-        match (self, other) {
-            (Store::Scalar(a), Store::Scalar(b)) => a == b,
-            (Store::Header(a, _), Store::Header(b, _)) => a == b,
-            (Store::Stack(a, _), Store::Stack(b, _)) => a == b,
-            (Store::Struct(a), Store::Struct(b)) => {
-                Rc::ptr_eq(a, b)
-                    || (a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| a.same(b)))
-            }
-            _ => false,
-        }
-    }
 }
 
 impl Lowerer<'_, '_> {
@@ -114,7 +100,7 @@ impl Lowerer<'_, '_> {
     /// Storage for a value of any type.
     pub(super) fn allocate(&mut self, name: &str, ty: &Type, role: FieldRole) -> Store {
         match ty.repr() {
-            Type::Struct(s) if s.what == Aggregate::Header => self.allocate_header(name, s, role),
+            Type::Struct(s) if s.what == Aggregate::Header => self.allocate_header(name, s),
             Type::Struct(s) => {
                 let s = s.clone();
                 let parts = s.fields.iter().map(|f| {
@@ -159,7 +145,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    fn allocate_header(&mut self, name: &str, s: &Rc<StructType>, role: FieldRole) -> Store {
+    fn allocate_header(&mut self, name: &str, s: &Rc<StructType>) -> Store {
         let id = HeaderId(self.program.headers.len() as u32);
         let valid = self.field(format!("{name}.$valid$"), Scalar::BOOL, FieldRole::Validity(id));
         let header = ir::Header {
@@ -170,7 +156,6 @@ impl Lowerer<'_, '_> {
             varbit: None,
         };
         self.program.headers.push(header);
-        let _ = role;
         let parts: Rc<[Store]> = s
             .fields
             .iter()

@@ -287,7 +287,7 @@ impl Generator<'_> {
                 });
             }
             let preamble = Some(self.preamble(Kind::Action, name, annotations));
-            self.out.actions.push(proto::Action { preamble, params: list, ..Default::default() });
+            self.out.actions.push(proto::Action { preamble, params: list });
         }
     }
 

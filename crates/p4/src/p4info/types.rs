@@ -148,7 +148,7 @@ pub(super) fn describe(ty: &Type, errors: &[String], info: &mut P4TypeInfo) -> P
         }
         _ => None,
     };
-    P4DataTypeSpec { type_spec: spec, ..Default::default() }
+    P4DataTypeSpec { type_spec: spec }
 }
 
 fn describe_new(new: &NewType, errors: &[String], info: &mut P4TypeInfo) {

@@ -30,7 +30,7 @@ impl Parser<'_, '_> {
                 }
                 let annotations = p.annotations()?;
                 if p.is_word("state") && p.ahead(1) == Kind::Ident {
-                    states.push(p.state(annotations)?);
+                    states.push(p.state()?);
                 } else if p.kind() == Kind::Const {
                     locals.push(p.constant(start, annotations)?);
                 } else {
@@ -43,7 +43,7 @@ impl Parser<'_, '_> {
         Ok(self.decl(start, annotations, name, kind))
     }
 
-    fn state(&mut self, annotations: Annotations) -> Parse<StateDecl> {
+    fn state(&mut self) -> Parse<StateDecl> {
         self.bump();
         let name = self.name("the state's name")?;
         self.expect(Kind::LBrace, "`{` and the state's body")?;
@@ -62,7 +62,7 @@ impl Parser<'_, '_> {
                 Ok(())
             })
         })?;
-        Ok(StateDecl { annotations, name, body, transition })
+        Ok(StateDecl { name, body, transition })
     }
 
     fn transition(&mut self) -> Parse<Transition> {
@@ -219,8 +219,8 @@ impl Parser<'_, '_> {
         let keyset = self.keyset()?;
         self.expect(Kind::Colon, "`:` and the entry's action")?;
         let action = self.action_call()?;
-        let annotations = self.annotations()?;
+        self.annotations()?;
         self.expect_semicolon("the entry")?;
-        Ok(EntryDecl { annotations, is_const, priority, keyset, action })
+        Ok(EntryDecl { is_const, priority, keyset, action })
     }
 }

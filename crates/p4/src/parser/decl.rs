@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::{Parse, Parser};
 use crate::ast::{
-    ActionDecl, Aggregate, Annotations, BlockType, Decl, DeclKind, Expr, ExprKind, FieldDecl,
-    FunctionDecl, Ident, Method, TypeRef,
+    ActionDecl, Aggregate, Annotations, BlockType, Decl, DeclKind, FieldDecl, FunctionDecl, Ident,
+    Method, TypeRef,
 };
 use crate::lexer::Kind;
 use crate::source::Span;
@@ -26,7 +26,7 @@ impl Parser<'_, '_> {
             }
             Kind::Enum => self.enumeration(start, annotations)?,
             Kind::Error if self.ahead(1) == Kind::LBrace => self.members(start, annotations)?,
-            Kind::MatchKind => self.members(start, annotations)?,
+            Kind::MatchKeyword => self.members(start, annotations)?,
             Kind::Header | Kind::Struct | Kind::HeaderUnion => {
                 self.aggregate(start, annotations)?
             }
@@ -301,20 +301,11 @@ impl Parser<'_, '_> {
     fn value_set(&mut self, start: Span, annotations: Annotations) -> Parse<Decl> {
         self.bump();
         self.expect(Kind::Less, "`<`")?;
-        let mut types = self.type_args()?;
-        if types.len() != 1 {
-            self.error(self.since(start), "`value_set` takes one type argument".to_owned());
-            return Err(super::Failed);
-        }
-        let ty = types.remove(0);
-        let args = self.args()?;
-        let size = match args.into_iter().next() {
-            Some(arg) => arg.value,
-            None => Expr { span: self.since(start), kind: ExprKind::Error },
-        };
+        self.type_args()?;
+        self.args()?;
         let name = self.name("the value set's name")?;
         self.declare(&name.name, false);
         self.expect_semicolon("the value set")?;
-        Ok(self.decl(start, annotations, name, DeclKind::ValueSet { ty, size }))
+        Ok(self.decl(start, annotations, name, DeclKind::ValueSet))
     }
 }

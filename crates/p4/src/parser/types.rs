@@ -11,7 +11,7 @@ impl Parser<'_, '_> {
         match self.kind() {
             Kind::Bit | Kind::Int | Kind::Varbit | Kind::Bool | Kind::Void | Kind::String => true,
             Kind::Error => self.ahead(1) != Kind::LBrace,
-            Kind::MatchKind => self.ahead(1) != Kind::LBrace,
+            Kind::MatchKeyword => self.ahead(1) != Kind::LBrace,
             Kind::Tuple => true,
             Kind::Ident => {
                 self.at_type_name() || (self.word() == "list" && self.ahead(1) == Kind::Less)
@@ -45,7 +45,7 @@ impl Parser<'_, '_> {
             Kind::Bool => TypeKind::Bool,
             Kind::Error => TypeKind::Error,
             Kind::String => TypeKind::String,
-            Kind::MatchKind => TypeKind::MatchKind,
+            Kind::MatchKeyword => TypeKind::MatchKind,
             Kind::Underscore => TypeKind::DontCare,
             Kind::Bit => TypeKind::Bit(self.width()?),
             Kind::Int => match self.width()? {
@@ -65,14 +65,10 @@ impl Parser<'_, '_> {
                 let name = Ident { name: self.intern(text), span: token.span };
                 if self.kind() == Kind::Less && text == "list" && !self.is_type(text) {
                     self.bump();
-                    let mut args = self.type_args()?;
-                    if args.len() != 1 {
+                    if self.type_args()?.len() != 1 {
                         self.error(token.span, "`list` takes one type argument".to_owned());
                     }
-                    match args.pop() {
-                        Some(arg) => TypeKind::List(Box::new(arg)),
-                        None => TypeKind::Invalid,
-                    }
+                    TypeKind::List
                 } else if self.eat(Kind::Less) {
                     TypeKind::Specialised(name, self.type_args()?)
                 } else {

@@ -98,7 +98,7 @@ impl<'m> Expander<'m> {
         let position = |t: &Token| {
             let by_name = params.iter().position(|p| t.kind == Kind::Ident && *p == t.text);
             by_name.or_else(|| {
-                (definition.variadic && &*t.text == "__VA_ARGS__").then(|| params.len())
+                (definition.variadic && &*t.text == "__VA_ARGS__").then_some(params.len())
             })
         };
         let mut expanded: Vec<Option<Vec<Token>>> = vec![None; args.len()];
@@ -108,12 +108,13 @@ impl<'m> Expander<'m> {
         while i < body.len() {
             let token = &body[i];
             let function_like = definition.params.is_some();
-            if function_like && token.is("#") {
-                if let Some(arg) = body.get(i + 1).and_then(position) {
-                    out.push(stringize(&args[arg], token.space));
-                    i += 2;
-                    continue;
-                }
+            if function_like
+                && token.is("#")
+                && let Some(arg) = body.get(i + 1).and_then(position)
+            {
+                out.push(stringize(&args[arg], token.space));
+                i += 2;
+                continue;
             }
             if token.is("##") && !out.is_empty() && i + 1 < body.len() {
                 let right = match position(&body[i + 1]) {
