@@ -21,6 +21,7 @@ mod types;
 mod walk;
 
 pub use diagnostics::{Diagnostic, Diagnostics, Severity};
+pub use ir::Block;
 pub use source::Sources;
 pub use tributary_p4runtime_proto::p4::config::v1::P4Info;
 

@@ -5,8 +5,9 @@ use std::rc::Rc;
 use num_bigint::BigInt;
 
 use super::{Checker, Entry, Place, VarKind, annotations};
-use crate::ast::{self, Aggregate, Decl, DeclKind, Direction, Ident, Method};
-use crate::hir;
+use crate::ast::{self, Aggregate, Annotations, Decl, DeclKind, Direction, Ident, Method};
+use crate::hir::{self, Expr, ExprKind};
+use crate::ir;
 use crate::types::{
     BlockKind, BlockType, EnumType, ExternType, FieldType, NewType, PackageType, ParamType,
     SerEnumType, Signature, StructType, Type,
@@ -214,7 +215,7 @@ impl Checker<'_, '_> {
             list.push(FieldType {
                 name: field.name.name.clone(),
                 ty,
-                annotations: annotations(&field.annotations),
+                annotations: self.field_annotations(&field.annotations),
             });
         }
         let ty = StructType {
@@ -225,6 +226,20 @@ impl Checker<'_, '_> {
             annotations: annotations(&decl.annotations),
         };
         self.declare(&decl.name, Entry::Type(Type::Struct(Rc::new(ty))));
+    }
+
+    /// `@field_list` may name constants; whoever reads annotations later has no scope to ask.
+    fn field_annotations(&self, list: &Annotations) -> Vec<ir::Annotation> {
+        let mut list = annotations(list);
+        for annotation in list.iter_mut().filter(|a| a.name == "field_list") {
+            let number = |name: &str| match self.lookup(name.trim()) {
+                Some(Entry::Const(Expr { kind: ExprKind::Int(value), .. })) => value.to_string(),
+                _ => name.trim().to_owned(),
+            };
+            annotation.body =
+                annotation.body.split(',').map(number).collect::<Vec<_>>().join(",");
+        }
+        list
     }
 
     fn extern_type(&mut self, name: &Ident, type_params: &[Ident], methods: &[Method]) {
