@@ -39,7 +39,14 @@ impl Bars {
     }
 
     /// A worker's round is over.
-    pub(crate) fn round(&mut self, job: usize, worker: usize, done: u64, of: u64, note: Option<&str>) {
+    pub(crate) fn round(
+        &mut self,
+        job: usize,
+        worker: usize,
+        done: u64,
+        of: u64,
+        note: Option<&str>,
+    ) {
         let job = &mut self.jobs[job];
         job.done[worker] = done;
         job.bar.set_length(of);

@@ -184,7 +184,14 @@ impl RunReport {
 
     fn job_table(&self) -> Table {
         let mut table = table(&[
-            "job", "workers", "summed", "goodput", "in network", "collided", "fallback", "resent",
+            "job",
+            "workers",
+            "summed",
+            "goodput",
+            "in network",
+            "collided",
+            "fallback",
+            "resent",
             "overflow",
         ]);
         for job in &self.jobs {
@@ -210,8 +217,16 @@ impl RunReport {
 
     fn switch_table(&self) -> Table {
         let mut table = table(&[
-            "switch", "absorbed", "added", "completed", "collided", "flushed", "duplicate",
-            "dropped", "longest queue", "swept",
+            "switch",
+            "absorbed",
+            "added",
+            "completed",
+            "collided",
+            "flushed",
+            "duplicate",
+            "dropped",
+            "longest queue",
+            "swept",
         ]);
         for switch in &self.switches {
             let count = |outcome: &str| switch.outcomes.get(outcome).copied().unwrap_or(0);

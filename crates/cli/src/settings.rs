@@ -31,11 +31,11 @@ pub(crate) fn job<'a>(scenario: &'a Scenario, name: Option<&str>) -> Result<&'a 
         names.join(", ")
     };
     match name {
-        Some(name) => scenario
-            .jobs
-            .iter()
-            .find(|job| job.name == name)
-            .with_context(|| format!("there is no job `{name}` in the file; it has {}", names())),
+        Some(name) => {
+            scenario.jobs.iter().find(|job| job.name == name).with_context(|| {
+                format!("there is no job `{name}` in the file; it has {}", names())
+            })
+        }
         None => match &scenario.jobs[..] {
             [job] => Ok(job),
             _ => bail!("the file has several jobs ({}); name one with --job", names()),
@@ -113,8 +113,7 @@ pub(crate) fn open_interface(
     interface: &str,
 ) -> Result<Faulty<PacketSocket>> {
     let groups = scenario.jobs.iter().map(|job| Host::group(job.id).mac.0);
-    let config =
-        Config { multicast: groups.collect(), ..Config::endpoint(interface, PORT) };
+    let config = Config { multicast: groups.collect(), ..Config::endpoint(interface, PORT) };
     let socket = PacketSocket::open(&config)?;
     let needed = scenario.switch.packet_bytes() as usize;
     let mtu = socket.interface().mtu;

@@ -127,8 +127,7 @@ fn a_value_too_great_is_summed_as_floats() {
     if let Tensor::F32(values) = &mut inputs[0][1][0] {
         values[64 * 4 + 7] = 1e9;
     }
-    let outcome =
-        run(&scenario, &program(&scenario), inputs.clone(), &Options::seeded(1)).unwrap();
+    let outcome = run(&scenario, &program(&scenario), inputs.clone(), &Options::seeded(1)).unwrap();
     assert!(outcome.complete, "{}", describe(&outcome));
     check_exact(&scenario, &inputs, &outcome.sums).unwrap();
     assert_eq!(outcome.servers[0].overflow_tasks, 1);
@@ -161,7 +160,8 @@ fn a_dead_worker_is_named_and_the_switch_is_clean_afterwards() {
     while run.step().unwrap() {}
     let outcome = run.finish().unwrap();
     assert!(!outcome.complete);
-    let named = |stall: &String| stall.starts_with("server") && stall.contains("missing: Bitmap(2)");
+    let named =
+        |stall: &String| stall.starts_with("server") && stall.contains("missing: Bitmap(2)");
     assert!(outcome.stalls.iter().any(named), "{:?}", outcome.stalls);
     assert_eq!(outcome.left_behind, 0);
 }
@@ -196,5 +196,7 @@ fn foreign_and_mutated_frames_change_no_sum() {
     check_exact(&scenario, &inputs, &outcome.sums).unwrap();
     assert_eq!(outcome.left_behind, 0);
     let unattributed = &outcome.unattributed[0];
-    assert!(packets(unattributed, Fate::Rejected) > 0 && packets(unattributed, Fate::Malformed) > 0);
+    assert!(
+        packets(unattributed, Fate::Rejected) > 0 && packets(unattributed, Fate::Malformed) > 0
+    );
 }

@@ -48,7 +48,8 @@ fn job_file(random: &mut ChaCha8Rng) -> String {
         random.random_range(8..64),
         [100, 5_000, 50_000].choose(random).copied().unwrap_or(5_000),
     );
-    let mut fault = |most: f64| if random.random_bool(0.7) { random.random_range(0.0..most) } else { 0.0 };
+    let mut fault =
+        |most: f64| if random.random_bool(0.7) { random.random_range(0.0..most) } else { 0.0 };
     file += &format!(
         "[faults]\nloss = {:.3}\nduplicate = {:.3}\nreorder = {:.3}\n",
         fault(0.25),

@@ -106,12 +106,8 @@ impl Bench {
         let forwarding = self.switch.forwarding_mut().expect("committed when it was made");
         let pipeline = forwarding.pipeline_mut();
         for (port, frame) in &self.frames {
-            let input = IngressInput {
-                port: *port,
-                time_us,
-                instance: Instance::Normal,
-                preserved: false,
-            };
+            let input =
+                IngressInput { port: *port, time_us, instance: Instance::Normal, preserved: false };
             let port = match pipeline.ingress(&mut self.packet, frame, &input).verdict {
                 Verdict::Drop => continue,
                 Verdict::Unicast(port) => port,
@@ -148,11 +144,8 @@ fn frames(scenario: &Scenario, values: u16, cell: u32) -> [(u16, Vec<u8>); 3] {
             bitmap,
             index: AggregatorIndex(cell),
         };
-        let envelope = Envelope {
-            source: topology.host(from).address,
-            destination: to,
-            ecn: Ecn::Ect0,
-        };
+        let envelope =
+            Envelope { source: topology.host(from).address, destination: to, ecn: Ecn::Ect0 };
         let mut frame = Vec::new();
         emit_frame(&mut frame, &envelope, &repr);
         let (switch, port) = topology.attachment(from);

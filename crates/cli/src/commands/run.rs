@@ -249,11 +249,11 @@ fn job_reports(scenario: &Scenario, gathered: Gathered) -> Result<Vec<JobReport>
     jobs.map(|(job, workers)| {
         let workers: Option<Vec<WorkerReport>> = workers.into_iter().collect();
         let workers = workers.context("a worker did not report")?;
-        let server = gathered.servers.get(&job.id.get()).copied().with_context(|| {
-            format!("the parameter server of job {} did not report", job.name)
-        })?;
-        let mut report =
-            JobReport::new(job.name.clone(), job.protocol.name(), server, workers);
+        let server =
+            gathered.servers.get(&job.id.get()).copied().with_context(|| {
+                format!("the parameter server of job {} did not report", job.name)
+            })?;
+        let mut report = JobReport::new(job.name.clone(), job.protocol.name(), server, workers);
         check_training(scenario, job, &mut report)?;
         Ok(report)
     })
@@ -274,13 +274,8 @@ fn check_training(scenario: &Scenario, job: &Job, report: &mut JobReport) -> Res
         );
     }
     let values = scenario.switch.values_per_packet.into();
-    let reference = workload::reference_digest(
-        digits,
-        job.workers.len(),
-        training.epochs,
-        job.scale,
-        values,
-    )?;
+    let reference =
+        workload::reference_digest(digits, job.workers.len(), training.epochs, job.scale, values)?;
     ensure!(
         reference == training.weights,
         "job {}: the final weights {} differ from those of the same training in one process, \

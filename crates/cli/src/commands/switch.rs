@@ -124,7 +124,9 @@ fn listen(text: &str) -> Result<Listen> {
         return Ok(Listen::Unix(path.into()));
     }
     let address = text.parse().map_err(|_| {
-        anyhow::anyhow!("--p4runtime {text}: write ADDRESS:PORT, such as 127.0.0.1:9559, or unix:PATH")
+        anyhow::anyhow!(
+            "--p4runtime {text}: write ADDRESS:PORT, such as 127.0.0.1:9559, or unix:PATH"
+        )
     })?;
     Ok(Listen::Tcp(address))
 }
@@ -138,8 +140,9 @@ struct Injected {
 
 impl Injected {
     fn read(spec: &str, seed: u64) -> Result<Self> {
-        let (file, name) =
-            spec.rsplit_once(':').with_context(|| format!("--faults {spec}: write JOB.toml:SWITCH"))?;
+        let (file, name) = spec
+            .rsplit_once(':')
+            .with_context(|| format!("--faults {spec}: write JOB.toml:SWITCH"))?;
         let scenario = settings::load(Path::new(file), None)?;
         let switch = scenario.topology.switch_named(name);
         let switch = switch.with_context(|| format!("there is no switch `{name}` in {file}"))?;

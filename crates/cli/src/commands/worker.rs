@@ -50,7 +50,6 @@ fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
     let stop = settings::stop_flag()?;
     let io = settings::open_interface(&scenario, host, &args.endpoint.interface)?;
     let verifier = Verifier::new(job, scenario.switch.values_per_packet, 1);
-    let report =
-        agent::work(&scenario, job, index, io, &verifier, &stop, |event| tell(&event))?;
+    let report = agent::work(&scenario, job, index, io, &verifier, &stop, |event| tell(&event))?;
     Ok(Event::Done(report))
 }

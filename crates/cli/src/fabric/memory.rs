@@ -152,12 +152,10 @@ impl Memory {
                 let name = format!("{} worker {worker}", job.name);
                 self.workers.push(spawn(name, move || {
                     let job = &scenario.jobs[job_index];
-                    let tell =
-                        |event| send(&notes, Note::Worker { job: job_index, worker, event });
+                    let tell = |event| send(&notes, Note::Worker { job: job_index, worker, event });
                     let index = u8::try_from(worker).ok().and_then(WorkerIndex::new);
                     let index = index.expect("a job has at most 32 workers");
-                    let outcome =
-                        agent::work(&scenario, job, index, io, &verifier, &stop, tell);
+                    let outcome = agent::work(&scenario, job, index, io, &verifier, &stop, tell);
                     tell(match outcome {
                         Ok(report) => agent::Event::Done(report),
                         Err(error) => agent::Event::Failed { reason: format!("{error:#}") },

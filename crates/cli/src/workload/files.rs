@@ -77,8 +77,9 @@ impl Workload for Files {
             };
         }
         let directory = &self.description.output_dir;
-        std::fs::create_dir_all(directory)
-            .with_context(|| format!("cannot create the output directory {}", directory.display()))?;
+        std::fs::create_dir_all(directory).with_context(|| {
+            format!("cannot create the output directory {}", directory.display())
+        })?;
         let extension = self.own.path.extension().unwrap_or_default();
         let sum = Path::new("sum").with_extension(extension);
         Ok(self.own.write(&directory.join(sum))?)

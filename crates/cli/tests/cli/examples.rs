@@ -62,8 +62,12 @@ fn lossy_links_lose_no_sum() {
     let report = report("examples/lossy.toml", "memory", &["--seed", "9"]);
     assert_eq!(number(&report["seed"]), 9);
     assert_verified(&report);
-    let resends: u64 =
-        report["jobs"][0]["workers"].as_array().unwrap().iter().map(|w| number(&w["resends"])).sum();
+    let resends: u64 = report["jobs"][0]["workers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|w| number(&w["resends"]))
+        .sum();
     assert!(resends > 0);
 }
 

@@ -236,8 +236,7 @@ impl Checker<'_, '_> {
                 Some(Entry::Const(Expr { kind: ExprKind::Int(value), .. })) => value.to_string(),
                 _ => name.trim().to_owned(),
             };
-            annotation.body =
-                annotation.body.split(',').map(number).collect::<Vec<_>>().join(",");
+            annotation.body = annotation.body.split(',').map(number).collect::<Vec<_>>().join(",");
         }
         list
     }

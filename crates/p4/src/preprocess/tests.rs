@@ -68,7 +68,10 @@ fn conditions() {
     assert_eq!(expand("#define A 3\n#if A > 2 && !defined(B)\nyes\n#else\nno\n#endif"), "yes");
     assert_eq!(expand("#if 0\na\n#elif 1\nb\n#elif 1\nc\n#else\nd\n#endif"), "b");
     assert_eq!(expand("#ifdef A\n#if 1\nx\n#endif\ny\n#else\nz\n#endif"), "z");
-    assert_eq!(expand("#if (1 ? 2 : 0) == 2 && 0x10 >> 2 == 4 && -1 < 0 && 5 % 3 == 2\nx\n#endif"), "x");
+    assert_eq!(
+        expand("#if (1 ? 2 : 0) == 2 && 0x10 >> 2 == 4 && -1 < 0 && 5 % 3 == 2\nx\n#endif"),
+        "x"
+    );
     assert_eq!(expand("#define E\n#undef E\n#ifndef E\nx\n#endif"), "x");
     // What is skipped need not make sense.
     assert_eq!(expand("#if 0\n#error no\n#nonsense\n' \n#endif\nx"), "x");
@@ -88,8 +91,14 @@ fn mistakes_are_located() {
         ("#else", "t.p4:1:1: error: `#else` without `#if`"),
         ("#if 1\n#else\n#else\n#endif", "t.p4:3:1: error: `#else` after `#else`"),
         ("  #include \"no.p4\"", "t.p4:1:3: error: cannot find `no.p4`"),
-        ("#define F(a) a\nF(1, 2)", "t.p4:2:1: error: macro `F` takes 1 arguments, but 2 are given"),
-        ("#define F(a) a\nF(1", "t.p4:2:1: error: the arguments of macro `F` have no closing parenthesis"),
+        (
+            "#define F(a) a\nF(1, 2)",
+            "t.p4:2:1: error: macro `F` takes 1 arguments, but 2 are given",
+        ),
+        (
+            "#define F(a) a\nF(1",
+            "t.p4:2:1: error: the arguments of macro `F` have no closing parenthesis",
+        ),
         ("#if 1 / 0\n#endif", "t.p4:1:1: error: division by zero in the condition"),
         ("/* x", "t.p4:1:1: error: comment has no end"),
         ("#frobnicate", "t.p4:1:1: error: unknown directive `#frobnicate`"),
@@ -106,7 +115,9 @@ fn redefinition_warns_only_if_it_differs() {
 
 #[test]
 fn files_include_each_other_once() {
-    let guard = |name: &str, other: &str| format!("#ifndef {name}\n#define {name}\n#include \"{other}\"\n{name}_body\n#endif\n");
+    let guard = |name: &str, other: &str| {
+        format!("#ifndef {name}\n#define {name}\n#include \"{other}\"\n{name}_body\n#endif\n")
+    };
     let sources = Sources::embedded()
         .embed("d/a.p4", guard("A", "sub/b.p4"))
         .embed("d/sub/b.p4", guard("B", "../a.p4"));
@@ -130,7 +141,10 @@ fn endless_recursion_ends() {
 #[test]
 fn preprocessing_again_changes_nothing_that_matters() {
     let sources = Sources::embedded()
-        .embed("m.p4", "#define N 3\n#include \"i.p4\"\nint after;\n\n\n\n\n\n\n\n\n\nbit<N> far;\n")
+        .embed(
+            "m.p4",
+            "#define N 3\n#include \"i.p4\"\nint after;\n\n\n\n\n\n\n\n\n\nbit<N> far;\n",
+        )
         .embed("i.p4", "const bit<8> X = N;\n");
     let once = crate::preprocess(&sources, "m.p4", &[]).unwrap();
     let (twice, diagnostics) = run(&Sources::embedded(), "m.p4", &once, &[]);
