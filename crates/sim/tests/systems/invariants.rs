@@ -4,12 +4,10 @@
 //! A seed decides everything. `TRIBUTARY_SEED=n` replays one and prints its frames if it fails;
 //! `TRIBUTARY_SEEDS=n` runs as many as that.
 
-mod common;
-
 use std::collections::HashMap;
 use std::time::Duration;
 
-use common::{check_exact, describe, seeds};
+use crate::exact::{check_exact, describe, seeds};
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -1,10 +1,8 @@
 //! Whole systems, each test named for the case that it shows.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{check_exact, describe};
+use crate::exact::{check_exact, describe};
 use tributary_controller::outcomes::{Outcome as Fate, Outcomes};
 use tributary_controller::programs::Source;
 use tributary_jobfile::{HostId, Scenario, SwitchId, parse};

@@ -1,4 +1,4 @@
-//! What the tests of whole systems share.
+//! Seeds, exact sums, and what is worth knowing of a run that failed.
 
 use std::env;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use tributary_sim::{Inputs, Outcome};
 use tributary_train::verify;
 
 /// The seeds to run, and whether it is one that was asked for.
-pub fn seeds(default: u64) -> (Range<u64>, bool) {
+pub(crate) fn seeds(default: u64) -> (Range<u64>, bool) {
     let number = |name: &str| env::var(name).ok().and_then(|text| text.parse().ok());
     match number("TRIBUTARY_SEED") {
         Some(seed) => (seed..seed + 1, true),
@@ -18,7 +18,11 @@ pub fn seeds(default: u64) -> (Range<u64>, bool) {
 }
 
 /// Compares all sums with those computed apart from the endpoints' code, bit by bit.
-pub fn check_exact(scenario: &Scenario, inputs: &Inputs, sums: &Inputs) -> Result<(), String> {
+pub(crate) fn check_exact(
+    scenario: &Scenario,
+    inputs: &Inputs,
+    sums: &Inputs,
+) -> Result<(), String> {
     let fragment = usize::from(scenario.switch.values_per_packet);
     for (job, (inputs, sums)) in scenario.jobs.iter().zip(inputs.iter().zip(sums)) {
         for round in 0..inputs[0].len() {
@@ -65,7 +69,7 @@ fn same(expected: &Tensor, got: &Tensor) -> Result<(), String> {
 }
 
 /// What is worth knowing of a run that failed.
-pub fn describe(outcome: &Outcome) -> String {
+pub(crate) fn describe(outcome: &Outcome) -> String {
     let mut text = format!(
         "after {:?}, faults {:?}\nservers {:#?}\nstalls {:?}\n",
         outcome.time, outcome.faults, outcome.servers, outcome.stalls
