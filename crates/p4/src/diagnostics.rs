@@ -9,6 +9,9 @@ use std::ops::Range;
 
 use ariadne::{Color, Config, IndexType, Label, Report, ReportKind, Source};
 
+/// Line numbers beyond this are shown in the heading only.
+const MAX_PADDING: u32 = 100_000;
+
 /// How bad it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Severity {
@@ -56,7 +59,10 @@ impl Diagnostic {
             Severity::Error => Color::Red,
             Severity::Warning => Color::Yellow,
         };
-        let span = (self.file.clone(), self.underline.clone());
+        // Empty lines in front make the line number come out right.
+        let above = if self.line > MAX_PADDING { 0 } else { self.line.saturating_sub(1) as usize };
+        let underline = self.underline.start + above..self.underline.end + above;
+        let span = (self.file.clone(), underline);
         let mut label = Label::new(span.clone()).with_color(colour);
         label = label.with_message(self.label.as_deref().unwrap_or("here"));
         let mut report = Report::build(kind, span)
@@ -69,8 +75,7 @@ impl Diagnostic {
         if let Some(help) = &self.help {
             report.set_help(help);
         }
-        let source = Source::from(self.source_line.clone())
-            .with_display_line_offset(self.line.saturating_sub(1) as usize);
+        let source = Source::from("\n".repeat(above) + &self.source_line);
         let mut out = Vec::new();
         match report.finish().write((self.file.clone(), source), &mut out) {
             Ok(()) => String::from_utf8_lossy(&out).into_owned(),

@@ -66,8 +66,10 @@ pub fn compile(
     main: &str,
     defines: Defines<'_>,
 ) -> Result<Compilation, Diagnostics> {
-    let (text, diagnostics) = load(sources, main, defines)?;
-    compile_preprocessed(&text, main, diagnostics)
+    on_large_stack(|| {
+        let (text, diagnostics) = load(sources, main, defines)?;
+        compile_preprocessed(&text, main, diagnostics)
+    })
 }
 
 /// Compiles a text, preprocessed or not. It can include the built-in architectures only. `name` is
@@ -81,8 +83,33 @@ pub fn compile_text(
     text: &str,
     defines: Defines<'_>,
 ) -> Result<Compilation, Diagnostics> {
-    let (text, diagnostics) = preprocess::run(&Sources::embedded(), name, text, defines);
-    compile_preprocessed(&text, name, diagnostics)
+    on_large_stack(|| {
+        let (text, diagnostics) = preprocess::run(&Sources::embedded(), name, text, defines);
+        compile_preprocessed(&text, name, diagnostics)
+    })
+}
+
+/// The phases recurse over the syntax tree, and a macro can make a sum of thousands of terms. Only
+/// what is used of the stack takes memory.
+const STACK_BYTES: usize = 512 << 20;
+
+fn on_large_stack(
+    f: impl FnOnce() -> Result<Compilation, Diagnostics> + Send,
+) -> Result<Compilation, Diagnostics> {
+    std::thread::scope(|scope| {
+        let thread =
+            std::thread::Builder::new().name("p4-compiler".to_owned()).stack_size(STACK_BYTES);
+        match thread.spawn_scoped(scope, f) {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(error) => {
+                let text = Text::new(String::new(), "", source::Originals::new());
+                let mut reporter = Reporter::new(&text);
+                reporter
+                    .error(Span::default(), format!("cannot start the compiler's thread: {error}"));
+                Err(reporter.list)
+            }
+        }
+    })
 }
 
 fn load(

@@ -259,12 +259,15 @@ fn window(line: &str, range: &std::ops::Range<usize>) -> (String, std::ops::Rang
     (line[start..end].to_owned(), range.start - start..underline_end.min(end) - start)
 }
 
+/// Markers may claim any line number; none is taken for more than this.
+const MAX_LINE: u32 = 1 << 30;
+
 /// `# 12 "file"` or `#line 12 "file"`: the number of the next line, and the file if it changes.
 pub(crate) fn parse_marker(line: &str) -> Option<(u32, Option<String>)> {
     let rest = line.strip_prefix('#')?.trim();
     let rest = rest.strip_prefix("line").unwrap_or(rest).trim_start();
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-    let number = rest[..digits].parse().ok()?;
+    let number = rest[..digits].parse::<u32>().ok()?.clamp(1, MAX_LINE);
     let name = rest[digits..]
         .trim()
         .strip_prefix('"')

@@ -422,14 +422,7 @@ impl Checker<'_, '_> {
                 && !self.unify(&param.ty, &value.ty, map)
             {
                 let wanted = param.ty.substitute(map);
-                let message = format!(
-                    "{} cannot be passed as parameter `{}` of type {wanted}",
-                    value.ty, param.name
-                );
-                match super::convert::cast_help(&value.ty, &wanted) {
-                    Some(help) => self.error_help(value.span, message, help),
-                    None => self.error(value.span, message),
-                }
+                self.cannot_pass(param, &wanted, &value.ty, value.span);
                 return None;
             }
             values.push(value);
@@ -509,21 +502,9 @@ impl Checker<'_, '_> {
             if !self.writable(&value) {
                 return Expr::error(value.span);
             }
-            if value.ty != *ty
-                && !matches!(value.ty, Type::Unknown)
-                && !matches!(ty, Type::Unknown)
-                && !ty.is_open()
-            {
-                let direction = if param.direction == Direction::Out { "out" } else { "inout" };
-                let message = format!(
-                    "{} cannot be passed as `{direction}` parameter `{}` of type {ty}",
-                    value.ty, param.name
-                );
-                self.error_help(
-                    value.span,
-                    message,
-                    "what is written back must have the same type: no cast is possible here",
-                );
+            let unknown = matches!(value.ty, Type::Unknown) || matches!(ty, Type::Unknown);
+            if value.ty != *ty && !unknown && !ty.is_open() {
+                self.cannot_pass(param, ty, &value.ty, value.span);
                 return Expr::error(value.span);
             }
             return value;
@@ -535,14 +516,28 @@ impl Checker<'_, '_> {
         match self.try_coerce(value, ty) {
             Ok(e) => e,
             Err(from) => {
-                let message =
-                    format!("{from} cannot be passed as parameter `{}` of type {ty}", param.name);
-                match super::convert::cast_help(&from, ty) {
-                    Some(help) => self.error_help(span, message, help),
-                    None => self.error(span, message),
-                }
+                self.cannot_pass(param, ty, &from, span);
                 Expr { span, ty: ty.clone(), kind: ExprKind::Error }
             }
+        }
+    }
+
+    fn cannot_pass(&mut self, param: &ParamType, wanted: &Type, found: &Type, span: Span) {
+        let (direction, help) = match param.direction {
+            Direction::Out | Direction::Inout => {
+                let help = "what is written back must have the same type: no cast is possible here";
+                let direction =
+                    if param.direction == Direction::Out { "`out` " } else { "`inout` " };
+                (direction, Some(help.to_owned()))
+            }
+            _ => ("", super::convert::cast_help(found, wanted)),
+        };
+        let name = &param.name;
+        let message =
+            format!("{found} cannot be passed as {direction}parameter `{name}` of type {wanted}");
+        match help {
+            Some(help) => self.error_help(span, message, help),
+            None => self.error(span, message),
         }
     }
 

@@ -9,6 +9,9 @@ use crate::ir::BinaryOp;
 use crate::lexer::Kind;
 use crate::source::Span;
 
+/// A chain such as `a + b + c + …` is as deep as it is long.
+const TERMS: u32 = 5000;
+
 /// Precedences, loosest first. `?:` is below all of them.
 mod level {
     pub(super) const OR: u8 = 1;
@@ -87,12 +90,18 @@ impl Parser<'_, '_> {
 
     fn binary(&mut self, minimum: u8) -> Parse<Expr> {
         let mut left = self.unary()?;
+        let mut terms = 0;
         while let Some((op, level, tokens)) = self.operator() {
             if level < minimum {
                 break;
             }
             for _ in 0..tokens {
                 self.bump();
+            }
+            terms += 1;
+            if terms > TERMS {
+                self.error(self.span(), format!("more than {TERMS} operators in a row"));
+                return Err(Failed);
             }
             let right = self.nested(|p| p.binary(level + 1))?;
             let span = left.span.to(right.span);

@@ -1,0 +1,278 @@
+//! What the compiler says about wrong programs: place, message, help.
+
+use crate::common::compile;
+use tributary_p4::{Diagnostics, Sources, compile as compile_files, compile_text};
+
+fn errors(declarations: &str, locals: &str, apply: &str) -> Diagnostics {
+    match compile(declarations, locals, apply) {
+        Ok(_) => panic!("compiled: {declarations} {locals} {apply}"),
+        Err(d) => d,
+    }
+}
+
+/// The only error of an apply block.
+#[track_caller]
+fn says(apply: &str, want: &str) {
+    let found = errors("", "", apply);
+    let list: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(list, [format!("apply:{want}")], "for `{apply}`");
+}
+
+#[test]
+fn widths() {
+    let found = errors("", "", "meta.x = hdr.h.c;");
+    let d = found.iter().next().unwrap();
+    assert_eq!(d.message, "bit<8> cannot be assigned to bit<32>");
+    assert_eq!(d.help.as_deref(), Some("cast with (bit<32>)"));
+    assert_eq!((d.line, d.column), (1, 10));
+    assert_eq!(&d.source_line[d.underline.clone()], "hdr.h.c");
+
+    says("meta.x = hdr.h.a + hdr.h.c;", "1:10: error: `+` cannot be applied to bit<32> and bit<8>");
+    says("meta.z = hdr.h.a[15:0];", "1:10: error: bit<16> cannot be assigned to bit<8>");
+    says("if (meta.z) {}", "1:5: error: bit<8> cannot be assigned to bool");
+    says("meta.x = (bit<32>)(int<8>)hdr.h.c;", "1:10: error: int<8> cannot be cast to bit<32>");
+    says("meta.z = hdr.h.c[8:1];", "1:10: error: [8:1] is no slice of bit<8>");
+    says("meta.z = hdr.h.c[1:2];", "1:10: error: [1:2] is no slice of bit<8>");
+    says("meta.z = 1 ++ hdr.h.c;", "1:10: error: `++` cannot be applied to int and bit<8>");
+    says("meta.z = 4 |+| 5;", "1:10: error: `|+|` needs operands with a width");
+    says("meta.z = hdr.h.c / 0;", "1:20: error: division by zero");
+    says("meta.x = meta.x << (int<8>)1 - 2;", "1:20: error: the shift distance is negative");
+}
+
+#[test]
+fn names() {
+    says("meta.xx = 1;", "1:6: error: struct meta_t has no field `xx`");
+    says("mata.x = 1;", "1:1: error: there is no `mata` here");
+    says("hdr.h.isvalid();", "1:7: error: header h_t has no method `isvalid`");
+    says("nothing();", "1:1: error: there is no `nothing` here");
+    says("bit<8> v = 1; bit<8> v = 2;", "1:22: error: `v` is declared twice in this scope");
+    let help = errors("", "", "mata.x = 1;").iter().next().unwrap().help.clone();
+    assert_eq!(help.as_deref(), Some("did you mean `meta`?"));
+}
+
+#[test]
+fn what_cannot_be_changed() {
+    says("sm = sm; 5 = 6;", "1:10: error: this is a value: it cannot be changed");
+    let found = errors("", "action a(bit<8> p) { p = 1; }", "a(1);");
+    assert_eq!(found.to_string(), "locals:1:22: error: `p` cannot be changed");
+    let found = errors("control S(in bit<8> p) { apply { p = 1; } }", "", "");
+    assert_eq!(
+        found.to_string(),
+        "declarations:1000:34: error: `p` is an `in` parameter and cannot be changed"
+    );
+    let found =
+        errors("control S(inout bit<8> p) { apply { p = 1; } }", "S() s;", "s.apply(hdr.h.c + 1);");
+    assert_eq!(found.to_string(), "apply:1:9: error: this is a value: it cannot be changed");
+}
+
+#[test]
+fn calls() {
+    says("hdr.h.setValid(1);", "1:1: error: `setValid` takes 0 arguments, but 1 are given");
+    says(
+        "mark_to_drop(sm, sm);",
+        "1:1: error: `mark_to_drop` takes 0 or 1 arguments, but 2 are given",
+    );
+    let found = errors("", "register<bit<32>>(4) r;", "r.read(meta.z, 0);");
+    assert!(
+        found.to_string().contains("bit<8> cannot be passed as `out` parameter `result`"),
+        "{found}"
+    );
+    let found = errors("", "register<bit<32>>(4) r;", "r.raed(meta.x, 0);");
+    assert_eq!(found.iter().next().unwrap().help.as_deref(), Some("did you mean `read`?"));
+    let found = errors("", "counter(4) c;", "c.count(1);");
+    assert_eq!(
+        found.to_string(),
+        "locals:1:1: error: `counter` takes 2 arguments, but 1 are given"
+    );
+}
+
+#[test]
+fn tables() {
+    let cases = [
+        (
+            "table t { key = { hdr.h.a : exct; } actions = { NoAction; } }",
+            "there is no match kind `exct`",
+        ),
+        ("table t { actions = { NoAction; } default_action = b(); }", "there is no action `b`"),
+        (
+            "action b() {} table t { actions = { NoAction; } default_action = b(); }",
+            "`b` is not among the table's actions",
+        ),
+        (
+            "table t { key = { hdr.h : exact; } actions = { NoAction; } }",
+            "header h_t cannot be a table's key",
+        ),
+        (
+            "table t { key = { hdr.h.a + 1 : exact; } actions = { NoAction; } }",
+            "this key has no name for the control plane",
+        ),
+        ("table t { key = { hdr.h.a : exact; } }", "table `t` has no `actions`"),
+        ("table t { actions = { NoAction; NoAction; } }", "action `NoAction` is listed twice"),
+        (
+            "table t { actions = { NoAction; } size = 1; size = 2; }",
+            "property `size` is given twice",
+        ),
+        (
+            "table t { key = { hdr.h.a : lpm; } actions = { NoAction; } const entries = { 5 &&& 5 : NoAction(); } }",
+            "the mask is no prefix: its ones do not all come first",
+        ),
+        (
+            "table t { key = { hdr.h.a : exact; } actions = { NoAction; } const entries = { 1 .. 2 : NoAction(); } }",
+            "key `hdr.h.a` is not matched that way",
+        ),
+    ];
+    for (locals, want) in cases {
+        let found = errors("", locals, "t.apply();");
+        let messages: Vec<&str> = found.iter().map(|d| d.message.as_str()).collect();
+        assert_eq!(messages, [want], "for `{locals}`");
+    }
+}
+
+#[test]
+fn parsers_and_packages() {
+    let parser = |states: &str| {
+        let text = format!(
+            "#include <v1model.p4>\nstruct h {{}}\nparser P(packet_in p, out h hdr) {{ {states} }}"
+        );
+        compile_text("p.p4", &text, &[]).unwrap_err().to_string()
+    };
+    assert!(
+        parser("state start { transition nowhere; }")
+            .contains("3:61: error: there is no state `nowhere`")
+    );
+    assert!(
+        parser("state begin { transition accept; }").contains("parser `P` has no state `start`")
+    );
+    assert!(
+        parser("state start { transition accept; } state start {}")
+            .contains("state `start` is declared twice")
+    );
+
+    let found = compile_text("p.p4", "#include <v1model.p4>\n", &[]).unwrap_err();
+    assert!(found.to_string().contains("the program has no `main`"), "{found}");
+    let text =
+        crate::common::program("", "", "").replace("V1Switch(P(), V(),", "V1Switch(P(), I(),");
+    let found = compile_text("p.p4", &text, &[]).unwrap_err();
+    assert!(found.to_string().contains("control I does not fit the argument `vr`"), "{found}");
+    assert!(found.iter().next().unwrap().help.as_ref().unwrap().contains("the package wants"));
+}
+
+#[test]
+fn all_errors_are_found_at_once() {
+    let found = errors(
+        "const bit<8> K = true;",
+        "action a() { meta.q = 1; }\n action b() { meta.x = hdr.h.c; }",
+        "a();\nmeta.z = nope;\nb();",
+    );
+    let places: Vec<String> = found.iter().map(|d| format!("{}:{}", d.file, d.line)).collect();
+    assert_eq!(places, ["declarations:1000", "locals:1", "locals:2", "apply:2"]);
+}
+
+#[test]
+fn the_parser_recovers_at_semicolons_and_braces() {
+    let found = errors(
+        "struct s { bit<8> a bit<8> b; bit<8> c; }",
+        "action a() { meta.x = ; meta.y = 1 }",
+        "x y z;\n meta.x == 1;",
+    );
+    let list: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        list,
+        [
+            "declarations:1000:19: error: expected `;` after the field, found `bit`",
+            "locals:1:23: error: expected an expression, found `;`",
+            "locals:1:34: error: expected `;` after the assignment, found `}`",
+            "apply:1:1: error: there is no type `x`",
+            "apply:2:9: error: expected `=`, or `(` for a call, found `==`",
+        ]
+    );
+}
+
+#[test]
+fn warnings_do_not_stop() {
+    let done = compile("", "", "meta.z = 300;").unwrap();
+    assert_eq!(
+        done.warnings.to_string(),
+        "apply:1:10: warning: 300 does not fit bit<8>: its high bits are cut off"
+    );
+}
+
+#[test]
+fn rendered_without_colours() {
+    let text = "#include <core.p4>\nconst bit<8> A = 1;\nconst bit<16> B = A;\n";
+    let found = compile_text("x.p4", text, &[]).unwrap_err();
+    let rendered = found.render(false);
+    assert!(!rendered.contains('\u{1b}'));
+    for part in [
+        "bit<8> cannot be assigned to bit<16>",
+        "x.p4:3:19",
+        "3 │ const bit<16> B = A;",
+        "cast with (bit<16>)",
+    ] {
+        assert!(rendered.contains(part), "no {part:?} in\n{rendered}");
+    }
+    assert!(found.render(true).contains('\u{1b}'));
+}
+
+#[test]
+fn errors_in_macros_and_includes_point_at_the_source() {
+    let sources = Sources::embedded()
+        .embed("main.p4", "#include <core.p4>\n#include \"sub/types.p4\"\nFIELDS(D)\n")
+        .embed("sub/types.p4", "#define FIELDS(X) X(1) X(2)\n#define D(i) const bit<8> c##i = true;\nconst bit<4> q = false;\n");
+    let found = compile_files(&sources, "main.p4", &[]).unwrap_err();
+    let places: Vec<String> = found.iter().map(|d| format!("{}:{}", d.file, d.line)).collect();
+    assert_eq!(places, ["sub/types.p4:3", "main.p4:3"]);
+    let in_macro = found.iter().nth(1).unwrap();
+    assert_eq!(in_macro.source_line, "FIELDS(D)");
+    assert!(in_macro.notes[0].starts_with("after macro expansion: "), "{:?}", in_macro.notes);
+    // The same from the text that goes to a switch.
+    let text = tributary_p4::preprocess(&sources, "main.p4", &[]).unwrap();
+    let found = compile_text("pushed", &text, &[]).unwrap_err();
+    let places: Vec<String> = found.iter().map(|d| format!("{}:{}", d.file, d.line)).collect();
+    assert_eq!(places, ["sub/types.p4:3", "main.p4:3", "main.p4:3"]);
+    assert_eq!(
+        found.iter().nth(1).unwrap().source_line,
+        "const bit<8> c1 = true; const bit<8> c2 = true;"
+    );
+}
+
+/// Whatever the compiler does not do yet, it says so by name.
+#[test]
+fn unsupported_constructs_are_named() {
+    let cases = [
+        ("header_union u { h_t a; }", "", "", "`header_union` is not supported yet"),
+        ("header v { varbit<32> a; }", "", "", "`varbit` is not supported yet"),
+        (
+            "struct g<T> { T a; }",
+            "",
+            "",
+            "type parameters of structs and headers are not supported yet",
+        ),
+        (
+            "T id<T>(in T a) { return a; }",
+            "",
+            "",
+            "type parameters of functions are not supported yet",
+        ),
+        ("", "", "for (bit<8> i in 1 .. 3) { meta.z = i; }", "`for` loops are not supported yet"),
+        ("", "", "break;", "`break` is not supported yet"),
+        ("", "", "meta = { ... };", "default values (`...`) are not supported yet"),
+        (
+            "parser Q(packet_in p) { value_set<bit<8>>(4) vs; state start {} }",
+            "",
+            "",
+            "`value_set` is not supported yet",
+        ),
+        ("const list<bit<8>> L = {1};", "", "", "the type `list` is not supported yet"),
+        (
+            "",
+            "table t { actions = { NoAction; } largest_priority_wins = false; }",
+            "t.apply();",
+            "the table property `largest_priority_wins` is not supported yet",
+        ),
+    ];
+    for (declarations, locals, apply, want) in cases {
+        let found = errors(declarations, locals, apply);
+        assert!(found.iter().any(|d| d.message == want), "{want:?} not in {found}");
+    }
+}

@@ -1,0 +1,7 @@
+//! The front end from outside: programs in, IR, P4Info or diagnostics out.
+
+mod common;
+mod diagnostics;
+mod lowering;
+mod p4info;
+mod robustness;

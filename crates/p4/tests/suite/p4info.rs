@@ -1,0 +1,106 @@
+//! P4Info, against what p4c gives to the same declarations (numbers noted from its output).
+
+use tributary_p4::{P4Info, compile_text};
+use tributary_p4runtime_proto::p4::config::v1::match_field::{Match, MatchType};
+
+const L2: &str = include_str!("../programs/l2.p4");
+
+fn info(text: &str) -> P4Info {
+    compile_text("t.p4", text, &[]).unwrap_or_else(|d| panic!("{}", d.render(false))).p4info
+}
+
+#[test]
+fn a_forwarder() {
+    let info = info(L2);
+    assert_eq!(info.pkg_info.as_ref().unwrap().arch, "v1model");
+    let table = &info.tables[0];
+    let preamble = table.preamble.as_ref().unwrap();
+    assert_eq!(
+        (preamble.name.as_str(), preamble.alias.as_str()),
+        ("L2Ingress.destination", "destination")
+    );
+    assert_eq!(preamble.id >> 24, 2);
+    assert_eq!(table.size, 4096);
+    let field = &table.match_fields[0];
+    assert_eq!((field.id, field.name.as_str(), field.bitwidth), (1, "hdr.ethernet.dst", 48));
+    assert_eq!(field.r#match, Some(Match::MatchType(MatchType::Exact.into())));
+    let names: Vec<&str> =
+        info.actions.iter().map(|a| a.preamble.as_ref().unwrap().name.as_str()).collect();
+    assert_eq!(names, ["L2Ingress.forward", "L2Ingress.drop"]);
+    assert_eq!(
+        (info.actions[0].params[0].name.as_str(), info.actions[0].params[0].bitwidth),
+        ("port", 9)
+    );
+    let counter = &info.counters[0];
+    assert_eq!((counter.size, counter.preamble.as_ref().unwrap().id >> 24), (512, 0x12));
+    let ids: Vec<u32> = table.action_refs.iter().map(|a| a.id).collect();
+    assert_eq!(table.initial_default_action.as_ref().unwrap().action_id, ids[1]);
+}
+
+#[test]
+fn the_rest_of_what_a_control_plane_sees() {
+    let declarations = "@controller_header(\"packet_in\") header in_t { @id(4) bit<9> port; bit<7> pad; }
+@p4runtime_translation(\"uri\", 32) type bit<9> port_t;
+enum bit<8> K { A = 1 }
+struct note_t { bit<32> a; bit<8> b; }
+control Sub(inout meta_t meta) { action a(port_t p, K k) { meta.z = 1; }
+    @id(77) table t { key = { meta.x : optional; meta.y : range @brief(\"y\"); } actions = { a; } support_timeout = true; } apply { t.apply(); } }";
+    let locals = "Sub() one; Sub() two; direct_counter(CounterType.packets) dc; direct_meter<bit<8>>(MeterType.bytes) dm;
+register<bit<32>>(9) r; meter(3, MeterType.packets) m;
+table d { key = { hdr.h.a : ternary; } actions = { NoAction; } counters = dc; meters = dm; }";
+    let text = crate::common::program(declarations, locals, "one.apply(meta); d.apply(); digest<note_t>(1, { meta.x, meta.z });")
+        .replace("struct headers_t { ", "@controller_header(\"packet_in\") header in_t { @id(4) bit<9> port; bit<7> pad; }\nstruct headers_t { in_t i; ")
+        .replace("# 1000 \"declarations\"\n@controller_header(\"packet_in\") header in_t { @id(4) bit<9> port; bit<7> pad; }\n", "# 1000 \"declarations\"\n");
+    let info = info(&text);
+    // An instance that is not applied has no tables.
+    let tables: Vec<(u32, &str)> = info
+        .tables
+        .iter()
+        .map(|t| t.preamble.as_ref().unwrap())
+        .map(|p| (p.id, p.name.as_str()))
+        .collect();
+    assert_eq!(tables[0], (0x0200_004d, "I.one.t"));
+    assert_eq!(tables[1].1, "I.d");
+    assert_eq!(tables.len(), 2);
+    let t = &info.tables[0];
+    assert_eq!(t.idle_timeout_behavior, 1);
+    assert_eq!(t.match_fields[1].doc.as_ref().unwrap().brief, "y");
+    let a = &info.actions[0];
+    assert_eq!((a.params[0].bitwidth, a.params[1].bitwidth), (32, 8));
+    assert_eq!(a.params[0].type_name.as_ref().unwrap().name, "port_t");
+    let types = info.type_info.as_ref().unwrap();
+    assert!(types.new_types.contains_key("port_t"));
+    assert_eq!(types.serializable_enums["K"].members[0].value, [1]);
+    assert_eq!(types.structs["note_t"].members.len(), 2);
+    let d = &info.tables[1];
+    assert_eq!(d.direct_resource_ids.iter().map(|i| i >> 24).collect::<Vec<_>>(), [0x13, 0x15]);
+    assert_eq!(info.direct_counters[0].direct_table_id, tables[1].0);
+    assert_eq!((info.registers[0].size, info.meters[0].size), (9, 3));
+    assert_eq!(info.digests[0].preamble.as_ref().unwrap().id >> 24, 0x17);
+    let header = &info.controller_packet_metadata[0];
+    assert_eq!(header.preamble.as_ref().unwrap().name, "packet_in");
+    let metadata: Vec<(u32, &str, i32)> =
+        header.metadata.iter().map(|m| (m.id, m.name.as_str(), m.bitwidth)).collect();
+    assert_eq!(metadata, [(4, "port", 9), (2, "pad", 7)]);
+}
+
+/// The identifiers that p4c (1.2.5) gives for this program.
+#[test]
+fn identifiers_of_p4c() {
+    let info = info(L2);
+    let ids: Vec<(String, u32)> = info
+        .tables
+        .iter()
+        .map(|t| t.preamble.as_ref().unwrap())
+        .chain(info.actions.iter().map(|a| a.preamble.as_ref().unwrap()))
+        .chain(info.counters.iter().map(|c| c.preamble.as_ref().unwrap()))
+        .map(|p| (p.alias.clone(), p.id))
+        .collect();
+    let want = [
+        ("destination", 48_802_626),
+        ("forward", 25_122_418),
+        ("drop", 25_017_946),
+        ("received", 307_064_419),
+    ];
+    assert_eq!(ids, want.map(|(n, i)| (n.to_owned(), i)));
+}
