@@ -14,7 +14,7 @@ cargo clippy --workspace --all-targets --locked -- -D warnings
 
 step "tests"
 if cargo nextest --version >/dev/null 2>&1; then
-    cargo nextest run --workspace --locked
+    cargo nextest run --workspace --locked --no-fail-fast
     cargo test --workspace --locked --doc
 else
     cargo test --workspace --locked

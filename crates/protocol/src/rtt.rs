@@ -102,13 +102,15 @@ fn backed_off(timeout: Duration, times: u32, max: Duration) -> Duration {
 mod tests {
     use super::*;
 
+    const CONFIG: RttConfig = RttConfig { initial: ms(100), min: ms(1), max: ms(1000) };
+
     const fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
     }
 
     #[test]
     fn follows_the_worked_formula() {
-        let mut rtt = RttEstimator::new(RttConfig::default());
+        let mut rtt = RttEstimator::new(CONFIG);
         assert_eq!(rtt.timeout(), ms(100));
         rtt.sample(ms(8));
         // SRTT 8, RTTVAR 4: 8 + 16.
@@ -120,7 +122,7 @@ mod tests {
 
     #[test]
     fn backs_off_to_the_cap_and_recovers_by_a_sample() {
-        let mut rtt = RttEstimator::new(RttConfig::default());
+        let mut rtt = RttEstimator::new(CONFIG);
         rtt.sample(Duration::from_micros(10));
         let mut seen = vec![];
         for _ in 0..100 {
@@ -128,18 +130,28 @@ mod tests {
             rtt.back_off();
         }
         assert_eq!(seen[..4], [ms(1), ms(2), ms(4), ms(8)]);
-        assert_eq!(seen[99], Duration::from_secs(1));
+        assert_eq!(seen[99], CONFIG.max);
         rtt.sample(Duration::from_micros(10));
         assert_eq!(rtt.timeout(), ms(1));
     }
 
     #[test]
     fn absurd_samples_stay_within_bounds() {
-        let mut rtt = RttEstimator::new(RttConfig::default());
+        let mut rtt = RttEstimator::new(CONFIG);
         for _ in 0..10 {
             rtt.sample(Duration::from_nanos(u64::MAX));
-            assert_eq!(rtt.timeout(), Duration::from_secs(1));
+            assert_eq!(rtt.timeout(), CONFIG.max);
             rtt.sample(Duration::ZERO);
         }
+    }
+
+    #[test]
+    fn results_without_samples_undo_the_backing_off() {
+        let mut rtt = RttEstimator::new(CONFIG);
+        rtt.sample(ms(8));
+        rtt.back_off();
+        assert_eq!(rtt.timeout(), ms(48));
+        rtt.progress();
+        assert_eq!(rtt.timeout(), ms(24));
     }
 }
