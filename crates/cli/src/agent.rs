@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tributary_jobfile::{Job, Scenario};
 use tributary_netio::FrameIo;
+use tributary_protocol::Tensor;
 use tributary_wire::WorkerIndex;
 use tributary_worker::Node;
 
@@ -88,6 +89,7 @@ pub(crate) fn work(
         let sums = node.all_reduce(tensors)?;
         report.reduce_seconds += start.elapsed().as_secs_f64();
         report.values += sums.iter().map(|tensor| tensor.len() as u64).sum::<u64>();
+        refuse_infinite(&sums)?;
         report.verified += verifier.check(report.rounds, workload.as_mut(), &sums)?;
         workload.finish(sums).context("cannot use the sums")?;
         report.rounds += 1;
@@ -103,6 +105,18 @@ pub(crate) fn work(
     report.rejected = stats.rejected.total() - stats.rejected.foreign - stats.rejected.other_job;
     report.training = workload.training();
     Ok(report)
+}
+
+/// The inputs are finite, so an infinite sum is one that no `f32` can hold (I5: never silently).
+fn refuse_infinite(sums: &[Tensor]) -> Result<()> {
+    for (tensor, sum) in sums.iter().enumerate() {
+        if let Tensor::F32(values) = sum
+            && let Some(at) = values.iter().position(|value| !value.is_finite())
+        {
+            bail!("tensor {tensor}, value {at}: the sum is beyond the range of f32");
+        }
+    }
+    Ok(())
 }
 
 /// Sleeps, but not past the stop flag.

@@ -70,7 +70,7 @@ pub(crate) struct SwitchArgs {
     /// A port and its interface, such as 1@eth0. Give it once a port.
     #[arg(long = "port", value_name = "N@IFACE", required = true)]
     pub(crate) ports: Vec<String>,
-    /// Where P4Runtime listens: HOST:PORT, or unix:PATH.
+    /// Where P4Runtime listens: ADDRESS:PORT, or unix:PATH.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9559")]
     pub(crate) p4runtime: String,
     /// P4Runtime device ID.
@@ -82,9 +82,9 @@ pub(crate) struct SwitchArgs {
     /// Compile-time constant of the program, such as VALUES=256.
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     pub(crate) defines: Vec<String>,
-    /// Seed of the faults that `--faults` injects.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) seed: u64,
+    /// Seed of the faults that `--faults` injects, in place of the file's.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
     /// Inject the faults that this job file gives the links of the switch with that name.
     #[arg(long, value_name = "JOB.toml:SWITCH")]
     pub(crate) faults: Option<String>,

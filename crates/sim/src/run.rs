@@ -25,6 +25,9 @@ use crate::network::{Happening, Network, Process};
 use crate::program::Program;
 use crate::trace::Trace;
 
+/// Virtual time that a walk through all aggregators may take.
+const SWEEP_TIME: Duration = Duration::from_secs(60);
+
 /// What each worker sums: by job, worker and round.
 pub type Inputs = Vec<Vec<Vec<Tensor>>>;
 
@@ -75,6 +78,12 @@ pub enum Error {
         switch: usize,
         /// Why.
         refusal: Refusal,
+    },
+    /// A sweep did not come back.
+    #[error("switch {switch}: the sweep did not come back within {SWEEP_TIME:?}")]
+    SweepLost {
+        /// Which.
+        switch: usize,
     },
     /// The program has not what the controller needs.
     #[error(transparent)]
@@ -293,7 +302,7 @@ impl<'a> Run<'a> {
             let mut freed = 0;
             for (switch, entities) in self.parts(index) {
                 self.write(switch, &entries::delete(entities))?;
-                freed += u64::from(self.sweep(switch, job.id));
+                freed += u64::from(self.sweep(switch, job.id)?);
             }
             swept.push(freed);
         }
@@ -327,23 +336,25 @@ impl<'a> Run<'a> {
     }
 
     /// Sends a sweep through a switch's pool; returns how many aggregators it freed.
-    fn sweep(&mut self, switch: SwitchId, job: JobId) -> u32 {
+    fn sweep(&mut self, switch: SwitchId, job: JobId) -> Result<u32, Error> {
         let frame = sweep_frame(job);
         let now_us = self.network.now().as_nanos() / 1000;
         self.network.switch_mut(switch).packet_out(now_us, &frame);
         self.network.poke_switch(switch);
-        loop {
+        let deadline = self.network.now() + SWEEP_TIME;
+        while self.network.now() < deadline {
             for (from, frame) in self.network.take_packets_in() {
                 if let Ok(packet) = Packet::new_checked(&frame[..])
                     && from == switch
                     && packet.kind() == Kind::Sweep
                 {
-                    return packet.bitmap().0;
+                    return Ok(packet.bitmap().0);
                 }
             }
             let soon = self.network.now() + Duration::from_millis(1);
             while self.network.step(soon) {}
         }
+        Err(Error::SweepLost { switch: switch.0 })
     }
 }
 

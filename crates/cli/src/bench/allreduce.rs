@@ -9,7 +9,7 @@ use crate::args::{self, BenchArgs, RunArgs};
 use crate::commands::run;
 use crate::report::{bytes, table};
 
-/// Tensors of a measurement: the first one warms up buffers and windows.
+/// Tensors of a measurement; the goodput is that of all.
 const TENSORS: u32 = 3;
 
 pub(super) fn run(args: &BenchArgs) -> Result<()> {

@@ -45,9 +45,17 @@ pub(crate) fn run(args: &ControllerArgs) -> Result<()> {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         for job in admitted {
-            let freed = controller.remove(job.id).await?;
-            let freed: u32 = freed.values().sum();
-            println!("job {} ({}) removed, {freed} aggregators freed", job.name, job.id);
+            // One that cannot be removed does not keep the others.
+            match controller.remove(job.id).await {
+                Ok(freed) => {
+                    let freed: u32 = freed.values().sum();
+                    println!("job {} ({}) removed, {freed} aggregators freed", job.name, job.id);
+                }
+                Err(error) => {
+                    eprintln!("job {} ({}) is left in the switches", job.name, job.id);
+                    outcome = outcome.and(Err(error));
+                }
+            }
         }
         Ok(outcome?)
     })

@@ -31,8 +31,7 @@ pub(crate) fn check(args: &P4Args) -> Result<()> {
 /// If the program has errors.
 pub(crate) fn info(args: &P4Args) -> Result<()> {
     let compilation = compile(args)?;
-    print!("{}", tributary_p4runtime_proto::text::to_text(&compilation.p4info));
-    Ok(())
+    crate::print(tributary_p4runtime_proto::text::to_text(&compilation.p4info).trim_end())
 }
 
 /// The program as one self-contained text.

@@ -1,7 +1,8 @@
 //! `tributary run`: a job file from start to report.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::File;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -32,14 +33,18 @@ const REPORT_TIME: Duration = Duration::from_secs(5);
 /// # Errors
 /// One line that says what went wrong; everything is cleaned up then.
 pub(crate) fn run(args: &RunArgs) -> Result<()> {
+    // Before the work, so that none is done in vain.
+    let open = |path| {
+        File::create(path).with_context(|| format!("cannot write the report to {}", path.display()))
+    };
+    let json = args.json.as_ref().map(open).transpose()?;
     let report = execute(args)?;
-    println!("{}", report.to_text());
-    if let Some(path) = &args.json {
+    if let (Some(path), Some(mut file)) = (&args.json, json) {
         let json = serde_json::to_string_pretty(&report).expect("reports are plain data");
-        fs::write(path, json + "\n")
+        writeln!(file, "{json}")
             .with_context(|| format!("cannot write the report to {}", path.display()))?;
     }
-    Ok(())
+    crate::print(&report.to_text())
 }
 
 /// Runs a job file.
@@ -48,6 +53,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
 /// One line that says what went wrong; everything is cleaned up then.
 pub(crate) fn execute(args: &RunArgs) -> Result<RunReport> {
     let scenario = Arc::new(settings::load(&args.job, args.seed)?);
+    for job in &scenario.jobs {
+        // What is wrong with a workload is said before anything is started.
+        workload::of(job, 0).with_context(|| format!("job {}", job.name))?;
+    }
     let pipeline = settings::compile(&scenario, args.p4.as_deref())?.pipeline;
     if args.fabric == args::Fabric::Netns {
         // Before there is a second thread.
@@ -232,13 +241,15 @@ impl Run<'_> {
     }
 
     async fn clean_job(&self, job: JobId, reports: &mut [SwitchReport]) -> Result<()> {
-        for (switch, outcomes) in self.controller.outcomes(job).await? {
+        // The job is removed whether or not its counters can be read.
+        let counted = self.controller.outcomes(job).await;
+        for (switch, freed) in self.controller.remove(job).await? {
+            reports[switch.0].swept += u64::from(freed);
+        }
+        for (switch, outcomes) in counted? {
             for (outcome, count) in outcomes.iter() {
                 *reports[switch.0].outcomes.entry(outcome.name()).or_default() += count.packets;
             }
-        }
-        for (switch, freed) in self.controller.remove(job).await? {
-            reports[switch.0].swept += u64::from(freed);
         }
         Ok(())
     }
@@ -249,6 +260,15 @@ fn job_reports(scenario: &Scenario, gathered: Gathered) -> Result<Vec<JobReport>
     jobs.map(|(job, workers)| {
         let workers: Option<Vec<WorkerReport>> = workers.into_iter().collect();
         let workers = workers.context("a worker did not report")?;
+        for (index, worker) in workers.iter().enumerate() {
+            ensure!(
+                worker.verified == worker.values,
+                "job {}: only {} of the {} values of worker {index} could be compared",
+                job.name,
+                worker.verified,
+                worker.values
+            );
+        }
         let server =
             gathered.servers.get(&job.id.get()).copied().with_context(|| {
                 format!("the parameter server of job {} did not report", job.name)

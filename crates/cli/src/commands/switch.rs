@@ -60,10 +60,10 @@ pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
     let mut seen = Vec::new();
     for port in &args.ports {
         let (number, interface) = parse_port(port)?;
-        if seen.contains(&number) {
-            bail!("--port {port}: port {number} is there already; give each port one interface");
+        if seen.iter().any(|&(known, at)| known == number || at == interface) {
+            bail!("--port {port}: the port or the interface is taken; give each port its own");
         }
-        seen.push(number);
+        seen.push((number, interface));
         let socket = PacketSocket::open(&Config::switch_port(interface))?;
         let io: Box<dyn FrameIo> = match &faults {
             Some(faults) => faults.around(number, socket)?,
@@ -135,18 +135,17 @@ fn listen(text: &str) -> Result<Listen> {
 struct Injected {
     scenario: Scenario,
     switch: SwitchId,
-    seed: u64,
 }
 
 impl Injected {
-    fn read(spec: &str, seed: u64) -> Result<Self> {
+    fn read(spec: &str, seed: Option<u64>) -> Result<Self> {
         let (file, name) = spec
             .rsplit_once(':')
             .with_context(|| format!("--faults {spec}: write JOB.toml:SWITCH"))?;
-        let scenario = settings::load(Path::new(file), None)?;
+        let scenario = settings::load(Path::new(file), seed)?;
         let switch = scenario.topology.switch_named(name);
         let switch = switch.with_context(|| format!("there is no switch `{name}` in {file}"))?;
-        Ok(Self { scenario, switch, seed })
+        Ok(Self { scenario, switch })
     }
 
     fn around(&self, port: u16, io: PacketSocket) -> Result<Box<dyn FrameIo>> {
@@ -156,7 +155,7 @@ impl Injected {
         let Some((_, link, far)) = link else { return Ok(Box::new(io)) };
         let first = topology.link(link).ends[0] == end;
         if matches!(far, End::Switch(..)) && first {
-            Ok(Box::new(settings::faulty(&self.scenario, link, end, self.seed, io)?))
+            Ok(Box::new(settings::faulty(&self.scenario, link, end, self.scenario.seed, io)?))
         } else {
             Ok(Box::new(io))
         }

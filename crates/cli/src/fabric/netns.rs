@@ -37,12 +37,12 @@ pub(crate) struct Netns {
     scenario: Arc<Scenario>,
     job_file: PathBuf,
     program: PathBuf,
-    /// Before the testbed, so that sockets outlive their processes.
     switches: Vec<(SwitchConfig, Process)>,
     workers: Vec<Process>,
     servers: Vec<Process>,
     testbed: Testbed,
-    _sockets: TempDir,
+    /// Last, so that the sockets outlive the processes.
+    sockets: TempDir,
 }
 
 /// The last line that a switch prints.
@@ -68,7 +68,7 @@ impl Netns {
             workers: Vec::new(),
             servers: Vec::new(),
             testbed,
-            _sockets: sockets,
+            sockets,
         };
         for id in scenario.topology.switch_ids() {
             netns.start_switch(id, &topology).await?;
@@ -79,7 +79,7 @@ impl Netns {
     async fn start_switch(&mut self, id: SwitchId, topology: &testbed::Topology) -> Result<()> {
         let scenario = Arc::clone(&self.scenario);
         let name = &scenario.topology.switch(id).name;
-        let socket = self._sockets.path().join(format!("{}.sock", id.0));
+        let socket = self.sockets.path().join(format!("{}.sock", id.0));
         let mut command = Command::new(&self.program);
         command.arg("switch");
         for (port, ..) in scenario.topology.ports(id) {

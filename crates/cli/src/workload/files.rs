@@ -24,7 +24,9 @@ impl Files {
         let mut files = vec![own];
         for (other, path) in description.inputs.iter().enumerate() {
             if other != worker && path.exists() {
-                files.push(TensorFile::read(path)?);
+                let file = TensorFile::read(path)?;
+                file.check_values(description.inputs.len())?;
+                files.push(file);
             }
         }
         check_agreement(&files)?;

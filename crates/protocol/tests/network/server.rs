@@ -264,7 +264,7 @@ fn asks_at_the_timeout_with_backing_off_and_names_who_is_missing() {
         .filter(|(sequence, bitmap, _)| (*sequence, *bitmap) == (1, 0b1000))
         .map(|(.., at)| at.as_nanos() / 1_000_000)
         .collect();
-    assert_eq!(times[..7], [100, 300, 700, 1500, 2500, 3500, 4500]);
+    assert_eq!(times[..7], [20, 60, 140, 240, 340, 440, 540]);
     assert!(
         asked
             .iter()

@@ -143,7 +143,7 @@ impl Model {
         if half(frame, 36) != 29810 {
             return Sort::Plain;
         }
-        if frame.len() < HEADERS {
+        if frame.len() < HEADERS || half(frame, 40) != 0 {
             return Sort::Malformed;
         }
         let values = match frame[43] {
