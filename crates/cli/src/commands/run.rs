@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -34,7 +35,7 @@ const REPORT_TIME: Duration = Duration::from_secs(5);
 /// One line that says what went wrong; everything is cleaned up then.
 pub(crate) fn run(args: &RunArgs) -> Result<()> {
     // Before the work, so that none is done in vain.
-    let open = |path| {
+    let open = |path: &PathBuf| {
         File::create(path).with_context(|| format!("cannot write the report to {}", path.display()))
     };
     let json = args.json.as_ref().map(open).transpose()?;
