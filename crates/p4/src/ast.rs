@@ -341,6 +341,7 @@ pub(crate) struct ActionRef {
 
 #[derive(Clone, Debug)]
 pub(crate) struct EntryDecl {
+    pub(crate) annotations: Annotations,
     pub(crate) is_const: bool,
     pub(crate) priority: Option<Expr>,
     pub(crate) keyset: Expr,

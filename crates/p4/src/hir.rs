@@ -124,6 +124,12 @@ pub(crate) struct Stmt {
 pub(crate) enum StmtKind {
     Var(Rc<Variable>),
     Assign(Expr, Expr),
+    /// `to op= …`: `value` reads the old value through the variable, so that `to` is evaluated once.
+    Update {
+        to: Expr,
+        old: DeclId,
+        value: Expr,
+    },
     /// A call whose value, if any, is dropped.
     Call(Expr),
     If(Expr, Vec<Stmt>, Vec<Stmt>),
@@ -254,6 +260,9 @@ pub(crate) struct Table {
     pub(crate) const_default: bool,
     pub(crate) entries: Vec<Entry>,
     pub(crate) const_entries: bool,
+    /// Of the entries' priorities: the largest wins, and the distance between those not given.
+    pub(crate) largest_priority_wins: bool,
+    pub(crate) priority_delta: Option<Expr>,
     pub(crate) size: Option<Expr>,
     /// Extern instances of `implementation`, `counters`, `meters`.
     pub(crate) attached: Vec<Attached>,
@@ -295,6 +304,7 @@ pub(crate) struct Entry {
     pub(crate) action: usize,
     pub(crate) args: Vec<Expr>,
     pub(crate) priority: Option<Expr>,
+    pub(crate) annotations: Vec<ir::Annotation>,
 }
 
 impl Expr {

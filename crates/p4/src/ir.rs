@@ -496,8 +496,8 @@ pub struct Entry {
     pub keys: Vec<Keyset>,
     /// What happens.
     pub call: ActionCall,
-    /// Priority where the program states one; smaller wins unless
-    /// `largest_priority_wins` was resolved by the front end (then it was inverted).
+    /// Priority where the program states one, as it states it. Which entry wins is the order of
+    /// [`Table::entries`] alone.
     pub priority: Option<u32>,
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn stmts<'e>(list: &'e [Stmt], f: &mut impl FnMut(&'e Expr)) {
     for s in list {
         match &s.kind {
             StmtKind::Var(v) => v.init.iter().for_each(|e| expr(e, f)),
-            StmtKind::Assign(a, b) => {
+            StmtKind::Assign(a, b) | StmtKind::Update { to: a, value: b, .. } => {
                 expr(a, f);
                 expr(b, f);
             }

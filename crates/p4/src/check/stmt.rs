@@ -5,7 +5,6 @@ use std::rc::Rc;
 use super::{Checker, Entry, Place, VarKind};
 use crate::ast::{self, Decl, DeclKind};
 use crate::hir::{self, ApplyPart, Expr, ExprKind, Stmt, StmtKind};
-use crate::ir::BinaryOp;
 use crate::source::Span;
 use crate::types::Type;
 
@@ -38,15 +37,14 @@ impl Checker<'_, '_> {
                 let to = self.expr(to);
                 let writable = self.writable(&to);
                 let value = self.expr(value);
-                let result = self.binary(*op, to.clone(), value, s.span);
-                let result = match op {
-                    BinaryOp::Concat => result,
-                    _ => self.coerce(result, &to.ty),
-                };
+                let old = self.fresh();
+                let read = Expr { span: to.span, ty: to.ty.clone(), kind: ExprKind::Var(old) };
+                let result = self.binary(*op, read, value, s.span);
+                let value = self.coerce(result, &to.ty);
                 if !writable {
                     return None;
                 }
-                StmtKind::Assign(to, result)
+                StmtKind::Update { to, old, value }
             }
             ast::StmtKind::Call(call) => StmtKind::Call(self.expr(call)),
             ast::StmtKind::If(condition, then, otherwise) => {

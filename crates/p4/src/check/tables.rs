@@ -19,6 +19,8 @@ impl Checker<'_, '_> {
             const_default: false,
             entries: Vec::new(),
             const_entries: false,
+            largest_priority_wins: true,
+            priority_delta: None,
             size: None,
             attached: Vec::new(),
             idle_timeout: false,
@@ -241,7 +243,8 @@ impl Checker<'_, '_> {
         if entry.is_const && !table.const_entries {
             self.unsupported(entry.keyset.span, "single `const` entries are");
         }
-        Some(hir::Entry { span: entry.keyset.span, keys, action, args, priority })
+        let annotations = annotations(&entry.annotations);
+        Some(hir::Entry { span: entry.keyset.span, keys, action, args, priority, annotations })
     }
 
     fn property(&mut self, property: &ast::Property, value: &ast::Expr, table: &mut hir::Table) {
@@ -291,11 +294,17 @@ impl Checker<'_, '_> {
                     _ => self.error(value.span, "`support_timeout` must be known at compile time"),
                 }
             }
-            "largest_priority_wins" | "priority_delta" => {
-                self.unsupported(
-                    property.name.span,
-                    &format!("the table property `{}` is", property.name.name),
-                );
+            "priority_delta" => table.priority_delta = Some(self.expect(value, &Type::Int)),
+            "largest_priority_wins" => {
+                let largest = self.expect(value, &Type::Bool);
+                match largest.kind {
+                    hir::ExprKind::Bool(largest) => table.largest_priority_wins = largest,
+                    hir::ExprKind::Error => {}
+                    _ => {
+                        let message = "`largest_priority_wins` must be known at compile time";
+                        self.error(value.span, message);
+                    }
+                }
             }
             other => {
                 let known = [

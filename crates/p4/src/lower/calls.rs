@@ -321,8 +321,11 @@ impl Lowerer<'_, '_> {
     }
 
     /// A location whose index cannot change any more.
-    fn fix(&mut self, loc: Loc) -> Loc {
+    pub(super) fn fix(&mut self, loc: Loc) -> Loc {
         let mut keep = |index: ir::Expr| {
+            if matches!(index.kind, ir::ExprKind::Const(_)) {
+                return index;
+            }
             let temp = self.temp("index", index.ty);
             let ty = index.ty;
             self.emit(Stmt::Assign(Place::Field(temp), index));

@@ -29,6 +29,13 @@ impl Lowerer<'_, '_> {
                 let from = self.value(value);
                 self.assign(&loc, from, &to.ty);
             }
+            StmtKind::Update { to, old, value } => {
+                let Value::Loc(loc) = self.value(to) else { return };
+                let loc = self.fix(loc);
+                self.vars.insert(*old, Binding::Loc(loc.clone()));
+                let from = self.value(value);
+                self.assign(&loc, from, &to.ty);
+            }
             StmtKind::Call(e) => {
                 self.value(e);
             }

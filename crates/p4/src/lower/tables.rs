@@ -62,7 +62,7 @@ impl Lowerer<'_, '_> {
             Some((position, args)) => self.action_call_data(&actions, *position, args),
             None => ActionCall { action: self.no_action(table, &mut actions), args: Vec::new() },
         };
-        let entries = table.entries.iter().filter_map(|e| self.entry(e, &keys, &actions)).collect();
+        let entries = self.entries(table, &keys, &actions);
         let size = match &table.size {
             Some(size) => self.constant(size).and_then(|v| v.to_u64()).unwrap_or(DEFAULT_SIZE),
             None => DEFAULT_SIZE,
@@ -163,6 +163,49 @@ impl Lowerer<'_, '_> {
         ActionCall { action: position as u32, args }
     }
 
+    /// The program's entries, in order of precedence.
+    fn entries(
+        &mut self,
+        table: &hir::Table,
+        keys: &[ir::Key],
+        actions: &[ir::TableAction],
+    ) -> Vec<ir::Entry> {
+        let delta = match &table.priority_delta {
+            Some(delta) => self.constant(delta).and_then(|d| d.to_i64()).unwrap_or(1),
+            None => 1,
+        };
+        let stated = table.entries.iter().any(|e| e.priority.is_some());
+        // Specification, "Entry priority assignment": those not given follow from the one before.
+        let step = if table.largest_priority_wins { -delta } else { delta };
+        let mut next = match table.largest_priority_wins {
+            true => (table.entries.len() as i64 - 1).saturating_mul(delta).saturating_add(1),
+            false => 1,
+        };
+        let mut list: Vec<(i64, ir::Entry)> = Vec::with_capacity(table.entries.len());
+        for (index, entry) in table.entries.iter().enumerate() {
+            let Some(mut lowered) = self.entry(entry, keys, actions) else { continue };
+            let annotation = entry.annotations.iter().find(|a| a.name == "priority");
+            // Smaller ranks come first.
+            let rank = if stated {
+                if let Some(given) = &entry.priority {
+                    next = self.constant(given).and_then(|p| p.to_i64()).unwrap_or(next);
+                }
+                let this = next;
+                next = next.saturating_add(step);
+                lowered.priority = u32::try_from(this).ok();
+                if table.largest_priority_wins { this.saturating_neg() } else { this }
+            } else {
+                // BMv2's annotation: without it, an entry has its position, from 1.
+                let given = annotation.and_then(|a| a.body.trim().parse().ok());
+                lowered.priority = given.and_then(|p: i64| u32::try_from(p).ok());
+                given.unwrap_or(index as i64 + 1)
+            };
+            list.push((rank, lowered));
+        }
+        list.sort_by_key(|(rank, _)| *rank);
+        list.into_iter().map(|(_, entry)| entry).collect()
+    }
+
     fn entry(
         &mut self,
         entry: &hir::Entry,
@@ -178,11 +221,7 @@ impl Lowerer<'_, '_> {
             sets.push(set);
         }
         let call = self.action_call_data(actions, entry.action, &entry.args);
-        let priority = match &entry.priority {
-            Some(p) => Some(self.constant(p)?.to_u32().unwrap_or(u32::MAX)),
-            None => None,
-        };
-        Some(ir::Entry { keys: sets, call, priority })
+        Some(ir::Entry { keys: sets, call, priority: None })
     }
 
     /// A keyset of an lpm key as a prefix.

@@ -219,8 +219,8 @@ impl Parser<'_, '_> {
         let keyset = self.keyset()?;
         self.expect(Kind::Colon, "`:` and the entry's action")?;
         let action = self.action_call()?;
-        self.annotations()?;
+        let annotations = self.annotations()?;
         self.expect_semicolon("the entry")?;
-        Ok(EntryDecl { is_const, priority, keyset, action })
+        Ok(EntryDecl { annotations, is_const, priority, keyset, action })
     }
 }

@@ -264,12 +264,6 @@ fn unsupported_constructs_are_named() {
             "`value_set` is not supported yet",
         ),
         ("const list<bit<8>> L = {1};", "", "", "the type `list` is not supported yet"),
-        (
-            "",
-            "table t { actions = { NoAction; } largest_priority_wins = false; }",
-            "t.apply();",
-            "the table property `largest_priority_wins` is not supported yet",
-        ),
     ];
     for (declarations, locals, apply, want) in cases {
         let found = errors(declarations, locals, apply);

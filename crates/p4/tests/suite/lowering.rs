@@ -508,3 +508,35 @@ fn sums_of_thousands_of_terms() {
     let program = compiles("", "", &format!("meta.x = hdr.h.a{sum};"));
     assert_eq!(assignments(&program, ingress(&program))[0].matches('+').count(), 2048);
 }
+
+#[test]
+fn entries_are_in_order_of_precedence() {
+    let order = |properties: &str, entries: &str| {
+        let locals = format!(
+            "action a(bit<32> v) {{ meta.x = v; }} table t {{ key = {{ hdr.h.c : ternary; }} actions = {{ a; }} {properties} entries = {{ {entries} }} }}"
+        );
+        let program = compiles("", &locals, "t.apply();");
+        program.tables[0].entries.iter().map(|e| e.call.args[0][0]).collect::<Vec<_>>()
+    };
+    assert_eq!(order("const", "1 : a(1); _ : a(2); 3 : a(3);"), [1, 2, 3]);
+    assert_eq!(
+        order("const", "1 : a(1) @priority(3); 2 : a(2); 3 : a(3) @priority(1);"),
+        [3, 2, 1]
+    );
+    assert_eq!(order("", "priority = 5 : 1 : a(1); priority = 9 : 2 : a(2); 3 : a(3);"), [2, 3, 1]);
+    assert_eq!(
+        order(
+            "largest_priority_wins = false; priority_delta = 10;",
+            "priority = 15 : 1 : a(1); 2 : a(2); priority = 20 : 3 : a(3);"
+        ),
+        [1, 3, 2]
+    );
+}
+
+#[test]
+fn compound_assignment_evaluates_its_target_once() {
+    let declarations = "bit<2> bump(inout bit<8> v) { v = v + 1; return v[1:0]; }";
+    let program = compiles(declarations, "", "hdr.s[bump(meta.z)].a |= hdr.h.a;");
+    let list = assignments(&program, ingress(&program));
+    assert_eq!(list.iter().filter(|a| a.starts_with("meta.z = ")).count(), 1, "{list:?}");
+}
