@@ -4,3 +4,4 @@ mod bad_input;
 mod command;
 mod deaths;
 mod examples;
+mod plain_traffic;
