@@ -6,7 +6,8 @@
 //! - [`client`]: one connection to one switch;
 //! - [`session`]: a switch kept as it should be, over lost connections and restarts;
 //! - [`jobs`]: jobs admitted and removed at run time, counters read, aggregators swept;
-//! - [`outcomes`]: what became of packets.
+//! - [`outcomes`]: what became of packets;
+//! - [`sweep`]: the packet that frees what a job holds.
 //!
 //! The crate implements no switch logic: what a table does is in `p4src/`, and every name that is
 //! used here is looked up in the program's P4Info ([`Catalogue`]).
@@ -24,7 +25,7 @@ pub mod plan;
 pub mod programs;
 mod reconcile;
 pub mod session;
-mod sweep;
+pub mod sweep;
 
 pub use catalogue::Catalogue;
 pub use error::Error;

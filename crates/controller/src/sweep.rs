@@ -23,7 +23,8 @@ const RETRY: Duration = Duration::from_secs(2);
 static NONCE: AtomicU32 = AtomicU32::new(1);
 
 /// The packet that starts a walk.
-pub(crate) fn frame(job: JobId, nonce: Sequence) -> Vec<u8> {
+#[must_use]
+pub fn frame(job: JobId, nonce: Sequence) -> Vec<u8> {
     // Nobody but the switch sees it: the addresses only have to be some.
     let nobody = Host { mac: Mac([0x02, 0, 0, 0, 0, 0]), ip: Ipv4Addr::UNSPECIFIED };
     let envelope = Envelope { source: nobody, destination: nobody, ecn: Ecn::NotEct };
@@ -44,7 +45,8 @@ pub(crate) fn frame(job: JobId, nonce: Sequence) -> Vec<u8> {
 }
 
 /// Cells that a walk freed, if the frame is that walk coming back.
-pub(crate) fn freed(frame: &[u8], job: JobId, nonce: Sequence) -> Option<u32> {
+#[must_use]
+pub fn freed(frame: &[u8], job: JobId, nonce: Sequence) -> Option<u32> {
     let packet = Packet::new_checked(frame).ok()?;
     let own = packet.kind() == Kind::Sweep && packet.job() == job && packet.sequence() == nonce;
     own.then(|| packet.bitmap().0)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tributary_controller::entries::{self, JobSlot};
 use tributary_controller::outcomes::Outcomes;
-use tributary_controller::{Catalogue, plan};
+use tributary_controller::{Catalogue, plan, sweep};
 use tributary_dataplane::Value;
 use tributary_jobfile::{Job, Scenario, SwitchId};
 use tributary_netio::faults::{InvalidFaults, Statistics};
@@ -14,11 +14,7 @@ use tributary_protocol::{
     ConfigError, ParameterServer, SubmitError, Tensor, Time, Worker, server, worker,
 };
 use tributary_switch::{Forwarding, Refusal, Switch, SwitchConfig};
-use tributary_wire::agg::{Packet, Repr};
-use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Mac, Protocol, Sequence,
-    WorkerIndex, emit_frame,
-};
+use tributary_wire::{JobId, Sequence, WorkerIndex};
 
 use crate::line::Cable;
 use crate::network::{Happening, Network, Process};
@@ -337,18 +333,18 @@ impl<'a> Run<'a> {
 
     /// Sends a sweep through a switch's pool; returns how many aggregators it freed.
     fn sweep(&mut self, switch: SwitchId, job: JobId) -> Result<u32, Error> {
-        let frame = sweep_frame(job);
+        let nonce = Sequence(0);
+        let frame = sweep::frame(job, nonce);
         let now_us = self.network.now().as_nanos() / 1000;
         self.network.switch_mut(switch).packet_out(now_us, &frame);
         self.network.poke_switch(switch);
         let deadline = self.network.now() + SWEEP_TIME;
         while self.network.now() < deadline {
             for (from, frame) in self.network.take_packets_in() {
-                if let Ok(packet) = Packet::new_checked(&frame[..])
+                if let Some(freed) = sweep::freed(&frame, job, nonce)
                     && from == switch
-                    && packet.kind() == Kind::Sweep
                 {
-                    return Ok(packet.bitmap().0);
+                    return Ok(freed);
                 }
             }
             let soon = self.network.now() + Duration::from_millis(1);
@@ -396,25 +392,6 @@ fn held_cells(switch: &Switch) -> u64 {
         Some(cells.filter(held).count() as u64)
     };
     switch.forwarding().and_then(held).expect("the program keeps identities")
-}
-
-fn sweep_frame(job: JobId) -> Vec<u8> {
-    let nobody = Host { mac: Mac([2, 0, 0, 0, 0, 0]), ip: std::net::Ipv4Addr::UNSPECIFIED };
-    let envelope = Envelope { source: nobody, destination: nobody, ecn: Ecn::NotEct };
-    let sweep = Repr {
-        protocol: Protocol::Atp,
-        kind: Kind::Sweep,
-        flags: Flags::NONE,
-        priority: 0,
-        job,
-        values: 0,
-        sequence: Sequence(0),
-        bitmap: Bitmap::EMPTY,
-        index: AggregatorIndex(0),
-    };
-    let mut frame = Vec::new();
-    emit_frame(&mut frame, &envelope, &sweep);
-    frame
 }
 
 fn slot(job: usize) -> JobSlot {
