@@ -159,6 +159,7 @@ mod tests {
             idle_timeout: Duration::from_millis(20),
             ecn_threshold: 9,
             queue_capacity: 10,
+            preemption: tributary_jobfile::Preemption::Priority,
         };
         let sizes = FILES.iter().find(|(path, _)| *path == "include/sizes.p4").unwrap().1;
         let defines = defines(&settings);

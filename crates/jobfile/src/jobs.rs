@@ -1,4 +1,4 @@
-//! Reads `[protocol]`, `[switch]` and `[[job]]`.
+//! Reads `[switch]` and `[[job]]`, and what `[protocol]` says about both.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,10 +6,11 @@ use std::time::Duration;
 use tributary_wire::{JobId, WORKERS_MAX};
 
 use crate::error::Error;
+use crate::protocol::{self, Choice, ESA_KEYS};
 use crate::reader::{Item, Table};
 use crate::scenario::{
-    Digits, Distribution, Job, Protocol, RandomTensors, Straggler, SwitchSettings, TensorFiles,
-    Workload, worker_index,
+    Digits, Distribution, Job, RandomTensors, Straggler, SwitchSettings, TensorFiles, Workload,
+    worker_index,
 };
 use crate::suggest;
 use crate::topology::{HostId, HostRole, Topology};
@@ -34,10 +35,16 @@ fn workload_seed(seed: u64, job: usize) -> u64 {
 }
 
 /// Reads `[switch]`, and the part of `[protocol]` that is built into the switch program.
-pub(crate) fn switch_settings(document: &Table<'_>) -> Result<SwitchSettings, Error> {
-    let protocol = document.table("protocol", &PROTOCOL_KEYS)?;
-    let table =
-        document.table("switch", &["pool", "idle_timeout", "ecn_threshold", "queue_capacity"])?;
+fn switch_settings(
+    document: &Table<'_>,
+    protocol: &Table<'_>,
+    choice: Choice,
+) -> Result<SwitchSettings, Error> {
+    let table = document.table(
+        "switch",
+        &["pool", "idle_timeout", "ecn_threshold", "queue_capacity", "preemption"],
+    )?;
+    choice.refuse_atp_keys(&table)?;
     let values_per_packet = protocol.or("values_per_packet", 64, |item| {
         let values = item.integer(0..=u64::from(u16::MAX))?;
         match u16::try_from(values) {
@@ -85,15 +92,22 @@ pub(crate) fn switch_settings(document: &Table<'_>) -> Result<SwitchSettings, Er
         }
         Ok(timeout)
     })?;
-    Ok(SwitchSettings { values_per_packet, pool, idle_timeout, ecn_threshold, queue_capacity })
+    let preemption = choice.preemption(&table)?;
+    Ok(SwitchSettings {
+        values_per_packet,
+        pool,
+        idle_timeout,
+        ecn_threshold,
+        queue_capacity,
+        preemption,
+    })
 }
-
-const PROTOCOL_KEYS: [&str; 4] = ["values_per_packet", "scale", "slots", "window"];
 
 /// The `[[job]]` tables, before the topology that they refer to is known.
 pub(crate) struct Jobs<'a> {
     tables: Vec<Table<'a>>,
     protocol: Table<'a>,
+    choice: Choice,
 }
 
 impl<'a> Jobs<'a> {
@@ -109,6 +123,7 @@ impl<'a> Jobs<'a> {
             "window",
             "straggler",
         ];
+        let keys: Vec<&str> = keys.into_iter().chain(ESA_KEYS).collect();
         let items = document.items("job")?;
         if items.is_empty() {
             return Err(document.place_of("job").fault("there is no job", "add a [[job]]"));
@@ -117,8 +132,14 @@ impl<'a> Jobs<'a> {
             return Err(extra.fault("there are too many jobs", format!("stay within {MAX_JOBS}")));
         }
         let tables =
-            items.iter().map(|item| item.table("[[job]]", &keys)).collect::<Result<_, _>>()?;
-        Ok(Self { tables, protocol: document.table("protocol", &PROTOCOL_KEYS)? })
+            items.iter().map(|item| item.table("[[job]]", &keys)).collect::<Result<Vec<_>, _>>()?;
+        let choice = Choice::read(document, &tables)?;
+        Ok(Self { tables, protocol: protocol::settings(document)?, choice })
+    }
+
+    /// Reads `[switch]`.
+    pub(crate) fn switch_settings(&self, document: &Table<'_>) -> Result<SwitchSettings, Error> {
+        switch_settings(document, &self.protocol, self.choice)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -150,6 +171,7 @@ impl<'a> Jobs<'a> {
             topology,
             values_per_packet,
             protocol: &self.protocol,
+            choice: self.choice,
             directory,
             taken: vec![0; topology.hosts.len()],
             jobs: self.tables.len(),
@@ -178,6 +200,7 @@ struct Context<'t, 'a> {
     topology: &'t Topology,
     values_per_packet: u16,
     protocol: &'t Table<'a>,
+    choice: Choice,
     directory: Option<&'t Path>,
     /// Workers placed on each host so far.
     taken: Vec<u32>,
@@ -190,11 +213,13 @@ impl Context<'_, '_> {
         let id = u16::try_from(index + 1).ok().and_then(JobId::new);
         let id = id.expect("jobs are counted in the low hundreds");
         let default_name = format!("job{}", index + 1);
-        let name = table.or("name", default_name, |name| name.name("a").map(str::to_owned))?;
-        let protocol =
-            table.or("protocol", Protocol::Atp, |p| p.choice(&[("atp", Protocol::Atp)]))?;
+        let name = table.or("name", default_name, |name| name.word("a").map(str::to_owned))?;
+        self.choice.check(table)?;
+        self.choice.refuse_esa_keys(table, &ESA_KEYS)?;
         let workers = self.workers(table)?;
         let ps = self.parameter_server(table, index, &workers)?;
+        let agent = self.agent(table, ps, &workers)?;
+        let profile = protocol::profile(table)?;
         let workload = self.workload(table, workers.len(), seed)?;
         let scale = self.setting(table, "scale", f64::from(1 << 20), |s| s.number(1e-30..=1e30))?;
         let slots = self.setting(table, "slots", 256, |item| {
@@ -221,7 +246,20 @@ impl Context<'_, '_> {
         })?;
         let stragglers = self.stragglers(table, &workers)?;
         self.check_sequences(table, &workload)?;
-        Ok(Job { id, name, protocol, workers, ps, workload, scale, slots, window, stragglers })
+        Ok(Job {
+            id,
+            name,
+            protocol: self.choice.protocol,
+            workers,
+            ps,
+            agent,
+            profile,
+            workload,
+            scale,
+            slots,
+            window,
+            stragglers,
+        })
     }
 
     /// A key of the job, else of `[protocol]`, else a default.
@@ -352,6 +390,20 @@ impl Context<'_, '_> {
             ));
         }
         Ok(ps)
+    }
+
+    /// The host named, else the one of the parameter server.
+    fn agent(&self, table: &Table<'_>, ps: HostId, workers: &[HostId]) -> Result<HostId, Error> {
+        let Some(item) = table.get("agent") else { return Ok(ps) };
+        let agent = self.find_host(&item)?;
+        if workers.contains(&agent) {
+            let name = &self.topology.host(agent).name;
+            return Err(item.fault(
+                format!("host `{name}` is both a worker and the reminder agent of the job"),
+                "choose another host for one of them",
+            ));
+        }
+        Ok(agent)
     }
 
     fn workload(&self, table: &Table<'_>, workers: usize, seed: u64) -> Result<Workload, Error> {

@@ -14,6 +14,7 @@ mod endpoints;
 mod error;
 mod jobs;
 mod network;
+mod protocol;
 mod reader;
 mod scenario;
 mod suggest;
@@ -27,8 +28,8 @@ use toml::de::DeTable;
 
 pub use error::{Error, Fault};
 pub use scenario::{
-    Digits, Distribution, Duty, Job, Protocol, RandomTensors, Scenario, Straggler, SwitchSettings,
-    TensorFiles, Workload,
+    Digits, Distribution, Duty, Job, Preemption, Profile, Protocol, RandomTensors, Scenario,
+    Straggler, SwitchSettings, TensorFiles, Workload,
 };
 pub use topology::{
     End, Host, HostId, HostRole, Link, LinkFaults, LinkId, Switch, SwitchId, Topology,
@@ -112,7 +113,7 @@ fn read(
         ],
     )?;
     let stem = Path::new(file).file_stem().map_or("job".into(), |stem| stem.to_string_lossy());
-    let name = document.or("name", stem.as_ref(), |name| name.name("digits"))?.to_owned();
+    let name = document.or("name", stem.as_ref(), |name| name.word("digits"))?.to_owned();
     let written = document.or("seed", 1, |seed| seed.integer(0..=u64::MAX))?;
     let seed = seed.unwrap_or(written);
     let times = Duration::from_millis(1)..=LONGEST;
@@ -121,8 +122,8 @@ fn read(
     let worker_timeout =
         document.or("worker_timeout", Duration::from_secs(10), |t| t.duration(times))?;
 
-    let switch = jobs::switch_settings(&document)?;
     let raw = Jobs::open(&document)?;
+    let switch = raw.switch_settings(&document)?;
     let demand = Demand {
         workers: raw.workers_wanted()?,
         // At most hundreds of jobs.

@@ -203,14 +203,14 @@ fn explicit_network<'a>(table: &Table<'a>, demand: Demand) -> Result<Draft<'a>, 
     for item in table.items("switch")? {
         let switch = item.table("[[topology.switch]]", &["name"])?;
         let item = switch.require("name", "\"s1\"")?;
-        let name = item.name("s1")?;
+        let name = item.word("s1")?;
         add_name(&item, name, Node::Switch(draft.switches.len()))?;
         draft.switches.push((name.to_owned(), item.place()));
     }
     for item in table.items("host")? {
         let host = item.table("[[topology.host]]", &["name", "role", "mac", "ip"])?;
         let item = host.require("name", "\"w1\"")?;
-        let name = item.name("w1")?;
+        let name = item.word("w1")?;
         add_name(&item, name, Node::Host(draft.hosts.len()))?;
         let roles = [("worker", HostRole::Worker), ("ps", HostRole::ParameterServer)];
         draft.hosts.push(DraftHost {

@@ -74,12 +74,25 @@ impl<'a> Table<'a> {
     pub(crate) fn table(&self, key: &str, keys: &[&str]) -> Result<Table<'a>, Error> {
         match self.get(key) {
             Some(item) => item.table(&format!("[{key}]"), keys),
-            None => Ok(Self {
-                source: self.source,
-                name: format!("[{key}]"),
-                span: self.span.clone(),
-                entries: None,
-            }),
+            None => Ok(self.absent(key)),
+        }
+    }
+
+    /// [`table`](Self::table), but where the value is one word, there is no table.
+    pub(crate) fn table_unless_word(&self, key: &str, keys: &[&str]) -> Result<Table<'a>, Error> {
+        match self.get(key) {
+            Some(item) if !item.is_string() => item.table(&format!("[{key}]"), keys),
+            _ => Ok(self.absent(key)),
+        }
+    }
+
+    /// A sub-table that the file does not have.
+    fn absent(&self, key: &str) -> Table<'a> {
+        Self {
+            source: self.source,
+            name: format!("[{key}]"),
+            span: self.span.clone(),
+            entries: None,
         }
     }
 
@@ -145,6 +158,11 @@ impl<'a> Item<'a> {
         self.source.fault(&self.span, problem, mend)
     }
 
+    /// What messages call it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     fn wrong_type(&self, wanted: &str, example: &str) -> Error {
         let found = match self.value {
             DeValue::String(_) => "a string",
@@ -184,7 +202,7 @@ impl<'a> Item<'a> {
     }
 
     /// A name of something: letters, digits, `-`, `_`, `.`; not empty, at most 64 long.
-    pub(crate) fn name(&self, example: &str) -> Result<&'a str, Error> {
+    pub(crate) fn word(&self, example: &str) -> Result<&'a str, Error> {
         let text = self.string(example)?;
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if text.is_empty() || text.len() > 64 || !text.chars().all(fits) {

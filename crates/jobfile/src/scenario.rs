@@ -27,8 +27,17 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// What runs on a host: as worker of some jobs, as parameter server of others. A fabric that
-    /// runs one process a host finds here what that process serves.
+    /// How all jobs aggregate: a switch runs one program.
+    ///
+    /// # Panics
+    /// If the scenario is not a checked one: no job.
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        self.jobs.first().expect("a scenario has a job").protocol
+    }
+
+    /// What runs on a host: as worker of some jobs, as parameter server or reminder agent of others.
+    /// A fabric that runs one process a host finds here what that process serves.
     pub fn duties(&self, host: HostId) -> impl Iterator<Item = (&Job, Duty)> {
         self.jobs.iter().flat_map(move |job| {
             let workers = job.workers.iter().enumerate();
@@ -36,7 +45,9 @@ impl Scenario {
                 .filter(move |&(_, &at)| at == host)
                 .map(|(index, _)| Duty::Worker(worker_index(index)));
             let server = (job.ps == host).then_some(Duty::ParameterServer);
-            worker.chain(server).map(move |duty| (job, duty))
+            let agent = job.agent == host && job.agent != job.ps;
+            let agent = agent.then_some(Duty::ReminderAgent);
+            worker.chain(server).chain(agent).map(move |duty| (job, duty))
         })
     }
 }
@@ -46,8 +57,11 @@ impl Scenario {
 pub enum Duty {
     /// It is this worker of the job.
     Worker(WorkerIndex),
-    /// It is the job's parameter server.
+    /// It is the job's parameter server, and with ESA the reminder agent too unless that has a host
+    /// of its own.
     ParameterServer,
+    /// It is the job's reminder agent (ESA), apart from the parameter server.
+    ReminderAgent,
 }
 
 /// Settings of all switches: compile-time constants of the P4 program, and the queues.
@@ -57,12 +71,38 @@ pub struct SwitchSettings {
     pub values_per_packet: u16,
     /// Aggregators a switch has, for all jobs together.
     pub pool: u32,
-    /// An aggregator idle for longer may be taken over by another task.
+    /// ATP: an aggregator idle for longer may be taken over by another task.
     pub idle_timeout: Duration,
     /// Packets in an egress queue above which the switch marks congestion.
     pub ecn_threshold: u32,
     /// Packets an egress queue holds; more are dropped.
     pub queue_capacity: u32,
+    /// ESA: which collisions end in a preemption.
+    pub preemption: Preemption,
+}
+
+/// When a packet takes an aggregator from another task (ESA §7.3, figure 11).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Preemption {
+    /// When its priority is the higher one; else the aggregator's priority is halved.
+    #[default]
+    Priority,
+    /// Always.
+    Always,
+    /// With probability one half.
+    Coin,
+}
+
+impl Preemption {
+    /// The word for it in job files and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Priority => "priority",
+            Self::Always => "always",
+            Self::Coin => "coin",
+        }
+    }
 }
 
 /// Bytes of an aggregation packet besides its values, from the IPv4 header on.
@@ -81,6 +121,17 @@ impl SwitchSettings {
 pub enum Protocol {
     /// Statistical aggregation, first come, first served.
     Atp,
+    /// Preemptive: a packet of higher priority takes an aggregator from another task.
+    Esa,
+}
+
+impl From<Protocol> for tributary_wire::Protocol {
+    fn from(protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::Atp => Self::Atp,
+            Protocol::Esa => Self::Esa,
+        }
+    }
 }
 
 impl Protocol {
@@ -89,6 +140,7 @@ impl Protocol {
     pub fn name(self) -> &'static str {
         match self {
             Self::Atp => "atp",
+            Self::Esa => "esa",
         }
     }
 }
@@ -100,12 +152,17 @@ pub struct Job {
     pub id: JobId,
     /// Name for messages and reports; unique in the file.
     pub name: String,
-    /// How it aggregates.
+    /// How it aggregates; the same for all jobs of a file.
     pub protocol: Protocol,
     /// Host of each worker, by worker index: 1 to 32, all different.
     pub workers: Vec<HostId>,
     /// Host of the parameter server; none of the workers.
     pub ps: HostId,
+    /// Host of the reminder agent (ESA), none of the workers. The parameter server's host: the agent
+    /// is in its process.
+    pub agent: HostId,
+    /// What the priorities of its packets follow from (ESA).
+    pub profile: Profile,
     /// What is summed.
     pub workload: Workload,
     /// Fixed point: a value x travels as round(x · scale). Finite and positive.
@@ -124,6 +181,42 @@ impl Job {
     pub fn straggler_delay(&self, worker: WorkerIndex) -> Duration {
         let own = self.stragglers.iter().filter(|straggler| straggler.worker == worker);
         own.map(|straggler| straggler.delay).sum()
+    }
+}
+
+/// What is known of a job's training: the priorities of its packets follow from it (ESA §5.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Profile {
+    /// Layers of the model.
+    pub layers: u32,
+    /// Time that an iteration communicates; not zero.
+    pub communication: Duration,
+    /// Time that an iteration computes; not zero.
+    pub computation: Duration,
+    /// Time that the training still takes at the start of the run; not zero. `None`: nobody knows,
+    /// and the service that the job has had so far is looked at instead.
+    pub remaining: Option<Duration>,
+}
+
+impl Default for Profile {
+    /// One layer, as much communication as computation, and nobody knows for how long.
+    fn default() -> Self {
+        let millisecond = Duration::from_millis(1);
+        Self { layers: 1, communication: millisecond, computation: millisecond, remaining: None }
+    }
+}
+
+impl Profile {
+    /// Layer of the `tensor`-th (from 0) of `of` tensors that are submitted front to back: from 1 to
+    /// [`layers`](Self::layers), spread evenly.
+    ///
+    /// # Panics
+    /// Unless `tensor` is less than `of`.
+    #[must_use]
+    pub fn layer(&self, tensor: usize, of: usize) -> u32 {
+        assert!(tensor < of, "tensor {tensor} of {of}");
+        let before = tensor as u128 * u128::from(self.layers) / of as u128;
+        1 + u32::try_from(before).expect("less than the number of layers")
     }
 }
 

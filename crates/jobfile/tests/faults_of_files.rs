@@ -118,6 +118,72 @@ fn values_out_of_range() {
 }
 
 #[test]
+fn protocols() {
+    assert_eq!(
+        refused("protocol = ‸\"eas\"\n[[job]]\n"),
+        "`protocol` is \"eas\", which there is not; did you mean \"esa\"?"
+    );
+    assert_eq!(
+        refused("[protocol]\nkind = ‸\"switchml\"\n[[job]]\n"),
+        "`kind` is \"switchml\", which there is not; choose one of `atp`, `esa`"
+    );
+    refused("[[job]]\n[[job]]\nprotocol = ‸\"p4inc\"\n");
+    refused("protocol = ‸7\n[[job]]\n");
+    assert_eq!(
+        refused("protocol = \"esa\"\n[[job]]\n[[job]]\nprotocol = ‸\"atp\"\n"),
+        "the job wants \"atp\" but the file uses \"esa\", and a switch runs one program; put jobs with \
+         different protocols into different files"
+    );
+    refused("[[job]]\nprotocol = \"atp\"\n[[job]]\nprotocol = ‸\"esa\"\n");
+}
+
+#[test]
+fn keys_of_the_other_protocol() {
+    assert_eq!(
+        refused("[[job]]\nlayers = ‸3\n"),
+        "`layers` means nothing to \"atp\", the protocol of this file; write `protocol = \"esa\"` at the \
+         top of the file, or leave `layers` out"
+    );
+    assert_eq!(
+        refused("[protocol]\nslots = 512\n[[job]]\nremaining = ‸\"3s\"\n"),
+        "`remaining` means nothing to \"atp\", the protocol of this file; write `kind = \"esa\"` into \
+         [protocol], or leave `remaining` out"
+    );
+    for key in ["communication = ‸\"1ms\"", "computation = ‸\"1ms\"", "agent = ‸\"ps\""] {
+        refused(&format!("[[job]]\n{key}\n"));
+    }
+    refused("[switch]\npreemption = ‸\"always\"\n[[job]]\n");
+    assert_eq!(
+        refused("protocol = \"esa\"\n[switch]\nidle_timeout = ‸\"1ms\"\n[[job]]\n"),
+        "`idle_timeout` means nothing to \"esa\", the protocol of this file; leave it out: there, each \
+         lost collision halves an aggregator's priority instead"
+    );
+}
+
+#[test]
+fn esa() {
+    let file = |job: &str| format!("protocol = \"esa\"\n[[job]]\nworkers = 2\n{job}\n");
+    for value in ["‸0", "‸1048577", "‸\"3\""] {
+        refused(&file(&format!("layers = {value}")));
+    }
+    for key in ["communication", "computation", "remaining"] {
+        refused(&file(&format!("{key} = ‸\"0s\"")));
+        refused(&file(&format!("{key} = ‸5")));
+        refused(&file(&format!("{key} = ‸\"999999min\"")));
+    }
+    assert_eq!(
+        refused(&file("agent = ‸\"w2\"")),
+        "host `w2` is both a worker and the reminder agent of the job; choose another host for one of \
+         them"
+    );
+    assert_eq!(refused(&file("agent = ‸\"pss\"")), "there is no host `pss`; did you mean `ps`?");
+    assert_eq!(
+        refused("protocol = \"esa\"\n[switch]\npreemption = ‸\"allways\"\n[[job]]\n"),
+        "`preemption` is \"allways\", which there is not; did you mean \"always\"?"
+    );
+}
+
+#[test]
 fn workers() {
     assert_eq!(
         refused("[[job]]\nworkers = ‸33\n"),

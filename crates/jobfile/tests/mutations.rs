@@ -2,9 +2,9 @@
 //! line that points into the text.
 
 use proptest::prelude::*;
-use tributary_jobfile::{Error, Scenario, parse};
+use tributary_jobfile::{Error, Profile, Protocol, Scenario, parse};
 
-const SEEDS: [&str; 6] = [
+const SEEDS: [&str; 7] = [
     include_str!("../../../examples/digits.toml"),
     include_str!("../../../examples/two-racks.toml"),
     include_str!("../../../examples/two-jobs.toml"),
@@ -14,10 +14,13 @@ const SEEDS: [&str; 6] = [
      \"02:00:00:00:00:01\"\nip = \"10.1.2.3\"\n[[topology.host]]\nname = \"b\"\nrole = \"ps\"\n\
      [[topology.link]]\nbetween = [\"a\", \"s1\"]\nmtu = 1400\n[[topology.link]]\nbetween = [\"b\", \
      \"s1\"]\n[[job]]\nps = \"b\"\nworkers = [\"a\"]\n",
+    "[protocol]\nkind = \"esa\"\n[topology]\nps_hosts = 2\n[switch]\npool = 4\npreemption = \
+     \"always\"\n[[job]]\nworkers = 2\nlayers = 3\ncommunication = \"2ms\"\ncomputation = \
+     \"1ms\"\nremaining = \"30s\"\nagent = \"ps2\"\n[[job]]\nprotocol = \"esa\"\nworkers = 2\n",
 ];
 
 /// Pieces that have meaning somewhere in a job file, or nearly.
-const PIECES: [&str; 36] = [
+const PIECES: [&str; 41] = [
     "0",
     "1",
     "-1",
@@ -54,6 +57,11 @@ const PIECES: [&str; 36] = [
     "kind = \"racks\"\n",
     ", ",
     "job.workers = 1\n",
+    "\"esa\"",
+    "\"atp\"",
+    "protocol = \"esa\"\n",
+    "agent = ",
+    "preemption = ",
 ];
 
 #[derive(Clone, Debug)]
@@ -152,6 +160,14 @@ fn check(scenario: &Scenario) {
         assert_eq!(hosts.len(), job.workers.len());
         assert!(job.window >= 1 && job.window <= job.slots && job.slots.is_power_of_two());
         assert!(job.scale.is_finite() && job.scale > 0.0);
+        assert_eq!(job.protocol, scenario.protocol());
+        assert!(!job.workers.contains(&job.agent));
+        let Profile { layers, communication, computation, remaining } = job.profile;
+        assert!(layers > 0 && !communication.is_zero() && !computation.is_zero());
+        assert!(remaining.is_none_or(|remaining| !remaining.is_zero()));
+        if job.protocol == Protocol::Atp {
+            assert_eq!((job.agent, job.profile), (job.ps, Profile::default()));
+        }
     }
     for host in topology.host_ids() {
         let (switch, port) = topology.attachment(host);

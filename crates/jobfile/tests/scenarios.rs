@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tributary_jobfile::{
-    Duty, End, HostId, LinkFaults, Protocol, Scenario, SwitchId, Topology, Workload, load, parse,
+    Duty, End, HostId, LinkFaults, Preemption, Profile, Protocol, Scenario, SwitchId, Topology,
+    Workload, load, parse,
 };
 use tributary_wire::{Mac, WorkerIndex};
 
@@ -111,6 +112,64 @@ fn jobs_override_the_protocol_table() {
     };
     assert_eq!(of(0), (16, 4, 100.0));
     assert_eq!(of(1), (32, 4, 2.5));
+}
+
+#[test]
+fn a_file_names_its_protocol_in_one_of_three_places() {
+    for text in [
+        "protocol = \"esa\"\n[[job]]\n[[job]]\n",
+        "[protocol]\nkind = \"esa\"\n[[job]]\n[[job]]\n",
+        "[[job]]\nprotocol = \"esa\"\n[[job]]\n",
+        "[[job]]\n[[job]]\nprotocol = \"esa\"\n",
+        "protocol = \"esa\"\n[[job]]\nprotocol = \"esa\"\n[[job]]\n",
+    ] {
+        let scenario = scenario(text);
+        assert_eq!(scenario.protocol(), Protocol::Esa, "{text}");
+        assert!(scenario.jobs.iter().all(|job| job.protocol == Protocol::Esa), "{text}");
+        assert_eq!(scenario.switch.preemption, Preemption::Priority);
+    }
+    for text in ["protocol = \"atp\"\n[[job]]\n", "[protocol]\nslots = 2\nwindow = 1\n[[job]]\n"] {
+        assert_eq!(scenario(text).protocol(), Protocol::Atp, "{text}");
+    }
+    assert_eq!(tributary_wire::Protocol::from(Protocol::Esa), tributary_wire::Protocol::Esa);
+}
+
+#[test]
+fn jobs_of_esa_say_how_they_train_and_where_their_agent_is() {
+    let scenario = scenario(
+        "protocol = \"esa\"\n[topology]\nworkers = 4\nps_hosts = 2\n[switch]\npreemption = \"coin\"\n\
+         [[job]]\nworkers = 2\nlayers = 12\ncommunication = \"2ms\"\ncomputation = \"500us\"\n\
+         remaining = \"30s\"\nagent = \"ps2\"\n[[job]]\nworkers = 2\n",
+    );
+    assert_eq!(scenario.switch.preemption, Preemption::Coin);
+    let [first, second] = &scenario.jobs[..] else { panic!("two jobs") };
+    let profile = Profile {
+        layers: 12,
+        communication: Duration::from_millis(2),
+        computation: Duration::from_micros(500),
+        remaining: Some(Duration::from_secs(30)),
+    };
+    assert_eq!((first.profile, second.profile), (profile, Profile::default()));
+    assert_eq!(names(&scenario.topology, &[first.ps, first.agent]), ["ps1", "ps2"]);
+    assert_eq!(second.agent, second.ps);
+    let duties: Vec<(u16, Duty)> =
+        scenario.duties(first.agent).map(|(job, duty)| (job.id.get(), duty)).collect();
+    assert_eq!(duties, [(1, Duty::ReminderAgent), (2, Duty::ParameterServer)]);
+    assert_eq!(scenario.duties(first.ps).count(), 1, "an agent of one's own is no duty here");
+}
+
+#[test]
+fn tensors_spread_over_the_layers() {
+    let layers = |layers: u32, of: usize| -> Vec<u32> {
+        let profile = Profile { layers, ..Profile::default() };
+        (0..of).map(|tensor| profile.layer(tensor, of)).collect()
+    };
+    assert_eq!(layers(4, 4), [1, 2, 3, 4]);
+    assert_eq!(layers(8, 4), [1, 3, 5, 7]);
+    assert_eq!(layers(2, 4), [1, 1, 2, 2]);
+    assert_eq!(layers(1, 3), [1, 1, 1]);
+    let most = Profile { layers: u32::MAX, ..Profile::default() };
+    assert_eq!(most.layer(usize::MAX - 1, usize::MAX), u32::MAX);
 }
 
 #[test]
