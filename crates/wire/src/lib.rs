@@ -13,15 +13,19 @@
 //! - [`golden`] holds frames that every implementation of the format must agree on, the P4 parser
 //!   included.
 //!
+//! [`channel`] is the one format that is not a packet: the messages between workers, PS and reminder
+//! agent that ESA sends over TCP.
+//!
 //! The crate knows the format and nothing of the protocols that use it: which packet is right at
 //! which time is the business of `tributary-protocol`. Nothing here allocates but the growth of the
-//! frame buffer that the caller hands in, and no accessor panics, whatever the bytes are.
+//! buffer that the caller hands in, and no accessor panics, whatever the bytes are.
 //!
 //! Start reading at [`agg`].
 
 mod address;
 pub mod agg;
 mod bitmap;
+pub mod channel;
 mod error;
 pub mod ethernet;
 mod frame;

@@ -1,0 +1,85 @@
+//! Fields of a message: written to and read from a body.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use super::{Error, LENGTH_LEN, Values};
+use crate::{Bitmap, Sequence, VALUES_MAX};
+
+/// Appends a frame whose body is the tag and what `fields` writes.
+pub(super) fn frame(out: &mut BytesMut, tag: u8, fields: impl FnOnce(&mut BytesMut)) {
+    let start = out.len();
+    out.put_u32(0);
+    out.put_u8(tag);
+    fields(out);
+    let length = u32::try_from(out.len() - start - LENGTH_LEN).expect("far below 4 GiB");
+    out[start..start + LENGTH_LEN].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Appends values.
+///
+/// # Panics
+/// If they are not what a peer would accept: that would end the connection over there.
+pub(super) fn put_values(out: &mut BytesMut, values: &Values) {
+    let length = values.payload.len();
+    assert!(is_payload(length), "{length} bytes are no values of a packet");
+    out.put_u8(values.float.into());
+    out.put_slice(&values.payload);
+}
+
+fn is_payload(length: usize) -> bool {
+    length > 0 && length.is_multiple_of(4) && length <= 4 * usize::from(VALUES_MAX)
+}
+
+/// Reads the fields of a body one after the other.
+pub(super) struct Reader(Bytes);
+
+impl Reader {
+    /// The tag, and a reader of the fields behind it.
+    pub(super) fn open(body: Bytes) -> Result<(u8, Self), Error> {
+        let mut reader = Self(body);
+        Ok((reader.byte()?, reader))
+    }
+
+    /// The next bytes.
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+        let bytes = self.0.first_chunk().copied();
+        let bytes = bytes.ok_or(Error::Truncated(N.saturating_sub(self.0.len())))?;
+        self.0.advance(N);
+        Ok(bytes)
+    }
+
+    pub(super) fn byte(&mut self) -> Result<u8, Error> {
+        let [byte] = self.array()?;
+        Ok(byte)
+    }
+
+    pub(super) fn sequence(&mut self) -> Result<Sequence, Error> {
+        self.array().map(|bytes| Sequence(u32::from_be_bytes(bytes)))
+    }
+
+    pub(super) fn bitmap(&mut self) -> Result<Bitmap, Error> {
+        self.array().map(|bytes| Bitmap(u32::from_be_bytes(bytes)))
+    }
+
+    /// A byte of flags, all of which are among `known`.
+    pub(super) fn flags(&mut self, known: u8) -> Result<u8, Error> {
+        let flags = self.byte()?;
+        if flags & !known == 0 { Ok(flags) } else { Err(Error::Flags(flags)) }
+    }
+
+    /// Values: all that is left.
+    pub(super) fn values(&mut self) -> Result<Values, Error> {
+        let float = self.flags(1)? == 1;
+        let payload = std::mem::take(&mut self.0);
+        if is_payload(payload.len()) {
+            Ok(Values { float, payload })
+        } else {
+            Err(Error::Payload(payload.len()))
+        }
+    }
+
+    /// Gives `message` if nothing is left.
+    pub(super) fn end<T>(&self, message: T) -> Result<T, Error> {
+        if self.0.is_empty() { Ok(message) } else { Err(Error::Trailing(self.0.len())) }
+    }
+}

@@ -1,0 +1,194 @@
+//! How a connection begins: who is there, and whether they are let in.
+
+use std::fmt;
+use std::hint::black_box;
+use std::str::FromStr;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::code::{Reader, frame};
+use super::{Error, Message, VERSION};
+use crate::{JobId, WorkerIndex};
+
+/// Bytes of a token.
+pub const TOKEN_LEN: usize = 16;
+
+const HELLO: u8 = 1;
+const WELCOME: u8 = 2;
+const REFUSED: u8 = 3;
+
+/// The role byte of the PS.
+const SERVER: u8 = 255;
+
+/// What a job's endpoints show to be let in: random bytes that the controller hands out.
+///
+/// Comparison takes the same time wherever two tokens differ, and [`Debug`](fmt::Debug) hides the
+/// bytes. [`to_hex`](Self::to_hex) and [`FromStr`] are for the file that carries tokens.
+#[derive(Clone, Copy)]
+pub struct Token(pub [u8; TOKEN_LEN]);
+
+impl Token {
+    /// 32 hexadecimal digits. They are the secret.
+    #[must_use]
+    pub fn to_hex(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl PartialEq for Token {
+    fn eq(&self, other: &Self) -> bool {
+        // Every byte is looked at; the compiler is kept from leaving early.
+        let pairs = self.0.iter().zip(&other.0);
+        pairs.fold(0, |seen, (a, b)| black_box(seen | (a ^ b))) == 0
+    }
+}
+
+impl Eq for Token {}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(hidden)")
+    }
+}
+
+/// A text that is no token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a token is {digits} hexadecimal digits", digits = 2 * TOKEN_LEN)]
+pub struct BadToken;
+
+impl FromStr for Token {
+    type Err = BadToken;
+
+    fn from_str(text: &str) -> Result<Self, BadToken> {
+        let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return Err(BadToken) };
+        let pairs: &[[u8; 2]; TOKEN_LEN] = pairs.try_into().map_err(|_| BadToken)?;
+        let mut token = [0; TOKEN_LEN];
+        for (byte, pair) in token.iter_mut().zip(pairs) {
+            let digit = |digit: u8| char::from(digit).to_digit(16).ok_or(BadToken);
+            *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
+        }
+        Ok(Self(token))
+    }
+}
+
+/// What a peer is in its job.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Role {
+    /// This worker.
+    Worker(WorkerIndex),
+    /// The PS.
+    Server,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Worker(index) => write!(f, "worker {index}"),
+            Self::Server => f.write_str("PS"),
+        }
+    }
+}
+
+/// The first message of whoever connects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hello {
+    /// The job.
+    pub job: JobId,
+    /// What the peer is in it.
+    pub role: Role,
+    /// Proof that it belongs to it.
+    pub token: Token,
+}
+
+impl Message for Hello {
+    fn encode(&self, out: &mut BytesMut) {
+        frame(out, HELLO, |out| {
+            out.put_u8(VERSION);
+            out.put_u8(match self.role {
+                Role::Worker(index) => index.get(),
+                Role::Server => SERVER,
+            });
+            out.put_u16(self.job.get());
+            out.put_slice(&self.token.0);
+        });
+    }
+
+    fn decode(body: Bytes) -> Result<Self, Error> {
+        let (HELLO, mut reader) = Reader::open(body.clone())? else {
+            return Err(Error::Tag(body[0]));
+        };
+        let version = reader.byte()?;
+        if version != VERSION {
+            // What another version has behind it is unknown.
+            return Err(Error::Version(version));
+        }
+        let role = match reader.byte()? {
+            SERVER => Role::Server,
+            index => Role::Worker(WorkerIndex::new(index).ok_or(Error::Role(index))?),
+        };
+        let job = JobId::new(u16::from_be_bytes(reader.array()?)).ok_or(Error::Job)?;
+        let token = Token(reader.array()?);
+        reader.end(Self { job, role, token })
+    }
+}
+
+/// Why a peer is not let in.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
+pub enum Refusal {
+    /// The first message was no [`Hello`], or one of another version.
+    #[error("it does not understand the greeting; are both of the same version?")]
+    Hello = 1,
+    /// The agent does not serve the job.
+    #[error("it does not serve the job")]
+    Job = 2,
+    /// The token is not the job's.
+    #[error("the token is not the job's")]
+    Token = 3,
+    /// The job has no such worker, or its PS does not connect.
+    #[error("the job has no such peer")]
+    Role = 4,
+}
+
+impl Refusal {
+    /// From the message's byte.
+    const fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Self::Hello),
+            2 => Some(Self::Job),
+            3 => Some(Self::Token),
+            4 => Some(Self::Role),
+            _ => None,
+        }
+    }
+}
+
+/// The agent's answer to a [`Hello`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// The peer is let in.
+    Welcome,
+    /// It is not, and the agent closes the connection.
+    Refused(Refusal),
+}
+
+impl Message for Answer {
+    fn encode(&self, out: &mut BytesMut) {
+        match *self {
+            Self::Welcome => frame(out, WELCOME, |_| {}),
+            Self::Refused(refusal) => frame(out, REFUSED, |out| out.put_u8(refusal as u8)),
+        }
+    }
+
+    fn decode(body: Bytes) -> Result<Self, Error> {
+        let (tag, mut reader) = Reader::open(body)?;
+        let answer = match tag {
+            WELCOME => Self::Welcome,
+            REFUSED => {
+                let byte = reader.byte()?;
+                Self::Refused(Refusal::from_byte(byte).ok_or(Error::Refusal(byte))?)
+            }
+            tag => return Err(Error::Tag(tag)),
+        };
+        reader.end(answer)
+    }
+}

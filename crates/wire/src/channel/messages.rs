@@ -1,0 +1,321 @@
+//! The messages of each direction.
+
+use std::fmt;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::code::{Reader, frame, put_values};
+use super::{Error, Message};
+use crate::values::{read_f32, read_i32};
+use crate::{Bitmap, Sequence};
+
+const FLOAT: u8 = 1;
+const URGENT: u8 = 2;
+const MARKED: u8 = 4;
+
+/// The values of one fragment.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Values {
+    /// Whether they are `f32` bit patterns, not `i32`.
+    pub float: bool,
+    /// Four bytes each, big-endian, as in a packet.
+    pub payload: Bytes,
+}
+
+impl Values {
+    /// How many they are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.payload.len() / 4
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.payload.is_empty()
+    }
+
+    /// The values as integers, which they are unless [`float`](Self::float) is set.
+    pub fn i32s(&self) -> impl ExactSizeIterator<Item = i32> + '_ {
+        read_i32(&self.payload)
+    }
+
+    /// The values as `f32`, which they are if [`float`](Self::float) is set.
+    pub fn f32s(&self) -> impl ExactSizeIterator<Item = f32> + '_ {
+        read_f32(&self.payload)
+    }
+}
+
+impl fmt::Debug for Values {
+    /// How many of which kind: `64 × i32`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} × {}", self.len(), if self.float { "f32" } else { "i32" })
+    }
+}
+
+/// Worker → agent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FromWorker {
+    /// The fragment's result is late (§5.3): look what became of it.
+    Remind {
+        /// The fragment.
+        sequence: Sequence,
+    },
+    /// The worker's own contribution, when it was asked for.
+    Values {
+        /// The fragment.
+        sequence: Sequence,
+        /// What this worker adds.
+        values: Values,
+    },
+    /// The fragment's result out of the worker's cache, when it was asked for the fragment.
+    Result {
+        /// The fragment.
+        sequence: Sequence,
+        /// The sum over all workers.
+        values: Values,
+    },
+    /// The worker was asked for a fragment that it has not sent yet.
+    NotSent {
+        /// The fragment.
+        sequence: Sequence,
+    },
+    /// The worker was asked for a fragment whose result it has had, too long ago to be cached.
+    Over {
+        /// The fragment.
+        sequence: Sequence,
+    },
+    /// The worker has all results of the job.
+    Finished {
+        /// One more than the last fragment.
+        end: Sequence,
+    },
+}
+
+/// Agent → worker.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ToWorker {
+    /// Send what you have of the fragment: the result, else your contribution.
+    Query {
+        /// The fragment.
+        sequence: Sequence,
+        /// Send the contribution as `f32`, for some worker's integers would overflow.
+        float: bool,
+    },
+    /// The fragment's result.
+    Result {
+        /// The fragment.
+        sequence: Sequence,
+        /// The sum over all workers.
+        values: Values,
+    },
+    /// All workers have all results: nobody will ask this one any more.
+    Dismissed,
+}
+
+/// PS → agent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FromServer {
+    /// The PS holds a part of the fragment.
+    Entry {
+        /// The fragment.
+        sequence: Sequence,
+        /// Whose contributions it holds.
+        bitmap: Bitmap,
+        /// Whether it collects the fragment in `f32`.
+        float: bool,
+        /// Whether to look for the rest at once, without waiting for a timeout.
+        urgent: bool,
+    },
+    /// The fragment is complete: the PS has sent its result.
+    Closed {
+        /// The fragment.
+        sequence: Sequence,
+    },
+    /// Pass a result on to workers that miss it.
+    Deliver {
+        /// The fragment.
+        sequence: Sequence,
+        /// The workers.
+        workers: Bitmap,
+        /// The sum over all workers.
+        values: Values,
+    },
+}
+
+/// Agent → PS.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ToServer {
+    /// Workers miss the fragment's result.
+    Missing {
+        /// The fragment.
+        sequence: Sequence,
+        /// The workers.
+        workers: Bitmap,
+    },
+    /// A part of the fragment, out of a switch or from a worker.
+    Partial {
+        /// The fragment.
+        sequence: Sequence,
+        /// Whose contributions it holds.
+        bitmap: Bitmap,
+        /// Whether a packet in it met a long queue.
+        marked: bool,
+        /// The sum of the contributions.
+        values: Values,
+    },
+    /// A worker had the fragment's result in its cache.
+    Known {
+        /// The fragment.
+        sequence: Sequence,
+        /// The sum over all workers.
+        values: Values,
+    },
+    /// All workers have had the fragment's result: forget it.
+    Over {
+        /// The fragment.
+        sequence: Sequence,
+    },
+}
+
+/// Appends a frame with a sequence and what `more` writes behind it.
+fn about(out: &mut BytesMut, tag: u8, sequence: Sequence, more: impl FnOnce(&mut BytesMut)) {
+    frame(out, tag, |out| {
+        out.put_u32(sequence.0);
+        more(out);
+    });
+}
+
+const fn flag(set: bool, flag: u8) -> u8 {
+    if set { flag } else { 0 }
+}
+
+impl Message for FromWorker {
+    fn encode(&self, out: &mut BytesMut) {
+        match self {
+            Self::Remind { sequence } => about(out, 16, *sequence, |_| {}),
+            Self::Values { sequence, values } => {
+                about(out, 17, *sequence, |out| put_values(out, values));
+            }
+            Self::Result { sequence, values } => {
+                about(out, 18, *sequence, |out| put_values(out, values));
+            }
+            Self::NotSent { sequence } => about(out, 19, *sequence, |_| {}),
+            Self::Over { sequence } => about(out, 20, *sequence, |_| {}),
+            Self::Finished { end } => about(out, 21, *end, |_| {}),
+        }
+    }
+
+    fn decode(body: Bytes) -> Result<Self, Error> {
+        let (tag, mut reader) = Reader::open(body)?;
+        let message = match tag {
+            16 => Self::Remind { sequence: reader.sequence()? },
+            17 => Self::Values { sequence: reader.sequence()?, values: reader.values()? },
+            18 => Self::Result { sequence: reader.sequence()?, values: reader.values()? },
+            19 => Self::NotSent { sequence: reader.sequence()? },
+            20 => Self::Over { sequence: reader.sequence()? },
+            21 => Self::Finished { end: reader.sequence()? },
+            tag => return Err(Error::Tag(tag)),
+        };
+        reader.end(message)
+    }
+}
+
+impl Message for ToWorker {
+    fn encode(&self, out: &mut BytesMut) {
+        match self {
+            Self::Query { sequence, float } => {
+                about(out, 32, *sequence, |out| out.put_u8(flag(*float, FLOAT)));
+            }
+            Self::Result { sequence, values } => {
+                about(out, 33, *sequence, |out| put_values(out, values));
+            }
+            Self::Dismissed => frame(out, 34, |_| {}),
+        }
+    }
+
+    fn decode(body: Bytes) -> Result<Self, Error> {
+        let (tag, mut reader) = Reader::open(body)?;
+        let message = match tag {
+            32 => Self::Query { sequence: reader.sequence()?, float: reader.flags(FLOAT)? != 0 },
+            33 => Self::Result { sequence: reader.sequence()?, values: reader.values()? },
+            34 => Self::Dismissed,
+            tag => return Err(Error::Tag(tag)),
+        };
+        reader.end(message)
+    }
+}
+
+impl Message for FromServer {
+    fn encode(&self, out: &mut BytesMut) {
+        match self {
+            Self::Entry { sequence, bitmap, float, urgent } => about(out, 48, *sequence, |out| {
+                out.put_u32(bitmap.0);
+                out.put_u8(flag(*float, FLOAT) | flag(*urgent, URGENT));
+            }),
+            Self::Closed { sequence } => about(out, 49, *sequence, |_| {}),
+            Self::Deliver { sequence, workers, values } => about(out, 50, *sequence, |out| {
+                out.put_u32(workers.0);
+                put_values(out, values);
+            }),
+        }
+    }
+
+    fn decode(body: Bytes) -> Result<Self, Error> {
+        let (tag, mut reader) = Reader::open(body)?;
+        let message = match tag {
+            48 => {
+                let (sequence, bitmap) = (reader.sequence()?, reader.bitmap()?);
+                let flags = reader.flags(FLOAT | URGENT)?;
+                let (float, urgent) = (flags & FLOAT != 0, flags & URGENT != 0);
+                Self::Entry { sequence, bitmap, float, urgent }
+            }
+            49 => Self::Closed { sequence: reader.sequence()? },
+            50 => Self::Deliver {
+                sequence: reader.sequence()?,
+                workers: reader.bitmap()?,
+                values: reader.values()?,
+            },
+            tag => return Err(Error::Tag(tag)),
+        };
+        reader.end(message)
+    }
+}
+
+impl Message for ToServer {
+    fn encode(&self, out: &mut BytesMut) {
+        match self {
+            Self::Missing { sequence, workers } => {
+                about(out, 64, *sequence, |out| out.put_u32(workers.0));
+            }
+            Self::Partial { sequence, bitmap, marked, values } => {
+                about(out, 65, *sequence, |out| {
+                    out.put_u32(bitmap.0);
+                    out.put_u8(flag(*marked, MARKED));
+                    put_values(out, values);
+                });
+            }
+            Self::Known { sequence, values } => {
+                about(out, 66, *sequence, |out| put_values(out, values));
+            }
+            Self::Over { sequence } => about(out, 67, *sequence, |_| {}),
+        }
+    }
+
+    fn decode(body: Bytes) -> Result<Self, Error> {
+        let (tag, mut reader) = Reader::open(body)?;
+        let message = match tag {
+            64 => Self::Missing { sequence: reader.sequence()?, workers: reader.bitmap()? },
+            65 => Self::Partial {
+                sequence: reader.sequence()?,
+                bitmap: reader.bitmap()?,
+                marked: reader.flags(MARKED)? != 0,
+                values: reader.values()?,
+            },
+            66 => Self::Known { sequence: reader.sequence()?, values: reader.values()? },
+            67 => Self::Over { sequence: reader.sequence()? },
+            tag => return Err(Error::Tag(tag)),
+        };
+        reader.end(message)
+    }
+}
