@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use serde::{Deserialize, Serialize};
+use tributary_controller::outcomes::{Outcome, Outcomes};
+use tributary_jobfile::Job;
 use tributary_protocol::server;
 
 use crate::agent::WorkerReport;
@@ -92,6 +94,10 @@ pub(crate) struct JobReport {
     pub(crate) verified: u64,
     /// Whether the final weights equal those of the same training with the sums in one process.
     pub(crate) matches_reference: Option<bool>,
+    /// Bytes of gradient packets that came into switches and did not leave them.
+    pub(crate) kept_bytes: u64,
+    /// Packets in the switches by what became of them.
+    pub(crate) outcomes: BTreeMap<&'static str, u64>,
     /// What the training came to.
     pub(crate) training: Option<TrainingReport>,
     /// What the parameter server did.
@@ -101,23 +107,25 @@ pub(crate) struct JobReport {
 }
 
 impl JobReport {
-    /// From the reports of its endpoints.
+    /// From the reports of its endpoints, and what all switches together counted for it.
     pub(crate) fn new(
-        name: String,
-        protocol: &'static str,
+        job: &Job,
         server: ServerReport,
         workers: Vec<WorkerReport>,
+        outcomes: &Outcomes,
     ) -> Self {
         let bytes = workers.first().map_or(0, |worker| 4 * worker.values);
         let slowest = workers.iter().map(|worker| worker.reduce_seconds).fold(0.0, f64::max);
         Self {
-            name,
-            protocol,
+            name: job.name.clone(),
+            protocol: job.protocol.name(),
             bytes,
             goodput_gbps: if slowest > 0.0 { bytes as f64 * 8.0 / slowest / 1e9 } else { 0.0 },
             summed_in_network: server.summed_in_network(workers.len()),
             verified: workers.iter().map(|worker| worker.verified).sum(),
             matches_reference: None,
+            kept_bytes: kept_bytes(outcomes),
+            outcomes: outcomes.iter().map(|(of, count)| (of.name(), count.packets)).collect(),
             training: workers.first().and_then(|worker| worker.training.clone()),
             server,
             workers,
@@ -127,6 +135,15 @@ impl JobReport {
     fn sum(&self, field: impl Fn(&WorkerReport) -> u64) -> u64 {
         self.workers.iter().map(field).sum()
     }
+}
+
+/// Bytes of gradient packets (Ethernet headers included) that came into switches and did not leave
+/// them: stored, added, or dropped as they were in already. Every other packet that comes in leaves
+/// in some form.
+fn kept_bytes(outcomes: &Outcomes) -> u64 {
+    const STAYED: [Outcome; 4] =
+        [Outcome::Absorbed, Outcome::Seized, Outcome::Added, Outcome::Duplicate];
+    STAYED.into_iter().map(|outcome| outcomes[outcome].bytes).sum()
 }
 
 /// What a switch came to.
@@ -189,6 +206,7 @@ impl RunReport {
             "summed",
             "goodput",
             "in network",
+            "kept off",
             "collided",
             "fallback",
             "resent",
@@ -206,6 +224,7 @@ impl RunReport {
                 bytes(job.bytes),
                 format!("{:.3} Gb/s", job.goodput_gbps),
                 in_network.map_or("–".into(), |share| format!("{:.1} %", 100.0 * share)),
+                bytes(job.kept_bytes),
                 share(job.server.collisions),
                 share(job.server.completed - job.server.complete_on_arrival),
                 grouped(job.sum(|worker| worker.resends)),

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tributary_controller::jobs::Controller;
+use tributary_controller::outcomes::Outcomes;
 use tributary_jobfile::{Job, Scenario, Workload};
 use tributary_wire::JobId;
 
@@ -114,18 +115,18 @@ impl Run<'_> {
         // The endpoints are ended in any case, and the switches are left clean.
         tokio::task::block_in_place(|| fabric.stop_endpoints());
         self.gather_servers(&mut inbox, &mut gathered).await;
-        let switches = self.clean().await;
+        let cleaned = self.clean().await;
         // Before the switches end, so that nobody misses them.
         let Self { args, scenario, controller, .. } = self;
         drop(controller);
         let queues = tokio::task::block_in_place(|| fabric.stop_switches());
         outcome?;
-        let mut switches = switches?;
+        let (mut switches, outcomes) = cleaned?;
         for (switch, queue) in switches.iter_mut().zip(queues) {
             switch.longest_queue = queue.map(|queue| queue.longest);
             switch.queue_drops = queue.map(|queue| queue.drops);
         }
-        let jobs = job_reports(scenario, gathered)?;
+        let jobs = job_reports(scenario, gathered, &outcomes)?;
         Ok(RunReport {
             name: scenario.name.clone(),
             fabric: match args.fabric {
@@ -221,44 +222,53 @@ impl Run<'_> {
         }
     }
 
-    /// Reads what the switches counted, and removes the jobs from them.
-    async fn clean(&self) -> Result<Vec<SwitchReport>> {
+    /// Reads what the switches counted, each for all jobs and all for each job, and removes the jobs
+    /// from them.
+    async fn clean(&self) -> Result<(Vec<SwitchReport>, Vec<Outcomes>)> {
         let topology = &self.scenario.topology;
         let mut reports: Vec<SwitchReport> = topology
             .switches
             .iter()
             .map(|switch| SwitchReport { name: switch.name.clone(), ..SwitchReport::default() })
             .collect();
+        let mut of_jobs = Vec::with_capacity(self.scenario.jobs.len());
         let mut failure = None;
         for job in &self.scenario.jobs {
-            if let Err(error) = self.clean_job(job.id, &mut reports).await {
-                failure.get_or_insert(error);
+            match self.clean_job(job.id, &mut reports).await {
+                Ok(outcomes) => of_jobs.push(outcomes),
+                Err(error) => drop(failure.get_or_insert(error)),
             }
         }
         match failure {
             Some(error) => Err(error),
-            None => Ok(reports),
+            None => Ok((reports, of_jobs)),
         }
     }
 
-    async fn clean_job(&self, job: JobId, reports: &mut [SwitchReport]) -> Result<()> {
+    async fn clean_job(&self, job: JobId, reports: &mut [SwitchReport]) -> Result<Outcomes> {
         // The job is removed whether or not its counters can be read.
         let counted = self.controller.outcomes(job).await;
         for (switch, freed) in self.controller.remove(job).await? {
             reports[switch.0].swept += u64::from(freed);
         }
+        let mut all = Outcomes::default();
         for (switch, outcomes) in counted? {
+            all += outcomes;
             for (outcome, count) in outcomes.iter() {
                 *reports[switch.0].outcomes.entry(outcome.name()).or_default() += count.packets;
             }
         }
-        Ok(())
+        Ok(all)
     }
 }
 
-fn job_reports(scenario: &Scenario, gathered: Gathered) -> Result<Vec<JobReport>> {
-    let jobs = scenario.jobs.iter().zip(gathered.workers);
-    jobs.map(|(job, workers)| {
+fn job_reports(
+    scenario: &Scenario,
+    gathered: Gathered,
+    outcomes: &[Outcomes],
+) -> Result<Vec<JobReport>> {
+    let jobs = scenario.jobs.iter().zip(gathered.workers).zip(outcomes);
+    jobs.map(|((job, workers), outcomes)| {
         let workers: Option<Vec<WorkerReport>> = workers.into_iter().collect();
         let workers = workers.context("a worker did not report")?;
         for (index, worker) in workers.iter().enumerate() {
@@ -274,7 +284,7 @@ fn job_reports(scenario: &Scenario, gathered: Gathered) -> Result<Vec<JobReport>
             gathered.servers.get(&job.id.get()).copied().with_context(|| {
                 format!("the parameter server of job {} did not report", job.name)
             })?;
-        let mut report = JobReport::new(job.name.clone(), job.protocol.name(), server, workers);
+        let mut report = JobReport::new(job, server, workers, outcomes);
         check_training(scenario, job, &mut report)?;
         Ok(report)
     })

@@ -54,6 +54,12 @@ fn two_jobs_collide_and_neither_starves() {
     assert!(number(&report["switches"][0]["outcomes"]["collided"]) > 0);
     for job in report["jobs"].as_array().unwrap() {
         assert!(job["summed_in_network"].as_f64().unwrap() > 0.0, "{job}");
+        let stayed = ["absorbed", "seized", "added", "duplicate"]
+            .map(|outcome| number(&job["outcomes"][outcome]))
+            .iter()
+            .sum::<u64>();
+        // Ethernet, IPv4, UDP, the aggregation header, 64 values.
+        assert_eq!(number(&job["kept_bytes"]), stayed * (14 + 20 + 8 + 20 + 256), "{job}");
     }
 }
 
