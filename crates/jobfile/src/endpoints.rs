@@ -21,6 +21,7 @@ impl Scenario {
     #[must_use]
     pub fn job_config(&self, job: &Job) -> JobConfig {
         JobConfig {
+            protocol: job.protocol.into(),
             job: job.id,
             workers: u8::try_from(job.workers.len()).expect("at most 32 workers"),
             values_per_packet: self.switch.values_per_packet,

@@ -1,13 +1,20 @@
 //! Which aggregator a task uses.
 //!
-//! ATP hashes job and sequence. We hash job and slot with a salt per slot, so that a slot keeps its
+//! # ESA
+//!
+//! Job and sequence are hashed, as the paper says (§5.1): every task has a place of its own, and who
+//! loses it to another task does not mind, as the next task is elsewhere.
+//!
+//! # ATP
+//!
+//! ATP hashes job and sequence too. We hash job and slot with a salt per slot, so that a slot keeps its
 //! aggregator until a task of it collides; then the salt is counted up. The PS decides whether
 //! a task collided and tells all workers in the result, so that they and the PS agree on the
 //! salt of every slot at every task: [`crate`] has the argument.
 
 use std::num::NonZeroU32;
 
-use tributary_wire::{AggregatorIndex, JobId};
+use tributary_wire::{AggregatorIndex, JobId, Sequence};
 
 /// The aggregator of a slot of a job, in a pool of that many.
 pub fn index(job: JobId, slot: u32, salt: u32, pool: NonZeroU32) -> AggregatorIndex {
@@ -15,6 +22,12 @@ pub fn index(job: JobId, slot: u32, salt: u32, pool: NonZeroU32) -> AggregatorIn
     let key = u64::from(job.get()) << 48 | u64::from(slot) << 32 | u64::from(salt);
     let index = mix(key) % u64::from(pool.get());
     AggregatorIndex(index as u32)
+}
+
+/// The aggregator of a task of ESA, in a pool of that many.
+pub fn task_index(job: JobId, sequence: Sequence, pool: NonZeroU32) -> AggregatorIndex {
+    let key = u64::from(job.get()) << 32 | u64::from(sequence.0);
+    AggregatorIndex((mix(key) % u64::from(pool.get())) as u32)
 }
 
 /// A bijection of which every output bit depends on every input bit (the finaliser of SplitMix64).
@@ -80,6 +93,17 @@ mod tests {
     }
 
     #[test]
+    fn tasks_of_a_job_spread() {
+        let job = JobId::new(3).unwrap();
+        let pool = NonZeroU32::new(64).unwrap();
+        let mut used = [0u32; 64];
+        for sequence in 0..4096 {
+            used[task_index(job, Sequence(sequence), pool).0 as usize] += 1;
+        }
+        assert!(used.iter().all(|n| (24..=104).contains(n)), "{used:?}");
+    }
+
+    #[test]
     fn is_the_same_everywhere() {
         // Workers and PS of different builds must agree: the function may never change.
         let at = |job, slot, salt| {
@@ -89,5 +113,10 @@ mod tests {
             [at(1, 0, 0), at(1, 1, 0), at(1, 0, 1), at(0xffff, 0xffff, u32::MAX)],
             [1872, 1351, 3305, 3104]
         );
+        let of_task = |job, sequence| {
+            let pool = NonZeroU32::new(4096).unwrap();
+            task_index(JobId::new(job).unwrap(), Sequence(sequence), pool).0
+        };
+        assert_eq!([of_task(1, 0), of_task(1, 1), of_task(2, 0)], [312, 1391, 1330]);
     }
 }

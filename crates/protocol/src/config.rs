@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use tributary_wire::{Bitmap, JobId, Sequence, VALUES_MAX, WORKERS_MAX};
+use tributary_wire::{Bitmap, JobId, Protocol, Sequence, VALUES_MAX, WORKERS_MAX};
 
 use crate::rtt::RttConfig;
 
@@ -13,6 +13,8 @@ pub const SLOTS_MAX: u32 = 1 << 16;
 /// What all endpoints of a job must agree on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JobConfig {
+    /// The aggregation protocol. The endpoints of this crate speak ATP and ESA.
+    pub protocol: Protocol,
     /// The job.
     pub job: JobId,
     /// How many workers it has: 1 to 32.
@@ -31,9 +33,10 @@ impl JobConfig {
     /// W without further settings.
     pub const DEFAULT_SLOTS: u32 = 256;
 
-    /// With 64 values a packet and 256 slots.
+    /// ATP, with 64 values a packet and 256 slots.
     pub const fn new(job: JobId, workers: u8, pool: NonZeroU32) -> Self {
         Self {
+            protocol: Protocol::Atp,
             job,
             workers,
             values_per_packet: Self::DEFAULT_VALUES,
@@ -52,7 +55,11 @@ impl JobConfig {
         (sequence.0 & (self.slots - 1)) as usize
     }
 
-    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+    /// Checks what all endpoints of a job must agree on, for one that speaks `spoken`.
+    pub(crate) fn validate(&self, spoken: &[Protocol]) -> Result<(), ConfigError> {
+        if !spoken.contains(&self.protocol) {
+            return Err(ConfigError::Protocol(self.protocol));
+        }
         if self.workers == 0 || self.workers > WORKERS_MAX {
             return Err(ConfigError::Workers(self.workers));
         }
@@ -98,6 +105,9 @@ impl Timing {
 /// Why an endpoint cannot be built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ConfigError {
+    /// The endpoint does not speak the job's protocol.
+    #[error("this endpoint does not speak {0:?}")]
+    Protocol(Protocol),
     /// No workers, or too many.
     #[error("a job has 1 to {WORKERS_MAX} workers, not {0}")]
     Workers(u8),

@@ -107,12 +107,24 @@ pub enum Kind {
     Query = 4,
     /// Controller → switch and back: free the cells of a job. It carries no values.
     Sweep = 5,
+    /// ESA, reminder agent → switch: free this task's aggregator and give me what it holds. Its values
+    /// are zeros, in whose place the switch puts the sums.
+    Reminder = 6,
+    /// ESA, switch → reminder agent: a Reminder that found no aggregator of its task.
+    Absent = 7,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 5] =
-        [Self::Gradient, Self::Parameter, Self::Reply, Self::Query, Self::Sweep];
+    pub const ALL: [Self; 7] = [
+        Self::Gradient,
+        Self::Parameter,
+        Self::Reply,
+        Self::Query,
+        Self::Sweep,
+        Self::Reminder,
+        Self::Absent,
+    ];
 
     /// From the header's byte.
     pub const fn from_byte(byte: u8) -> Option<Self> {
@@ -122,13 +134,15 @@ impl Kind {
             3 => Some(Self::Reply),
             4 => Some(Self::Query),
             5 => Some(Self::Sweep),
+            6 => Some(Self::Reminder),
+            7 => Some(Self::Absent),
             _ => None,
         }
     }
 
     /// Whether values follow the header.
     pub const fn has_values(self) -> bool {
-        matches!(self, Self::Gradient | Self::Parameter | Self::Reply)
+        !matches!(self, Self::Query | Self::Sweep)
     }
 }
 
@@ -229,7 +243,8 @@ pub struct Repr {
     /// Fragment; in Sweep a nonce.
     pub sequence: Sequence,
     /// Gradient: the workers whose contributions are in it. Parameter and Reply: all workers of the
-    /// job. Query: the worker asked. Sweep: not workers, but the number of cells freed so far.
+    /// job. Query: the worker asked. Reminder and Absent: the workers below the switch that is meant.
+    /// Sweep: not workers, but the number of cells freed so far.
     pub bitmap: Bitmap,
     /// Aggregator; in Sweep the cell that is next.
     pub index: AggregatorIndex,

@@ -1,6 +1,6 @@
 //! What a PS must know.
 
-use tributary_wire::Host;
+use tributary_wire::{Host, Protocol};
 
 use crate::{ConfigError, JobConfig, Timing};
 
@@ -18,8 +18,9 @@ pub struct PsConfig {
 }
 
 impl PsConfig {
-    pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        self.job.validate()?;
+    /// For a PS that speaks `spoken`.
+    pub(crate) fn validate(&self, spoken: Protocol) -> Result<(), ConfigError> {
+        self.job.validate(&[spoken])?;
         self.timing.validate()?;
         if self.workers.len() != usize::from(self.job.workers) {
             return Err(ConfigError::Addresses {

@@ -4,7 +4,6 @@
 //! | --- | --- |
 //! | `config` | what a PS must know |
 //! | `slots` | the ring of slots: a task being collected and a result being kept in each |
-//! | `floats` | the values of a task that is collected in `f32` |
 //! | `receive` | gradients: merging, completing, asking for what is missing |
 //! | `transmit` | which packet is next, and writing it |
 //! | `timers` | tasks that wait too long |
@@ -27,7 +26,6 @@
 //! [`Packet::job`] and hands each packet to the right one.
 
 mod config;
-mod floats;
 mod receive;
 mod slots;
 mod timers;
@@ -37,15 +35,15 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use tributary_wire::agg::Packet;
-use tributary_wire::{Bitmap, Sequence};
+use tributary_wire::{Bitmap, Protocol, Sequence};
 
 pub use config::PsConfig;
 
+use crate::floats::FloatPool;
 use crate::rtt::RttEstimator;
 use crate::stats::Rejected;
 use crate::timers::Timers;
 use crate::{ConfigError, Endpoint, Time};
-use floats::FloatPool;
 use slots::Slots;
 use timers::Timer;
 use transmit::Outbox;
@@ -125,7 +123,7 @@ impl ParameterServer {
     ///
     /// If the configuration contradicts itself.
     pub fn new(config: PsConfig) -> Result<Self, ConfigError> {
-        config.validate()?;
+        config.validate(Protocol::Atp)?;
         Ok(Self {
             slots: Slots::new(&config.job),
             floats: FloatPool::new(&config.job),

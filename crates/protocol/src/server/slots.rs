@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use tributary_wire::{AggregatorIndex, Bitmap, Flags, JobId, Sequence};
 
-use super::floats::Floats;
 use crate::addressing::Address;
+use crate::floats::Floats;
 use crate::{JobConfig, Time};
 
 /// A task whose result is kept.

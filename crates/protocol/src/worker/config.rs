@@ -1,6 +1,6 @@
 //! What a worker must know.
 
-use tributary_wire::{Host, WorkerIndex};
+use tributary_wire::{Host, Protocol, WorkerIndex};
 
 use crate::fixed::Scale;
 use crate::{ConfigError, JobConfig, Timing};
@@ -36,7 +36,7 @@ impl WorkerConfig {
     }
 
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        self.job.validate()?;
+        self.job.validate(&[Protocol::Atp, Protocol::Esa])?;
         self.timing.validate()?;
         if self.index.get() >= self.job.workers {
             return Err(ConfigError::Index { index: self.index.get(), workers: self.job.workers });

@@ -2,9 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use tributary_wire::{AggregatorIndex, JobId, Sequence};
+use tributary_wire::{AggregatorIndex, JobId, Protocol, Sequence};
 
-use crate::addressing::Address;
+use crate::addressing::{self, Address};
 use crate::bits::SlotSet;
 use crate::{JobConfig, Time};
 
@@ -14,6 +14,7 @@ const LATER_RESULTS: u8 = 3;
 /// What is known of the fragment that a slot is at.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
+    /// In ATP, where a slot keeps its aggregator.
     address: Address,
     /// When it was last sent.
     sent: Time,
@@ -35,7 +36,7 @@ pub(super) struct Sending {
     pub(super) index: AggregatorIndex,
     pub(super) float: bool,
     /// Go straight to the PS.
-    pub(super) resend: bool,
+    pub(super) direct: bool,
 }
 
 /// Fragments from `base` (the lowest without a result) to `next` (the lowest that was never sent).
@@ -43,6 +44,7 @@ pub(super) struct Sending {
 #[derive(Debug)]
 pub(super) struct Fragments {
     slots: Box<[Slot]>,
+    protocol: Protocol,
     job: JobId,
     pool: NonZeroU32,
     base: u32,
@@ -68,6 +70,7 @@ impl Fragments {
         };
         Self {
             slots: (0..job.slots).map(slot).collect(),
+            protocol: job.protocol,
             job: job.job,
             pool: job.pool,
             base: 0,
@@ -99,9 +102,12 @@ impl Fragments {
         (self.base..self.next).contains(&sequence) && self.outstanding.contains(sequence)
     }
 
-    /// The aggregator of the slot's present task.
+    /// The aggregator of the task that its slot is at.
     pub(super) fn index(&self, sequence: u32) -> AggregatorIndex {
-        self.slots[self.slot(sequence)].address.index()
+        match self.protocol {
+            Protocol::Esa => addressing::task_index(self.job, Sequence(sequence), self.pool),
+            _ => self.slots[self.slot(sequence)].address.index(),
+        }
     }
 
     /// The lowest fragment to be sent again at once.
@@ -120,15 +126,15 @@ impl Fragments {
         let asked = slot.asked == Some(Sequence(sequence));
         let fresh = sequence == self.next;
         Sending {
-            index: slot.address.index(),
+            index: self.index(sequence),
             // What a slot's last fragment was is nothing to a fresh one.
             float: slot.float && (!fresh || asked),
-            resend: !fresh || asked,
+            direct: !fresh || asked,
         }
     }
 
-    /// Notes that an outstanding fragment, or `next`, was sent.
-    pub(super) fn sent(&mut self, now: Time, sequence: u32, resend: bool, float: bool) {
+    /// Notes that an outstanding fragment, or `next`, was sent: straight to the PS if `direct`.
+    pub(super) fn sent(&mut self, now: Time, sequence: u32, direct: bool, float: bool) {
         let fresh = sequence == self.next;
         let at = self.slot(sequence);
         let slot = &mut self.slots[at];
@@ -138,13 +144,25 @@ impl Fragments {
         slot.asked = None;
         if fresh {
             // A first packet that goes around the switch measures another way than the others.
-            slot.resent = resend;
+            slot.resent = direct;
             slot.fast = false;
             self.outstanding.insert(sequence);
             self.next += 1;
         } else {
             slot.resent = true;
         }
+        self.due.remove(sequence);
+        self.suspect.remove(sequence);
+    }
+
+    /// Notes that something was done about an outstanding fragment other than sending it: it is
+    /// given the time of a round trip again.
+    pub(super) fn pursued(&mut self, now: Time, sequence: u32) {
+        let at = self.slot(sequence);
+        let slot = &mut self.slots[at];
+        slot.sent = now;
+        slot.later = 0;
+        slot.resent = true;
         self.due.remove(sequence);
         self.suspect.remove(sequence);
     }

@@ -8,6 +8,12 @@
 //! | `transmit` | which packet is next, and writing it |
 //! | `receive` | results and queries |
 //! | `loss` | timers, and what is taken for lost |
+//! | `channel` | ESA: reminders, answers and goodbye over the reliable channel |
+//! | `results` | ESA: the results of one window, kept to answer the PS |
+//!
+//! ATP and ESA share everything but three things: which aggregator a task uses, the priority, and
+//! what is done about a lost fragment. ATP sends it again through the switches. An ESA worker never
+//! does: it reminds the reminder agent, which asks whom it must, and answers over the channel.
 //!
 //! # What is taken for lost
 //!
@@ -23,10 +29,12 @@
 //! be sent when the window allows, but as a resend, straight to the PS: in the switch it would wait
 //! for contributions that have passed.
 
+mod channel;
 mod config;
 mod fragments;
 mod loss;
 mod receive;
+mod results;
 mod tensors;
 mod transmit;
 
@@ -34,17 +42,19 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use tributary_wire::agg::Packet;
-use tributary_wire::{Bitmap, Ecn, Envelope, Sequence};
+use tributary_wire::{Bitmap, Ecn, Envelope, Protocol, Sequence};
 
 pub use config::WorkerConfig;
 pub use tensors::{SubmitError, Tensor, TensorId};
 
 use crate::congestion::{Aimd, Controller};
 use crate::fixed;
+use crate::priority::Priority;
 use crate::rtt::RttEstimator;
 use crate::stats::Rejected;
 use crate::timers::Timers;
 use crate::{ConfigError, Endpoint, Time};
+use channel::Channel;
 use fragments::Fragments;
 use tensors::Tensors;
 
@@ -113,6 +123,14 @@ pub struct Stats {
     pub queries: u64,
     /// Queries ignored: for a fragment whose result is in, or far ahead.
     pub stale_queries: u64,
+    /// ESA: reminders sent to the reminder agent.
+    pub reminders: u64,
+    /// ESA: times that own values went straight to the PS over the reliable channel.
+    pub direct: u64,
+    /// ESA: results that came over the reliable channel.
+    pub delivered: u64,
+    /// ESA: results given to the PS for workers that missed them.
+    pub lent: u64,
     /// Frames dropped because of what they are.
     pub rejected: Rejected,
 }
@@ -144,6 +162,8 @@ pub struct Worker {
     tensors: Tensors,
     fragments: Fragments,
     controller: Box<dyn Controller>,
+    /// What goes over the reliable channel; ATP has none.
+    channel: Option<Channel>,
     rtt: RttEstimator,
     timers: Timers<{ Timer::COUNT }>,
     /// How many fragments that timed out may be resent before the next timeout.
@@ -182,6 +202,7 @@ impl Worker {
             tensors: Tensors::new(config.job.values_per_packet),
             fragments: Fragments::new(&config.job),
             controller,
+            channel: (config.job.protocol == Protocol::Esa).then(|| Channel::new(&config.job)),
             rtt: RttEstimator::new(config.timing.rtt),
             timers: Timers::new(),
             allowance: 0,
@@ -203,16 +224,34 @@ impl Worker {
     /// If a value cannot be summed (NaN, infinity, or an integer that could overflow), if the job's
     /// sequence numbers are used up, or if the worker has given up. The tensor is dropped then.
     pub fn submit(&mut self, tensor: Tensor) -> Result<TensorId, SubmitError> {
+        self.submit_with(tensor, Priority::LOWEST)
+    }
+
+    /// [`submit`](Self::submit) with a priority for the aggregators (ESA §5.4); in ATP it has no
+    /// effect. All workers give a tensor the same one: an aggregator goes by the last that it saw.
+    ///
+    /// # Errors
+    ///
+    /// As of [`submit`](Self::submit).
+    pub fn submit_with(
+        &mut self,
+        tensor: Tensor,
+        priority: Priority,
+    ) -> Result<TensorId, SubmitError> {
         if let Some(failure) = self.failed {
             return Err(SubmitError::Failed(failure));
         }
-        let id = self.tensors.submit(tensor, self.limit)?;
+        if self.is_leaving() {
+            return Err(SubmitError::Leaving);
+        }
+        let id = self.tensors.submit(tensor, priority, self.limit)?;
         self.deliver();
         Ok(id)
     }
 
-    /// Whether the results of all tensors are in. The worker then owes nothing to anybody and may be
-    /// dropped: see [the crate's documentation](crate#when-an-endpoint-may-stop).
+    /// Whether the results of all tensors are in. An ATP worker then owes nothing to anybody and may be
+    /// dropped; an ESA worker first takes its [`leave`](Self::leave): see
+    /// [the crate's documentation](crate#when-an-endpoint-may-stop).
     pub fn is_idle(&self) -> bool {
         self.tensors.is_empty()
     }
@@ -251,6 +290,7 @@ impl Worker {
     pub fn handle_packet(&mut self, now: Time, packet: &Packet<&[u8]>) {
         if self.failed.is_none() {
             self.receive(now, packet);
+            self.pursue(now);
         }
     }
 
@@ -301,6 +341,7 @@ impl Endpoint for Worker {
         if self.timers.expire(Timer::Stall, now) {
             self.on_stall_timer(now);
         }
+        self.pursue(now);
     }
 
     fn poll_event(&mut self) -> Option<Event> {

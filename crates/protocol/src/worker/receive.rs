@@ -14,14 +14,14 @@ impl Worker {
             rejected.other_job += 1;
             return;
         }
-        if packet.protocol() != Protocol::Atp {
+        if packet.protocol() != self.config.job.protocol {
             rejected.other_protocol += 1;
             return;
         }
-        match packet.kind() {
-            Kind::Parameter | Kind::Reply => self.on_result(now, packet),
-            Kind::Query => self.on_query(packet),
-            Kind::Gradient | Kind::Sweep => rejected.wrong_kind += 1,
+        match (packet.kind(), self.config.job.protocol) {
+            (Kind::Parameter, _) | (Kind::Reply, Protocol::Atp) => self.on_result(now, packet),
+            (Kind::Query, Protocol::Atp) => self.on_query(packet),
+            _ => rejected.wrong_kind += 1,
         }
     }
 
@@ -36,36 +36,52 @@ impl Worker {
             return;
         }
         let sequence = packet.sequence().0;
-        if sequence >= self.fragments.next() {
-            self.stats.unsent += 1;
-            return;
-        }
-        if !self.fragments.is_outstanding(sequence) {
-            self.stats.duplicates += 1;
+        if !self.is_due(sequence) {
             return;
         }
         if packet.index() != self.fragments.index(sequence) {
-            rejected.wrong_index += 1;
+            self.stats.rejected.wrong_index += 1;
             return;
         }
         let flags = packet.flags();
-        let encoding =
-            if flags.contains(Flags::OVERFLOW) { Encoding::Float } else { Encoding::Fixed };
-        let stored = self.tensors.store(sequence, encoding, self.config.scale, packet.payload());
+        if self.take_result(sequence, flags.contains(Flags::OVERFLOW), packet.payload()) {
+            self.stats.replies += u64::from(packet.kind() == Kind::Reply);
+            self.stats.collisions += u64::from(flags.contains(Flags::COLLISION));
+            self.complete(now, sequence, flags.contains(Flags::COLLISION), packet.is_marked());
+        }
+    }
+
+    /// Whether a fragment is under way; if not, a result for it is counted as dropped.
+    pub(super) fn is_due(&mut self, sequence: u32) -> bool {
+        if sequence >= self.fragments.next() {
+            self.stats.unsent += 1;
+        } else if !self.fragments.is_outstanding(sequence) {
+            self.stats.duplicates += 1;
+        } else {
+            return true;
+        }
+        false
+    }
+
+    /// Stores the result of a fragment that is due. False if the worker failed by it.
+    pub(super) fn take_result(&mut self, sequence: u32, float: bool, payload: &[u8]) -> bool {
+        let encoding = if float { Encoding::Float } else { Encoding::Fixed };
+        let stored = self.tensors.store(sequence, encoding, self.config.scale, payload);
         if stored == Err(KindMismatch) {
             let sequence = Sequence(sequence);
             self.fail(Failure::KindMismatch { sequence });
-            return;
+            return false;
+        }
+        if let Some(channel) = &mut self.channel {
+            channel.results.keep(sequence, float, payload);
         }
         self.stats.results += 1;
-        self.stats.replies += u64::from(packet.kind() == Kind::Reply);
-        self.stats.overflow_results += u64::from(encoding == Encoding::Float);
-        self.stats.collisions += u64::from(flags.contains(Flags::COLLISION));
-        self.complete(now, sequence, flags.contains(Flags::COLLISION), packet.is_marked());
+        self.stats.overflow_results += u64::from(float);
+        true
     }
 
     /// A result was stored: what it says about the network.
-    fn complete(&mut self, now: Time, sequence: u32, collided: bool, marked: bool) {
+    pub(super) fn complete(&mut self, now: Time, sequence: u32, collided: bool, marked: bool) {
         let next = Sequence(self.fragments.next());
         match self.fragments.done(sequence, collided) {
             Some(sent) => self.rtt.sample(now - sent),

@@ -11,6 +11,7 @@ use tributary_wire::values;
 use super::Failure;
 use crate::config::SLOTS_MAX;
 use crate::fixed::{self, Scale};
+use crate::priority::Priority;
 
 /// Sequences from here up are never used, so that sums of a sequence and a window cannot wrap.
 const SEQUENCE_END: u32 = u32::MAX - 2 * SLOTS_MAX;
@@ -77,6 +78,9 @@ pub enum SubmitError {
     /// The worker has given up.
     #[error("the worker has given up: {0}")]
     Failed(Failure),
+    /// The worker was told to leave.
+    #[error("the worker is leaving its job")]
+    Leaving,
 }
 
 /// How a fragment was written into a packet.
@@ -96,6 +100,7 @@ pub(super) struct KindMismatch;
 struct Queued {
     id: TensorId,
     tensor: Tensor,
+    priority: Priority,
     /// Sequence of its first fragment.
     first: u32,
     /// Fragments whose results are not in.
@@ -138,7 +143,12 @@ impl Tensors {
         self.end
     }
 
-    pub(super) fn submit(&mut self, tensor: Tensor, limit: i32) -> Result<TensorId, SubmitError> {
+    pub(super) fn submit(
+        &mut self,
+        tensor: Tensor,
+        priority: Priority,
+        limit: i32,
+    ) -> Result<TensorId, SubmitError> {
         check(&tensor, limit)?;
         let needed = tensor.len().div_ceil(self.values_per_packet) as u64;
         let left = SEQUENCE_END - self.end;
@@ -148,9 +158,14 @@ impl Tensors {
         };
         let id = TensorId(self.next_id);
         self.next_id += 1;
-        self.queue.push_back(Queued { id, tensor, first: self.end, missing });
+        self.queue.push_back(Queued { id, tensor, priority, first: self.end, missing });
         self.end += missing;
         Ok(id)
+    }
+
+    /// The priority of a fragment whose result is not in.
+    pub(super) fn priority(&self, sequence: u32) -> Priority {
+        self.find(sequence).map_or(Priority::LOWEST, |at| self.queue[at].priority)
     }
 
     /// Writes a fragment's values into a zeroed payload: as integers if `float` is not set and all
@@ -260,7 +275,7 @@ mod tests {
     #[test]
     fn refuses_what_cannot_be_summed() {
         let mut tensors = Tensors::new(4);
-        let mut submit = |tensor| tensors.submit(tensor, 100);
+        let mut submit = |tensor| tensors.submit(tensor, Priority::LOWEST, 100);
         for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let error = submit(Tensor::F32(vec![0.0, 1.0, value])).unwrap_err();
             assert!(matches!(error, SubmitError::NotFinite { position: 2, .. }), "{error}");
@@ -275,7 +290,8 @@ mod tests {
     #[test]
     fn fragments_are_counted_over_all_tensors() {
         let mut tensors = Tensors::new(4);
-        let mut submit = |n| tensors.submit(Tensor::I32(vec![1; n]), 100).unwrap();
+        let mut submit =
+            |n| tensors.submit(Tensor::I32(vec![1; n]), Priority::LOWEST, 100).unwrap();
         assert_eq!(
             [submit(0), submit(5), submit(0), submit(4), submit(1)].map(|id| id.0),
             [0, 1, 2, 3, 4]
@@ -292,8 +308,8 @@ mod tests {
     fn sequences_run_out_before_they_wrap() {
         let mut tensors = Tensors::new(1);
         tensors.end = SEQUENCE_END - 3;
-        let error = tensors.submit(Tensor::I32(vec![0; 4]), 1).unwrap_err();
+        let error = tensors.submit(Tensor::I32(vec![0; 4]), Priority::LOWEST, 1).unwrap_err();
         assert_eq!(error, SubmitError::SequencesExhausted { needed: 4, left: 3 });
-        assert!(tensors.submit(Tensor::I32(vec![0; 3]), 1).is_ok());
+        assert!(tensors.submit(Tensor::I32(vec![0; 3]), Priority::LOWEST, 1).is_ok());
     }
 }

@@ -1,7 +1,7 @@
 //! Which packet is next, and writing it.
 
 use tributary_wire::agg::Repr;
-use tributary_wire::{Flags, Kind, Protocol, Sequence, emit_frame};
+use tributary_wire::{Flags, Kind, Sequence, emit_frame};
 
 use super::tensors::{Encoding, KindMismatch};
 use super::{Failure, Timer, Worker};
@@ -14,22 +14,35 @@ impl Worker {
         if self.failed.is_some() {
             return false;
         }
-        if let Some(sequence) = self.fragments.next_due() {
-            return self.send(now, sequence, frame);
+        if self.channel.is_none() {
+            if let Some(sequence) = self.fragments.next_due() {
+                return self.send(now, sequence, frame);
+            }
+            if let Some(sequence) = self.take_suspect() {
+                return self.send(now, sequence, frame);
+            }
         }
-        if self.allowance > 0
-            && let Some(sequence) = self.fragments.next_suspect()
-        {
-            self.allowance -= 1;
-            return self.send(now, sequence, frame);
-        }
-        if self.may_send_new() {
+        while self.may_send_new() {
             if self.fragments.nothing_outstanding() {
                 self.progress = now;
             }
-            return self.send(now, self.fragments.next(), frame);
+            let sequence = self.fragments.next();
+            if self.channel.is_none() || !self.fragments.sending(sequence).direct {
+                return self.send(now, sequence, frame);
+            }
+            self.hand_over(now, sequence);
         }
         false
+    }
+
+    /// The lowest fragment that timed out, as far as the allowance goes.
+    pub(super) fn take_suspect(&mut self) -> Option<u32> {
+        if self.allowance == 0 {
+            return None;
+        }
+        let sequence = self.fragments.next_suspect()?;
+        self.allowance -= 1;
+        Some(sequence)
     }
 
     fn may_send_new(&self) -> bool {
@@ -45,10 +58,13 @@ impl Worker {
     fn send(&mut self, now: Time, sequence: u32, frame: &mut Vec<u8>) -> bool {
         let sending = self.fragments.sending(sequence);
         let mut repr = Repr {
-            protocol: Protocol::Atp,
+            protocol: self.config.job.protocol,
             kind: Kind::Gradient,
-            flags: if sending.resend { Flags::RESEND } else { Flags::NONE },
-            priority: 0,
+            flags: if sending.direct { Flags::RESEND } else { Flags::NONE },
+            priority: match self.channel {
+                Some(_) => self.tensors.priority(sequence).get(),
+                None => 0,
+            },
             job: self.config.job.job,
             values: self.config.job.values_per_packet,
             sequence: Sequence(sequence),
@@ -73,12 +89,17 @@ impl Worker {
         };
         let float = encoding == Encoding::Float;
         self.stats.sent += 1;
-        self.stats.resent += u64::from(sending.resend);
+        self.stats.resent += u64::from(sending.direct);
         self.stats.overflow_packets += u64::from(float);
-        self.fragments.sent(now, sequence, sending.resend, float);
+        self.fragments.sent(now, sequence, sending.direct, float);
+        self.expect_result(now);
+        true
+    }
+
+    /// A fragment is under way: its result is due some time.
+    pub(super) fn expect_result(&mut self, now: Time) {
         self.timers.set_if_unset(Timer::Resend, now + self.rtt.timeout());
         self.timers.set_if_unset(Timer::Stall, self.progress + self.config.timing.stall_timeout);
-        true
     }
 
     fn write(&self, repr: &Repr, frame: &mut Vec<u8>) -> Result<Encoding, KindMismatch> {

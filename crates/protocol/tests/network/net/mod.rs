@@ -18,7 +18,7 @@ use tributary_protocol::server::{self, ParameterServer, PsConfig};
 use tributary_protocol::worker::{self, Tensor, TensorId, Worker, WorkerConfig};
 use tributary_protocol::{Endpoint, JobConfig, Time, Timing};
 use tributary_wire::agg::{Packet, Repr};
-use tributary_wire::{Bitmap, Host, JobId, Mac, WorkerIndex};
+use tributary_wire::{Bitmap, Host, JobId, Mac, Protocol, WorkerIndex};
 
 use switch::{Fate, ModelSwitch};
 
@@ -138,6 +138,7 @@ impl Default for Setup {
 impl Setup {
     pub(crate) fn job(&self, job: usize) -> JobConfig {
         JobConfig {
+            protocol: Protocol::Atp,
             job: job_id(job),
             workers: self.workers,
             values_per_packet: self.values,

@@ -4,15 +4,15 @@ use crate::JobConfig;
 use tributary_wire::WorkerIndex;
 
 /// One row of V values for each worker.
-#[derive(Debug)]
-pub(super) struct Floats {
+#[derive(Clone, Debug)]
+pub(crate) struct Floats {
     rows: Box<[f32]>,
     values: usize,
 }
 
 impl Floats {
     /// Sets the values of one worker.
-    pub(super) fn set(&mut self, worker: WorkerIndex, values: impl Iterator<Item = f32>) {
+    pub(crate) fn set(&mut self, worker: WorkerIndex, values: impl Iterator<Item = f32>) {
         let start = usize::from(worker.get()) * self.values;
         let row = &mut self.rows[start..start + self.values];
         for (place, value) in row.iter_mut().zip(values) {
@@ -22,7 +22,7 @@ impl Floats {
 
     /// The sums over all workers as bit patterns of `f32`: added in `f64`, in the order of the workers,
     /// so that they do not depend on the order in which packets came in.
-    pub(super) fn sum(&self, sums: &mut [i32]) {
+    pub(crate) fn sum(&self, sums: &mut [i32]) {
         for (column, sum) in sums.iter_mut().enumerate() {
             let column = self.rows.iter().skip(column).step_by(self.values);
             let total: f64 = column.map(|value| f64::from(*value)).sum();
@@ -32,27 +32,27 @@ impl Floats {
 }
 
 /// Memory for such tasks, used again. There are no more than slots.
-#[derive(Debug)]
-pub(super) struct FloatPool {
+#[derive(Clone, Debug)]
+pub(crate) struct FloatPool {
     free: Vec<Floats>,
     workers: usize,
     values: usize,
 }
 
 impl FloatPool {
-    pub(super) fn new(job: &JobConfig) -> Self {
+    pub(crate) fn new(job: &JobConfig) -> Self {
         Self { free: Vec::new(), workers: job.workers.into(), values: job.values_per_packet.into() }
     }
 
     /// Memory whose content is left over from an earlier task: every row is set before the sum.
-    pub(super) fn take(&mut self) -> Floats {
+    pub(crate) fn take(&mut self) -> Floats {
         self.free.pop().unwrap_or_else(|| Floats {
             rows: vec![0.0; self.workers * self.values].into(),
             values: self.values,
         })
     }
 
-    pub(super) fn give_back(&mut self, floats: Floats) {
+    pub(crate) fn give_back(&mut self, floats: Floats) {
         self.free.push(floats);
     }
 }

@@ -1,0 +1,395 @@
+//! Messages of workers and servers, and answers of switches.
+
+use bytes::Bytes;
+use tributary_wire::agg::Packet;
+use tributary_wire::channel::{FromServer, FromWorker, ToServer, ToWorker, Values};
+use tributary_wire::{Bitmap, Flags, JobId, Kind, Protocol, WorkerIndex};
+
+use super::rounds::Cause;
+use super::watch::Watch;
+use super::{Agent, Served, ToPeer};
+use crate::{Time, addressing};
+
+impl Agent {
+    /// Takes a message of a worker.
+    pub fn handle_worker(
+        &mut self,
+        now: Time,
+        job: JobId,
+        worker: WorkerIndex,
+        message: FromWorker,
+    ) {
+        let Some(served) = self.jobs.get_mut(&job) else {
+            self.rejected.other_job += 1;
+            return;
+        };
+        let bit = Bitmap::of(worker);
+        if !bit.is_subset(served.config.job.everyone()) {
+            self.rejected.wrong_bitmap += 1;
+            return;
+        }
+        let stats = &mut served.stats;
+        match message {
+            // The server makes an entry of it, and its answer is urgent.
+            FromWorker::Remind { sequence } => {
+                stats.reminded += 1;
+                self.tell_server(job, ToServer::Missing { sequence, workers: bit });
+            }
+            FromWorker::Values { sequence, values } => {
+                stats.values += 1;
+                if served.watches.contains_key(&sequence.0) {
+                    let partial =
+                        ToServer::Partial { sequence, bitmap: bit, marked: false, values };
+                    self.tell_server(job, partial);
+                    self.got(job, sequence.0, bit);
+                } else {
+                    stats.stale += 1;
+                }
+            }
+            FromWorker::Result { sequence, values } => {
+                stats.results += 1;
+                if served.watches.contains_key(&sequence.0) {
+                    self.tell_server(job, ToServer::Known { sequence, values });
+                } else {
+                    stats.stale += 1;
+                }
+            }
+            FromWorker::NotSent { .. } => stats.not_sent += 1,
+            FromWorker::Over { sequence } => {
+                stats.over += 1;
+                self.tell_server(job, ToServer::Over { sequence });
+            }
+            FromWorker::Finished { .. } => self.on_finished(now, job, bit),
+        }
+    }
+
+    /// Takes a message of a server.
+    pub fn handle_server(&mut self, now: Time, job: JobId, message: FromServer) {
+        let Some(served) = self.jobs.get_mut(&job) else {
+            self.rejected.other_job += 1;
+            return;
+        };
+        match message {
+            FromServer::Entry { sequence, bitmap, float, urgent } => {
+                let missing = served.config.job.everyone().without(bitmap);
+                self.on_entry(now, job, sequence.0, missing, float, urgent);
+            }
+            FromServer::Closed { sequence } => {
+                if let Some(watch) = served.watches.remove(&sequence.0) {
+                    self.due.remove(&(watch.due, job, sequence.0));
+                    if !watch.pursued {
+                        // ESA §6: from the set-up of the entry to its completion. Of an entry that
+                        // something was done about it would measure that (Karn's rule).
+                        served.rtt.sample(now - watch.since);
+                    }
+                }
+            }
+            FromServer::Deliver { sequence, workers, values } => {
+                for worker in workers.iter() {
+                    let message = ToWorker::Result { sequence, values: values.clone() };
+                    self.messages.push_back(ToPeer::Worker { job, worker, message });
+                }
+            }
+        }
+    }
+
+    /// The channel to a server in another process was opened, for the first time or again. It will
+    /// tell of its entries; what an earlier one told is forgotten.
+    pub fn server_opened(&mut self, job: JobId) {
+        if let Some(served) = self.jobs.get_mut(&job) {
+            served.watches.clear();
+            self.due.retain(|(_, its, _)| *its != job);
+        }
+    }
+
+    /// [`Endpoint::handle_frame`](crate::Endpoint::handle_frame) for a driver that has checked the
+    /// frame already.
+    pub fn handle_packet(&mut self, _now: Time, packet: &Packet<&[u8]>) {
+        let id = packet.job();
+        let Some(served) = self.jobs.get_mut(&id) else {
+            self.rejected.other_job += 1;
+            return;
+        };
+        let job = &served.config.job;
+        let sequence = packet.sequence();
+        let fetched = packet.kind() == Kind::Gradient && packet.flags().contains(Flags::RESEND);
+        let reason = if packet.protocol() != Protocol::Esa {
+            &mut self.rejected.other_protocol
+        } else if !fetched && packet.kind() != Kind::Absent {
+            &mut self.rejected.wrong_kind
+        } else if packet.values() != job.values_per_packet {
+            &mut self.rejected.wrong_values
+        } else if packet.bitmap().is_empty() || !packet.bitmap().is_subset(job.everyone()) {
+            &mut self.rejected.wrong_bitmap
+        } else if packet.index() != addressing::task_index(id, sequence, job.pool) {
+            &mut self.rejected.wrong_index
+        } else {
+            self.on_answer(packet, fetched);
+            return;
+        };
+        *reason += 1;
+    }
+
+    fn on_answer(&mut self, packet: &Packet<&[u8]>, fetched: bool) {
+        let (job, sequence) = (packet.job(), packet.sequence());
+        let Some(served) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        let count = if fetched { &mut served.stats.fetched } else { &mut served.stats.absent };
+        *count += 1;
+        if !served.watches.contains_key(&sequence.0) {
+            served.stats.stale += 1;
+            return;
+        }
+        if fetched {
+            let values = Values { float: false, payload: Bytes::copy_from_slice(packet.payload()) };
+            let (bitmap, marked) = (packet.bitmap(), packet.is_marked());
+            self.tell_server(job, ToServer::Partial { sequence, bitmap, marked, values });
+            self.got(job, sequence.0, bitmap);
+        }
+        self.answered(job, sequence.0);
+    }
+
+    /// The server is about to merge this. Its own word follows, but if it is in another process the
+    /// agent would ask for the same again in between.
+    fn got(&mut self, job: JobId, sequence: u32, bitmap: Bitmap) {
+        let served = self.jobs.get_mut(&job);
+        if let Some(watch) = served.and_then(|served| served.watches.get_mut(&sequence))
+            && bitmap.is_subset(watch.missing)
+            && !watch.float
+        {
+            watch.missing = watch.missing.without(bitmap);
+        }
+    }
+
+    fn on_entry(
+        &mut self,
+        now: Time,
+        job: JobId,
+        sequence: u32,
+        missing: Bitmap,
+        float: bool,
+        urgent: bool,
+    ) {
+        let Some(Served { watches, rtt, stats, .. }) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        let due = &mut self.due;
+        let watch = watches.entry(sequence).or_insert_with(|| {
+            stats.watched += 1;
+            let at = now + rtt.base_timeout();
+            due.insert((at, job, sequence));
+            Watch::new(missing, float, now, at)
+        });
+        watch.missing = missing;
+        watch.float = float;
+        if urgent {
+            self.round(now, job, sequence, Cause::Urgent);
+        }
+        self.count_later(now, job, sequence);
+    }
+
+    /// A worker has all results. When all workers have, nobody needs another any more.
+    fn on_finished(&mut self, _now: Time, job: JobId, worker: Bitmap) {
+        let Some(served) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        served.finished |= worker;
+        let everyone = served.config.job.everyone();
+        if served.finished == everyone {
+            for worker in everyone.iter() {
+                let message = ToWorker::Dismissed;
+                self.messages.push_back(ToPeer::Worker { job, worker, message });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+    use std::time::Duration;
+
+    use tributary_wire::{Host, Mac, Sequence};
+
+    use super::*;
+    use crate::esa::{AgentJob, Target};
+    use crate::rtt::RttConfig;
+    use crate::{Endpoint, JobConfig, Timing};
+
+    const JOB: JobId = JobId::new(1).unwrap();
+
+    fn at(ms: u64) -> Time {
+        Time::from_nanos(ms * 1_000_000)
+    }
+
+    fn host(number: u8) -> Host {
+        Host { mac: Mac([2, 0, 0, 0, 0, number]), ip: [10, 0, 0, number].into() }
+    }
+
+    /// Workers 0 and 1 in a rack, 2 and 3 in the rack of the PS.
+    fn agent() -> Agent {
+        let mut job = JobConfig::new(JOB, 4, NonZeroU32::new(64).unwrap());
+        job.protocol = Protocol::Esa;
+        job.values_per_packet = 32;
+        let switches = vec![
+            Target { members: Bitmap(0b0011), via: host(1) },
+            Target { members: Bitmap(0b1111), via: host(3) },
+        ];
+        let mut agent = Agent::new(Timing::default()).unwrap();
+        agent.add_job(AgentJob { job, host: host(9), switches }).unwrap();
+        agent
+    }
+
+    fn entry(sequence: u32, bitmap: u32, urgent: bool) -> FromServer {
+        let (sequence, bitmap) = (Sequence(sequence), Bitmap(bitmap));
+        FromServer::Entry { sequence, bitmap, float: false, urgent }
+    }
+
+    /// The reminders that are due: sequence and members.
+    fn reminders(agent: &mut Agent, now: Time) -> Vec<(u32, u32)> {
+        let mut frame = Vec::new();
+        let mut sent = Vec::new();
+        while agent.poll_transmit(now, &mut frame) {
+            let packet = Packet::new_checked(&frame[..]).unwrap();
+            assert_eq!((packet.kind(), packet.flags()), (Kind::Reminder, Flags::NONE));
+            assert!(packet.payload().iter().all(|byte| *byte == 0));
+            sent.push((packet.sequence().0, packet.bitmap().0));
+        }
+        sent
+    }
+
+    /// The workers that are asked.
+    fn asked(agent: &mut Agent) -> Vec<u8> {
+        let mut asked = Vec::new();
+        while let Some(message) = agent.poll_message() {
+            if let ToPeer::Worker { worker, message: ToWorker::Query { .. }, .. } = message {
+                asked.push(worker.get());
+            }
+        }
+        asked
+    }
+
+    /// A switch's answer to a reminder.
+    fn answer(agent: &mut Agent, now: Time, sequence: u32, held: Option<u32>, members: u32) {
+        let job = agent.jobs[&JOB].config.job;
+        let repr = tributary_wire::agg::Repr {
+            protocol: Protocol::Esa,
+            kind: if held.is_some() { Kind::Gradient } else { Kind::Absent },
+            flags: if held.is_some() { Flags::RESEND } else { Flags::NONE },
+            priority: 0,
+            job: JOB,
+            values: job.values_per_packet,
+            sequence: Sequence(sequence),
+            bitmap: Bitmap(held.unwrap_or(members)),
+            index: addressing::task_index(JOB, Sequence(sequence), job.pool),
+        };
+        let envelope = tributary_wire::Envelope {
+            source: host(1),
+            destination: host(9),
+            ecn: tributary_wire::Ecn::Ect0,
+        };
+        let mut frame = Vec::new();
+        tributary_wire::emit_frame(&mut frame, &envelope, &repr);
+        agent.handle_frame(now, &frame);
+    }
+
+    #[test]
+    fn a_timer_reminds_the_switches_where_something_can_be_missing_and_then_asks() {
+        let mut agent = agent();
+        // Both workers of the other rack are in.
+        agent.handle_server(at(0), JOB, entry(7, 0b0011, false));
+        assert_eq!(agent.poll_timeout(), Some(at(20)));
+        agent.handle_timeout(at(19));
+        assert_eq!(reminders(&mut agent, at(19)), []);
+        agent.handle_timeout(at(20));
+        assert_eq!(reminders(&mut agent, at(20)), [(7, 0b1111)]);
+        assert_eq!(asked(&mut agent), []);
+        answer(&mut agent, at(21), 7, None, 0b1111);
+        assert_eq!(asked(&mut agent), [2, 3]);
+        // Nobody answered: the next round, twice as late, asks at once.
+        agent.handle_timeout(at(59));
+        assert_eq!(reminders(&mut agent, at(59)), []);
+        agent.handle_timeout(at(60));
+        assert_eq!((reminders(&mut agent, at(60)), asked(&mut agent)), (vec![(7, 15)], vec![2, 3]));
+        assert_eq!(agent.stats().next().unwrap().1.timeouts, 2);
+    }
+
+    #[test]
+    fn who_was_fetched_is_not_asked() {
+        let mut agent = agent();
+        agent.handle_server(at(0), JOB, entry(7, 0, true));
+        assert_eq!(reminders(&mut agent, at(0)), [(7, 0b0011), (7, 0b1111)]);
+        answer(&mut agent, at(0), 7, Some(0b0010), 0b0011);
+        assert_eq!(asked(&mut agent), []);
+        answer(&mut agent, at(0), 7, Some(0b1000), 0b1111);
+        assert_eq!(asked(&mut agent), [0, 2]);
+    }
+
+    #[test]
+    fn three_later_contributions_fetch_but_do_not_ask() {
+        let mut agent = agent();
+        agent.handle_server(at(0), JOB, entry(7, 0b0001, false));
+        for (contributions, expected) in [(1, vec![]), (2, vec![]), (3, vec![(7, 3), (7, 15)])] {
+            agent.handle_server(at(1), JOB, entry(7 + contributions, 0b0001, false));
+            assert_eq!(reminders(&mut agent, at(1)), expected);
+        }
+        answer(&mut agent, at(1), 7, None, 0b0011);
+        answer(&mut agent, at(1), 7, None, 0b1111);
+        assert_eq!(asked(&mut agent), []);
+        // Once between two timers.
+        for later in 0..5 {
+            agent.handle_server(at(2), JOB, entry(20 + later, 0b0001, false));
+        }
+        assert!(!reminders(&mut agent, at(2)).iter().any(|(sequence, _)| *sequence == 7));
+    }
+
+    #[test]
+    fn entries_that_needed_nothing_set_the_timeout() {
+        let mut agent = agent();
+        for sequence in 0..50 {
+            agent.handle_server(at(10 * u64::from(sequence)), JOB, entry(sequence, 1, false));
+            let closed = FromServer::Closed { sequence: Sequence(sequence) };
+            agent.handle_server(
+                at(10 * u64::from(sequence)) + Duration::from_micros(3),
+                JOB,
+                closed,
+            );
+        }
+        let now = at(1000);
+        agent.handle_server(now, JOB, entry(99, 1, false));
+        assert_eq!(agent.poll_timeout(), Some(now + RttConfig::default().min));
+        assert_eq!(agent.watched(), 1);
+    }
+
+    #[test]
+    fn what_is_unknown_is_dropped_and_counted() {
+        let mut agent = agent();
+        let worker = WorkerIndex::new(0).unwrap();
+        let stranger = JobId::new(2).unwrap();
+        let remind = FromWorker::Remind { sequence: Sequence(0) };
+        agent.handle_worker(at(0), stranger, worker, remind.clone());
+        agent.handle_server(at(0), stranger, entry(0, 1, true));
+        agent.handle_worker(at(0), JOB, WorkerIndex::new(4).unwrap(), remind);
+        assert_eq!((agent.rejected.other_job, agent.rejected.wrong_bitmap), (2, 1));
+        // Nobody watches this entry.
+        answer(&mut agent, at(0), 5, Some(1), 0b0011);
+        assert_eq!(agent.stats().next().unwrap().1.stale, 1);
+        assert_eq!((agent.poll_message(), agent.poll_timeout()), (None, None));
+    }
+
+    #[test]
+    fn workers_go_when_all_are_done() {
+        let mut agent = agent();
+        let finished = FromWorker::Finished { end: Sequence(3) };
+        for worker in 0..4 {
+            assert_eq!(agent.poll_message(), None);
+            agent.handle_worker(at(0), JOB, WorkerIndex::new(worker).unwrap(), finished.clone());
+        }
+        let mut dismissed = 0;
+        while let Some(ToPeer::Worker { message: ToWorker::Dismissed, .. }) = agent.poll_message() {
+            dismissed += 1;
+        }
+        assert_eq!(dismissed, 4);
+    }
+}

@@ -1,0 +1,54 @@
+//! ESA: what stands behind preemptive aggregators (ESA §5).
+//!
+//! With ESA the switches finish what they can and multicast it themselves. A PS hears only of tasks
+//! that did not go well: that lost their aggregator to another task, found none, or lost a packet.
+//! Three parts take care of those:
+//!
+//! | part | what it does |
+//! | --- | --- |
+//! | [`Worker`](crate::Worker) | notices that a result does not come, and reminds; keeps the results of a window for those that miss them |
+//! | [`Server`] | the dictionary: what came in of each task, merged if disjoint; the result when all is in |
+//! | [`Agent`] | the reminder agent: fetches partial sums out of switches, then asks workers, until each entry of a dictionary is complete |
+//!
+//! Worker and agent, and agent and server if they are in different processes, talk over a reliable
+//! channel ([`tributary_wire::channel`]; TCP in practice). [`Together`] is an agent and servers in
+//! one process, the usual case.
+//!
+//! # Why it is right
+//!
+//! Loss of a cell, a partial sum, a result, a message, the whole dictionary or the agent costs time
+//! only, since each worker keeps its values until the result is in:
+//!
+//! - **I1** (exactly once). A switch adds a packet to a cell only if it is of the cell's task and its
+//!   worker is not in there yet; a server merges a packet only if it is disjoint from the entry. A
+//!   task can have two results, one from a switch and one from the server. They are the same numbers,
+//!   for each holds every worker's values once; a worker takes the first.
+//! - **I2** (bit-identical). Integer sums do not depend on their order. A task with floats has no
+//!   integer result, as the worker whose values do not fit never sends integers; float sums are taken
+//!   by one server in the order of the workers. Should that server be replaced half-way, its successor
+//!   takes the same sum of the same numbers.
+//! - **I3**, **I4** (cells). A cell whose task is over is evicted by any other task after at most
+//!   eight collisions, as each halves its priority and no packet's priority is zero; else the sweep
+//!   finds it.
+//! - **I7** (liveness under fair loss). Let `s` be the lowest sequence that some worker lacks. That
+//!   worker sent it, or will, as its window is never below one; its timer fires, at least at every
+//!   [`RttConfig::max`](crate::rtt::RttConfig); the reminder gets through, so the server has an entry
+//!   for `s` and the agent a watch, which does not rest: it asks each worker whose values are missing.
+//!   One that has the result gives it; one that has not gives its values; one that has not sent `s`
+//!   yet, and is not stopped from it, gives them as soon as it does. So the entry gets complete.
+//!
+//! # Entries of tasks that are over
+//!
+//! A packet that was duplicated or delayed may reach a cell or the server when its task is complete,
+//! and the server cannot know: the task was completed by a switch. It keeps an entry then, the agent
+//! asks, and the first worker that answers has the result, or says that everybody has it. That some
+//! worker *sent* `s + W` shows that it has the result of `s`; once all have, the server drops
+//! entries and results up to `s` by itself.
+
+pub mod agent;
+pub mod server;
+mod together;
+
+pub use agent::{Agent, AgentJob, Target, ToPeer};
+pub use server::Server;
+pub use together::Together;

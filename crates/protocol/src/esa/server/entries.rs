@@ -1,0 +1,194 @@
+//! The dictionary: partial sums of tasks, and the results of tasks that were completed here.
+//!
+//! Its memory is bounded by the window: at any time workers can lack results within two windows at
+//! most, as the first and the last of them are less than a window apart. An entry beyond that is of a
+//! task that is over; the agent finds out, and until it has, a full dictionary takes no more.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use tributary_wire::channel::Values;
+use tributary_wire::{Bitmap, Flags};
+
+use crate::floats::{FloatPool, Floats};
+use crate::{JobConfig, Time, fixed};
+
+/// A task that is being collected.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) sequence: u32,
+    /// Whose values are in.
+    pub(super) bitmap: Bitmap,
+    /// Who said that it lacks the result.
+    pub(super) lacking: Bitmap,
+    /// Whether a packet in it met congestion.
+    pub(super) marked: bool,
+    /// When it was set up.
+    pub(super) since: Time,
+    sums: Box<[i32]>,
+    floats: Option<Floats>,
+}
+
+impl Entry {
+    /// Whether the task is collected in `f32` (I5).
+    pub(super) fn is_float(&self) -> bool {
+        self.floats.is_some()
+    }
+
+    /// Adds integer sums of workers that are not in it yet.
+    pub(super) fn add(&mut self, bitmap: Bitmap, payload: &[u8]) {
+        fixed::accumulate(&mut self.sums, payload);
+        self.bitmap |= bitmap;
+    }
+}
+
+/// A result.
+#[derive(Clone, Debug)]
+pub(super) struct Finished {
+    pub(super) flags: Flags,
+    pub(super) values: Values,
+}
+
+/// All that is kept of a job's tasks.
+#[derive(Clone, Debug)]
+pub(super) struct Entries {
+    entries: BTreeMap<u32, Entry>,
+    finished: BTreeMap<u32, Finished>,
+    floats: FloatPool,
+    values: usize,
+    window: u32,
+    /// The highest sequence that each worker is known to have sent.
+    heard: Box<[Option<u32>]>,
+}
+
+impl Entries {
+    pub(super) fn new(job: &JobConfig) -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            finished: BTreeMap::new(),
+            floats: FloatPool::new(job),
+            values: job.values_per_packet.into(),
+            window: job.slots,
+            heard: vec![None; job.workers.into()].into(),
+        }
+    }
+
+    /// These workers sent a sequence. Returns the tasks that everybody is past by that, whose entries
+    /// are gone now.
+    pub(super) fn hear(&mut self, workers: Bitmap, sequence: u32) -> Vec<u32> {
+        for worker in workers.iter() {
+            let heard = &mut self.heard[usize::from(worker.get())];
+            *heard = (*heard).max(Some(sequence));
+        }
+        let Some(floor) = self.floor() else {
+            return Vec::new();
+        };
+        let keep = self.entries.split_off(&floor);
+        let gone = std::mem::replace(&mut self.entries, keep);
+        self.finished = self.finished.split_off(&floor);
+        gone.into_keys().collect()
+    }
+
+    /// The lowest task that somebody may lack: who sent `s + W` has the result of `s`.
+    fn floor(&self) -> Option<u32> {
+        let lowest = self.heard.iter().copied().min().flatten()?;
+        Some((lowest + 1).saturating_sub(self.window))
+    }
+
+    /// Whether everybody is known to have the result.
+    pub(super) fn is_over(&self, sequence: u32) -> bool {
+        self.floor().is_some_and(|floor| sequence < floor)
+    }
+
+    pub(super) fn get(&self, sequence: u32) -> Option<&Entry> {
+        self.entries.get(&sequence)
+    }
+
+    pub(super) fn get_mut(&mut self, sequence: u32) -> Option<&mut Entry> {
+        self.entries.get_mut(&sequence)
+    }
+
+    /// Sets up an entry; `false` if the dictionary is full.
+    pub(super) fn open(&mut self, now: Time, sequence: u32) -> bool {
+        if self.entries.len() >= 2 * self.window as usize {
+            return false;
+        }
+        let entry = Entry {
+            sequence,
+            bitmap: Bitmap::EMPTY,
+            lacking: Bitmap::EMPTY,
+            marked: false,
+            since: now,
+            sums: vec![0; self.values].into(),
+            floats: None,
+        };
+        self.entries.insert(sequence, entry);
+        true
+    }
+
+    /// Collects the entry in floats from now on: integers are of no use any more (I5).
+    pub(super) fn make_float(&mut self, sequence: u32) {
+        if let Some(entry) = self.entries.get_mut(&sequence) {
+            entry.bitmap = Bitmap::EMPTY;
+            entry.floats = Some(self.floats.take());
+        }
+    }
+
+    /// Sets the floats of the one worker of `bitmap`.
+    pub(super) fn set_floats(&mut self, sequence: u32, bitmap: Bitmap, payload: &[u8]) {
+        if let Some(entry) = self.entries.get_mut(&sequence)
+            && let Some(floats) = &mut entry.floats
+            && let Some(worker) = bitmap.lowest()
+        {
+            floats.set(worker, tributary_wire::values::read_f32(payload));
+            entry.bitmap |= bitmap;
+        }
+    }
+
+    /// Takes an entry out.
+    pub(super) fn remove(&mut self, sequence: u32) -> Option<Entry> {
+        let mut entry = self.entries.remove(&sequence)?;
+        if let Some(floats) = entry.floats.take() {
+            self.floats.give_back(floats);
+        }
+        Some(entry)
+    }
+
+    /// Turns a complete entry into a result. `None` if there is no such entry.
+    pub(super) fn finish(&mut self, sequence: u32) -> Option<Flags> {
+        let mut entry = self.entries.remove(&sequence)?;
+        let float = entry.is_float();
+        if let Some(floats) = entry.floats.take() {
+            floats.sum(&mut entry.sums);
+            self.floats.give_back(floats);
+        }
+        let payload: Vec<u8> = entry.sums.iter().flat_map(|sum| sum.to_be_bytes()).collect();
+        let mut flags = Flags::NONE;
+        if float {
+            flags |= Flags::OVERFLOW;
+        }
+        if entry.marked {
+            flags |= Flags::ECN;
+        }
+        self.keep(sequence, flags, Values { float, payload: Bytes::from(payload) });
+        Some(flags)
+    }
+
+    /// Keeps a result. If there are more than two windows of them the lowest goes: whoever lacks that
+    /// is served from the workers' own.
+    pub(super) fn keep(&mut self, sequence: u32, flags: Flags, values: Values) {
+        self.finished.insert(sequence, Finished { flags, values });
+        if self.finished.len() > 2 * self.window as usize {
+            self.finished.pop_first();
+        }
+    }
+
+    pub(super) fn result(&self, sequence: u32) -> Option<&Finished> {
+        self.finished.get(&sequence)
+    }
+
+    /// The entries that are being collected, by sequence.
+    pub(super) fn pending(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+}

@@ -1,0 +1,219 @@
+//! The PS of an ESA job: a dictionary of tasks that switches did not finish (ESA §5.1).
+//!
+//! | file | concern |
+//! | --- | --- |
+//! | `entries` | what is kept of tasks: partial sums and results |
+//! | `receive` | packets from switches and messages from the agent |
+//!
+//! It keeps no timers but the one that reports a stall: when to ask whom is the
+//! [agent's](super::Agent) business, which is told of every change to an entry.
+
+mod entries;
+mod receive;
+
+use std::collections::VecDeque;
+
+use tributary_wire::agg::{Packet, Repr};
+use tributary_wire::channel::FromServer;
+use tributary_wire::{Bitmap, Ecn, Envelope, Flags, Host, Kind, Protocol, Sequence, emit_frame};
+
+use crate::server::{Event, PsConfig};
+use crate::stats::Rejected;
+use crate::{ConfigError, Endpoint, Time, addressing};
+use entries::Entries;
+
+/// What an ESA PS has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Partial sums from switches, and contributions that found no aggregator.
+    pub gradients: u64,
+    /// Contributions and partial sums that the agent brought: fetched by reminders, or sent by workers
+    /// over the reliable channel.
+    pub brought: u64,
+    /// Of both, those merged into an entry.
+    pub merged: u64,
+    /// Entries set up.
+    pub entries: u64,
+    /// Tasks completed here.
+    pub completed: u64,
+    /// Tasks completed in `f32`.
+    pub overflow_tasks: u64,
+    /// Tasks completed with a congestion mark.
+    pub marked: u64,
+    /// Entries closed because a worker had the result.
+    pub known: u64,
+    /// Entries closed because everybody had the result.
+    pub over: u64,
+    /// Packets dropped because all they hold was there already.
+    pub duplicates: u64,
+    /// Packets dropped because some, but not all, they hold was there already.
+    pub overlaps: u64,
+    /// Integer packets dropped because their task is collected in `f32`.
+    pub fixed_after_overflow: u64,
+    /// Packets and messages dropped for tasks that everybody is known to be past.
+    pub stale: u64,
+    /// Packets and messages dropped because the dictionary is full.
+    pub full: u64,
+    /// Results multicast.
+    pub parameters: u64,
+    /// Results sent to single workers over the reliable channel.
+    pub deliveries: u64,
+    /// Packets and messages dropped because of what they are.
+    pub rejected: Rejected,
+}
+
+/// The PS of one ESA job.
+#[derive(Clone, Debug)]
+pub struct Server {
+    config: PsConfig,
+    entries: Entries,
+    /// Tasks whose result is to be multicast.
+    parameters: VecDeque<u32>,
+    messages: VecDeque<FromServer>,
+    /// When to look for entries that wait too long.
+    stall_at: Option<Time>,
+    stall_reported: Option<Sequence>,
+    events: VecDeque<Event>,
+    stats: Stats,
+}
+
+impl Server {
+    /// A PS that has heard of nobody. It may as well take the place of one that was lost.
+    ///
+    /// # Errors
+    ///
+    /// If the configuration contradicts itself.
+    pub fn new(config: PsConfig) -> Result<Self, ConfigError> {
+        config.validate(Protocol::Esa)?;
+        Ok(Self {
+            entries: Entries::new(&config.job),
+            parameters: VecDeque::new(),
+            messages: VecDeque::new(),
+            stall_at: None,
+            stall_reported: None,
+            events: VecDeque::new(),
+            stats: Stats::default(),
+            config,
+        })
+    }
+
+    /// What it was built with.
+    pub fn config(&self) -> &PsConfig {
+        &self.config
+    }
+
+    /// What it has counted.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Tasks that have begun to come in and are not complete.
+    pub fn pending_tasks(&self) -> usize {
+        self.entries.pending().count()
+    }
+
+    /// The next message for the agent.
+    pub fn poll_message(&mut self) -> Option<FromServer> {
+        self.messages.pop_front()
+    }
+
+    /// The channel to an agent in another process was opened, for the first time or again: it is told
+    /// of all entries.
+    pub fn channel_opened(&mut self) {
+        self.messages.clear();
+        for entry in self.entries.pending() {
+            self.messages.push_back(FromServer::Entry {
+                sequence: Sequence(entry.sequence),
+                bitmap: entry.bitmap,
+                float: entry.is_float(),
+                urgent: false,
+            });
+        }
+    }
+
+    fn everyone(&self) -> Bitmap {
+        self.config.job.everyone()
+    }
+
+    fn on_stall_timer(&mut self, now: Time) {
+        let timeout = self.config.timing.stall_timeout;
+        let Some(oldest) = self.entries.pending().min_by_key(|entry| entry.since) else {
+            self.stall_at = None;
+            return;
+        };
+        if oldest.since + timeout > now {
+            self.stall_at = Some(oldest.since + timeout);
+            return;
+        }
+        self.stall_at = Some(now + timeout);
+        let sequence = Sequence(oldest.sequence);
+        if self.stall_reported != Some(sequence) {
+            self.stall_reported = Some(sequence);
+            let missing = self.everyone().without(oldest.bitmap);
+            let waited = now - oldest.since;
+            self.events.push_back(Event::Stalled { sequence, missing, waited });
+        }
+    }
+
+    /// Writes the next result that is due to all.
+    fn write_parameter(&mut self, frame: &mut Vec<u8>) -> bool {
+        let job = &self.config.job;
+        while let Some(sequence) = self.parameters.pop_front() {
+            // It may have been dropped since: everybody is past it.
+            let Some(result) = self.entries.result(sequence) else {
+                continue;
+            };
+            let number = Sequence(sequence);
+            let repr = Repr {
+                protocol: Protocol::Esa,
+                kind: Kind::Parameter,
+                flags: result.flags,
+                priority: 0,
+                job: job.job,
+                values: job.values_per_packet,
+                sequence: number,
+                bitmap: job.everyone(),
+                index: addressing::task_index(job.job, number, job.pool),
+            };
+            let envelope = Envelope {
+                source: self.config.host,
+                destination: Host::group(job.job),
+                ecn: Ecn::Ect0,
+            };
+            emit_frame(frame, &envelope, &repr).copy_from_slice(&result.values.payload);
+            self.stats.parameters += 1;
+            self.stats.marked += u64::from(result.flags.contains(Flags::ECN));
+            return true;
+        }
+        false
+    }
+}
+
+impl Endpoint for Server {
+    type Event = Event;
+
+    fn handle_frame(&mut self, now: Time, frame: &[u8]) {
+        match Packet::new_checked(frame) {
+            Ok(packet) => self.handle_packet(now, &packet),
+            Err(error) => self.stats.rejected.count(&error),
+        }
+    }
+
+    fn poll_transmit(&mut self, _now: Time, frame: &mut Vec<u8>) -> bool {
+        self.write_parameter(frame)
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.stall_at
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if self.stall_at.is_some_and(|at| at <= now) {
+            self.on_stall_timer(now);
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+}

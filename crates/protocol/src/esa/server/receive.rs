@@ -1,0 +1,229 @@
+//! Packets from switches and messages from the agent: merging, completing, closing.
+
+use tributary_wire::agg::Packet;
+use tributary_wire::channel::{FromServer, ToServer, Values};
+use tributary_wire::{Bitmap, Flags, Kind, Protocol, Sequence};
+
+use super::Server;
+use crate::{Time, addressing};
+
+/// A part of a task: what switches and workers send.
+struct Part<'a> {
+    sequence: u32,
+    bitmap: Bitmap,
+    float: bool,
+    marked: bool,
+    payload: &'a [u8],
+}
+
+impl Server {
+    /// [`Endpoint::handle_frame`](crate::Endpoint::handle_frame) for a driver that has checked the
+    /// frame already.
+    pub fn handle_packet(&mut self, now: Time, packet: &Packet<&[u8]>) {
+        let job = &self.config.job;
+        let rejected = &mut self.stats.rejected;
+        let reason = if packet.job() != job.job {
+            &mut rejected.other_job
+        } else if packet.protocol() != Protocol::Esa {
+            &mut rejected.other_protocol
+        } else if packet.kind() != Kind::Gradient {
+            &mut rejected.wrong_kind
+        } else if packet.values() != job.values_per_packet {
+            &mut rejected.wrong_values
+        } else if packet.index() != addressing::task_index(job.job, packet.sequence(), job.pool) {
+            &mut rejected.wrong_index
+        } else {
+            self.stats.gradients += 1;
+            self.merge(
+                now,
+                &Part {
+                    sequence: packet.sequence().0,
+                    bitmap: packet.bitmap(),
+                    float: packet.flags().contains(Flags::OVERFLOW),
+                    marked: packet.is_marked(),
+                    payload: packet.payload(),
+                },
+            );
+            return;
+        };
+        *reason += 1;
+    }
+
+    /// Takes a message of the agent.
+    pub fn handle_message(&mut self, now: Time, message: ToServer) {
+        match message {
+            ToServer::Missing { sequence, workers } => self.on_missing(now, sequence.0, workers),
+            ToServer::Partial { sequence, bitmap, marked, values } => {
+                if values.payload.len() != self.payload_len() {
+                    self.stats.rejected.wrong_values += 1;
+                    return;
+                }
+                self.stats.brought += 1;
+                let part = Part {
+                    sequence: sequence.0,
+                    bitmap,
+                    float: values.float,
+                    marked,
+                    payload: &values.payload,
+                };
+                self.merge(now, &part);
+            }
+            ToServer::Known { sequence, values } => self.on_known(sequence.0, values),
+            ToServer::Over { sequence } => {
+                if self.entries.remove(sequence.0).is_some() {
+                    self.stats.over += 1;
+                    self.messages.push_back(FromServer::Closed { sequence });
+                }
+            }
+        }
+    }
+
+    /// These workers have sent the fragment: it is heard of, and what everybody is past by that goes.
+    fn hear(&mut self, workers: Bitmap, sequence: u32) {
+        for gone in self.entries.hear(workers, sequence) {
+            self.stats.over += 1;
+            self.messages.push_back(FromServer::Closed { sequence: Sequence(gone) });
+        }
+    }
+
+    /// Workers lack the result. If it is here they get it; else there will be an entry for it, which
+    /// the agent is to complete at once (ESA §5.3, case 1).
+    fn on_missing(&mut self, now: Time, sequence: u32, workers: Bitmap) {
+        if !workers.is_subset(self.everyone()) {
+            self.stats.rejected.wrong_bitmap += 1;
+            return;
+        }
+        self.hear(workers, sequence);
+        if let Some(result) = self.entries.result(sequence) {
+            let values = result.values.clone();
+            self.deliver(sequence, workers, values);
+        } else if self.entry(now, sequence) {
+            if let Some(entry) = self.entries.get_mut(sequence) {
+                entry.lacking |= workers;
+            }
+            self.tell(sequence, true);
+        }
+    }
+
+    /// A worker has the result of a task: it goes to all that are known to lack it, and the entry is
+    /// closed (ESA §5.3, case 2).
+    fn on_known(&mut self, sequence: u32, values: Values) {
+        if values.payload.len() != self.payload_len() {
+            self.stats.rejected.wrong_values += 1;
+            return;
+        }
+        let Some(entry) = self.entries.remove(sequence) else {
+            return;
+        };
+        self.stats.known += 1;
+        let flags = if values.float { Flags::OVERFLOW } else { Flags::NONE };
+        self.entries.keep(sequence, flags, values.clone());
+        self.messages.push_back(FromServer::Closed { sequence: Sequence(sequence) });
+        self.deliver(sequence, entry.lacking, values);
+    }
+
+    fn deliver(&mut self, sequence: u32, workers: Bitmap, values: Values) {
+        if !workers.is_empty() {
+            self.stats.deliveries += workers.len() as u64;
+            let sequence = Sequence(sequence);
+            self.messages.push_back(FromServer::Deliver { sequence, workers, values });
+        }
+    }
+
+    /// Merges a part into its entry if it is disjoint from what is there, and drops it whole if not.
+    fn merge(&mut self, now: Time, part: &Part<'_>) {
+        let Part { sequence, bitmap, .. } = *part;
+        // No switch adds floats, so they come from one worker.
+        let known = !bitmap.is_empty() && bitmap.is_subset(self.everyone());
+        if !known || part.float && bitmap.len() != 1 {
+            self.stats.rejected.wrong_bitmap += 1;
+            return;
+        }
+        self.hear(bitmap, sequence);
+        if self.entries.result(sequence).is_some() {
+            self.stats.duplicates += 1;
+            return;
+        }
+        if !self.entry(now, sequence) {
+            return;
+        }
+        let is_float = self.entries.get(sequence).is_some_and(super::entries::Entry::is_float);
+        if part.float && !is_float {
+            self.entries.make_float(sequence);
+        }
+        let Some(entry) = self.entries.get_mut(sequence) else {
+            return;
+        };
+        let has = entry.bitmap;
+        if entry.is_float() && !part.float {
+            self.stats.fixed_after_overflow += 1;
+            self.tell(sequence, true);
+            return;
+        }
+        if !bitmap.is_disjoint(has) {
+            if bitmap.is_subset(has) {
+                self.stats.duplicates += 1;
+            } else {
+                // Part of what is missing was just dropped.
+                self.stats.overlaps += 1;
+                self.tell(sequence, true);
+            }
+            return;
+        }
+        entry.marked |= part.marked;
+        if part.float {
+            self.entries.set_floats(sequence, bitmap, part.payload);
+        } else {
+            entry.add(bitmap, part.payload);
+        }
+        self.stats.merged += 1;
+        if has | bitmap == self.everyone() {
+            self.complete(sequence);
+        } else {
+            // The others are to come in floats too, and know nothing of it.
+            self.tell(sequence, part.float && !is_float);
+        }
+    }
+
+    fn complete(&mut self, sequence: u32) {
+        let Some(flags) = self.entries.finish(sequence) else {
+            return;
+        };
+        self.stats.completed += 1;
+        self.stats.overflow_tasks += u64::from(flags.contains(Flags::OVERFLOW));
+        self.parameters.push_back(sequence);
+        self.messages.push_back(FromServer::Closed { sequence: Sequence(sequence) });
+    }
+
+    /// Sees to it that there is an entry; `false` if there can be none.
+    fn entry(&mut self, now: Time, sequence: u32) -> bool {
+        if self.entries.get(sequence).is_some() {
+            return true;
+        }
+        if self.entries.is_over(sequence) {
+            self.stats.stale += 1;
+            return false;
+        }
+        if !self.entries.open(now, sequence) {
+            self.stats.full += 1;
+            return false;
+        }
+        self.stats.entries += 1;
+        let stall = now + self.config.timing.stall_timeout;
+        self.stall_at.get_or_insert(stall);
+        true
+    }
+
+    /// Tells the agent how an entry stands.
+    fn tell(&mut self, sequence: u32, urgent: bool) {
+        if let Some(entry) = self.entries.get(sequence) {
+            let (bitmap, float) = (entry.bitmap, entry.is_float());
+            let sequence = Sequence(sequence);
+            self.messages.push_back(FromServer::Entry { sequence, bitmap, float, urgent });
+        }
+    }
+
+    fn payload_len(&self) -> usize {
+        4 * usize::from(self.config.job.values_per_packet)
+    }
+}

@@ -1,0 +1,219 @@
+//! ESA: what a worker says over the reliable channel, and what it is told there (ESA §5.1, §5.3).
+//!
+//! Nothing here is remembered but *what* is to be said. Values and results are looked up when the
+//! channel has room for them, so a channel that is slow or broken costs no memory, and what has become
+//! pointless by then is not said at all.
+
+use std::collections::BTreeMap;
+
+use bytes::{Bytes, BytesMut};
+use tributary_wire::Sequence;
+use tributary_wire::channel::{FromWorker, ToWorker, Values};
+
+use super::results::Results;
+use super::tensors::{Encoding, KindMismatch};
+use super::{Failure, Worker};
+use crate::bits::SlotSet;
+use crate::{JobConfig, Time};
+
+/// Answers that may be due at a time, in windows: the PS asks about at most two windows of fragments.
+const ANSWERS: usize = 4;
+
+/// What the reliable channel needs.
+#[derive(Clone, Debug)]
+pub(super) struct Channel {
+    /// Results of the last window.
+    pub(super) results: Results,
+    /// Outstanding fragments of which the agent is to be reminded.
+    reminders: SlotSet,
+    /// Fragments that were asked for, and whether in floats.
+    answers: BTreeMap<u32, bool>,
+    answers_max: usize,
+    leaving: bool,
+    /// That it is leaving was said on this connection.
+    said_finished: bool,
+    dismissed: bool,
+}
+
+impl Channel {
+    pub(super) fn new(job: &JobConfig) -> Self {
+        Self {
+            results: Results::new(job),
+            reminders: SlotSet::new(job.slots),
+            answers: BTreeMap::new(),
+            answers_max: ANSWERS * job.slots as usize,
+            leaving: false,
+            said_finished: false,
+            dismissed: false,
+        }
+    }
+}
+
+impl Worker {
+    /// Takes a message of the reminder agent. An ATP worker has none and ignores it.
+    pub fn handle_message(&mut self, now: Time, message: ToWorker) {
+        if self.failed.is_some() || self.channel.is_none() {
+            return;
+        }
+        match message {
+            ToWorker::Query { sequence, float } => self.on_question(sequence.0, float),
+            ToWorker::Result { sequence, values } => self.on_delivery(now, sequence.0, &values),
+            ToWorker::Dismissed => {
+                if let Some(channel) = &mut self.channel {
+                    channel.dismissed = channel.leaving;
+                }
+            }
+        }
+        self.pursue(now);
+    }
+
+    /// The next message for the reminder agent: ask for it after every call that could bring one
+    /// about, as for events.
+    pub fn poll_message(&mut self) -> Option<FromWorker> {
+        if self.failed.is_some() {
+            return None;
+        }
+        self.poll_reminder().or_else(|| self.poll_answer()).or_else(|| self.poll_goodbye())
+    }
+
+    /// The channel to the reminder agent was opened, for the first time or again. What was under way
+    /// on an earlier one may be lost: fragments are pursued by their timers anyway, and a goodbye is
+    /// said again.
+    pub fn channel_opened(&mut self) {
+        if let Some(channel) = &mut self.channel {
+            channel.said_finished = false;
+        }
+    }
+
+    /// Tells the others that this worker will submit no more. Once all workers of the job have their
+    /// results and have said so, [`is_dismissed`](Self::is_dismissed) turns true.
+    pub fn leave(&mut self) {
+        if let Some(channel) = &mut self.channel {
+            channel.leaving = true;
+        }
+    }
+
+    /// Whether nobody needs this worker any more. With ATP that is when it is idle.
+    pub fn is_dismissed(&self) -> bool {
+        match &self.channel {
+            Some(channel) => channel.dismissed,
+            None => self.is_idle(),
+        }
+    }
+
+    pub(super) fn is_leaving(&self) -> bool {
+        self.channel.as_ref().is_some_and(|channel| channel.leaving)
+    }
+
+    /// Notes the fragments of which the agent is to be reminded: what three later results, or the
+    /// timeout as far as the allowance goes, make a lost one.
+    pub(super) fn pursue(&mut self, now: Time) {
+        if self.failed.is_some() || self.channel.is_none() {
+            return;
+        }
+        while let Some(sequence) = self.fragments.next_due().or_else(|| self.take_suspect()) {
+            self.fragments.pursued(now, sequence);
+            if let Some(channel) = &mut self.channel {
+                channel.reminders.insert(sequence);
+            }
+        }
+    }
+
+    /// The PS asked for the next new fragment before it was sent: it holds a part of that task, which
+    /// the switch can therefore not complete. So the values go to the PS at once.
+    pub(super) fn hand_over(&mut self, now: Time, sequence: u32) {
+        let float = self.fragments.sending(sequence).float;
+        self.fragments.sent(now, sequence, true, float);
+        self.expect_result(now);
+        if let Some(channel) = &mut self.channel {
+            channel.answers.insert(sequence, float);
+        }
+    }
+
+    fn on_question(&mut self, sequence: u32, float: bool) {
+        let Some(channel) = &mut self.channel else {
+            return;
+        };
+        if channel.answers.len() >= channel.answers_max {
+            self.stats.stale_queries += 1;
+            return;
+        }
+        *channel.answers.entry(sequence).or_default() |= float;
+        self.stats.queries += 1;
+        if sequence >= self.fragments.next() {
+            self.fragments.ask(sequence, float);
+        }
+    }
+
+    fn on_delivery(&mut self, now: Time, sequence: u32, values: &Values) {
+        if values.payload.len() != self.payload_len() {
+            self.stats.rejected.wrong_values += 1;
+        } else if self.is_due(sequence) && self.take_result(sequence, values.float, &values.payload)
+        {
+            self.stats.delivered += 1;
+            self.complete(now, sequence, false, false);
+        }
+    }
+
+    fn poll_reminder(&mut self) -> Option<FromWorker> {
+        let window = self.fragments.base()..self.fragments.end();
+        let channel = self.channel.as_mut()?;
+        // Bits of fragments whose results have come in since are those of later fragments of the
+        // same slots now, or of none.
+        while let Some(sequence) = channel.reminders.next(window.start, window.end) {
+            channel.reminders.remove(sequence);
+            if self.fragments.is_outstanding(sequence) {
+                self.stats.reminders += 1;
+                return Some(FromWorker::Remind { sequence: Sequence(sequence) });
+            }
+        }
+        None
+    }
+
+    fn poll_answer(&mut self) -> Option<FromWorker> {
+        let (sequence, float) = self.channel.as_mut()?.answers.pop_first()?;
+        let number = Sequence(sequence);
+        if sequence >= self.fragments.next() {
+            return Some(FromWorker::NotSent { sequence: number });
+        }
+        if !self.fragments.is_outstanding(sequence) {
+            return Some(match self.channel.as_ref()?.results.get(sequence) {
+                Some(values) => {
+                    self.stats.lent += 1;
+                    FromWorker::Result { sequence: number, values }
+                }
+                None => FromWorker::Over { sequence: number },
+            });
+        }
+        let mut payload = BytesMut::zeroed(self.payload_len());
+        let float = float || self.fragments.sending(sequence).float;
+        match self.tensors.encode(sequence, float, self.config.scale, self.limit, &mut payload) {
+            Ok(encoding) => {
+                self.stats.direct += 1;
+                let float = encoding == Encoding::Float;
+                self.stats.overflow_packets += u64::from(float);
+                let payload: Bytes = payload.freeze();
+                Some(FromWorker::Values { sequence: number, values: Values { float, payload } })
+            }
+            Err(KindMismatch) => {
+                self.fail(Failure::KindMismatch { sequence: number });
+                None
+            }
+        }
+    }
+
+    fn poll_goodbye(&mut self) -> Option<FromWorker> {
+        let idle = self.is_idle();
+        let end = Sequence(self.fragments.next());
+        let channel = self.channel.as_mut()?;
+        if !channel.leaving || !idle || channel.said_finished {
+            return None;
+        }
+        channel.said_finished = true;
+        Some(FromWorker::Finished { end })
+    }
+
+    fn payload_len(&self) -> usize {
+        4 * usize::from(self.config.job.values_per_packet)
+    }
+}
