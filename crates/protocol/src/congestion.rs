@@ -20,4 +20,13 @@ pub trait Controller: fmt::Debug + Send {
     /// The fragment `sequence` was marked, or lost, when `next` was the next one to be sent for the
     /// first time.
     fn on_congestion(&mut self, sequence: Sequence, next: Sequence);
+
+    /// A copy, for who explores what a worker might do.
+    fn boxed_clone(&self) -> Box<dyn Controller>;
+}
+
+impl Clone for Box<dyn Controller> {
+    fn clone(&self) -> Self {
+        self.boxed_clone()
+    }
 }

@@ -54,6 +54,10 @@ impl Controller for Aimd {
         self.threshold = self.window;
         self.results = 0;
     }
+
+    fn boxed_clone(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
 }
 
 #[cfg(test)]

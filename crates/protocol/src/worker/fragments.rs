@@ -41,7 +41,7 @@ pub(super) struct Sending {
 
 /// Fragments from `base` (the lowest without a result) to `next` (the lowest that was never sent).
 /// No more than the slots are in between.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Fragments {
     slots: Box<[Slot]>,
     protocol: Protocol,

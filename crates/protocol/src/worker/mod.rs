@@ -155,7 +155,7 @@ impl From<Timer> for usize {
 }
 
 /// One worker of one job.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Worker {
     config: WorkerConfig,
     limit: i32,

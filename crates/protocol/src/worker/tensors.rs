@@ -96,7 +96,7 @@ pub(super) enum Encoding {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct KindMismatch;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Queued {
     id: TensorId,
     tensor: Tensor,
@@ -115,7 +115,7 @@ impl Queued {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Tensors {
     queue: VecDeque<Queued>,
     values_per_packet: usize,
