@@ -7,14 +7,16 @@
 //!
 //! Start reading at [`Network::step`].
 
+mod chart;
 mod line;
 mod network;
 mod program;
 mod run;
 mod trace;
 
+pub use chart::Chart;
 pub use line::Cable;
-pub use network::{Happening, Network, Process};
+pub use network::{Disturbance, Happening, Network, Process};
 pub use program::Program;
 pub use run::{Error, Inputs, Options, Outcome, Run, run};
-pub use trace::{Sighting, Trace};
+pub use trace::{Fate, Sighting, Trace, What};

@@ -1,8 +1,11 @@
 //! One direction of a cable in virtual time.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::time::Duration;
 
 use tributary_netio::faults::{FaultInjector, Faults, InvalidFaults, Line, Statistics};
+use tributary_wire::agg::{Packet, Repr};
 
 /// What a cable is like when nothing goes wrong.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -30,6 +33,24 @@ pub(crate) struct Direction {
     busy: bool,
     /// The time that an arrival is on the agenda for.
     pub(crate) expected: Option<u64>,
+    sent: u64,
+    /// Packets that are to be lost, whatever chance says.
+    losses: Vec<Loss>,
+    /// Frames to which something happened by chance.
+    disturbed: Vec<u64>,
+}
+
+/// A packet that is to be lost.
+pub(crate) struct Loss {
+    /// Matching packets that pass before it.
+    pub(crate) skip: usize,
+    pub(crate) matches: Box<dyn Fn(&Repr) -> bool>,
+}
+
+impl fmt::Debug for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loss").field("skip", &self.skip).finish_non_exhaustive()
+    }
 }
 
 /// Bytes of a frame that are on the cable besides those that we see: preamble, check sequence, gap.
@@ -41,10 +62,38 @@ impl Direction {
         mut faults: Faults,
         seed: u64,
         stream: u64,
+        only: Option<BTreeSet<u64>>,
     ) -> Result<Self, InvalidFaults> {
         faults.delay.fixed += cable.latency;
-        let line = Line::new(FaultInjector::new(faults, seed, stream)?);
-        Ok(Self { cable, line, sending: Vec::new(), busy: false, expected: None })
+        let mut injector = FaultInjector::new(faults, seed, stream)?;
+        if let Some(only) = only {
+            injector = injector.only(only);
+        }
+        Ok(Self {
+            cable,
+            line: Line::new(injector),
+            sending: Vec::new(),
+            busy: false,
+            expected: None,
+            sent: 0,
+            losses: Vec::new(),
+            disturbed: Vec::new(),
+        })
+    }
+
+    /// One more packet is to be lost.
+    pub(crate) fn lose(&mut self, loss: Loss) {
+        self.losses.push(loss);
+    }
+
+    /// Packets that are to be lost and have not come by.
+    pub(crate) fn losses_to_come(&self) -> usize {
+        self.losses.len()
+    }
+
+    /// Numbers of the frames that were lost, doubled or held back by chance.
+    pub(crate) fn disturbed(&self) -> &[u64] {
+        &self.disturbed
     }
 
     /// Whether a frame can be sent now.
@@ -64,10 +113,36 @@ impl Direction {
         (bits as f64 * 1e9 / self.cable.bandwidth).ceil() as u64
     }
 
-    /// The frame has left.
-    pub(crate) fn finish(&mut self, now: u64) {
+    /// The frame has left; the frame itself if it is lost.
+    pub(crate) fn finish(&mut self, now: u64) -> Option<&[u8]> {
         self.busy = false;
+        if !self.losses.is_empty() && self.is_to_be_lost() {
+            return Some(&self.sending);
+        }
+        let before = self.line.statistics();
         self.line.admit(now, &self.sending);
+        let after = self.line.statistics();
+        let lost = after.lost > before.lost;
+        if lost || after.duplicated > before.duplicated || after.reordered > before.reordered {
+            self.disturbed.push(self.sent);
+        }
+        self.sent += 1;
+        lost.then_some(&self.sending)
+    }
+
+    fn is_to_be_lost(&mut self) -> bool {
+        let Ok(packet) = Packet::new_checked(&self.sending[..]) else { return false };
+        let mut due = None;
+        for (at, loss) in self.losses.iter_mut().enumerate() {
+            if (loss.matches)(packet.repr()) {
+                if loss.skip == 0 {
+                    due = Some(at);
+                } else {
+                    loss.skip -= 1;
+                }
+            }
+        }
+        due.map(|at| self.losses.remove(at)).is_some()
     }
 
     /// The next frame that has arrived, moved into `frame`.

@@ -8,17 +8,20 @@
 //! queues build up where they would: in the endpoints' windows and in the switches.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::time::Duration;
 
+use tributary_controller::outcomes::Outcome;
 use tributary_jobfile::{End, HostId, LinkId, Scenario, SwitchId, Topology};
 use tributary_netio::faults::{Faults, InvalidFaults, Statistics};
+use tributary_p4::ir::ExternId;
 use tributary_protocol::{Endpoint, ParameterServer, Time, Worker, server, worker};
-use tributary_switch::Switch;
+use tributary_switch::{Forwarding, Switch};
 use tributary_wire::JobId;
+use tributary_wire::agg::Repr;
 
-use crate::line::{Cable, Direction};
-use crate::trace::Trace;
+use crate::line::{Cable, Direction, Loss};
+use crate::trace::{Fate, Trace, What};
 
 /// Recirculations that a switch makes between two frames.
 const PENDING_BUDGET: usize = 64;
@@ -58,6 +61,15 @@ enum Event {
     Pending(usize),
 }
 
+/// A frame that was lost, doubled or held back by chance.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Disturbance {
+    /// Two a link: from its first end and from its second.
+    pub direction: usize,
+    /// The number of the frame in this direction.
+    pub frame: u64,
+}
+
 #[derive(Debug, Default)]
 struct Node {
     processes: Vec<Process>,
@@ -90,7 +102,8 @@ pub struct Network {
 
 impl Network {
     /// The hosts, cables and switches of a scenario. `switches` are in the order of the topology,
-    /// ready to forward.
+    /// ready to forward. If only some disturbances are to happen, each is named as
+    /// [`disturbances`](Self::disturbances) does.
     ///
     /// # Errors
     /// If a link's faults make no sense.
@@ -99,6 +112,7 @@ impl Network {
         switches: Vec<Switch>,
         cable: Cable,
         seed: u64,
+        only: Option<&BTreeSet<Disturbance>>,
     ) -> Result<Self, InvalidFaults> {
         let topology = scenario.topology.clone();
         let mut directions = Vec::with_capacity(2 * topology.links.len());
@@ -106,7 +120,11 @@ impl Network {
             for _ in 0..2 {
                 let stream = directions.len() as u64;
                 let faults = Faults::from(&link.faults);
-                directions.push(Direction::new(cable, faults, seed, stream)?);
+                let only = only.map(|only| {
+                    let own = only.iter().filter(|one| one.direction == directions.len());
+                    own.map(|one| one.frame).collect()
+                });
+                directions.push(Direction::new(cable, faults, seed, stream, only)?);
             }
         }
         Ok(Self {
@@ -158,6 +176,40 @@ impl Network {
             sum.delayed += one.delayed;
         }
         sum
+    }
+
+    /// What happened by chance.
+    pub fn disturbances(&self) -> BTreeSet<Disturbance> {
+        let of = |(direction, line): (usize, &Direction)| {
+            let frames = line.disturbed().to_vec();
+            frames.into_iter().map(move |frame| Disturbance { direction, frame })
+        };
+        self.directions.iter().enumerate().flat_map(of).collect()
+    }
+
+    /// Loses one packet between two neighbours: the first that matches, after `skip` others did.
+    ///
+    /// # Panics
+    /// If no link is between the two.
+    pub fn lose(
+        &mut self,
+        from: &str,
+        to: &str,
+        skip: usize,
+        matches: impl Fn(&Repr) -> bool + 'static,
+    ) {
+        let between = |&direction: &usize| {
+            let (start, end) = self.ends(direction);
+            self.topology.end_name(start) == from && self.topology.end_name(end) == to
+        };
+        let direction = (0..self.directions.len()).find(between);
+        let direction = direction.unwrap_or_else(|| panic!("no link from {from} to {to}"));
+        self.directions[direction].lose(Loss { skip, matches: Box::new(matches) });
+    }
+
+    /// Packets that [`lose`](Self::lose) was to lose and that have not come by.
+    pub fn losses_to_come(&self) -> usize {
+        self.directions.iter().map(Direction::losses_to_come).sum()
     }
 
     /// A switch, to control it. Call [`poke_switch`](Self::poke_switch) after packets were put in.
@@ -257,7 +309,12 @@ impl Network {
         self.now = time;
         match event {
             Event::Left(direction) => {
-                self.directions[direction].finish(time);
+                let (from, to) = self.ends(direction);
+                let lost = self.directions[direction].finish(time);
+                if let (Some(frame), Some(trace)) = (lost, &mut self.trace) {
+                    let (from, to) = (self.topology.end_name(from), self.topology.end_name(to));
+                    trace.frame(time, from, to, frame, Fate::Lost);
+                }
                 self.expect_arrival(direction);
                 self.send_into(direction);
             }
@@ -312,18 +369,29 @@ impl Network {
             self.hops += 1;
             if let Some(trace) = &mut self.trace {
                 let (from, to) = (self.topology.end_name(from), self.topology.end_name(to));
-                trace.record(self.now, from, to, &frame);
+                trace.frame(self.now, from, to, &frame, Fate::Arrived);
             }
             match to {
                 End::Host(host) => self.deliver_to_host(host.0, &frame),
-                End::Switch(switch, port) => {
-                    self.switches[switch.0].receive(self.now / 1000, port, &frame);
-                    self.serve_switch(switch.0);
-                }
+                End::Switch(switch, port) => self.deliver_to_switch(switch, port, &frame),
             }
         }
         self.frame = frame;
         self.expect_arrival(direction);
+    }
+
+    fn deliver_to_switch(&mut self, id: SwitchId, port: u16, frame: &[u8]) {
+        let switch = &mut self.switches[id.0];
+        let before = self.trace.as_ref().map(|_| counted(switch));
+        switch.receive(self.now / 1000, port, frame);
+        if let (Some(trace), Some(before)) = (&mut self.trace, before) {
+            let counts = before.iter().zip(counted(switch));
+            let outcome = counts.zip(Outcome::ALL.iter().cycle()).find(|((a, b), _)| **a != *b);
+            if let Some((_, outcome)) = outcome {
+                trace.counted(outcome.name());
+            }
+        }
+        self.serve_switch(id.0);
     }
 
     fn deliver_to_host(&mut self, host: usize, frame: &[u8]) {
@@ -423,6 +491,20 @@ impl Network {
             self.set_timer(host.0);
         }
     }
+}
+
+/// The switch's counters of outcomes, all jobs' one after the other.
+fn counted(switch: &Switch) -> Vec<u64> {
+    let count = |forwarding: &Forwarding| {
+        let pipeline = forwarding.pipeline();
+        let externs = &pipeline.program().externs;
+        let counter = externs.iter().position(|e| e.name.ends_with("outcomes.outcomes"))?;
+        let counter = ExternId(u32::try_from(counter).ok()?);
+        let cells = 0..pipeline.array_size(counter)?;
+        let packets = cells.map(|at| pipeline.counter_read(counter, at).map_or(0, |c| c.packets));
+        Some(packets.collect())
+    };
+    switch.forwarding().and_then(count).unwrap_or_default()
 }
 
 impl Node {

@@ -17,7 +17,7 @@ use tributary_switch::{Forwarding, Refusal, Switch, SwitchConfig};
 use tributary_wire::{JobId, Sequence, WorkerIndex};
 
 use crate::line::Cable;
-use crate::network::{Happening, Network, Process};
+use crate::network::{Disturbance, Happening, Network, Process};
 use crate::program::Program;
 use crate::trace::Trace;
 
@@ -28,7 +28,7 @@ const SWEEP_TIME: Duration = Duration::from_secs(60);
 pub type Inputs = Vec<Vec<Vec<Tensor>>>;
 
 /// How to run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// What the links are like.
     pub cable: Cable,
@@ -38,13 +38,21 @@ pub struct Options {
     pub limit: Duration,
     /// Record every frame.
     pub trace: bool,
+    /// Of all the faults that chance would bring, let only these happen.
+    pub only: Option<BTreeSet<Disturbance>>,
 }
 
 impl Options {
     /// From a seed, within ten virtual minutes.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
-        Self { cable: Cable::default(), seed, limit: Duration::from_secs(600), trace: false }
+        Self {
+            cable: Cable::default(),
+            seed,
+            limit: Duration::from_secs(600),
+            trace: false,
+            only: None,
+        }
     }
 }
 
@@ -113,6 +121,8 @@ pub struct Outcome {
     pub faults: Statistics,
     /// Frames that arrived somewhere.
     pub hops: u64,
+    /// Which frames that concerned.
+    pub disturbances: BTreeSet<Disturbance>,
     /// What was seen, if it was to be recorded.
     pub trace: Option<Trace>,
 }
@@ -147,7 +157,8 @@ impl<'a> Run<'a> {
     ) -> Result<Self, Error> {
         let topology = &scenario.topology;
         let switches = topology.switch_ids().map(|id| switch(scenario, program, id)).collect();
-        let mut network = Network::new(scenario, switches, options.cable, options.seed)?;
+        let Options { cable, seed, ref only, .. } = *options;
+        let mut network = Network::new(scenario, switches, cable, seed, only.as_ref())?;
         if options.trace {
             network.record();
         }
@@ -316,6 +327,7 @@ impl<'a> Run<'a> {
             left_behind,
             faults: self.network.faults(),
             hops: self.network.hops(),
+            disturbances: self.network.disturbances(),
             trace: self.network.trace().cloned(),
         })
     }

@@ -1,35 +1,115 @@
-//! What was seen on the cables, to read why a seed failed.
+//! What was seen on the cables and channels, to read why a seed failed and to draw it.
 
 use std::fmt;
 
-use tributary_wire::agg::{Packet, Repr};
+use tributary_wire::agg::{Flags, Kind, Packet, Protocol, Repr};
+use tributary_wire::channel::{FromServer, FromWorker, ToServer, ToWorker};
+use tributary_wire::{Bitmap, JobId, Sequence};
 
-/// One frame that arrived.
+/// What was seen.
+#[derive(Clone, PartialEq, Debug)]
+pub enum What {
+    /// A frame with an aggregation header.
+    Packet(Repr),
+    /// Another frame.
+    Frame,
+    /// A message on a reliable channel, and the job that the channel belongs to.
+    Message(JobId, String),
+    /// No frame: something that happened at one place.
+    Event(String),
+}
+
+/// What became of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It arrived.
+    Arrived,
+    /// It was lost on the way.
+    Lost,
+}
+
+/// One frame, message or event.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sighting {
-    /// Nanoseconds.
+    /// Nanoseconds: of the arrival, or of the departure if it was lost.
     pub time: u64,
     /// Who sent it.
     pub from: String,
-    /// Where it arrived.
+    /// Where it arrived, or would have.
     pub to: String,
-    /// Its aggregation header; `None` for other frames.
-    pub header: Option<Repr>,
+    /// What it was.
+    pub what: What,
+    /// What became of it.
+    pub fate: Fate,
+    /// What the switch that received it counted it as.
+    pub outcome: Option<&'static str>,
 }
 
-/// Frames in the order of their arrival.
+impl Sighting {
+    /// The job that it belongs to, if it says so.
+    #[must_use]
+    pub fn job(&self) -> Option<JobId> {
+        match &self.what {
+            What::Packet(header) => Some(header.job),
+            What::Message(job, _) => Some(*job),
+            What::Frame | What::Event(_) => None,
+        }
+    }
+
+    /// In words: `gradient j1 s0 {0,1} p=12`.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match &self.what {
+            What::Packet(header) => describe(header),
+            What::Frame => "another frame".into(),
+            What::Message(_, text) | What::Event(text) => text.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Sighting {
+    /// `w1 → s1: gradient j1 s0 {0} p=12 (absorbed)`, without the time.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let What::Event(text) = &self.what {
+            return write!(f, "{}: {text}", self.from);
+        }
+        write!(f, "{} → {}: {}", self.from, self.to, self.label())?;
+        if self.fate == Fate::Lost {
+            f.write_str(" LOST")?;
+        }
+        self.outcome.map_or(Ok(()), |outcome| write!(f, " ({outcome})"))
+    }
+}
+
+/// Frames, messages and events in the order of time.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     sightings: Vec<Sighting>,
 }
 
 impl Trace {
-    pub(crate) fn record(&mut self, time: u64, from: &str, to: &str, frame: &[u8]) {
+    /// A frame that arrived, or was lost.
+    pub(crate) fn frame(&mut self, time: u64, from: &str, to: &str, frame: &[u8], fate: Fate) {
         let header = Packet::new_checked(frame).ok().map(|packet| *packet.repr());
-        self.sightings.push(Sighting { time, from: from.into(), to: to.into(), header });
+        let what = header.map_or(What::Frame, What::Packet);
+        self.push(time, from, to, what, fate);
     }
 
-    /// The frames.
+    /// The switch that received the last frame has counted it.
+    pub(crate) fn counted(&mut self, outcome: &'static str) {
+        if let Some(last) = self.sightings.last_mut() {
+            last.outcome = Some(outcome);
+        }
+    }
+
+    /// A message, or an event if both places are one.
+    pub(crate) fn push(&mut self, time: u64, from: &str, to: &str, what: What, fate: Fate) {
+        let (from, to) = (from.into(), to.into());
+        self.sightings.push(Sighting { time, from, to, what, fate, outcome: None });
+    }
+
+    /// What was seen.
+    #[must_use]
     pub fn sightings(&self) -> &[Sighting] {
         &self.sightings
     }
@@ -37,22 +117,111 @@ impl Trace {
 
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Sighting { time, from, to, header } in &self.sightings {
-            write!(f, "{:>12.3} µs  {from:>6} → {to:<6}", *time as f64 / 1e3)?;
-            match header {
-                Some(header) => writeln!(
-                    f,
-                    "  {:<9?} job {} seq {:>4} bits {:08b} cell {:>4} {:?}",
-                    header.kind,
-                    header.job.get(),
-                    header.sequence.0,
-                    header.bitmap.0,
-                    header.index.0,
-                    header.flags,
-                )?,
-                None => writeln!(f, "  another frame")?,
-            }
+        for sighting in &self.sightings {
+            writeln!(f, "{:>12.3} µs  {sighting}", sighting.time as f64 / 1e3)?;
         }
         Ok(())
+    }
+}
+
+/// A packet in words.
+fn describe(header: &Repr) -> String {
+    let flag = |flag| header.flags.contains(flag);
+    let esa = header.protocol == Protocol::Esa;
+    let mut words = String::new();
+    for (set, word) in [
+        (flag(Flags::COLLISION), "collided "),
+        (flag(Flags::RESEND), if esa { "fetched " } else { "resent " }),
+        (flag(Flags::OVERFLOW), "float "),
+        (flag(Flags::ECN), "marked "),
+    ] {
+        if set {
+            words += word;
+        }
+    }
+    let kind = format!("{:?}", header.kind).to_lowercase();
+    let place = place(header.job, header.sequence);
+    let mut text = format!("{words}{kind} {place}");
+    if header.kind != Kind::Sweep {
+        text += &format!(" {}", set(header.bitmap));
+    }
+    if header.priority > 0 {
+        text += &format!(" p={}", header.priority);
+    }
+    text
+}
+
+fn place(job: JobId, sequence: Sequence) -> String {
+    format!("j{} s{}", job.get(), sequence.0)
+}
+
+/// The workers of a bitmap: `{0,2}`.
+fn set(bitmap: Bitmap) -> String {
+    let workers: Vec<String> = bitmap.iter().map(|worker| worker.get().to_string()).collect();
+    format!("{{{}}}", workers.join(","))
+}
+
+/// Messages of the reliable channel in words.
+pub(crate) trait Words {
+    /// `remind j1 s0`.
+    fn words(&self, job: JobId) -> String;
+}
+
+impl Words for FromWorker {
+    fn words(&self, job: JobId) -> String {
+        match self {
+            Self::Remind { sequence } => format!("remind {}", place(job, *sequence)),
+            Self::Values { sequence, values } => {
+                let float = if values.float { "float " } else { "" };
+                format!("{float}values {}", place(job, *sequence))
+            }
+            Self::Result { sequence, .. } => format!("result {}", place(job, *sequence)),
+            Self::NotSent { sequence } => format!("not sent {}", place(job, *sequence)),
+            Self::Over { sequence } => format!("over {}", place(job, *sequence)),
+            Self::Finished { end } => format!("finished j{} at s{}", job.get(), end.0),
+        }
+    }
+}
+
+impl Words for ToWorker {
+    fn words(&self, job: JobId) -> String {
+        match self {
+            Self::Query { sequence, float } => {
+                let float = if *float { "float " } else { "" };
+                format!("{float}query {}", place(job, *sequence))
+            }
+            Self::Result { sequence, .. } => format!("result {}", place(job, *sequence)),
+            Self::Dismissed => format!("dismissed j{}", job.get()),
+        }
+    }
+}
+
+impl Words for FromServer {
+    fn words(&self, job: JobId) -> String {
+        match self {
+            Self::Entry { sequence, bitmap, urgent, .. } => {
+                let urgent = if *urgent { "urgent " } else { "" };
+                format!("{urgent}entry {} {}", place(job, *sequence), set(*bitmap))
+            }
+            Self::Closed { sequence } => format!("closed {}", place(job, *sequence)),
+            Self::Deliver { sequence, workers, .. } => {
+                format!("deliver {} to {}", place(job, *sequence), set(*workers))
+            }
+        }
+    }
+}
+
+impl Words for ToServer {
+    fn words(&self, job: JobId) -> String {
+        match self {
+            Self::Missing { sequence, workers } => {
+                format!("missing {} {}", place(job, *sequence), set(*workers))
+            }
+            Self::Partial { sequence, bitmap, .. } => {
+                format!("partial {} {}", place(job, *sequence), set(*bitmap))
+            }
+            Self::Known { sequence, .. } => format!("known {}", place(job, *sequence)),
+            Self::Over { sequence } => format!("over {}", place(job, *sequence)),
+        }
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! Frames are never corrupted: Ethernet's check sequence turns corruption into loss.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -184,6 +185,8 @@ pub struct Statistics {
 #[derive(Clone, Debug)]
 pub struct FaultInjector {
     faults: Faults,
+    /// The frames that may be lost, doubled or held back, if not all may.
+    only: Option<BTreeSet<u64>>,
     random: ChaCha8Rng,
     statistics: Statistics,
 }
@@ -201,7 +204,15 @@ impl FaultInjector {
         faults.check()?;
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(stream);
-        Ok(Self { faults, random, statistics: Statistics::default() })
+        Ok(Self { faults, only: None, random, statistics: Statistics::default() })
+    }
+
+    /// Of all the frames to which something would happen, only these are lost, doubled or held back:
+    /// to find out which of the faults of a run it takes to make it fail. Delays and outages stay.
+    #[must_use]
+    pub fn only(mut self, frames: BTreeSet<u64>) -> Self {
+        self.only = Some(frames);
+        self
     }
 
     /// What is to go wrong.
@@ -228,26 +239,27 @@ impl FaultInjector {
             return decision;
         }
         self.random.set_word_pos(u128::from(frame_number) * WORDS_PER_FRAME);
-        let lost = self.happens(self.faults.loss);
-        let doubled = self.happens(self.faults.duplicate);
+        let spared = self.only.as_ref().is_some_and(|only| !only.contains(&frame_number));
+        let lost = self.happens(self.faults.loss) && !spared;
+        let doubled = self.happens(self.faults.duplicate) && !spared;
         if lost {
             self.statistics.lost += 1;
             return Decision::default();
         }
-        decision.copies[0] = self.passage();
+        decision.copies[0] = self.passage(spared);
         if doubled {
             self.statistics.duplicated += 1;
-            decision.copies[1] = self.passage();
+            decision.copies[1] = self.passage(spared);
             decision.count = 2;
         }
         decision
     }
 
-    fn passage(&mut self) -> Passage {
+    fn passage(&mut self, spared: bool) -> Passage {
         let Reorder { probability, displacement, .. } = self.faults.reorder;
         let (chance, amount) = (self.random.next_u32(), self.random.next_u32());
         let jitter = scale(self.random.next_u64(), nanos(self.faults.delay.jitter));
-        let held_back = f64::from(chance) < probability * 2_f64.powi(32);
+        let held_back = !spared && f64::from(chance) < probability * 2_f64.powi(32);
         let drawn = (u64::from(amount) * u64::from(displacement)) >> 32;
         let overtaken_by =
             if held_back { 1 + u32::try_from(drawn).unwrap_or(u32::MAX - 1) } else { 0 };

@@ -17,11 +17,15 @@ fn everything() -> Faults {
 }
 
 fn injector(faults: Faults, seed: u64) -> FaultInjector {
-    FaultInjector::new(faults, seed, 0).expect("sensible faults")
+    injector_at(faults, seed, 0)
+}
+
+fn injector_at(faults: Faults, seed: u64, stream: u64) -> FaultInjector {
+    FaultInjector::new(faults, seed, stream).expect("sensible faults")
 }
 
 fn decisions(faults: Faults, seed: u64, stream: u64, frames: u64) -> Vec<Decision> {
-    let mut injector = FaultInjector::new(faults, seed, stream).expect("sensible faults");
+    let mut injector = injector_at(faults, seed, stream);
     (0..frames).map(|number| injector.decide(0, number)).collect()
 }
 
@@ -88,6 +92,23 @@ fn kinds_of_faults_do_not_disturb_each_other() {
         assert_eq!(all.copies().is_empty(), less.copies().is_empty());
         assert!(!less.copies().is_empty() || more.copies().is_empty(), "lost more readily");
     }
+}
+
+#[test]
+fn frames_that_are_spared_leave_the_others_their_luck() {
+    let all = decisions(everything(), 7, 3, 2_000);
+    let chosen: BTreeSet<u64> = (0..2_000).filter(|number| number % 3 == 0).collect();
+    let mut injector = injector_at(everything(), 7, 3).only(chosen.clone());
+    for (number, decision) in (0..).zip(&all) {
+        let now = injector.decide(0, number);
+        if chosen.contains(&number) {
+            assert_eq!(now, *decision);
+        } else {
+            assert_eq!((now.count, now.copies[0].overtaken_by), (1, 0));
+        }
+    }
+    let injected = injector.statistics();
+    assert!(injected.lost > 0 && injected.lost < 100, "{injected:?}");
 }
 
 #[test]
