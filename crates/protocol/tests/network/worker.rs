@@ -74,7 +74,7 @@ fn sends_its_own_bit_to_the_server_as_far_as_the_slots_go() {
 }
 
 /// A controller of fixed opinion.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Always(u32);
 
 impl Controller for Always {
@@ -85,6 +85,10 @@ impl Controller for Always {
     fn on_result(&mut self) {}
 
     fn on_congestion(&mut self, _: Sequence, _: Sequence) {}
+
+    fn boxed_clone(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
 }
 
 #[test]
