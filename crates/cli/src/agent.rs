@@ -13,7 +13,7 @@ use tributary_protocol::Tensor;
 use tributary_wire::WorkerIndex;
 use tributary_worker::Node;
 
-use crate::workload::{self, TrainingReport, Verifier};
+use crate::workload::{self, Pauses, TrainingReport, Verifier};
 
 /// What a worker tells while it runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -81,10 +81,10 @@ pub(crate) fn work(
 ) -> Result<WorkerReport> {
     let mut workload = workload::of(job, index.get().into())?;
     let mut node = Node::new(scenario.worker_config(job, index), io, Arc::clone(stop))?;
-    let pause = job.straggler_delay(index);
+    let mut pauses = Pauses::new(scenario, job, index);
     let mut report = WorkerReport::default();
     while let Some(tensors) = workload.next()? {
-        sleep(pause, stop)?;
+        sleep(pauses.next(), stop)?;
         let start = Instant::now();
         let sums = node.all_reduce(tensors)?;
         report.reduce_seconds += start.elapsed().as_secs_f64();

@@ -27,7 +27,8 @@ const INITIAL_WINDOW_BYTES: u32 = 60_000;
 const MAX_JOBS: usize = 255;
 /// Images to train with in the handwritten-digits data set.
 const MAX_BATCH: u32 = 1437;
-const MAX_STRAGGLER_DELAY: Duration = Duration::from_secs(60);
+/// Longest pause of a worker.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// Seed of the k-th job's workload unless it names one: jobs differ, runs do not.
 fn workload_seed(seed: u64, job: usize) -> u64 {
@@ -121,6 +122,7 @@ impl<'a> Jobs<'a> {
             "scale",
             "slots",
             "window",
+            "jitter",
             "straggler",
         ];
         let keys: Vec<&str> = keys.into_iter().chain(ESA_KEYS).collect();
@@ -191,6 +193,10 @@ impl<'a> Jobs<'a> {
     }
 }
 
+fn pause(item: &Item<'_>) -> Result<Duration, Error> {
+    item.duration(Duration::ZERO..=MAX_PAUSE)
+}
+
 fn worker_count(item: &Item<'_>) -> Result<u32, Error> {
     item.integer32(1..=u32::from(WORKERS_MAX))
 }
@@ -244,6 +250,7 @@ impl Context<'_, '_> {
             }
             Ok(window)
         })?;
+        let jitter = table.or("jitter", Duration::ZERO, pause)?;
         let stragglers = self.stragglers(table, &workers)?;
         self.check_sequences(table, &workload)?;
         Ok(Job {
@@ -258,6 +265,7 @@ impl Context<'_, '_> {
             scale,
             slots,
             window,
+            jitter,
             stragglers,
         })
     }
@@ -514,10 +522,7 @@ impl Context<'_, '_> {
                     item.integer32(0..=last)? as usize
                 };
                 let delay = own.require("delay", "\"5ms\"")?;
-                Ok(Straggler {
-                    worker: worker_index(worker),
-                    delay: delay.duration(Duration::ZERO..=MAX_STRAGGLER_DELAY)?,
-                })
+                Ok(Straggler { worker: worker_index(worker), delay: pause(&delay)? })
             })
             .collect()
     }

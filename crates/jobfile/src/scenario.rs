@@ -171,6 +171,8 @@ pub struct Job {
     pub slots: u32,
     /// Congestion window at the start, in packets: 1 to `slots`.
     pub window: u32,
+    /// Each worker pauses before each tensor for a random time, evenly between zero and this.
+    pub jitter: Duration,
     /// Workers that are slowed down.
     pub stragglers: Vec<Straggler>,
 }

@@ -240,6 +240,8 @@ fn jobs_and_stragglers() {
         refused("[[job]]\nname = \"a\"\n[[job]]\nname = ‸\"a\"\n"),
         "jobs 1 and 2 are both named `a`; give each job its own name"
     );
+    refused("[[job]]\njitter = ‸\"2min\"\n");
+    refused("[[job]]\njitter = ‸300\n");
     refused("[[job]]\n[[job.straggler]]\nworker = ‸4\ndelay = \"1ms\"\n");
     refused("[[job]]\n[[job.straggler]]\nworker = ‸\"ps\"\ndelay = \"1ms\"\n");
     assert_eq!(

@@ -104,8 +104,10 @@ fn jobs_spread_over_the_hosts() {
 #[test]
 fn jobs_override_the_protocol_table() {
     let scenario = scenario(
-        "[protocol]\nslots = 16\nwindow = 4\nscale = 100\n[[job]]\n[[job]]\nslots = 32\nscale = 2.5\n",
+        "[protocol]\nslots = 16\nwindow = 4\nscale = 100\n[[job]]\njitter = \"300us\"\n[[job]]\nslots = 32\nscale = 2.5\n",
     );
+    let jitters: Vec<Duration> = scenario.jobs.iter().map(|job| job.jitter).collect();
+    assert_eq!(jitters, [Duration::from_micros(300), Duration::ZERO]);
     let of = |index: usize| {
         let job = &scenario.jobs[index];
         (job.slots, job.window, job.scale)

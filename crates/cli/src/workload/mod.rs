@@ -3,6 +3,7 @@
 
 mod digits;
 mod files;
+mod pauses;
 mod random;
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use tributary_protocol::Tensor;
 use tributary_train::verify;
 
 pub(crate) use digits::{TrainingReport, reference_digest};
+pub(crate) use pauses::Pauses;
 
 /// One worker's part of a job, round by round. A round is what is summed before the worker goes on:
 /// one random tensor, all tensors of a file, one step of training.
