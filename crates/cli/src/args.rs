@@ -32,7 +32,7 @@ pub(crate) enum Command {
     /// Check P4 programs and describe them.
     #[command(subcommand)]
     P4(P4Command),
-    /// Measure the engine, all-reduce and fixed-point conversion on this machine.
+    /// Measure the engine, all-reduce, fixed-point conversion and ESA beside ATP on this machine.
     Bench(BenchArgs),
 }
 
@@ -171,6 +171,18 @@ pub(crate) enum Benchmark {
     Allreduce,
     /// Fixed-point conversion beside memcpy.
     Fixed,
+    /// ESA beside ATP: throughput of jobs that share a pool too small for them, over tensor sizes and
+    /// numbers of jobs (figure 7 of ESA's paper).
+    Esa,
+}
+
+/// A P4 program of the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Program {
+    /// First come, first served.
+    Atp,
+    /// Preemptive, with priorities.
+    Esa,
 }
 
 #[derive(Debug, Args)]
@@ -178,13 +190,28 @@ pub(crate) struct BenchArgs {
     /// What to measure; everything if none is named.
     #[arg(value_enum)]
     pub(crate) what: Vec<Benchmark>,
-    /// Fabrics to measure all-reduce on.
+    /// Fabrics to measure all-reduce and sharing on.
     #[arg(long, value_enum, default_values_t = [Fabric::Memory])]
     pub(crate) fabric: Vec<Fabric>,
     /// Repetitions of each measurement; the spread is printed.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) repeat: u32,
-    /// Smaller tensors and fewer worker counts.
+    /// Smaller tensors, and fewer numbers of workers, jobs and values.
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Programs that the engine runs.
+    #[arg(long, value_enum, default_values_t = [Program::Atp, Program::Esa])]
+    pub(crate) program: Vec<Program>,
+    /// Of `esa`: longest random pause of a worker before each tensor, in microseconds.
+    #[arg(long, value_name = "US", default_value_t = 300)]
+    pub(crate) jitter: u32,
+    /// Of `esa`: aggregators that all jobs share.
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    pub(crate) pool: u32,
+    /// Of `esa`: also write every measurement as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Of `esa`: also draw the plots, as SVG into this directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plots: Option<PathBuf>,
 }

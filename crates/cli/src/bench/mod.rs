@@ -2,9 +2,11 @@
 
 mod allreduce;
 mod engine;
+mod esa;
 mod fixed;
 
 use anyhow::{Result, ensure};
+use serde::Serialize;
 
 use crate::args::{BenchArgs, Benchmark};
 
@@ -14,7 +16,7 @@ use crate::args::{BenchArgs, Benchmark};
 /// If one of them cannot be run.
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     ensure!(args.repeat > 0, "--repeat 0: measure at least once");
-    let all = [Benchmark::Engine, Benchmark::Fixed, Benchmark::Allreduce];
+    let all = [Benchmark::Engine, Benchmark::Fixed, Benchmark::Allreduce, Benchmark::Esa];
     let what = if args.what.is_empty() { &all[..] } else { &args.what[..] };
     println!("{}", machine());
     for benchmark in what {
@@ -22,6 +24,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
             Benchmark::Engine => engine::run(args)?,
             Benchmark::Fixed => fixed::run(args),
             Benchmark::Allreduce => allreduce::run(args)?,
+            Benchmark::Esa => esa::run(args)?,
         }
     }
     Ok(())
@@ -36,6 +39,7 @@ fn machine() -> String {
 }
 
 /// Median, least and greatest of some measurements.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 struct Spread {
     median: f64,
     least: f64,
