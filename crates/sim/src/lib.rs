@@ -7,16 +7,20 @@
 //!
 //! Start reading at [`Network::step`].
 
+mod channel;
 mod chart;
 mod line;
 mod network;
+mod process;
 mod program;
 mod run;
 mod trace;
 
+pub use channel::Pace;
 pub use chart::Chart;
 pub use line::Cable;
-pub use network::{Disturbance, Happening, Network, Process};
+pub use network::{Disturbance, Happening, Network};
+pub use process::Process;
 pub use program::Program;
 pub use run::{Error, Inputs, Options, Outcome, Run, run};
 pub use trace::{Fate, Sighting, Trace, What};

@@ -7,6 +7,8 @@
 //! A host's interface and a switch's port take the next frame only when their cable is free, so
 //! queues build up where they would: in the endpoints' windows and in the switches.
 
+mod channels;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::time::Duration;
@@ -20,7 +22,9 @@ use tributary_switch::{Forwarding, Switch};
 use tributary_wire::JobId;
 use tributary_wire::agg::Repr;
 
+use crate::channel::{Channel, Way};
 use crate::line::{Cable, Direction, Loss};
+use crate::process::Process;
 use crate::trace::{Fate, Trace, What};
 
 /// Recirculations that a switch makes between two frames.
@@ -29,22 +33,12 @@ const PENDING_BUDGET: usize = 64;
 /// Nanoseconds until a switch that has more to recirculate goes on.
 const PENDING_PAUSE: u64 = 1_000;
 
-/// An endpoint on a host.
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "there are few of them")]
-pub enum Process {
-    /// A worker of the job.
-    Worker(JobId, Worker),
-    /// The job's parameter server.
-    Server(JobId, ParameterServer),
-}
-
 /// What an endpoint had to say.
 #[derive(Debug)]
 pub enum Happening {
     /// A worker, by its host.
     Worker(HostId, JobId, worker::Event),
-    /// A parameter server.
+    /// A parameter server, of either protocol.
     Server(JobId, server::Event),
 }
 
@@ -59,6 +53,10 @@ enum Event {
     Timer(usize),
     /// A switch goes on with what it recirculates.
     Pending(usize),
+    /// Messages may have arrived at one end of a channel.
+    Messages(usize, Way),
+    /// A channel may open.
+    Connect(usize),
 }
 
 /// A frame that was lost, doubled or held back by chance.
@@ -92,12 +90,16 @@ pub struct Network {
     hosts: Vec<Node>,
     /// Two a link: from its first end and from its second.
     directions: Vec<Direction>,
+    channels: Vec<Channel>,
+    seed: u64,
     happenings: Vec<Happening>,
     packets_in: Vec<(SwitchId, Vec<u8>)>,
     trace: Option<Trace>,
     frame: Vec<u8>,
     /// Frames that arrived somewhere.
     hops: u64,
+    /// Messages that arrived.
+    messages: u64,
 }
 
 impl Network {
@@ -136,11 +138,14 @@ impl Network {
             hosts: topology.hosts.iter().map(|_| Node::default()).collect(),
             topology,
             directions,
+            channels: Vec::new(),
+            seed,
             happenings: Vec::new(),
             packets_in: Vec::new(),
             trace: None,
             frame: Vec::new(),
             hops: 0,
+            messages: 0,
         })
     }
 
@@ -162,6 +167,11 @@ impl Network {
     /// Frames that arrived at a host or a switch.
     pub fn hops(&self) -> u64 {
         self.hops
+    }
+
+    /// Messages that arrived over reliable channels.
+    pub fn messages(&self) -> u64 {
+        self.messages
     }
 
     /// What went wrong on all cables.
@@ -224,13 +234,29 @@ impl Network {
 
     /// Puts an endpoint on a host.
     pub fn start(&mut self, host: HostId, process: Process) {
+        let job = process.job();
         self.hosts[host.0].processes.push(process);
+        self.reconnect_all(host, job);
         self.serve_host(host.0);
     }
 
     /// Removes a job's endpoints from a host, as if the process died.
     pub fn kill(&mut self, host: HostId, job: JobId) {
         self.hosts[host.0].processes.retain(|process| process.job() != job);
+        self.close_all(host, job);
+    }
+
+    /// Writes something that happened at a host into what is recorded.
+    pub fn note(&mut self, host: HostId, text: &str) {
+        if let Some(trace) = &mut self.trace {
+            let name = &self.topology.host(host).name;
+            trace.push(self.now, name, name, What::Event(text.into()), Fate::Arrived);
+        }
+    }
+
+    /// The endpoints on a host.
+    pub fn processes(&self, host: HostId) -> &[Process] {
+        &self.hosts[host.0].processes
     }
 
     /// The worker of a job on a host.
@@ -320,6 +346,8 @@ impl Network {
             }
             Event::Arrived(direction) => self.arrivals(direction),
             Event::Timer(host) => self.timers(host),
+            Event::Messages(channel, way) => self.arrive(channel, way),
+            Event::Connect(channel) => self.open(channel),
             Event::Pending(switch) => {
                 self.pending[switch] = false;
                 self.serve_switch(switch);
@@ -397,7 +425,7 @@ impl Network {
     fn deliver_to_host(&mut self, host: usize, frame: &[u8]) {
         let now = self.now();
         for process in &mut self.hosts[host].processes {
-            process.endpoint(|endpoint| endpoint.handle_frame(now, frame));
+            process.endpoint().handle_frame(now, frame);
         }
         self.serve_host(host);
     }
@@ -406,11 +434,10 @@ impl Network {
         let now = self.now();
         self.hosts[host].timer = None;
         for process in &mut self.hosts[host].processes {
-            process.endpoint(|endpoint| {
-                if endpoint.poll_timeout().is_some_and(|due| due <= now) {
-                    endpoint.handle_timeout(now);
-                }
-            });
+            let endpoint = process.endpoint();
+            if endpoint.poll_timeout().is_some_and(|due| due <= now) {
+                endpoint.handle_timeout(now);
+            }
         }
         self.serve_host(host);
     }
@@ -420,6 +447,7 @@ impl Network {
         let id = HostId(host);
         let direction = self.direction_from(self.topology.host(id).link, End::Host(id));
         self.send_into(direction);
+        self.send_messages(host);
         let node = &mut self.hosts[host];
         for process in &mut node.processes {
             match process {
@@ -433,6 +461,17 @@ impl Network {
                         self.happenings.push(Happening::Server(*job, event));
                     }
                 }
+                Process::EsaServer(job, server) => {
+                    while let Some(event) = server.poll_event() {
+                        self.happenings.push(Happening::Server(*job, event));
+                    }
+                }
+                Process::Together(_, both) => {
+                    while let Some((job, event)) = both.poll_event() {
+                        self.happenings.push(Happening::Server(job, event));
+                    }
+                }
+                Process::Agent(..) => {}
             }
         }
         self.set_timer(host);
@@ -512,60 +551,11 @@ impl Node {
         let count = self.processes.len();
         for offset in 0..count {
             let at = (self.turn + offset) % count;
-            if self.processes[at].endpoint(|endpoint| endpoint.poll_transmit(now, frame)) {
+            if self.processes[at].endpoint().poll_transmit(now, frame) {
                 self.turn = (at + 1) % count;
                 return true;
             }
         }
         false
-    }
-}
-
-/// The calls of [`Endpoint`] that do not depend on what an endpoint has to say.
-trait AnyEndpoint {
-    fn handle_frame(&mut self, now: Time, frame: &[u8]);
-    fn poll_transmit(&mut self, now: Time, frame: &mut Vec<u8>) -> bool;
-    fn poll_timeout(&self) -> Option<Time>;
-    fn handle_timeout(&mut self, now: Time);
-}
-
-impl<E: Endpoint> AnyEndpoint for E {
-    fn handle_frame(&mut self, now: Time, frame: &[u8]) {
-        Endpoint::handle_frame(self, now, frame);
-    }
-
-    fn poll_transmit(&mut self, now: Time, frame: &mut Vec<u8>) -> bool {
-        Endpoint::poll_transmit(self, now, frame)
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        Endpoint::poll_timeout(self)
-    }
-
-    fn handle_timeout(&mut self, now: Time) {
-        Endpoint::handle_timeout(self, now);
-    }
-}
-
-impl Process {
-    /// Its job.
-    pub fn job(&self) -> JobId {
-        match self {
-            Self::Worker(job, _) | Self::Server(job, _) => *job,
-        }
-    }
-
-    fn endpoint<R>(&mut self, act: impl FnOnce(&mut dyn AnyEndpoint) -> R) -> R {
-        match self {
-            Self::Worker(_, worker) => act(worker),
-            Self::Server(_, server) => act(server),
-        }
-    }
-
-    fn timeout(&self) -> Option<Time> {
-        match self {
-            Self::Worker(_, worker) => Endpoint::poll_timeout(worker),
-            Self::Server(_, server) => Endpoint::poll_timeout(server),
-        }
     }
 }

@@ -17,7 +17,8 @@ use tributary_switch::{Forwarding, Refusal, Switch, SwitchConfig};
 use tributary_wire::{JobId, Sequence, WorkerIndex};
 
 use crate::line::Cable;
-use crate::network::{Disturbance, Happening, Network, Process};
+use crate::network::{Disturbance, Happening, Network};
+use crate::process::Process;
 use crate::program::Program;
 use crate::trace::Trace;
 

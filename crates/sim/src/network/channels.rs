@@ -1,0 +1,345 @@
+//! The reliable channels of a network: who is connected to which agent, and what they tell each
+//! other.
+
+use tributary_jobfile::HostId;
+use tributary_netio::faults::InvalidFaults;
+use tributary_protocol::esa::ToPeer;
+use tributary_wire::channel::{FromServer, FromWorker, Role, ToServer, ToWorker};
+use tributary_wire::{JobId, WorkerIndex};
+
+use super::{Event, Network};
+use crate::channel::{Channel, Pace, Way};
+use crate::process::Process;
+use crate::trace::{Fate, What, Words};
+
+/// Streams of faults that belong to cables; those of channels come after them.
+const CABLES: u64 = 1 << 32;
+
+impl Network {
+    /// Lets a worker, or a server that is not in the agent's process, keep a channel to the agent of
+    /// its job. It opens when both ends are there, and again after it broke.
+    ///
+    /// # Errors
+    /// If the channel's pace makes no sense.
+    pub fn connect(
+        &mut self,
+        job: JobId,
+        role: Role,
+        client: HostId,
+        agent: HostId,
+        pace: Pace,
+    ) -> Result<(), InvalidFaults> {
+        let stream = CABLES + self.channels.len() as u64;
+        let channel = Channel::new(job, role, [client, agent], pace, self.seed, stream)?;
+        self.channels.push(channel);
+        self.reconnect(self.channels.len() - 1);
+        Ok(())
+    }
+
+    /// Breaks the channel of a worker, or of a server that has one; it opens again by itself.
+    pub fn cut(&mut self, job: JobId, role: Role) {
+        if let Some(at) = self.channel(job, role)
+            && self.channels[at].open
+        {
+            self.close(at);
+            self.reconnect(at);
+        }
+    }
+
+    /// Sends a message to the agent as if the worker did; `false` if there is no open channel.
+    pub fn inject_message(&mut self, job: JobId, worker: WorkerIndex, message: &FromWorker) -> bool {
+        let Some(at) = self.channel(job, Role::Worker(worker)) else { return false };
+        let open = self.channels[at].open;
+        if open {
+            self.channels[at].send(self.now, Way::Up, message);
+            self.expect_message(at, Way::Up);
+        }
+        open
+    }
+
+    /// How often a channel was opened.
+    pub fn openings(&self, job: JobId, role: Role) -> u64 {
+        self.channel(job, role).map_or(0, |at| self.channels[at].openings)
+    }
+
+    fn channel(&self, job: JobId, role: Role) -> Option<usize> {
+        self.channels.iter().position(|channel| channel.job == job && channel.role == role)
+    }
+
+    fn reconnect(&mut self, at: usize) {
+        let delay = u64::try_from(self.channels[at].reconnect().as_nanos()).unwrap_or(u64::MAX);
+        self.schedule(self.now.saturating_add(delay), Event::Connect(at));
+    }
+
+    /// A process came: channels that waited for it open.
+    pub(super) fn reconnect_all(&mut self, host: HostId, job: JobId) {
+        for at in 0..self.channels.len() {
+            let channel = &self.channels[at];
+            if !channel.open
+                && channel.job == job
+                && (channel.client == host || channel.agent == host)
+            {
+                self.reconnect(at);
+            }
+        }
+    }
+
+    /// A process went: its channels break, and open when it comes back.
+    pub(super) fn close_all(&mut self, host: HostId, job: JobId) {
+        for at in 0..self.channels.len() {
+            let channel = &self.channels[at];
+            if channel.job == job && (channel.client == host || channel.agent == host) {
+                self.close(at);
+            }
+        }
+    }
+
+    fn close(&mut self, at: usize) {
+        let Channel { client, agent, .. } = self.channels[at];
+        if self.channels[at].open {
+            self.note_between(client, agent, "the connection breaks");
+        }
+        self.channels[at].cut();
+    }
+
+    /// A host and its agent are one place if they are on one host.
+    fn note_between(&mut self, client: HostId, agent: HostId, text: &str) {
+        if let Some(trace) = &mut self.trace {
+            let client = &self.topology.host(client).name;
+            let text = format!("{text} to {}", self.topology.host(agent).name);
+            trace.push(self.now, client, client, What::Event(text), Fate::Arrived);
+        }
+    }
+
+    /// It is time to open a channel: it opens if both ends are there.
+    pub(super) fn open(&mut self, at: usize) {
+        let Channel { job, role, client, agent, open, .. } = self.channels[at];
+        let now = self.now();
+        let has = |host: HostId, wanted: &dyn Fn(&Process) -> bool| {
+            self.hosts[host.0].processes.iter().any(|p| p.job() == job && wanted(p))
+        };
+        let client_there = has(client, &|process| speaks_as(process, role));
+        if open || !client_there || !has(agent, &Process::is_agent) {
+            return;
+        }
+        self.channels[at].open = true;
+        self.channels[at].openings += 1;
+        if self.channels[at].openings > 1 {
+            self.note_between(client, agent, "connected again");
+        }
+        for process in &mut self.hosts[client.0].processes {
+            match process {
+                Process::Worker(its, worker) if *its == job && speaks(worker, role) => {
+                    worker.channel_opened();
+                }
+                Process::EsaServer(its, server) if *its == job && role == Role::Server => {
+                    server.channel_opened();
+                }
+                _ => {}
+            }
+        }
+        if role == Role::Server {
+            for process in &mut self.hosts[agent.0].processes {
+                if let Process::Agent(its, agent) = process
+                    && *its == job
+                {
+                    agent.server_opened(job);
+                }
+            }
+        }
+        self.serve_host(client.0);
+        self.serve_host(agent.0);
+    }
+
+    /// Messages may have arrived at one end of a channel.
+    pub(super) fn arrive(&mut self, at: usize, way: Way) {
+        self.channels[at].expected[way as usize] = None;
+        let Channel { role, client, agent, .. } = self.channels[at];
+        let host = match (way, role) {
+            (Way::Up, Role::Worker(worker)) => {
+                while let Some(message) = self.take::<FromWorker>(at, way) {
+                    self.tell_agent(at, worker, message);
+                }
+                agent
+            }
+            (Way::Up, Role::Server) => {
+                while let Some(message) = self.take::<FromServer>(at, way) {
+                    self.tell_agent_of_server(at, message);
+                }
+                agent
+            }
+            (Way::Down, Role::Worker(_)) => {
+                while let Some(message) = self.take::<ToWorker>(at, way) {
+                    self.tell_worker(at, message);
+                }
+                client
+            }
+            (Way::Down, Role::Server) => {
+                while let Some(message) = self.take::<ToServer>(at, way) {
+                    self.tell_server(at, message);
+                }
+                client
+            }
+        };
+        self.expect_message(at, way);
+        self.serve_host(host.0);
+    }
+
+    /// The next message that has arrived, written down.
+    fn take<M: tributary_wire::channel::Message + Words>(
+        &mut self,
+        at: usize,
+        way: Way,
+    ) -> Option<M> {
+        let message = self.channels[at].receive::<M>(self.now, way)?;
+        self.messages += 1;
+        if let Some(trace) = &mut self.trace {
+            let Channel { job, client, agent, .. } = self.channels[at];
+            let client = &self.topology.host(client).name;
+            let agent = &self.topology.host(agent).name;
+            let (from, to) = if way == Way::Up { (client, agent) } else { (agent, client) };
+            let what = What::Message(job, message.words(job));
+            trace.push(self.now, from, to, what, Fate::Arrived);
+        }
+        Some(message)
+    }
+
+    fn tell_agent(&mut self, at: usize, worker: WorkerIndex, message: FromWorker) {
+        let now = self.now();
+        let Channel { job, agent, .. } = self.channels[at];
+        for process in &mut self.hosts[agent.0].processes {
+            match process {
+                Process::Together(its, both) if *its == job => {
+                    return both.handle_worker(now, job, worker, message);
+                }
+                Process::Agent(its, agent) if *its == job => {
+                    return agent.handle_worker(now, job, worker, message);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn tell_agent_of_server(&mut self, at: usize, message: FromServer) {
+        let now = self.now();
+        let Channel { job, agent, .. } = self.channels[at];
+        for process in &mut self.hosts[agent.0].processes {
+            if let Process::Agent(its, agent) = process
+                && *its == job
+            {
+                return agent.handle_server(now, job, message);
+            }
+        }
+    }
+
+    fn tell_worker(&mut self, at: usize, message: ToWorker) {
+        let now = self.now();
+        let Channel { job, role, client, .. } = self.channels[at];
+        for process in &mut self.hosts[client.0].processes {
+            if let Process::Worker(its, worker) = process
+                && *its == job
+                && speaks(worker, role)
+            {
+                return worker.handle_message(now, message);
+            }
+        }
+    }
+
+    fn tell_server(&mut self, at: usize, message: ToServer) {
+        let now = self.now();
+        let Channel { job, client, .. } = self.channels[at];
+        for process in &mut self.hosts[client.0].processes {
+            if let Process::EsaServer(its, server) = process
+                && *its == job
+            {
+                return server.handle_message(now, message);
+            }
+        }
+    }
+
+    /// Sends what a host's endpoints have to say over their channels. A peer that is not connected
+    /// misses what it would have been told.
+    pub(super) fn send_messages(&mut self, host: usize) {
+        let now = self.now;
+        let channels = &mut self.channels;
+        for process in &mut self.hosts[host].processes {
+            match process {
+                Process::Worker(job, worker) => {
+                    let role = Role::Worker(worker.config().index);
+                    let Some(channel) = find_open(channels, *job, role) else { continue };
+                    while let Some(message) = worker.poll_message() {
+                        channel.send(now, Way::Up, &message);
+                    }
+                }
+                Process::EsaServer(job, server) => {
+                    let Some(channel) = find_open(channels, *job, Role::Server) else { continue };
+                    while let Some(message) = server.poll_message() {
+                        channel.send(now, Way::Up, &message);
+                    }
+                }
+                Process::Together(_, both) => {
+                    while let Some((job, worker, message)) = both.poll_message() {
+                        if let Some(channel) = find_open(channels, job, Role::Worker(worker)) {
+                            channel.send(now, Way::Down, &message);
+                        }
+                    }
+                }
+                Process::Agent(_, agent) => {
+                    while let Some(message) = agent.poll_message() {
+                        tell_peer(channels, now, &message);
+                    }
+                }
+                Process::Server(..) => {}
+            }
+        }
+        for at in 0..self.channels.len() {
+            if self.channels[at].client.0 == host || self.channels[at].agent.0 == host {
+                self.expect_message(at, Way::Up);
+                self.expect_message(at, Way::Down);
+            }
+        }
+    }
+
+    fn expect_message(&mut self, at: usize, way: Way) {
+        let due = self.channels[at].next_arrival(way);
+        let known = self.channels[at].expected[way as usize];
+        if let Some(due) = due
+            && known.is_none_or(|known| due < known)
+        {
+            self.channels[at].expected[way as usize] = Some(due);
+            self.schedule(due.max(self.now), Event::Messages(at, way));
+        }
+    }
+}
+
+fn speaks_as(process: &Process, role: Role) -> bool {
+    match process {
+        Process::Worker(_, worker) => speaks(worker, role),
+        Process::EsaServer(..) => role == Role::Server,
+        _ => false,
+    }
+}
+
+fn speaks(worker: &tributary_protocol::Worker, role: Role) -> bool {
+    role == Role::Worker(worker.config().index)
+}
+
+/// The channel of an endpoint, if it is open.
+fn find_open(channels: &mut [Channel], job: JobId, role: Role) -> Option<&mut Channel> {
+    channels.iter_mut().find(|channel| channel.open && channel.job == job && channel.role == role)
+}
+
+fn tell_peer(channels: &mut [Channel], now: u64, message: &ToPeer) {
+    match message {
+        ToPeer::Worker { job, worker, message } => {
+            if let Some(channel) = find_open(channels, *job, Role::Worker(*worker)) {
+                channel.send(now, Way::Down, message);
+            }
+        }
+        ToPeer::Server { job, message } => {
+            if let Some(channel) = find_open(channels, *job, Role::Server) {
+                channel.send(now, Way::Down, message);
+            }
+        }
+    }
+}

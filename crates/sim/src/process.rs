@@ -1,0 +1,84 @@
+//! What runs on a host.
+
+use tributary_protocol::{Endpoint, ParameterServer, Time, Worker, esa};
+use tributary_wire::JobId;
+
+/// An endpoint on a host.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there are few of them")]
+pub enum Process {
+    /// A worker of the job.
+    Worker(JobId, Worker),
+    /// The job's parameter server.
+    Server(JobId, ParameterServer),
+    /// The job's parameter server (ESA), with its reminder agent in the same process.
+    Together(JobId, esa::Together),
+    /// The job's parameter server (ESA) alone.
+    EsaServer(JobId, esa::Server),
+    /// The reminder agent of the job, apart from its parameter server.
+    Agent(JobId, esa::Agent),
+}
+
+/// The calls of [`Endpoint`] that do not depend on what an endpoint has to say.
+pub(crate) trait AnyEndpoint {
+    fn handle_frame(&mut self, now: Time, frame: &[u8]);
+    fn poll_transmit(&mut self, now: Time, frame: &mut Vec<u8>) -> bool;
+    fn poll_timeout(&self) -> Option<Time>;
+    fn handle_timeout(&mut self, now: Time);
+}
+
+impl<E: Endpoint> AnyEndpoint for E {
+    fn handle_frame(&mut self, now: Time, frame: &[u8]) {
+        Endpoint::handle_frame(self, now, frame);
+    }
+
+    fn poll_transmit(&mut self, now: Time, frame: &mut Vec<u8>) -> bool {
+        Endpoint::poll_transmit(self, now, frame)
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        Endpoint::poll_timeout(self)
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        Endpoint::handle_timeout(self, now);
+    }
+}
+
+impl Process {
+    /// Its job.
+    pub fn job(&self) -> JobId {
+        match self {
+            Self::Worker(job, _)
+            | Self::Server(job, _)
+            | Self::Together(job, _)
+            | Self::EsaServer(job, _)
+            | Self::Agent(job, _) => *job,
+        }
+    }
+
+    pub(crate) fn endpoint(&mut self) -> &mut dyn AnyEndpoint {
+        match self {
+            Self::Worker(_, worker) => worker,
+            Self::Server(_, server) => server,
+            Self::Together(_, both) => both,
+            Self::EsaServer(_, server) => server,
+            Self::Agent(_, agent) => agent,
+        }
+    }
+
+    pub(crate) fn timeout(&self) -> Option<Time> {
+        match self {
+            Self::Worker(_, worker) => Endpoint::poll_timeout(worker),
+            Self::Server(_, server) => Endpoint::poll_timeout(server),
+            Self::Together(_, both) => Endpoint::poll_timeout(both),
+            Self::EsaServer(_, server) => Endpoint::poll_timeout(server),
+            Self::Agent(_, agent) => Endpoint::poll_timeout(agent),
+        }
+    }
+
+    /// Whether it is the reminder agent, or has it in it.
+    pub(crate) fn is_agent(&self) -> bool {
+        matches!(self, Self::Together(..) | Self::Agent(..))
+    }
+}
