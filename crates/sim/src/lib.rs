@@ -22,5 +22,5 @@ pub use line::Cable;
 pub use network::{Disturbance, Happening, Network};
 pub use process::Process;
 pub use program::Program;
-pub use run::{Error, Inputs, Options, Outcome, Run, run};
+pub use run::{Act, Error, EsaStats, Inputs, Options, Outcome, Run, run};
 pub use trace::{Fate, Sighting, Trace, What};

@@ -1,26 +1,30 @@
 //! A whole scenario in virtual time: from admission to sweep.
 
-use std::collections::BTreeSet;
+mod acts;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tributary_controller::entries::{self, JobSlot};
 use tributary_controller::outcomes::Outcomes;
 use tributary_controller::{Catalogue, plan, sweep};
-use tributary_dataplane::Value;
-use tributary_jobfile::{Job, Scenario, SwitchId};
+use tributary_jobfile::{Job, Profile, Scenario, SwitchId};
 use tributary_netio::faults::{InvalidFaults, Statistics};
 use tributary_p4runtime_proto::p4::v1::{Entity, Update};
-use tributary_protocol::{
-    ConfigError, ParameterServer, SubmitError, Tensor, Time, Worker, server, worker,
-};
+use tributary_protocol::esa::{self, Target};
+use tributary_protocol::priority::{Horizon, JobProfile, Priority};
+use tributary_protocol::{ConfigError, SubmitError, Tensor, Time, Worker, server, worker};
 use tributary_switch::{Forwarding, Refusal, Switch, SwitchConfig};
 use tributary_wire::{JobId, Sequence, WorkerIndex};
 
+use crate::channel::Pace;
 use crate::line::Cable;
 use crate::network::{Disturbance, Happening, Network};
 use crate::process::Process;
 use crate::program::Program;
 use crate::trace::Trace;
+
+pub use acts::Act;
 
 /// Virtual time that a walk through all aggregators may take.
 const SWEEP_TIME: Duration = Duration::from_secs(60);
@@ -37,7 +41,9 @@ pub struct Options {
     pub seed: u64,
     /// Virtual time after which the run is given up.
     pub limit: Duration,
-    /// Record every frame.
+    /// What reliable channels are like.
+    pub pace: Pace,
+    /// Record every frame and message.
     pub trace: bool,
     /// Of all the faults that chance would bring, let only these happen.
     pub only: Option<BTreeSet<Disturbance>>,
@@ -51,6 +57,7 @@ impl Options {
             cable: Cable::default(),
             seed,
             limit: Duration::from_secs(600),
+            pace: Pace::default(),
             trace: false,
             only: None,
         }
@@ -95,10 +102,20 @@ pub enum Error {
     Program(#[from] tributary_controller::Error),
 }
 
+/// What the parts behind a job's switches counted (ESA), since they were started last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EsaStats {
+    /// The parameter server.
+    pub server: esa::server::Stats,
+    /// The reminder agent.
+    pub agent: esa::agent::Stats,
+}
+
 /// What a run came to.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Whether every worker got every sum before the limit.
+    /// Whether every worker of a job that was not ended early got every sum before the limit, and
+    /// could go.
     pub complete: bool,
     /// Sums, by job, worker and round; as many rounds as came.
     pub sums: Inputs,
@@ -106,8 +123,10 @@ pub struct Outcome {
     pub time: Duration,
     /// What each job's workers counted.
     pub workers: Vec<Vec<worker::Stats>>,
-    /// What each job's parameter server counted.
+    /// What each job's parameter server counted (ATP).
     pub servers: Vec<server::Stats>,
+    /// What each job's parameter server and reminder agent counted (ESA).
+    pub esa: Vec<EsaStats>,
     /// What became of packets: by job, at each switch.
     pub outcomes: Vec<Vec<Outcomes>>,
     /// What became of packets of no job, at each switch.
@@ -122,6 +141,10 @@ pub struct Outcome {
     pub faults: Statistics,
     /// Frames that arrived somewhere.
     pub hops: u64,
+    /// Messages that arrived over reliable channels.
+    pub messages: u64,
+    /// Packets that were to be lost and never came by.
+    pub losses_to_come: usize,
     /// Which frames that concerned.
     pub disturbances: BTreeSet<Disturbance>,
     /// What was seen, if it was to be recorded.
@@ -136,11 +159,24 @@ pub struct Run<'a> {
     /// The network, to look into or to disturb.
     pub network: Network,
     inputs: Inputs,
+    /// Priorities of tensors, by job and round, where they do not follow from the job's profile.
+    priorities: Vec<Vec<Priority>>,
     sums: Inputs,
     /// When workers submit their next tensor.
     due: BTreeSet<(Time, usize, usize)>,
+    /// What is to be done, and when.
+    acts: BTreeSet<(Time, Act)>,
+    /// Sums that are to come, of all jobs and of each.
     outstanding: usize,
+    missing: Vec<usize>,
+    /// Workers that have not gone.
+    present: BTreeSet<(usize, usize)>,
+    /// What workers that have gone counted.
+    departed: BTreeMap<(usize, usize), worker::Stats>,
+    /// Aggregators that the sweeps of jobs freed that were ended.
+    ended: Vec<Option<u64>>,
     stalls: Vec<String>,
+    pace: Pace,
     last: Time,
     limit: Time,
 }
@@ -164,15 +200,26 @@ impl<'a> Run<'a> {
             network.record();
         }
         let catalogue = Catalogue::new(program.p4info())?;
+        let missing: Vec<usize> = inputs.iter().map(|job| job.iter().map(Vec::len).sum()).collect();
+        let workers = scenario.jobs.iter().enumerate();
         let mut run = Self {
             sums: scenario.jobs.iter().map(|job| vec![Vec::new(); job.workers.len()]).collect(),
-            outstanding: inputs.iter().flatten().map(Vec::len).sum(),
+            outstanding: missing.iter().sum(),
+            missing,
+            present: workers
+                .flat_map(|(job, its)| (0..its.workers.len()).map(move |worker| (job, worker)))
+                .collect(),
+            departed: BTreeMap::new(),
+            ended: vec![None; scenario.jobs.len()],
             scenario,
             catalogue,
             network,
             inputs,
+            priorities: Vec::new(),
             due: BTreeSet::new(),
+            acts: BTreeSet::new(),
             stalls: Vec::new(),
+            pace: options.pace,
             last: Time::ZERO,
             limit: Time::ZERO + options.limit,
         };
@@ -192,14 +239,42 @@ impl<'a> Run<'a> {
         for (switch, entities) in self.parts(index) {
             self.write(switch, &entries::insert(entities))?;
         }
-        let server = ParameterServer::new(scenario.ps_config(job))?;
-        self.network.start(job.ps, Process::Server(job.id, server));
+        self.start_server(job)?;
+        self.start_agent(job)?;
         for (worker, &host) in job.workers.iter().enumerate() {
             let config = scenario.worker_config(job, worker_index(worker));
             self.network.start(host, Process::Worker(job.id, Worker::new(config)?));
             self.schedule(index, worker);
         }
-        Ok(())
+        self.connect(job)
+    }
+
+    /// Does something when `after` has passed since the start.
+    pub fn at(&mut self, after: Duration, act: Act) {
+        self.acts.insert((Time::ZERO + after, act));
+    }
+
+    /// Gives tensors priorities, by job and round, instead of those that follow from the jobs'
+    /// profiles (ESA).
+    pub fn prioritize(&mut self, priorities: Vec<Vec<Priority>>) {
+        self.priorities = priorities;
+    }
+
+    fn priority(&self, job: usize, round: usize) -> Priority {
+        if let Some(&priority) = self.priorities.get(job).and_then(|own| own.get(round)) {
+            return priority;
+        }
+        let own = self.scenario.jobs[job].profile;
+        let Profile { layers, communication, computation, remaining } = own;
+        let attained = self.network.now() - Time::ZERO;
+        let profile = JobProfile {
+            layers,
+            communication,
+            computation,
+            horizon: remaining.map_or(Horizon::Attained(attained), Horizon::Remaining),
+        };
+        let of = self.inputs[job].iter().map(Vec::len).max().unwrap_or(0);
+        profile.of_layer(own.layer(round, of))
     }
 
     /// A job's entries, by switch.
@@ -216,41 +291,90 @@ impl<'a> Run<'a> {
         results.into_iter().collect::<Result<(), _>>().map_err(refused)
     }
 
-    /// The worker's next tensor is submitted after its pause, if there is one.
+    /// The switches that aggregate for a job, and a worker below each.
+    fn targets(&self, job: &Job) -> Vec<Target> {
+        let parts = plan::job(&self.scenario.topology, &job.into());
+        let aggregating = parts.iter().filter(|part| part.aggregates());
+        let target = |part: &plan::JobAtSwitch| {
+            let worker = part.members.lowest().expect("a part has members");
+            let via = job.workers[usize::from(worker.get())];
+            Target { members: part.members, via: self.scenario.topology.host(via).address }
+        };
+        aggregating.map(target).collect()
+    }
+
+    /// The worker's next tensor is submitted after its pause, if there is one; else it leaves.
     fn schedule(&mut self, job: usize, worker: usize) {
-        if self.sums[job][worker].len() < self.inputs[job][worker].len() {
+        if self.sums[job][worker].len() == self.inputs[job][worker].len() {
+            let Job { id, workers, .. } = &self.scenario.jobs[job];
+            self.network.with_worker(workers[worker], *id, Worker::leave);
+        } else {
             let pause = self.scenario.jobs[job].straggler_delay(worker_index(worker));
             self.due.insert((self.network.now() + pause, job, worker));
         }
     }
 
-    /// Lets the next thing happen; false when every sum is in or the limit has passed.
+    /// Lets the next thing happen; false when every sum is in and every worker has gone, or the limit
+    /// has passed.
     ///
     /// # Errors
-    /// If a tensor cannot be summed.
+    /// If a tensor cannot be summed, or a switch refuses.
     pub fn step(&mut self) -> Result<bool, Error> {
-        if self.outstanding == 0 || self.network.now() >= self.limit {
+        self.let_go();
+        if self.is_over() || self.network.now() >= self.limit {
             return Ok(false);
         }
         let submission = self.due.first().copied();
-        let until = submission.map_or(self.limit, |(time, ..)| time.min(self.limit));
-        if !self.network.step(until)
-            && let Some((time, job, worker)) = submission
-            && time <= self.network.now()
-        {
-            self.due.pop_first();
-            self.submit(job, worker)?;
+        let act = self.acts.first().copied();
+        let next = submission.map(|(time, ..)| time).into_iter().chain(act.map(|(time, _)| time));
+        let until = next.min().map_or(self.limit, |time| time.min(self.limit));
+        if !self.network.step(until) {
+            let now = self.network.now();
+            if let Some((_, act)) = act.filter(|(time, _)| *time <= now) {
+                self.acts.pop_first();
+                self.act(act)?;
+            } else if let Some((_, job, worker)) = submission.filter(|(time, ..)| *time <= now) {
+                self.due.pop_first();
+                self.submit(job, worker)?;
+            }
         }
         self.hear();
         Ok(true)
     }
 
+    /// Whether all sums are in and all workers have gone.
+    fn is_over(&self) -> bool {
+        self.outstanding == 0 && self.present.iter().all(|(job, _)| self.ended[*job].is_some())
+    }
+
+    /// Workers that nobody needs any more go.
+    fn let_go(&mut self) {
+        while let Some((index, worker, stats)) = self.dismissed() {
+            let Job { id, workers, .. } = &self.scenario.jobs[index];
+            self.departed.insert((index, worker), stats);
+            self.present.remove(&(index, worker));
+            self.network.kill(workers[worker], *id);
+        }
+    }
+
+    fn dismissed(&self) -> Option<(usize, usize, worker::Stats)> {
+        self.present.iter().find_map(|&(index, worker)| {
+            if self.missing[index] > 0 {
+                return None;
+            }
+            let Job { id, workers, .. } = &self.scenario.jobs[index];
+            let endpoint = self.network.worker(workers[worker], *id)?;
+            endpoint.is_dismissed().then(|| (index, worker, *endpoint.stats()))
+        })
+    }
+
     fn submit(&mut self, job: usize, worker: usize) -> Result<(), Error> {
         let round = self.sums[job][worker].len();
         let tensor = self.inputs[job][worker][round].clone();
+        let priority = self.priority(job, round);
         let Job { id, workers, .. } = &self.scenario.jobs[job];
-        let submitted =
-            self.network.with_worker(workers[worker], *id, |worker| worker.submit(tensor));
+        let submit = |worker: &mut Worker| worker.submit_with(tensor, priority);
+        let submitted = self.network.with_worker(workers[worker], *id, submit);
         match submitted {
             Some(Err(source)) => Err(Error::Submit { job, worker, source }),
             // A worker that was killed submits nothing.
@@ -268,6 +392,7 @@ impl<'a> Run<'a> {
                     let worker = workers.iter().position(|at| *at == host).expect("its worker");
                     self.sums[job][worker].push(tensor);
                     self.outstanding -= 1;
+                    self.missing[job] -= 1;
                     self.last = self.network.now();
                     self.schedule(job, worker);
                 }
@@ -288,39 +413,38 @@ impl<'a> Run<'a> {
     /// If a switch refuses.
     pub fn finish(mut self) -> Result<Outcome, Error> {
         let scenario = self.scenario;
-        let topology = &scenario.topology;
         let mut workers = Vec::new();
         let mut servers = Vec::new();
-        for job in &scenario.jobs {
-            let stats = |host: &_| self.network.worker(*host, job.id).map(|w| *w.stats());
-            workers.push(job.workers.iter().map(|host| stats(host).unwrap_or_default()).collect());
+        let mut esa = Vec::new();
+        for (index, job) in scenario.jobs.iter().enumerate() {
+            let stats = |(worker, host): (usize, &_)| {
+                let living = self.network.worker(*host, job.id).map(|worker| *worker.stats());
+                living.or(self.departed.get(&(index, worker)).copied()).unwrap_or_default()
+            };
+            workers.push(job.workers.iter().enumerate().map(stats).collect());
             let server = self.network.server(job.ps, job.id).map(|server| *server.stats());
             servers.push(server.unwrap_or_default());
+            esa.push(self.esa_stats(job));
         }
         let outcomes = (0..scenario.jobs.len())
             .map(|job| self.outcomes(Some(slot(job))))
             .collect::<Result<_, _>>()?;
         let unattributed = self.outcomes(None)?;
-        let mut swept = Vec::new();
+        let complete = self.is_over();
         for index in 0..scenario.jobs.len() {
-            let job = &scenario.jobs[index];
-            for host in topology.host_ids() {
-                self.network.kill(host, job.id);
+            if self.ended[index].is_none() {
+                self.end(index)?;
             }
-            let mut freed = 0;
-            for (switch, entities) in self.parts(index) {
-                self.write(switch, &entries::delete(entities))?;
-                freed += u64::from(self.sweep(switch, job.id)?);
-            }
-            swept.push(freed);
         }
-        let left_behind = topology.switch_ids().map(|id| held_cells(self.network.switch(id))).sum();
+        let swept = self.ended.iter().map(|freed| freed.unwrap_or_default()).collect();
+        let left_behind = self.held().len() as u64;
         Ok(Outcome {
-            complete: self.outstanding == 0,
+            complete,
             sums: self.sums,
             time: self.last - Time::ZERO,
             workers,
             servers,
+            esa,
             outcomes,
             unattributed,
             stalls: self.stalls,
@@ -328,9 +452,43 @@ impl<'a> Run<'a> {
             left_behind,
             faults: self.network.faults(),
             hops: self.network.hops(),
+            messages: self.network.messages(),
+            losses_to_come: self.network.losses_to_come(),
             disturbances: self.network.disturbances(),
             trace: self.network.trace().cloned(),
         })
+    }
+
+    fn esa_stats(&self, job: &Job) -> EsaStats {
+        let mut stats = EsaStats::default();
+        let own_agent = |agent: &esa::Agent| {
+            agent.stats().find(|(id, _)| *id == job.id).map(|(_, stats)| *stats)
+        };
+        let hosts = [job.ps, job.agent];
+        for process in hosts.iter().flat_map(|&host| self.network.processes(host)) {
+            match process {
+                Process::Together(id, both) if *id == job.id => {
+                    let servers = both.servers().iter();
+                    servers.for_each(|server| stats.server = *server.stats());
+                    stats.agent = own_agent(both.agent()).unwrap_or_default();
+                }
+                Process::EsaServer(id, server) if *id == job.id => stats.server = *server.stats(),
+                Process::Agent(id, agent) if *id == job.id => {
+                    stats.agent = own_agent(agent).unwrap_or_default();
+                }
+                _ => {}
+            }
+        }
+        stats
+    }
+
+    /// Aggregators that are held: the switch, the cell, and whose they are.
+    pub fn held(&self) -> Vec<(SwitchId, u64, JobId, Sequence)> {
+        let of = |id| {
+            let cells = held_cells(self.network.switch(id)).into_iter();
+            cells.map(move |(cell, job, sequence)| (id, cell, job, sequence))
+        };
+        self.scenario.topology.switch_ids().flat_map(of).collect()
     }
 
     /// What became of packets at each switch.
@@ -394,15 +552,20 @@ fn switch(scenario: &Scenario, program: &Program, id: SwitchId) -> Switch {
 }
 
 /// Aggregators that somebody holds: identities that are not zero.
-fn held_cells(switch: &Switch) -> u64 {
+fn held_cells(switch: &Switch) -> Vec<(u64, JobId, Sequence)> {
     let held = |forwarding: &Forwarding| {
         let pipeline = forwarding.pipeline();
         let externs = &pipeline.program().externs;
         let tasks = externs.iter().position(|e| e.name.ends_with("identity.tasks"))?;
         let tasks = tributary_p4::ir::ExternId(u32::try_from(tasks).ok()?);
         let cells = 0..pipeline.array_size(tasks)?;
-        let held = |&cell: &u64| pipeline.register_read(tasks, cell) != Ok(Value::from(0_u64));
-        Some(cells.filter(held).count() as u64)
+        let holder = |cell| {
+            let identity = pipeline.register_read(tasks, cell).ok()?;
+            let identity = identity.to_u64()?;
+            let job = JobId::new(u16::try_from(identity >> 32).ok()?)?;
+            Some((cell, job, Sequence(identity as u32)))
+        };
+        Some(cells.filter_map(holder).collect())
     };
     switch.forwarding().and_then(held).expect("the program keeps identities")
 }

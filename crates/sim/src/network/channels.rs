@@ -47,7 +47,12 @@ impl Network {
     }
 
     /// Sends a message to the agent as if the worker did; `false` if there is no open channel.
-    pub fn inject_message(&mut self, job: JobId, worker: WorkerIndex, message: &FromWorker) -> bool {
+    pub fn inject_message(
+        &mut self,
+        job: JobId,
+        worker: WorkerIndex,
+        message: &FromWorker,
+    ) -> bool {
         let Some(at) = self.channel(job, Role::Worker(worker)) else { return false };
         let open = self.channels[at].open;
         if open {
@@ -114,7 +119,6 @@ impl Network {
     /// It is time to open a channel: it opens if both ends are there.
     pub(super) fn open(&mut self, at: usize) {
         let Channel { job, role, client, agent, open, .. } = self.channels[at];
-        let now = self.now();
         let has = |host: HostId, wanted: &dyn Fn(&Process) -> bool| {
             self.hosts[host.0].processes.iter().any(|p| p.job() == job && wanted(p))
         };
