@@ -1,0 +1,155 @@
+//! Links: they connect again, whatever the agent does, and never block.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use common::{Desk, PATIENCE, VALUES, bytes, event, hello, job, remind, say, short, worker};
+use tributary_netio::Waker;
+use tributary_reminder::{Incoming, Limits, Link, LinkConfig, LinkEvent};
+use tributary_wire::channel::{Answer, HELLO_LEN, Role, ToWorker};
+
+fn link_to(listener: &TcpListener, limits: Limits) -> common::WorkerLink {
+    let hello = hello(1, Role::Worker(worker(0)));
+    let agent = listener.local_addr().unwrap();
+    Link::start(LinkConfig { agent, hello, values: VALUES, limits }, Waker::new()).unwrap()
+}
+
+fn listener() -> TcpListener {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()
+}
+
+/// Takes a link's connection and its greeting.
+fn accept(listener: &TcpListener) -> TcpStream {
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut greeting = [0; 4 + HELLO_LEN];
+    stream.read_exact(&mut greeting).unwrap();
+    assert_eq!(greeting, bytes(&hello(1, Role::Worker(worker(0))))[..]);
+    stream
+}
+
+#[test]
+fn a_link_is_there_before_the_agent_and_outlives_its_restarts() {
+    let address = listener().local_addr().unwrap();
+    let hello = hello(1, Role::Worker(worker(0)));
+    let config = LinkConfig { agent: address, hello, values: VALUES, limits: Limits::default() };
+    let mut link: common::WorkerLink = Link::start(config, Waker::new()).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(link.poll().is_none());
+    assert!(!link.has_room() && !link.send(&remind(0)), "nothing is taken while it is closed");
+    assert!(link.trouble().unwrap().contains("cannot connect"), "{:?}", link.trouble());
+    for round in 0..3 {
+        let mut desk = Desk::at(address, Limits::default());
+        assert_eq!(event(&mut link), LinkEvent::Opened);
+        assert!(link.send(&remind(round)));
+        assert!(matches!(desk.next(), Incoming::Opened(_)));
+        assert_eq!(desk.next(), Incoming::Worker(job(1), worker(0), remind(round)));
+        drop(desk);
+        assert_eq!(event(&mut link), LinkEvent::Closed);
+    }
+}
+
+#[test]
+fn an_agent_that_sends_garbage_is_left_and_tried_again() {
+    let listener = listener();
+    let mut link = link_to(&listener, short());
+    for garbage in [&b"HTTP/1.1 400\r\n"[..], &[0; 8], &[0, 0, 0, 1, 16]] {
+        let mut agent = accept(&listener);
+        agent.write_all(garbage).unwrap();
+        assert_eq!(agent.read(&mut [0]).unwrap_or(0), 0, "it hangs up");
+        assert!(link.poll().is_none(), "it was never open");
+    }
+    // Also after it was let in: a message of another direction, and one that is too long.
+    for garbage in [bytes(&remind(0)), bytes(&Answer::Welcome), [0, 0, 0x10, 0][..].into()] {
+        let mut agent = accept(&listener);
+        say(&mut agent, &Answer::Welcome);
+        assert_eq!(event(&mut link), LinkEvent::Opened);
+        say(&mut agent, &ToWorker::Dismissed);
+        agent.write_all(&garbage).unwrap();
+        assert_eq!(event(&mut link), LinkEvent::Message(ToWorker::Dismissed));
+        assert_eq!(event(&mut link), LinkEvent::Closed);
+        assert!(link.trouble().unwrap().contains("garbage"), "{:?}", link.trouble());
+    }
+}
+
+#[test]
+fn an_agent_that_does_not_answer_is_tried_again() {
+    let listener = listener();
+    let start = Instant::now();
+    let mut link = link_to(&listener, short());
+    let silent = accept(&listener);
+    let mut second = accept(&listener);
+    assert!(start.elapsed() >= short().greeting);
+    say(&mut second, &Answer::Welcome);
+    assert_eq!(event(&mut link), LinkEvent::Opened);
+    drop(silent);
+}
+
+#[test]
+fn an_agent_that_does_not_read_blocks_nobody_and_is_left() {
+    let listener = listener();
+    let mut link = link_to(&listener, short());
+    let mut agent = accept(&listener);
+    say(&mut agent, &Answer::Welcome);
+    assert_eq!(event(&mut link), LinkEvent::Opened);
+    let start = Instant::now();
+    let mut refused = 0u64;
+    let closed = loop {
+        let before = Instant::now();
+        refused += u64::from(!link.send(&remind(7)));
+        assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
+        assert!(start.elapsed() < PATIENCE);
+        if let Some(event) = link.poll() {
+            break event;
+        }
+    };
+    assert_eq!(closed, LinkEvent::Closed);
+    assert!(refused > 0, "the queue is bounded");
+    let mut again = accept(&listener);
+    say(&mut again, &Answer::Welcome);
+    assert_eq!(event(&mut link), LinkEvent::Opened);
+    assert!(link.send(&remind(9)), "the new channel has room");
+    let mut first = vec![0; bytes(&remind(9)).len()];
+    again.read_exact(&mut first).unwrap();
+    assert_eq!(first, bytes(&remind(9))[..], "nothing of the old channel");
+}
+
+#[test]
+fn the_waker_tells_of_room() {
+    let listener = listener();
+    let limits = Limits { progress: PATIENCE, outgoing: 256 << 10, ..short() };
+    let hello = hello(1, Role::Worker(worker(0)));
+    let agent = listener.local_addr().unwrap();
+    let mut poller = tributary_netio::Poller::new();
+    let config = LinkConfig { agent, hello, values: VALUES, limits };
+    let mut link: common::WorkerLink = Link::start(config, poller.waker().clone()).unwrap();
+    let mut agent = accept(&listener);
+    say(&mut agent, &Answer::Welcome);
+    assert_eq!(event(&mut link), LinkEvent::Opened);
+    let mut quiet = 0;
+    // Until the kernel takes nothing more.
+    while quiet < 20 {
+        if link.has_room() {
+            quiet = 0;
+            assert!(link.send(&remind(1)));
+        } else {
+            quiet += 1;
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    let reader = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        let mut rest = vec![0; 1 << 20];
+        while agent.read(&mut rest).unwrap() > 0 {}
+    });
+    let start = Instant::now();
+    while !link.has_room() {
+        poller.wait(Some(PATIENCE)).unwrap();
+    }
+    assert!(start.elapsed() < PATIENCE / 2, "{:?}", start.elapsed());
+    drop(link);
+    reader.join().unwrap();
+}
