@@ -1,4 +1,4 @@
-//! Sans-IO endpoints of in-network aggregation: worker and parameter server (PS).
+//! Sans-IO endpoints of in-network aggregation: worker, parameter server (PS), reminder agent.
 //!
 //! A [`Worker`] takes tensors and cuts them into fragments, one a packet; switches on the way add up
 //! what they can; a [`ParameterServer`] finishes the sums and sends each to all workers. Both are
@@ -6,8 +6,19 @@
 //! timeouts and events come out. They open no socket, read no clock, spawn no task and draw no
 //! random number, so the same code runs over raw sockets, in-memory links and virtual time.
 //!
-//! The protocol is ATP (first come, first served). What the others share is kept apart from what is
-//! ATP's: [`rtt`], [`congestion`], [`addressing`], [`fixed`], and the tensors of a worker.
+//! Two protocols are spoken. In ATP (first come, first served) every result passes the
+//! [`ParameterServer`]. In ESA (preemption with priority) switches finish what they can by themselves,
+//! and [`esa`] has what stands behind them. A [`Worker`] speaks both.
+//!
+//! | module | |
+//! | --- | --- |
+//! | [`worker`] | tensors in, sums out; one state machine for all protocols |
+//! | [`server`] | the PS of ATP |
+//! | [`esa`] | the PS of ESA and the reminder agent |
+//! | [`addressing`], [`priority`] | which aggregator a task uses, and whom it rather serves |
+//! | [`congestion`], [`rtt`], [`fixed`] | how fast, how long to wait, and what travels |
+//!
+//! The rest of this page is about ATP; [`esa`] says the same of ESA.
 //!
 //! # Terms
 //!
@@ -59,10 +70,14 @@
 //!
 //! # When an endpoint may stop
 //!
-//! A worker that has all results ([`Worker::is_idle`]) owes nothing to the others: that it has
+//! An ATP worker that has all results ([`Worker::is_idle`]) owes nothing to the others: that it has
 //! a result means that the task is complete at the PS, which then asks nobody for it, and the PS
 //! alone serves those who missed the result. So a worker may leave at once. The PS must stay until
 //! the runtime knows that all workers are idle.
+//!
+//! An ESA worker that is idle may be the only one to have a result that another lacks, as the PS does
+//! not see what switches complete. It says [`leave`](Worker::leave) and stays until
+//! [`is_dismissed`](Worker::is_dismissed).
 
 pub mod addressing;
 mod bits;

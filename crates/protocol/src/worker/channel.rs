@@ -29,6 +29,8 @@ pub(super) struct Channel {
     /// Fragments that were asked for, and whether in floats.
     answers: BTreeMap<u32, bool>,
     answers_max: usize,
+    /// Fragments that were asked for before they were sent, and whether in floats.
+    early: BTreeMap<u32, bool>,
     leaving: bool,
     /// That it is leaving was said on this connection.
     said_finished: bool,
@@ -42,6 +44,7 @@ impl Channel {
             reminders: SlotSet::new(job.slots),
             answers: BTreeMap::new(),
             answers_max: ANSWERS * job.slots as usize,
+            early: BTreeMap::new(),
             leaving: false,
             said_finished: false,
             dismissed: false,
@@ -119,15 +122,20 @@ impl Worker {
         }
     }
 
-    /// The PS asked for the next new fragment before it was sent: it holds a part of that task, which
-    /// the switch can therefore not complete. So the values go to the PS at once.
-    pub(super) fn hand_over(&mut self, now: Time, sequence: u32) {
-        let float = self.fragments.sending(sequence).float;
+    /// Whether the PS asked for the next new fragment before it was sent, and so holds a part of that
+    /// task, which no switch can complete any more. The values then go to the PS at once.
+    pub(super) fn hand_over(&mut self, now: Time, sequence: u32) -> bool {
+        let Some(channel) = &mut self.channel else {
+            return false;
+        };
+        channel.early = channel.early.split_off(&sequence);
+        let Some(float) = channel.early.remove(&sequence) else {
+            return false;
+        };
+        channel.answers.insert(sequence, float);
         self.fragments.sent(now, sequence, true, float);
         self.expect_result(now);
-        if let Some(channel) = &mut self.channel {
-            channel.answers.insert(sequence, float);
-        }
+        true
     }
 
     fn on_question(&mut self, sequence: u32, float: bool) {
@@ -140,8 +148,8 @@ impl Worker {
         }
         *channel.answers.entry(sequence).or_default() |= float;
         self.stats.queries += 1;
-        if sequence >= self.fragments.next() {
-            self.fragments.ask(sequence, float);
+        if sequence >= self.fragments.next() && channel.early.len() < channel.answers_max {
+            *channel.early.entry(sequence).or_default() |= float;
         }
     }
 

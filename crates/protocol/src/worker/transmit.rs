@@ -27,10 +27,9 @@ impl Worker {
                 self.progress = now;
             }
             let sequence = self.fragments.next();
-            if self.channel.is_none() || !self.fragments.sending(sequence).direct {
+            if !self.hand_over(now, sequence) {
                 return self.send(now, sequence, frame);
             }
-            self.hand_over(now, sequence);
         }
         false
     }

@@ -92,7 +92,7 @@ impl Entries {
     /// The lowest task that somebody may lack: who sent `s + W` has the result of `s`.
     fn floor(&self) -> Option<u32> {
         let lowest = self.heard.iter().copied().min().flatten()?;
-        Some((lowest + 1).saturating_sub(self.window))
+        Some(lowest.saturating_sub(self.window - 1))
     }
 
     /// Whether everybody is known to have the result.

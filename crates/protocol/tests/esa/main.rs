@@ -1,0 +1,9 @@
+//! ESA's endpoints: each by itself, and together behind a network that does what a switch may do.
+
+mod chaos;
+mod exact;
+mod hostile;
+mod network;
+mod server;
+mod setup;
+mod worker;

@@ -1,0 +1,126 @@
+//! A job, its endpoints, and packets for one of them.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tributary_protocol::esa::{AgentJob, Server, Target, Together};
+use tributary_protocol::fixed::Scale;
+use tributary_protocol::{
+    Endpoint, JobConfig, PsConfig, Time, Timing, Worker, WorkerConfig, addressing,
+};
+use tributary_wire::agg::{Packet, Repr};
+use tributary_wire::channel::Values;
+use tributary_wire::{
+    Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Mac, Protocol, Sequence, WorkerIndex,
+    emit_frame, values,
+};
+
+pub(crate) const JOB: JobId = JobId::new(1).unwrap();
+
+/// The host of the PS.
+pub(crate) const SERVER: u8 = 200;
+
+pub(crate) fn ms(ms: u64) -> Time {
+    Time::ZERO + Duration::from_millis(ms)
+}
+
+pub(crate) fn host(number: u8) -> Host {
+    Host { mac: Mac([2, 0, 0, 0, 0, number]), ip: [10, 0, 0, number].into() }
+}
+
+pub(crate) fn index(worker: u8) -> WorkerIndex {
+    WorkerIndex::new(worker).unwrap()
+}
+
+/// Two values a packet, eight slots.
+pub(crate) fn job(workers: u8) -> JobConfig {
+    JobConfig {
+        protocol: Protocol::Esa,
+        values_per_packet: 2,
+        slots: 8,
+        ..JobConfig::new(JOB, workers, NonZeroU32::new(64).unwrap())
+    }
+}
+
+pub(crate) fn worker_config(job: JobConfig, worker: u8) -> WorkerConfig {
+    WorkerConfig {
+        job,
+        index: index(worker),
+        scale: Scale::new(1000.0).unwrap(),
+        host: host(worker),
+        server: host(SERVER),
+        initial_window: None,
+        timing: Timing::default(),
+    }
+}
+
+pub(crate) fn ps_config(job: JobConfig) -> PsConfig {
+    let workers = (0..job.workers).map(host).collect();
+    PsConfig { job, host: host(SERVER), workers, timing: Timing::default() }
+}
+
+pub(crate) fn together(job: JobConfig) -> Together {
+    let switches = vec![Target { members: job.everyone(), via: host(0) }];
+    let mut together = Together::new(Timing::default()).unwrap();
+    together.add_job(ps_config(job), AgentJob { job, host: host(SERVER), switches }).unwrap();
+    together
+}
+
+pub(crate) fn worker(job: JobConfig, worker: u8) -> Worker {
+    Worker::new(worker_config(job, worker)).unwrap()
+}
+
+pub(crate) fn server(job: JobConfig) -> Server {
+    Server::new(ps_config(job)).unwrap()
+}
+
+/// The header of a packet of the job.
+pub(crate) fn repr(
+    job: &JobConfig,
+    kind: Kind,
+    sequence: u32,
+    bitmap: Bitmap,
+    flags: Flags,
+) -> Repr {
+    let sequence = Sequence(sequence);
+    Repr {
+        protocol: Protocol::Esa,
+        kind,
+        flags,
+        priority: 0,
+        job: job.job,
+        values: job.values_per_packet,
+        sequence,
+        bitmap,
+        index: addressing::task_index(job.job, sequence, job.pool),
+    }
+}
+
+pub(crate) fn frame(repr: &Repr, words: &[i32]) -> Vec<u8> {
+    let envelope = Envelope { source: host(99), destination: host(98), ecn: Ecn::Ect0 };
+    let mut frame = Vec::new();
+    values::write_i32(emit_frame(&mut frame, &envelope, repr), words);
+    frame
+}
+
+/// All that an endpoint has to send now: headers and words.
+pub(crate) fn sent(endpoint: &mut impl Endpoint, now: Time) -> Vec<(Repr, Vec<i32>)> {
+    let mut frame = Vec::new();
+    let mut all = vec![];
+    while endpoint.poll_transmit(now, &mut frame) {
+        let packet = Packet::new_checked(frame.as_slice()).unwrap();
+        all.push((*packet.repr(), packet.values_i32().collect()));
+    }
+    all
+}
+
+pub(crate) fn integers(words: &[i32]) -> Values {
+    let payload: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+    Values { float: false, payload: Bytes::from(payload) }
+}
+
+pub(crate) fn floats(numbers: &[f32]) -> Values {
+    let payload: Vec<u8> = numbers.iter().flat_map(|n| n.to_bits().to_be_bytes()).collect();
+    Values { float: true, payload: Bytes::from(payload) }
+}

@@ -1,0 +1,240 @@
+//! The ESA worker by itself.
+
+use tributary_protocol::priority::Priority;
+use tributary_protocol::worker::{Event, SubmitError};
+use tributary_protocol::{Endpoint, Tensor, Worker};
+use tributary_wire::channel::{FromWorker, ToWorker};
+use tributary_wire::{AggregatorIndex, Bitmap, Flags, Kind, Protocol, Sequence};
+
+use crate::setup::{floats, frame, integers, job, ms, repr, sent, worker};
+
+const EVERYONE: Bitmap = Bitmap(0b111);
+
+/// Worker 1 of three with a tensor of integers 0, 1, 2… of so many fragments.
+fn loaded(fragments: i32) -> Worker {
+    let mut worker = worker(job(3), 1);
+    let priority = Priority::new(77).unwrap();
+    worker.submit_with(Tensor::I32((0..2 * fragments).collect()), priority).unwrap();
+    worker
+}
+
+fn result(worker: &mut Worker, at: u64, sequence: u32) {
+    let repr = repr(&job(3), Kind::Parameter, sequence, EVERYONE, Flags::NONE);
+    worker.handle_frame(ms(at), &frame(&repr, &[sequence.cast_signed(), 7]));
+}
+
+fn query(worker: &mut Worker, at: u64, sequence: u32, float: bool) {
+    worker.handle_message(ms(at), ToWorker::Query { sequence: Sequence(sequence), float });
+}
+
+fn said(worker: &mut Worker) -> Vec<FromWorker> {
+    std::iter::from_fn(|| worker.poll_message()).collect()
+}
+
+fn remind(sequence: u32) -> FromWorker {
+    FromWorker::Remind { sequence: Sequence(sequence) }
+}
+
+#[test]
+fn fragments_carry_their_priority_and_the_aggregator_of_their_task() {
+    let mut worker = loaded(3);
+    let all = sent(&mut worker, ms(0));
+    assert_eq!(all.len(), 3);
+    for (s, (header, words)) in (0..).zip(&all) {
+        let mut expected = repr(&job(3), Kind::Gradient, s, Bitmap(0b010), Flags::NONE);
+        expected.priority = 77;
+        assert_eq!(*header, expected);
+        assert_eq!(words[..], [2 * s.cast_signed(), 2 * s.cast_signed() + 1]);
+    }
+    // Sequences are hashed one by one: slots mean nothing to aggregators.
+    let mut aggregators: Vec<AggregatorIndex> =
+        all.iter().map(|(header, _)| header.index).collect();
+    aggregators.dedup();
+    assert_eq!(aggregators.len(), 3);
+    assert_eq!(said(&mut worker), []);
+}
+
+#[test]
+fn three_later_results_make_it_remind_once_and_send_nothing_again() {
+    let mut worker = loaded(8);
+    sent(&mut worker, ms(0));
+    result(&mut worker, 1, 1);
+    result(&mut worker, 1, 2);
+    assert_eq!(said(&mut worker), []);
+    result(&mut worker, 1, 3);
+    assert_eq!(said(&mut worker), [remind(0)]);
+    result(&mut worker, 1, 4);
+    assert_eq!(said(&mut worker), []);
+    assert_eq!((sent(&mut worker, ms(1)), worker.stats().resent), (vec![], 0));
+}
+
+#[test]
+fn a_timeout_reminds_of_the_lowest_and_each_result_of_two_more() {
+    let mut worker = loaded(8);
+    sent(&mut worker, ms(0));
+    worker.handle_timeout(ms(19));
+    assert_eq!(said(&mut worker), []);
+    worker.handle_timeout(ms(20));
+    assert_eq!(said(&mut worker), [remind(0)]);
+    assert_eq!(sent(&mut worker, ms(20)), []);
+    let values = integers(&[0, 0]);
+    worker.handle_message(ms(21), ToWorker::Result { sequence: Sequence(0), values });
+    assert_eq!(said(&mut worker), [remind(1), remind(2)]);
+    assert_eq!(worker.stats().delivered, 1);
+}
+
+#[test]
+fn a_reminder_that_became_pointless_is_not_said() {
+    let mut worker = loaded(8);
+    sent(&mut worker, ms(0));
+    worker.handle_timeout(ms(20));
+    result(&mut worker, 21, 0);
+    assert!(!said(&mut worker).contains(&remind(0)));
+}
+
+#[test]
+fn answers_with_its_values_its_result_or_that_it_has_neither() {
+    // Eight slots, so fragment 0 leaves the cache with the result of fragment 8.
+    let mut worker = loaded(20);
+    sent(&mut worker, ms(0));
+    query(&mut worker, 1, 2, false);
+    let values = integers(&[4, 5]);
+    assert_eq!(said(&mut worker), [FromWorker::Values { sequence: Sequence(2), values }]);
+    for sequence in 0..8 {
+        result(&mut worker, 1, sequence);
+    }
+    query(&mut worker, 1, 0, false);
+    let values = integers(&[0, 7]);
+    assert_eq!(said(&mut worker), [FromWorker::Result { sequence: Sequence(0), values }]);
+    sent(&mut worker, ms(1));
+    result(&mut worker, 1, 8);
+    query(&mut worker, 1, 0, false);
+    assert_eq!(said(&mut worker), [FromWorker::Over { sequence: Sequence(0) }]);
+    query(&mut worker, 1, 19, false);
+    assert_eq!(said(&mut worker), [FromWorker::NotSent { sequence: Sequence(19) }]);
+    assert_eq!((worker.stats().queries, worker.stats().lent, worker.stats().direct), (4, 1, 1));
+}
+
+#[test]
+fn what_was_asked_for_too_early_goes_straight_to_the_server_when_its_turn_comes() {
+    let mut worker = loaded(10);
+    sent(&mut worker, ms(0));
+    query(&mut worker, 1, 8, false);
+    assert_eq!(said(&mut worker), [FromWorker::NotSent { sequence: Sequence(8) }]);
+    result(&mut worker, 1, 0);
+    result(&mut worker, 1, 1);
+    let sequences: Vec<u32> = sent(&mut worker, ms(1)).iter().map(|(r, _)| r.sequence.0).collect();
+    assert_eq!(sequences, [9]);
+    let values = integers(&[16, 17]);
+    assert_eq!(said(&mut worker), [FromWorker::Values { sequence: Sequence(8), values }]);
+    // It is under way like any other.
+    assert_eq!(worker.outstanding(), Sequence(2)..Sequence(10));
+}
+
+#[test]
+fn floats_are_asked_for_and_given() {
+    let mut worker = worker(job(3), 1);
+    worker.submit(Tensor::F32(vec![1.5, -2.0, 1e9, 0.0])).unwrap();
+    // The second fragment does not fit integers at scale 1000 (I5): it starts as floats.
+    let all = sent(&mut worker, ms(0));
+    assert_eq!([all[0].0.flags, all[1].0.flags], [Flags::NONE, Flags::OVERFLOW]);
+    query(&mut worker, 1, 0, true);
+    query(&mut worker, 1, 1, false);
+    assert_eq!(
+        said(&mut worker),
+        [
+            FromWorker::Values { sequence: Sequence(0), values: floats(&[1.5, -2.0]) },
+            FromWorker::Values { sequence: Sequence(1), values: floats(&[1e9, 0.0]) },
+        ]
+    );
+    for (sequence, sums) in [(0, [2.5, 3.5]), (1, [3e9, 1.0])] {
+        let values = floats(&sums);
+        worker.handle_message(ms(2), ToWorker::Result { sequence: Sequence(sequence), values });
+    }
+    let Some(Event::TensorDone { tensor, .. }) = worker.poll_event() else { panic!("not done") };
+    assert_eq!(tensor, Tensor::F32(vec![2.5, 3.5, 3e9, 1.0]));
+}
+
+#[test]
+fn stays_until_all_are_done() {
+    let mut worker = loaded(1);
+    sent(&mut worker, ms(0));
+    worker.leave();
+    assert_eq!(worker.submit(Tensor::I32(vec![1])), Err(SubmitError::Leaving));
+    assert_eq!(said(&mut worker), []);
+    // A word that is not meant for it, as nobody can be done yet.
+    result(&mut worker, 1, 0);
+    let finished = FromWorker::Finished { end: Sequence(1) };
+    assert_eq!(said(&mut worker), std::slice::from_ref(&finished));
+    assert!(worker.is_idle() && !worker.is_dismissed());
+    // It still lends its results, and after the channel broke it says goodbye again.
+    query(&mut worker, 2, 0, false);
+    assert!(matches!(said(&mut worker)[..], [FromWorker::Result { .. }]));
+    worker.channel_opened();
+    assert_eq!(said(&mut worker), [finished]);
+    worker.handle_message(ms(3), ToWorker::Dismissed);
+    assert!(worker.is_dismissed());
+}
+
+#[test]
+fn an_early_dismissal_means_nothing() {
+    let mut worker = loaded(1);
+    worker.handle_message(ms(0), ToWorker::Dismissed);
+    assert!(!worker.is_dismissed());
+}
+
+#[test]
+fn results_that_are_not_due_or_not_right_are_dropped_and_counted() {
+    let mut worker = loaded(8);
+    sent(&mut worker, ms(0));
+    let mut tell = |sequence, values| {
+        worker.handle_message(ms(1), ToWorker::Result { sequence: Sequence(sequence), values });
+    };
+    tell(8, integers(&[1, 1]));
+    tell(0, integers(&[1, 1, 1]));
+    tell(0, integers(&[1, 1]));
+    tell(0, integers(&[2, 2]));
+    let stats = *worker.stats();
+    assert_eq!((stats.unsent, stats.rejected.wrong_values, stats.duplicates), (1, 1, 1));
+    assert_eq!((stats.results, stats.delivered), (1, 1));
+    // ESA has neither Reply nor Query packets, and ATP's packets are not its own.
+    for (kind, protocol) in [
+        (Kind::Reply, Protocol::Esa),
+        (Kind::Reminder, Protocol::Esa),
+        (Kind::Absent, Protocol::Esa),
+        (Kind::Parameter, Protocol::Atp),
+    ] {
+        let mut header = repr(&job(3), kind, 1, EVERYONE, Flags::NONE);
+        header.protocol = protocol;
+        worker.handle_frame(ms(1), &frame(&header, &[1, 1]));
+    }
+    let rejected = worker.stats().rejected;
+    assert_eq!((rejected.wrong_kind, rejected.other_protocol), (3, 1));
+    assert_eq!(worker.stats().results, 1);
+}
+
+#[test]
+fn a_flood_of_questions_costs_no_memory() {
+    let mut worker = loaded(8);
+    sent(&mut worker, ms(0));
+    for sequence in 0..100_000 {
+        query(&mut worker, 1, sequence, false);
+    }
+    assert_eq!(said(&mut worker).len(), 32);
+    assert_eq!(worker.stats().stale_queries, 100_000 - 32);
+}
+
+#[test]
+fn an_atp_worker_has_no_channel() {
+    let mut config = crate::setup::worker_config(job(3), 1);
+    config.job.protocol = Protocol::Atp;
+    let mut worker = Worker::new(config).unwrap();
+    assert!(worker.is_dismissed(), "nobody needs it as long as it is idle");
+    worker.submit(Tensor::I32(vec![1; 16])).unwrap();
+    sent(&mut worker, ms(0));
+    query(&mut worker, 1, 0, false);
+    worker.handle_timeout(ms(20));
+    worker.leave();
+    assert_eq!(said(&mut worker), []);
+    assert_eq!(sent(&mut worker, ms(20)).len(), 1);
+}
