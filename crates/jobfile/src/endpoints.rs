@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tributary_netio::faults::{Delay, Faults, Reorder};
 use tributary_protocol::fixed::Scale;
+use tributary_protocol::priority::{Horizon, JobProfile, Priority};
 use tributary_protocol::{JobConfig, PsConfig, Timing, WorkerConfig};
 use tributary_wire::{Host, WorkerIndex};
 
-use crate::{HostId, Job, LinkFaults, Scenario};
+use crate::{HostId, Job, LinkFaults, Profile, Scenario};
 
 /// A reordered frame is passed by at most this many later ones.
 const DISPLACEMENT: u32 = 8;
@@ -69,6 +70,33 @@ impl Scenario {
 
     fn timing(&self, stall_timeout: Duration) -> Timing {
         Timing { stall_timeout, ..Timing::default() }
+    }
+}
+
+impl Profile {
+    /// The profile when the job has run for so long: less of it remains, or it has had more service.
+    #[must_use]
+    pub fn after(&self, elapsed: Duration) -> JobProfile {
+        let horizon = match self.remaining {
+            Some(remaining) => Horizon::Remaining(remaining.saturating_sub(elapsed)),
+            None => Horizon::Attained(elapsed),
+        };
+        JobProfile {
+            layers: self.layers,
+            communication: self.communication,
+            computation: self.computation,
+            horizon,
+        }
+    }
+
+    /// Priority of the `tensor`-th (from 0) of `of` tensors that are submitted front to back when the
+    /// job has run for so long.
+    ///
+    /// # Panics
+    /// Unless `tensor` is less than `of`.
+    #[must_use]
+    pub fn priority(&self, tensor: usize, of: usize, elapsed: Duration) -> Priority {
+        self.after(elapsed).of_layer(self.layer(tensor, of))
     }
 }
 

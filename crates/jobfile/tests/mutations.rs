@@ -4,11 +4,14 @@
 use proptest::prelude::*;
 use tributary_jobfile::{Error, Profile, Protocol, Scenario, parse};
 
-const SEEDS: [&str; 7] = [
+const SEEDS: [&str; 10] = [
     include_str!("../../../examples/digits.toml"),
     include_str!("../../../examples/two-racks.toml"),
     include_str!("../../../examples/two-jobs.toml"),
     include_str!("../../../examples/lossy.toml"),
+    include_str!("../../../examples/esa-two-jobs.toml"),
+    include_str!("../../../examples/esa-two-racks.toml"),
+    include_str!("../../../examples/esa-lossy.toml"),
     include_str!("../../../examples/tensors.toml"),
     "timeout = \"1s\"\n[[topology.switch]]\nname = \"s1\"\n[[topology.host]]\nname = \"a\"\nmac = \
      \"02:00:00:00:00:01\"\nip = \"10.1.2.3\"\n[[topology.host]]\nname = \"b\"\nrole = \"ps\"\n\

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tributary_jobfile::{
-    Duty, End, HostId, LinkFaults, Preemption, Profile, Protocol, Scenario, SwitchId, Topology,
-    Workload, load, parse,
+    Duty, End, HostId, Job, LinkFaults, Preemption, Profile, Protocol, Scenario, SwitchId,
+    Topology, Workload, load, parse,
 };
 use tributary_wire::{Mac, WorkerIndex};
 
@@ -175,6 +175,24 @@ fn tensors_spread_over_the_layers() {
 }
 
 #[test]
+fn priorities_follow_from_the_profile() {
+    let second = Duration::from_secs(1);
+    let profile = Profile { layers: 4, remaining: Some(10 * second), ..Profile::default() };
+    let value =
+        |tensor: usize, elapsed: Duration| profile.after(elapsed).value(profile.layer(tensor, 4));
+    // 1/T · L/l, as much communication as computation.
+    assert!((value(0, Duration::ZERO) - 0.4).abs() < 1e-12);
+    assert!((value(3, Duration::ZERO) - 0.1).abs() < 1e-12);
+    assert!((value(3, 8 * second) - 0.5).abs() < 1e-12, "two seconds remain");
+    assert!(value(3, 99 * second).is_finite(), "it took longer than it said");
+    // Unknown: who has had more service goes later.
+    let unknown = Profile { remaining: None, ..profile };
+    assert!((unknown.after(5 * second).value(1) - 0.8).abs() < 1e-12);
+    assert!(unknown.priority(0, 1, second) > unknown.priority(0, 1, 20 * second));
+    assert!(profile.priority(0, 4, second) > profile.priority(1, 4, second));
+}
+
+#[test]
 fn faults_of_a_link_refine_those_of_all() {
     let scenario = scenario(
         "[faults]\nloss = 0.5\ndelay = \"1ms\"\n[[faults.link]]\nbetween = [\"s1\", \"w2\"]\nloss = 0\n[[job]]\n",
@@ -221,6 +239,19 @@ fn examples_say_what_they_show() {
     assert!(lossy.topology.links.iter().all(|link| link.faults.duplicate == 0.05));
     let slow = lossy.jobs[0].straggler_delay(WorkerIndex::new(2).unwrap());
     assert_eq!(slow, Duration::from_millis(5));
+
+    let esa = example("esa-two-jobs.toml");
+    let [slow, quick] = &esa.jobs[..] else { panic!("two jobs") };
+    assert_eq!((esa.protocol(), slow.workers.len(), quick.workers.len()), (Protocol::Esa, 4, 2));
+    assert_eq!(slow.stragglers.len(), 2);
+    let priority = |job: &Job| job.profile.priority(0, 1, Duration::ZERO);
+    assert!(priority(quick) > priority(slow));
+    assert!(quick.window > esa.switch.pool && slow.window > esa.switch.pool);
+    let racks = example("esa-two-racks.toml");
+    assert_eq!((racks.protocol(), racks.topology.switches.len()), (Protocol::Esa, 2));
+    let lossy = example("esa-lossy.toml");
+    assert_eq!(lossy.protocol(), Protocol::Esa);
+    assert!(lossy.topology.links.iter().all(|link| link.faults.loss > 0.0));
 
     let tensors = example("tensors.toml");
     let Workload::Files(files) = &tensors.jobs[0].workload else { panic!("files") };
