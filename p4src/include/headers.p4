@@ -43,7 +43,7 @@ header aggregation_t {
     bit<1>     overflow;
     bit<1>     collided;
     bit<1>     resend;
-    bit<8>     priority;
+    priority_t priority;
     job_t      job;
     bit<16>    values;
     sequence_t sequence;

@@ -7,11 +7,14 @@
 #include "metadata.p4"
 
 control Membership(in headers_t hdr, inout metadata_t meta) {
-    // Gradients from a port below which the workers `unit` are; `members` meet in this switch.
-    action contribute(bitmap_t unit, bitmap_t members, job_slot_t slot) {
+    // Gradients from a port below which the workers `unit` are; `members` meet in this switch. Where
+    // these are all workers of the job and the protocol lets the switch give results, it sends them
+    // to `group`. Group 0: the sum goes on towards the parameter server.
+    action contribute(bitmap_t unit, bitmap_t members, group_t group, job_slot_t slot) {
         meta.member = 1;
         meta.unit = unit;
         meta.members = members;
+        meta.group = group;
         meta.slot = slot;
     }
 
@@ -22,7 +25,16 @@ control Membership(in headers_t hdr, inout metadata_t meta) {
         meta.slot = slot;
     }
 
-    // Replies and queries from the port of the parameter server, each for one worker.
+    // Reminders from the port of the agent: those for `members` are for this switch, others pass.
+    action remind(bitmap_t members, job_slot_t slot) {
+        meta.member = 1;
+        meta.unit = members;
+        meta.members = members;
+        meta.slot = slot;
+    }
+
+    // Packets that pass to one host: replies and queries, and reminders for switches further on and
+    // what these answer.
     action answer(job_slot_t slot) {
         meta.member = 1;
         meta.slot = slot;
@@ -41,7 +53,7 @@ control Membership(in headers_t hdr, inout metadata_t meta) {
             meta.port: exact @name("port");
             hdr.aggregation.kind: exact @name("kind");
         }
-        actions = { contribute; distribute; answer; pass; @defaultonly NoAction; }
+        actions = { contribute; distribute; remind; answer; pass; @defaultonly NoAction; }
         const default_action = NoAction();
         size = MEMBERSHIPS;
     }

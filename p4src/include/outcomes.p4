@@ -6,10 +6,10 @@
 
 control Outcomes(in metadata_t meta) {
     // Index: job slot above, outcome below.
-    counter(JOB_SLOTS * 16, CounterType.packets_and_bytes) outcomes;
+    counter(JOB_SLOTS * 32, CounterType.packets_and_bytes) outcomes;
 
     apply {
-        outcomes.count(20w0 ++ meta.slot ++ (bit<4>)meta.outcome);
+        outcomes.count(19w0 ++ meta.slot ++ (bit<5>)meta.outcome);
     }
 }
 

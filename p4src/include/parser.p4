@@ -43,6 +43,8 @@ parser PacketParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
             (kind_t.GRADIENT,  VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;
             (kind_t.PARAMETER, VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;
             (kind_t.REPLY,     VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;
+            (kind_t.REMINDER,  VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;
+            (kind_t.ABSENT,    VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;
             (kind_t.QUERY,     0,      UDP_LENGTH_BARE, IPV4_BYTES + UDP_LENGTH_BARE): bare;
             (kind_t.SWEEP,     0,      UDP_LENGTH_BARE, IPV4_BYTES + UDP_LENGTH_BARE): bare;
             default: accept;

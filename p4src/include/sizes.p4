@@ -18,6 +18,12 @@
 #define IDLE_US 50000
 #endif
 
+// Who may evict whom from an aggregator (ESA): 0 the higher priority, 1 everybody, 2 whom a coin
+// favours.
+#ifndef PREEMPTION
+#define PREEMPTION 0
+#endif
+
 // Packets in an egress queue from which on the switch marks congestion experienced.
 #ifndef ECN_THRESHOLD
 #define ECN_THRESHOLD 64

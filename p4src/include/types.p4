@@ -12,6 +12,7 @@ typedef bit<16> job_t;
 typedef bit<32> sequence_t;
 typedef bit<32> bitmap_t;   // bit w: the contribution of worker w
 typedef bit<32> index_t;    // of an aggregator
+typedef bit<8>  priority_t; // of an ESA task; 0: below all
 typedef bit<8>  job_slot_t; // of the outcome counters
 
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
@@ -36,28 +37,31 @@ const port_t  CPU_PORT = 510;
 const group_t FLOOD_GROUP = 1;
 
 enum bit<8> protocol_t {
-    ATP = 1
+    ATP = 1,
+    ESA = 2
 }
 
 // What a packet is for.
 enum bit<8> kind_t {
     GRADIENT  = 1, // worker to parameter server: values to add
     PARAMETER = 2, // parameter server to all workers: a result
-    REPLY     = 3, // parameter server to one worker: a result once more
-    QUERY     = 4, // parameter server to one worker: send this fragment again
-    SWEEP     = 5  // controller to switch: free all aggregators of a job
+    REPLY     = 3, // ATP: parameter server to one worker: a result once more
+    QUERY     = 4, // ATP: parameter server to one worker: send this fragment again
+    SWEEP     = 5, // controller to switch: free all aggregators of a job
+    REMINDER  = 6, // ESA: reminder agent to switch: give up what you hold of this task
+    ABSENT    = 7  // ESA: switch to reminder agent: nothing
 }
 
 // What became of a packet. Each packet is counted under one of these.
-enum bit<4> outcome_t {
+enum bit<5> outcome_t {
     FORWARDED   = 0,  // plain traffic
     ABSORBED    = 1,  // first of its task: took an empty aggregator
     ADDED       = 2,  // added to its task's aggregator
     COMPLETED   = 3,  // added as the last one; left with the sum
-    COLLIDED    = 4,  // found another task's aggregator; left alone, marked
-    BYPASSED    = 5,  // needs no aggregator here: marked before, overflowed, or whole already
+    COLLIDED    = 4,  // found another task's aggregator; left alone, marked (ESA: downgraded it)
+    BYPASSED    = 5,  // needs no aggregator here: marked before, overflowed, whole already, elsewhere
     RESENT      = 6,  // a resend that found no aggregator
-    FLUSHED     = 7,  // a resend that took its task's partial sum along and freed the aggregator
+    FLUSHED     = 7,  // took its task's partial sum along to the parameter server and freed it
     DUPLICATE   = 8,  // contribution was in the aggregator already
     SEIZED      = 9,  // took over an aggregator that was idle for long
     DISTRIBUTED = 10, // a result, multicast to the workers
@@ -65,15 +69,20 @@ enum bit<4> outcome_t {
     QUERIED     = 12, // a query for one worker
     SWEPT       = 13, // one step of a sweep
     REJECTED    = 14, // not a packet that this port may send for this job
-    MALFORMED   = 15  // wrong length, count, flags, bitmap or index
+    MALFORMED   = 15, // wrong length, count, flags, bitmap, priority or index
+    PREEMPTED   = 16, // took another task's aggregator and left as that task's partial sum
+    REMINDED    = 17, // a reminder that fetched a partial sum and freed the aggregator
+    ABSENT      = 18, // a reminder that found nothing
+    ANSWERED    = 19  // what another switch said to a reminder, on its way through
 }
 
 // What a block of values does with its registers.
-enum bit<2> value_access_t {
+enum bit<3> value_access_t {
     NONE  = 0,
     STORE = 1, // the packet's values replace the sums
     ADD   = 2, // the packet's values are added; the packet gets the sums
-    FETCH = 3  // the packet gets the sums
+    FETCH = 3, // the packet gets the sums
+    SWAP  = 4  // the packet's values replace the sums; the packet gets the sums
 }
 
 #endif

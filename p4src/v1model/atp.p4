@@ -15,7 +15,8 @@
 #include "../include/deparser.p4"
 #include "../include/forwarding.p4"
 #include "../include/membership.p4"
-#include "../include/congestion.p4"
+#include "../include/screening.p4"
+#include "../include/egress.p4"
 #include "../include/outcomes.p4"
 #include "../include/aggregator/identity.p4"
 #include "../include/aggregator/bitmap.p4"
@@ -25,6 +26,7 @@
 
 control AtpIngress(inout headers_t hdr, inout metadata_t meta,
                    inout standard_metadata_t standard) {
+    Screening() screening;
     Membership() membership;
     Identity() identity;
     Contributions() contributions;
@@ -64,21 +66,21 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
             fresh_whole:              ternary;
             within:                   ternary;
             alone:                    ternary;
-            meta.takeover:            ternary;
+            meta.pass:                ternary;
         }
         actions = { touch; pass; refuse; }
         const default_action = refuse();
         const entries = {
-            // kind           resend collided overflow whole within alone takeover
-            (kind_t.GRADIENT,  0,     0,       0,       1,    _,     0,    0): touch(access_t.CLAIM);
-            (kind_t.GRADIENT,  0,     0,       0,       1,    _,     0,    1): touch(access_t.SEIZE);
-            (kind_t.GRADIENT,  0,     0,       0,       1,    _,     1,    _): pass(outcome_t.BYPASSED);
-            (kind_t.GRADIENT,  1,     0,       0,       _,    1,     _,    _): touch(access_t.FLUSH);
-            (kind_t.GRADIENT,  _,     1,       0,       _,    1,     _,    _): pass(outcome_t.BYPASSED);
-            (kind_t.GRADIENT,  _,     _,       1,       _,    1,     _,    _): pass(outcome_t.BYPASSED);
-            (kind_t.PARAMETER, 0,     _,       _,       _,    _,     _,    _): touch(access_t.FREE);
-            (kind_t.REPLY,     0,     _,       _,       _,    _,     _,    _): touch(access_t.FREE);
-            (kind_t.QUERY,     0,     _,       _,       _,    _,     _,    _): pass(outcome_t.QUERIED);
+            // kind           resend collided overflow whole within alone pass
+            (kind_t.GRADIENT,  0,     0,       0,       1,    _,     0,    pass_t.FIRST):     touch(access_t.CLAIM);
+            (kind_t.GRADIENT,  0,     0,       0,       1,    _,     0,    pass_t.TAKE_OVER): touch(access_t.SEIZE);
+            (kind_t.GRADIENT,  0,     0,       0,       1,    _,     1,    _):                pass(outcome_t.BYPASSED);
+            (kind_t.GRADIENT,  1,     0,       0,       _,    1,     _,    _):                touch(access_t.FLUSH);
+            (kind_t.GRADIENT,  _,     1,       0,       _,    1,     _,    _):                pass(outcome_t.BYPASSED);
+            (kind_t.GRADIENT,  _,     _,       1,       _,    1,     _,    _):                pass(outcome_t.BYPASSED);
+            (kind_t.PARAMETER, 0,     _,       _,       _,    _,     _,    _):                touch(access_t.FREE);
+            (kind_t.REPLY,     0,     _,       _,       _,    _,     _,    _):                touch(access_t.FREE);
+            (kind_t.QUERY,     0,     _,       _,       _,    _,     _,    _):                pass(outcome_t.QUERIED);
         }
     }
 
@@ -105,7 +107,7 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
     }
 
     action take_over() {
-        meta.takeover = 1;
+        meta.pass = pass_t.TAKE_OVER;
         meta.again = 1;
     }
 
@@ -166,29 +168,8 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
     }
 
     apply {
-        if (meta.takeover == 0) {
-            meta.port = standard.ingress_port;
-        }
-
-        if (standard.parser_error != error.NoError || standard.checksum_error == 1) {
-            meta.outcome = outcome_t.MALFORMED;
-        } else if (!hdr.aggregation.isValid()) {
-            meta.outcome = outcome_t.FORWARDED;
-            meta.forward = 1;
-        } else if (meta.well_formed == 0 || hdr.udp.checksum != 0
-                   || hdr.aggregation.unused != 0
-                   || hdr.aggregation.protocol != (bit<8>)protocol_t.ATP
-                   || hdr.aggregation.index >= POOL) {
-            meta.outcome = outcome_t.MALFORMED;
-        } else if (hdr.aggregation.kind == kind_t.SWEEP) {
-            // From the controller, and then from ourselves, cell by cell.
-            if (meta.port == CPU_PORT || standard.instance_type == RECIRCULATED) {
-                meta.access = access_t.SWEEP;
-                meta.outcome = outcome_t.SWEPT;
-            } else {
-                meta.outcome = outcome_t.REJECTED;
-            }
-        } else {
+        screening.apply(hdr, standard, protocol_t.ATP, meta);
+        if (meta.ours == 1) {
             membership.apply(hdr, meta);
             if (meta.member == 0) {
                 meta.outcome = outcome_t.REJECTED;
@@ -249,25 +230,5 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
     }
 }
 
-control AtpEgress(inout headers_t hdr, inout metadata_t meta,
-                  inout standard_metadata_t standard) {
-    CongestionMark() congestion_mark;
-
-    action drop() {
-        mark_to_drop(standard);
-    }
-
-    apply {
-        if (standard.mcast_grp == FLOOD_GROUP && standard.egress_port == standard.ingress_port) {
-            // A flooded frame does not go back where it came from.
-            drop();
-        } else if (meta.access == access_t.SWEEP && hdr.aggregation.index < POOL) {
-            recirculate_preserving_field_list(KEPT);
-        } else {
-            congestion_mark.apply(hdr, standard);
-        }
-    }
-}
-
-V1Switch(PacketParser(), VerifyChecksums(), AtpIngress(), AtpEgress(), UpdateChecksums(),
+V1Switch(PacketParser(), VerifyChecksums(), AtpIngress(), AggregationEgress(), UpdateChecksums(),
          PacketDeparser()) main;

@@ -1,6 +1,7 @@
 //! Names of a P4 program to the numbers that P4Runtime uses.
 
 use tributary_p4runtime_proto::p4::config::v1::{Action, P4Info, Preamble, Table};
+use tributary_wire::Protocol;
 
 use crate::Error;
 
@@ -10,14 +11,25 @@ const REBUILD: &str = "use a program built from the blocks in p4src/include";
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Catalogue {
     pub(crate) memberships: TableIds<3>,
-    pub(crate) contribute: ActionIds<3>,
+    pub(crate) contribute: ActionIds<4>,
     pub(crate) distribute: ActionIds<2>,
+    pub(crate) remind: ActionIds<2>,
     pub(crate) answer: ActionIds<1>,
+    pub(crate) pass: ActionIds<1>,
+    /// Only programs that evict have servers to send evicted sums to.
+    pub(crate) servers: Option<Servers>,
     pub(crate) hosts: TableIds<1>,
     pub(crate) to_port: ActionIds<1>,
     pub(crate) outcomes: u32,
     /// Counter slots for jobs, slot 0 aside.
     pub(crate) slots: usize,
+}
+
+/// Where evicted sums go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Servers {
+    pub(crate) table: TableIds<1>,
+    pub(crate) to_server: ActionIds<2>,
 }
 
 /// A table and its key fields, in the order in which they were asked for.
@@ -34,8 +46,8 @@ pub(crate) struct ActionIds<const N: usize> {
     pub(crate) params: [u32; N],
 }
 
-/// Outcomes that are counted for each slot.
-pub(crate) const OUTCOMES: usize = 16;
+/// Counters of a slot: room for all outcomes of all programs.
+pub(crate) const SLOT_COUNTERS: usize = 32;
 
 impl Catalogue {
     /// Looks up what the controller needs.
@@ -51,21 +63,43 @@ impl Catalogue {
             .find(|counter| is_named(counter.preamble.as_ref(), "outcomes"))
             .ok_or_else(|| missing("counter `outcomes`"))?;
         let counters = usize::try_from(outcomes.size).unwrap_or(0);
+        let servers = match table(info, "servers") {
+            Ok(servers) => Some(Servers {
+                table: fields(servers, ["job"])?,
+                to_server: action(info, servers, "to_server", ["mac", "ipv4"])?,
+            }),
+            Err(_) => None,
+        };
         Ok(Self {
             memberships: fields(membership, ["job", "port", "kind"])?,
-            contribute: action(info, membership, "contribute", ["unit", "members", "slot"])?,
+            contribute: action(
+                info,
+                membership,
+                "contribute",
+                ["unit", "members", "group", "slot"],
+            )?,
             distribute: action(info, membership, "distribute", ["group", "slot"])?,
+            remind: action(info, membership, "remind", ["members", "slot"])?,
             answer: action(info, membership, "answer", ["slot"])?,
+            pass: action(info, membership, "pass", ["slot"])?,
+            servers,
             hosts: fields(hosts, ["hdr.ethernet.destination"])?,
             to_port: action(info, hosts, "to_port", ["port"])?,
             outcomes: id(outcomes.preamble.as_ref()),
-            slots: (counters / OUTCOMES).saturating_sub(1).min(usize::from(u8::MAX)),
+            slots: (counters / SLOT_COUNTERS).saturating_sub(1).min(usize::from(u8::MAX)),
         })
     }
 
+    /// The protocol that the program speaks: of those with a membership table, only ESA evicts.
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        if self.servers.is_some() { Protocol::Esa } else { Protocol::Atp }
+    }
+
     /// Tables whose entries are the controller's.
-    pub(crate) fn tables(&self) -> [u32; 2] {
-        [self.hosts.id, self.memberships.id]
+    pub(crate) fn tables(&self) -> impl Iterator<Item = u32> {
+        let servers = self.servers.as_ref().map(|servers| servers.table.id);
+        [self.hosts.id, self.memberships.id].into_iter().chain(servers)
     }
 }
 

@@ -10,7 +10,7 @@ use tributary_p4runtime_proto::p4::v1::{
 };
 use tributary_wire::JobId;
 
-use crate::catalogue::{ActionIds, Catalogue, OUTCOMES, TableIds};
+use crate::catalogue::{ActionIds, Catalogue, SLOT_COUNTERS, TableIds};
 use crate::plan::{Forwarding, JobAtSwitch, Part};
 
 /// Where a switch counts what becomes of a job's packets. Never zero: slot 0 counts what belongs to
@@ -55,9 +55,9 @@ pub fn forwarding(catalogue: &Catalogue, plan: &Forwarding) -> Vec<Entity> {
 /// What a switch needs to do its part for a job.
 #[must_use]
 pub fn job(catalogue: &Catalogue, plan: &JobAtSwitch, job: JobId, slot: JobSlot) -> Vec<Entity> {
-    let own_group = group(slot.group(), plan.group());
+    let groups = (!plan.units.is_empty()).then(|| group(slot.group(), plan.group()));
     let slot_bytes = bytes(slot.get().into());
-    let memberships = plan.memberships().into_iter().map(|membership| {
+    let memberships = plan.memberships(catalogue.protocol()).into_iter().map(|membership| {
         let keys = [
             exact(&job.get().to_be_bytes()),
             exact(&membership.port.to_be_bytes()),
@@ -65,25 +65,38 @@ pub fn job(catalogue: &Catalogue, plan: &JobAtSwitch, job: JobId, slot: JobSlot)
         ];
         let table = &catalogue.memberships;
         match membership.part {
-            Part::Contribute { unit, members } => {
-                let params = [bytes(unit.0.into()), bytes(members.0.into()), slot_bytes.clone()];
+            Part::Contribute { unit, members, top } => {
+                let group = if top { slot.group() } else { 0 };
+                let [unit, members] = [unit, members].map(|workers| bytes(workers.0.into()));
+                let params = [unit, members, bytes(group.into()), slot_bytes.clone()];
                 entry(table, keys, &catalogue.contribute, params)
             }
             Part::Distribute => {
                 let params = [bytes(slot.group().into()), slot_bytes.clone()];
                 entry(table, keys, &catalogue.distribute, params)
             }
+            Part::Remind { members } => {
+                let params = [bytes(members.0.into()), slot_bytes.clone()];
+                entry(table, keys, &catalogue.remind, params)
+            }
             Part::Answer => entry(table, keys, &catalogue.answer, [slot_bytes.clone()]),
+            Part::Pass => entry(table, keys, &catalogue.pass, [slot_bytes.clone()]),
         }
     });
-    std::iter::once(own_group).chain(memberships).collect()
+    // Only a switch that adds holds anything that could be evicted.
+    let evicts = catalogue.servers.iter().filter(|_| plan.aggregates());
+    let servers = evicts.map(|servers| {
+        let to = [canonical(&plan.server.mac.0), canonical(&plan.server.ip.octets())];
+        entry(&servers.table, [exact(&job.get().to_be_bytes())], &servers.to_server, to)
+    });
+    groups.into_iter().chain(servers).chain(memberships).collect()
 }
 
 /// Sets a job's outcome counters to zero: the slot may have counted another job before.
 #[must_use]
 pub fn reset_counters(catalogue: &Catalogue, slot: JobSlot) -> Vec<Update> {
-    let first = i64::from(slot.get()) * OUTCOMES as i64;
-    (first..first + OUTCOMES as i64)
+    let first = i64::from(slot.get()) * SLOT_COUNTERS as i64;
+    (first..first + SLOT_COUNTERS as i64)
         .map(|index| {
             let counter = CounterEntry {
                 counter_id: catalogue.outcomes,
@@ -177,10 +190,20 @@ pub(crate) fn canonical(value: &[u8]) -> Vec<u8> {
 
 /// The job that a membership entry is for.
 pub(crate) fn job_of(catalogue: &Catalogue, entry: &p4::TableEntry) -> Option<JobId> {
-    if entry.table_id != catalogue.memberships.id {
+    job_key(entry, catalogue.memberships.id, catalogue.memberships.fields[0])
+}
+
+/// The job that an entry says the server of.
+pub(crate) fn server_of(catalogue: &Catalogue, entry: &p4::TableEntry) -> Option<JobId> {
+    let table = catalogue.servers.as_ref()?.table;
+    job_key(entry, table.id, table.fields[0])
+}
+
+fn job_key(entry: &p4::TableEntry, table: u32, field: u32) -> Option<JobId> {
+    if entry.table_id != table {
         return None;
     }
-    let key = entry.r#match.iter().find(|key| key.field_id == catalogue.memberships.fields[0])?;
+    let key = entry.r#match.iter().find(|key| key.field_id == field)?;
     let Some(field_match::FieldMatchType::Exact(exact)) = &key.field_match_type else {
         return None;
     };

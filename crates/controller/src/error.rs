@@ -136,6 +136,19 @@ pub enum Error {
     /// The job was not admitted.
     #[error("job {0} was not admitted; admit it first")]
     UnknownJob(JobId),
+    /// Reminders could not reach a switch that holds partial sums.
+    #[error(
+        "job {job}: from host {agent}, no packet to a worker passes switch {switch}, which the reminder \
+         agent must reach; place the agent at the parameter server"
+    )]
+    AgentAside {
+        /// The job.
+        job: JobId,
+        /// Name of the agent's host.
+        agent: String,
+        /// Name of the switch.
+        switch: String,
+    },
     /// All counter slots are taken.
     #[error("{0} jobs run already, as many as a switch counts apart; wait until one ends")]
     Full(usize),

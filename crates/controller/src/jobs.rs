@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tributary_jobfile::{SwitchId, Topology};
 use tributary_p4runtime_proto::p4::v1::Entity;
-use tributary_wire::JobId;
+use tributary_wire::{JobId, Protocol};
 
 use crate::catalogue::Catalogue;
 use crate::client::SwitchConfig;
 use crate::entries::{self, JobSlot};
 use crate::error::Error;
-use crate::outcomes::Outcomes;
+use crate::outcomes::{self, Count, Outcomes};
 use crate::plan::{self, JobAtSwitch, Placement};
 use crate::programs::Pipeline;
 use crate::session::Session;
@@ -91,12 +91,15 @@ impl Controller {
     /// Admits a job: its packets are summed from now on.
     ///
     /// # Errors
-    /// [`Error::JobTaken`], [`Error::Full`], or what kept a switch from taking its part. The job is
+    /// [`Error::JobTaken`], [`Error::Full`], [`Error::AgentAside`], or what kept a switch from taking its part. The job is
     /// then nowhere.
     ///
     /// # Panics
     /// If the placement has more than 32 workers or names a host that the topology does not have.
     pub async fn admit(&self, placement: &Placement) -> Result<JobSlot, Error> {
+        if self.catalogue.protocol() == Protocol::Esa {
+            plan::targets(&self.topology, placement)?;
+        }
         let parts = plan::job(&self.topology, placement);
         let slot = self.reserve(placement.job, &parts)?;
         for (done, part) in parts.iter().enumerate() {
@@ -166,6 +169,25 @@ impl Controller {
         for part in &admitted.parts {
             let counts = self.counts(part.switch, Some(admitted.slot)).await?;
             all.insert(part.switch, counts);
+        }
+        Ok(all)
+    }
+
+    /// How many partial sums of a job were evicted in each switch on its tree, since it was admitted;
+    /// none by programs that do not evict.
+    ///
+    /// # Errors
+    /// [`Error::UnknownJob`], [`Error::Request`], [`Error::Lost`].
+    pub async fn evictions(&self, job: JobId) -> Result<BTreeMap<SwitchId, Count>, Error> {
+        let admitted = self.jobs().get(&job).cloned().ok_or(Error::UnknownJob(job))?;
+        let request = outcomes::evictions_request(&self.catalogue);
+        let mut all = BTreeMap::new();
+        if request.is_empty() {
+            return Ok(all);
+        }
+        for part in &admitted.parts {
+            let answer = self.switches[part.switch.0].read(request.clone()).await?;
+            all.insert(part.switch, outcomes::evictions(&self.catalogue, job, &answer));
         }
         Ok(all)
     }

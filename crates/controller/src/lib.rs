@@ -24,6 +24,7 @@ mod paths;
 pub mod plan;
 pub mod programs;
 mod reconcile;
+mod reminders;
 pub mod session;
 pub mod sweep;
 

@@ -2,9 +2,12 @@
 
 use std::ops::{AddAssign, Index};
 
-use tributary_p4runtime_proto::p4::v1::{self as p4, CounterEntry, Entity, entity};
+use tributary_p4runtime_proto::p4::v1::{
+    self as p4, CounterData, CounterEntry, DirectCounterEntry, Entity, TableEntry, entity,
+};
+use tributary_wire::JobId;
 
-use crate::catalogue::{Catalogue, OUTCOMES};
+use crate::catalogue::{Catalogue, SLOT_COUNTERS};
 use crate::entries::{self, JobSlot};
 
 /// What became of a packet. Each packet is counted under one of these, in the order of the P4
@@ -19,13 +22,15 @@ pub enum Outcome {
     Added,
     /// Added as the last one; left with the sum.
     Completed,
-    /// Found another task's aggregator; left alone, marked.
+    /// Found another task's aggregator; left alone, marked. In ESA that aggregator's priority was
+    /// halved.
     Collided,
-    /// Needed no aggregator here: marked before, overflowed, or whole already.
+    /// Needed no aggregator here: marked before, overflowed, whole already, or for another switch.
     Bypassed,
     /// A resend that found no aggregator.
     Resent,
-    /// A resend that took its task's partial sum along and freed the aggregator.
+    /// Took its task's partial sum along to the parameter server and freed the aggregator: a resend
+    /// in ATP.
     Flushed,
     /// Its contribution was in the aggregator already.
     Duplicate,
@@ -41,13 +46,22 @@ pub enum Outcome {
     Swept,
     /// Not a packet that its port may send for its job.
     Rejected,
-    /// Wrong length, count, flags, bitmap or index.
+    /// Wrong length, count, flags, bitmap, priority or index.
     Malformed,
+    /// Took another task's aggregator and left as that task's partial sum. Counted for the job that
+    /// took it.
+    Preempted,
+    /// A reminder that fetched a partial sum and freed the aggregator.
+    Reminded,
+    /// A reminder that found nothing.
+    Absent,
+    /// What another switch said to a reminder, on its way through.
+    Answered,
 }
 
 impl Outcome {
     /// All outcomes, in the order of their codes.
-    pub const ALL: [Self; OUTCOMES] = [
+    pub const ALL: [Self; 20] = [
         Self::Forwarded,
         Self::Absorbed,
         Self::Added,
@@ -64,6 +78,10 @@ impl Outcome {
         Self::Swept,
         Self::Rejected,
         Self::Malformed,
+        Self::Preempted,
+        Self::Reminded,
+        Self::Absent,
+        Self::Answered,
     ];
 
     /// The word for it in reports.
@@ -86,6 +104,10 @@ impl Outcome {
             Self::Swept => "swept",
             Self::Rejected => "rejected",
             Self::Malformed => "malformed",
+            Self::Preempted => "preempted",
+            Self::Reminded => "reminded",
+            Self::Absent => "absent",
+            Self::Answered => "answered",
         }
     }
 }
@@ -99,6 +121,15 @@ pub struct Count {
     pub bytes: u64,
 }
 
+impl Count {
+    fn of(data: &CounterData) -> Self {
+        Self {
+            packets: u64::try_from(data.packet_count).unwrap_or(0),
+            bytes: u64::try_from(data.byte_count).unwrap_or(0),
+        }
+    }
+}
+
 impl AddAssign for Count {
     fn add_assign(&mut self, other: Self) {
         self.packets += other.packets;
@@ -108,7 +139,7 @@ impl AddAssign for Count {
 
 /// How many packets had each outcome: `outcomes[Outcome::Absorbed].packets`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Outcomes([Count; OUTCOMES]);
+pub struct Outcomes([Count; Outcome::ALL.len()]);
 
 impl Outcomes {
     /// Each outcome and its count.
@@ -119,13 +150,13 @@ impl Outcomes {
     /// What to read of a switch: the counters of a job, or (`None`) of what belongs to no job.
     #[must_use]
     pub fn request(catalogue: &Catalogue, slot: Option<JobSlot>) -> Vec<Entity> {
-        let first = i64::from(slot.map_or(0, JobSlot::get)) * OUTCOMES as i64;
+        let first = i64::from(slot.map_or(0, JobSlot::get)) * SLOT_COUNTERS as i64;
         let counter = |index| CounterEntry {
             counter_id: catalogue.outcomes,
             index: Some(p4::Index { index }),
             data: None,
         };
-        (first..first + OUTCOMES as i64)
+        (first..first + Outcome::ALL.len() as i64)
             .map(|index| entries::entity(entity::Entity::CounterEntry(counter(index))))
             .collect()
     }
@@ -138,12 +169,12 @@ impl Outcomes {
             let Some(entity::Entity::CounterEntry(counter)) = &entity.entity else { continue };
             let (Some(index), Some(data)) = (&counter.index, &counter.data) else { continue };
             let Ok(index) = usize::try_from(index.index) else { continue };
-            let own_slot = index / OUTCOMES == usize::from(slot.map_or(0, JobSlot::get));
-            if counter.counter_id == catalogue.outcomes && own_slot {
-                counts.0[index % OUTCOMES] = Count {
-                    packets: u64::try_from(data.packet_count).unwrap_or(0),
-                    bytes: u64::try_from(data.byte_count).unwrap_or(0),
-                };
+            let own_slot = index / SLOT_COUNTERS == usize::from(slot.map_or(0, JobSlot::get));
+            if counter.counter_id == catalogue.outcomes
+                && own_slot
+                && let Some(count) = counts.0.get_mut(index % SLOT_COUNTERS)
+            {
+                *count = Count::of(data);
             }
         }
         counts
@@ -164,4 +195,31 @@ impl AddAssign for Outcomes {
             *own += other;
         }
     }
+}
+
+/// What to read of a switch to learn how many of its jobs' partial sums were evicted; nothing where
+/// the program does not evict.
+#[must_use]
+pub fn evictions_request(catalogue: &Catalogue) -> Vec<Entity> {
+    let servers = catalogue.servers.iter();
+    let all = servers.map(|servers| DirectCounterEntry {
+        table_entry: Some(TableEntry { table_id: servers.table.id, ..TableEntry::default() }),
+        data: None,
+    });
+    all.map(|all| entries::entity(entity::Entity::DirectCounterEntry(all))).collect()
+}
+
+/// Partial sums of a job that packets of other tasks evicted, among what a switch answered to
+/// [`evictions_request`].
+#[must_use]
+pub fn evictions(catalogue: &Catalogue, job: JobId, answer: &[Entity]) -> Count {
+    let mut count = Count::default();
+    for entity in answer {
+        let Some(entity::Entity::DirectCounterEntry(counter)) = &entity.entity else { continue };
+        let (Some(entry), Some(data)) = (&counter.table_entry, &counter.data) else { continue };
+        if entries::server_of(catalogue, entry) == Some(job) {
+            count += Count::of(data);
+        }
+    }
+    count
 }

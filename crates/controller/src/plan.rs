@@ -10,13 +10,18 @@
 //! several racks meet in a switch in between (a spine above three racks, say), it adds too: from
 //! there on they are one unit, so that every port has one unit, which is what the program checks
 //! fresh packets against.
+//!
+//! In ESA the lowest switch where all workers meet is the job's *top*: it sends the results. The
+//! reminder agent, which may be anywhere, must reach every switch that adds ([`targets`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_jobfile::{HostId, Job, SwitchId, Topology};
-use tributary_wire::{Bitmap, JobId, Kind, Mac, WorkerIndex};
+use tributary_wire::{Bitmap, Host, JobId, Kind, Mac, Protocol, WorkerIndex};
 
 use crate::paths::Tree;
+use crate::reminders::way_to;
+pub use crate::reminders::{Target, targets};
 
 /// How a switch forwards plain frames.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -67,15 +72,18 @@ pub struct Placement {
     pub workers: Vec<HostId>,
     /// Host of the parameter server.
     pub ps: HostId,
+    /// Host of the reminder agent, for ESA; that of the parameter server unless it has its own.
+    pub agent: HostId,
 }
 
 impl From<&Job> for Placement {
     fn from(job: &Job) -> Self {
-        Self { job: job.id, workers: job.workers.clone(), ps: job.ps }
+        Self { job: job.id, workers: job.workers.clone(), ps: job.ps, agent: job.agent }
     }
 }
 
-/// A job's part in one switch on its tree.
+/// A job's part in one switch: on the tree from its workers to its parameter server, or on the way of
+/// its reminders.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobAtSwitch {
     /// The switch.
@@ -84,8 +92,16 @@ pub struct JobAtSwitch {
     pub units: BTreeMap<u16, Bitmap>,
     /// All workers below the switch.
     pub members: Bitmap,
-    /// The port towards the parameter server.
-    pub uplink: u16,
+    /// The port towards the parameter server; `None` for a switch that is not on the tree.
+    pub uplink: Option<u16>,
+    /// Whether this is the lowest switch where all workers of the job meet.
+    pub top: bool,
+    /// The parameter server.
+    pub server: Host,
+    /// Ports that reminders come from.
+    pub reminders: BTreeSet<u16>,
+    /// Ports that answers to reminders come from: each leads to another switch.
+    pub answers: BTreeSet<u16>,
 }
 
 impl JobAtSwitch {
@@ -95,6 +111,19 @@ impl JobAtSwitch {
         self.units.len() > 1
     }
 
+    fn off_the_tree(switch: SwitchId, server: Host) -> Self {
+        Self {
+            switch,
+            units: BTreeMap::new(),
+            members: Bitmap::EMPTY,
+            uplink: None,
+            top: false,
+            server,
+            reminders: BTreeSet::new(),
+            answers: BTreeSet::new(),
+        }
+    }
+
     /// The ports that results are multicast to.
     pub fn group(&self) -> impl Iterator<Item = u16> {
         self.units.keys().copied()
@@ -102,20 +131,39 @@ impl JobAtSwitch {
 
     /// What packets of the job each port may send, and what the switch does with them.
     #[must_use]
-    pub fn memberships(&self) -> Vec<Membership> {
+    pub fn memberships(&self, protocol: Protocol) -> Vec<Membership> {
         let members = self.members;
+        let esa = protocol == Protocol::Esa;
+        let top = esa && self.top;
         let gradients = self.units.iter().map(|(&port, &unit)| Membership {
             port,
             kind: Kind::Gradient,
-            part: Part::Contribute { unit, members },
+            part: Part::Contribute { unit, members, top },
         });
-        let uplink = |kind, part| Membership { port: self.uplink, kind, part };
-        let results = [
-            uplink(Kind::Parameter, Part::Distribute),
-            uplink(Kind::Reply, Part::Answer),
-            uplink(Kind::Query, Part::Answer),
-        ];
-        gradients.chain(results).collect()
+        let mut all: Vec<Membership> = gradients.collect();
+        let mut add = |port, kind, part| all.push(Membership { port, kind, part });
+        if let Some(uplink) = self.uplink {
+            add(uplink, Kind::Parameter, Part::Distribute);
+            if !esa {
+                add(uplink, Kind::Reply, Part::Answer);
+                add(uplink, Kind::Query, Part::Answer);
+            }
+        }
+        if esa {
+            for &port in &self.reminders {
+                let own = self.aggregates();
+                let part = if own { Part::Remind { members } } else { Part::Answer };
+                add(port, Kind::Reminder, part);
+            }
+            for &port in &self.answers {
+                add(port, Kind::Absent, Part::Answer);
+                // Where gradients come from anyway, partial sums do.
+                if !self.units.contains_key(&port) {
+                    add(port, Kind::Gradient, Part::Pass);
+                }
+            }
+        }
+        all
     }
 }
 
@@ -139,22 +187,55 @@ pub enum Part {
         unit: Bitmap,
         /// Workers below the switch.
         members: Bitmap,
+        /// Whether their sum is the result: the switch multicasts it to the job's group.
+        top: bool,
+    },
+    /// Give up partial sums where they are for the switch in which `members` meet; forward others.
+    Remind {
+        /// Workers below the switch.
+        members: Bitmap,
     },
     /// Multicast them to the job's group.
     Distribute,
-    /// Forward them to the worker that they are for.
+    /// Forward them to the host that they are for.
     Answer,
+    /// Forward them, whatever they are: answers to reminders in a switch that adds nothing up from
+    /// that side.
+    Pass,
 }
 
-/// A job's part in every switch on the tree from its workers to its parameter server, the PS's rack
-/// first, then by [`SwitchId`].
+/// A job's part in every switch: first those on the tree from its workers to its parameter server,
+/// the PS's rack at their head, then by [`SwitchId`]; at last those that only reminders pass. A
+/// switch that the agent cannot reach gets no reminders: see [`targets`].
 ///
 /// # Panics
 /// If the placement has more than 32 workers or names a host that the topology does not have.
 #[must_use]
 pub fn job(topology: &Topology, placement: &Placement) -> Vec<JobAtSwitch> {
-    let (top, ps_port) = topology.attachment(placement.ps);
-    let tree = Tree::towards(topology, top);
+    let tree = parts_in_tree(topology, placement);
+    let mut parts = tree.clone();
+    for target in tree.iter().filter(|part| part.aggregates()) {
+        let Some((_, steps)) = way_to(topology, placement, &tree, target) else { continue };
+        for step in steps {
+            let known = parts.iter().position(|part| part.switch == step.switch);
+            let at = known.unwrap_or_else(|| {
+                parts.push(JobAtSwitch::off_the_tree(step.switch, target.server));
+                parts.len() - 1
+            });
+            parts[at].reminders.insert(step.into);
+            if step.switch != target.switch {
+                parts[at].answers.insert(step.out);
+            }
+        }
+    }
+    parts
+}
+
+/// The parts of [`job`] that are on the tree, without reminders.
+pub(crate) fn parts_in_tree(topology: &Topology, placement: &Placement) -> Vec<JobAtSwitch> {
+    let (root, ps_port) = topology.attachment(placement.ps);
+    let server = topology.host(placement.ps).address;
+    let tree = Tree::towards(topology, root);
     let mut parts: BTreeMap<(bool, SwitchId), JobAtSwitch> = BTreeMap::new();
     for (index, &worker) in placement.workers.iter().enumerate() {
         let bit = u8::try_from(index).ok().and_then(WorkerIndex::new).map(Bitmap::of);
@@ -162,17 +243,28 @@ pub fn job(topology: &Topology, placement: &Placement) -> Vec<JobAtSwitch> {
         let (mut switch, mut port) = topology.attachment(worker);
         loop {
             let hop = tree.hop(switch);
-            let part = parts.entry((hop.is_some(), switch)).or_insert_with(|| JobAtSwitch {
-                switch,
-                units: BTreeMap::new(),
-                members: Bitmap::EMPTY,
-                uplink: hop.map_or(ps_port, |hop| hop.out),
-            });
+            let part = parts
+                .entry((hop.is_some(), switch))
+                .or_insert_with(|| JobAtSwitch::off_the_tree(switch, server));
+            part.uplink = Some(hop.map_or(ps_port, |hop| hop.out));
             *part.units.entry(port).or_default() |= bit;
             part.members |= bit;
             let Some(hop) = hop else { break };
             (switch, port) = (hop.to, hop.into);
         }
+    }
+    // From any worker on up, the first switch where all meet is the same.
+    let everyone = parts.values().fold(Bitmap::EMPTY, |all, part| all | part.members);
+    let mut lowest = placement.workers.first().map(|&worker| topology.attachment(worker).0);
+    while let Some(switch) = lowest {
+        let hop = tree.hop(switch);
+        if let Some(part) = parts.get_mut(&(hop.is_some(), switch))
+            && part.members == everyone
+        {
+            part.top = true;
+            break;
+        }
+        lowest = hop.map(|hop| hop.to);
     }
     parts.into_values().collect()
 }
@@ -212,9 +304,9 @@ mod tests {
         assert_eq!(part.members, Bitmap(0b1111));
         let units: Vec<(u16, u32)> = part.units.iter().map(|(&p, unit)| (p, unit.0)).collect();
         assert_eq!(units, [(1, 1), (2, 2), (3, 4), (4, 8)]);
-        assert_eq!(part.uplink, 5);
+        assert_eq!(part.uplink, Some(5));
         assert!(part.aggregates());
-        let entries = part.memberships();
+        let entries = part.memberships(Protocol::Atp);
         assert_eq!(entries.len(), 7);
         assert!(entries.iter().all(|entry| (entry.kind == Kind::Gradient) == (entry.port < 5)));
     }
@@ -227,9 +319,9 @@ mod tests {
         // The PS's rack: two local workers at ports 1 and 2, the other rack's mask at port 4.
         assert_eq!(top.switch, SwitchId(0));
         assert_eq!(top.units, BTreeMap::from([(1, Bitmap(1)), (2, Bitmap(2)), (4, Bitmap(12))]));
-        assert_eq!((top.members, top.uplink), (Bitmap(15), 3));
+        assert_eq!((top.members, top.uplink), (Bitmap(15), Some(3)));
         assert_eq!(rack.units, BTreeMap::from([(1, Bitmap(4)), (2, Bitmap(8))]));
-        assert_eq!((rack.members, rack.uplink), (Bitmap(12), 3));
+        assert_eq!((rack.members, rack.uplink), (Bitmap(12), Some(3)));
     }
 
     #[test]
@@ -360,12 +452,12 @@ mod tests {
                 let mut sum = Bitmap::EMPTY;
                 for (&port, &unit) in &part.units {
                     prop_assert!(!unit.is_empty() && sum.is_disjoint(unit));
-                    prop_assert_ne!(port, part.uplink);
+                    prop_assert_ne!(Some(port), part.uplink);
                     sum |= unit;
                 }
                 prop_assert_eq!(sum, part.members);
                 // What leaves by the uplink is what the next switch expects there.
-                match peer(part.switch, part.uplink) {
+                match peer(part.switch, part.uplink.unwrap()) {
                     End::Host(host) => {
                         prop_assert_eq!(host, scenario.jobs[0].ps);
                         prop_assert_eq!(part.members, all);
@@ -394,7 +486,7 @@ mod tests {
                             reached[workers.iter().position(|&w| w == host).unwrap()] += 1;
                         }
                         End::Switch(next, into) => {
-                            prop_assert_eq!(parts[&next].uplink, into);
+                            prop_assert_eq!(parts[&next].uplink, Some(into));
                             frames.push(next);
                         }
                     }
@@ -408,7 +500,7 @@ mod tests {
                 let mac = topology.host(worker).address.mac;
                 let mut switch = topology.attachment(scenario.jobs[0].ps).0;
                 while let End::Switch(next, into) = peer(switch, plan[switch.0].hosts[&mac]) {
-                    prop_assert_eq!(parts[&next].uplink, into);
+                    prop_assert_eq!(parts[&next].uplink, Some(into));
                     switch = next;
                 }
             }

@@ -180,10 +180,21 @@ mod tests {
         let compiled = compiled(&[]);
         let catalogue = crate::Catalogue::new(&compiled.pipeline.p4info).unwrap();
         assert_eq!(catalogue.slots, 255);
+        assert_eq!(catalogue.protocol(), tributary_wire::Protocol::Atp);
         // The preprocessed text is the whole program: it compiles by itself, to the same P4Info.
         let text = String::from_utf8(compiled.pipeline.device_config).unwrap();
         let again = tributary_p4::compile_text("atp.p4", &text, &[]).unwrap();
         assert_eq!(again.p4info, compiled.pipeline.p4info);
+    }
+
+    #[test]
+    fn esa_has_servers_besides() {
+        let esa = compile(&Source::built_in("esa").unwrap(), &[]);
+        let esa = esa.unwrap_or_else(|error| panic!("{error}"));
+        let catalogue = crate::Catalogue::new(&esa.pipeline.p4info).unwrap();
+        assert_eq!(catalogue.protocol(), tributary_wire::Protocol::Esa);
+        assert_eq!((catalogue.slots, catalogue.tables().count()), (255, 3));
+        assert_eq!(esa.warnings, "");
     }
 
     #[test]

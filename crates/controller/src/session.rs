@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tributary_p4runtime_proto::p4::v1::{
     Entity, MulticastGroupEntry, TableEntry, Update, entity, update,
 };
-use tributary_wire::JobId;
+use tributary_wire::{JobId, Protocol};
 
 use crate::catalogue::Catalogue;
 use crate::client::{Client, Event, PacketSender, Stream, SwitchConfig};
@@ -89,6 +89,12 @@ impl Session {
         let (stream, orphans) = shared.establish_first().await?;
         let supervisor = tokio::spawn(supervise(shared.clone(), stream));
         Ok(Self { shared, supervisor, orphans })
+    }
+
+    /// The protocol that the switch's program speaks.
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        self.shared.catalogue.protocol()
     }
 
     /// The switch's name.
@@ -303,7 +309,7 @@ impl Shared {
             tracing::info!(switch = %self.config.name, "pushing the pipeline");
             client.set_pipeline(&self.pipeline).await?;
         }
-        let tables = self.catalogue.tables().into_iter().map(|table_id| {
+        let tables = self.catalogue.tables().map(|table_id| {
             let entry = TableEntry { table_id, ..TableEntry::default() };
             entries::entity(entity::Entity::TableEntry(entry))
         });

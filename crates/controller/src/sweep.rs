@@ -22,14 +22,14 @@ const RETRY: Duration = Duration::from_secs(2);
 /// Tells one walk from another.
 static NONCE: AtomicU32 = AtomicU32::new(1);
 
-/// The packet that starts a walk.
+/// The packet that starts a walk through a switch whose program speaks a protocol.
 #[must_use]
-pub fn frame(job: JobId, nonce: Sequence) -> Vec<u8> {
+pub fn frame(protocol: Protocol, job: JobId, nonce: Sequence) -> Vec<u8> {
     // Nobody but the switch sees it: the addresses only have to be some.
     let nobody = Host { mac: Mac([0x02, 0, 0, 0, 0, 0]), ip: Ipv4Addr::UNSPECIFIED };
     let envelope = Envelope { source: nobody, destination: nobody, ecn: Ecn::NotEct };
     let repr = Repr {
-        protocol: Protocol::Atp,
+        protocol,
         kind: Kind::Sweep,
         flags: Flags::NONE,
         priority: 0,
@@ -59,7 +59,7 @@ pub(crate) async fn sweep(session: &Session, job: JobId, limit: Duration) -> Res
     while Instant::now() < end {
         let nonce = Sequence(NONCE.fetch_add(1, Ordering::Relaxed));
         let mut packets = session.packets_in();
-        match session.packet_out(frame(job, nonce)).await {
+        match session.packet_out(frame(session.protocol(), job, nonce)).await {
             Ok(()) => {}
             // The session is about to reconnect.
             Err(Error::Lost { .. }) => {
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn only_its_own_walk_counts() {
         let (job, nonce) = (JobId::new(7).unwrap(), Sequence(9));
-        let mut walk = frame(job, nonce);
+        let mut walk = frame(Protocol::Esa, job, nonce);
         assert_eq!(freed(&walk, job, nonce), Some(0));
         assert_eq!(freed(&walk, JobId::new(8).unwrap(), nonce), None);
         assert_eq!(freed(&walk, job, Sequence(8)), None);

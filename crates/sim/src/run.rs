@@ -505,7 +505,7 @@ impl<'a> Run<'a> {
     /// Sends a sweep through a switch's pool; returns how many aggregators it freed.
     fn sweep(&mut self, switch: SwitchId, job: JobId) -> Result<u32, Error> {
         let nonce = Sequence(0);
-        let frame = sweep::frame(job, nonce);
+        let frame = sweep::frame(self.catalogue.protocol(), job, nonce);
         let now_us = self.network.now().as_nanos() / 1000;
         self.network.switch_mut(switch).packet_out(now_us, &frame);
         self.network.poke_switch(switch);

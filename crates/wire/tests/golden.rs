@@ -17,7 +17,7 @@ const COLLISION: Flags = Flags::COLLISION;
 const OVERFLOW: Flags = Flags::OVERFLOW;
 const NONE: Flags = Flags::NONE;
 
-/// Name without the suffix for V, kind, flags, bitmap, destination (last byte of the address; none
+/// Name without the suffix for V (`esa_…` are packets of ESA, the rest of ATP), kind, flags, bitmap, destination (last byte of the address; none
 /// for the group), first value as a word.
 type Case = (&'static str, Kind, Flags, u32, Option<u8>, Option<u32>);
 
@@ -33,7 +33,7 @@ const fn float(value: f32) -> Option<u32> {
 }
 
 fn cases() -> Vec<Case> {
-    use Kind::{Gradient, Parameter, Query, Reply, Sweep};
+    use Kind::{Absent, Gradient, Parameter, Query, Reminder, Reply, Sweep};
     let marked = Flags::ECN;
     vec![
         ("gradient", Gradient, NONE, 1, Some(100), word(MAX)),
@@ -51,6 +51,12 @@ fn cases() -> Vec<Case> {
         ("parameter_overflow", Parameter, OVERFLOW, 15, None, float(3e38)),
         ("reply", Reply, NONE, 15, Some(3), word(4 * MAX)),
         ("reply_collision_overflow", Reply, COLLISION | OVERFLOW, 15, Some(2), float(3e38)),
+        ("esa_gradient", Gradient, NONE, 1, Some(100), word(MAX)),
+        ("esa_evicted", Gradient, COLLISION | marked, 3, Some(100), word(2 * MAX)),
+        ("esa_parameter", Parameter, NONE, 15, None, word(4 * MAX)),
+        ("esa_reminder", Reminder, NONE, 11, Some(1), word(0)),
+        ("esa_absent", Absent, NONE, 11, Some(101), word(0)),
+        ("esa_fetched", Gradient, RESEND, 11, Some(101), word(3 * MAX)),
         ("query", Query, NONE, 2, Some(2), None),
         ("query_overflow", Query, OVERFLOW, 8, Some(4), None),
         ("sweep", Sweep, NONE, 0, Some(254), None),
@@ -97,11 +103,12 @@ fn decode_to_what_their_files_say() {
         let packet =
             Packet::new_checked(&bytes).unwrap_or_else(|error| panic!("{}: {error}", vector.name));
         let sweep = *kind == Kind::Sweep;
+        let esa = name.starts_with("esa_");
         let expected = Repr {
-            protocol: Protocol::Atp,
+            protocol: if esa { Protocol::Esa } else { Protocol::Atp },
             kind: *kind,
             flags: *flags,
-            priority: 0,
+            priority: if name == "esa_gradient" { 200 } else { 0 },
             job: JobId::new(263).unwrap(),
             values,
             sequence: Sequence(if sweep { 0x5eed_0001 } else { 74565 }),
@@ -163,6 +170,9 @@ fn sums_are_the_sums_of_the_workers_that_the_bitmap_names() {
             ("gradient_complete", &[0, 1, 2, 3]),
             ("parameter", &[0, 1, 2, 3]),
             ("reply", &[0, 1, 2, 3]),
+            ("esa_evicted", &[0, 1]),
+            ("esa_fetched", &[0, 1, 3]),
+            ("esa_parameter", &[0, 1, 2, 3]),
         ] {
             for (i, sum) in read(&format!("{name}_{v}")).into_iter().enumerate() {
                 assert_eq!(sum, of.iter().map(|w| workers[*w][i]).sum::<i64>(), "{name} {i}");

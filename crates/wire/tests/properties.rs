@@ -189,7 +189,7 @@ fn errors_name_what_is_wrong() {
     assert_eq!(gradient(42, &[0]), Error::Protocol(0));
     assert_eq!(gradient(42, &[5]), Error::Protocol(5));
     assert_eq!(gradient(43, &[0]), Error::Kind(0));
-    assert_eq!(gradient(43, &[6]), Error::Kind(6));
+    assert_eq!(gradient(43, &[8]), Error::Kind(8));
     assert_eq!(gradient(44, &[0x10]), Error::Flags(0x10));
     assert_eq!(gradient(46, &[0, 0]), Error::Job);
     assert_eq!(gradient(48, &[0, 63]), Error::PayloadLength { values: 63, bytes: 256 });

@@ -23,12 +23,17 @@ control Contributions(in bitmap_t bitmap, in index_t index, inout metadata_t met
         bitmaps.read(meta.held, index);
     }
 
+    action swap() {
+        bitmaps.read(meta.held, index);
+        bitmaps.write(index, bitmap);
+    }
+
     table access {
         key = {
             meta.access: exact;
             meta.holder: exact;
         }
-        actions = { start; join; read; NoAction; }
+        actions = { start; join; read; swap; NoAction; }
         const default_action = NoAction();
         const entries = {
             (access_t.CLAIM, holder_t.NOBODY): start();
@@ -36,16 +41,22 @@ control Contributions(in bitmap_t bitmap, in index_t index, inout metadata_t met
             (access_t.SEIZE, holder_t.NOBODY): start();
             (access_t.SEIZE, holder_t.MINE):   join();
             (access_t.FLUSH, holder_t.MINE):   read();
+            (access_t.SWAP,  holder_t.NOBODY): start();
+            (access_t.SWAP,  holder_t.MINE):   join();
+            (access_t.SWAP,  holder_t.OTHER):  swap();
         }
     }
 
     apply {
         access.apply();
-        if ((meta.held & bitmap) != 0) {
-            meta.overlap = 1;
-        }
-        if ((meta.held | bitmap) == meta.members) {
-            meta.last = 1;
+        // Between tasks, bitmaps say nothing to each other.
+        if (meta.holder == holder_t.MINE) {
+            if ((meta.held & bitmap) != 0) {
+                meta.overlap = 1;
+            }
+            if ((meta.held | bitmap) == meta.members) {
+                meta.last = 1;
+            }
         }
     }
 }

@@ -22,6 +22,13 @@ control Identity(in job_t job, in sequence_t sequence, in index_t index, inout m
         old = old == task ? task : 0;
     }
 
+    action swap() {
+        tasks.read(old, index);
+        tasks.write(index, task);
+        meta.held_job = old[47:32];
+        meta.held_sequence = old[31:0];
+    }
+
     action free() {
         tasks.read(old, index);
         tasks.write(index, old == task ? 0 : old);
@@ -35,11 +42,12 @@ control Identity(in job_t job, in sequence_t sequence, in index_t index, inout m
 
     table access {
         key = { meta.access: exact; }
-        actions = { claim; seize; free; sweep; NoAction; }
+        actions = { claim; seize; swap; free; sweep; NoAction; }
         const default_action = NoAction();
         const entries = {
             access_t.CLAIM: claim();
             access_t.SEIZE: seize();
+            access_t.SWAP:  swap();
             access_t.FLUSH: free();
             access_t.FREE:  free();
             access_t.SWEEP: sweep();

@@ -23,12 +23,18 @@ control Marks(in index_t index, inout metadata_t meta) {
         meta.mark = meta.mark | old;
     }
 
+    action swap() {
+        marks.read(old, index);
+        marks.write(index, meta.mark);
+        meta.mark = old;
+    }
+
     table access {
         key = {
             meta.access: exact;
             meta.holder: exact;
         }
-        actions = { start; join; read; NoAction; }
+        actions = { start; join; read; swap; NoAction; }
         const default_action = NoAction();
         const entries = {
             (access_t.CLAIM, holder_t.NOBODY): start();
@@ -36,6 +42,9 @@ control Marks(in index_t index, inout metadata_t meta) {
             (access_t.SEIZE, holder_t.NOBODY): start();
             (access_t.SEIZE, holder_t.MINE):   join();
             (access_t.FLUSH, holder_t.MINE):   read();
+            (access_t.SWAP,  holder_t.NOBODY): start();
+            (access_t.SWAP,  holder_t.MINE):   join();
+            (access_t.SWAP,  holder_t.OTHER):  swap();
         }
     }
 

@@ -13,6 +13,10 @@
     sums##i.write(index, sum); \
     values.v##i = sum;
 #define SUM_FETCH(i) sums##i.read(values.v##i, index);
+#define SUM_SWAP(i) \
+    sums##i.read(sum, index); \
+    sums##i.write(index, values.v##i); \
+    values.v##i = sum;
 
 control ValueBlock(inout values_t values, in index_t index, in value_access_t wanted) {
     FOR_EACH_LANE(SUM_REGISTER)
@@ -30,14 +34,19 @@ control ValueBlock(inout values_t values, in index_t index, in value_access_t wa
         FOR_EACH_LANE(SUM_FETCH)
     }
 
+    action swap() {
+        FOR_EACH_LANE(SUM_SWAP)
+    }
+
     table access {
         key = { wanted: exact; }
-        actions = { store; add; fetch; NoAction; }
+        actions = { store; add; fetch; swap; NoAction; }
         const default_action = NoAction();
         const entries = {
             value_access_t.STORE: store();
             value_access_t.ADD:   add();
             value_access_t.FETCH: fetch();
+            value_access_t.SWAP:  swap();
         }
     }
 

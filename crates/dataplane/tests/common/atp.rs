@@ -46,7 +46,7 @@ pub fn switch(values: usize) -> Pipeline {
                 TableEntry {
                     matches: vec![exact(JOB.into()), exact(worker + 1), exact(1)],
                     priority: 0,
-                    call: call(&program, memberships, "contribute", &[1 << worker, 3, 1]),
+                    call: call(&program, memberships, "contribute", &[1 << worker, 3, 0, 1]),
                 },
             )
             .unwrap();

@@ -41,7 +41,7 @@ impl Entry {
 
     /// Gradients from a port below which the workers `unit` are.
     pub(crate) fn contribute(job: u16, port: u16, unit: u32, members: u32, slot: u8) -> Self {
-        let params = vec![unit.into(), members.into(), slot.into()];
+        let params = vec![unit.into(), members.into(), 0, slot.into()];
         Self::membership(job, port, 1, "membership.contribute", params)
     }
 

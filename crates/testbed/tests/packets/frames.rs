@@ -7,6 +7,8 @@ pub(crate) const PARAMETER: u8 = 2;
 pub(crate) const REPLY: u8 = 3;
 pub(crate) const QUERY: u8 = 4;
 pub(crate) const SWEEP: u8 = 5;
+pub(crate) const REMINDER: u8 = 6;
+pub(crate) const ABSENT: u8 = 7;
 
 /// Flags.
 pub(crate) const RESEND: u8 = 1;
@@ -208,7 +210,7 @@ pub(crate) fn describe(frame: &[u8]) -> String {
     {
         let word =
             |at: usize| u32::from_be_bytes(frame[at..at + 4].try_into().expect("four bytes"));
-        let kind = ["?", "gradient", "parameter", "reply", "query", "sweep"];
+        let kind = ["?", "gradient", "parameter", "reply", "query", "sweep", "reminder", "absent"];
         let kind = kind.get(usize::from(frame[43])).unwrap_or(&"?");
         let letters = [(RESEND, 'R'), (COLLISION, 'C'), (OVERFLOW, 'O'), (MARKED, 'E')];
         let flags: String = letters.iter().filter(|l| frame[44] & l.0 != 0).map(|l| l.1).collect();

@@ -205,7 +205,7 @@ impl Lab {
 
 /// Where an outcome of a job is counted.
 pub(crate) fn index(slot: u8, outcome: Outcome) -> i64 {
-    i64::from(slot) * 16 + outcome as i64
+    i64::from(slot) * 32 + outcome as i64
 }
 
 fn show(outputs: &Outputs) -> String {

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::frames::{
-    COLLISION, CONGESTED, GRADIENT, HEADERS, IPV4, MARKED, OVERFLOW, PARAMETER, QUERY, REPLY,
-    RESEND, SWEEP, internet_checksum,
+    ABSENT, COLLISION, CONGESTED, GRADIENT, HEADERS, IPV4, MARKED, OVERFLOW, PARAMETER, QUERY,
+    REMINDER, REPLY, RESEND, SWEEP, internet_checksum,
 };
 use crate::lab::Outcome::{self, *};
 use crate::lab::{NO_JOB, index};
@@ -147,7 +147,7 @@ impl Model {
             return Sort::Malformed;
         }
         let values = match frame[43] {
-            GRADIENT | PARAMETER | REPLY => self.build.values,
+            GRADIENT | PARAMETER | REPLY | REMINDER | ABSENT => self.build.values,
             QUERY | SWEEP => 0,
             _ => return Sort::Malformed,
         };

@@ -46,7 +46,7 @@ pub(crate) struct Count {
     pub(crate) bytes: i64,
 }
 
-/// The outcome counters that are not zero, by index: slot * 16 + outcome.
+/// The outcome counters that are not zero, by index: slot * 32 + outcome.
 pub(crate) type Counts = BTreeMap<i64, Count>;
 
 /// A switch that runs the program.

@@ -29,6 +29,10 @@ fn pass_unchanged(values: usize) {
         let frame = vector.bytes();
         let (kind, job) = (frame[43], u16::from_be_bytes([frame[46], frame[47]]));
         let slot = 5;
+        if frame[42] != 1 {
+            lab.check_gone(1, &frame, (NO_JOB, Malformed));
+            continue;
+        }
         if kind == SWEEP {
             let outcome = if sweep_is_over(&frame) { Malformed } else { Rejected };
             lab.check_gone(1, &frame, (NO_JOB, outcome));

@@ -1,7 +1,7 @@
 //! What is no packet of ours although it comes to our port, or breaks the rules of its headers.
 
 use super::cases;
-use crate::frames::{Frame, GRADIENT, PARAMETER, QUERY, REPLY, SWEEP};
+use crate::frames::{ABSENT, Frame, GRADIENT, PARAMETER, QUERY, REMINDER, REPLY, SWEEP};
 use crate::lab::Lab;
 use crate::lab::{NO_JOB, Outcome::*};
 use crate::scene::{A, B, PS, rack, sum, values};
@@ -107,10 +107,12 @@ fn other_protocols() {
 fn other_kinds() {
     let mut lab = rack(Build::PATIENT);
     let x = values(&lab, 1);
-    for kind in (0..=255).filter(|kind| ![GRADIENT, PARAMETER, REPLY, QUERY, SWEEP].contains(kind))
-    {
+    let known = [GRADIENT, PARAMETER, REPLY, QUERY, SWEEP];
+    for kind in (0..=255).filter(|kind| !known.contains(kind)) {
         let frame = A.gradient(0, 7, 3, &x).with(|f| f.kind = kind);
-        lab.check_gone(1, &frame.bytes(), (NO_JOB, Malformed));
+        // What other protocols know is understood, but has no entry.
+        let outcome = if [REMINDER, ABSENT].contains(&kind) { Rejected } else { Malformed };
+        lab.check_gone(1, &frame.bytes(), (NO_JOB, outcome));
         let bare = A.query(0, 7, 3).with(|f| f.kind = kind);
         lab.check_gone(PS, &bare.bytes(), (NO_JOB, Malformed));
     }

@@ -91,7 +91,7 @@ fn run(lab: Lab, seed: u64, packets: u32) -> BTreeSet<i64> {
         if replay.packet.is_multiple_of(ROUND) || replay.packet == packets {
             let expected = std::mem::take(&mut net.model.counts);
             assert_eq!(net.lab.counted(), expected, "counts (left) are not the model's (right)");
-            met.extend(expected.keys().map(|index| index % 16));
+            met.extend(expected.keys().map(|index| index % 32));
         }
     }
     met
@@ -277,7 +277,7 @@ impl Net {
     /// Headers that are right, with contents that need not be.
     fn arbitrary(&mut self) -> (u16, Vec<u8>) {
         let port = self.rng.random_range(1..=6);
-        let kind = self.rng.random_range(0..=6);
+        let kind = self.rng.random_range(0..=8);
         let mut frame = self.frame(kind, port);
         frame.job = *[1, 2, 0x0201, 0, 9].choose(&mut self.rng).expect("not empty");
         frame.bitmap = *[0, 1, 3, 6, 0xf, u32::MAX].choose(&mut self.rng).expect("not empty");

@@ -1,0 +1,64 @@
+// How important the task in an aggregator is, and whether a packet of another task may evict it
+// (ESA §5.2). PREEMPTION chooses the rule; the paper's figure 11 compares them:
+//
+//   0  the packet must have the higher priority; if it has not, that of the aggregator is halved
+//   1  always
+//   2  a coin decides
+//
+// Identity was read before priority, so a packet that may evict asks for another pass.
+#ifndef PRIORITY_P4
+#define PRIORITY_P4
+
+#include "../metadata.p4"
+
+// Whether this packet may evict that holder.
+#if PREEMPTION == 0
+#define DECIDE(packet, holder) meta.stronger = packet > holder ? 1w1 : 1w0;
+#elif PREEMPTION == 1
+#define DECIDE(packet, holder) meta.stronger = 1;
+#elif PREEMPTION == 2
+#define DECIDE(packet, holder) random(meta.stronger, 0, 1);
+#else
+#error "PREEMPTION must be 0 (priority), 1 (always) or 2 (coin)"
+#endif
+
+control Priorities(in priority_t priority, in index_t index, inout metadata_t meta) {
+    register<priority_t>(POOL) priorities;
+    priority_t old = 0;
+
+    // The aggregator is as important as the packet of its task that came last.
+    action renew() {
+        priorities.write(index, priority);
+    }
+
+    // A holder that is not evicted has cost the other task something: it is worth half from now on,
+    // so that nobody holds an aggregator for long while others want it.
+    action challenge() {
+        priorities.read(old, index);
+        DECIDE(priority, old)
+        priorities.write(index, meta.stronger == 1 ? old : old >> 1);
+    }
+
+    table access {
+        key = {
+            meta.access: exact;
+            meta.holder: exact;
+        }
+        actions = { renew; challenge; NoAction; }
+        const default_action = NoAction();
+        const entries = {
+            (access_t.CLAIM, holder_t.NOBODY): renew();
+            (access_t.CLAIM, holder_t.MINE):   renew();
+            (access_t.CLAIM, holder_t.OTHER):  challenge();
+            (access_t.SWAP,  holder_t.NOBODY): renew();
+            (access_t.SWAP,  holder_t.MINE):   renew();
+            (access_t.SWAP,  holder_t.OTHER):  renew();
+        }
+    }
+
+    apply {
+        access.apply();
+    }
+}
+
+#endif
