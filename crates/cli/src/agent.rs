@@ -60,6 +60,16 @@ pub(crate) struct WorkerReport {
     pub(crate) marked: u64,
     /// Fragments that were summed as floats, as an integer would have overflowed.
     pub(crate) overflows: u64,
+    /// Fragments: each has one result.
+    pub(crate) fragments: u64,
+    /// ESA: reminders sent to the reminder agent.
+    pub(crate) reminders: u64,
+    /// ESA: times that own values went to the parameter server over TCP.
+    pub(crate) direct: u64,
+    /// ESA: results that came over TCP.
+    pub(crate) delivered: u64,
+    /// ESA: results given over TCP for workers that missed them.
+    pub(crate) lent: u64,
     /// Frames dropped because of what they were.
     pub(crate) rejected: u64,
     /// What the training came to, if it was one.
@@ -102,6 +112,11 @@ pub(crate) fn work(
     report.collisions = stats.collisions;
     report.marked = stats.marked;
     report.overflows = stats.overflow_results;
+    report.fragments = stats.results;
+    report.reminders = stats.reminders;
+    report.direct = stats.direct;
+    report.delivered = stats.delivered;
+    report.lent = stats.lent;
     report.rejected = stats.rejected.total() - stats.rejected.foreign - stats.rejected.other_job;
     report.training = workload.training();
     Ok(report)

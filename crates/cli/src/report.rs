@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use serde::{Deserialize, Serialize};
-use tributary_controller::outcomes::{Outcome, Outcomes};
-use tributary_jobfile::Job;
-use tributary_protocol::server;
+use tributary_controller::outcomes::{Count, Outcome, Outcomes};
+use tributary_jobfile::{Job, Protocol};
+use tributary_protocol::{esa, server};
 
 use crate::agent::WorkerReport;
 use crate::workload::TrainingReport;
@@ -37,18 +37,69 @@ pub(crate) struct ServerReport {
     pub(crate) completed: u64,
     /// Of them, those that one packet completed: summed by the switches alone.
     pub(crate) complete_on_arrival: u64,
-    /// Packets merged.
+    /// Packets merged; with ESA also what came over TCP.
     pub(crate) merged: u64,
-    /// Fragments of which a packet met another task's aggregator.
+    /// Fragments of which a packet met another task's aggregator (ATP).
     pub(crate) collisions: u64,
     /// Fragments collected in floating point.
     pub(crate) overflows: u64,
     /// Partial sums dropped because they overlapped what was there.
     pub(crate) overlaps: u64,
-    /// Results sent once more to one worker.
+    /// Results sent to one worker: once more (ATP), or over TCP (ESA).
     pub(crate) replies: u64,
+    /// Workers asked for a fragment (ATP; with ESA the reminder agent asks).
+    pub(crate) queries: u64,
+    /// What the reminder agent did for the job (ESA), wherever it ran.
+    pub(crate) agent: Option<AgentReport>,
+}
+
+/// What the reminder agent did for a job (ESA).
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct AgentReport {
+    /// Times that a worker reminded.
+    pub(crate) reminded: u64,
+    /// Reminder packets sent to switches.
+    pub(crate) reminders: u64,
+    /// Of them, answered with a partial sum.
+    pub(crate) fetched: u64,
+    /// Of them, answered with "nothing here". The rest was lost, or the answer was.
+    pub(crate) absent: u64,
     /// Workers asked for a fragment.
     pub(crate) queries: u64,
+    /// Of them, answered with the worker's values.
+    pub(crate) values: u64,
+    /// Of them, answered with the result, which the worker had.
+    pub(crate) results: u64,
+}
+
+impl From<&esa::agent::Stats> for AgentReport {
+    fn from(stats: &esa::agent::Stats) -> Self {
+        Self {
+            reminded: stats.reminded,
+            reminders: stats.reminders,
+            fetched: stats.fetched,
+            absent: stats.absent,
+            queries: stats.queries,
+            values: stats.values,
+            results: stats.results,
+        }
+    }
+}
+
+impl From<&esa::server::Stats> for ServerReport {
+    fn from(stats: &esa::server::Stats) -> Self {
+        Self {
+            completed: stats.completed,
+            complete_on_arrival: 0,
+            merged: stats.merged,
+            collisions: 0,
+            overflows: stats.overflow_tasks,
+            overlaps: stats.overlaps,
+            replies: stats.deliveries,
+            queries: 0,
+            agent: None,
+        }
+    }
 }
 
 impl From<&server::Stats> for ServerReport {
@@ -62,18 +113,68 @@ impl From<&server::Stats> for ServerReport {
             overlaps: stats.overlaps,
             replies: stats.replies,
             queries: stats.queries,
+            agent: None,
         }
     }
 }
 
 impl ServerReport {
-    /// Share of the additions that switches made. A fragment of n workers needs n − 1 additions;
-    /// the parameter server made one a packet it merged, but for the first. `None` if there was
-    /// nothing to add.
-    pub(crate) fn summed_in_network(&self, workers: usize) -> Option<f64> {
-        let needed = self.completed * (workers as u64 - 1);
-        let by_server = self.merged.saturating_sub(self.completed);
+    /// Share of the additions of so many fragments that switches made. A fragment of n workers needs
+    /// n − 1 additions; the parameter server made one a packet it merged, but for the first of each
+    /// fragment that it completed. `None` if there was nothing to add.
+    fn summed_in_network(&self, fragments: u64, workers: usize) -> Option<f64> {
+        let needed = fragments * (workers as u64 - 1);
+        let by_server = self.merged.saturating_sub(self.completed).min(needed);
         (needed > 0).then(|| 1.0 - by_server as f64 / needed as f64)
+    }
+}
+
+/// What preemption and the reminders of a job came to (ESA).
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct EsaReport {
+    /// Packets of the job that took an aggregator from another task.
+    pub(crate) preemptions: u64,
+    /// Packets of the job that failed to, and so halved an aggregator's priority.
+    pub(crate) downgradings: u64,
+    /// Reminder packets sent to switches.
+    pub(crate) reminders: u64,
+    /// Of them, answered with a partial sum.
+    pub(crate) fetched: u64,
+    /// Of them, answered with "nothing here".
+    pub(crate) absent: u64,
+    /// Workers asked for a fragment.
+    pub(crate) queries: u64,
+    /// Times that a worker's values went to the parameter server over TCP.
+    pub(crate) retransmissions: u64,
+    /// Fragments whose result came from a switch alone.
+    pub(crate) results_of_switches: u64,
+    /// Fragments that the parameter server completed.
+    pub(crate) results_of_server: u64,
+    /// Results that workers got over TCP, from the parameter server or through it from each other.
+    pub(crate) delivered: u64,
+}
+
+impl EsaReport {
+    /// From the reports of a job's endpoints, and what all switches together counted for it.
+    fn new(
+        fragments: u64,
+        server: &ServerReport,
+        workers: &[WorkerReport],
+        outcomes: &Outcomes,
+    ) -> Self {
+        let agent = server.agent.unwrap_or_default();
+        Self {
+            preemptions: named(outcomes, "preempted").packets,
+            downgradings: outcomes[Outcome::Collided].packets,
+            reminders: agent.reminders,
+            fetched: agent.fetched,
+            absent: agent.absent,
+            queries: agent.queries,
+            retransmissions: workers.iter().map(|worker| worker.direct).sum(),
+            results_of_switches: fragments.saturating_sub(server.completed),
+            results_of_server: server.completed,
+            delivered: workers.iter().map(|worker| worker.delivered).sum(),
+        }
     }
 }
 
@@ -94,6 +195,10 @@ pub(crate) struct JobReport {
     pub(crate) verified: u64,
     /// Whether the final weights equal those of the same training with the sums in one process.
     pub(crate) matches_reference: Option<bool>,
+    /// Fragments.
+    pub(crate) fragments: u64,
+    /// What preemption and the reminders came to (ESA).
+    pub(crate) esa: Option<EsaReport>,
     /// Bytes of gradient packets that came into switches and did not leave them.
     pub(crate) kept_bytes: u64,
     /// Packets in the switches by what became of them.
@@ -115,15 +220,19 @@ impl JobReport {
         outcomes: &Outcomes,
     ) -> Self {
         let bytes = workers.first().map_or(0, |worker| 4 * worker.values);
+        let fragments = workers.first().map_or(0, |worker| worker.fragments);
         let slowest = workers.iter().map(|worker| worker.reduce_seconds).fold(0.0, f64::max);
         Self {
             name: job.name.clone(),
             protocol: job.protocol.name(),
             bytes,
             goodput_gbps: if slowest > 0.0 { bytes as f64 * 8.0 / slowest / 1e9 } else { 0.0 },
-            summed_in_network: server.summed_in_network(workers.len()),
+            summed_in_network: server.summed_in_network(fragments, workers.len()),
             verified: workers.iter().map(|worker| worker.verified).sum(),
             matches_reference: None,
+            fragments,
+            esa: (job.protocol == Protocol::Esa)
+                .then(|| EsaReport::new(fragments, &server, &workers, outcomes)),
             kept_bytes: kept_bytes(outcomes),
             outcomes: outcomes.iter().map(|(of, count)| (of.name(), count.packets)).collect(),
             training: workers.first().and_then(|worker| worker.training.clone()),
@@ -138,12 +247,19 @@ impl JobReport {
 }
 
 /// Bytes of gradient packets (Ethernet headers included) that came into switches and did not leave
-/// them: stored, added, or dropped as they were in already. Every other packet that comes in leaves
-/// in some form.
+/// them: stored, added, or dropped as they were in already, less the gradients that left in place of
+/// a reminder. Every other packet that comes in leaves in some form.
 fn kept_bytes(outcomes: &Outcomes) -> u64 {
     const STAYED: [Outcome; 4] =
         [Outcome::Absorbed, Outcome::Seized, Outcome::Added, Outcome::Duplicate];
-    STAYED.into_iter().map(|outcome| outcomes[outcome].bytes).sum()
+    let stayed: u64 = STAYED.into_iter().map(|outcome| outcomes[outcome].bytes).sum();
+    stayed.saturating_sub(named(outcomes, "reminded").bytes)
+}
+
+/// The count of an outcome that not every program has.
+fn named(outcomes: &Outcomes, name: &str) -> Count {
+    let found = outcomes.iter().find(|(outcome, _)| outcome.name() == name);
+    found.map(|(_, count)| count).unwrap_or_default()
 }
 
 /// What a switch came to.
@@ -188,6 +304,9 @@ impl RunReport {
             }
         }
         let _ = writeln!(text, "{}", self.job_table());
+        if self.jobs.iter().any(|job| job.esa.is_some()) {
+            let _ = writeln!(text, "{}", self.esa_table());
+        }
         let _ = writeln!(text, "{}", self.switch_table());
         let verified: u64 = self.jobs.iter().map(|job| job.verified).sum();
         let _ = write!(
@@ -214,7 +333,7 @@ impl RunReport {
         ]);
         for job in &self.jobs {
             let share = |count: u64| {
-                let of = job.server.completed.max(1);
+                let of = job.fragments.max(1);
                 format!("{} ({:.1} %)", grouped(count), 100.0 * count as f64 / of as f64)
             };
             let in_network = job.summed_in_network;
@@ -225,22 +344,58 @@ impl RunReport {
                 format!("{:.3} Gb/s", job.goodput_gbps),
                 in_network.map_or("–".into(), |share| format!("{:.1} %", 100.0 * share)),
                 bytes(job.kept_bytes),
-                share(job.server.collisions),
+                if job.esa.is_some() { "–".into() } else { share(job.server.collisions) },
                 share(job.server.completed - job.server.complete_on_arrival),
-                grouped(job.sum(|worker| worker.resends)),
+                grouped(job.sum(|worker| worker.resends + worker.direct)),
                 share(job.server.overflows),
             ]);
         }
         table
     }
 
+    fn esa_table(&self) -> Table {
+        let mut table = table(&[
+            "job",
+            "preempted",
+            "downgraded",
+            "reminders",
+            "fetched",
+            "absent",
+            "queries",
+            "values by TCP",
+            "results by TCP",
+            "by switches",
+            "by server",
+        ]);
+        for (job, esa) in self.jobs.iter().filter_map(|job| Some((job, job.esa.as_ref()?))) {
+            let numbers = [
+                esa.preemptions,
+                esa.downgradings,
+                esa.reminders,
+                esa.fetched,
+                esa.absent,
+                esa.queries,
+                esa.retransmissions,
+                esa.delivered,
+                esa.results_of_switches,
+                esa.results_of_server,
+            ];
+            table.add_row(std::iter::once(job.name.clone()).chain(numbers.map(grouped)));
+        }
+        table
+    }
+
     fn switch_table(&self) -> Table {
+        // With ESA a collision that does not preempt halves the priority of the aggregator.
+        let esa = self.jobs.iter().any(|job| job.esa.is_some());
+        let collided = if esa { "downgraded" } else { "collided" };
         let mut table = table(&[
             "switch",
             "absorbed",
             "added",
             "completed",
-            "collided",
+            "preempted",
+            collided,
             "flushed",
             "duplicate",
             "dropped",
@@ -256,8 +411,9 @@ impl RunReport {
                 grouped(count("absorbed") + count("seized")),
                 grouped(count("added")),
                 grouped(count("completed")),
+                grouped(count("preempted")),
                 grouped(count("collided")),
-                grouped(count("flushed")),
+                grouped(count("flushed") + count("reminded")),
                 grouped(count("duplicate")),
                 grouped(dropped),
                 switch.longest_queue.map_or("–".into(), grouped),
@@ -322,8 +478,14 @@ mod tests {
         // 10 fragments of 4 workers: 30 additions. 8 arrive whole; of the ninth the parameter
         // server merged 2 partial sums, of the tenth 4 packets.
         let server = ServerReport { completed: 10, merged: 14, ..ServerReport::default() };
-        let share = server.summed_in_network(4).unwrap();
+        let share = server.summed_in_network(10, 4).unwrap();
         assert!((share - 26.0 / 30.0).abs() < 1e-12, "{share}");
-        assert_eq!(server.summed_in_network(1), None);
+        assert_eq!(server.summed_in_network(10, 1), None);
+        // With ESA the parameter server does not hear of the eight.
+        let server = ServerReport { completed: 2, merged: 6, ..ServerReport::default() };
+        assert_eq!(server.summed_in_network(10, 4), Some(share));
+        // It may merge in vain what a switch completes all the same.
+        let server = ServerReport { completed: 0, merged: 31, ..ServerReport::default() };
+        assert_eq!(server.summed_in_network(10, 4), Some(0.0));
     }
 }
