@@ -135,6 +135,8 @@ pub struct Outcome {
     pub stalls: Vec<String>,
     /// Aggregators that sweeps freed, by job.
     pub swept: Vec<u64>,
+    /// Aggregators that a job held after it was ended and swept: switch, cell and task.
+    pub leaks: Vec<(SwitchId, u64, JobId, Sequence)>,
     /// Aggregators that were still held when all jobs had been swept, over all switches.
     pub left_behind: u64,
     /// What went wrong on the links.
@@ -175,6 +177,7 @@ pub struct Run<'a> {
     departed: BTreeMap<(usize, usize), worker::Stats>,
     /// Aggregators that the sweeps of jobs freed that were ended.
     ended: Vec<Option<u64>>,
+    leaks: Vec<(SwitchId, u64, JobId, Sequence)>,
     stalls: Vec<String>,
     pace: Pace,
     last: Time,
@@ -211,6 +214,7 @@ impl<'a> Run<'a> {
                 .collect(),
             departed: BTreeMap::new(),
             ended: vec![None; scenario.jobs.len()],
+            leaks: Vec::new(),
             scenario,
             catalogue,
             network,
@@ -431,6 +435,8 @@ impl<'a> Run<'a> {
             .collect::<Result<_, _>>()?;
         let unattributed = self.outcomes(None)?;
         let complete = self.is_over();
+        // Packets of a job that were on their way when it was swept may not take a cell again.
+        self.find_leaks();
         for index in 0..scenario.jobs.len() {
             if self.ended[index].is_none() {
                 self.end(index)?;
@@ -449,6 +455,7 @@ impl<'a> Run<'a> {
             unattributed,
             stalls: self.stalls,
             swept,
+            leaks: self.leaks,
             left_behind,
             faults: self.network.faults(),
             hops: self.network.hops(),
@@ -457,6 +464,16 @@ impl<'a> Run<'a> {
             disturbances: self.network.disturbances(),
             trace: self.network.trace().cloned(),
         })
+    }
+
+    /// Looks for aggregators of jobs that were ended.
+    fn find_leaks(&mut self) {
+        let ended = |id: JobId| {
+            let job = self.scenario.jobs.iter().position(|job| job.id == id);
+            job.is_none_or(|job| self.ended[job].is_some())
+        };
+        let found: Vec<_> = self.held().into_iter().filter(|&(_, _, job, _)| ended(job)).collect();
+        self.leaks.extend(found);
     }
 
     fn esa_stats(&self, job: &Job) -> EsaStats {

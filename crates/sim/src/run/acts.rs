@@ -132,6 +132,7 @@ impl Run<'_> {
             freed += u64::from(self.sweep(switch, job.id)?);
         }
         self.ended[index] = Some(freed);
+        self.find_leaks();
         Ok(())
     }
 }

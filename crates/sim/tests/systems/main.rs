@@ -3,3 +3,4 @@
 mod cases;
 mod exact;
 mod invariants;
+mod random;

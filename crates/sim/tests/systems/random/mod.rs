@@ -1,0 +1,19 @@
+//! ESA's invariants I1–I7 under random networks, jobs, priorities, faults, deaths and broken
+//! connections: the endpoints and the P4 program together, in virtual time.
+//!
+//! A seed decides everything. `TRIBUTARY_SEED=n` runs one of them; `TRIBUTARY_SEEDS=n` runs as many
+//! as that, on all cores. One that fails is shrunk to a small case, whose course is printed as a
+//! sequence chart.
+
+mod case;
+mod judge;
+mod seeds;
+mod shrink;
+
+use case::Case;
+use judge::Judge;
+use tributary_controller::programs::Source;
+
+fn source() -> Source {
+    Source::built_in("esa").unwrap()
+}

@@ -1,0 +1,70 @@
+//! Many seeds on all cores.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use super::case::Case;
+use super::judge::{Judge, Violation};
+use super::shrink::{Shrunk, shrink};
+
+/// The first seed that fails, if one does.
+pub(crate) fn first_failure(
+    judge: &Judge,
+    seeds: Range<u64>,
+    case: impl Fn(u64) -> Case + Sync,
+) -> Option<(u64, Case, Violation)> {
+    let next = AtomicU64::new(seeds.start);
+    let failed: Mutex<Option<(u64, Case, Violation)>> = Mutex::new(None);
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end || failed.lock().unwrap().is_some() {
+                        return;
+                    }
+                    let case = case(seed);
+                    if let Err(violation) = judge.judge(&case) {
+                        failed.lock().unwrap().get_or_insert((seed, case, violation));
+                    }
+                }
+            });
+        }
+    });
+    failed.into_inner().unwrap()
+}
+
+/// All that one wants to know of a seed that failed.
+pub(crate) fn report(judge: &Judge, seed: u64, first: &Violation, shrunk: &Shrunk) -> String {
+    let Shrunk { case, violation } = shrunk;
+    let mut text = format!(
+        "seed {seed} (replay with TRIBUTARY_SEED={seed}) violates {} {}\n\
+         shrunk, it still does: {}\n\n{}",
+        first.invariant,
+        first.what,
+        violation.what,
+        case.job_file()
+    );
+    for (time, act) in &case.acts {
+        let _ = writeln!(text, "# after {time:?}: {act:?}");
+    }
+    if let Some(only) = &case.only {
+        let _ = writeln!(text, "# disturbed: {} frames", only.len());
+    }
+    if let Some(chart) = judge.chart(case, "") {
+        let _ = write!(text, "\n{chart}");
+    }
+    text
+}
+
+/// Runs seeds; panics with a report of the first that fails.
+pub(crate) fn hold(judge: &Judge, seeds: Range<u64>) {
+    if let Some((seed, case, first)) = first_failure(judge, seeds, Case::random) {
+        let shrunk = shrink(judge, case, first.clone());
+        panic!("{}", report(judge, seed, &first, &shrunk));
+    }
+}

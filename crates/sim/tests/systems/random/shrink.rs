@@ -1,0 +1,205 @@
+//! Makes a case that fails smaller while it fails: first the system, then what chance does to it.
+
+use std::collections::BTreeSet;
+
+use tributary_jobfile::Preemption;
+use tributary_sim::{Act, Disturbance};
+
+use super::case::{Case, JobCase, TensorCase, VALUES};
+use super::judge::{Judge, Violation};
+
+/// A smaller system has other frames, to which chance does other things: it is tried with a few
+/// seeds.
+const LUCK: u64 = 12;
+
+/// Runs that a case is worth.
+const PATIENCE: usize = 4_000;
+
+/// A case that was shrunk.
+pub(crate) struct Shrunk {
+    pub(crate) case: Case,
+    pub(crate) violation: Violation,
+}
+
+/// Shrinks a case that fails.
+pub(crate) fn shrink(judge: &Judge, case: Case, violation: Violation) -> Shrunk {
+    let mut shrinker = Shrinker { judge, runs: 0, best: Shrunk { case, violation } };
+    while shrinker.smaller_system() {}
+    shrinker.fewer_disturbances();
+    while shrinker.fewer_frames() {}
+    shrinker.best
+}
+
+struct Shrinker<'a> {
+    judge: &'a Judge,
+    runs: usize,
+    best: Shrunk,
+}
+
+impl Shrinker<'_> {
+    /// Takes a case if it fails in the same way.
+    fn take(&mut self, case: Case) -> bool {
+        self.runs += 1;
+        if self.runs > PATIENCE {
+            return false;
+        }
+        match self.judge.judge(&case) {
+            Err(violation) if violation.invariant == self.best.violation.invariant => {
+                self.best = Shrunk { case, violation };
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// One step to a smaller system, if there is any.
+    fn smaller_system(&mut self) -> bool {
+        for candidate in smaller(&self.best.case) {
+            let calm = candidate.loss == 0 && candidate.duplicate == 0 && candidate.reorder == 0;
+            let seeds = if calm && candidate.jitter == 0 { 1 } else { LUCK };
+            let seed = candidate.seed;
+            for luck in 0..seeds {
+                if self.take(Case { seed: seed.wrapping_add(luck), ..candidate.clone() }) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Leaves out what happens by chance, in halves, quarters and so on, down to single frames.
+    fn fewer_disturbances(&mut self) {
+        let outcome = self.judge.run(&self.best.case, false);
+        let mut left: Vec<Disturbance> = outcome.disturbances.into_iter().collect();
+        let with = |case: &Case, only: &[Disturbance]| Case {
+            only: Some(only.iter().copied().collect::<BTreeSet<_>>()),
+            ..case.clone()
+        };
+        if !self.take(with(&self.best.case, &left)) {
+            return;
+        }
+        let mut size = left.len().div_ceil(2);
+        while size > 0 {
+            let mut at = 0;
+            while at < left.len() {
+                let mut rest = left.clone();
+                rest.drain(at..(at + size).min(left.len()));
+                if self.take(with(&self.best.case, &rest)) {
+                    left = rest;
+                } else {
+                    at += size;
+                }
+            }
+            size /= 2;
+        }
+    }
+
+    /// One step to a smaller system with the same disturbances, which may leave more of it out.
+    fn fewer_frames(&mut self) -> bool {
+        smaller(&self.best.case).into_iter().any(|candidate| self.take(candidate))
+    }
+}
+
+/// Cases that are a step smaller, the largest steps first.
+fn smaller(case: &Case) -> Vec<Case> {
+    let mut all = Vec::new();
+    let mut offer = |change: &dyn Fn(&mut Case)| {
+        let mut candidate = case.clone();
+        change(&mut candidate);
+        if candidate != *case {
+            all.push(candidate);
+        }
+    };
+    for job in 0..case.jobs.len() {
+        if case.jobs.len() > 1 {
+            offer(&|case| without_job(case, job));
+        }
+    }
+    offer(&|case| case.acts.clear());
+    for act in 0..case.acts.len() {
+        offer(&|case| drop(case.acts.remove(act)));
+    }
+    offer(&|case| case.ps_rack = None);
+    offer(&|case| case.loss = 0);
+    offer(&|case| case.duplicate = 0);
+    offer(&|case| case.reorder = 0);
+    offer(&|case| case.jitter = 0);
+    for (index, job) in case.jobs.iter().enumerate() {
+        for tensor in 0..job.tensors.len() {
+            if job.tensors.len() > 1 {
+                offer(&|case| drop(case.jobs[index].tensors.remove(tensor)));
+            }
+        }
+        for worker in 0..job.workers {
+            if job.workers > 1 {
+                offer(&|case| without_worker(case, index, worker));
+            }
+        }
+        offer(&|case| case.jobs[index].pauses.clear());
+        for pause in 0..job.pauses.len() {
+            offer(&|case| drop(case.jobs[index].pauses.remove(pause)));
+        }
+        offer(&|case| case.jobs[index].agent_apart = false);
+        for (round, tensor) in job.tensors.iter().enumerate() {
+            let mut change = |change: &dyn Fn(&mut TensorCase)| {
+                offer(&|case| change(&mut case.jobs[index].tensors[round]));
+            };
+            let fragments = tensor.fragments();
+            if fragments > 1 {
+                change(&|tensor| tensor.values = VALUES);
+                change(&|tensor| tensor.values = VALUES * fragments.div_ceil(2));
+                change(&|tensor| tensor.values = VALUES * (fragments - 1));
+            }
+            change(&|tensor| tensor.overflows = false);
+            change(&|tensor| tensor.integers = false);
+        }
+    }
+    offer(&|case| case.preemption = Preemption::Priority);
+    offer(&|case| case.ecn = 6);
+    offer(&|case| case.queue = 48);
+    offer(&|case| case.pool = 1);
+    offer(&|case| case.window = 1);
+    offer(&|case| {
+        case.slots = case.slots.min(4);
+        case.window = case.window.min(4);
+    });
+    all
+}
+
+/// Acts name jobs by their index.
+fn without_job(case: &mut Case, job: usize) {
+    case.jobs.remove(job);
+    let acts = std::mem::take(&mut case.acts);
+    let renumbered = |its: usize| (its != job).then(|| if its > job { its - 1 } else { its });
+    case.acts = acts
+        .into_iter()
+        .filter_map(|(time, act)| {
+            let act = match act {
+                Act::StopServer(its) => Act::StopServer(renumbered(its)?),
+                Act::StartServer(its) => Act::StartServer(renumbered(its)?),
+                Act::StopAgent(its) => Act::StopAgent(renumbered(its)?),
+                Act::StartAgent(its) => Act::StartAgent(renumbered(its)?),
+                Act::Cut(its, worker) => Act::Cut(renumbered(its)?, worker),
+                Act::End(its) => Act::End(renumbered(its)?),
+            };
+            Some((time, act))
+        })
+        .collect();
+}
+
+fn without_worker(case: &mut Case, job: usize, worker: usize) {
+    let JobCase { workers, pauses, .. } = &mut case.jobs[job];
+    *workers -= 1;
+    pauses.retain(|(whose, _)| *whose != worker);
+    for (whose, _) in pauses.iter_mut() {
+        *whose -= usize::from(*whose > worker);
+    }
+    case.acts.retain(|(_, act)| !matches!(act, Act::Cut(its, whose) if *its == job && *whose == worker));
+    for (_, act) in &mut case.acts {
+        if let Act::Cut(its, whose) = act
+            && *its == job
+        {
+            *whose -= usize::from(*whose > worker);
+        }
+    }
+}
