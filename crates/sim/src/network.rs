@@ -30,6 +30,9 @@ use crate::trace::{Fate, Trace, What};
 /// Recirculations that a switch makes between two frames.
 const PENDING_BUDGET: usize = 64;
 
+/// Slots of the switches' counters: the job slots, and one for what belongs to no job.
+const JOB_SLOTS: usize = 1 << u8::BITS;
+
 /// Nanoseconds until a switch that has more to recirculate goes on.
 const PENDING_PAUSE: u64 = 1_000;
 
@@ -413,9 +416,11 @@ impl Network {
         let before = self.trace.as_ref().map(|_| counted(switch));
         switch.receive(self.now / 1000, port, frame);
         if let (Some(trace), Some(before)) = (&mut self.trace, before) {
-            let counts = before.iter().zip(counted(switch));
-            let outcome = counts.zip(Outcome::ALL.iter().cycle()).find(|((a, b), _)| **a != *b);
-            if let Some((_, outcome)) = outcome {
+            let after = counted(switch);
+            // As many counters for each slot, one for each outcome in front.
+            let of_slot = after.len() / JOB_SLOTS;
+            let changed = after.iter().zip(before).position(|(after, before)| *after != before);
+            if let Some(outcome) = changed.and_then(|at| Outcome::ALL.get(at % of_slot)) {
                 trace.counted(outcome.name());
             }
         }

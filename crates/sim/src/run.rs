@@ -13,6 +13,7 @@ use tributary_netio::faults::{InvalidFaults, Statistics};
 use tributary_p4runtime_proto::p4::v1::{Entity, Update};
 use tributary_protocol::esa::{self, Target};
 use tributary_protocol::priority::{Horizon, JobProfile, Priority};
+use tributary_protocol::rtt::RttConfig;
 use tributary_protocol::{ConfigError, SubmitError, Tensor, Time, Worker, server, worker};
 use tributary_switch::{Forwarding, Refusal, Switch, SwitchConfig};
 use tributary_wire::{JobId, Sequence, WorkerIndex};
@@ -43,6 +44,8 @@ pub struct Options {
     pub limit: Duration,
     /// What reliable channels are like.
     pub pace: Pace,
+    /// How long workers wait for a result before they take it for lost.
+    pub worker_rtt: RttConfig,
     /// Record every frame and message.
     pub trace: bool,
     /// Of all the faults that chance would bring, let only these happen.
@@ -58,6 +61,7 @@ impl Options {
             seed,
             limit: Duration::from_secs(600),
             pace: Pace::default(),
+            worker_rtt: RttConfig::default(),
             trace: false,
             only: None,
         }
@@ -180,6 +184,7 @@ pub struct Run<'a> {
     leaks: Vec<(SwitchId, u64, JobId, Sequence)>,
     stalls: Vec<String>,
     pace: Pace,
+    worker_rtt: RttConfig,
     last: Time,
     limit: Time,
 }
@@ -224,6 +229,7 @@ impl<'a> Run<'a> {
             acts: BTreeSet::new(),
             stalls: Vec::new(),
             pace: options.pace,
+            worker_rtt: options.worker_rtt,
             last: Time::ZERO,
             limit: Time::ZERO + options.limit,
         };
@@ -246,7 +252,8 @@ impl<'a> Run<'a> {
         self.start_server(job)?;
         self.start_agent(job)?;
         for (worker, &host) in job.workers.iter().enumerate() {
-            let config = scenario.worker_config(job, worker_index(worker));
+            let mut config = scenario.worker_config(job, worker_index(worker));
+            config.timing.rtt = self.worker_rtt;
             self.network.start(host, Process::Worker(job.id, Worker::new(config)?));
             self.schedule(index, worker);
         }
@@ -295,16 +302,14 @@ impl<'a> Run<'a> {
         results.into_iter().collect::<Result<(), _>>().map_err(refused)
     }
 
-    /// The switches that aggregate for a job, and a worker below each.
-    fn targets(&self, job: &Job) -> Vec<Target> {
-        let parts = plan::job(&self.scenario.topology, &job.into());
-        let aggregating = parts.iter().filter(|part| part.aggregates());
-        let target = |part: &plan::JobAtSwitch| {
-            let worker = part.members.lowest().expect("a part has members");
-            let via = job.workers[usize::from(worker.get())];
-            Target { members: part.members, via: self.scenario.topology.host(via).address }
+    /// The switches that aggregate for a job, and how the agent reaches them.
+    fn targets(&self, job: &Job) -> Result<Vec<Target>, Error> {
+        let topology = &self.scenario.topology;
+        let target = |target: plan::Target| {
+            let via = topology.host(target.via).address;
+            Target { members: target.members, via }
         };
-        aggregating.map(target).collect()
+        Ok(plan::targets(topology, &job.into())?.into_iter().map(target).collect())
     }
 
     /// The worker's next tensor is submitted after its pause, if there is one; else it leaves.

@@ -108,6 +108,13 @@ impl Trace {
         self.sightings.push(Sighting { time, from, to, what, fate, outcome: None });
     }
 
+    /// Without some of what was seen.
+    #[must_use]
+    pub fn without(&self, unwanted: impl Fn(&Sighting) -> bool) -> Self {
+        let wanted = self.sightings.iter().filter(|sighting| !unwanted(sighting));
+        Self { sightings: wanted.cloned().collect() }
+    }
+
     /// What was seen.
     #[must_use]
     pub fn sightings(&self) -> &[Sighting] {

@@ -70,7 +70,7 @@ impl Run<'_> {
             Process::Server(job.id, ParameterServer::new(config)?)
         } else if job.agent == job.ps {
             let mut both = esa::Together::new(timing)?;
-            both.add_job(config, self.agent_job(job))?;
+            both.add_job(config, self.agent_job(job)?)?;
             Process::Together(job.id, both)
         } else {
             Process::EsaServer(job.id, esa::Server::new(config)?)
@@ -88,18 +88,18 @@ impl Run<'_> {
         }
         let timing: Timing = self.scenario.ps_config(job).timing;
         let mut agent = esa::Agent::new(timing)?;
-        agent.add_job(self.agent_job(job))?;
+        agent.add_job(self.agent_job(job)?)?;
         self.network.kill(job.agent, job.id);
         self.network.start(job.agent, Process::Agent(job.id, agent));
         Ok(())
     }
 
-    fn agent_job(&self, job: &Job) -> AgentJob {
-        AgentJob {
+    fn agent_job(&self, job: &Job) -> Result<AgentJob, Error> {
+        Ok(AgentJob {
             job: self.scenario.job_config(job),
             host: self.scenario.topology.host(job.agent).address,
-            switches: self.targets(job),
-        }
+            switches: self.targets(job)?,
+        })
     }
 
     /// The channels of a job's endpoints.

@@ -1,6 +1,10 @@
 //! Whole systems in virtual time: named cases, and invariants under random faults.
 
 mod cases;
+mod charts;
 mod exact;
+mod figures;
 mod invariants;
+mod losses;
 mod random;
+mod walks;

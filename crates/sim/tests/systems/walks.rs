@@ -1,14 +1,12 @@
 //! Small ESA systems whose whole course is known: the paper's figures 3 and 4, and the five cases of
 //! loss of its §5.3. Tests walk through them, and the documentation's charts are drawn of them.
 
-use std::time::Duration;
-
 use tributary_controller::programs::Source;
 use tributary_jobfile::{Scenario, parse};
 use tributary_protocol::Tensor;
 use tributary_protocol::priority::Priority;
 use tributary_protocol::rtt::RttConfig;
-use tributary_sim::{Chart, Inputs, Options, Outcome, Program, Run, What};
+use tributary_sim::{Chart, Inputs, Options, Outcome, Program, Run, Trace, What};
 use tributary_wire::agg::{Kind, Repr};
 
 use crate::exact::{check_exact, describe};
@@ -204,8 +202,7 @@ impl Walk {
         for job in &self.jobs {
             file += &format!("[[job]]\nworkers = {:?}\n", job.workers);
             for (worker, pause) in job.pauses.iter().enumerate().filter(|(_, pause)| **pause > 0) {
-                file +=
-                    &format!("[[job.straggler]]\nworker = {worker}\ndelay = \"{pause}us\"\n");
+                file += &format!("[[job.straggler]]\nworker = {worker}\ndelay = \"{pause}us\"\n");
             }
         }
         parse(&file, "walk.toml").unwrap()
@@ -229,8 +226,8 @@ impl Walk {
         let inputs = self.inputs();
         let mut options = Options { trace: true, ..Options::seeded(1) };
         if self.patient {
-            let long = Duration::from_secs(1);
-            options.worker_rtt = RttConfig { initial: long, ..RttConfig::default() };
+            options.worker_rtt =
+                RttConfig { initial: RttConfig::default().max, ..RttConfig::default() };
         }
         let mut run = Run::start(&scenario, &program, inputs.clone(), &options).unwrap();
         let priority = |job: &WalkJob| vec![Priority::new(job.priority).unwrap()];
@@ -251,19 +248,21 @@ impl Walk {
         let outcome = self.run();
         let workers = self.jobs.iter().flat_map(|job| job.workers);
         let columns: Vec<&str> = workers.chain(&["s1", "ps", "ps1", "ps2"]).copied().collect();
-        let trace = outcome.trace.unwrap_or_default();
-        Chart::new(self.title, &columns, &trace.until(|sighting| goodbye(&sighting.what)))
+        Chart::new(self.title, &columns, &seen(&outcome))
     }
 }
 
-/// Workers saying that they have everything, and being let go, are the end of every walk.
-fn goodbye(what: &What) -> bool {
-    matches!(what, What::Message(_, text) if text.starts_with("finished"))
+/// What was seen, without the workers' goodbyes.
+fn seen(outcome: &Outcome) -> Trace {
+    let goodbye = |what: &What| match what {
+        What::Message(_, text) => text.starts_with("finished") || text.starts_with("dismissed"),
+        What::Event(text) => text.starts_with("the connection breaks"),
+        What::Packet(_) | What::Frame => false,
+    };
+    outcome.trace.as_ref().unwrap().without(|sighting| goodbye(&sighting.what))
 }
 
 /// What happened in a run, a line for each frame and message.
 pub(crate) fn course(outcome: &Outcome) -> Vec<String> {
-    let trace = outcome.trace.as_ref().unwrap();
-    let course = trace.sightings().iter().take_while(|sighting| !goodbye(&sighting.what));
-    course.map(ToString::to_string).collect()
+    seen(outcome).sightings().iter().map(ToString::to_string).collect()
 }

@@ -82,7 +82,7 @@ impl Case {
             window: random.random_range(1..=slots),
             pool: random.random_range(1..=8),
             queue: random.random_range(4..48),
-            ecn: *[2, 6].choose(random).unwrap(),
+            ecn: random.random_range(2..4),
             preemption: *[Preemption::Priority, Preemption::Always, Preemption::Coin]
                 .choose(random)
                 .unwrap(),
@@ -178,10 +178,8 @@ impl Case {
                 let _ = writeln!(file, "agent = \"{}\"", server(agents));
             }
             for (worker, pause) in &job.pauses {
-                let _ = writeln!(
-                    file,
-                    "[[job.straggler]]\nworker = {worker}\ndelay = \"{pause}us\""
-                );
+                let _ =
+                    writeln!(file, "[[job.straggler]]\nworker = {worker}\ndelay = \"{pause}us\"");
             }
         }
         file
@@ -231,7 +229,8 @@ impl Case {
 
 impl JobCase {
     fn random(random: &mut ChaCha8Rng, jobs: usize) -> Self {
-        let workers = if jobs > 4 { random.random_range(1..=3) } else { random.random_range(1..=5) };
+        let workers =
+            if jobs > 4 { random.random_range(1..=3) } else { random.random_range(1..=5) };
         let tensors = random.random_range(1..=2);
         let mut pauses = Vec::new();
         for worker in 0..workers {

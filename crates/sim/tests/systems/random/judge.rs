@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tributary_controller::outcomes::Outcome as Fate;
 use tributary_controller::programs::Source;
-use tributary_jobfile::{Preemption, SwitchSettings};
+use tributary_jobfile::{Preemption, Scenario, SwitchSettings};
 use tributary_sim::{Act, Chart, Outcome, Program, Run};
 
 use super::case::Case;
@@ -42,10 +42,12 @@ impl Judge {
 
     /// Runs a case.
     pub(crate) fn run(&self, case: &Case, trace: bool) -> Outcome {
-        let scenario = case.scenario();
+        self.run_scenario(case, &case.scenario(), trace)
+    }
+
+    fn run_scenario(&self, case: &Case, scenario: &Scenario, trace: bool) -> Outcome {
         let program = self.program(&scenario.switch);
-        let mut run =
-            Run::start(&scenario, &program, case.inputs(), &case.options(trace)).unwrap();
+        let mut run = Run::start(scenario, &program, case.inputs(), &case.options(trace)).unwrap();
         run.prioritize(case.priorities());
         for (time, act) in &case.acts {
             run.at(*time, *act);
@@ -56,15 +58,15 @@ impl Judge {
 
     /// Whether everything holds in a case.
     pub(crate) fn judge(&self, case: &Case) -> Result<Outcome, Violation> {
-        let run = catch_unwind(AssertUnwindSafe(|| self.run(case, false)));
+        let scenario = case.scenario();
+        let run = catch_unwind(AssertUnwindSafe(|| self.run_scenario(case, &scenario, false)));
         let violation = |invariant, what| Violation { invariant, what };
         let outcome = run.map_err(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
             violation("", format!("a panic: {}", text.unwrap_or("of another kind")))
         })?;
-        if let Err(difference) = check_sums(&case.scenario(), &case.inputs(), &outcome.sums, |_| true)
-        {
+        if let Err(difference) = check_sums(&scenario, &case.inputs(), &outcome.sums, |_| true) {
             return Err(violation("I1, I2, I5", difference));
         }
         if !outcome.leaks.is_empty() {
@@ -81,18 +83,22 @@ impl Judge {
         }
         let ended = |job: usize| case.acts.iter().any(|(_, act)| *act == Act::End(job));
         if !outcome.complete {
-            let what = format!("not every sum came in, or not every worker could go: {:?}", outcome.stalls);
+            let what = format!(
+                "not every sum came in, or not every worker could go: {:?}",
+                outcome.stalls
+            );
             return Err(violation("I7", what));
         }
-        check_sums(&case.scenario(), &case.inputs(), &outcome.sums, ended)
+        check_sums(&scenario, &case.inputs(), &outcome.sums, ended)
             .map_err(|difference| violation("I7", difference))?;
         Ok(outcome)
     }
 
     /// The course of a case.
     pub(crate) fn chart(&self, case: &Case, title: &str) -> Option<Chart> {
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.run(case, true))).ok()?;
         let scenario = case.scenario();
+        let run = catch_unwind(AssertUnwindSafe(|| self.run_scenario(case, &scenario, true)));
+        let outcome = run.ok()?;
         let topology = &scenario.topology;
         let workers = scenario.jobs.iter().flat_map(|job| &job.workers);
         let servers = scenario.jobs.iter().flat_map(|job| [&job.ps, &job.agent]);

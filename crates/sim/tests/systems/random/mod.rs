@@ -10,10 +10,17 @@ mod judge;
 mod seeds;
 mod shrink;
 
-use case::Case;
 use judge::Judge;
 use tributary_controller::programs::Source;
 
-fn source() -> Source {
-    Source::built_in("esa").unwrap()
+use crate::exact::seeds;
+
+/// Seeds of a test run without further orders.
+const SEEDS: u64 = 2_000;
+
+#[test]
+fn hold_under_random_schedules() {
+    let judge = Judge::new(Source::built_in("esa").unwrap());
+    let (seeds, _) = seeds(SEEDS);
+    seeds::hold(&judge, seeds);
 }
