@@ -12,8 +12,10 @@ const SPACING: usize = 92;
 const ROW: usize = 24;
 /// Where the first row is.
 const TOP: usize = 92;
-/// For what stands beside the arrows.
-const LABELS: usize = 400;
+/// Of what stands beside the arrows: a character, roughly.
+const CHARACTER: usize = 7;
+/// How far before its end a lost frame's arrow stops.
+const SHORT: usize = 24;
 
 const INK: &str = "#1c2329";
 const GREY: &str = "#5b6770";
@@ -27,7 +29,10 @@ impl Chart {
     #[must_use]
     pub fn to_svg(&self) -> String {
         let labels = FIRST + SPACING * self.columns.len().saturating_sub(1) + 40;
-        let (width, bottom) = (labels + LABELS, TOP + ROW * self.rows.len());
+        let texts = self.rows.iter().map(|row| row.beside().chars().count() * CHARACTER);
+        let widest =
+            (labels + texts.max().unwrap_or(0)).max(self.title.chars().count() * CHARACTER * 5 / 4);
+        let (width, bottom) = (widest + 40, TOP + ROW * self.rows.len());
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {}\" \
              font-family=\"sans-serif\" font-size=\"13\">\n<title>{title}</title>\n\
@@ -75,32 +80,40 @@ impl Row {
         } else {
             self.draw_arrow(svg, y, colour);
         }
-        let (fill, suffix) = match (self.lost, self.outcome) {
-            (true, _) => (LOSS, ", lost".to_owned()),
-            (false, Some(outcome)) => (colour, format!(" → {outcome}")),
-            (false, None) => (colour, String::new()),
+        let fill = match self.style {
+            Style::Event => INK,
+            _ if self.lost => LOSS,
+            _ => colour,
         };
-        let fill = if self.style == Style::Event { INK } else { fill };
         let _ = writeln!(
             svg,
-            "<text x=\"{labels}\" y=\"{}\" fill=\"{fill}\">{}{suffix}</text>",
+            "<text x=\"{labels}\" y=\"{}\" fill=\"{fill}\">{}</text>",
             y + 4,
-            escape(&self.label),
+            escape(&self.beside()),
         );
     }
 
-    /// A line with a head, or with a cross half-way; dashed if it is no frame.
+    /// What stands beside the arrow.
+    fn beside(&self) -> String {
+        match (self.lost, self.outcome) {
+            (true, _) => format!("{}, lost", self.label),
+            (false, Some(outcome)) => format!("{} → {outcome}", self.label),
+            (false, None) => self.label.clone(),
+        }
+    }
+
+    /// A line with a head, or with a cross before its end; dashed if it is no frame.
     fn draw_arrow(&self, svg: &mut String, y: usize, colour: &str) {
         let (from, to) = (x(self.from), x(self.to));
         let dashes = if self.style == Style::Message { " stroke-dasharray=\"5 4\"" } else { "" };
         if self.lost {
-            let middle = from.midpoint(to);
+            let end = if from < to { to - SHORT } else { to + SHORT };
             let _ = writeln!(
                 svg,
-                "<path d=\"M{from} {y} H{middle}\" stroke=\"{LOSS}\" stroke-width=\"2\"{dashes}/>\n\
+                "<path d=\"M{from} {y} H{end}\" stroke=\"{LOSS}\" stroke-width=\"2\"{dashes}/>\n\
                  <path d=\"M{l} {t} L{r} {b} M{l} {b} L{r} {t}\" stroke=\"{LOSS}\" stroke-width=\"2\"/>",
-                l = middle - 5,
-                r = middle + 5,
+                l = end - 5,
+                r = end + 5,
                 t = y - 5,
                 b = y + 5,
             );

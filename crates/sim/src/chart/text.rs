@@ -49,18 +49,21 @@ impl Row {
         }
         let (left, right) = (middle(self.from.min(self.to)), middle(self.from.max(self.to)));
         let dash = if self.style == Style::Message { '╌' } else { '─' };
-        for (at, place) in line.iter_mut().enumerate().take(right).skip(left + 1) {
+        for place in &mut line[left + 1..right] {
             *place = if *place == '│' { '┼' } else { dash };
-            if self.lost && at == left.midpoint(right) {
-                *place = '✗';
-            }
         }
-        if self.from < self.to {
+        let tip = if self.from < self.to {
             line[left] = '├';
-            line[right - 1] = if self.lost { dash } else { '▶' };
+            right - 1
         } else {
             line[right] = '┤';
-            line[left + 1] = if self.lost { dash } else { '◀' };
+            left + 1
+        };
+        if self.lost {
+            line[tip] = ' ';
+            line[if self.from < self.to { tip - 1 } else { tip + 1 }] = '✗';
+        } else {
+            line[tip] = if self.from < self.to { '▶' } else { '◀' };
         }
         line.into_iter().collect()
     }
@@ -77,7 +80,7 @@ mod tests {
         let expected = "A title\n\
             \x20         µs     w1      w2      s1      ps\n\
             \x20        1.0      ├───────┼──────▶│       │     another frame (absorbed)\n\
-            \x20        2.5      │       │───✗───┤       │     another frame, lost\n\
+            \x20        2.5      │       │ ✗─────┤       │     another frame, lost\n\
             \x20     1002.0      │       ├╌╌╌╌╌╌╌┼╌╌╌╌╌╌▶│     remind j1 s0\n\
             \x20     1003.0      │       │       │       ●     stops & starts\n";
         assert_eq!(drawn, expected, "\n{drawn}");
