@@ -134,6 +134,8 @@ impl ServerReport {
 pub(crate) struct EsaReport {
     /// Packets of the job that took an aggregator from another task.
     pub(crate) preemptions: u64,
+    /// Partial sums of the job that lost their aggregator to another task.
+    pub(crate) evictions: u64,
     /// Packets of the job that failed to, and so halved an aggregator's priority.
     pub(crate) downgradings: u64,
     /// Reminder packets sent to switches.
@@ -160,12 +162,13 @@ impl EsaReport {
         fragments: u64,
         server: &ServerReport,
         workers: &[WorkerReport],
-        outcomes: &Outcomes,
+        counted: &Counted,
     ) -> Self {
         let agent = server.agent.unwrap_or_default();
         Self {
-            preemptions: named(outcomes, "preempted").packets,
-            downgradings: outcomes[Outcome::Collided].packets,
+            preemptions: counted.outcomes[Outcome::Preempted].packets,
+            evictions: counted.evictions.packets,
+            downgradings: counted.outcomes[Outcome::Collided].packets,
             reminders: agent.reminders,
             fetched: agent.fetched,
             absent: agent.absent,
@@ -217,7 +220,7 @@ impl JobReport {
         job: &Job,
         server: ServerReport,
         workers: Vec<WorkerReport>,
-        outcomes: &Outcomes,
+        counted: &Counted,
     ) -> Self {
         let bytes = workers.first().map_or(0, |worker| 4 * worker.values);
         let fragments = workers.first().map_or(0, |worker| worker.fragments);
@@ -232,9 +235,13 @@ impl JobReport {
             matches_reference: None,
             fragments,
             esa: (job.protocol == Protocol::Esa)
-                .then(|| EsaReport::new(fragments, &server, &workers, outcomes)),
-            kept_bytes: kept_bytes(outcomes),
-            outcomes: outcomes.iter().map(|(of, count)| (of.name(), count.packets)).collect(),
+                .then(|| EsaReport::new(fragments, &server, &workers, counted)),
+            kept_bytes: counted.kept_bytes(),
+            outcomes: counted
+                .outcomes
+                .iter()
+                .map(|(of, count)| (of.name(), count.packets))
+                .collect(),
             training: workers.first().and_then(|worker| worker.training.clone()),
             server,
             workers,
@@ -246,20 +253,32 @@ impl JobReport {
     }
 }
 
-/// Bytes of gradient packets (Ethernet headers included) that came into switches and did not leave
-/// them: stored, added, or dropped as they were in already, less the gradients that left in place of
-/// a reminder. Every other packet that comes in leaves in some form.
-fn kept_bytes(outcomes: &Outcomes) -> u64 {
-    const STAYED: [Outcome; 4] =
-        [Outcome::Absorbed, Outcome::Seized, Outcome::Added, Outcome::Duplicate];
-    let stayed: u64 = STAYED.into_iter().map(|outcome| outcomes[outcome].bytes).sum();
-    stayed.saturating_sub(named(outcomes, "reminded").bytes)
+/// What all switches together counted for a job.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counted {
+    /// Its packets.
+    pub(crate) outcomes: Outcomes,
+    /// Its partial sums that left in a packet of another task (ESA).
+    pub(crate) evictions: Count,
 }
 
-/// The count of an outcome that not every program has.
-fn named(outcomes: &Outcomes, name: &str) -> Count {
-    let found = outcomes.iter().find(|(outcome, _)| outcome.name() == name);
-    found.map(|(_, count)| count).unwrap_or_default()
+impl Counted {
+    /// Bytes of the job's gradients (with all headers) that came into switches and did not leave
+    /// them. In: packets that were stored, added, dropped as they were in already, or swapped for
+    /// another task's partial sum. Out again: partial sums in place of another task's packet or of a
+    /// reminder. Every other gradient that comes in leaves in some form.
+    fn kept_bytes(&self) -> u64 {
+        const IN: [Outcome; 5] = [
+            Outcome::Absorbed,
+            Outcome::Seized,
+            Outcome::Added,
+            Outcome::Duplicate,
+            Outcome::Preempted,
+        ];
+        let stayed: u64 = IN.into_iter().map(|outcome| self.outcomes[outcome].bytes).sum();
+        let left = self.evictions.bytes + self.outcomes[Outcome::Reminded].bytes;
+        stayed.saturating_sub(left)
+    }
 }
 
 /// What a switch came to.
@@ -357,6 +376,7 @@ impl RunReport {
         let mut table = table(&[
             "job",
             "preempted",
+            "evicted",
             "downgraded",
             "reminders",
             "fetched",
@@ -370,6 +390,7 @@ impl RunReport {
         for (job, esa) in self.jobs.iter().filter_map(|job| Some((job, job.esa.as_ref()?))) {
             let numbers = [
                 esa.preemptions,
+                esa.evictions,
                 esa.downgradings,
                 esa.reminders,
                 esa.fetched,

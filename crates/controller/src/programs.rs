@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use prost::Message;
-use tributary_jobfile::SwitchSettings;
+use tributary_jobfile::{Preemption, SwitchSettings};
 use tributary_p4::{Sources, ir};
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 
@@ -61,11 +61,17 @@ impl Source {
 /// `p4src/include/sizes.p4` has them, for the compiler's `-D`.
 #[must_use]
 pub fn defines(settings: &SwitchSettings) -> Vec<(String, String)> {
+    let preemption = match settings.preemption {
+        Preemption::Priority => 0,
+        Preemption::Always => 1,
+        Preemption::Coin => 2,
+    };
     [
         ("VALUES", u128::from(settings.values_per_packet)),
         ("POOL", u128::from(settings.pool)),
         ("IDLE_US", settings.idle_timeout.as_micros()),
         ("ECN_THRESHOLD", u128::from(settings.ecn_threshold)),
+        ("PREEMPTION", preemption),
     ]
     .map(|(name, value)| (name.to_owned(), value.to_string()))
     .to_vec()
@@ -159,7 +165,7 @@ mod tests {
             idle_timeout: Duration::from_millis(20),
             ecn_threshold: 9,
             queue_capacity: 10,
-            preemption: tributary_jobfile::Preemption::Priority,
+            preemption: Preemption::Coin,
         };
         let sizes = FILES.iter().find(|(path, _)| *path == "include/sizes.p4").unwrap().1;
         let defines = defines(&settings);
@@ -167,7 +173,7 @@ mod tests {
             assert!(sizes.contains(&format!("#ifndef {name}\n#define {name} ")), "{name}");
         }
         let values: Vec<&str> = defines.iter().map(|(_, value)| value.as_str()).collect();
-        assert_eq!(values, ["256", "100", "20000", "9"]);
+        assert_eq!(values, ["256", "100", "20000", "9", "2"]);
     }
 
     fn compiled(defines: &[(String, String)]) -> Compiled {

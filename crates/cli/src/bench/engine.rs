@@ -1,23 +1,27 @@
-//! The execution engine alone: `atp.p4` without ports, queues and threads.
+//! The execution engine alone: the programs without ports, queues and threads.
 //!
-//! Two workers' gradients and the result, fragment after fragment: one packet in three is stored,
-//! one is added and leaves, one frees its aggregator and is multicast.
+//! Packets of one kind after the other, each over all aggregators: a worker's packet that takes an
+//! empty aggregator, one that is added, one of another job that collides, one that completes the sum,
+//! the result that frees the aggregator in ATP; with ESA also one that preempts. A packet's time is
+//! that of all its passes, and of its egress where it has one. The programs take turns, so that
+//! whatever else the machine does meets both.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
+use tributary_controller::outcomes::{Outcome, Outcomes};
 use tributary_controller::{Catalogue, entries, plan};
 use tributary_dataplane::{EgressInput, IngressInput, Instance, Packet, Verdict};
-use tributary_jobfile::{Scenario, SwitchId};
+use tributary_jobfile::{HostId, Job, Scenario, SwitchId};
 use tributary_switch::{Forwarding, Switch, SwitchConfig};
 use tributary_wire::agg::Repr;
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, Kind, Protocol, Sequence, emit_frame,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, Kind, Sequence, emit_frame,
 };
 
 use super::Spread;
-use crate::args::BenchArgs;
+use crate::args::{BenchArgs, Program};
 use crate::report::table;
 use crate::settings;
 
@@ -27,88 +31,248 @@ const TIME: Duration = Duration::from_millis(500);
 /// Aggregators that the fragments go round.
 const CELLS: u32 = 256;
 
+/// What is measured: a kind of packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Case {
+    Absorb,
+    Add,
+    Collide,
+    Complete,
+    Result,
+    Preempt,
+}
+
+impl Case {
+    const ALL: [Self; 6] =
+        [Self::Absorb, Self::Add, Self::Collide, Self::Complete, Self::Result, Self::Preempt];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Absorb => "absorb",
+            Self::Add => "add",
+            Self::Collide => "collide",
+            Self::Complete => "complete",
+            Self::Result => "result",
+            Self::Preempt => "preempt",
+        }
+    }
+}
+
+/// The packets that a fragment of three workers takes.
+fn fragment(program: Program) -> &'static [Case] {
+    match program {
+        Program::Atp => &[Case::Absorb, Case::Add, Case::Complete, Case::Result],
+        Program::Esa => &[Case::Absorb, Case::Add, Case::Complete],
+    }
+}
+
 pub(super) fn run(args: &BenchArgs) -> Result<()> {
-    println!("\nEngine alone, atp.p4, one core: median (range) of {} repetitions", args.repeat);
-    let mut rows = table(&["values a packet", "million packets/s", "ns a packet"]);
-    let mut costs = Vec::new();
-    for values in [32, 64, 256, 2048] {
-        let mut bench = Bench::new(values)?;
-        bench.round(0);
-        let rates: Vec<f64> = (0..args.repeat).map(|_| bench.measure()).collect();
-        let nanos: Vec<f64> = rates.iter().map(|rate| 1e9 / rate).collect();
-        let nanos = Spread::of(nanos);
-        costs.push((values, nanos.median));
-        let rates = Spread::of(rates.iter().map(|rate| rate / 1e6).collect());
-        rows.add_row([values.to_string(), rates.text(3), nanos.text(0)]);
+    println!(
+        "\nEngine alone, one core: millions a second, median (range) of {} repetitions",
+        args.repeat
+    );
+    let mut programs = args.program.clone();
+    programs.dedup();
+    let names: Vec<String> =
+        programs.iter().map(|program| format!("{program:?}").to_lowercase() + ".p4").collect();
+    let mut header = vec!["values a packet", "packet"];
+    header.extend(names.iter().map(String::as_str));
+    if programs.len() == 2 {
+        header.push("second / first");
+    }
+    let mut rows = table(&header);
+    let values: &[u16] = if args.quick { &[64] } else { &[32, 64, 256, 2048] };
+    // The cost of the packet that is added, by values a packet: of each program.
+    let mut adding = vec![Vec::new(); programs.len()];
+    for &values in values {
+        let benches = programs.iter().map(|&program| Bench::new(program, values));
+        let mut benches: Vec<Bench> = benches.collect::<Result<_>>()?;
+        let mut costs: Vec<Vec<Costs>> = vec![Vec::new(); programs.len()];
+        for repetition in 0..args.repeat as usize {
+            for turn in 0..programs.len() {
+                let which = (turn + repetition) % programs.len();
+                costs[which].push(benches[which].measure());
+            }
+        }
+        for (which, of_program) in costs.iter().enumerate() {
+            adding[which].push((values, Spread::of(of_case(of_program, Case::Add)).median));
+        }
+        for case in Case::ALL {
+            row(&mut rows, values, case.name(), &of_programs(&costs, case));
+        }
+        let whole = |(costs, program): (&Vec<Costs>, &Program)| -> Vec<f64> {
+            let of_one = |costs: &Costs| fragment(*program).iter().map(|&c| costs.of(c)).sum();
+            costs.iter().map(of_one).collect()
+        };
+        let whole: Vec<Vec<f64>> = costs.iter().zip(&programs).map(whole).collect();
+        row(&mut rows, values, "fragment of 3 workers", &whole);
     }
     println!("{rows}");
-    if let [(few, cheap), .., (many, dear)] = costs[..] {
-        let cost = (dear - cheap) / f64::from(many - few);
-        println!("An added value costs {cost:.2} ns ({few} to {many} values).");
+    for (program, adding) in names.iter().zip(&adding) {
+        if let [(few, cheap), .., (many, dear)] = adding[..] {
+            let cost = (dear - cheap) / f64::from(many - few);
+            println!("{program}: an added value costs {cost:.2} ns ({few} to {many} values).");
+        }
     }
     Ok(())
+}
+
+fn of_programs(costs: &[Vec<Costs>], case: Case) -> Vec<Vec<f64>> {
+    costs.iter().map(|costs| of_case(costs, case)).collect()
+}
+
+/// Nanoseconds of a case in all repetitions; nothing where the program has no such packet.
+fn of_case(costs: &[Costs], case: Case) -> Vec<f64> {
+    costs.iter().map(|costs| costs.of(case)).filter(|nanos| nanos.is_finite()).collect()
+}
+
+/// Nanoseconds, shown as millions a second.
+fn row(rows: &mut comfy_table::Table, values: u16, name: &str, of_programs: &[Vec<f64>]) {
+    let spreads: Vec<Option<Spread>> = of_programs
+        .iter()
+        .map(|nanos| nanos.iter().map(|nanos| 1e3 / nanos).collect::<Vec<f64>>())
+        .map(|rates| (!rates.is_empty()).then(|| Spread::of(rates)))
+        .collect();
+    let text = |spread: &Option<Spread>| spread.map_or("–".to_owned(), |spread| spread.text(3));
+    let mut cells = vec![values.to_string(), name.to_owned()];
+    cells.extend(spreads.iter().map(text));
+    if let [first, second] = &spreads[..] {
+        let ratio = first.zip(*second).map(|(first, second)| second.median / first.median);
+        cells.push(ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}")));
+    }
+    rows.add_row(cells);
+}
+
+/// Time and packets by case.
+#[derive(Clone, Copy, Default)]
+struct Costs([(Duration, u64); Case::ALL.len()]);
+
+impl Costs {
+    fn add(&mut self, case: Case, time: Duration, packets: u64) {
+        let own = &mut self.0[case as usize];
+        own.0 += time;
+        own.1 += packets;
+    }
+
+    /// Nanoseconds a packet; not a number where there was none.
+    fn of(&self, case: Case) -> f64 {
+        let (time, packets) = self.0[case as usize];
+        time.as_secs_f64() * 1e9 / packets as f64
+    }
+}
+
+/// Packets of one kind, one for each aggregator.
+struct Step {
+    /// As what they are measured, if they are.
+    case: Option<Case>,
+    /// Under which slot's which outcome they are counted.
+    counted: (u16, Outcome),
+    port: u16,
+    frames: Vec<Vec<u8>>,
 }
 
 struct Bench {
     switch: Switch,
     packet: Packet,
-    /// Two gradients and a parameter a cell, with their ports.
-    frames: Vec<(u16, Vec<u8>)>,
+    /// What comes in, in this order, again and again. The last step leaves the aggregators empty.
+    steps: Vec<Step>,
     out: Vec<u8>,
 }
 
 impl Bench {
-    fn new(values: u16) -> Result<Self> {
-        let scenario = tributary_jobfile::parse(
-            &format!(
-                "[topology]\nkind = \"star\"\nworkers = 2\n\
-                 [protocol]\nvalues_per_packet = {values}\nslots = 64\n\
-                 [switch]\npool = {CELLS}\n[[job]]\nname = \"bench\"\n\
-                 workload = {{ kind = \"random\" }}\n"
-            ),
-            "bench.toml",
-        )?;
+    fn new(program: Program, values: u16) -> Result<Self> {
+        let scenario = scenario(program, values)?;
         let pipeline = settings::compile(&scenario, None)?.pipeline;
         let text = String::from_utf8(pipeline.device_config)?;
-        let mut switch =
-            Switch::new(SwitchConfig { ports: vec![1, 2, 3], ..SwitchConfig::default() });
+        let ports = (1..=scenario.topology.hosts.len() as u16).collect();
+        let mut switch = Switch::new(SwitchConfig { ports, ..SwitchConfig::default() });
         switch.commit(Forwarding::from_source(&text).map_err(|error| anyhow!("{error}"))?);
         let catalogue = Catalogue::new(&pipeline.p4info)?;
-        let job = &scenario.jobs[0];
-        let slot = entries::JobSlot::new(1).expect("not zero");
         let mut entities =
             entries::forwarding(&catalogue, &plan::forwarding(&scenario.topology)[0]);
-        for part in plan::job(&scenario.topology, &job.into()) {
-            entities.extend(entries::job(&catalogue, &part, job.id, slot));
+        for job in &scenario.jobs {
+            let slot = slot(job.id.get())?;
+            for part in plan::job(&scenario.topology, &job.into()) {
+                entities.extend(entries::job(&catalogue, &part, job.id, slot));
+            }
         }
         let results = switch.write(&entries::insert(entities)).map_err(|e| anyhow!("{e}"))?;
         for result in results {
             result.map_err(|error| anyhow!("{error}"))?;
         }
         let packet = switch.forwarding().expect("committed above").pipeline().new_packet();
-        let frames = (0..CELLS).flat_map(|cell| frames(&scenario, values, cell)).collect();
-        Ok(Self { switch, packet, frames, out: Vec::new() })
+        let steps = steps(program, &scenario);
+        let mut bench = Self { switch, packet, steps, out: Vec::new() };
+        bench.check(&catalogue)?;
+        Ok(bench)
     }
 
-    /// Packets a second.
-    fn measure(&mut self) -> f64 {
-        let start = Instant::now();
-        let mut packets = 0;
-        while start.elapsed() < TIME {
-            self.round(start.elapsed().as_micros() as u64);
-            packets += self.frames.len();
+    /// Goes once through all steps and looks whether the packets become what they are measured as.
+    fn check(&mut self, catalogue: &Catalogue) -> Result<()> {
+        for at in 0..self.steps.len() {
+            let (job, outcome) = self.steps[at].counted;
+            let before = self.count(catalogue, job, outcome)?;
+            self.step(at, 0);
+            let counted = self.count(catalogue, job, outcome)? - before;
+            let case = self.steps[at].case;
+            ensure!(
+                counted == u64::from(CELLS),
+                "step {at} ({case:?}): {counted} of {CELLS} packets were {}",
+                outcome.name()
+            );
         }
-        packets as f64 / start.elapsed().as_secs_f64()
+        Ok(())
     }
 
-    /// All frames once.
-    fn round(&mut self, time_us: u64) {
+    fn count(&self, catalogue: &Catalogue, job: u16, outcome: Outcome) -> Result<u64> {
+        let slot = Some(slot(job)?);
+        let answer = self.switch.read(&Outcomes::request(catalogue, slot));
+        let answer = answer.map_err(|error| anyhow!("{error}"))?;
+        Ok(Outcomes::of(catalogue, slot, &answer)[outcome].packets)
+    }
+
+    fn measure(&mut self) -> Costs {
+        let mut costs = Costs::default();
+        let start = Instant::now();
+        while start.elapsed() < TIME {
+            let time_us = start.elapsed().as_micros() as u64;
+            for at in 0..self.steps.len() {
+                let begun = Instant::now();
+                self.step(at, time_us);
+                let taken = begun.elapsed();
+                let step = &self.steps[at];
+                if let Some(case) = step.case {
+                    costs.add(case, taken, step.frames.len() as u64);
+                }
+            }
+        }
+        costs
+    }
+
+    /// All packets of a step.
+    fn step(&mut self, at: usize, time_us: u64) {
         let forwarding = self.switch.forwarding_mut().expect("committed when it was made");
         let pipeline = forwarding.pipeline_mut();
-        for (port, frame) in &self.frames {
-            let input =
-                IngressInput { port: *port, time_us, instance: Instance::Normal, preserved: false };
-            let port = match pipeline.ingress(&mut self.packet, frame, &input).verdict {
+        let step = &self.steps[at];
+        for frame in &step.frames {
+            let mut input = IngressInput {
+                port: step.port,
+                time_us,
+                instance: Instance::Normal,
+                preserved: false,
+            };
+            let verdict = loop {
+                let outcome = pipeline.ingress(&mut self.packet, frame, &input);
+                let Some(list) = outcome.resubmit else { break outcome.verdict };
+                self.packet.preserve(list);
+                input = IngressInput {
+                    port: 0,
+                    time_us,
+                    instance: Instance::Resubmitted,
+                    preserved: true,
+                };
+            };
+            let port = match verdict {
                 Verdict::Drop => continue,
                 Verdict::Unicast(port) => port,
                 Verdict::Multicast(_) => 1,
@@ -129,34 +293,101 @@ impl Bench {
     }
 }
 
-fn frames(scenario: &Scenario, values: u16, cell: u32) -> [(u16, Vec<u8>); 3] {
-    let job = &scenario.jobs[0];
-    let topology = &scenario.topology;
-    let frame = |kind, from, to, bitmap: Bitmap| {
+fn slot(job: u16) -> Result<entries::JobSlot> {
+    let slot = u8::try_from(job).ok().and_then(entries::JobSlot::new);
+    slot.context("a job's number is its slot here")
+}
+
+/// Two jobs at one switch: the one that is measured has three workers.
+fn scenario(program: Program, values: u16) -> Result<Scenario> {
+    let (protocol, switch) = match program {
+        // A repetition must not make aggregators look abandoned, however long it is interrupted.
+        Program::Atp => ("atp", "idle_timeout = \"600s\"\n"),
+        Program::Esa => ("esa", ""),
+    };
+    let text = format!(
+        "[protocol]\nkind = \"{protocol}\"\nvalues_per_packet = {values}\nslots = 64\nwindow = 1\n\
+         [topology]\nkind = \"star\"\nworkers = 5\n[switch]\npool = {CELLS}\n{switch}\
+         [[job]]\nname = \"measured\"\nworkers = 3\n[[job]]\nname = \"other\"\nworkers = 2\n"
+    );
+    Ok(tributary_jobfile::parse(&text, "bench.toml")?)
+}
+
+fn steps(program: Program, scenario: &Scenario) -> Vec<Step> {
+    const LOW: u8 = 1;
+    const HIGH: u8 = 200;
+    let [measured, other] = &scenario.jobs[..] else { unreachable!("the file has two jobs") };
+    let gradient = |job: &Job, worker: usize, priority: u8, case, outcome| {
+        let priority = if program == Program::Atp { 0 } else { priority };
+        let to = scenario.topology.host(job.ps).address;
+        let from = job.workers[worker];
+        let frames = frames(scenario, job, Kind::Gradient, priority, from, to, Bitmap(1 << worker));
+        step(scenario, from, frames, case, (job.id.get(), outcome))
+    };
+    let results = {
+        let to = Host::group(measured.id);
+        let from = measured.ps;
+        let frames = frames(scenario, measured, Kind::Parameter, 0, from, to, Bitmap(0b111));
+        let counted = (measured.id.get(), Outcome::Distributed);
+        step(scenario, from, frames, Some(Case::Result), counted)
+    };
+    let mut steps = vec![
+        gradient(measured, 0, HIGH, Some(Case::Absorb), Outcome::Absorbed),
+        gradient(measured, 1, HIGH, Some(Case::Add), Outcome::Added),
+        gradient(other, 0, LOW, Some(Case::Collide), Outcome::Collided),
+        gradient(measured, 2, HIGH, Some(Case::Complete), Outcome::Completed),
+        results,
+    ];
+    if program == Program::Esa {
+        steps.extend([
+            gradient(other, 0, LOW, None, Outcome::Absorbed),
+            gradient(measured, 0, HIGH, Some(Case::Preempt), Outcome::Preempted),
+            gradient(measured, 1, HIGH, None, Outcome::Added),
+            gradient(measured, 2, HIGH, None, Outcome::Completed),
+        ]);
+    }
+    steps
+}
+
+fn step(
+    scenario: &Scenario,
+    from: HostId,
+    frames: Vec<Vec<u8>>,
+    case: Option<Case>,
+    counted: (u16, Outcome),
+) -> Step {
+    let (switch, port) = scenario.topology.attachment(from);
+    assert_eq!(switch, SwitchId(0), "a star has one switch");
+    Step { case, counted, port, frames }
+}
+
+/// A frame for each aggregator.
+fn frames(
+    scenario: &Scenario,
+    job: &Job,
+    kind: Kind,
+    priority: u8,
+    from: HostId,
+    to: Host,
+    bitmap: Bitmap,
+) -> Vec<Vec<u8>> {
+    let source = scenario.topology.host(from).address;
+    let envelope = Envelope { source, destination: to, ecn: Ecn::Ect0 };
+    let frame = |cell| {
         let repr = Repr {
-            protocol: Protocol::Atp,
+            protocol: scenario.protocol().into(),
             kind,
             flags: Flags::NONE,
-            priority: 0,
+            priority,
             job: job.id,
-            values,
+            values: scenario.switch.values_per_packet,
             sequence: Sequence(cell),
             bitmap,
             index: AggregatorIndex(cell),
         };
-        let envelope =
-            Envelope { source: topology.host(from).address, destination: to, ecn: Ecn::Ect0 };
         let mut frame = Vec::new();
         emit_frame(&mut frame, &envelope, &repr);
-        let (switch, port) = topology.attachment(from);
-        assert_eq!(switch, SwitchId(0), "a star has one switch");
-        (port, frame)
+        frame
     };
-    let server = topology.host(job.ps).address;
-    let [first, second] = [job.workers[0], job.workers[1]];
-    [
-        frame(Kind::Gradient, first, server, Bitmap(1)),
-        frame(Kind::Gradient, second, server, Bitmap(2)),
-        frame(Kind::Parameter, job.ps, Host::group(job.id), Bitmap(3)),
-    ]
+    (0..CELLS).map(frame).collect()
 }

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tributary_controller::jobs::Controller;
-use tributary_controller::outcomes::Outcomes;
 use tributary_jobfile::{Job, Scenario, Workload};
 use tributary_wire::JobId;
 
@@ -20,7 +19,7 @@ use crate::args::{self, RunArgs};
 use crate::commands::ps;
 use crate::fabric::{Fabric, Note};
 use crate::progress::Bars;
-use crate::report::{JobReport, RunReport, ServerReport, SwitchReport};
+use crate::report::{Counted, JobReport, RunReport, ServerReport, SwitchReport};
 use crate::settings;
 use crate::workload;
 
@@ -121,12 +120,12 @@ impl Run<'_> {
         drop(controller);
         let queues = tokio::task::block_in_place(|| fabric.stop_switches());
         outcome?;
-        let (mut switches, outcomes) = cleaned?;
+        let (mut switches, counted) = cleaned?;
         for (switch, queue) in switches.iter_mut().zip(queues) {
             switch.longest_queue = queue.map(|queue| queue.longest);
             switch.queue_drops = queue.map(|queue| queue.drops);
         }
-        let jobs = job_reports(scenario, gathered, &outcomes)?;
+        let jobs = job_reports(scenario, gathered, &counted)?;
         Ok(RunReport {
             name: scenario.name.clone(),
             fabric: match args.fabric {
@@ -224,7 +223,7 @@ impl Run<'_> {
 
     /// Reads what the switches counted, each for all jobs and all for each job, and removes the jobs
     /// from them.
-    async fn clean(&self) -> Result<(Vec<SwitchReport>, Vec<Outcomes>)> {
+    async fn clean(&self) -> Result<(Vec<SwitchReport>, Vec<Counted>)> {
         let topology = &self.scenario.topology;
         let mut reports: Vec<SwitchReport> = topology
             .switches
@@ -235,7 +234,7 @@ impl Run<'_> {
         let mut failure = None;
         for job in &self.scenario.jobs {
             match self.clean_job(job.id, &mut reports).await {
-                Ok(outcomes) => of_jobs.push(outcomes),
+                Ok(counted) => of_jobs.push(counted),
                 Err(error) => drop(failure.get_or_insert(error)),
             }
         }
@@ -245,18 +244,22 @@ impl Run<'_> {
         }
     }
 
-    async fn clean_job(&self, job: JobId, reports: &mut [SwitchReport]) -> Result<Outcomes> {
+    async fn clean_job(&self, job: JobId, reports: &mut [SwitchReport]) -> Result<Counted> {
         // The job is removed whether or not its counters can be read.
         let counted = self.controller.outcomes(job).await;
+        let evictions = self.controller.evictions(job).await;
         for (switch, freed) in self.controller.remove(job).await? {
             reports[switch.0].swept += u64::from(freed);
         }
-        let mut all = Outcomes::default();
+        let mut all = Counted::default();
         for (switch, outcomes) in counted? {
-            all += outcomes;
+            all.outcomes += outcomes;
             for (outcome, count) in outcomes.iter() {
                 *reports[switch.0].outcomes.entry(outcome.name()).or_default() += count.packets;
             }
+        }
+        for count in evictions?.into_values() {
+            all.evictions += count;
         }
         Ok(all)
     }
@@ -265,10 +268,10 @@ impl Run<'_> {
 fn job_reports(
     scenario: &Scenario,
     gathered: Gathered,
-    outcomes: &[Outcomes],
+    counted: &[Counted],
 ) -> Result<Vec<JobReport>> {
-    let jobs = scenario.jobs.iter().zip(gathered.workers).zip(outcomes);
-    jobs.map(|((job, workers), outcomes)| {
+    let jobs = scenario.jobs.iter().zip(gathered.workers).zip(counted);
+    jobs.map(|((job, workers), counted)| {
         let workers: Option<Vec<WorkerReport>> = workers.into_iter().collect();
         let workers = workers.context("a worker did not report")?;
         for (index, worker) in workers.iter().enumerate() {
@@ -284,7 +287,7 @@ fn job_reports(
             gathered.servers.get(&job.id.get()).copied().with_context(|| {
                 format!("the parameter server of job {} did not report", job.name)
             })?;
-        let mut report = JobReport::new(job, server, workers, outcomes);
+        let mut report = JobReport::new(job, server, workers, counted);
         check_training(scenario, job, &mut report)?;
         Ok(report)
     })
