@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tributary_jobfile::{Job, Scenario};
-use tributary_netio::FrameIo;
+use tributary_netio::{FrameIo, Waker};
 use tributary_protocol::Tensor;
+use tributary_protocol::priority::Priority;
+use tributary_reminder::LinkConfig;
 use tributary_wire::WorkerIndex;
 use tributary_worker::Node;
 
@@ -76,6 +78,16 @@ pub(crate) struct WorkerReport {
     pub(crate) training: Option<TrainingReport>,
 }
 
+/// How a worker reaches the others.
+pub(crate) struct Port<Io> {
+    /// Packets.
+    pub(crate) io: Io,
+    /// The port's, if it is in memory.
+    pub(crate) waker: Waker,
+    /// The way to the reminder agent (ESA).
+    pub(crate) link: Option<LinkConfig>,
+}
+
 /// Runs a worker to its end. `tell` gets an event a round.
 ///
 /// # Errors
@@ -84,17 +96,25 @@ pub(crate) fn work(
     scenario: &Scenario,
     job: &Job,
     index: WorkerIndex,
-    io: impl FrameIo,
+    port: Port<impl FrameIo + 'static>,
     verifier: &Verifier,
     stop: &Arc<AtomicBool>,
     mut tell: impl FnMut(Event),
 ) -> Result<WorkerReport> {
     let mut workload = workload::of(job, index.get().into())?;
-    let mut node = Node::new(scenario.worker_config(job, index), io, Arc::clone(stop))?;
+    let config = scenario.worker_config(job, index);
+    let Port { io, waker, link } = port;
+    let mut node = match link {
+        None => Node::new(config, io, Arc::clone(stop))?,
+        Some(link) => Node::with_channel(config, io, waker, link, Arc::clone(stop))?,
+    };
+    let begin = Instant::now();
     let mut pauses = Pauses::new(scenario, job, index);
     let mut report = WorkerReport::default();
     while let Some(tensors) = workload.next()? {
         sleep(pauses.next(), stop)?;
+        let place = (report.rounds, workload.rounds());
+        let tensors = prioritize(job, tensors, place, begin.elapsed());
         let start = Instant::now();
         let sums = node.all_reduce(tensors)?;
         report.reduce_seconds += start.elapsed().as_secs_f64();
@@ -104,6 +124,15 @@ pub(crate) fn work(
         workload.finish(sums).context("cannot use the sums")?;
         report.rounds += 1;
         tell(Event::Round { done: report.rounds, of: workload.rounds(), note: workload.note() });
+    }
+    // Others may lack results that this worker has.
+    let patience = 2 * scenario.worker_timeout;
+    if !node.leave(patience)? {
+        tracing::warn!(
+            "worker {index} of job {} leaves, though not all others were heard to have their \
+             results within {patience:?}",
+            job.name
+        );
     }
     let stats = node.stats();
     report.packets = stats.sent;
@@ -120,6 +149,23 @@ pub(crate) fn work(
     report.rejected = stats.rejected.total() - stats.rejected.foreign - stats.rejected.other_job;
     report.training = workload.training();
     Ok(report)
+}
+
+/// Gives tensors their priorities (ESA §5.4): front to back, over the tensors of a round, or over the
+/// rounds if each has one tensor.
+fn prioritize(
+    job: &Job,
+    tensors: Vec<Tensor>,
+    (round, rounds): (u64, u64),
+    elapsed: Duration,
+) -> Vec<(Tensor, Priority)> {
+    let of = tensors.len();
+    let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    let priority = |tensor: usize| match of {
+        1 if round < rounds => job.profile.priority(size(round), size(rounds), elapsed),
+        _ => job.profile.priority(tensor, of, elapsed),
+    };
+    tensors.into_iter().enumerate().map(|(at, tensor)| (tensor, priority(at))).collect()
 }
 
 /// The inputs are finite, so an infinite sum is one that no `f32` can hold (I5: never silently).

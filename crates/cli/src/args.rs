@@ -27,6 +27,9 @@ pub(crate) enum Command {
     Worker(WorkerArgs),
     /// Run the parameter servers of a job file that are placed on this host.
     Ps(PsArgs),
+    /// Run the reminder agent of the jobs of a job file (ESA) that have it on this host, apart from
+    /// their parameter servers.
+    Reminder(PsArgs),
     /// Program switches for a job file, and clean them when it is over.
     Controller(ControllerArgs),
     /// Check P4 programs and describe them.
@@ -103,6 +106,10 @@ pub(crate) struct EndpointArgs {
     /// Seed in place of the file's.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+    /// What the endpoints of ESA jobs show each other: the file that `tributary controller --tokens`
+    /// wrote.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokens: Option<PathBuf>,
     /// Print events as JSON, one a line, instead of text.
     #[arg(long)]
     pub(crate) json_events: bool,
@@ -140,6 +147,10 @@ pub(crate) struct ControllerArgs {
     /// P4 program to push, in place of the built-in one.
     #[arg(long, value_name = "FILE")]
     pub(crate) p4: Option<PathBuf>,
+    /// Where to write the tokens that the endpoints of ESA jobs show each other. Only its owner may
+    /// read the file; take it to the hosts that run endpoints.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokens: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

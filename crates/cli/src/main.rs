@@ -2,17 +2,20 @@
 //!
 //! `args` is the command line; `commands` has a file a command. `tributary run` puts a job file on
 //! a fabric (`fabric`), gives each worker its workload (`workload`, `agent`) and reports (`report`).
+//! `channel` and `tokens` are for ESA, whose endpoints also talk over TCP.
 //! Whatever goes wrong becomes one line on standard error and exit status 1; a wrong command line
 //! is status 2.
 
 mod agent;
 mod args;
 mod bench;
+mod channel;
 mod commands;
 mod fabric;
 mod progress;
 mod report;
 mod settings;
+mod tokens;
 mod workload;
 
 use std::io::{IsTerminal, Write as _};
@@ -58,6 +61,7 @@ fn run(command: Command) -> Result<()> {
         Command::Switch(args) => commands::switch::run(&args),
         Command::Worker(args) => commands::worker::run(&args),
         Command::Ps(args) => commands::ps::run(&args),
+        Command::Reminder(args) => commands::reminder::run(&args),
         Command::Controller(args) => commands::controller::run(&args),
         Command::P4(P4Command::Check(args)) => commands::p4::check(&args),
         Command::P4(P4Command::Info(args)) => commands::p4::info(&args),

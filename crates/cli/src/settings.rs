@@ -13,6 +13,9 @@ use tributary_netio::faults::{FaultInjector, Faults, Faulty};
 use tributary_netio::packet::{Config, PacketSocket};
 use tributary_wire::{Host, PORT};
 
+use crate::args::EndpointArgs;
+use crate::tokens::Tokens;
+
 /// Reads a job file.
 ///
 /// # Errors
@@ -41,6 +44,25 @@ pub(crate) fn job<'a>(scenario: &'a Scenario, name: Option<&str>) -> Result<&'a 
             _ => bail!("the file has several jobs ({}); name one with --job", names()),
         },
     }
+}
+
+/// The host of a name.
+///
+/// # Errors
+/// If there is none.
+pub(crate) fn host(scenario: &Scenario, name: &str) -> Result<HostId> {
+    scenario.topology.host_named(name).with_context(|| {
+        let names: Vec<_> = scenario.topology.hosts.iter().map(|h| h.name.as_str()).collect();
+        format!("there is no host `{name}` in the file; it has {}", names.join(", "))
+    })
+}
+
+/// The tokens that an endpoint was given; none if it was given no file.
+///
+/// # Errors
+/// If the file is no good.
+pub(crate) fn tokens(args: &EndpointArgs) -> Result<Tokens> {
+    args.tokens.as_deref().map_or(Ok(Tokens::default()), Tokens::read)
 }
 
 /// The protocol of all jobs: a switch runs one program.

@@ -3,12 +3,13 @@
 //! The protocol's state machines ([`Endpoint`]) know neither sockets nor clocks. A [`Driver`] lends
 //! them both: each [`turn`](Driver::turn) hands over what arrived, fires the timer that is due,
 //! sends what the endpoint wants to send, and sleeps if there was nothing to do. It spawns no
-//! thread: whoever calls `turn` is the thread.
+//! thread: whoever calls `turn` is the thread. An endpoint that has a message channel beside its
+//! port gets its messages in the same turns: [`turn_with`](Driver::turn_with).
 
 use std::io;
 use std::time::{Duration, Instant};
 
-use tributary_netio::FrameIo;
+use tributary_netio::{FrameIo, Poller, Waker};
 use tributary_protocol::{Endpoint, Time};
 
 /// Frames received or sent in one turn before the other direction gets its chance.
@@ -20,6 +21,8 @@ pub struct Driver<E, Io> {
     endpoint: E,
     io: Io,
     clock: Clock,
+    /// For sleeps that others than the port may end.
+    poller: Option<Poller>,
     frame: Vec<u8>,
     /// `frame` was handed out by the endpoint and the port had no room for it.
     waiting: bool,
@@ -28,7 +31,15 @@ pub struct Driver<E, Io> {
 impl<E: Endpoint, Io: FrameIo> Driver<E, Io> {
     /// Lends `io` and the clock to `endpoint`.
     pub fn new(endpoint: E, io: Io) -> Self {
-        Self { endpoint, io, clock: Clock::start(), frame: Vec::new(), waiting: false }
+        let clock = Clock::start();
+        Self { endpoint, io, clock, poller: None, frame: Vec::new(), waiting: false }
+    }
+
+    /// Lets `waker` end the driver's sleeps: a message channel's, or that of another thread. No other
+    /// thread may sleep on it. Ports in memory that were made with the same waker cost least.
+    #[must_use]
+    pub fn with_waker(self, waker: Waker) -> Self {
+        Self { poller: Some(Poller::with_waker(waker)), ..self }
     }
 
     /// The endpoint.
@@ -62,21 +73,50 @@ impl<E: Endpoint, Io: FrameIo> Driver<E, Io> {
     /// # Errors
     /// Those of the port.
     pub fn turn(&mut self, patience: Duration) -> io::Result<()> {
+        self.turn_with(patience, |_, _| false)
+    }
+
+    /// A [`turn`](Self::turn) in which `exchange` carries messages between the endpoint and a channel,
+    /// and returns whether there were any. It may be called several times in a turn, and whoever
+    /// puts something into the channel wakes the [waker](Self::with_waker).
+    ///
+    /// # Errors
+    /// Those of the port.
+    pub fn turn_with(
+        &mut self,
+        patience: Duration,
+        mut exchange: impl FnMut(Time, &mut E) -> bool,
+    ) -> io::Result<()> {
         let now = self.clock.now();
         let endpoint = &mut self.endpoint;
         let received = self.io.receive(BATCH, &mut |frame| endpoint.handle_frame(now, frame))?;
         if self.endpoint.poll_timeout().is_some_and(|due| due <= now) {
             self.endpoint.handle_timeout(now);
         }
+        let before = exchange(now, &mut self.endpoint);
         let sent = self.transmit(now)?;
-        if received == 0 && sent == 0 {
-            let timer = self.endpoint.poll_timeout();
-            let sleep = timer.map_or(patience, |due| patience.min(due - self.clock.now()));
-            if !sleep.is_zero() {
-                self.io.wait(Some(sleep))?;
-            }
+        // Sending may have brought about messages too; nobody would ask for them before the sleep.
+        let busy = before || received > 0 || sent > 0 || exchange(now, &mut self.endpoint);
+        if !busy {
+            self.sleep(patience)?;
         }
         Ok(())
+    }
+
+    /// Until something arrives, the endpoint's timer is due, or `patience` is at its end.
+    fn sleep(&mut self, patience: Duration) -> io::Result<()> {
+        let timer = self.endpoint.poll_timeout();
+        let sleep = timer.map_or(patience, |due| patience.min(due - self.clock.now()));
+        if sleep.is_zero() {
+            return Ok(());
+        }
+        match &mut self.poller {
+            None => self.io.wait(Some(sleep)),
+            Some(poller) => {
+                poller.add(&mut self.io)?;
+                poller.wait(Some(sleep))
+            }
+        }
     }
 
     /// Sends at most a batch; returns how many frames left.
@@ -189,5 +229,46 @@ mod tests {
         }
         returned.sort_unstable();
         assert_eq!(returned, (0..20).collect::<Vec<_>>());
+    }
+    #[test]
+    fn messages_are_exchanged_before_a_sleep_and_end_it() {
+        let waker = Waker::new();
+        let (near, _far) = memory::link(4, &waker, &Waker::new());
+        let due = Some(Time::from_nanos(1_000_000));
+        let echo = Echo { replies: Vec::new(), due };
+        let mut driver = Driver::new(echo, near).with_waker(waker.clone());
+        let (sender, messages) = std::sync::mpsc::channel();
+
+        // What the timer brought about is seen in the turn in which it fired.
+        let mut seen_after_timer = false;
+        while driver.endpoint().due.is_some() {
+            driver
+                .turn_with(Duration::from_secs(1), |_, echo| {
+                    seen_after_timer |= echo.due.is_none();
+                    false
+                })
+                .unwrap();
+        }
+        assert!(seen_after_timer);
+
+        // A message ends the sleep, long before its time is over.
+        let start = Instant::now();
+        let thread = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            sender.send(5).unwrap();
+            waker.wake();
+        });
+        let mut received = None;
+        while received.is_none() {
+            driver
+                .turn_with(Duration::from_secs(20), |_, _| {
+                    received = received.or(messages.try_recv().ok());
+                    received.is_some()
+                })
+                .unwrap();
+        }
+        assert_eq!(received, Some(5));
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+        thread.join().unwrap();
     }
 }

@@ -14,8 +14,12 @@
 //! read what it is sent is disconnected, counted ([`Stats`]) and mentioned in the log, a line a
 //! second at most for each kind of fault.
 //!
+//! [`serve`] runs an agent that has a host of its own; by default it is in the process of the PS
+//! (`tributary-ps`).
+//!
 //! Start reading at [`Hub`].
 
+mod agent;
 mod complaints;
 mod hub;
 mod link;
@@ -24,6 +28,7 @@ mod stream;
 
 use std::time::Duration;
 
+pub use agent::serve;
 pub use hub::{Hub, HubConfig, Incoming, Job, Peer, Stats};
 pub use link::{Link, LinkConfig, LinkEvent};
 

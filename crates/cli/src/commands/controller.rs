@@ -6,10 +6,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::jobs::Controller;
-use tributary_jobfile::Scenario;
+use tributary_jobfile::{Protocol, Scenario};
 
 use crate::args::ControllerArgs;
 use crate::settings;
+use crate::tokens::Tokens;
 
 /// Admits the jobs, keeps the switches as they should be until Ctrl-C or SIGTERM, and removes the
 /// jobs again.
@@ -21,6 +22,15 @@ pub(crate) fn run(args: &ControllerArgs) -> Result<()> {
     let scenario = settings::load(&args.job_file, None)?;
     let pipeline = settings::compile(&scenario, args.p4.as_deref())?.pipeline;
     let switches = switches(&scenario, &args.switches)?;
+    match &args.tokens {
+        Some(path) => Tokens::draw(&scenario).write(path)?,
+        None if scenario.protocol() == Protocol::Esa => {
+            bail!(
+                "the endpoints of ESA jobs need tokens; say where to write them with --tokens FILE"
+            )
+        }
+        None => {}
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

@@ -3,6 +3,7 @@
 pub(crate) mod controller;
 pub(crate) mod p4;
 pub(crate) mod ps;
+pub(crate) mod reminder;
 pub(crate) mod run;
 pub(crate) mod switch;
 pub(crate) mod worker;

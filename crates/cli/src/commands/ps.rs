@@ -1,12 +1,13 @@
 //! `tributary ps`: the parameter servers that a job file places on this host.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
-use tributary_jobfile::{HostId, Scenario};
+use tributary_netio::Waker;
 use tributary_protocol::server;
-use tributary_ps::Servers;
+use tributary_ps::{Servers, Stats};
 
 use crate::args::PsArgs;
+use crate::channel;
 use crate::report::ServerReport;
 use crate::settings;
 
@@ -45,18 +46,15 @@ impl Event {
 
     /// What a host's servers did.
     pub(crate) fn done(servers: &Servers) -> Self {
-        let reports = servers.stats().map(|(job, stats)| (job.get(), stats.into()));
+        let report = |stats: Stats<'_>| match stats {
+            Stats::Atp(stats) => stats.into(),
+            Stats::Esa(stats, agent) => {
+                ServerReport { agent: agent.map(Into::into), ..stats.into() }
+            }
+        };
+        let reports = servers.stats().map(|(job, stats)| (job.get(), report(stats)));
         Self::Done { reports: reports.collect() }
     }
-}
-
-/// The servers that a scenario places on a host.
-///
-/// # Errors
-/// If their settings contradict each other.
-pub(crate) fn servers(scenario: &Scenario, host: HostId) -> Result<Servers> {
-    let jobs = scenario.jobs.iter().filter(|job| job.ps == host);
-    Ok(Servers::new(jobs.map(|job| scenario.ps_config(job)))?)
 }
 
 /// Serves until Ctrl-C or SIGTERM.
@@ -65,14 +63,12 @@ pub(crate) fn servers(scenario: &Scenario, host: HostId) -> Result<Servers> {
 /// One line that says what went wrong.
 pub(crate) fn run(args: &PsArgs) -> Result<()> {
     let scenario = settings::load(&args.endpoint.job_file, args.endpoint.seed)?;
-    let host = scenario.topology.host_named(&args.host).with_context(|| {
-        let names: Vec<_> = scenario.topology.hosts.iter().map(|h| h.name.as_str()).collect();
-        format!("there is no host `{}` in the file; it has {}", args.host, names.join(", "))
-    })?;
-    let servers = servers(&scenario, host)?;
+    let host = settings::host(&scenario, &args.host)?;
+    let servers = channel::servers(&scenario, host)?;
     if servers.is_empty() {
         bail!("no job of the file has its parameter server on host `{}`", args.host);
     }
+    let tokens = settings::tokens(&args.endpoint)?;
     let tell = |event: &Event| {
         if args.endpoint.json_events {
             println!("{}", serde_json::to_string(event).expect("events are plain data"));
@@ -85,19 +81,32 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
             }
             Event::Done { reports } => {
                 for (job, report) in reports {
-                    println!(
-                        "job {job}: {} fragments, {} of them summed by switches alone",
-                        report.completed, report.complete_on_arrival
-                    );
+                    match &report.agent {
+                        None => println!(
+                            "job {job}: {} fragments, {} of them summed by switches alone",
+                            report.completed, report.complete_on_arrival
+                        ),
+                        Some(agent) => println!(
+                            "job {job}: {} fragments that switches did not finish, {} reminders",
+                            report.completed, agent.reminders
+                        ),
+                    }
                 }
             }
         }
     };
     let stop = settings::stop_flag()?;
     let io = settings::open_interface(&scenario, host, &args.endpoint.interface)?;
+    let waker = Waker::new();
+    let at = |agent| channel::agent_address(&scenario, agent);
+    let hub = channel::hub(&scenario, host, &tokens, at(host), waker.clone())?;
+    let mut channels = channel::channels(&scenario, host, &tokens, hub, &waker, at)?;
     tell(&Event::Ready);
-    let servers =
-        tributary_ps::serve(servers, io, &stop, |job, event| tell(&Event::of(job, &event)))?;
+    let report = |job, event| tell(&Event::of(job, &event));
+    let servers = tributary_ps::serve(servers, &mut channels, io, waker, &stop, report)?;
+    if let Some(hub) = channels.hub() {
+        tracing::info!("peers: {:?}", hub.stats());
+    }
     tell(&Event::done(&servers));
     Ok(())
 }

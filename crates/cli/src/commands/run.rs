@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tributary_controller::jobs::Controller;
-use tributary_jobfile::{Job, Scenario, Workload};
+use tributary_jobfile::{Job, Protocol, Scenario, Workload};
 use tributary_wire::JobId;
 
 use crate::agent::{Event, WorkerReport};
 use crate::args::{self, RunArgs};
-use crate::commands::ps;
+use crate::commands::{ps, reminder};
 use crate::fabric::{Fabric, Note};
 use crate::progress::Bars;
-use crate::report::{Counted, JobReport, RunReport, ServerReport, SwitchReport};
+use crate::report::{AgentReport, Counted, JobReport, RunReport, ServerReport, SwitchReport};
 use crate::settings;
 use crate::workload;
 
@@ -89,6 +89,16 @@ struct Run<'a> {
 struct Gathered {
     workers: Vec<Vec<Option<WorkerReport>>>,
     servers: BTreeMap<u16, ServerReport>,
+    /// Of agents that have a host of their own.
+    agents: BTreeMap<u16, AgentReport>,
+}
+
+impl Gathered {
+    fn agent(&mut self, event: reminder::Event) {
+        if let reminder::Event::Done { agents } = event {
+            self.agents.extend(agents);
+        }
+    }
 }
 
 impl Run<'_> {
@@ -103,6 +113,7 @@ impl Run<'_> {
         let mut gathered = Gathered {
             workers: scenario.jobs.iter().map(|job| vec![None; job.workers.len()]).collect(),
             servers: BTreeMap::new(),
+            agents: BTreeMap::new(),
         };
         let start = Instant::now();
         let outcome = match fabric.start_endpoints(&notes, &stop) {
@@ -176,6 +187,7 @@ impl Run<'_> {
                     }
                 },
                 Note::Servers(event) => self.hear(event, gathered)?,
+                Note::Agent(event) => gathered.agent(event),
                 Note::Broken(what) => bail!(what),
             }
         }
@@ -209,12 +221,16 @@ impl Run<'_> {
     /// The parameter servers report when they end.
     async fn gather_servers(&self, inbox: &mut UnboundedReceiver<Note>, gathered: &mut Gathered) {
         let deadline = Instant::now() + REPORT_TIME;
-        while gathered.servers.len() < self.scenario.jobs.len() {
+        let jobs = &self.scenario.jobs;
+        let own_host = |job: &&Job| job.protocol == Protocol::Esa && job.agent != job.ps;
+        let agents = jobs.iter().filter(own_host).count();
+        while gathered.servers.len() < jobs.len() || gathered.agents.len() < agents {
             let left = deadline.saturating_duration_since(Instant::now());
             match tokio::time::timeout(left, inbox.recv()).await {
                 Ok(Some(Note::Servers(ps::Event::Done { reports }))) => {
                     gathered.servers.extend(reports);
                 }
+                Ok(Some(Note::Agent(event))) => gathered.agent(event),
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => return,
             }
@@ -287,6 +303,8 @@ fn job_reports(
             gathered.servers.get(&job.id.get()).copied().with_context(|| {
                 format!("the parameter server of job {} did not report", job.name)
             })?;
+        let agent = gathered.agents.get(&job.id.get()).copied().or(server.agent);
+        let server = ServerReport { agent, ..server };
         let mut report = JobReport::new(job, server, workers, counted);
         check_training(scenario, job, &mut report)?;
         Ok(report)

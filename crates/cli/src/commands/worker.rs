@@ -1,10 +1,12 @@
 //! `tributary worker`: one worker of a job file on this host.
 
 use anyhow::{Context, Result, bail};
+use tributary_netio::Waker;
 use tributary_wire::WorkerIndex;
 
-use crate::agent::{self, Event};
+use crate::agent::{self, Event, Port};
 use crate::args::WorkerArgs;
+use crate::channel;
 use crate::settings;
 use crate::workload::Verifier;
 
@@ -49,7 +51,11 @@ fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
     let index = WorkerIndex::new(args.worker).context("a job has at most 32 workers")?;
     let stop = settings::stop_flag()?;
     let io = settings::open_interface(&scenario, host, &args.endpoint.interface)?;
+    let tokens = settings::tokens(&args.endpoint)?;
+    let at = channel::agent_address(&scenario, job.agent);
+    let link = channel::worker_link(&scenario, job, index, &tokens, at)?;
+    let port = Port { io, waker: Waker::new(), link };
     let verifier = Verifier::new(job, scenario.switch.values_per_packet, 1);
-    let report = agent::work(&scenario, job, index, io, &verifier, &stop, |event| tell(&event))?;
+    let report = agent::work(&scenario, job, index, port, &verifier, &stop, |event| tell(&event))?;
     Ok(Event::Done(report))
 }

@@ -1,7 +1,9 @@
-//! Threads of one process, joined by memory links.
+//! Threads of one process, joined by memory links. The reliable channel of ESA is TCP here too, over
+//! loopback.
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -24,12 +26,17 @@ use tributary_wire::WorkerIndex;
 
 use super::{Note, QueueReport, device_id};
 use crate::agent;
-use crate::commands::ps;
+use crate::channel;
+use crate::commands::{ps, reminder};
 use crate::settings;
+use crate::tokens::Tokens;
 use crate::workload::Verifier;
 
 /// Frames that a link holds in each direction: as many as a network card's ring.
 const LINK_CAPACITY: usize = 256;
+
+/// Where no agent is: with protocols that have none.
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// Bytes that wait between controller and switch.
 const CONTROL_BUFFER: usize = 64 << 10;
@@ -39,7 +46,7 @@ pub(crate) struct Memory {
     scenario: Arc<Scenario>,
     switches: Vec<Running>,
     /// The hosts' ends of their links, until their endpoints start.
-    ports: BTreeMap<HostId, MemoryPort>,
+    ports: BTreeMap<HostId, (MemoryPort, Waker)>,
     stop: Arc<AtomicBool>,
     workers: Vec<JoinHandle<()>>,
     servers: Vec<JoinHandle<()>>,
@@ -79,9 +86,10 @@ impl Memory {
             let (first, second) = memory::link(LINK_CAPACITY, &wakers[0], &wakers[1]);
             // Faults are injected once a link: at the host if there is one, else at its first end.
             let at_switch = link.ends.iter().all(|end| matches!(end, End::Switch(..)));
-            for (place, (end, io)) in link.ends.into_iter().zip([first, second]).enumerate() {
+            let ends = link.ends.into_iter().zip([first, second]).zip(wakers);
+            for (place, ((end, io), waker)) in ends.enumerate() {
                 match end {
-                    End::Host(host) => drop(ports.insert(host, io)),
+                    End::Host(host) => drop(ports.insert(host, (io, waker))),
                     End::Switch(switch, port) => {
                         let io: Box<dyn FrameIo> = if at_switch && place == 0 {
                             let link = LinkId(index);
@@ -125,17 +133,46 @@ impl Memory {
     ) -> Result<()> {
         self.stop = Arc::clone(stop);
         let scenario = Arc::clone(&self.scenario);
+        let tokens = Tokens::draw(&scenario);
+        // The agents listen before anybody connects.
+        let mut hubs = BTreeMap::new();
+        let mut addresses = BTreeMap::new();
         for host in scenario.topology.host_ids() {
-            let servers = ps::servers(&scenario, host)?;
+            let Some((_, waker)) = self.ports.get(&host) else { continue };
+            let any = (Ipv4Addr::LOCALHOST, 0).into();
+            if let Some(hub) = channel::hub(&scenario, host, &tokens, any, waker.clone())? {
+                addresses.insert(host, hub.address());
+                hubs.insert(host, hub);
+            }
+        }
+        let at = |agent: HostId| addresses.get(&agent).copied().unwrap_or(NOWHERE);
+        for host in scenario.topology.host_ids() {
+            let name = &scenario.topology.host(host).name;
+            let (stop, notes) = (Arc::clone(&self.stop_servers), notes.clone());
+            if let Some(agent) = reminder::agent(&scenario, host)? {
+                let (io, waker) = self.port(host)?;
+                let mut hub = hubs.remove(&host).context("an agent has a hub")?;
+                self.servers.push(spawn(format!("agent on {name}"), move || {
+                    let ended = tributary_reminder::serve(agent, &mut hub, io, waker, &stop);
+                    let note = match ended {
+                        Ok(agent) => Note::Agent(reminder::Event::done(&agent)),
+                        Err(error) => Note::Broken(format!("reminder agent: {error}")),
+                    };
+                    send(&notes, note);
+                })?);
+                continue;
+            }
+            let servers = channel::servers(&scenario, host)?;
             if servers.is_empty() {
                 continue;
             }
-            let io = self.port(host)?;
-            let (stop, notes) = (Arc::clone(&self.stop_servers), notes.clone());
-            let name = format!("ps on {}", scenario.topology.host(host).name);
-            self.servers.push(spawn(name, move || {
+            let (io, waker) = self.port(host)?;
+            let hub = hubs.remove(&host);
+            let mut channels = channel::channels(&scenario, host, &tokens, hub, &waker, at)?;
+            self.servers.push(spawn(format!("ps on {name}"), move || {
                 let tell = |job, event| send(&notes, Note::Servers(ps::Event::of(job, &event)));
-                let note = match tributary_ps::serve(servers, io, &stop, tell) {
+                let ended = tributary_ps::serve(servers, &mut channels, io, waker, &stop, tell);
+                let note = match ended {
                     Ok(servers) => Note::Servers(ps::Event::done(&servers)),
                     Err(error) => Note::Broken(format!("parameter server: {error}")),
                 };
@@ -146,16 +183,18 @@ impl Memory {
             let values = scenario.switch.values_per_packet;
             let verifier = Verifier::new(job, values, job.workers.len());
             for (worker, &host) in job.workers.iter().enumerate() {
-                let io = self.port(host)?;
+                let (io, waker) = self.port(host)?;
+                let index = u8::try_from(worker).ok().and_then(WorkerIndex::new);
+                let index = index.expect("a job has at most 32 workers");
+                let link = channel::worker_link(&scenario, job, index, &tokens, at(job.agent))?;
+                let port = agent::Port { io, waker, link };
                 let (notes, stop) = (notes.clone(), Arc::clone(stop));
                 let (scenario, verifier) = (Arc::clone(&scenario), verifier.clone());
                 let name = format!("{} worker {worker}", job.name);
                 self.workers.push(spawn(name, move || {
                     let job = &scenario.jobs[job_index];
                     let tell = |event| send(&notes, Note::Worker { job: job_index, worker, event });
-                    let index = u8::try_from(worker).ok().and_then(WorkerIndex::new);
-                    let index = index.expect("a job has at most 32 workers");
-                    let outcome = agent::work(&scenario, job, index, io, &verifier, &stop, tell);
+                    let outcome = agent::work(&scenario, job, index, port, &verifier, &stop, tell);
                     tell(match outcome {
                         Ok(report) => agent::Event::Done(report),
                         Err(error) => agent::Event::Failed { reason: format!("{error:#}") },
@@ -166,11 +205,12 @@ impl Memory {
         Ok(())
     }
 
-    /// The host's end of its link, with the link's faults.
-    fn port(&mut self, host: HostId) -> Result<impl FrameIo + use<>> {
-        let io = self.ports.remove(&host).context("a host has one process")?;
+    /// The host's end of its link, with the link's faults, and its waker.
+    fn port(&mut self, host: HostId) -> Result<(impl FrameIo + use<>, Waker)> {
+        let (io, waker) = self.ports.remove(&host).context("a host has one process")?;
         let link = self.scenario.topology.host(host).link;
-        settings::faulty(&self.scenario, link, End::Host(host), self.scenario.seed, io)
+        let end = End::Host(host);
+        Ok((settings::faulty(&self.scenario, link, end, self.scenario.seed, io)?, waker))
     }
 
     pub(super) fn stop_endpoints(&mut self) {

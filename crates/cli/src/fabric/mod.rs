@@ -16,7 +16,7 @@ use tributary_jobfile::{Duty, Scenario, SwitchId};
 
 use crate::agent;
 use crate::args;
-use crate::commands::ps;
+use crate::commands::{ps, reminder};
 
 pub(crate) use memory::Memory;
 pub(crate) use netns::{LastWords, Netns};
@@ -28,6 +28,8 @@ pub(crate) enum Note {
     Worker { job: usize, worker: usize, event: agent::Event },
     /// The parameter servers of a host.
     Servers(ps::Event),
+    /// The reminder agent of a host of its own.
+    Agent(reminder::Event),
     /// Something that must not end has ended.
     Broken(String),
 }
@@ -106,18 +108,26 @@ impl Fabric {
     }
 }
 
-/// A host has one interface, which one worker, or the parameter servers of any number of jobs, have
-/// to themselves.
+/// A host has one interface, which one worker, or the parameter servers or the reminder agent of any
+/// number of jobs, have to themselves.
 fn one_process_a_host(scenario: &Scenario) -> Result<()> {
     for host in scenario.topology.host_ids() {
         let duties: Vec<_> = scenario.duties(host).collect();
-        let workers = duties.iter().filter(|(_, duty)| matches!(duty, Duty::Worker(_))).count();
+        let name = &scenario.topology.host(host).name;
+        let count = |of: fn(&Duty) -> bool| duties.iter().filter(|(_, duty)| of(duty)).count();
+        let workers = count(|duty| matches!(duty, Duty::Worker(_)));
+        let agents = count(|duty| matches!(duty, Duty::ReminderAgent));
         if workers > 0 && duties.len() > 1 {
             bail!(
-                "host `{}` has {} workers and parameter servers to run; give each worker a host of \
-                 its own",
-                scenario.topology.host(host).name,
+                "host `{name}` has {} workers, parameter servers and reminder agents to run; give \
+                 each worker a host of its own",
                 duties.len()
+            );
+        }
+        if agents > 0 && agents < duties.len() {
+            bail!(
+                "host `{name}` is to run the parameter server of one job and the reminder agent of \
+                 another; give the agent a host of its own"
             );
         }
     }

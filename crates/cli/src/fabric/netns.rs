@@ -13,14 +13,15 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 use tributary_controller::client::{SwitchConfig, Target};
-use tributary_jobfile::{End, HostId, Scenario, SwitchId, Topology};
+use tributary_jobfile::{Duty, End, HostId, Protocol, Scenario, SwitchId, Topology};
 use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
 
 use super::{Note, QueueReport, device_id};
 use crate::agent;
 use crate::args::RunArgs;
-use crate::commands::ps;
 use crate::commands::switch::Statistics;
+use crate::commands::{ps, reminder};
+use crate::tokens::Tokens;
 
 /// Bits of a host's address that the network shares: all hosts are in 10.0.0.0/8 unless the job
 /// file says otherwise.
@@ -41,7 +42,7 @@ pub(crate) struct Netns {
     workers: Vec<Process>,
     servers: Vec<Process>,
     testbed: Testbed,
-    /// Last, so that the sockets outlive the processes.
+    /// Sockets, and the file of tokens. Last, so that they outlive the processes.
     sockets: TempDir,
 }
 
@@ -108,8 +109,14 @@ impl Netns {
 
     pub(super) fn start_endpoints(&mut self, notes: &UnboundedSender<Note>) -> Result<()> {
         let scenario = Arc::clone(&self.scenario);
+        Tokens::draw(&scenario).write(&self.tokens())?;
         for host in scenario.topology.host_ids() {
-            if scenario.jobs.iter().any(|job| job.ps == host) {
+            let has = |wanted: Duty| scenario.duties(host).any(|(_, duty)| duty == wanted);
+            if has(Duty::ReminderAgent) && scenario.protocol() == Protocol::Esa {
+                let process = self.start_agent(host, notes)?;
+                self.servers.push(process);
+            }
+            if has(Duty::ParameterServer) {
                 let process = self.start_server(host, notes)?;
                 self.servers.push(process);
             }
@@ -129,7 +136,31 @@ impl Netns {
         process.arg(command).arg(&self.job_file);
         process.args(["--interface", "eth0", "--json-events"]);
         process.args(["--seed", &self.scenario.seed.to_string()]);
+        process.arg("--tokens").arg(self.tokens());
         process
+    }
+
+    /// The file of the tokens, in a directory that is this user's alone.
+    fn tokens(&self) -> PathBuf {
+        self.sockets.path().join("tokens.json")
+    }
+
+    fn start_agent(&self, host: HostId, notes: &UnboundedSender<Note>) -> Result<Process> {
+        let name = &self.scenario.topology.host(host).name;
+        let mut command = self.endpoint("reminder");
+        command.args(["--host", name]);
+        let sink = notes.clone();
+        let lines = Output::Lines(Arc::new(move |stream, line: &str| {
+            if stream == Stream::Out
+                && let Ok(event) = serde_json::from_str::<reminder::Event>(line)
+            {
+                drop(sink.send(Note::Agent(event)));
+            }
+        }));
+        let process = self.testbed.spawn(name, command, lines)?;
+        let what = format!("the reminder agent on {name}");
+        watch(&process, notes, move |ending| Note::Broken(format!("{what} {ending}")));
+        Ok(process)
     }
 
     fn start_server(&self, host: HostId, notes: &UnboundedSender<Note>) -> Result<Process> {

@@ -100,17 +100,23 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Starts to listen. `waker` is woken when [`poll`](Self::poll) has something.
+    /// Starts to listen for the peers of some jobs. `waker` is woken when [`poll`](Self::poll) has
+    /// something.
     ///
     /// # Errors
     /// If the address cannot be used, or the thread not be started.
-    pub fn start(config: &HubConfig, waker: Waker) -> io::Result<Self> {
+    pub fn start(
+        config: &HubConfig,
+        jobs: impl IntoIterator<Item = Job>,
+        waker: Waker,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind(config.address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (sender, incoming) = mpsc::channel(config.limits.incoming);
         let shared = Arc::new(Shared::new(config.limits, waker, sender));
+        jobs.into_iter().for_each(|job| shared.add(job));
         let (shutdown, stopped) = oneshot::channel();
         let task = listen::run(listener, Arc::clone(&shared), stopped);
         let thread = thread::Builder::new().name("reminder hub".into()).spawn(move || {

@@ -64,8 +64,8 @@ impl Desk {
 
     pub(crate) fn at(address: SocketAddr, limits: Limits) -> Self {
         let poller = Poller::new();
-        let hub = Hub::start(&HubConfig { address, limits }, poller.waker().clone()).unwrap();
-        hub.add_job(served(1));
+        let config = HubConfig { address, limits };
+        let hub = Hub::start(&config, [served(1)], poller.waker().clone()).unwrap();
         Self { hub, poller }
     }
 

@@ -1,0 +1,98 @@
+//! `tributary reminder`: the reminder agent of the jobs whose `agent` is this host.
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use tributary_jobfile::{HostId, Job, Scenario};
+use tributary_netio::Waker;
+use tributary_protocol::Timing;
+use tributary_protocol::esa::Agent;
+
+use crate::args::PsArgs;
+use crate::channel;
+use crate::report::AgentReport;
+use crate::settings;
+
+/// What an agent tells while it runs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum Event {
+    /// The agent listens.
+    Ready,
+    /// The agent has ended.
+    Done {
+        /// What it did, by the job's ID.
+        agents: Vec<(u16, AgentReport)>,
+    },
+}
+
+impl Event {
+    /// What an agent did.
+    pub(crate) fn done(agent: &Agent) -> Self {
+        let agents = agent.stats().map(|(job, stats)| (job.get(), stats.into()));
+        Self::Done { agents: agents.collect() }
+    }
+}
+
+/// The agent of the jobs that a scenario gives a host; `None` if there are none.
+///
+/// # Errors
+/// If their settings contradict each other.
+pub(crate) fn agent(scenario: &Scenario, host: HostId) -> Result<Option<Agent>> {
+    let jobs: Vec<&Job> =
+        channel::agent_jobs(scenario, host).filter(|job| job.ps != host).collect();
+    if jobs.is_empty() {
+        return Ok(None);
+    }
+    let mut agent = Agent::new(Timing::default())?;
+    for job in jobs {
+        agent.add_job(channel::agent_job(scenario, job)?)?;
+    }
+    Ok(Some(agent))
+}
+
+/// Runs the agent until Ctrl-C or SIGTERM.
+///
+/// # Errors
+/// One line that says what went wrong.
+pub(crate) fn run(args: &PsArgs) -> Result<()> {
+    let scenario = settings::load(&args.endpoint.job_file, args.endpoint.seed)?;
+    let host = settings::host(&scenario, &args.host)?;
+    let Some(agent) = agent(&scenario, host)? else {
+        bail!(
+            "no job of the file has its reminder agent on host `{}` alone; write `agent = \"{}\"` \
+             in a job, or leave the agent to `tributary ps`",
+            args.host,
+            args.host
+        );
+    };
+    let tokens = settings::tokens(&args.endpoint)?;
+    let tell = |event: &Event| {
+        if args.endpoint.json_events {
+            println!("{}", serde_json::to_string(event).expect("events are plain data"));
+            return;
+        }
+        match event {
+            Event::Ready => println!("listening; end with Ctrl-C"),
+            Event::Done { agents } => {
+                for (job, report) in agents {
+                    println!(
+                        "job {job}: {} reminders of workers, {} reminders to switches, {} of them \
+                         fetched a partial sum",
+                        report.reminded, report.reminders, report.fetched
+                    );
+                }
+            }
+        }
+    };
+    let stop = settings::stop_flag()?;
+    let io = settings::open_interface(&scenario, host, &args.endpoint.interface)?;
+    let waker = Waker::new();
+    let address = channel::agent_address(&scenario, host);
+    let hub = channel::hub(&scenario, host, &tokens, address, waker.clone())?;
+    let mut hub = hub.context("an agent has jobs")?;
+    tell(&Event::Ready);
+    let agent = tributary_reminder::serve(agent, &mut hub, io, waker, &stop)?;
+    tracing::info!("peers: {:?}", hub.stats());
+    tell(&Event::done(&agent));
+    Ok(())
+}
