@@ -58,8 +58,58 @@ fn two_jobs_collide_and_neither_starves() {
             .map(|outcome| number(&job["outcomes"][outcome]))
             .iter()
             .sum::<u64>();
-        // Ethernet, IPv4, UDP, the aggregation header, 64 values.
-        assert_eq!(number(&job["kept_bytes"]), stayed * (14 + 20 + 8 + 20 + 256), "{job}");
+        assert_eq!(number(&job["kept_bytes"]), stayed * FRAME, "{job}");
+    }
+}
+
+/// Ethernet, IPv4, UDP, the aggregation header, 64 values.
+const FRAME: u64 = 14 + 20 + 8 + 20 + 256;
+
+#[test]
+fn esa_preempts_where_workers_are_late() {
+    let report = report("examples/esa-two-jobs.toml", "memory", &[]);
+    assert_verified(&report);
+    let jobs = report["jobs"].as_array().unwrap();
+    let sum = |key: &str| jobs.iter().map(|job| number(&job["esa"][key])).sum::<u64>();
+    assert!(sum("preemptions") > 0 && sum("downgradings") > 0, "{report}");
+    assert_eq!(sum("preemptions"), sum("evictions"), "who takes, takes from somebody");
+    let mut kept = 0;
+    for job in jobs {
+        let of = |outcome: &str| number(&job["outcomes"][outcome]);
+        let esa = &job["esa"];
+        assert_eq!(of("preempted"), number(&esa["preemptions"]), "{job}");
+        let stayed = of("absorbed") + of("added") + of("duplicate") + of("preempted");
+        let left = number(&esa["evictions"]) + of("reminded");
+        assert_eq!(number(&job["kept_bytes"]), (stayed - left) * FRAME, "{job}");
+        kept += stayed - left;
+        let results = number(&esa["results_of_switches"]) + number(&esa["results_of_server"]);
+        assert_eq!(results, number(&job["fragments"]), "{job}");
+        assert!(number(&esa["results_of_switches"]) > 0, "{job}");
+    }
+    // What came in and did not go on, as the switch sees it.
+    let of = |outcome: &str| number(&report["switches"][0]["outcomes"][outcome]);
+    assert_eq!(kept, of("absorbed") + of("added") + of("duplicate") - of("reminded"));
+}
+
+#[test]
+fn esa_sums_at_both_levels_and_publishes_at_the_top() {
+    let report = report("examples/esa-two-racks.toml", "memory", &[]);
+    assert_verified(&report);
+    for switch in report["switches"].as_array().unwrap() {
+        assert!(number(&switch["outcomes"]["completed"]) > 0, "{switch}");
+    }
+    assert!(number(&report["jobs"][0]["esa"]["results_of_switches"]) > 0);
+}
+
+#[test]
+fn esa_repairs_over_tcp_what_is_lost() {
+    let report = report("examples/esa-lossy.toml", "memory", &[]);
+    assert_verified(&report);
+    for job in report["jobs"].as_array().unwrap() {
+        for key in ["reminders", "queries", "retransmissions", "delivered"] {
+            assert!(number(&job["esa"][key]) > 0, "{key}: {job}");
+        }
+        assert!(job["workers"].as_array().unwrap().iter().all(|w| number(&w["resends"]) == 0));
     }
 }
 
@@ -98,7 +148,13 @@ fn the_same_in_namespaces() {
     if !namespaces() {
         return;
     }
-    for job in ["examples/two-racks.toml", "examples/digits.toml"] {
+    for job in [
+        "examples/two-racks.toml",
+        "examples/digits.toml",
+        "examples/esa-two-jobs.toml",
+        "examples/esa-two-racks.toml",
+        "examples/esa-lossy.toml",
+    ] {
         assert_verified(&report(job, "netns", &[]));
     }
     let lossy = report("examples/lossy.toml", "netns", &[]);
