@@ -14,12 +14,12 @@ const LONG: &str = "worker_timeout = \"3s\"\n[topology]\nkind = \"star\"\nworker
                     workload = { kind = \"random\", tensors = 1000, elements = 1000 }\n\
                     [[job.straggler]]\nworker = 0\ndelay = \"20ms\"\n";
 
-fn start(args: &[&str]) -> Child {
+pub(crate) fn start(args: &[&str]) -> Child {
     tributary(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// The processes below one, with their command lines.
-fn children(parent: u32) -> Vec<(i32, String)> {
+pub(crate) fn children(parent: u32) -> Vec<(i32, String)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let Some(id) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
@@ -37,7 +37,7 @@ fn children(parent: u32) -> Vec<(i32, String)> {
 }
 
 /// Waits for a process below another whose command line has a text.
-fn wait_for_child(parent: u32, text: &str) -> i32 {
+pub(crate) fn wait_for_child(parent: u32, text: &str) -> i32 {
     let deadline = Instant::now() + Duration::from_secs(30);
     while Instant::now() < deadline {
         if let Some((id, _)) = children(parent).iter().find(|(_, line)| line.contains(text)) {
@@ -48,7 +48,7 @@ fn wait_for_child(parent: u32, text: &str) -> i32 {
     panic!("no process with `{text}` was started");
 }
 
-fn signal(id: i32, signal: Signal) {
+pub(crate) fn signal(id: i32, signal: Signal) {
     kill(Pid::from_raw(id), signal).unwrap();
 }
 
@@ -128,7 +128,7 @@ fn a_run_that_is_killed_leaves_no_process() {
 }
 
 /// The processes end, soon.
-fn assert_gone(processes: &[(i32, String)]) {
+pub(crate) fn assert_gone(processes: &[(i32, String)]) {
     let deadline = Instant::now() + Duration::from_secs(10);
     for (id, line) in processes {
         // A number that somebody else has by now has another command line.

@@ -3,5 +3,6 @@
 mod bad_input;
 mod command;
 mod deaths;
+mod esa;
 mod examples;
 mod plain_traffic;

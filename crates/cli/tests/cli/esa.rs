@@ -1,0 +1,334 @@
+//! ESA as users run it: in one command, and as processes of their own that die and come back.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tributary_testbed::{Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology};
+
+use crate::command::{JobFile, fail, failure, namespaces, root, succeed};
+use crate::deaths::{assert_gone, children, signal, start, wait_for_child};
+
+/// Two jobs that share few aggregators, on links that lose packets.
+const SMALL: &str = "protocol = \"esa\"\n[topology]\nkind = \"star\"\nworkers = 4\n\
+                     [switch]\npool = 8\n[faults]\nloss = 0.01\n\
+                     [[job]]\nname = \"a\"\nworkers = [\"w1\", \"w2\"]\nremaining = \"60s\"\n\
+                     workload = { kind = \"random\", tensors = 10, elements = 2000 }\n\
+                     [[job]]\nname = \"b\"\nworkers = [\"w3\", \"w4\"]\nremaining = \"1s\"\n\
+                     workload = { kind = \"random\", tensors = 10, elements = 2000 }\n";
+
+/// A job with its reminder agent on a host of its own.
+const APART: &str = "protocol = \"esa\"\n[topology]\nkind = \"star\"\nworkers = 3\n\
+                     ps_hosts = 2\n[faults]\nloss = 0.02\n\
+                     [[job]]\nname = \"a\"\nps = \"ps1\"\nagent = \"ps2\"\n\
+                     workload = { kind = \"random\", tensors = 10, elements = 2000 }\n";
+
+fn fabrics() -> Vec<&'static str> {
+    if namespaces() { vec!["memory", "netns"] } else { vec!["memory"] }
+}
+
+/// Runs a file; its report.
+fn report(file: &JobFile, fabric: &str) -> Value {
+    let json = file.path("report.json").display().to_string();
+    succeed(&["run", &file.name(), "--fabric", fabric, "--json", &json]);
+    serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap()
+}
+
+#[test]
+fn jobs_that_contend_are_summed_exactly_and_reported() {
+    let file = JobFile::new(SMALL);
+    for fabric in fabrics() {
+        let report = report(&file, fabric);
+        for job in report["jobs"].as_array().unwrap() {
+            assert_eq!(job["protocol"], "esa");
+            assert_eq!(job["verified"], 2 * 10 * 2000, "{fabric}: {job}");
+            let esa = &job["esa"];
+            let of = |name: &str| esa[name].as_u64().unwrap();
+            let fragments = job["fragments"].as_u64().unwrap();
+            assert_eq!(of("results_of_switches") + of("results_of_server"), fragments);
+            assert!(of("reminders") > 0 && of("downgradings") > 0, "{fabric}: {esa}");
+        }
+        let preempted = |job: &Value| job["esa"]["preemptions"].as_u64().unwrap();
+        assert!(report["jobs"].as_array().unwrap().iter().map(preempted).sum::<u64>() > 0);
+    }
+}
+
+#[test]
+fn an_agent_on_a_host_of_its_own_reports_too() {
+    let file = JobFile::new(APART);
+    for fabric in fabrics() {
+        let report = report(&file, fabric);
+        let job = &report["jobs"][0];
+        assert_eq!(job["verified"], 3 * 10 * 2000, "{fabric}: {job}");
+        assert!(job["server"]["agent"]["reminded"].as_u64().unwrap() > 0, "{fabric}: {job}");
+        assert!(job["esa"]["reminders"].as_u64().unwrap() > 0, "{fabric}: {job}");
+    }
+}
+
+#[test]
+fn a_host_cannot_be_parameter_server_of_one_job_and_agent_of_another() {
+    let text = APART.replace("workers = 3", "workers = 4").replace(
+        "[[job]]\nname = \"a\"\n",
+        "[[job]]\nname = \"b\"\nps = \"ps2\"\nworkers = [\"w3\", \"w4\"]\n\
+         workload = { kind = \"random\", tensors = 1, elements = 10 }\n\
+         [[job]]\nname = \"a\"\nworkers = [\"w1\", \"w2\"]\n",
+    );
+    let line = fail(&["run", &JobFile::new(&text).name()]);
+    assert!(line.contains("host `ps2`") && line.contains("reminder agent"), "{line}");
+}
+
+/// A job that takes long enough to be disturbed.
+fn long(tensors: u32) -> String {
+    format!(
+        "protocol = \"esa\"\nworker_timeout = \"3s\"\n[topology]\nkind = \"star\"\nworkers = 2\n\
+         [switch]\npool = 64\n[faults]\nloss = 0.02\n[[job]]\nname = \"long\"\n\
+         workload = {{ kind = \"random\", tensors = {tensors}, elements = 2000 }}\n\
+         [[job.straggler]]\nworker = 0\ndelay = \"20ms\"\n"
+    )
+}
+
+#[test]
+fn tokens_are_on_no_command_line_and_the_run_says_which_process_died() {
+    if !namespaces() {
+        return;
+    }
+    let file = JobFile::new(&long(1000));
+    let name = file.name();
+    for (victim, said) in [
+        ("--host ps", "the parameter server on ps ended"),
+        ("--worker 1", "job long: worker 1 failed"),
+    ] {
+        let args = ["run", &name, "--fabric", "netns"];
+        let run = start(&args);
+        let victim = wait_for_child(run.id(), victim);
+        wait_for_child(run.id(), "--worker 1");
+        std::thread::sleep(Duration::from_millis(500));
+        let before = children(run.id());
+        let tokens: Vec<_> = before
+            .iter()
+            .filter_map(|(_, line)| line.split(' ').skip_while(|arg| *arg != "--tokens").nth(1))
+            .collect();
+        assert_eq!(tokens.len(), 3, "two workers and a parameter server: {before:?}");
+        assert_eq!(fs::metadata(tokens[0]).unwrap().permissions().mode() & 0o777, 0o600);
+        let text = fs::read_to_string(tokens[0]).unwrap();
+        let written: Value = serde_json::from_str(&text).unwrap();
+        let token = written["long"].as_str().unwrap().to_owned();
+        assert_eq!(token.len(), 32);
+        for (id, line) in &before {
+            assert!(!line.contains(&token), "{line}");
+            let environment = fs::read(format!("/proc/{id}/environ")).unwrap();
+            assert!(!String::from_utf8_lossy(&environment).contains(&token));
+        }
+        let tokens = tokens[0].to_owned();
+        signal(victim, Signal::SIGKILL);
+        let output = run.wait_with_output().unwrap();
+        let line = failure(&args, &output);
+        assert!(line.contains(said), "{line}");
+        assert_gone(&before);
+        assert!(!fs::exists(tokens).unwrap(), "the tokens are gone with the run");
+    }
+}
+
+/// The star of the job files here, with each process started by hand.
+struct Net {
+    file: JobFile,
+    testbed: Testbed,
+}
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+impl Net {
+    fn new(job: &str) -> Self {
+        let names = ["w1", "w2", "ps"];
+        let hosts: Vec<Host> = (1..).zip(names).map(|(number, name)| host(number, name)).collect();
+        let cable = |(port, host): (u16, &Host)| Link {
+            a: Port::new(&host.name, 0),
+            b: Port::new("s1", port),
+            mtu: 1500,
+        };
+        let testbed = Testbed::build(&Topology {
+            links: (1..).zip(&hosts).map(cable).collect(),
+            hosts,
+            switches: vec![Switch { name: "s1".into() }],
+        });
+        let net = Self { file: JobFile::new(job), testbed: testbed.unwrap() };
+        let socket = net.socket();
+        let ports = ["--port", "1@port1", "--port", "2@port2", "--port", "3@port3"];
+        net.start("s1", &[&["switch", "--p4runtime", &socket], &ports[..]].concat());
+        let deadline = Instant::now() + DEADLINE;
+        while !net.file.path("s1.sock").exists() {
+            assert!(Instant::now() < deadline, "the switch does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        net
+    }
+
+    fn socket(&self) -> String {
+        format!("unix:{}", self.file.path("s1.sock").display())
+    }
+
+    fn tokens(&self) -> String {
+        self.file.path("tokens.json").display().to_string()
+    }
+
+    fn start(&self, node: &str, args: &[&str]) -> Process {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+        command.args(args).current_dir(root());
+        self.testbed.spawn(node, command, Output::Keep).unwrap()
+    }
+
+    /// A controller that has admitted the job.
+    fn controller(&self, tokens: &str) -> Process {
+        let at = format!("s1={}", self.socket());
+        let args = ["controller", &self.file.name(), "--switch", &at, "--tokens", tokens];
+        let controller = self.start("s1", &args);
+        until(&controller, "end with Ctrl-C");
+        controller
+    }
+
+    fn server(&self) -> Process {
+        let (file, tokens) = (self.file.name(), self.tokens());
+        let args = ["ps", &file, "--interface", "eth0", "--host", "ps", "--tokens", &tokens];
+        let server = self.start("ps", &args);
+        until(&server, "serving");
+        server
+    }
+
+    fn worker(&self, index: u8, tokens: &str) -> Process {
+        let (file, number) = (self.file.name(), index.to_string());
+        let args =
+            ["worker", &file, "--interface", "eth0", "--worker", &number, "--tokens", tokens];
+        self.start(&format!("w{}", index + 1), &args)
+    }
+
+    /// Ends the job, and then admits and ends it once more: how many cells each sweep freed.
+    fn sweeps(&self, controller: &Process) -> [u64; 2] {
+        let first = freed(controller);
+        let again = self.controller(&self.file.path("other.json").display().to_string());
+        [first, freed(&again)]
+    }
+}
+
+fn host(number: u8, name: &str) -> Host {
+    let ip = Ipv4Addr::new(10, 0, 1, number);
+    Host { name: name.into(), mac: [2, 0, 10, 0, 1, number], ip, prefix: 8 }
+}
+
+fn until(process: &Process, said: &str) {
+    let deadline = Instant::now() + DEADLINE;
+    while !process.output(Stream::Out).contains(said) {
+        let errors = process.output(Stream::Err);
+        assert!(Instant::now() < deadline, "it never said `{said}`: {errors}");
+        assert!(process.wait(Some(Duration::from_millis(20))).unwrap().is_none(), "{errors}");
+    }
+}
+
+/// Ends a controller; how many cells its sweep freed.
+fn freed(controller: &Process) -> u64 {
+    controller.ask_to_end();
+    let status = controller.end(DEADLINE).unwrap();
+    assert!(status.success(), "{}", controller.output(Stream::Err));
+    let output = controller.output(Stream::Out);
+    let said = output.lines().find_map(|line| line.split_once("removed, "));
+    let (_, rest) = said.unwrap_or_else(|| panic!("no sweep in {output}"));
+    rest.split(' ').next().unwrap().parse().unwrap()
+}
+
+fn ended(process: &Process) -> (bool, String) {
+    let status = process.wait(Some(DEADLINE)).unwrap().expect("it ends");
+    let errors = process.output(Stream::Err);
+    assert!(!errors.contains("panicked"), "{errors}");
+    (status.success(), errors)
+}
+
+#[test]
+fn a_parameter_server_that_is_killed_and_restarted_costs_time_only() {
+    if !namespaces() {
+        return;
+    }
+    let net = Net::new(&long(150));
+    let controller = net.controller(&net.tokens());
+    let server = net.server();
+    let workers = [0, 1].map(|index| net.worker(index, &net.tokens()));
+    for worker in &workers {
+        until(worker, "round 20 of 150");
+    }
+    server.kill().unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    let still_at_it = |worker: &Process| !worker.output(Stream::Out).contains("round 150 of 150");
+    assert!(workers.iter().all(still_at_it), "it was killed in the middle");
+    let server = net.server();
+    for worker in &workers {
+        let (success, errors) = ended(worker);
+        assert!(success, "{errors}");
+        let output = worker.output(Stream::Out);
+        assert!(output.contains("300000 values summed, 300000 of them compared"), "{output}");
+    }
+    server.ask_to_end();
+    assert!(server.end(DEADLINE).unwrap().success());
+    let [_, left] = net.sweeps(&controller);
+    assert_eq!(left, 0, "nothing stays in the switch");
+}
+
+#[test]
+fn a_worker_that_is_killed_leaves_nothing_in_the_switch() {
+    if !namespaces() {
+        return;
+    }
+    let net = Net::new(&long(1000));
+    let controller = net.controller(&net.tokens());
+    let server = net.server();
+    let workers = [0, 1].map(|index| net.worker(index, &net.tokens()));
+    for worker in &workers {
+        until(worker, "round 20 of 1000");
+    }
+    workers[0].kill().unwrap();
+    let (success, errors) = ended(&workers[1]);
+    assert!(!success && errors.contains("no result came for"), "{errors}");
+    until(&server, "waits for workers [0]");
+    server.ask_to_end();
+    assert!(server.end(DEADLINE).unwrap().success());
+    let [_, left] = net.sweeps(&controller);
+    assert_eq!(left, 0, "the sweep found every cell");
+}
+
+#[test]
+fn wrong_and_missing_tokens_are_said_at_once() {
+    let esa = JobFile::new(SMALL);
+    let line = fail(&["controller", &esa.name(), "--switch", "s1=127.0.0.1:1"]);
+    assert!(line.contains("--tokens FILE"), "{line}");
+    if !namespaces() {
+        return;
+    }
+    let net = Net::new(&long(1000));
+    let controller = net.controller(&net.tokens());
+    let mode = fs::metadata(net.tokens()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let server = net.server();
+
+    let forged = net.file.path("forged.json");
+    fs::write(&forged, format!("{{\"long\": \"{}\"}}", "5e".repeat(16))).unwrap();
+    fs::set_permissions(&forged, fs::Permissions::from_mode(0o600)).unwrap();
+    let worker = net.worker(0, &forged.display().to_string());
+    let (success, errors) = ended(&worker);
+    assert!(!success, "{errors}");
+    assert!(errors.contains("refused this worker: the token is not the job's"), "{errors}");
+    let log = server.output(Stream::Err);
+    assert!(log.contains("worker 0 of job 1 and was refused: its token is not the job's"), "{log}");
+
+    fs::set_permissions(&forged, fs::Permissions::from_mode(0o644)).unwrap();
+    let (success, errors) = ended(&net.worker(0, &forged.display().to_string()));
+    assert!(!success && errors.contains("chmod 600"), "{errors}");
+
+    let file = net.file.name();
+    let args = ["worker", &file, "--interface", "eth0", "--worker", "0"];
+    let (success, errors) = ended(&net.start("w1", &args));
+    assert!(!success && errors.contains("no token for job long"), "{errors}");
+    server.ask_to_end();
+    assert!(server.end(DEADLINE).unwrap().success());
+    freed(&controller);
+}
