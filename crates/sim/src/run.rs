@@ -46,6 +46,9 @@ pub struct Options {
     pub pace: Pace,
     /// How long workers wait for a result before they take it for lost.
     pub worker_rtt: RttConfig,
+    /// How long a worker that has everything waits for its dismissal (ESA). An agent that was replaced
+    /// in the middle of it knows nothing of those that have gone, and would wait for them for ever.
+    pub farewell: Duration,
     /// Record every frame and message.
     pub trace: bool,
     /// Of all the faults that chance would bring, let only these happen.
@@ -62,6 +65,7 @@ impl Options {
             limit: Duration::from_secs(600),
             pace: Pace::default(),
             worker_rtt: RttConfig::default(),
+            farewell: Duration::from_secs(5),
             trace: false,
             only: None,
         }
@@ -121,6 +125,10 @@ pub struct Outcome {
     /// Whether every worker of a job that was not ended early got every sum before the limit, and
     /// could go.
     pub complete: bool,
+    /// Sums that did not come.
+    pub outstanding: usize,
+    /// Workers that went without having been dismissed.
+    pub undismissed: u64,
     /// Sums, by job, worker and round; as many rounds as came.
     pub sums: Inputs,
     /// Virtual time from the start to the last sum.
@@ -185,6 +193,10 @@ pub struct Run<'a> {
     stalls: Vec<String>,
     pace: Pace,
     worker_rtt: RttConfig,
+    farewell: Duration,
+    /// Until when workers that have everything wait.
+    farewells: BTreeMap<(usize, usize), Time>,
+    undismissed: u64,
     last: Time,
     limit: Time,
 }
@@ -230,6 +242,9 @@ impl<'a> Run<'a> {
             stalls: Vec::new(),
             pace: options.pace,
             worker_rtt: options.worker_rtt,
+            farewell: options.farewell,
+            farewells: BTreeMap::new(),
+            undismissed: 0,
             last: Time::ZERO,
             limit: Time::ZERO + options.limit,
         };
@@ -317,6 +332,7 @@ impl<'a> Run<'a> {
         if self.sums[job][worker].len() == self.inputs[job][worker].len() {
             let Job { id, workers, .. } = &self.scenario.jobs[job];
             self.network.with_worker(workers[worker], *id, Worker::leave);
+            self.farewells.insert((job, worker), self.network.now() + self.farewell);
         } else {
             let pause = self.scenario.jobs[job].straggler_delay(worker_index(worker));
             self.due.insert((self.network.now() + pause, job, worker));
@@ -335,8 +351,13 @@ impl<'a> Run<'a> {
         }
         let submission = self.due.first().copied();
         let act = self.acts.first().copied();
-        let next = submission.map(|(time, ..)| time).into_iter().chain(act.map(|(time, _)| time));
-        let until = next.min().map_or(self.limit, |time| time.min(self.limit));
+        let times = [
+            Some(self.limit),
+            submission.map(|(time, ..)| time),
+            act.map(|(time, _)| time),
+            self.farewells.values().min().copied(),
+        ];
+        let until = times.into_iter().flatten().min().unwrap_or(self.limit);
         if !self.network.step(until) {
             let now = self.network.now();
             if let Some((_, act)) = act.filter(|(time, _)| *time <= now) {
@@ -356,24 +377,29 @@ impl<'a> Run<'a> {
         self.outstanding == 0 && self.present.iter().all(|(job, _)| self.ended[*job].is_some())
     }
 
-    /// Workers that nobody needs any more go.
+    /// Workers that nobody needs any more go, and those that have waited long enough to be told so.
     fn let_go(&mut self) {
-        while let Some((index, worker, stats)) = self.dismissed() {
+        while let Some((index, worker)) = self.next_to_go() {
             let Job { id, workers, .. } = &self.scenario.jobs[index];
-            self.departed.insert((index, worker), stats);
+            if let Some(endpoint) = self.network.worker(workers[worker], *id) {
+                self.undismissed += u64::from(!endpoint.is_dismissed());
+                self.departed.insert((index, worker), *endpoint.stats());
+            }
+            self.farewells.remove(&(index, worker));
             self.present.remove(&(index, worker));
             self.network.kill(workers[worker], *id);
         }
     }
 
-    fn dismissed(&self) -> Option<(usize, usize, worker::Stats)> {
-        self.present.iter().find_map(|&(index, worker)| {
-            if self.missing[index] > 0 {
-                return None;
-            }
-            let Job { id, workers, .. } = &self.scenario.jobs[index];
-            let endpoint = self.network.worker(workers[worker], *id)?;
-            endpoint.is_dismissed().then(|| (index, worker, *endpoint.stats()))
+    fn next_to_go(&self) -> Option<(usize, usize)> {
+        let over = self.farewells.iter().find(|(_, until)| **until <= self.network.now());
+        let over = over.map(|(worker, _)| *worker);
+        over.or_else(|| {
+            self.present.iter().copied().find(|&(index, worker)| {
+                let Job { id, workers, .. } = &self.scenario.jobs[index];
+                let endpoint = self.network.worker(workers[worker], *id);
+                self.missing[index] == 0 && endpoint.is_some_and(Worker::is_dismissed)
+            })
         })
     }
 
@@ -440,6 +466,7 @@ impl<'a> Run<'a> {
             .collect::<Result<_, _>>()?;
         let unattributed = self.outcomes(None)?;
         let complete = self.is_over();
+        let outstanding = self.outstanding;
         // Packets of a job that were on their way when it was swept may not take a cell again.
         self.find_leaks();
         for index in 0..scenario.jobs.len() {
@@ -451,6 +478,8 @@ impl<'a> Run<'a> {
         let left_behind = self.held().len() as u64;
         Ok(Outcome {
             complete,
+            outstanding,
+            undismissed: self.undismissed,
             sums: self.sums,
             time: self.last - Time::ZERO,
             workers,

@@ -124,6 +124,7 @@ impl Run<'_> {
             self.network.kill(host, job.id);
         }
         self.due.retain(|(_, its, _)| *its != index);
+        self.farewells.retain(|(its, _), _| *its != index);
         self.hear();
         self.outstanding -= std::mem::take(&mut self.missing[index]);
         let mut freed = 0;

@@ -239,6 +239,7 @@ impl Walk {
         let outcome = run.finish().unwrap();
         assert!(outcome.complete, "{}", describe(&outcome));
         check_exact(&scenario, &inputs, &outcome.sums).unwrap();
+        assert_eq!(outcome.undismissed, 0, "{}", describe(&outcome));
         assert_eq!(outcome.losses_to_come, 0, "{}", describe(&outcome));
         assert_eq!(outcome.left_behind, 0, "{}", describe(&outcome));
         outcome

@@ -5,6 +5,7 @@
 //! as that, on all cores. One that fails is shrunk to a small case, whose course is printed as a
 //! sequence chart.
 
+mod broken;
 mod case;
 mod judge;
 mod seeds;

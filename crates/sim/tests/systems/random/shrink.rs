@@ -69,7 +69,11 @@ impl Shrinker<'_> {
             let seeds = if calm && candidate.jitter == 0 { 1 } else { LUCK };
             let seed = candidate.seed;
             for luck in 0..seeds {
-                if self.take(Case { seed: seed.wrapping_add(luck), ..candidate.clone() }) {
+                let mut candidate = Case { seed: seed.wrapping_add(luck), ..candidate.clone() };
+                if luck % 2 == 1 {
+                    raise(&mut candidate);
+                }
+                if self.take(candidate) {
                     return true;
                 }
             }
@@ -174,6 +178,15 @@ fn smaller(case: &Case) -> Vec<Case> {
         case.window = case.window.min(4);
     });
     all
+}
+
+/// Where there are few frames, more must happen to each for anything to happen at all.
+fn raise(case: &mut Case) {
+    for rate in [&mut case.loss, &mut case.duplicate, &mut case.reorder] {
+        if *rate > 0 {
+            *rate = (*rate).max(200);
+        }
+    }
 }
 
 fn leave_out<T>(list: &mut Vec<T>, at: usize) {
