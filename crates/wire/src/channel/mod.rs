@@ -32,7 +32,7 @@
 //! | 67 | [`ToServer::Over`] | sequence (4) |
 //!
 //! *Values* are one byte that says whether they are floats (0 or 1), then 1 to
-//! [`VALUES_MAX`](crate::VALUES_MAX) 32-bit words up to the end of the body. The *role* is a worker's
+//! [`VALUES_MAX`] 32-bit words up to the end of the body. The *role* is a worker's
 //! index, or 255 for the PS. Flags that are not in the table are zero.
 //!
 //! Who connects says [`Hello`] first and gets an [`Answer`]; then each side sends the messages of its
