@@ -533,6 +533,11 @@ impl<'a> Run<'a> {
         stats
     }
 
+    /// Whether a job was ended before the others.
+    pub fn has_ended(&self, job: usize) -> bool {
+        self.ended[job].is_some()
+    }
+
     /// Aggregators that are held: the switch, the cell, and whose they are.
     pub fn held(&self) -> Vec<(SwitchId, u64, JobId, Sequence)> {
         let of = |id| {

@@ -2,6 +2,7 @@
 
 mod cases;
 mod charts;
+mod esa;
 mod exact;
 mod figures;
 mod invariants;
