@@ -1,0 +1,235 @@
+//! The endpoints: the real ones, each with a clock of its own.
+//!
+//! A clock stands still but when a timer fires: then it jumps to that timer. All orders in which
+//! timers and packets can come are explored, so nothing else is left of time.
+
+use std::time::Duration;
+
+use tributary_protocol::congestion::Controller;
+use tributary_protocol::esa::{AgentJob, Together};
+use tributary_protocol::priority::Priority;
+use tributary_protocol::{Endpoint, PsConfig, Tensor, Time, Timing, Worker, WorkerConfig, worker};
+use tributary_wire::Sequence;
+use tributary_wire::channel::{FromWorker, ToWorker};
+
+use crate::text;
+
+/// All timeouts, always.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
+/// When clocks start: late enough that nothing is before the beginning.
+const START: Time = Time::from_nanos(1 << 40);
+
+/// Timers that never change their length, and stalls that are never reported.
+pub(crate) fn timing() -> Timing {
+    let rtt = tributary_protocol::rtt::RttConfig { initial: TIMEOUT, min: TIMEOUT, max: TIMEOUT };
+    Timing { rtt, stall_timeout: 1_000_000 * TIMEOUT }
+}
+
+/// A window that stays as it is: congestion control is no part of what is searched.
+#[derive(Clone, Debug)]
+struct Constant(u32);
+
+impl Controller for Constant {
+    fn window(&self) -> u32 {
+        self.0
+    }
+
+    fn on_result(&mut self) {}
+
+    fn on_congestion(&mut self, _sequence: Sequence, _next: Sequence) {}
+
+    fn boxed_clone(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+/// What came out of an endpoint.
+#[derive(Debug)]
+pub(crate) struct Output<M> {
+    pub(crate) frames: Vec<Vec<u8>>,
+    pub(crate) messages: Vec<M>,
+    /// What must never happen.
+    pub(crate) trouble: Option<String>,
+}
+
+impl<M> Default for Output<M> {
+    fn default() -> Self {
+        Self { frames: Vec::new(), messages: Vec::new(), trouble: None }
+    }
+}
+
+/// A worker, what it is to do, and what is to come of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Labourer {
+    worker: Worker,
+    now: Time,
+    tensors: Vec<(Tensor, Priority)>,
+    sums: Vec<Tensor>,
+    leaves: bool,
+}
+
+impl Labourer {
+    /// With tensors of one fragment each that it has yet to submit, and the sums that it must get.
+    pub(crate) fn new(
+        config: WorkerConfig,
+        tensors: Vec<(Tensor, Priority)>,
+        sums: Vec<Tensor>,
+        leaves: bool,
+    ) -> Self {
+        let window = Constant(config.job.slots);
+        let worker = Worker::with_controller(config, Box::new(window)).expect("a right config");
+        Self { worker, now: START, tensors, sums, leaves }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        let open = self.tensors.len();
+        text::canonical(&format!("{open} {:?}", self.worker), self.now)
+    }
+
+    /// Whether it has yet to submit its tensors.
+    pub(crate) fn waits(&self) -> bool {
+        !self.tensors.is_empty()
+    }
+
+    /// Whether it has all its sums, and was let go if that is what it waits for.
+    pub(crate) fn is_done(&self) -> bool {
+        !self.waits() && self.worker.is_idle() && (!self.leaves || self.worker.is_dismissed())
+    }
+
+    /// Whether it has sent a fragment: if a result for it does nothing then, it never will.
+    pub(crate) fn has_sent(&self, sequence: Sequence) -> bool {
+        sequence < self.worker.outstanding().end
+    }
+
+    pub(crate) fn submit(&mut self) -> Output<FromWorker> {
+        for (tensor, priority) in std::mem::take(&mut self.tensors) {
+            self.worker.submit_with(tensor, priority).expect("tensors that can be summed");
+        }
+        if self.leaves {
+            self.worker.leave();
+        }
+        self.drain()
+    }
+
+    pub(crate) fn frame(&mut self, frame: &[u8]) -> Output<FromWorker> {
+        self.worker.handle_frame(self.now, frame);
+        self.drain()
+    }
+
+    pub(crate) fn message(&mut self, message: ToWorker) -> Output<FromWorker> {
+        self.worker.handle_message(self.now, message);
+        self.drain()
+    }
+
+    pub(crate) fn reconnected(&mut self) -> Output<FromWorker> {
+        self.worker.channel_opened();
+        self.drain()
+    }
+
+    pub(crate) fn timer(&mut self) -> Option<Output<FromWorker>> {
+        self.now = due(self.worker.poll_timeout(), self.now)?;
+        self.worker.handle_timeout(self.now);
+        Some(self.drain())
+    }
+
+    fn drain(&mut self) -> Output<FromWorker> {
+        let mut output = Output::default();
+        let mut frame = Vec::new();
+        loop {
+            if self.worker.poll_transmit(self.now, &mut frame) {
+                output.frames.push(frame.clone());
+            } else if let Some(message) = self.worker.poll_message() {
+                output.messages.push(message);
+            } else if let Some(event) = self.worker.poll_event() {
+                match event {
+                    worker::Event::TensorDone { id, tensor } => {
+                        let right = &self.sums[id.0 as usize];
+                        if tensor != *right {
+                            output.trouble = Some(format!(
+                                "I1, I2: worker {} takes {} for the sum {} of tensor {}",
+                                self.worker.config().index.get(),
+                                first(&tensor),
+                                first(right),
+                                id.0
+                            ));
+                        }
+                    }
+                    other => output.trouble = Some(format!("a worker says {other:?}")),
+                }
+            } else {
+                return output;
+            }
+        }
+    }
+}
+
+fn first(tensor: &Tensor) -> String {
+    match tensor {
+        Tensor::I32(values) => format!("{:#o}", values[0]),
+        Tensor::F32(values) => values[0].to_string(),
+    }
+}
+
+/// The PS of a job, with its reminder agent.
+#[derive(Clone, Debug)]
+pub(crate) struct Office {
+    together: Together,
+    now: Time,
+}
+
+impl Office {
+    pub(crate) fn new(server: PsConfig, agent: AgentJob) -> Self {
+        let mut together = Together::new(timing()).expect("a right timing");
+        together.add_job(server, agent).expect("a right config");
+        Self { together, now: START }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        text::canonical(&format!("{:?}", self.together), self.now)
+    }
+
+    /// Whether it has nothing left to complete.
+    pub(crate) fn is_done(&self) -> bool {
+        self.together.servers().iter().all(|server| server.pending_tasks() == 0)
+            && self.together.agent().watched() == 0
+    }
+
+    pub(crate) fn frame(&mut self, frame: &[u8]) -> Output<(u8, ToWorker)> {
+        self.together.handle_frame(self.now, frame);
+        self.drain()
+    }
+
+    pub(crate) fn message(&mut self, worker: u8, message: FromWorker) -> Output<(u8, ToWorker)> {
+        let job = self.together.servers()[0].config().job.job;
+        let worker = tributary_wire::WorkerIndex::new(worker).expect("a worker");
+        self.together.handle_worker(self.now, job, worker, message);
+        self.drain()
+    }
+
+    pub(crate) fn timer(&mut self) -> Option<Output<(u8, ToWorker)>> {
+        self.now = due(self.together.poll_timeout(), self.now)?;
+        self.together.handle_timeout(self.now);
+        Some(self.drain())
+    }
+
+    fn drain(&mut self) -> Output<(u8, ToWorker)> {
+        let mut output = Output::default();
+        let mut frame = Vec::new();
+        loop {
+            if self.together.poll_transmit(self.now, &mut frame) {
+                output.frames.push(frame.clone());
+            } else if let Some((_, worker, message)) = self.together.poll_message() {
+                output.messages.push((worker.get(), message));
+            } else if let Some(event) = self.together.poll_event() {
+                output.trouble = Some(format!("a server says {event:?}"));
+            } else {
+                return output;
+            }
+        }
+    }
+}
+
+/// When a timer fires, if there is one but for stalls.
+fn due(timer: Option<Time>, now: Time) -> Option<Time> {
+    timer.filter(|at| *at - now <= 100 * TIMEOUT).map(|at| at.max(now))
+}

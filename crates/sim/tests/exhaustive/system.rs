@@ -1,0 +1,656 @@
+//! The parts of a system, what they are made of, and their single steps.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+use tributary_controller::plan;
+use tributary_controller::programs::Source;
+use tributary_jobfile::{End, Scenario, parse};
+use tributary_protocol::esa::{AgentJob, Target};
+use tributary_protocol::priority::Priority;
+use tributary_protocol::{JobConfig, Tensor, addressing};
+use tributary_wire::agg::Repr;
+use tributary_wire::channel::{FromWorker, ToWorker};
+use tributary_wire::{
+    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Protocol, Sequence,
+    WorkerIndex, emit_frame,
+};
+
+use crate::endpoints::{Labourer, Office, Output, timing};
+use crate::hardware::{Hardware, Passed, Registers, Waiting};
+use crate::model::{from_worker, result_of, to_worker};
+use crate::store::{Memo, Store};
+
+/// Numbers that a fragment carries.
+const VALUES: usize = 32;
+/// Collisions that any task survives in a cell: its priority has eight bits.
+const MOST_COLLISIONS: usize = 8;
+
+/// What is to be searched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    /// `[topology]` of the job file.
+    pub(crate) topology: &'static str,
+    /// Workers of each job.
+    pub(crate) workers: &'static [usize],
+    /// Priorities of each job's fragments.
+    pub(crate) priorities: &'static [&'static [u8]],
+    /// Window and slots.
+    pub(crate) slots: u32,
+    /// Workers begin at any time, not at once.
+    pub(crate) late_starts: bool,
+    /// Workers take their leave and wait until they are dismissed.
+    pub(crate) leave: bool,
+    /// Workers hear nothing over the channel: a fault that the search must find.
+    pub(crate) deaf: bool,
+}
+
+/// A packet on its way.
+#[derive(Debug)]
+pub(crate) enum Item {
+    ToSwitch {
+        port: u16,
+        frame: Vec<u8>,
+    },
+    ToHost {
+        frame: Vec<u8>,
+    },
+    /// Between two passes.
+    Again {
+        waiting: Box<Waiting>,
+    },
+}
+
+/// A direction of a reliable channel.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Channel {
+    pub(crate) job: usize,
+    worker: usize,
+    /// Who receives.
+    pub(crate) part: usize,
+}
+
+#[derive(Debug)]
+enum Message {
+    Up(FromWorker),
+    Down(ToWorker),
+}
+
+#[derive(Debug)]
+enum Part {
+    /// Locked, as a worker cannot be looked at by two threads.
+    Worker(Box<Mutex<Labourer>>),
+    Office(Box<Office>),
+    Cell(Registers),
+}
+
+/// What a part meets.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Stimulus {
+    Item(u32),
+    Message(u32),
+    Timer,
+    Submit,
+    Reconnect,
+}
+
+/// What comes of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Effect {
+    pub(crate) part: u32,
+    pub(crate) items: Vec<u32>,
+    pub(crate) messages: Vec<u32>,
+    pub(crate) trouble: Option<u32>,
+}
+
+#[derive(Debug)]
+struct JobPlace {
+    id: JobId,
+    config: JobConfig,
+    workers: std::ops::Range<usize>,
+    server: Host,
+    hosts: Vec<Host>,
+    agent: AgentJob,
+}
+
+/// Parts, packets, messages, and all steps that were taken.
+#[derive(Debug)]
+pub(crate) struct System {
+    setting: Setting,
+    scenario: Scenario,
+    jobs: Vec<JobPlace>,
+    workers: usize,
+    /// Where each switch's ports lead.
+    ends: Vec<Vec<End>>,
+    hardware: Mutex<Hardware>,
+    /// Apart, so that what is tried out on cells is not counted.
+    bench: Mutex<Hardware>,
+    parts: Store<Part>,
+    items: Store<Item>,
+    messages: Store<(Channel, Message)>,
+    troubles: Store<String>,
+    memo: Memo<(u32, Stimulus), Option<Arc<Effect>>>,
+    /// Where items and channels lead: by number.
+    addressees: Memo<u32, usize>,
+    channels: Memo<u32, Channel>,
+}
+
+impl System {
+    pub(crate) fn new(setting: Setting, source: &Source) -> Self {
+        let mut file = format!(
+            "protocol = {{ kind = \"esa\", values_per_packet = {VALUES}, slots = {slots}, \
+             window = {slots} }}\n[topology]\n{}\n[switch]\npool = 1\n",
+            setting.topology,
+            slots = setting.slots
+        );
+        for workers in setting.workers {
+            file.push_str(&format!("[[job]]\nworkers = {workers}\n"));
+        }
+        let scenario = parse(&file, "exhaustive.toml").unwrap_or_else(|error| panic!("{error}"));
+        let topology = &scenario.topology;
+        let mut first = 0;
+        let jobs: Vec<JobPlace> = scenario
+            .jobs
+            .iter()
+            .map(|job| {
+                let workers = first..first + job.workers.len();
+                first = workers.end;
+                let config = scenario.job_config(job);
+                let host = |id| topology.host(id).address;
+                let targets = plan::targets(topology, &job.into()).expect("the PS sees all");
+                let switches = targets
+                    .iter()
+                    .map(|target| Target { members: target.members, via: host(target.via) });
+                let agent =
+                    AgentJob { job: config, host: host(job.ps), switches: switches.collect() };
+                JobPlace {
+                    id: job.id,
+                    config,
+                    workers,
+                    server: host(job.ps),
+                    hosts: job.workers.iter().map(|&id| host(id)).collect(),
+                    agent,
+                }
+            })
+            .collect();
+        let ends = topology.switch_ids();
+        let ends = ends.map(|id| topology.ports(id).map(|(_, _, end)| end).collect()).collect();
+        Self {
+            workers: first,
+            ends,
+            hardware: Mutex::new(Hardware::new(source, &scenario)),
+            bench: Mutex::new(Hardware::new(source, &scenario)),
+            jobs,
+            scenario,
+            setting,
+            parts: Store::default(),
+            items: Store::default(),
+            messages: Store::default(),
+            troubles: Store::default(),
+            memo: Memo::new(),
+            addressees: Memo::new(),
+            channels: Memo::new(),
+        }
+    }
+
+    pub(crate) fn setting(&self) -> &Setting {
+        &self.setting
+    }
+
+    /// How many workers there are: parts 0 to that.
+    pub(crate) fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// How many jobs there are; their PSs are the parts after the workers.
+    pub(crate) fn jobs(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// The part that is a job's PS.
+    pub(crate) fn office(&self, job: usize) -> usize {
+        self.workers + job
+    }
+
+    pub(crate) fn workers_of(&self, job: usize) -> std::ops::Range<usize> {
+        self.jobs[job].workers.clone()
+    }
+
+    /// All parts before anything happened.
+    pub(crate) fn initial(&self) -> Vec<u32> {
+        let mut parts = Vec::new();
+        for part in 0..self.workers {
+            parts.push(self.put_worker(part, self.labourer(part)));
+        }
+        parts.extend((0..self.jobs.len()).map(|job| self.fresh_office(job)));
+        let hardware = self.hardware.lock().unwrap();
+        let (switches, empty) = (hardware.switches(), hardware.empty());
+        drop(hardware);
+        for switch in 0..switches {
+            parts.push(self.put_cell(switch, empty.clone()).0);
+        }
+        parts
+    }
+
+    fn job_of(&self, worker: usize) -> usize {
+        self.jobs.iter().position(|job| job.workers.contains(&worker)).expect("a job's worker")
+    }
+
+    /// The value of a fragment in its first lane: a digit of its own in base 8, so that a sum shows
+    /// how often it holds which contribution.
+    fn digit(&self, job: usize, worker: usize, sequence: usize) -> i32 {
+        let first = self.jobs[..job].iter().zip(self.setting.priorities);
+        let before: usize = first.map(|(job, layers)| job.hosts.len() * layers.len()).sum();
+        let place = before + sequence * self.jobs[job].hosts.len() + worker;
+        assert!(place < 9, "the sum of more does not fit");
+        1 << (3 * place)
+    }
+
+    fn tensor(&self, job: usize, sequence: usize, workers: std::ops::Range<usize>) -> Tensor {
+        let sum: i32 = workers.map(|worker| self.digit(job, worker, sequence)).sum();
+        Tensor::I32((0..VALUES).map(|lane| if lane % 2 == 0 { sum } else { -sum }).collect())
+    }
+
+    fn labourer(&self, part: usize) -> Labourer {
+        let job = self.job_of(part);
+        let place = &self.jobs[job];
+        let worker = part - place.workers.start;
+        let index = WorkerIndex::new(worker as u8).expect("a worker");
+        let mut config = self.scenario.worker_config(&self.scenario.jobs[job], index);
+        config.timing = timing();
+        let layers = self.setting.priorities[job];
+        let priority = |sequence: usize| Priority::new(layers[sequence]).expect("a priority");
+        let tensors = (0..layers.len())
+            .map(|sequence| (self.tensor(job, sequence, worker..worker + 1), priority(sequence)));
+        let everyone = 0..place.hosts.len();
+        let sums = (0..layers.len()).map(|sequence| self.tensor(job, sequence, everyone.clone()));
+        Labourer::new(config, tensors.collect(), sums.collect(), self.setting.leave)
+    }
+
+    /// A PS that has heard of nobody.
+    pub(crate) fn fresh_office(&self, job: usize) -> u32 {
+        let mut config = self.scenario.ps_config(&self.scenario.jobs[job]);
+        config.timing = timing();
+        self.put_office(job, Office::new(config, self.jobs[job].agent.clone()))
+    }
+
+    fn put_worker(&self, part: usize, worker: Labourer) -> u32 {
+        self.parts
+            .put(format!("{part} {}", worker.name()), Part::Worker(Box::new(Mutex::new(worker))))
+            .0
+    }
+
+    fn put_office(&self, job: usize, office: Office) -> u32 {
+        let part = self.office(job);
+        self.parts.put(format!("{part} {}", office.name()), Part::Office(Box::new(office))).0
+    }
+
+    /// A cell, and what is wrong with it if it is a new one.
+    fn put_cell(&self, switch: usize, registers: Registers) -> (u32, Option<String>) {
+        let name = format!("cell {switch} {registers:?}");
+        let (number, new) = self.parts.put(name, Part::Cell(registers.clone()));
+        let trouble = if new { self.try_out(switch, &registers) } else { None };
+        (number, trouble)
+    }
+
+    /// I3, I4: any cell can be had again, by the sweep and by another task.
+    fn try_out(&self, switch: usize, registers: &Registers) -> Option<String> {
+        let mut bench = self.bench.lock().unwrap();
+        let holder = bench.holder(registers);
+        let job = JobId::new((holder >> 32) as u16)?;
+        let swept = bench.sweep(switch, registers, job);
+        if bench.holder(&swept) != 0 {
+            return Some(format!("I4: a sweep of job {job} does not free its cell {registers:?}"));
+        }
+        for other in self.jobs.iter().filter(|other| other.id != job) {
+            let swept = bench.sweep(switch, registers, other.id);
+            if swept != *registers {
+                return Some(format!("I6: a sweep of job {} frees a cell of job {job}", other.id));
+            }
+        }
+        // The other task is of the other job if there is one.
+        let other = self.jobs.iter().find(|other| other.id != job).unwrap_or(&self.jobs[0]);
+        let sequence = Sequence(1000);
+        let task = u64::from(other.id.get()) << 32 | u64::from(sequence.0);
+        let (port, bitmap) = self.contributor(switch, other);
+        let repr = Repr {
+            protocol: Protocol::Esa,
+            kind: Kind::Gradient,
+            flags: Flags::NONE,
+            priority: Priority::LOWEST.get(),
+            job: other.id,
+            values: other.config.values_per_packet,
+            sequence,
+            bitmap,
+            index: addressing::task_index(other.id, sequence, other.config.pool),
+        };
+        debug_assert_eq!(repr.index, AggregatorIndex(0));
+        let envelope =
+            Envelope { source: other.hosts[0], destination: other.server, ecn: Ecn::Ect0 };
+        let mut frame = Vec::new();
+        emit_frame(&mut frame, &envelope, &repr);
+        let mut cell = registers.clone();
+        for _ in 0..=MOST_COLLISIONS {
+            cell = bench.run(switch, &cell, port, &frame);
+            if bench.holder(&cell) == task {
+                return None;
+            }
+        }
+        Some(format!("I3: a cell survives {} packets of another task", MOST_COLLISIONS + 1))
+    }
+
+    /// A port of a switch from which fresh gradients of a job come, and what they hold.
+    fn contributor(&self, switch: usize, job: &JobPlace) -> (u16, Bitmap) {
+        let index = self.jobs.iter().position(|other| other.id == job.id).expect("one of ours");
+        let parts = plan::job(&self.scenario.topology, &(&self.scenario.jobs[index]).into());
+        let part = parts.iter().find(|part| part.switch.0 == switch).expect("on its path");
+        let (&port, &unit) = part.units.iter().next().expect("it adds");
+        (port, unit)
+    }
+
+    // --- Steps --------------------------------------------------------------------------------
+
+    /// What comes of a part that meets something; `None` if nothing does.
+    pub(crate) fn effect(
+        &self,
+        part: usize,
+        number: u32,
+        stimulus: Stimulus,
+    ) -> Option<Arc<Effect>> {
+        let shard = u64::from(number)
+            ^ match stimulus {
+                Stimulus::Item(item) => u64::from(item) * 7,
+                Stimulus::Message(message) => u64::from(message) * 5,
+                Stimulus::Timer | Stimulus::Submit | Stimulus::Reconnect => 3,
+            };
+        self.memo.get((number, stimulus), shard, || {
+            let step = AssertUnwindSafe(|| self.find_effect(part, number, stimulus));
+            catch_unwind(step)
+                .unwrap_or_else(|panic| {
+                    let text = panic.downcast_ref::<String>().cloned();
+                    let text =
+                        text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+                    let text = format!("panic: {}", text.unwrap_or_default());
+                    Some(Effect {
+                        part: number,
+                        items: Vec::new(),
+                        messages: Vec::new(),
+                        trouble: Some(self.put_trouble(text)),
+                    })
+                })
+                .map(Arc::new)
+        })
+    }
+
+    fn find_effect(&self, part: usize, number: u32, stimulus: Stimulus) -> Option<Effect> {
+        match &*self.parts.get(number) {
+            Part::Worker(worker) => {
+                let worker = worker.lock().unwrap().clone();
+                self.worker_effect(part, worker, stimulus)
+            }
+            Part::Office(office) => self.office_effect(part, (**office).clone(), stimulus),
+            Part::Cell(registers) => self.cell_effect(part, registers, stimulus),
+        }
+    }
+
+    fn worker_effect(
+        &self,
+        part: usize,
+        mut worker: Labourer,
+        stimulus: Stimulus,
+    ) -> Option<Effect> {
+        let output = match stimulus {
+            Stimulus::Item(item) => match &*self.items.get(item) {
+                Item::ToHost { frame, .. } => worker.frame(frame),
+                _ => unreachable!("for a switch"),
+            },
+            Stimulus::Message(message) => match &self.messages.get(message).1 {
+                Message::Down(_) if self.setting.deaf => Output::default(),
+                Message::Down(message) => worker.message(message.clone()),
+                Message::Up(_) => unreachable!("for a PS"),
+            },
+            Stimulus::Timer => worker.timer().filter(is_something)?,
+            Stimulus::Submit => worker.submit(),
+            Stimulus::Reconnect => worker.reconnected(),
+        };
+        let job = self.job_of(part);
+        let channel =
+            Channel { job, worker: part - self.jobs[job].workers.start, part: self.office(job) };
+        let messages = output.messages.into_iter().map(|message| {
+            let name = format!("{channel:?} {message:?}");
+            self.put_message(name, channel, Message::Up(message))
+        });
+        Some(Effect {
+            messages: messages.collect(),
+            part: self.put_worker(part, worker),
+            items: self.sent(self.host_of(part), output.frames),
+            trouble: output.trouble.map(|text| self.put_trouble(text)),
+        })
+    }
+
+    fn office_effect(&self, part: usize, mut office: Office, stimulus: Stimulus) -> Option<Effect> {
+        let job = part - self.workers;
+        let output = match stimulus {
+            Stimulus::Item(item) => match &*self.items.get(item) {
+                Item::ToHost { frame, .. } => office.frame(frame),
+                _ => unreachable!("for a switch"),
+            },
+            Stimulus::Message(number) => match &*self.messages.get(number) {
+                (channel, Message::Up(message)) => {
+                    office.message(channel.worker as u8, message.clone())
+                }
+                _ => unreachable!("for a worker"),
+            },
+            Stimulus::Timer => office.timer().filter(is_something)?,
+            Stimulus::Submit | Stimulus::Reconnect => unreachable!("workers do"),
+        };
+        let messages = output.messages.into_iter().map(|(worker, message)| {
+            let worker = usize::from(worker);
+            let channel = Channel { job, worker, part: self.jobs[job].workers.start + worker };
+            let name = format!("{channel:?} {message:?}");
+            self.put_message(name, channel, Message::Down(message))
+        });
+        Some(Effect {
+            messages: messages.collect(),
+            part: self.put_office(job, office),
+            items: self.sent(self.host_of(part), output.frames),
+            trouble: output.trouble.map(|text| self.put_trouble(text)),
+        })
+    }
+
+    fn cell_effect(
+        &self,
+        part: usize,
+        registers: &Registers,
+        stimulus: Stimulus,
+    ) -> Option<Effect> {
+        let switch = part - self.workers - self.jobs.len();
+        let Stimulus::Item(item) = stimulus else { return None };
+        let (after, passed) = {
+            let mut hardware = self.hardware.lock().unwrap_or_else(|dead| dead.into_inner());
+            match &*self.items.get(item) {
+                Item::ToSwitch { port, frame, .. } => {
+                    hardware.arrive(switch, registers, *port, frame)
+                }
+                Item::Again { waiting, .. } => hardware.again(switch, registers, waiting),
+                Item::ToHost { .. } => unreachable!("for a host"),
+            }
+        };
+        let (cell, trouble) = self.put_cell(switch, after);
+        let mut items = match passed {
+            Passed::Again(waiting) => {
+                let name = format!("again {switch} {}", waiting.name());
+                vec![self.put_item(name, part, Item::Again { waiting })]
+            }
+            Passed::Out(frames) => {
+                frames.into_iter().map(|(port, frame)| self.leaves(switch, port, frame)).collect()
+            }
+        };
+        items.sort_unstable();
+        let trouble = trouble.map(|text| self.put_trouble(text));
+        Some(Effect { part: cell, items, messages: Vec::new(), trouble })
+    }
+
+    /// The host of an endpoint.
+    fn host_of(&self, part: usize) -> tributary_jobfile::HostId {
+        if part < self.workers {
+            let job = self.job_of(part);
+            self.scenario.jobs[job].workers[part - self.jobs[job].workers.start]
+        } else {
+            self.scenario.jobs[part - self.workers].ps
+        }
+    }
+
+    /// Frames leave a host.
+    fn sent(&self, host: tributary_jobfile::HostId, frames: Vec<Vec<u8>>) -> Vec<u32> {
+        let (switch, port) = self.scenario.topology.attachment(host);
+        frames.into_iter().map(|frame| self.arrives(switch.0, port, frame)).collect()
+    }
+
+    fn arrives(&self, switch: usize, port: u16, frame: Vec<u8>) -> u32 {
+        let part = self.workers + self.jobs.len() + switch;
+        let name = format!("switch {switch} {port} {frame:?}");
+        self.put_item(name, part, Item::ToSwitch { port, frame })
+    }
+
+    /// A frame leaves a switch.
+    fn leaves(&self, switch: usize, port: u16, frame: Vec<u8>) -> u32 {
+        match self.ends[switch][usize::from(port) - 1] {
+            End::Switch(next, into) => self.arrives(next.0, into, frame),
+            End::Host(host) => {
+                let parts = 0..self.workers + self.jobs.len();
+                let part = parts.into_iter().find(|&part| self.host_of(part) == host);
+                let part = part.expect("all hosts have an endpoint");
+                let name = format!("host {part} {frame:?}");
+                self.put_item(name, part, Item::ToHost { frame })
+            }
+        }
+    }
+
+    fn put_item(&self, name: String, part: usize, item: Item) -> u32 {
+        let (number, _) = self.items.put(name, item);
+        self.addressees.get(number, number.into(), || part);
+        number
+    }
+
+    fn put_message(&self, name: String, channel: Channel, message: Message) -> u32 {
+        let (number, _) = self.messages.put(name, (channel, message));
+        self.channels.get(number, number.into(), || channel);
+        number
+    }
+
+    fn put_trouble(&self, text: String) -> u32 {
+        self.troubles.put(text.clone(), text).0
+    }
+
+    // --- What is asked of states --------------------------------------------------------------
+
+    /// The part that an item arrives at.
+    pub(crate) fn addressee(&self, item: u32) -> usize {
+        self.addressees.get(item, item.into(), || unreachable!("all items have one"))
+    }
+
+    pub(crate) fn channel(&self, message: u32) -> Channel {
+        self.channels.get(message, message.into(), || unreachable!("all messages have one"))
+    }
+
+    pub(crate) fn item(&self, item: u32) -> Arc<Item> {
+        self.items.get(item)
+    }
+
+    /// Whether an item waits inside a switch, where it is neither lost nor duplicated.
+    pub(crate) fn is_inside(&self, item: u32) -> bool {
+        matches!(&*self.items.get(item), Item::Again { .. })
+    }
+
+    pub(crate) fn trouble(&self, number: u32) -> String {
+        (*self.troubles.get(number)).clone()
+    }
+
+    /// Whether a packet for a worker can do nothing any more.
+    pub(crate) fn is_spent(&self, part: usize, number: u32, item: u32) -> bool {
+        let effect = self.effect(part, number, Stimulus::Item(item));
+        let nothing = effect.is_some_and(|effect| {
+            effect.part == number
+                && effect.items.is_empty()
+                && effect.messages.is_empty()
+                && effect.trouble.is_none()
+        });
+        nothing
+            && match (&*self.items.get(item), &*self.parts.get(number)) {
+                (Item::ToHost { frame, .. }, Part::Worker(worker)) => result_of(frame)
+                    .is_some_and(|sequence| worker.lock().unwrap().has_sent(sequence)),
+                _ => false,
+            }
+    }
+
+    /// Whether a worker has yet to begin.
+    pub(crate) fn waits(&self, number: u32) -> bool {
+        matches!(&*self.parts.get(number), Part::Worker(worker) if worker.lock().unwrap().waits())
+    }
+
+    /// Whether an endpoint has all that it wants.
+    pub(crate) fn is_done(&self, number: u32) -> bool {
+        match &*self.parts.get(number) {
+            Part::Worker(worker) => worker.lock().unwrap().is_done(),
+            Part::Office(office) => office.is_done(),
+            Part::Cell(_) => true,
+        }
+    }
+
+    // --- For people ---------------------------------------------------------------------------
+
+    pub(crate) fn part_name(&self, part: usize) -> String {
+        if part < self.workers {
+            let job = self.job_of(part);
+            format!("worker {} of job {}", part - self.jobs[job].workers.start, self.jobs[job].id)
+        } else if part < self.workers + self.jobs.len() {
+            format!("PS of job {}", self.jobs[part - self.workers].id)
+        } else {
+            format!("switch {}", part - self.workers - self.jobs.len())
+        }
+    }
+
+    pub(crate) fn message_words(&self, number: u32) -> String {
+        let message = self.messages.get(number);
+        let (channel, text) = match &*message {
+            (channel, Message::Up(message)) => (channel, from_worker(message)),
+            (channel, Message::Down(message)) => (channel, to_worker(message)),
+        };
+        let worker = self.part_name(self.jobs[channel.job].workers.start + channel.worker);
+        if channel.part < self.workers {
+            format!("{text} to {worker}")
+        } else {
+            format!("{text} from {worker}")
+        }
+    }
+
+    pub(crate) fn cell_words(&self, number: u32) -> String {
+        let part = self.parts.get(number);
+        let Part::Cell(registers) = &*part else { unreachable!("a cell") };
+        let holder = self.bench.lock().unwrap().holder(registers);
+        if holder == 0 {
+            return "[free]".into();
+        }
+        format!("[job {} seq {}]", holder >> 32, holder as u32)
+    }
+
+    /// What was put together, and how much of it was found.
+    pub(crate) fn coverage(&self) -> String {
+        let outcomes = self.hardware.lock().unwrap().outcomes(self.jobs.len());
+        let outcomes: Vec<&str> = outcomes.into_keys().collect();
+        format!(
+            "{} states of parts, {} packets, {} messages, {} different steps of parts; \
+             packets in switches were: {}",
+            self.parts.len(),
+            self.items.len(),
+            self.messages.len(),
+            self.memo.len(),
+            outcomes.join(", ")
+        )
+    }
+}
+
+fn is_something<M>(output: &Output<M>) -> bool {
+    !output.frames.is_empty() || !output.messages.is_empty() || output.trouble.is_some()
+}
