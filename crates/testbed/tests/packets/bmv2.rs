@@ -16,10 +16,10 @@ use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::{Update, update};
 use tributary_testbed::{Link, Output, Port, Process, Stream, Switch, Testbed, Topology};
 
-use crate::controller::Controller;
-use crate::entries::{Entry, outcome_counters};
+use crate::controller::{Controller, to_counts, to_evictions};
+use crate::entries::{Entry, eviction_counters, outcome_counters};
 use crate::frames::plain;
-use crate::target::{Build, Counts, Outputs, PORTS, Target};
+use crate::target::{Build, Counts, Evictions, Outputs, PORTS, Target};
 use crate::tools::{Bmv2Tools, compile};
 
 /// How long it may take to start, or to answer.
@@ -227,7 +227,7 @@ impl Target for Bmv2 {
     }
 
     fn counters(&mut self) -> Counts {
-        let mut counts = self.controller.counters(outcome_counters(&self.p4info));
+        let mut counts = to_counts(&self.controller.read(vec![outcome_counters(&self.p4info)]));
         // Markers are plain traffic, which belongs to no job.
         if let Some(plain) = counts.get_mut(&0) {
             plain.packets -= i64::from(self.markers) * PORTS.count() as i64;
@@ -235,5 +235,9 @@ impl Target for Bmv2 {
         }
         counts.retain(|_, count| *count != Default::default());
         counts
+    }
+
+    fn evictions(&mut self) -> Evictions {
+        to_evictions(&self.controller.read(eviction_counters(&self.p4info)))
     }
 }

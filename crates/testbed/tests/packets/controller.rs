@@ -13,14 +13,14 @@ use tributary_p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use tributary_p4runtime_proto::p4::v1::{
     Entity, ForwardingPipelineConfig, MasterArbitrationUpdate, PacketOut, ReadRequest,
     SetForwardingPipelineConfigRequest, StreamMessageRequest, Uint128, Update, WriteRequest,
-    entity, set_forwarding_pipeline_config_request, stream_message_request,
+    entity, field_match, set_forwarding_pipeline_config_request, stream_message_request,
     stream_message_response,
 };
 use tributary_p4runtime_proto::text;
 use tributary_testbed::Testbed;
 
 use crate::bmv2::PATIENCE;
-use crate::target::{Count, Counts};
+use crate::target::{Count, Counts, Evictions};
 use crate::tools::Compiled;
 
 const DEVICE: u64 = 1;
@@ -137,10 +137,9 @@ impl Controller {
         self.send(stream_message_request::Update::Packet(packet));
     }
 
-    /// The counters that are not zero.
-    pub(crate) fn counters(&mut self, which: Entity) -> Counts {
-        let request =
-            ReadRequest { device_id: DEVICE, entities: vec![which], ..ReadRequest::default() };
+    /// What there is of the entities asked for.
+    pub(crate) fn read(&mut self, which: Vec<Entity>) -> Vec<Entity> {
+        let request = ReadRequest { device_id: DEVICE, entities: which, ..ReadRequest::default() };
         let mut client = self.client.clone();
         let entities = on(&self.runtime, async move {
             let mut stream = client.read(request).await?.into_inner();
@@ -150,7 +149,7 @@ impl Controller {
             }
             Ok::<_, tonic::Status>(entities)
         });
-        to_counts(&entities.expect("BMv2 tells its counters"))
+        entities.expect("BMv2 tells what it has")
     }
 }
 
@@ -168,6 +167,24 @@ pub(crate) fn to_counts(entities: &[Entity]) -> Counts {
         let index = entry.index.as_ref().map_or(0, |index| index.index);
         let data = entry.data.unwrap_or_default();
         (index, Count { packets: data.packet_count, bytes: data.byte_count })
+    };
+    entities.iter().map(count).filter(|(_, count)| *count != Count::default()).collect()
+}
+
+/// Direct counters of the table of servers as numbers, by job; zeros are left out.
+pub(crate) fn to_evictions(entities: &[Entity]) -> Evictions {
+    let count = |entity: &Entity| {
+        let Some(entity::Entity::DirectCounterEntry(counter)) = &entity.entity else {
+            panic!("not a direct counter: {entity:?}");
+        };
+        let entry = counter.table_entry.as_ref().expect("it belongs to an entry");
+        let key = entry.r#match.first().and_then(|key| key.field_match_type.as_ref());
+        let Some(field_match::FieldMatchType::Exact(job)) = key else {
+            panic!("not an exact key: {entry:?}");
+        };
+        let job = job.value.iter().fold(0, |job, &byte| job << 8 | u16::from(byte));
+        let data = counter.data.unwrap_or_default();
+        (job, Count { packets: data.packet_count, bytes: data.byte_count })
     };
     entities.iter().map(count).filter(|(_, count)| *count != Count::default()).collect()
 }

@@ -7,10 +7,10 @@ use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::Update;
 use tributary_switch::{Forwarding, Switch, SwitchConfig};
 
-use crate::controller::to_counts;
-use crate::entries::outcome_counters;
-use crate::target::{Build, Counts, Outputs, PORTS, Target};
-use crate::tools::PROGRAM;
+use crate::controller::{to_counts, to_evictions};
+use crate::entries::{eviction_counters, outcome_counters};
+use crate::target::{Build, Counts, Evictions, Outputs, PORTS, Target};
+use crate::tools::source;
 
 /// Steps that a packet may take through the switch, a walk through the largest pool included.
 const STEPS: usize = 1 << 20;
@@ -24,7 +24,8 @@ pub(crate) struct Embedded {
 impl Embedded {
     pub(crate) fn new(build: &Build) -> Self {
         let defines = build.defines().map(|(name, value)| (name.to_owned(), value));
-        let source = tributary_p4::preprocess(&Sources::disk(), PROGRAM, &defines);
+        let path = source(build.program);
+        let source = tributary_p4::preprocess(&Sources::disk(), &path, &defines);
         let source = source.unwrap_or_else(|errors| panic!("the program has errors:\n{errors}"));
         let forwarding = Forwarding::from_source(&source);
         let forwarding = forwarding.unwrap_or_else(|error| panic!("{error}"));
@@ -33,6 +34,13 @@ impl Embedded {
         let mut switch = Switch::new(SwitchConfig { ports, ..SwitchConfig::default() });
         switch.commit(forwarding);
         Self { switch, p4info, now_us: 0 }
+    }
+}
+
+impl Embedded {
+    /// To take a packet through its passes one by one.
+    pub(crate) fn switch_mut(&mut self) -> &mut Switch {
+        &mut self.switch
     }
 }
 
@@ -85,5 +93,10 @@ impl Target for Embedded {
     fn counters(&mut self) -> Counts {
         let which = outcome_counters(&self.p4info);
         to_counts(&self.switch.read(&[which]).expect("the counters can be read"))
+    }
+
+    fn evictions(&mut self) -> Evictions {
+        let which = eviction_counters(&self.p4info);
+        to_evictions(&self.switch.read(&which).expect("the counters can be read"))
     }
 }

@@ -2,9 +2,9 @@
 
 use tributary_p4runtime_proto::p4::config::v1::{P4Info, Preamble, action::Param};
 use tributary_p4runtime_proto::p4::v1::{
-    Action, CounterEntry, Entity, FieldMatch, MulticastGroupEntry, PacketReplicationEngineEntry,
-    Replica, TableAction, TableEntry, Update, action, entity, field_match,
-    packet_replication_engine_entry, replica, table_action, update,
+    Action, CounterEntry, DirectCounterEntry, Entity, FieldMatch, MulticastGroupEntry,
+    PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update, action, entity,
+    field_match, packet_replication_engine_entry, replica, table_action, update,
 };
 
 /// The group of all ports, to which unknown destinations are flooded.
@@ -41,8 +41,31 @@ impl Entry {
 
     /// Gradients from a port below which the workers `unit` are.
     pub(crate) fn contribute(job: u16, port: u16, unit: u32, members: u32, slot: u8) -> Self {
-        let params = vec![unit.into(), members.into(), 0, slot.into()];
+        Self::contribute_to(job, port, (unit, members), 0, slot)
+    }
+
+    /// The same where the sum goes to a group.
+    pub(crate) fn contribute_to(
+        job: u16,
+        port: u16,
+        (unit, members): (u32, u32),
+        group: u16,
+        slot: u8,
+    ) -> Self {
+        let params = vec![unit.into(), members.into(), group.into(), slot.into()];
         Self::membership(job, port, 1, "membership.contribute", params)
+    }
+
+    /// Reminders from a port.
+    pub(crate) fn remind(job: u16, port: u16, members: u32, slot: u8) -> Self {
+        Self::membership(job, port, 6, "membership.remind", vec![members.into(), slot.into()])
+    }
+
+    /// Where evicted partial sums of a job go.
+    pub(crate) fn server(job: u16, mac: u64, ip: u32) -> Self {
+        let keys = vec![Key::Exact(job.into())];
+        let params = vec![mac, ip.into()];
+        Self::Table { table: "servers.servers", keys, action: "servers.to_server", params }
     }
 
     /// Parameters from a port.
@@ -127,7 +150,7 @@ impl Entry {
 
 /// Asks for all outcome counters.
 pub(crate) fn outcome_counters(info: &P4Info) -> Entity {
-    let name = "AtpIngress.outcomes.outcomes";
+    let name = "outcomes.outcomes";
     let counter = info.counters.iter().find(|c| named(&c.preamble, name));
     let counter_id = id(&counter.unwrap_or_else(|| panic!("no counter `{name}`")).preamble);
     Entity {
@@ -138,8 +161,21 @@ pub(crate) fn outcome_counters(info: &P4Info) -> Entity {
     }
 }
 
+/// Asks for all counters of evicted partial sums; for nothing where the program has none.
+pub(crate) fn eviction_counters(info: &P4Info) -> Vec<Entity> {
+    let servers = info.tables.iter().find(|t| named(&t.preamble, "servers.servers"));
+    let counters = servers.map(|servers| DirectCounterEntry {
+        table_entry: Some(TableEntry { table_id: id(&servers.preamble), ..TableEntry::default() }),
+        data: None,
+    });
+    let entity = |counters| Entity { entity: Some(entity::Entity::DirectCounterEntry(counters)) };
+    counters.map(entity).into_iter().collect()
+}
+
+/// Whether something has a name, the program's control aside: `AtpIngress.outcomes.outcomes`.
 fn named(preamble: &Option<Preamble>, name: &str) -> bool {
-    preamble.as_ref().is_some_and(|p| p.name == name)
+    let own = preamble.as_ref().map_or("", |p| p.name.as_str());
+    own == name || own.split_once('.').is_some_and(|(_, rest)| rest == name)
 }
 
 fn id(preamble: &Option<Preamble>) -> u32 {
@@ -153,17 +189,16 @@ fn table_entry(
     action: &str,
     params: &[u64],
 ) -> TableEntry {
-    let full = |name: &str| format!("AtpIngress.{name}");
     let table = info
         .tables
         .iter()
-        .find(|t| named(&t.preamble, &full(table)))
+        .find(|t| named(&t.preamble, table))
         .unwrap_or_else(|| panic!("no table `{table}`"));
-    let name = if action == "NoAction" { action.to_owned() } else { full(action) };
+    let name = action;
     let action = info
         .actions
         .iter()
-        .find(|a| named(&a.preamble, &name))
+        .find(|a| named(&a.preamble, name))
         .unwrap_or_else(|| panic!("no action `{name}`"));
     assert_eq!(table.match_fields.len(), keys.len(), "keys of {:?}", table.preamble);
     assert_eq!(action.params.len(), params.len(), "parameters of `{name}`");

@@ -131,6 +131,11 @@ impl Frame {
         self
     }
 
+    pub(crate) fn priority(mut self, priority: u8) -> Self {
+        self.priority = priority;
+        self
+    }
+
     /// With something else changed.
     pub(crate) fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);

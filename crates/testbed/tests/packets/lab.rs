@@ -10,7 +10,7 @@ use crate::bmv2::Bmv2;
 use crate::embedded::Embedded;
 use crate::entries::Entry;
 use crate::frames::describe;
-use crate::target::{Build, Count, Counts, Outputs, Target};
+use crate::target::{Build, Count, Counts, Evictions, Outputs, Target};
 use crate::tools;
 
 /// What became of a packet; the codes of the outcome counters.
@@ -32,6 +32,10 @@ pub(crate) enum Outcome {
     Swept = 13,
     Rejected = 14,
     Malformed = 15,
+    Preempted = 16,
+    Reminded = 17,
+    Absent = 18,
+    Answered = 19,
 }
 
 /// The slot of the outcome counters for what belongs to no job.
@@ -164,6 +168,24 @@ impl Lab {
             }
         }
         change
+    }
+
+    /// How often partial sums of each job were evicted so far, the same by all switches.
+    pub(crate) fn evictions(&mut self) -> Evictions {
+        let mut first: Option<(&'static str, Evictions)> = None;
+        for target in &mut self.targets {
+            let evictions = target.evictions();
+            match &first {
+                None => first = Some((target.name(), evictions)),
+                Some((name, expected)) => assert_eq!(
+                    *expected,
+                    evictions,
+                    "{name} (left) and {} (right) count evictions differently",
+                    target.name(),
+                ),
+            }
+        }
+        first.expect("there is a switch").1
     }
 
     /// Sends a frame and checks what becomes of it: what it is counted as, once and for the right

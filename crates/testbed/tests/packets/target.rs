@@ -9,9 +9,41 @@ use tributary_p4runtime_proto::p4::v1::Update;
 /// Ports with a cable.
 pub(crate) const PORTS: std::ops::RangeInclusive<u16> = 1..=6;
 
-/// How the program is compiled.
+/// A program under test.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) enum Program {
+    Atp,
+    Esa,
+}
+
+impl Program {
+    /// The name of its file, without the ending.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Atp => "atp",
+            Self::Esa => "esa",
+        }
+    }
+
+    /// The byte that its packets have in their headers.
+    pub(crate) fn protocol(self) -> u8 {
+        match self {
+            Self::Atp => 1,
+            Self::Esa => 2,
+        }
+    }
+}
+
+/// Who evicts whom in ESA.
+pub(crate) const BY_PRIORITY: u8 = 0;
+pub(crate) const ALWAYS: u8 = 1;
+pub(crate) const COIN: u8 = 2;
+
+/// Which program, and how it is compiled.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Build {
+    pub(crate) program: Program,
+    pub(crate) preemption: u8,
     pub(crate) values: usize,
     pub(crate) pool: u32,
     pub(crate) idle_us: u32,
@@ -19,14 +51,24 @@ pub(crate) struct Build {
 
 impl Build {
     /// No cell is ever idle: BMv2 runs in real time, and tests may take long on a busy machine.
-    pub(crate) const PATIENT: Self = Self { values: 32, pool: 16, idle_us: u32::MAX };
+    pub(crate) const PATIENT: Self = Self {
+        program: Program::Atp,
+        preemption: BY_PRIORITY,
+        values: 32,
+        pool: 16,
+        idle_us: u32::MAX,
+    };
+
+    /// ESA, which does not know of idle cells.
+    pub(crate) const ESA: Self = Self { program: Program::Esa, ..Self::PATIENT };
 
     /// What goes onto the compiler's command line, as `NAME=VALUE`.
-    pub(crate) fn defines(&self) -> [(&'static str, String); 3] {
+    pub(crate) fn defines(&self) -> [(&'static str, String); 4] {
         [
             ("VALUES", self.values.to_string()),
             ("POOL", self.pool.to_string()),
             ("IDLE_US", self.idle_us.to_string()),
+            ("PREEMPTION", self.preemption.to_string()),
         ]
     }
 }
@@ -48,6 +90,9 @@ pub(crate) struct Count {
 
 /// The outcome counters that are not zero, by index: slot * 32 + outcome.
 pub(crate) type Counts = BTreeMap<i64, Count>;
+
+/// How often partial sums of each job were evicted, where any was.
+pub(crate) type Evictions = BTreeMap<u16, Count>;
 
 /// A switch that runs the program.
 pub(crate) trait Target {
@@ -74,4 +119,7 @@ pub(crate) trait Target {
 
     /// Reads the outcome counters, at rest.
     fn counters(&mut self) -> Counts;
+
+    /// Reads the counters of evicted partial sums, at rest.
+    fn evictions(&mut self) -> Evictions;
 }

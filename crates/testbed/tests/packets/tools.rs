@@ -7,10 +7,15 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::{env, fs};
 
-use crate::target::Build;
+use crate::target::{Build, Program};
 
-/// The program under test.
-pub(crate) const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4src/v1model/atp.p4");
+/// Where the programs under test are.
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4src");
+
+/// The file of a program.
+pub(crate) fn source(program: Program) -> String {
+    format!("{SOURCES}/v1model/{}.p4", program.name())
+}
 
 /// BMv2 and the compiler for it.
 #[derive(Clone, Debug)]
@@ -55,11 +60,12 @@ pub(crate) struct Compiled {
 pub(crate) fn compile(tools: &Bmv2Tools, build: &Build) -> Compiled {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let kept =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("atp-{:016x}", digest(tools, build)));
+    let program = build.program.name();
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("{program}-{:016x}", digest(tools, build)));
     let read = || -> Option<Compiled> {
-        let json = fs::read(kept.join("atp.json")).ok()?;
-        Some(Compiled { json, p4info: fs::read_to_string(kept.join("atp.p4info.txtpb")).ok()? })
+        let json = fs::read(kept.join("program.json")).ok()?;
+        Some(Compiled { json, p4info: fs::read_to_string(kept.join("p4info.txtpb")).ok()? })
     };
     if let Some(compiled) = read() {
         return compiled;
@@ -70,10 +76,10 @@ pub(crate) fn compile(tools: &Bmv2Tools, build: &Build) -> Compiled {
         .args(["--p4v", "16"])
         .args(build.defines().map(|(name, value)| format!("-D{name}={value}")))
         .arg("-o")
-        .arg(fresh.join("atp.json"))
+        .arg(fresh.join("program.json"))
         .arg("--p4runtime-files")
-        .arg(fresh.join("atp.p4info.txtpb"))
-        .arg(PROGRAM)
+        .arg(fresh.join("p4info.txtpb"))
+        .arg(source(build.program))
         .output()
         .expect("p4c-bm2-ss can be started");
     let messages = String::from_utf8_lossy(&output.stderr);
@@ -87,12 +93,11 @@ pub(crate) fn compile(tools: &Bmv2Tools, build: &Build) -> Compiled {
 
 fn digest(tools: &Bmv2Tools, build: &Build) -> u64 {
     let mut digest = DefaultHasher::new();
-    build.defines().hash(&mut digest);
+    build.hash(&mut digest);
     tools.compiler.hash(&mut digest);
     let changed = fs::metadata(&tools.compiler).and_then(|m| m.modified()).ok();
     changed.hash(&mut digest);
-    let sources = Path::new(PROGRAM).ancestors().nth(2).expect("two directories up");
-    hash_files(sources, &mut digest);
+    hash_files(Path::new(SOURCES), &mut digest);
     digest.finish()
 }
 

@@ -1,6 +1,7 @@
 //! The cases, by name.
 
 mod compilers;
+mod esa;
 mod forwarding;
 mod golden;
 mod gradients;
@@ -22,7 +23,7 @@ pub(crate) type Case = (&'static str, fn());
 macro_rules! cases {
     ($module:literal: $($function:ident),* $(,)?) => {
         /// The cases of this module.
-        pub(super) const CASES: &[crate::cases::Case] =
+        pub(in crate::cases) const CASES: &[crate::cases::Case] =
             &[$((concat!($module, "::", stringify!($function)), $function)),*];
     };
 }
@@ -43,6 +44,13 @@ pub(crate) const EVERYWHERE: &[&[Case]] = &[
     golden::CASES,
     two_levels::CASES,
     random::CASES,
+    esa::fresh::CASES,
+    esa::preemption::CASES,
+    esa::reminders::CASES,
+    esa::refused::CASES,
+    esa::levels::CASES,
+    esa::variants::CASES,
+    esa::passes::CASES,
 ];
 
 /// Those that have nothing to do where BMv2 is not installed.

@@ -14,44 +14,75 @@ use rand_chacha::ChaCha8Rng;
 use super::cases;
 use crate::entries::{Entry, FLOOD};
 use crate::frames::{
-    COLLISION, Frame, GRADIENT, HEADERS, IPV4, MARKED, OVERFLOW, PARAMETER, QUERY, REPLY, RESEND,
-    SWEEP, describe, internet_checksum, ip, mac, plain,
+    ABSENT, COLLISION, Frame, GRADIENT, HEADERS, IPV4, MARKED, OVERFLOW, PARAMETER, QUERY,
+    REMINDER, REPLY, RESEND, SWEEP, describe, internet_checksum, ip, mac, plain,
 };
 use crate::lab::{Lab, Outcome};
 use crate::model::{Membership, Model, Part};
-use crate::target::{Build, PORTS};
+use crate::target::{ALWAYS, Build, PORTS, Program};
 
-cases!("random": on_all_switches, at_length);
+cases!("random":
+    on_all_switches, at_length, esa_on_all_switches, esa_at_length, esa_always_on_all_switches,
+);
 
 /// What is run where nothing else is said.
 const SEEDS: [u64; 3] = [1, 2, 3];
 
-const BUILD: Build = Build { pool: 6, ..Build::PATIENT };
+const POOL: u32 = 6;
+const VALUES: usize = 32;
+const ATP: Build = Build { pool: POOL, values: VALUES, ..Build::PATIENT };
+const ESA: Build = Build { pool: POOL, values: VALUES, ..Build::ESA };
 const ROUTER: u64 = 0x0200_0000_00fe;
 const JOBS: [u16; 3] = [1, 2, 0x0201];
 
 /// How often counters are compared.
 const ROUND: u32 = 100;
 
+/// Outcomes that a program has.
+fn outcomes(build: Build) -> BTreeSet<i64> {
+    use Outcome::*;
+    let all = 0..20;
+    let none: Vec<i64> = match build.program {
+        // There are no idle cells to be seized.
+        Program::Atp => (16..20).chain([Seized as i64]).collect(),
+        // No packet comes between two passes of another.
+        Program::Esa if build.preemption == ALWAYS => {
+            [Resent, Flushed, Seized, Replied, Queried, Collided].map(|o| o as i64).to_vec()
+        }
+        Program::Esa => [Resent, Flushed, Seized, Replied, Queried].map(|o| o as i64).to_vec(),
+    };
+    all.filter(|outcome| !none.contains(outcome)).collect()
+}
+
 fn on_all_switches() {
-    seeds(Lab::new, 600);
+    seeds(Lab::new, ATP, 600);
 }
 
 /// The embedded switch takes microseconds for a packet: it can be compared with the model for longer.
 fn at_length() {
-    seeds(Lab::embedded, 20_000);
+    seeds(Lab::embedded, ATP, 20_000);
 }
 
-fn seeds(lab: fn(Build) -> Lab, packets: u32) {
+fn esa_on_all_switches() {
+    seeds(Lab::new, ESA, 600);
+}
+
+fn esa_at_length() {
+    seeds(Lab::embedded, ESA, 20_000);
+}
+
+fn esa_always_on_all_switches() {
+    seeds(Lab::new, Build { preemption: ALWAYS, ..ESA }, 600);
+}
+
+fn seeds(lab: fn(Build) -> Lab, build: Build, packets: u32) {
     let packets = number("TRIBUTARY_PACKETS").map_or(packets, |n| n as u32);
     match number("TRIBUTARY_SEED") {
-        Some(seed) => drop(run(lab(BUILD), seed, packets)),
+        Some(seed) => drop(run(lab(build), seed, packets)),
         None => {
-            let runs = SEEDS.into_iter().flat_map(|seed| run(lab(BUILD), seed, packets));
+            let runs = SEEDS.into_iter().flat_map(|seed| run(lab(build), seed, packets));
             let met: BTreeSet<i64> = runs.collect();
-            // All but the seizure of idle cells: there are none.
-            let all = (0..16).filter(|outcome| *outcome != Outcome::Seized as i64);
-            assert_eq!(met, all.collect(), "some outcome was never met");
+            assert_eq!(met, outcomes(build), "what was met (left), what can be (right)");
         }
     }
 }
@@ -91,6 +122,7 @@ fn run(lab: Lab, seed: u64, packets: u32) -> BTreeSet<i64> {
         if replay.packet.is_multiple_of(ROUND) || replay.packet == packets {
             let expected = std::mem::take(&mut net.model.counts);
             assert_eq!(net.lab.counted(), expected, "counts (left) are not the model's (right)");
+            assert_eq!(net.lab.evictions(), net.model.evictions);
             met.extend(expected.keys().map(|index| index % 32));
         }
     }
@@ -105,7 +137,8 @@ struct Net {
 
 impl Net {
     fn new(lab: Lab, seed: u64) -> Self {
-        let mut net = Self { rng: ChaCha8Rng::seed_from_u64(seed), lab, model: Model::new(BUILD) };
+        let mut net =
+            Self { rng: ChaCha8Rng::seed_from_u64(seed), model: Model::new(lab.build()), lab };
         net.plain_entries();
         for job in JOBS {
             net.job_entries(job);
@@ -150,14 +183,33 @@ impl Net {
         }
         let members = units.iter().fold(0, |all, (_, unit)| all | unit);
         let slot = (job % 7) as u8 + 1;
-        for (port, unit) in units {
-            self.insert((job, port, GRADIENT), Part { unit, members, slot, ..Part::default() });
-        }
         let group = *[11, 12, 12, FLOOD, 99].choose(&mut self.rng).expect("not empty");
-        self.insert((job, ps, PARAMETER), Part { group, slot, ..Part::default() });
-        for kind in [REPLY, QUERY] {
-            self.insert((job, ps, kind), Part { slot, ..Part::default() });
+        let sums_to = if self.esa() && self.rng.random_bool(0.7) { group } else { 0 };
+        for (port, unit) in units {
+            let part = Part { unit, members, group: sums_to, slot, ..Part::default() };
+            self.insert((job, port, GRADIENT), part);
         }
+        self.insert((job, ps, PARAMETER), Part { group, slot, ..Part::default() });
+        let plain = Part { slot, ..Part::default() };
+        if !self.esa() {
+            for kind in [REPLY, QUERY] {
+                self.insert((job, ps, kind), plain);
+            }
+            return;
+        }
+        let agent = self.rng.random_range(4..=6);
+        self.insert((job, agent, REMINDER), Part { members, reminded: true, ..plain });
+        let switch = self.rng.random_range(1..=4);
+        self.insert((job, switch, ABSENT), plain);
+        // One job has none.
+        if job != JOBS[1] {
+            self.lab.insert(&[Entry::server(job, mac(ps), ip(ps))]);
+            self.model.servers.insert(job, (mac(ps), ip(ps)));
+        }
+    }
+
+    fn esa(&self) -> bool {
+        self.lab.build().program == Program::Esa
     }
 
     fn insert(&mut self, key: Membership, part: Part) {
@@ -175,7 +227,12 @@ impl Net {
             return;
         }
         let job = *JOBS.choose(&mut self.rng).expect("not empty");
-        let fresh = (job, self.rng.random_range(1..=6), self.rng.random_range(1..=4));
+        let kinds: &[u8] = match self.esa() {
+            true => &[GRADIENT, PARAMETER, REMINDER, ABSENT],
+            false => &[GRADIENT, PARAMETER, REPLY, QUERY],
+        };
+        let kind = *kinds.choose(&mut self.rng).expect("not empty");
+        let fresh = (job, self.rng.random_range(1..=6), kind);
         let part = self.part(fresh.2);
         if !self.model.parts.contains_key(&fresh) {
             self.insert(fresh, part);
@@ -193,7 +250,13 @@ impl Net {
         match kind {
             GRADIENT => {
                 let unit = self.rng.random_range(0..16);
-                Part { unit, members: unit | self.rng.random_range(0..16), slot, ..Part::default() }
+                let members = unit | self.rng.random_range(0..16);
+                let group = if self.esa() { self.rng.random_range(10..14) % 13 } else { 0 };
+                Part { unit, members, group, slot, ..Part::default() }
+            }
+            REMINDER if self.rng.random_bool(0.7) => {
+                let members = self.rng.random_range(1..16);
+                Part { members, reminded: true, slot, ..Part::default() }
             }
             PARAMETER => Part { group: self.rng.random_range(11..14), slot, ..Part::default() },
             _ => Part { slot, ..Part::default() },
@@ -202,10 +265,13 @@ impl Net {
 
     fn sweep(&mut self) {
         let job = *JOBS.choose(&mut self.rng).expect("not empty");
-        let sweep = Frame::new(SWEEP, 0, 0).with(|f| (f.job, f.sequence) = (job, 77));
+        let protocol = self.lab.build().program.protocol();
+        let sweep = Frame::new(SWEEP, 0, 0).with(|f| {
+            (f.protocol, f.job, f.sequence) = (protocol, job, 77);
+        });
         let outputs = self.lab.packet_out(&sweep.bytes());
         let freed = self.model.sweep(job);
-        let back = sweep.bitmap(freed).with(|f| f.index = BUILD.pool);
+        let back = sweep.bitmap(freed).with(|f| f.index = POOL);
         assert_eq!(outputs.packets_in, [back.bytes()], "a sweep of job {job}");
         assert_eq!(outputs.frames, []);
     }
@@ -269,7 +335,11 @@ impl Net {
             }
         } else {
             frame.bitmap = part.members;
-            frame.flags |= if self.rng.random_bool(0.2) { COLLISION } else { 0 };
+            let odd = if kind == PARAMETER || !self.esa() { 0.2 } else { 0.03 };
+            frame.flags |= if self.rng.random_bool(odd) { COLLISION } else { 0 };
+            if kind == ABSENT && self.rng.random_bool(0.9) {
+                frame.bitmap = self.rng.random_range(1..16);
+            }
         }
         (port, frame.bytes())
     }
@@ -290,8 +360,13 @@ impl Net {
 
     fn frame(&mut self, kind: u8, port: u16) -> Frame {
         let to = self.rng.random_range(1..=6);
+        let program = self.lab.build().program;
         let rng = &mut self.rng;
         Frame::new(kind, port, to).with(|f| {
+            f.protocol = program.protocol();
+            if program == Program::Esa && kind == GRADIENT {
+                f.priority = *[0, 1, 1, 2, 2, 3, 5, 8, 80, 255].choose(rng).expect("not empty");
+            }
             f.sequence = rng.random_range(0..2);
             f.index = rng.random_range(0..3);
             f.ecn = rng.random_range(0..4);
@@ -299,8 +374,8 @@ impl Net {
             if rng.random_bool(0.1) {
                 f.destination = ROUTER;
             }
-            if (GRADIENT..=REPLY).contains(&kind) {
-                f.values = (0..BUILD.values).map(|_| rng.random()).collect();
+            if ![0, QUERY, SWEEP].contains(&kind) && kind < 8 {
+                f.values = (0..VALUES).map(|_| rng.random()).collect();
             }
             if rng.random_bool(0.05) {
                 f.trailer = vec![0x55; rng.random_range(1..20)];
@@ -361,10 +436,11 @@ fn is_fair(frame: &[u8]) -> bool {
 }
 
 fn entry((job, port, kind): Membership, part: Part) -> Entry {
-    let Part { unit, members, group, slot, transit } = part;
+    let Part { unit, members, group, slot, transit, reminded } = part;
     match kind {
         _ if transit => Entry::pass(job, port, kind, slot),
-        GRADIENT => Entry::contribute(job, port, unit, members, slot),
+        GRADIENT => Entry::contribute_to(job, port, (unit, members), group, slot),
+        REMINDER if reminded => Entry::remind(job, port, members, slot),
         PARAMETER => Entry::distribute(job, port, group, slot),
         _ => Entry::answer(job, port, kind, slot),
     }

@@ -1,5 +1,7 @@
-//! What docs/p4/atp.md says, as a program that is as unlike the P4 source as it can be: a map of
+//! What docs/p4/atp.md and docs/p4/esa.md say, as a program that is as unlike the P4 source as it can be: a map of
 //! cells and a match on what a packet finds there. Idle cells are never taken over.
+
+mod esa;
 
 use std::collections::BTreeMap;
 
@@ -9,7 +11,7 @@ use crate::frames::{
 };
 use crate::lab::Outcome::{self, *};
 use crate::lab::{NO_JOB, index};
-use crate::target::{Build, Counts};
+use crate::target::{Build, Counts, Evictions, Program};
 
 /// An entry of `memberships`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -19,6 +21,8 @@ pub(crate) struct Part {
     pub(crate) group: u16,
     pub(crate) slot: u8,
     pub(crate) transit: bool,
+    /// Reminders for the switch of `members`.
+    pub(crate) reminded: bool,
 }
 
 /// Job, ingress port and kind.
@@ -32,6 +36,8 @@ struct Cell {
     bitmap: u32,
     sums: Vec<i32>,
     marked: bool,
+    /// Of ESA.
+    priority: u8,
 }
 
 pub(crate) struct Model {
@@ -43,6 +49,9 @@ pub(crate) struct Model {
     pub(crate) groups: BTreeMap<u16, Vec<u16>>,
     cells: BTreeMap<u32, Cell>,
     pub(crate) counts: Counts,
+    /// Addresses of each job's parameter server.
+    pub(crate) servers: BTreeMap<u16, (u64, u32)>,
+    pub(crate) evictions: Evictions,
 }
 
 /// A frame and where it goes.
@@ -82,6 +91,8 @@ impl Model {
             groups: BTreeMap::new(),
             cells: BTreeMap::new(),
             counts: Counts::new(),
+            servers: BTreeMap::new(),
+            evictions: Evictions::new(),
         }
     }
 
@@ -97,9 +108,10 @@ impl Model {
                 match self.parts.get(&key).copied() {
                     None => self.gone(NO_JOB, Rejected, &frame),
                     Some(part) if part.transit => self.forward(part.slot, Bypassed, port, frame),
-                    Some(part) => match key.2 {
-                        GRADIENT => self.gradient(part, port, &mut frame),
-                        _ => self.result(part, port, frame),
+                    Some(part) => match (self.build.program, key.2) {
+                        (Program::Esa, _) => self.esa(part, port, frame),
+                        (Program::Atp, GRADIENT) => self.gradient(part, port, &mut frame),
+                        (Program::Atp, _) => self.result(part, port, frame),
                     },
                 }
             }
@@ -156,7 +168,7 @@ impl Model {
             && usize::from(half(frame, 38)) == datagram
             && usize::from(half(frame, 16)) == 20 + datagram
             && frame.len() >= HEADERS + 4 * values;
-        let known = frame[42] == 1 && frame[44] & 0xf0 == 0;
+        let known = frame[42] == self.build.program.protocol() && frame[44] & 0xf0 == 0;
         if agree && known && word(frame, 58) < self.build.pool {
             Sort::Aggregation
         } else {
@@ -194,7 +206,7 @@ impl Model {
         let values = self.values(frame);
         let marked = is_marked(frame);
         let Some(cell) = self.cells.get_mut(&place) else {
-            self.cells.insert(place, Cell { task, bitmap, sums: values, marked });
+            self.cells.insert(place, Cell { task, bitmap, sums: values, marked, priority: 0 });
             return self.gone(part.slot, Absorbed, frame);
         };
         if cell.task != task {

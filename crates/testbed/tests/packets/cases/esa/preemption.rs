@@ -1,0 +1,196 @@
+//! Two tasks, one cell.
+
+use super::{A, B, RACK, fetched, rack, values};
+use crate::cases::cases;
+use crate::frames::{CAPABLE, COLLISION, CONGESTED, MARKED, NOT_CAPABLE};
+use crate::lab::Outcome::*;
+use crate::scene::{PS, sum};
+use crate::target::Count;
+
+cases!("esa::preemption":
+    figure_3_preemption_then_completion_then_the_rest, figure_4_partial_sums_by_both_ways,
+    higher_priority_evicts, equal_priority_does_not, downgrading_regains_a_cell_of_255_within_8,
+    priority_is_renewed_by_its_own_task, swap_keeps_marks_apart, evicted_job_without_server_entry,
+    another_fragment_of_the_same_job, evictions_are_counted_for_the_loser,
+);
+
+/// The example of the paper's §4: job 1 with stragglers loses its cell to job 2, which completes.
+fn figure_3_preemption_then_completion_then_the_rest() {
+    let mut lab = rack();
+    let [g1, g2, g3, g5, g6] = values(&lab);
+    // ① ② The first workers of job 1.
+    lab.check_gone(1, &A.gradient(0, 7, 3, &g1).bytes(), (A.slot, Absorbed));
+    lab.check_gone(2, &A.gradient(1, 7, 3, &g2).bytes(), (A.slot, Added));
+    // ③ ④ Job 2 is more important: g1 + g2 go to the server of job 1.
+    let third = B.gradient(0, 1, 3, &g5).priority(20);
+    let evicted = A.evicted(&third, 7, 0b011, &sum(&[&g1, &g2]));
+    lab.check(2, &third.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
+    // ⑤ ⑥ Job 2 is complete: multicast, and the cell is free.
+    let fifth = B.gradient(1, 1, 3, &g6).priority(20);
+    let result = B.result(&fifth, &sum(&[&g5, &g6]));
+    lab.check(3, &fifth.bytes(), (B.slot, Completed), &B.for_workers(&result));
+    // ⑦ ⑧ The straggler takes it again. ⑨ In figure 3 the rest of the job's values go on from here
+    // by themselves; that takes somebody who knows what is missing: the reminder agent.
+    lab.check_gone(3, &A.gradient(2, 7, 3, &g3).bytes(), (A.slot, Absorbed));
+    let reminder = A.reminder(&lab, 7, 3);
+    let rest = fetched(&reminder, 0b100, &g3);
+    lab.check(super::AGENT, &reminder.bytes(), (A.slot, Reminded), &[(super::AGENT, rest.bytes())]);
+    // ⑩ The server has all, and tells everybody.
+    let total = A.parameter(7, 3, &sum(&[&g1, &g2, &g3]));
+    lab.check(PS, &total.bytes(), (A.slot, Distributed), &A.for_workers(&total));
+}
+
+/// The two ways in which a server gets partial sums (§5.1): a packet that has failed to preempt, and
+/// a reminder that fetches what a switch holds.
+fn figure_4_partial_sums_by_both_ways() {
+    let mut lab = rack();
+    let [x, y, z] = values(&lab);
+    lab.check_gone(2, &B.gradient(0, 1, 3, &z).priority(20).bytes(), (B.slot, Absorbed));
+    // Failed to preempt: on to the server, by itself.
+    let failed = A.gradient(0, 7, 3, &x);
+    let alone = failed.clone().flags(COLLISION);
+    lab.check(1, &failed.bytes(), (A.slot, Collided), &[(PS, alone.bytes())]);
+    // The other task is gone; another worker's packet waits in vain for that one.
+    let total = B.parameter(1, 3, &z);
+    lab.check(B.ps, &total.bytes(), (B.slot, Distributed), &B.for_workers(&total));
+    lab.check_gone(2, &A.gradient(1, 7, 3, &y).bytes(), (A.slot, Absorbed));
+    lab.check_gone(3, &A.gradient(2, 7, 3, &z).bytes(), (A.slot, Added));
+    // The server has an entry, and so the agent reminds.
+    let reminder = A.reminder(&lab, 7, 3);
+    let partial = fetched(&reminder, 0b110, &sum(&[&y, &z]));
+    lab.check(
+        super::AGENT,
+        &reminder.bytes(),
+        (A.slot, Reminded),
+        &[(super::AGENT, partial.bytes())],
+    );
+}
+
+fn higher_priority_evicts() {
+    for (holder, packet) in [(1, 2), (1, 255), (10, 11), (127, 128), (254, 255)] {
+        let mut lab = rack();
+        let [x, y, z] = values(&lab);
+        lab.check_gone(1, &A.gradient(0, 7, 3, &x).priority(holder).bytes(), (A.slot, Absorbed));
+        let strong = B.gradient(0, 1, 3, &y).priority(packet);
+        let evicted = A.evicted(&strong, 7, 0b001, &x);
+        lab.check(2, &strong.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
+        // The cell is B's now, with B's priority and nothing of A.
+        lab.check_gone(2, &strong.bytes(), (B.slot, Duplicate));
+        let weak = A.gradient(1, 7, 3, &x).priority(packet);
+        let marked = weak.clone().flags(COLLISION);
+        lab.check(2, &weak.bytes(), (A.slot, Collided), &[(PS, marked.bytes())]);
+        let last = B.gradient(1, 1, 3, &z);
+        let result = B.result(&last, &sum(&[&y, &z]));
+        lab.check(3, &last.bytes(), (B.slot, Completed), &B.for_workers(&result));
+    }
+}
+
+fn equal_priority_does_not() {
+    for priority in [1, 7, 128, 255] {
+        let mut lab = rack();
+        let [x, y] = values(&lab);
+        lab.check_gone(1, &A.gradient(0, 7, 3, &x).priority(priority).bytes(), (A.slot, Absorbed));
+        let equal = B.gradient(0, 1, 3, &y).priority(priority);
+        let failed = equal.clone().flags(COLLISION);
+        lab.check(2, &equal.bytes(), (B.slot, Collided), &[(6, failed.bytes())]);
+        // That has halved it: the next one of the same priority gets the cell.
+        let evicted = A.evicted(&equal, 7, 0b001, &x);
+        lab.check(2, &equal.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
+    }
+}
+
+/// 255, 127, 63, 31, 15, 7, 3, 1, 0.
+fn downgrading_regains_a_cell_of_255_within_8() {
+    let mut lab = rack();
+    let [x, y] = values(&lab);
+    lab.check_gone(1, &A.gradient(0, 7, 3, &x).priority(255).bytes(), (A.slot, Absorbed));
+    let weakest = B.gradient(0, 1, 3, &y).priority(1);
+    let failed = [(6, weakest.clone().flags(COLLISION).bytes())];
+    for _ in 0..8 {
+        lab.check(2, &weakest.bytes(), (B.slot, Collided), &failed);
+    }
+    let evicted = A.evicted(&weakest, 7, 0b001, &x);
+    lab.check(2, &weakest.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
+}
+
+/// Every packet of the task sets the cell's priority anew, up or down.
+fn priority_is_renewed_by_its_own_task() {
+    let mut lab = rack();
+    let [x, y, z] = values(&lab);
+    lab.check_gone(1, &A.gradient(0, 7, 3, &x).priority(9).bytes(), (A.slot, Absorbed));
+    let other = B.gradient(0, 1, 3, &z).priority(9);
+    let failed = [(6, other.clone().flags(COLLISION).bytes())];
+    lab.check(2, &other.bytes(), (B.slot, Collided), &failed);
+    // Down to 4, and up to 9 again: another 9 fails once more.
+    lab.check_gone(2, &A.gradient(1, 7, 3, &y).priority(9).bytes(), (A.slot, Added));
+    lab.check(2, &other.bytes(), (B.slot, Collided), &failed);
+    lab.check_gone(1, &A.gradient(0, 7, 3, &x).priority(8).bytes(), (A.slot, Duplicate));
+    let evicted = A.evicted(&other, 7, 0b011, &sum(&[&x, &y]));
+    lab.check(2, &other.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
+}
+
+/// The mark of each task stays with its values.
+fn swap_keeps_marks_apart() {
+    for cell_marked in [false, true] {
+        for (ecn, flag, cleared) in [
+            (CAPABLE, 0, CAPABLE),
+            (CONGESTED, 0, CAPABLE),
+            (CAPABLE, MARKED, CAPABLE),
+            (1, MARKED, 1),
+            (NOT_CAPABLE, 0, NOT_CAPABLE),
+        ] {
+            let mut lab = rack();
+            let [x, y, z] = values(&lab);
+            let mark = if cell_marked { MARKED } else { 0 };
+            let first = RACK.gradient(0, 7, 3, &x).flags(mark);
+            lab.check_gone(1, &first.bytes(), (RACK.slot, Absorbed));
+            let strong = B.gradient(0, 1, 3, &y).priority(20).ecn(ecn).flags(flag);
+            let evicted = RACK.evicted(&strong, 7, 0b01, &x).ecn(cleared).flags(COLLISION | mark);
+            lab.check(2, &strong.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
+            let last = B.gradient(1, 1, 3, &z);
+            let own = if ecn == CONGESTED || flag != 0 { MARKED } else { 0 };
+            let result = B.result(&last, &sum(&[&y, &z])).flags(own);
+            lab.check(3, &last.bytes(), (B.slot, Completed), &B.for_workers(&result));
+        }
+    }
+}
+
+/// A job that is being removed: nobody waits for its sums.
+fn evicted_job_without_server_entry() {
+    let mut lab = rack();
+    let [x, y, z] = values(&lab);
+    lab.check_gone(1, &A.gradient(0, 7, 3, &x).bytes(), (A.slot, Absorbed));
+    lab.delete(&[A.server()]);
+    let strong = B.gradient(0, 1, 3, &y).priority(20);
+    lab.check_gone(2, &strong.bytes(), (B.slot, Preempted));
+    assert!(lab.evictions().is_empty());
+    let last = B.gradient(1, 1, 3, &z);
+    let result = B.result(&last, &sum(&[&y, &z]));
+    lab.check(3, &last.bytes(), (B.slot, Completed), &B.for_workers(&result));
+}
+
+fn another_fragment_of_the_same_job() {
+    let mut lab = rack();
+    let [x, y] = values(&lab);
+    lab.check_gone(1, &A.gradient(0, 7, 3, &x).bytes(), (A.slot, Absorbed));
+    let next = A.gradient(1, 8, 3, &y).priority(11);
+    let evicted = A.evicted(&next, 7, 0b001, &x);
+    lab.check(2, &next.bytes(), (A.slot, Preempted), &[(PS, evicted.bytes())]);
+    lab.check_gone(2, &next.bytes(), (A.slot, Duplicate));
+}
+
+fn evictions_are_counted_for_the_loser() {
+    let mut lab = rack();
+    let [x] = values(&lab);
+    assert!(lab.evictions().is_empty());
+    let frame = A.gradient(0, 7, 3, &x).priority(1);
+    lab.check_gone(1, &frame.bytes(), (A.slot, Absorbed));
+    for (round, priority) in [(0, 2), (1, 4), (2, 6)] {
+        let by = B.gradient(0, round, 3, &x).priority(priority);
+        lab.send(2, &by.bytes());
+        lab.send(1, &A.gradient(0, round + 8, 3, &x).priority(priority + 1).bytes());
+    }
+    let bytes = frame.bytes().len() as i64;
+    let of = |packets: i64| Count { packets, bytes: packets * bytes };
+    assert_eq!(lab.evictions(), [(A.id, of(3)), (B.id, of(3))].into());
+}
