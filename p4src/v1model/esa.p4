@@ -105,11 +105,11 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
         const entries = {
             // kind           resend collided overflow empty whole within single ranked alone top pass
             // A worker's own contribution, or the sum of a rack …
-            (kind_t.GRADIENT,  0,     0,       0,       _,    1,    _,     _,     1,     0,    _,  pass_t.FIRST):     touch(access_t.CLAIM);
-            (kind_t.GRADIENT,  0,     0,       0,       _,    1,    _,     _,     1,     0,    _,  pass_t.TAKE_OVER): touch(access_t.SWAP);
-            (kind_t.GRADIENT,  0,     0,       0,       _,    1,    _,     _,     1,     0,    _,  pass_t.COMPLETE):  touch(access_t.FLUSH);
-            (kind_t.GRADIENT,  0,     0,       0,       _,    1,    _,     _,     1,     1,    0,  _):                pass(outcome_t.BYPASSED);
-            (kind_t.GRADIENT,  0,     0,       0,       _,    1,    _,     _,     1,     1,    1,  _):                publish();
+            (kind_t.GRADIENT,  0,     0,       0,       0,    1,    _,     _,     1,     0,    _,  pass_t.FIRST):     touch(access_t.CLAIM);
+            (kind_t.GRADIENT,  0,     0,       0,       0,    1,    _,     _,     1,     0,    _,  pass_t.TAKE_OVER): touch(access_t.SWAP);
+            (kind_t.GRADIENT,  0,     0,       0,       0,    1,    _,     _,     1,     0,    _,  pass_t.COMPLETE):  touch(access_t.FLUSH);
+            (kind_t.GRADIENT,  0,     0,       0,       0,    1,    _,     _,     1,     1,    0,  _):                pass(outcome_t.BYPASSED);
+            (kind_t.GRADIENT,  0,     0,       0,       0,    1,    _,     _,     1,     1,    1,  _):                publish();
             // … that failed to preempt, or has values that no switch may add.
             (kind_t.GRADIENT,  0,     1,       0,       _,    _,    1,     _,     1,     _,    _,  _):                pass(outcome_t.BYPASSED);
             (kind_t.GRADIENT,  0,     _,       1,       _,    _,    1,     _,     1,     _,    _,  _):                pass(outcome_t.BYPASSED);
@@ -189,16 +189,6 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
         standard.mcast_grp = meta.group;
     }
 
-    action turn_back() {
-        mac_t mac = hdr.ethernet.source;
-        hdr.ethernet.source = hdr.ethernet.destination;
-        hdr.ethernet.destination = mac;
-        ipv4_address_t address = hdr.ipv4.source;
-        hdr.ipv4.source = hdr.ipv4.destination;
-        hdr.ipv4.destination = address;
-        meta.forward = 1;
-    }
-
     // A reminder goes back to the agent with the sum …
     action fetch() {
         meta.value_access = value_access_t.FETCH;
@@ -206,14 +196,14 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
         hdr.aggregation.kind = kind_t.GRADIENT;
         hdr.aggregation.resend = 1;
         hdr.aggregation.bitmap = meta.held;
-        turn_back();
+        meta.forward = 1;
     }
 
     // … or without.
     action deny() {
         meta.outcome = outcome_t.ABSENT;
         hdr.aggregation.kind = kind_t.ABSENT;
-        turn_back();
+        meta.forward = 1;
     }
 
     // ESA, rule by rule.
@@ -276,6 +266,16 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
     }
 
     // --- The two together ---------------------------------------------------------------------
+
+    // To whom it came from.
+    action turn_back() {
+        mac_t mac = hdr.ethernet.source;
+        hdr.ethernet.source = hdr.ethernet.destination;
+        hdr.ethernet.destination = mac;
+        ipv4_address_t address = hdr.ipv4.source;
+        hdr.ipv4.source = hdr.ipv4.destination;
+        hdr.ipv4.destination = address;
+    }
 
     // Straight to all workers; the sender of the last contribution stays the source.
     action announce() {
@@ -353,6 +353,8 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
 
         if (meta.outcome == outcome_t.PREEMPTED) {
             servers.apply(hdr, meta);
+        } else if (meta.outcome == outcome_t.REMINDED || meta.outcome == outcome_t.ABSENT) {
+            turn_back();
         }
 
         if (meta.access == access_t.SWEEP) {

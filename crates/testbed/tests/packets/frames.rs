@@ -1,7 +1,7 @@
 //! Frames, built byte by byte and apart from `tributary-wire`, so that neither hides the other's
 //! mistakes. Every field can be made wrong; lengths and checksum are right unless they are set.
 
-/// Kinds of packets, as in `docs/p4/atp.md`.
+/// Kinds of packets, as in `docs/p4/atp.md` and `docs/p4/esa.md`.
 pub(crate) const GRADIENT: u8 = 1;
 pub(crate) const PARAMETER: u8 = 2;
 pub(crate) const REPLY: u8 = 3;

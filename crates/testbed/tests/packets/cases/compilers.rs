@@ -1,31 +1,44 @@
-//! Both compilers say the same of the program: what a controller wrote for one switch suits another.
+//! Both compilers say the same of a program: what a controller wrote for one switch suits another.
 
 use super::cases;
 use crate::embedded::Embedded;
-use crate::target::{Build, Target};
+use crate::target::{ALWAYS, Build, COIN, Target};
 use crate::tools;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::text;
 
-cases!("compilers": same_p4info);
+cases!("compilers": same_p4info_atp, same_p4info_esa);
 
-fn same_p4info() {
-    let tools = tools::bmv2(|| None).as_ref().expect("else this is not run");
+fn same_p4info_atp() {
     for values in [32, 64] {
-        let build = Build { values, pool: 4096, ..Build::PATIENT };
-        let theirs =
-            sorted(text::from_text(&tools::compile(tools, &build).p4info).expect("P4Info"));
-        let ours = sorted(Embedded::new(&build).p4info().clone());
-        let (ours, theirs) = (text::to_text(&ours), text::to_text(&theirs));
-        let different = ours.lines().zip(theirs.lines()).position(|(ours, theirs)| ours != theirs);
-        if let Some(line) = different {
-            let near = |text: &str| -> String {
-                text.lines().skip(line.saturating_sub(12)).take(24).collect::<Vec<_>>().join("\n")
-            };
-            panic!("line {line}: ours\n{}\n\np4c's\n{}", near(&ours), near(&theirs));
-        }
-        assert_eq!(ours.len(), theirs.len());
+        same_p4info(&Build { values, ..Build::PATIENT });
     }
+}
+
+/// Whoever evicts whom: the controller is told nothing of it.
+fn same_p4info_esa() {
+    for values in [32, 64] {
+        same_p4info(&Build { values, ..Build::ESA });
+    }
+    for preemption in [ALWAYS, COIN] {
+        same_p4info(&Build { preemption, ..Build::ESA });
+    }
+}
+
+fn same_p4info(build: &Build) {
+    let tools = tools::bmv2(|| None).as_ref().expect("else this is not run");
+    let build = &Build { pool: 4096, ..*build };
+    let theirs = sorted(text::from_text(&tools::compile(tools, build).p4info).expect("P4Info"));
+    let ours = sorted(Embedded::new(build).p4info().clone());
+    let (ours, theirs) = (text::to_text(&ours), text::to_text(&theirs));
+    let different = ours.lines().zip(theirs.lines()).position(|(ours, theirs)| ours != theirs);
+    if let Some(line) = different {
+        let near = |text: &str| -> String {
+            text.lines().skip(line.saturating_sub(12)).take(24).collect::<Vec<_>>().join("\n")
+        };
+        panic!("line {line}: ours\n{}\n\np4c's\n{}", near(&ours), near(&theirs));
+    }
+    assert_eq!(ours.len(), theirs.len());
 }
 
 /// All that entities are written with, in an order that does not depend on the compiler. Which types
@@ -35,6 +48,7 @@ fn sorted(mut info: P4Info) -> P4Info {
     info.tables.sort_by_key(|t| t.preamble.as_ref().map(|p| p.id));
     info.actions.sort_by_key(|a| a.preamble.as_ref().map(|p| p.id));
     info.counters.sort_by_key(|c| c.preamble.as_ref().map(|p| p.id));
+    info.direct_counters.sort_by_key(|c| c.preamble.as_ref().map(|p| p.id));
     info.registers.sort_by_key(|r| r.preamble.as_ref().map(|p| p.id));
     for table in &mut info.tables {
         table.action_refs.sort_by_key(|action| action.id);

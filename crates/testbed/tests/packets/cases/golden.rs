@@ -8,20 +8,29 @@ use crate::frames::{HEADERS, SWEEP};
 use crate::lab::{Lab, NO_JOB, Outcome::*};
 use crate::target::{Build, PORTS};
 
-cases!("golden": values_32, values_64);
+cases!("golden": values_32, values_64, esa_values_32, esa_values_64);
 
 fn values_32() {
-    pass_unchanged(32);
+    pass_unchanged(Build { values: 32, ..Build::PATIENT }, 16);
 }
 
 fn values_64() {
-    pass_unchanged(64);
+    pass_unchanged(Build { values: 64, ..Build::PATIENT }, 16);
+}
+
+fn esa_values_32() {
+    pass_unchanged(Build { values: 32, ..Build::ESA }, 6);
+}
+
+fn esa_values_64() {
+    pass_unchanged(Build { values: 64, ..Build::ESA }, 6);
 }
 
 /// Taken apart and put together again, a frame is what it was. Frames of another size than the
 /// program's are no packets to it.
-fn pass_unchanged(values: usize) {
-    let mut lab = Lab::new(Build { values, pool: 0x1_0000, ..Build::PATIENT });
+fn pass_unchanged(build: Build, at_least: u32) {
+    let values = build.values;
+    let mut lab = Lab::new(Build { pool: 0x1_0000, ..build });
     lab.insert(&[Entry::group(FLOOD, &PORTS.collect::<Vec<_>>())]);
     let mut known = std::collections::BTreeSet::new();
     let mut passed = 0;
@@ -29,7 +38,7 @@ fn pass_unchanged(values: usize) {
         let frame = vector.bytes();
         let (kind, job) = (frame[43], u16::from_be_bytes([frame[46], frame[47]]));
         let slot = 5;
-        if frame[42] != 1 {
+        if frame[42] != build.program.protocol() {
             lab.check_gone(1, &frame, (NO_JOB, Malformed));
             continue;
         }
@@ -49,7 +58,7 @@ fn pass_unchanged(values: usize) {
             lab.check_gone(1, &frame, (NO_JOB, Malformed));
         }
     }
-    assert!(passed >= 16, "{passed} frames of {values} values");
+    assert!(passed >= at_least, "{passed} frames of {values} values");
 }
 
 /// A sweep that comes back names the cell behind the last one.

@@ -34,7 +34,7 @@ impl Model {
         let own = bitmap != 0 && bitmap & part.unit == bitmap;
         let many = part.unit.count_ones() > 1;
         match frame[44] & (RESEND | COLLISION | OVERFLOW) {
-            0 if bitmap == part.unit && priority > 0 => {
+            0 if own && bitmap == part.unit && priority > 0 => {
                 if part.unit != part.members {
                     self.contribution(part, port, frame)
                 } else if part.group == 0 {
