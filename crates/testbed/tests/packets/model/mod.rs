@@ -1,5 +1,6 @@
-//! What docs/p4/atp.md and docs/p4/esa.md say, as a program that is as unlike the P4 source as it can be: a map of
-//! cells and a match on what a packet finds there. Idle cells are never taken over.
+//! What docs/p4/atp.md and docs/p4/esa.md say, as a program that is as unlike the P4 source as it can
+//! be: a map of cells and a match on what a packet finds there. Idle cells are never taken over, and
+//! no packet comes between the passes of another.
 
 mod esa;
 
