@@ -180,6 +180,20 @@ fn memory_is_bounded_by_two_windows() {
 }
 
 #[test]
+fn a_full_dictionary_gives_up_what_is_farthest_ahead() {
+    let mut server = server(job(3));
+    for ahead in 0..16 {
+        missing(&mut server, 1_000_000 + ahead, 0b001);
+    }
+    told(&mut server);
+    gradient(&mut server, 3, 0b010, [1, 1]);
+    assert_eq!(told(&mut server), [closed(1_000_015), entry(3, 0b010, false, false)]);
+    missing(&mut server, 1_000_015, 0b001);
+    assert_eq!(told(&mut server), []);
+    assert_eq!((server.pending_tasks(), server.stats().full), (16, 2));
+}
+
+#[test]
 fn a_new_agent_is_told_of_all_entries() {
     let mut server = server(job(3));
     gradient(&mut server, 0, 0b001, [1, 1]);

@@ -2,7 +2,9 @@
 //!
 //! Its memory is bounded by the window: at any time workers can lack results within two windows at
 //! most, as the first and the last of them are less than a window apart. An entry beyond that is of a
-//! task that is over; the agent finds out, and until it has, a full dictionary takes no more.
+//! task that is over, which the agent finds out, or of one that was never begun: a worker may say
+//! anything. So a full dictionary gives the highest entry up for a lower one. To give one up is safe,
+//! as it is what the loss of a PS does to all of them.
 
 use std::collections::BTreeMap;
 
@@ -108,11 +110,18 @@ impl Entries {
         self.entries.get_mut(&sequence)
     }
 
-    /// Sets up an entry; `false` if the dictionary is full.
-    pub(super) fn open(&mut self, now: Time, sequence: u32) -> bool {
-        if self.entries.len() >= 2 * self.window as usize {
-            return false;
-        }
+    /// Whether there is room for no further entry.
+    pub(super) fn is_full(&self) -> bool {
+        self.entries.len() >= 2 * self.window as usize
+    }
+
+    /// The highest entry.
+    pub(super) fn highest(&self) -> Option<u32> {
+        self.entries.keys().next_back().copied()
+    }
+
+    /// Sets up an entry.
+    pub(super) fn open(&mut self, now: Time, sequence: u32) {
         let entry = Entry {
             sequence,
             bitmap: Bitmap::EMPTY,
@@ -123,7 +132,6 @@ impl Entries {
             floats: None,
         };
         self.entries.insert(sequence, entry);
-        true
     }
 
     /// Collects the entry in floats from now on: integers are of no use any more (I5).

@@ -52,7 +52,8 @@ pub struct Stats {
     pub fixed_after_overflow: u64,
     /// Packets and messages dropped for tasks that everybody is known to be past.
     pub stale: u64,
-    /// Packets and messages dropped because the dictionary is full.
+    /// Packets and messages that met a full dictionary: the highest entry was given up for theirs, or
+    /// they were dropped.
     pub full: u64,
     /// Results multicast.
     pub parameters: u64,

@@ -204,10 +204,15 @@ impl Server {
             self.stats.stale += 1;
             return false;
         }
-        if !self.entries.open(now, sequence) {
+        if self.entries.is_full() {
             self.stats.full += 1;
-            return false;
+            let Some(highest) = self.entries.highest().filter(|highest| *highest > sequence) else {
+                return false;
+            };
+            self.entries.remove(highest);
+            self.messages.push_back(FromServer::Closed { sequence: Sequence(highest) });
         }
+        self.entries.open(now, sequence);
         self.stats.entries += 1;
         let stall = now + self.config.timing.stall_timeout;
         self.stall_at.get_or_insert(stall);
