@@ -49,8 +49,13 @@ impl Kit for Bmv2 {
     }
 }
 
-/// The tools, if they are installed.
+/// With `atp.p4`, if the tools are installed.
 fn bmv2() -> Option<Bmv2> {
+    running("atp")
+}
+
+/// With a program, if the tools are installed.
+fn running(program: &str) -> Option<Bmv2> {
     for tool in ["simple_switch_grpc", "p4c-bm2-ss"] {
         let found = std::env::var_os("PATH")
             .is_some_and(|path| std::env::split_paths(&path).any(|at| at.join(tool).is_file()));
@@ -60,15 +65,15 @@ fn bmv2() -> Option<Bmv2> {
         }
     }
     let directory = tempfile::tempdir().unwrap();
-    let json = directory.path().join("atp.json");
-    let info = directory.path().join("atp.txtpb");
-    let main = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4src/v1model/atp.p4");
+    let json = directory.path().join("program.json");
+    let info = directory.path().join("program.txtpb");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4src/v1model");
     let mut command = Command::new("p4c-bm2-ss");
     command.args(["--std", "p4-16", "-o"]).arg(&json).arg("--p4runtime-files").arg(&info);
     for (name, value) in defines(&support::scenario().switch) {
         command.arg(format!("-D{name}={value}"));
     }
-    let output = command.arg(main).output().unwrap();
+    let output = command.arg(sources.join(format!("{program}.p4"))).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let info = std::fs::read_to_string(info).unwrap();
     let p4info: P4Info = text::from_text(&info).unwrap();
@@ -95,4 +100,11 @@ cases! {
     a_second_controller_is_told,
     bad_switches_are_named,
     a_failed_admission_leaves_nothing,
+}
+
+#[tokio::test]
+async fn an_esa_job_comes_and_goes() {
+    if let Some(kit) = running("esa") {
+        support::an_esa_job_comes_and_goes(&kit).await;
+    }
 }

@@ -68,8 +68,12 @@ impl Kit for Embedded {
 }
 
 fn embedded() -> Embedded {
+    running("atp")
+}
+
+fn running(program: &str) -> Embedded {
     let defines = defines(&support::scenario().switch);
-    let compiled = compile(&Source::built_in("atp").unwrap(), &defines);
+    let compiled = compile(&Source::built_in(program).unwrap(), &defines);
     Embedded { pipeline: compiled.unwrap_or_else(|error| panic!("{error}")).pipeline }
 }
 
@@ -90,6 +94,11 @@ cases! {
     a_second_controller_is_told,
     bad_switches_are_named,
     a_failed_admission_leaves_nothing,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_esa_job_comes_and_goes() {
+    support::an_esa_job_comes_and_goes(&running("esa")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,9 +12,11 @@ use tributary_controller::programs::Pipeline;
 use tributary_controller::session::Session;
 use tributary_controller::{Catalogue, Error};
 use tributary_jobfile::{Scenario, parse};
+use tributary_p4runtime_proto::p4::config::v1::Preamble;
+use tributary_p4runtime_proto::p4::v1::field_match::FieldMatchType;
 use tributary_p4runtime_proto::p4::v1::{Entity, MulticastGroupEntry, TableEntry, entity};
 use tributary_p4runtime_proto::p4::v1::{
-    PacketReplicationEngineEntry, packet_replication_engine_entry,
+    PacketReplicationEngineEntry, packet_replication_engine_entry, table_action,
 };
 use tributary_wire::agg::Repr;
 use tributary_wire::{
@@ -25,7 +27,7 @@ use tributary_wire::{
 pub(crate) trait Kit {
     /// A running switch; stops when dropped.
     type Switch;
-    /// The program for a small pool, compiled for this target.
+    /// A program for a small pool, compiled for this target.
     fn pipeline(&self) -> Pipeline;
     /// Starts a switch whose P4Runtime server listens at this port of the loopback interface.
     fn start(&self, port: u16) -> Self::Switch;
@@ -34,6 +36,14 @@ pub(crate) trait Kit {
 /// Two racks of two workers.
 pub(crate) fn scenario() -> Scenario {
     parse("[topology]\nracks = 2\n[switch]\npool = 64\n[[job]]\n", "test").unwrap()
+}
+
+/// The same for ESA, with the reminder agent on a host beside the parameter server's: ports 3 and 4
+/// of rack 1, whose port 5 leads to port 3 of rack 2.
+pub(crate) fn esa_scenario() -> Scenario {
+    let text = "protocol = \"esa\"\n[topology]\nracks = 2\nps_hosts = 2\n[switch]\npool = 64\n\
+                [[job]]\nps = \"ps1\"\nagent = \"ps2\"\n";
+    parse(text, "test").unwrap()
 }
 
 /// A port that nobody uses right now.
@@ -53,7 +63,7 @@ async fn contents(session: &Session, pipeline: &Pipeline) -> Vec<String> {
             let preamble = table.preamble.as_ref()?;
             preamble.name.ends_with(name).then_some(preamble.id)
         });
-        ids.next().unwrap()
+        ids.next()
     };
     let table = |table_id| Entity {
         entity: Some(entity::Entity::TableEntry(TableEntry { table_id, ..TableEntry::default() })),
@@ -64,7 +74,9 @@ async fn contents(session: &Session, pipeline: &Pipeline) -> Vec<String> {
         )),
     };
     let groups = Entity { entity: Some(entity::Entity::PacketReplicationEngineEntry(groups)) };
-    let request = vec![table(named(".hosts")), table(named(".memberships")), groups];
+    let mut request = vec![table(named(".hosts").unwrap()), table(named(".memberships").unwrap())];
+    request.extend(named(".servers").map(table));
+    request.push(groups);
     let mut found: Vec<String> = session
         .read(request)
         .await
@@ -78,6 +90,50 @@ async fn contents(session: &Session, pipeline: &Pipeline) -> Vec<String> {
         .collect();
     found.sort();
     found
+}
+
+/// The entries of a table as "keys → action parameters", by the names and in the order that the
+/// program gives them.
+async fn entries_of(session: &Session, pipeline: &Pipeline, table: &str) -> Vec<String> {
+    let info = &pipeline.p4info;
+    let is =
+        |preamble: Option<&Preamble>, name: &str| preamble.is_some_and(|p| p.name.ends_with(name));
+    let id = |preamble: Option<&Preamble>| preamble.map_or(0, |preamble| preamble.id);
+    let table = info.tables.iter().find(|found| is(found.preamble.as_ref(), table)).unwrap();
+    let wanted = TableEntry { table_id: id(table.preamble.as_ref()), ..TableEntry::default() };
+    let request = Entity { entity: Some(entity::Entity::TableEntry(wanted)) };
+    let described = session.read(vec![request]).await.unwrap().into_iter().filter_map(|found| {
+        let Some(entity::Entity::TableEntry(entry)) = found.entity else { panic!("an entry") };
+        if entry.is_default_action {
+            return None;
+        }
+        let keys = table.match_fields.iter().map(|field| {
+            let key = entry.r#match.iter().find(|key| key.field_id == field.id).unwrap();
+            match &key.field_match_type {
+                Some(FieldMatchType::Exact(exact)) => number(&exact.value).to_string(),
+                other => panic!("{other:?}"),
+            }
+        });
+        let keys: Vec<String> = keys.collect();
+        let Some(table_action::Type::Action(done)) = entry.action?.r#type else {
+            panic!("an action");
+        };
+        let mut actions = info.actions.iter();
+        let action = actions.find(|action| id(action.preamble.as_ref()) == done.action_id).unwrap();
+        let params = action.params.iter().map(|param| {
+            let given = done.params.iter().find(|given| given.param_id == param.id).unwrap();
+            format!(" {:#x}", number(&given.value))
+        });
+        let name = action.preamble.as_ref()?.name.rsplit('.').next()?;
+        Some(format!("{} → {name}{}", keys.join(" "), params.collect::<String>()))
+    });
+    let mut described: Vec<String> = described.collect();
+    described.sort();
+    described
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
 /// A fresh gradient of a worker: every value is the worker's number from 1.
@@ -155,6 +211,64 @@ pub(crate) async fn a_job_comes_and_goes(kit: &impl Kit) {
     assert_eq!(swept[Outcome::Swept].packets, 64, "every cell of the pool was visited");
     // Its ID can be used again.
     controller.admit(&placement).await.unwrap();
+}
+
+/// ESA: what a job's ports may send, and where its evicted sums go, is in each switch; and is not
+/// when the job has gone.
+pub(crate) async fn an_esa_job_comes_and_goes(kit: &impl Kit) {
+    let scenario = esa_scenario();
+    let ports = [free_port(), free_port()];
+    let _switches = ports.map(|port| kit.start(port));
+    let controller = connect(kit, &scenario, ports).await.unwrap();
+    let pipeline = kit.pipeline();
+    let mut clean = Vec::new();
+    for session in controller.switches() {
+        clean.push(contents(session, &pipeline).await);
+        assert_eq!(clean.last().unwrap().len(), 1 + 6, "the flood group and six hosts");
+    }
+
+    let placement = Placement::from(&scenario.jobs[0]);
+    let job = placement.job;
+    controller.admit(&placement).await.unwrap();
+    let server = scenario.topology.host(placement.ps).address;
+    let (mac, ip) = (number(&server.mac.0), number(&server.ip.octets()));
+    // Keys are job, port and kind: 1 a gradient, 2 a result, 6 a reminder, 7 what it did not find.
+    // The job counts in slot 1 and has multicast group 2.
+    let upper = [
+        "1 1 1 → contribute 0x1 0xf 0x2 0x1",
+        "1 2 1 → contribute 0x2 0xf 0x2 0x1",
+        "1 3 2 → distribute 0x2 0x1",
+        "1 4 6 → remind 0xf 0x1",
+        "1 5 1 → contribute 0xc 0xf 0x2 0x1",
+        "1 5 7 → answer 0x1",
+    ];
+    let lower = [
+        "1 1 1 → contribute 0x4 0xc 0x0 0x1",
+        "1 2 1 → contribute 0x8 0xc 0x0 0x1",
+        "1 3 2 → distribute 0x2 0x1",
+        "1 3 6 → remind 0xc 0x1",
+    ];
+    for (session, expected) in controller.switches().iter().zip([&upper[..], &lower]) {
+        assert_eq!(entries_of(session, &pipeline, ".memberships").await, expected);
+        let servers = entries_of(session, &pipeline, ".servers").await;
+        assert_eq!(servers, [format!("1 → to_server {mac:#x} {ip:#x}")]);
+    }
+
+    let freed = controller.remove(job).await.unwrap();
+    assert_eq!(freed.values().copied().collect::<Vec<_>>(), [0, 0]);
+    for (session, clean) in controller.switches().iter().zip(&clean) {
+        assert!(entries_of(session, &pipeline, ".memberships").await.is_empty());
+        assert!(entries_of(session, &pipeline, ".servers").await.is_empty());
+        assert_eq!(&contents(session, &pipeline).await, clean);
+    }
+    // What a controller that died left behind goes too.
+    controller.admit(&placement).await.unwrap();
+    drop(controller);
+    let successor = connect(kit, &scenario, ports).await.unwrap();
+    for (session, clean) in successor.switches().iter().zip(&clean) {
+        assert_eq!(session.orphans(), [job]);
+        assert_eq!(&contents(session, &pipeline).await, clean);
+    }
 }
 
 async fn wait_until(condition: impl AsyncFn() -> bool) {
