@@ -6,7 +6,7 @@ use std::time::Duration;
 use tributary_netio::faults::{Delay, Faults, Reorder};
 use tributary_protocol::fixed::Scale;
 use tributary_protocol::priority::{Horizon, JobProfile, Priority};
-use tributary_protocol::{JobConfig, PsConfig, Timing, WorkerConfig};
+use tributary_protocol::{Assignment, JobConfig, PsConfig, Timing, WorkerConfig};
 use tributary_wire::{Host, WorkerIndex};
 
 use crate::{HostId, Job, LinkFaults, Profile, Scenario};
@@ -28,6 +28,7 @@ impl Scenario {
             values_per_packet: self.switch.values_per_packet,
             slots: job.slots,
             pool: NonZeroU32::new(self.switch.pool).expect("at least one aggregator"),
+            assignment: Assignment::NONE,
         }
     }
 

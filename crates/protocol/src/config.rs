@@ -3,9 +3,12 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use tributary_wire::{Bitmap, JobId, Protocol, Sequence, VALUES_MAX, WORKERS_MAX};
+use tributary_wire::{
+    Bitmap, JobId, Protocol, Segment, Sequence, Service, VALUES_MAX, WORKERS_MAX,
+};
 
 use crate::rtt::RttConfig;
+use crate::{Assignment, Mode};
 
 /// The most slots a job can have.
 pub const SLOTS_MAX: u32 = 1 << 16;
@@ -25,6 +28,8 @@ pub struct JobConfig {
     pub slots: u32,
     /// Aggregators in the switch's pool.
     pub pool: NonZeroU32,
+    /// How switches serve the job; [`Assignment::NONE`] with ATP and ESA.
+    pub assignment: Assignment,
 }
 
 impl JobConfig {
@@ -42,6 +47,7 @@ impl JobConfig {
             values_per_packet: Self::DEFAULT_VALUES,
             slots: Self::DEFAULT_SLOTS,
             pool,
+            assignment: Assignment::NONE,
         }
     }
 
@@ -69,7 +75,7 @@ impl JobConfig {
         if !self.slots.is_power_of_two() || self.slots > SLOTS_MAX {
             return Err(ConfigError::Slots(self.slots));
         }
-        Ok(())
+        self.assignment.validate(self.protocol, self.slots, self.pool)
     }
 }
 
@@ -117,6 +123,34 @@ pub enum ConfigError {
     /// The number of slots cannot be used.
     #[error("the number of slots is a power of two up to {SLOTS_MAX}, not {0}")]
     Slots(u32),
+    /// Switches cannot serve a job of the protocol that way.
+    #[error("{protocol:?} knows no service {service} in mode {mode:?}")]
+    Assignment {
+        /// The job's protocol.
+        protocol: Protocol,
+        /// The service assigned.
+        service: Service,
+        /// The mode assigned.
+        mode: Mode,
+    },
+    /// The segment has no aggregators, or some that the pool has not.
+    #[error("the segment {segment} is not part of a pool of {pool} aggregators")]
+    Segment {
+        /// The segment assigned.
+        segment: Segment,
+        /// The size of the pool.
+        pool: NonZeroU32,
+    },
+    /// The window is so large that a result could be given up while a worker lacks it.
+    #[error("a window of {slots} packets needs a segment of {needed} aggregators, not {size}")]
+    Window {
+        /// Upper bound of the window.
+        slots: u32,
+        /// The least aggregators that will do.
+        needed: u32,
+        /// The aggregators of the segment.
+        size: u32,
+    },
     /// The worker is not one of the job's.
     #[error("worker {index} in a job of {workers}")]
     Index {

@@ -80,6 +80,7 @@
 //! [`is_dismissed`](Worker::is_dismissed).
 
 pub mod addressing;
+mod assignment;
 mod bits;
 mod config;
 pub mod congestion;
@@ -95,6 +96,7 @@ mod time;
 mod timers;
 pub mod worker;
 
+pub use assignment::{Assignment, Mode};
 pub use config::{ConfigError, JobConfig, SLOTS_MAX, Timing};
 pub use endpoint::Endpoint;
 pub use server::{ParameterServer, PsConfig};

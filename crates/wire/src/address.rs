@@ -69,6 +69,14 @@ impl Host {
         let [high, low] = job.get().to_be_bytes();
         Self { mac: Mac([0x01, 0x00, 0x5e, 84, high, low]), ip: Ipv4Addr::new(239, 84, high, low) }
     }
+
+    /// Where the gradients of a job without PS go: to the switch, which has no address of its own. The
+    /// Ethernet address 02:00:5e:54:*h*:*l* is no station's, and 192.0.0.8 is the dummy address of
+    /// RFC 7600, which is no host's.
+    pub const fn service(job: JobId) -> Self {
+        let [high, low] = job.get().to_be_bytes();
+        Self { mac: Mac([0x02, 0x00, 0x5e, 84, high, low]), ip: Ipv4Addr::new(192, 0, 0, 8) }
+    }
 }
 
 impl fmt::Display for Host {
@@ -91,6 +99,17 @@ mod tests {
             assert_eq!(group.mac, Mac([0x01, 0x00, 0x5e, a, b, c]));
             assert!(group.ip.is_multicast() && group.mac.is_multicast());
             assert_eq!(u32::from(group.ip) & 0xffff, u32::from(number));
+        }
+    }
+
+    #[test]
+    fn service_addresses_are_unicast_and_tell_jobs_apart() {
+        for number in [1, 255, 256, 0x1234, u16::MAX] {
+            let job = JobId::new(number).unwrap();
+            let service = Host::service(job);
+            assert!(!service.mac.is_multicast() && !service.ip.is_multicast());
+            assert_eq!(service.mac.0[4..], number.to_be_bytes());
+            assert_ne!(service.mac, Host::group(job).mac);
         }
     }
 

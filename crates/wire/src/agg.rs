@@ -5,10 +5,10 @@
 //! | 0 | 1 | protocol | [`Protocol`] |
 //! | 1 | 1 | kind | [`Kind`] |
 //! | 2 | 1 | flags | [`Flags`] |
-//! | 3 | 1 | priority | of an ESA gradient; zero in ATP |
+//! | 3 | 1 | priority | of an ESA gradient; in P4INC and SwitchML the [`Service`]; zero in ATP |
 //! | 4 | 2 | job | never zero |
 //! | 6 | 2 | values | number of 32-bit values that follow: V, or none in Query and Sweep |
-//! | 8 | 4 | sequence | number of the fragment; in Sweep a nonce |
+//! | 8 | 4 | sequence | number of the fragment, in P4INC and SwitchML of the [round](crate::Round); in Sweep a nonce |
 //! | 12 | 4 | bitmap | [`Repr::bitmap`] |
 //! | 16 | 4 | index | aggregator; in Sweep the cell that is next |
 //!
@@ -34,8 +34,8 @@ use std::ops::{BitAnd, BitOr, BitOrAssign};
 
 use crate::values::{read_f32, read_i32};
 use crate::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Error, HEADERS_LEN, Host, JobId, Mac, Sequence,
-    ethernet, ipv4, udp,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Error, HEADERS_LEN, Host, JobId, Mac, Round, Sequence,
+    Service, ethernet, ipv4, udp,
 };
 
 /// Length of the header in bytes.
@@ -99,9 +99,9 @@ impl Protocol {
 pub enum Kind {
     /// Worker or switch → PS: contributions of the workers in the bitmap, summed up.
     Gradient = 1,
-    /// PS → all workers of the job: the sum over all of them. It frees the aggregator.
+    /// PS, or in ESA, P4INC and SwitchML a switch → all workers of the job: the sum over all of them.
     Parameter = 2,
-    /// PS → one worker: a Parameter again.
+    /// PS, or in P4INC and SwitchML a switch → one worker: a Parameter again.
     Reply = 3,
     /// PS → one worker: send this fragment. It carries no values.
     Query = 4,
@@ -112,11 +112,14 @@ pub enum Kind {
     Reminder = 6,
     /// ESA, switch → reminder agent: a Reminder that found no aggregator of its task.
     Absent = 7,
+    /// P4INC, switch → the worker that sent it: a Gradient turned back, because its aggregator is
+    /// still busy with an earlier round.
+    Asynchronous = 8,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Gradient,
         Self::Parameter,
         Self::Reply,
@@ -124,6 +127,7 @@ impl Kind {
         Self::Sweep,
         Self::Reminder,
         Self::Absent,
+        Self::Asynchronous,
     ];
 
     /// From the header's byte.
@@ -136,6 +140,7 @@ impl Kind {
             5 => Some(Self::Sweep),
             6 => Some(Self::Reminder),
             7 => Some(Self::Absent),
+            8 => Some(Self::Asynchronous),
             _ => None,
         }
     }
@@ -157,7 +162,8 @@ impl Flags {
     pub const RESEND: Self = Self(0x01);
     /// The fragment met an aggregator that another task held.
     pub const COLLISION: Self = Self(0x02);
-    /// The values are `f32` bit patterns, because an integer would have overflowed.
+    /// ATP and ESA: the values are `f32` bit patterns, because an integer would have overflowed. P4INC
+    /// and SwitchML: the values mean nothing, because an integer would have overflowed on this rung.
     pub const OVERFLOW: Self = Self(0x04);
     /// A queue was long on the way of one of the packets that are in this one.
     pub const ECN: Self = Self(0x08);
@@ -234,15 +240,16 @@ pub struct Repr {
     pub kind: Kind,
     /// Flags.
     pub flags: Flags,
-    /// Priority in ESA; zero in ATP.
+    /// Priority in ESA; in P4INC and SwitchML the number of the [`service`](Self::service); zero in
+    /// ATP.
     pub priority: u8,
     /// Job.
     pub job: JobId,
     /// Number of values that follow; zero exactly if the kind has none.
     pub values: u16,
-    /// Fragment; in Sweep a nonce.
+    /// Fragment, in P4INC and SwitchML [round](Self::round); in Sweep a nonce.
     pub sequence: Sequence,
-    /// Gradient: the workers whose contributions are in it. Parameter and Reply: all workers of the
+    /// Gradient and Asynchronous: the workers whose contributions are in it. Parameter and Reply: all workers of the
     /// job. Query: the worker asked. Reminder and Absent: the workers below the switch that is meant.
     /// Sweep: not workers, but the number of cells freed so far.
     pub bitmap: Bitmap,
@@ -251,6 +258,16 @@ pub struct Repr {
 }
 
 impl Repr {
+    /// The service ID, which P4INC and SwitchML have in the place of the priority.
+    pub const fn service(&self) -> Service {
+        Service::new(self.priority)
+    }
+
+    /// The sequence as P4INC and SwitchML read it.
+    pub const fn round(&self) -> Round {
+        Round::of(self.sequence)
+    }
+
     /// Writes the header.
     pub fn emit(&self, header: &mut [u8; HEADER_LEN]) {
         header[field::PROTOCOL] = self.protocol as u8;
@@ -335,9 +352,14 @@ impl<T: AsRef<[u8]>> Packet<T> {
         self.repr.flags
     }
 
-    /// Priority.
+    /// Priority of ESA.
     pub fn priority(&self) -> u8 {
         self.repr.priority
+    }
+
+    /// Service ID of P4INC and SwitchML.
+    pub fn service(&self) -> Service {
+        self.repr.service()
     }
 
     /// Job.
@@ -353,6 +375,11 @@ impl<T: AsRef<[u8]>> Packet<T> {
     /// Fragment.
     pub fn sequence(&self) -> Sequence {
         self.repr.sequence
+    }
+
+    /// The sequence as P4INC and SwitchML read it.
+    pub fn round(&self) -> Round {
+        self.repr.round()
     }
 
     /// Workers.

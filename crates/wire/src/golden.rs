@@ -2,7 +2,7 @@
 //!
 //! Each is a text file in `golden/`: bytes in hexadecimal, and comments from `#` to the end of a
 //! line that say what the bytes are. There is one for each kind of packet and each case of its
-//! flags, with 32 and with 64 values. They were written without this crate's encoder, so they
+//! flags, with 32 and with 64 values; names without a protocol are ATP's. They were written without this crate's encoder, so they
 //! check it; the tests of the P4 programs feed the same frames to the P4 parser.
 
 /// One frame.
@@ -66,6 +66,17 @@ vectors![
     "esa_reminder_v32",
     "esa_absent_v32",
     "esa_fetched_v32",
+    "p4inc_gradient_v32",
+    "p4inc_overflow_v32",
+    "p4inc_partial_v32",
+    "p4inc_again_v32",
+    "p4inc_parameter_v32",
+    "p4inc_repeat_v32",
+    "p4inc_reply_v32",
+    "p4inc_asynchronous_v32",
+    "p4inc_forwarded_v32",
+    "switchml_gradient_v32",
+    "switchml_reply_v32",
     "gradient_v64",
     "gradient_worker3_v64",
     "gradient_marked_v64",
@@ -87,10 +98,23 @@ vectors![
     "esa_reminder_v64",
     "esa_absent_v64",
     "esa_fetched_v64",
+    "p4inc_gradient_v64",
+    "p4inc_overflow_v64",
+    "p4inc_partial_v64",
+    "p4inc_again_v64",
+    "p4inc_parameter_v64",
+    "p4inc_repeat_v64",
+    "p4inc_reply_v64",
+    "p4inc_asynchronous_v64",
+    "p4inc_forwarded_v64",
+    "switchml_gradient_v64",
+    "switchml_reply_v64",
     "query",
     "query_overflow",
     "sweep",
     "sweep_done",
+    "p4inc_query",
+    "p4inc_sweep",
 ];
 
 /// The vector of that name.

@@ -32,6 +32,8 @@ mod frame;
 pub mod golden;
 mod id;
 pub mod ipv4;
+mod round;
+mod service;
 pub mod udp;
 pub mod values;
 
@@ -42,4 +44,6 @@ pub use error::Error;
 pub use frame::{Envelope, HEADERS_LEN, VALUES_MAX, emit_frame, frame_len};
 pub use id::{AggregatorIndex, JobId, Sequence, WORKERS_MAX, WorkerIndex};
 pub use ipv4::Ecn;
+pub use round::{FRAGMENTS_MAX, RUNGS, Round};
+pub use service::{Segment, Service};
 pub use udp::PORT;

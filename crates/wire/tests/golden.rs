@@ -8,8 +8,8 @@ use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::golden::{self, VECTORS, Vector};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Mac, Protocol, Sequence,
-    emit_frame, values,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Mac, Protocol, Round,
+    Sequence, Service, emit_frame, values,
 };
 
 const RESEND: Flags = Flags::RESEND;
@@ -17,9 +17,39 @@ const COLLISION: Flags = Flags::COLLISION;
 const OVERFLOW: Flags = Flags::OVERFLOW;
 const NONE: Flags = Flags::NONE;
 
-/// Name without the suffix for V (`esa_…` are packets of ESA, the rest of ATP), kind, flags, bitmap, destination (last byte of the address; none
-/// for the group), first value as a word.
-type Case = (&'static str, Kind, Flags, u32, Option<u8>, Option<u32>);
+/// Whom a packet is for.
+#[derive(Clone, Copy)]
+enum To {
+    /// The host with that last byte of its addresses.
+    Host(u8),
+    /// All workers of the job.
+    Group,
+    /// The switch.
+    Service,
+}
+
+/// Name without the suffix for V (the protocol is [`protocol`]), kind, flags, bitmap, destination, first
+/// value as a word.
+type Case = (&'static str, Kind, Flags, u32, To, Option<u32>);
+
+/// The protocol that a name starts with; without any it is ATP.
+fn protocol(name: &str) -> Protocol {
+    match name.split_once('_') {
+        Some(("esa", _)) => Protocol::Esa,
+        Some(("p4inc", _)) => Protocol::P4inc,
+        Some(("switchml", _)) => Protocol::SwitchMl,
+        _ => Protocol::Atp,
+    }
+}
+
+/// Priority or service ID.
+fn priority(name: &str) -> u8 {
+    match protocol(name) {
+        Protocol::Atp => 0,
+        Protocol::Esa => [0, 200][usize::from(name == "esa_gradient")],
+        Protocol::P4inc | Protocol::SwitchMl => [17, 0][usize::from(name == "p4inc_forwarded")],
+    }
+}
 
 /// (2³¹ div 4) − 1: the greatest value that four workers can add.
 const MAX: i32 = 0x1fff_ffff;
@@ -33,34 +63,48 @@ const fn float(value: f32) -> Option<u32> {
 }
 
 fn cases() -> Vec<Case> {
-    use Kind::{Absent, Gradient, Parameter, Query, Reminder, Reply, Sweep};
+    use Kind::{Absent, Asynchronous, Gradient, Parameter, Query, Reminder, Reply, Sweep};
+    use To::{Group, Host, Service};
     let marked = Flags::ECN;
     vec![
-        ("gradient", Gradient, NONE, 1, Some(100), word(MAX)),
-        ("gradient_worker3", Gradient, NONE, 8, Some(100), word(MAX)),
-        ("gradient_marked", Gradient, NONE, 2, Some(100), word(MAX)),
-        ("gradient_resend", Gradient, RESEND, 4, Some(100), word(MAX)),
-        ("gradient_collision", Gradient, COLLISION, 2, Some(100), word(MAX)),
-        ("gradient_overflow", Gradient, OVERFLOW, 1, Some(100), float(3e38)),
-        ("gradient_resend_overflow", Gradient, RESEND | OVERFLOW, 8, Some(100), float(1.0)),
-        ("gradient_rack", Gradient, marked, 3, Some(100), word(2 * MAX)),
-        ("gradient_partial", Gradient, RESEND, 11, Some(100), word(3 * MAX)),
-        ("gradient_complete", Gradient, NONE, 15, Some(100), word(4 * MAX)),
-        ("parameter", Parameter, NONE, 15, None, word(4 * MAX)),
-        ("parameter_collision_ecn", Parameter, COLLISION | marked, 15, None, word(4 * MAX)),
-        ("parameter_overflow", Parameter, OVERFLOW, 15, None, float(3e38)),
-        ("reply", Reply, NONE, 15, Some(3), word(4 * MAX)),
-        ("reply_collision_overflow", Reply, COLLISION | OVERFLOW, 15, Some(2), float(3e38)),
-        ("esa_gradient", Gradient, NONE, 1, Some(100), word(MAX)),
-        ("esa_evicted", Gradient, COLLISION | marked, 3, Some(100), word(2 * MAX)),
-        ("esa_parameter", Parameter, NONE, 15, None, word(4 * MAX)),
-        ("esa_reminder", Reminder, NONE, 11, Some(1), word(0)),
-        ("esa_absent", Absent, NONE, 11, Some(101), word(0)),
-        ("esa_fetched", Gradient, RESEND, 11, Some(101), word(3 * MAX)),
-        ("query", Query, NONE, 2, Some(2), None),
-        ("query_overflow", Query, OVERFLOW, 8, Some(4), None),
-        ("sweep", Sweep, NONE, 0, Some(254), None),
-        ("sweep_done", Sweep, NONE, 7, Some(254), None),
+        ("gradient", Gradient, NONE, 1, Host(100), word(MAX)),
+        ("gradient_worker3", Gradient, NONE, 8, Host(100), word(MAX)),
+        ("gradient_marked", Gradient, NONE, 2, Host(100), word(MAX)),
+        ("gradient_resend", Gradient, RESEND, 4, Host(100), word(MAX)),
+        ("gradient_collision", Gradient, COLLISION, 2, Host(100), word(MAX)),
+        ("gradient_overflow", Gradient, OVERFLOW, 1, Host(100), float(3e38)),
+        ("gradient_resend_overflow", Gradient, RESEND | OVERFLOW, 8, Host(100), float(1.0)),
+        ("gradient_rack", Gradient, marked, 3, Host(100), word(2 * MAX)),
+        ("gradient_partial", Gradient, RESEND, 11, Host(100), word(3 * MAX)),
+        ("gradient_complete", Gradient, NONE, 15, Host(100), word(4 * MAX)),
+        ("parameter", Parameter, NONE, 15, Group, word(4 * MAX)),
+        ("parameter_collision_ecn", Parameter, COLLISION | marked, 15, Group, word(4 * MAX)),
+        ("parameter_overflow", Parameter, OVERFLOW, 15, Group, float(3e38)),
+        ("reply", Reply, NONE, 15, Host(3), word(4 * MAX)),
+        ("reply_collision_overflow", Reply, COLLISION | OVERFLOW, 15, Host(2), float(3e38)),
+        ("esa_gradient", Gradient, NONE, 1, Host(100), word(MAX)),
+        ("esa_evicted", Gradient, COLLISION | marked, 3, Host(100), word(2 * MAX)),
+        ("esa_parameter", Parameter, NONE, 15, Group, word(4 * MAX)),
+        ("esa_reminder", Reminder, NONE, 11, Host(1), word(0)),
+        ("esa_absent", Absent, NONE, 11, Host(101), word(0)),
+        ("esa_fetched", Gradient, RESEND, 11, Host(101), word(3 * MAX)),
+        ("p4inc_gradient", Gradient, NONE, 1, Service, word(MAX)),
+        ("p4inc_overflow", Gradient, OVERFLOW, 8, Service, word(0)),
+        ("p4inc_partial", Gradient, marked, 3, Host(100), word(2 * MAX)),
+        ("p4inc_again", Gradient, RESEND | marked, 3, Host(100), word(2 * MAX)),
+        ("p4inc_parameter", Parameter, NONE, 15, Group, word(4 * MAX)),
+        ("p4inc_repeat", Parameter, OVERFLOW | marked, 15, Group, word(0)),
+        ("p4inc_reply", Reply, NONE, 15, Host(1), word(4 * MAX)),
+        ("p4inc_asynchronous", Asynchronous, marked, 1, Host(1), word(MAX)),
+        ("p4inc_forwarded", Gradient, NONE, 2, Host(100), word(MAX)),
+        ("switchml_gradient", Gradient, NONE, 1, Service, word(MAX)),
+        ("switchml_reply", Reply, NONE, 15, Host(1), word(4 * MAX)),
+        ("p4inc_query", Query, NONE, 2, Host(2), None),
+        ("p4inc_sweep", Sweep, NONE, 0, Host(254), None),
+        ("query", Query, NONE, 2, Host(2), None),
+        ("query_overflow", Query, OVERFLOW, 8, Host(4), None),
+        ("sweep", Sweep, NONE, 0, Host(254), None),
+        ("sweep_done", Sweep, NONE, 7, Host(254), None),
     ]
 }
 
@@ -102,33 +146,41 @@ fn decode_to_what_their_files_say() {
         let bytes = vector.bytes();
         let packet =
             Packet::new_checked(&bytes).unwrap_or_else(|error| panic!("{}: {error}", vector.name));
-        let sweep = *kind == Kind::Sweep;
-        let esa = name.starts_with("esa_");
+        let rounds = matches!(protocol(name), Protocol::P4inc | Protocol::SwitchMl);
         let expected = Repr {
-            protocol: if esa { Protocol::Esa } else { Protocol::Atp },
+            protocol: protocol(name),
             kind: *kind,
             flags: *flags,
-            priority: if name == "esa_gradient" { 200 } else { 0 },
+            priority: priority(name),
             job: JobId::new(263).unwrap(),
             values,
-            sequence: Sequence(if sweep { 0x5eed_0001 } else { 74565 }),
+            sequence: match kind {
+                Kind::Sweep => Sequence(0x5eed_0001),
+                _ if rounds => Round { fragment: 74565, rung: 2 }.sequence(),
+                _ => Sequence(74565),
+            },
             bitmap: Bitmap(*bitmap),
             index: AggregatorIndex(match name {
                 "sweep" => 0,
                 "sweep_done" => 4096,
+                "p4inc_sweep" => 512,
                 _ => 42,
             }),
         };
         assert_eq!(*packet.repr(), expected, "{}", vector.name);
+        assert_eq!(packet.service(), Service::new(priority(name)));
         let envelope = packet.envelope();
         let destination = match to {
-            None => Host::group(expected.job),
-            Some(last) => {
+            To::Group => Host::group(expected.job),
+            To::Service => Host::service(expected.job),
+            To::Host(last) => {
                 Host { mac: Mac([2, 0, 0, 0, 0, *last]), ip: Ipv4Addr::new(10, 0, 0, *last) }
             }
         };
         assert_eq!(envelope.destination, destination, "{}", vector.name);
-        assert_eq!(envelope.source.mac.0[5], envelope.source.ip.octets()[3]);
+        if envelope.source != Host::service(expected.job) {
+            assert_eq!(envelope.source.mac.0[5], envelope.source.ip.octets()[3]);
+        }
         assert_eq!(packet.is_marked(), name.ends_with("_marked") || flags.contains(Flags::ECN));
         let word = packet.values_i32().next().map(i32::cast_unsigned);
         assert_eq!(word, *first, "{}", vector.name);
@@ -173,6 +225,17 @@ fn sums_are_the_sums_of_the_workers_that_the_bitmap_names() {
             ("esa_evicted", &[0, 1]),
             ("esa_fetched", &[0, 1, 3]),
             ("esa_parameter", &[0, 1, 2, 3]),
+            ("p4inc_gradient", &[0]),
+            ("p4inc_forwarded", &[1]),
+            ("p4inc_overflow", &[]),
+            ("p4inc_partial", &[0, 1]),
+            ("p4inc_again", &[0, 1]),
+            ("p4inc_parameter", &[0, 1, 2, 3]),
+            ("p4inc_repeat", &[]),
+            ("p4inc_reply", &[0, 1, 2, 3]),
+            ("p4inc_asynchronous", &[0]),
+            ("switchml_gradient", &[0]),
+            ("switchml_reply", &[0, 1, 2, 3]),
         ] {
             for (i, sum) in read(&format!("{name}_{v}")).into_iter().enumerate() {
                 assert_eq!(sum, of.iter().map(|w| workers[*w][i]).sum::<i64>(), "{name} {i}");
@@ -206,7 +269,7 @@ fn another_decoder_reads_the_headers_alike() {
         assert_eq!(udp.payload().len(), 20 + 4 * usize::from(packet.values()));
         assert_eq!(
             ecn == Ecn::Ect0,
-            !matches!(stem(vector).0, "gradient_marked" | "sweep" | "sweep_done")
+            !matches!(stem(vector).0, "gradient_marked" | "sweep" | "sweep_done" | "p4inc_sweep")
         );
     }
 }

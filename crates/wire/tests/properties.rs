@@ -64,6 +64,8 @@ fn read_everything(packet: &Packet<&[u8]>) {
     let bits: Vec<u32> = packet.values_f32().map(f32::to_bits).collect();
     assert!(packet.values_i32().map(i32::cast_unsigned).eq(bits));
     assert_eq!(repr.kind.has_values(), repr.values > 0);
+    assert_eq!(packet.round().sequence(), packet.sequence());
+    assert_eq!(packet.service().get(), packet.priority());
     let _ = (packet.envelope(), packet.is_marked());
 }
 
@@ -189,7 +191,7 @@ fn errors_name_what_is_wrong() {
     assert_eq!(gradient(42, &[0]), Error::Protocol(0));
     assert_eq!(gradient(42, &[5]), Error::Protocol(5));
     assert_eq!(gradient(43, &[0]), Error::Kind(0));
-    assert_eq!(gradient(43, &[8]), Error::Kind(8));
+    assert_eq!(gradient(43, &[9]), Error::Kind(9));
     assert_eq!(gradient(44, &[0x10]), Error::Flags(0x10));
     assert_eq!(gradient(46, &[0, 0]), Error::Job);
     assert_eq!(gradient(48, &[0, 63]), Error::PayloadLength { values: 63, bytes: 256 });

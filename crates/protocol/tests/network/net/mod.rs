@@ -16,7 +16,7 @@ use rand_chacha::ChaCha8Rng;
 use tributary_protocol::fixed::Scale;
 use tributary_protocol::server::{self, ParameterServer, PsConfig};
 use tributary_protocol::worker::{self, Tensor, TensorId, Worker, WorkerConfig};
-use tributary_protocol::{Endpoint, JobConfig, Time, Timing};
+use tributary_protocol::{Assignment, Endpoint, JobConfig, Time, Timing};
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{Bitmap, Host, JobId, Mac, Protocol, WorkerIndex};
 
@@ -144,6 +144,7 @@ impl Setup {
             values_per_packet: self.values,
             slots: self.slots,
             pool: NonZeroU32::new(self.pool).unwrap(),
+            assignment: Assignment::NONE,
         }
     }
 
