@@ -6,6 +6,7 @@
 //! - [`client`]: one connection to one switch;
 //! - [`session`]: a switch kept as it should be, over lost connections and restarts;
 //! - [`jobs`]: jobs admitted and removed at run time, counters read, aggregators swept;
+//! - [`segments`]: which aggregators are whose, for the protocols whose jobs have memory of their own;
 //! - [`outcomes`]: what became of packets;
 //! - [`sweep`]: the packet that frees what a job holds.
 //!
@@ -25,6 +26,7 @@ pub mod plan;
 pub mod programs;
 mod reconcile;
 mod reminders;
+pub mod segments;
 pub mod session;
 pub mod sweep;
 
