@@ -18,7 +18,7 @@ control AggregationEgress(inout headers_t hdr, inout metadata_t meta,
         if (standard.mcast_grp == FLOOD_GROUP && standard.egress_port == meta.port) {
             // A flooded frame does not go back where it came from.
             drop();
-        } else if (meta.access == access_t.SWEEP && hdr.aggregation.index < POOL) {
+        } else if (meta.access == access_t.SWEEP && hdr.aggregation.index < meta.end) {
             recirculate_preserving_field_list(KEPT);
         } else {
             congestion_mark.apply(hdr, standard);

@@ -25,6 +25,15 @@ enum bit<2> pass_t {
     COMPLETE  = 2  // resubmitted to free the aggregator that it made complete
 }
 
+// How a packet's round stands to that of its aggregator (P4INC, SwitchML).
+enum bit<3> turn_t {
+    STARTS = 0, // it follows one that is finished, and takes the aggregator
+    JOINS  = 1, // it is that one, which waits for the packet's worker
+    AGAIN  = 2, // it is that one, which does not wait for the packet's worker
+    LATE   = 3, // the aggregator is at a later one
+    EARLY  = 4  // it follows one that is not finished
+}
+
 // Who held the aggregator when the packet came.
 enum bit<2> holder_t {
     NOBODY = 0,
@@ -44,18 +53,30 @@ struct metadata_t {
     group_t        group;    // where results go; 0: nowhere
     job_slot_t     slot;
 
+    // From the table of services.
+    bit<1>         served;   // the job has this service
+    bit<1>         segment;  // which gives it a segment of the aggregators
+    bit<1>         inside;   // the packet's aggregator is in there
+    bitmap_t       everyone; // all workers of the job
+    bit<1>         local;    // they are all below this switch, which gives the results
+
     // From the aggregator.
     access_t       access;
+    turn_t         turn;
+    bit<1>         kept;     // the result of the packet's round is in the copy
     holder_t       holder;
     job_t          held_job; // the task before this packet, where the two were swapped
     sequence_t     held_sequence;
     bitmap_t       held;     // bitmap before this packet
     bit<1>         overlap;  // held and the packet, of the same task, have a worker in common
-    bit<1>         last;     // held and the packet, of the same task, together are all members
+    bit<1>         last;     // with the packet's, of the same task, there are all members' values
     bit<1>         idle;
     bit<1>         stronger; // the packet may take the aggregator from its holder
     bit<1>         mark;     // congestion met by any packet of the task so far
+    bit<1>         overflow; // any packet of the task had values too large for its scale
     value_access_t value_access;
+    copy_access_t  copy_access;
+    index_t        end;      // behind the last aggregator of a sweep
 
     bit<1>         forward;
     bit<1>         result;   // the packet has become the result, for all workers

@@ -38,15 +38,17 @@ parser PacketParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
     // Kind, count and lengths must agree; only then is the packet taken apart further.
     state aggregation {
         packet.extract(hdr.aggregation);
-        transition select(hdr.aggregation.kind, hdr.aggregation.values, hdr.udp.datagram_length,
-                          hdr.ipv4.total_length) {
-            (kind_t.GRADIENT,  VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;
-            (kind_t.PARAMETER, VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;
-            (kind_t.REPLY,     VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;
-            (kind_t.REMINDER,  VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;
-            (kind_t.ABSENT,    VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;
-            (kind_t.QUERY,     0,      UDP_LENGTH_BARE, IPV4_BYTES + UDP_LENGTH_BARE): bare;
-            (kind_t.SWEEP,     0,      UDP_LENGTH_BARE, IPV4_BYTES + UDP_LENGTH_BARE): bare;
+        transition select(hdr.aggregation.protocol, hdr.aggregation.kind, hdr.aggregation.values,
+                          hdr.udp.datagram_length, hdr.ipv4.total_length) {
+            (_, kind_t.GRADIENT,  VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;
+            (_, kind_t.PARAMETER, VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;
+            (_, kind_t.REPLY,     VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;
+            (_, kind_t.REMINDER,  VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;
+            (_, kind_t.ABSENT,    VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;
+            (_, kind_t.QUERY,     0,      UDP_LENGTH_BARE, IPV4_BYTES + UDP_LENGTH_BARE): bare;
+            (_, kind_t.SWEEP,     0,      UDP_LENGTH_BARE, IPV4_BYTES + UDP_LENGTH_BARE): bare;
+            (protocol_t.P4INC, kind_t.ASYNCHRONOUS,
+                                  VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;
             default: accept;
         }
     }

@@ -27,6 +27,7 @@ control Screening(in headers_t hdr, in standard_metadata_t standard, in protocol
             // From the controller, and then from ourselves, cell by cell.
             if (meta.port == CPU_PORT || standard.instance_type == RECIRCULATED) {
                 meta.access = access_t.SWEEP;
+                meta.end = POOL;
                 meta.outcome = outcome_t.SWEPT;
             } else {
                 meta.outcome = outcome_t.REJECTED;

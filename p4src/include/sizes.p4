@@ -33,6 +33,7 @@
 #define HOSTS 1024
 #define ROUTES 1024
 #define MEMBERSHIPS 4096
+#define SERVICES 512
 
 // Jobs that are counted apart from each other; slot 0 counts what belongs to no job.
 #define JOB_SLOTS 256

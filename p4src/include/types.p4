@@ -12,7 +12,7 @@ typedef bit<16> job_t;
 typedef bit<32> sequence_t;
 typedef bit<32> bitmap_t;   // bit w: the contribution of worker w
 typedef bit<32> index_t;    // of an aggregator
-typedef bit<8>  priority_t; // of an ESA task; 0: below all
+typedef bit<8>  priority_t; // of an ESA task; 0: below all. P4INC, SwitchML: the service
 typedef bit<8>  job_slot_t; // of the outcome counters
 
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
@@ -37,19 +37,22 @@ const port_t  CPU_PORT = 510;
 const group_t FLOOD_GROUP = 1;
 
 enum bit<8> protocol_t {
-    ATP = 1,
-    ESA = 2
+    ATP      = 1,
+    ESA      = 2,
+    P4INC    = 3,
+    SWITCHML = 4
 }
 
 // What a packet is for.
 enum bit<8> kind_t {
-    GRADIENT  = 1, // worker to parameter server: values to add
-    PARAMETER = 2, // parameter server to all workers: a result
-    REPLY     = 3, // ATP: parameter server to one worker: a result once more
-    QUERY     = 4, // ATP: parameter server to one worker: send this fragment again
-    SWEEP     = 5, // controller to switch: free all aggregators of a job
-    REMINDER  = 6, // ESA: reminder agent to switch: give up what you hold of this task
-    ABSENT    = 7  // ESA: switch to reminder agent: nothing
+    GRADIENT     = 1, // worker to parameter server: values to add
+    PARAMETER    = 2, // parameter server or switch to all workers: a result
+    REPLY        = 3, // the same to one worker: a result once more
+    QUERY        = 4, // parameter server to one worker: send this fragment again
+    SWEEP        = 5, // controller to switch: free all aggregators of a job
+    REMINDER     = 6, // ESA: reminder agent to switch: give up what you hold of this task
+    ABSENT       = 7, // ESA: switch to reminder agent: nothing
+    ASYNCHRONOUS = 8  // P4INC: switch to worker: your packet, which came too early
 }
 
 // What became of a packet. Each packet is counted under one of these.
@@ -60,7 +63,7 @@ enum bit<5> outcome_t {
     COMPLETED   = 3,  // added as the last one; left with the sum
     COLLIDED    = 4,  // found another task's aggregator; left alone, marked (ESA: downgraded it)
     BYPASSED    = 5,  // needs no aggregator here: marked before, overflowed, whole already, elsewhere
-    RESENT      = 6,  // a resend that found no aggregator
+    RESENT      = 6,  // a resend that found no aggregator (P4INC: that is the server's to answer)
     FLUSHED     = 7,  // took its task's partial sum along to the parameter server and freed it
     DUPLICATE   = 8,  // contribution was in the aggregator already
     SEIZED      = 9,  // took over an aggregator that was idle for long
@@ -73,7 +76,12 @@ enum bit<5> outcome_t {
     PREEMPTED   = 16, // took another task's aggregator and left as that task's partial sum
     REMINDED    = 17, // a reminder that fetched a partial sum and freed the aggregator
     ABSENT      = 18, // a reminder that found nothing
-    ANSWERED    = 19  // what another switch said to a reminder, on its way through
+    ANSWERED    = 19, // what another switch said to a reminder, on its way through
+
+    OUTSIDE      = 20, // named an aggregator outside its job's segment
+    REPEATED     = 21, // sent again, and answered by the switch with the result
+    ASYNCHRONOUS = 22, // came before the aggregator had finished an earlier round
+    STALE        = 23  // of a round that the aggregator has left behind
 }
 
 // What a block of values does with its registers.
@@ -83,6 +91,13 @@ enum bit<3> value_access_t {
     ADD   = 2, // the packet's values are added; the packet gets the sums
     FETCH = 3, // the packet gets the sums
     SWAP  = 4  // the packet's values replace the sums; the packet gets the sums
+}
+
+// What it does with its copy of the result before.
+enum bit<2> copy_access_t {
+    NONE   = 0,
+    KEEP   = 1, // the copy is what the packet holds
+    RECALL = 2  // the packet gets the copy
 }
 
 #endif

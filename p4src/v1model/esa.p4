@@ -26,6 +26,7 @@
 #include "../include/forwarding.p4"
 #include "../include/membership.p4"
 #include "../include/servers.p4"
+#include "../include/groups.p4"
 #include "../include/outcomes.p4"
 #include "../include/aggregator/identity.p4"
 #include "../include/aggregator/priority.p4"
@@ -35,10 +36,6 @@
 
 // ECT(0) of RFC 3168.
 const bit<2> ECN_CAPABLE = 2;
-
-// Where the result of a job goes: 01:00:5e:54:(job), 239.84.(job).
-const bit<32> GROUP_MAC = 0x01005e54;
-const bit<16> GROUP_IPV4 = 0xef54;
 
 control EsaIngress(inout headers_t hdr, inout metadata_t meta,
                    inout standard_metadata_t standard) {

@@ -1,0 +1,48 @@
+// What this switch does for a job: the service that the job's packets must name, and the segment of
+// the aggregators that goes with it. A job that changes the way in which it is aggregated gets a new
+// number, so that its late packets, of the old way, find no entry and are dropped.
+#ifndef SERVICES_P4
+#define SERVICES_P4
+
+#include "headers.p4"
+#include "metadata.p4"
+
+control Services(in headers_t hdr, inout metadata_t meta) {
+    index_t place = 0;
+    index_t places = 0;
+
+    // The job has `size` aggregators from `offset` on, for the contributions of `everyone`.
+    action aggregate(index_t offset, index_t size, bitmap_t everyone) {
+        meta.served = 1;
+        meta.segment = 1;
+        meta.everyone = everyone;
+        meta.end = offset + size;
+        place = hdr.aggregation.index - offset;
+        places = size;
+    }
+
+    // The job has none here.
+    action forward() {
+        meta.served = 1;
+    }
+
+    table services {
+        key = {
+            hdr.aggregation.job: exact @name("job");
+            hdr.aggregation.priority: exact @name("service");
+        }
+        actions = { aggregate; forward; @defaultonly NoAction; }
+        const default_action = NoAction();
+        size = SERVICES;
+    }
+
+    apply {
+        services.apply();
+        // What lies before the segment is far behind it: subtraction wraps.
+        if (place < places) {
+            meta.inside = 1;
+        }
+    }
+}
+
+#endif

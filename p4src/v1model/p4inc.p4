@@ -1,0 +1,300 @@
+// P4INC-AOI: segments of aggregators, whole offload of local jobs (docs/p4/p4inc.md; the paper's §VI).
+//
+// A job has a segment of the aggregators to itself, so no packet meets another job's. A contribution
+// takes its aggregator if the round before is finished there, joins it if it is of the round that is
+// under way, and else is of a round that is over, or comes too early. Where all workers of the job are
+// below this switch, the last contribution becomes the result, and a copy of it answers whoever missed
+// it. Where they are not, the sum of those that are goes to the parameter server, whose answer
+// finishes the round and fills the copy.
+//
+// One pass is enough for every packet: what it does in each register depends on registers that come
+// before only, and no packet wants to change its mind.
+
+#include <core.p4>
+#include <v1model.p4>
+
+#include "../include/sizes.p4"
+#include "../include/types.p4"
+#include "../include/headers.p4"
+#include "../include/metadata.p4"
+#include "../include/parser.p4"
+#include "../include/deparser.p4"
+#include "../include/screening.p4"
+#include "../include/egress.p4"
+#include "../include/forwarding.p4"
+#include "../include/membership.p4"
+#include "../include/services.p4"
+#include "../include/answers.p4"
+#include "../include/outcomes.p4"
+#include "../include/aggregator/rounds.p4"
+#include "../include/aggregator/flags.p4"
+#include "../include/aggregator/values.p4"
+#include "../include/aggregator/copies.p4"
+
+control P4incIngress(inout headers_t hdr, inout metadata_t meta,
+                     inout standard_metadata_t standard) {
+    Screening() screening;
+    Membership() membership;
+    Services() services;
+    Rounds() rounds;
+    Copied() copied;
+    Flags() flags;
+    Values() values;
+    Copies() copies;
+    TurnBack() turn_back;
+    Announce() announce;
+    Forwarding() forwarding;
+    Outcomes() outcomes;
+
+    // --- What the packet wants of its aggregator ---------------------------------------------
+
+    bit<1> numbered = 0; // there is a round of that number
+    bit<1> own = 0;      // bitmap is the one worker below this port
+    bit<1> whole = 0;    // bitmap is all workers of the job
+    bit<1> alone = 0;    // the worker is the only one here, and others are elsewhere: nothing to add
+
+    action touch(access_t access) {
+        meta.access = access;
+    }
+
+    action pass(outcome_t outcome) {
+        meta.outcome = outcome;
+        meta.forward = 1;
+    }
+
+    // A result that is for all workers below this switch.
+    action distribute(copy_access_t copy_access) {
+        meta.copy_access = copy_access;
+        meta.outcome = outcome_t.DISTRIBUTED;
+        standard.mcast_grp = meta.group;
+    }
+
+    action refuse(outcome_t outcome) {
+        meta.outcome = outcome;
+    }
+
+    table intents {
+        key = {
+            hdr.aggregation.kind:     exact;
+            hdr.aggregation.resend:   ternary;
+            hdr.aggregation.collided: ternary;
+            numbered:                 ternary;
+            own:                      ternary;
+            whole:                    ternary;
+            meta.segment:             ternary;
+            meta.inside:              ternary;
+            alone:                    ternary;
+        }
+        actions = { touch; pass; distribute; refuse; }
+        const default_action = refuse(outcome_t.MALFORMED);
+        const entries = {
+            // kind           resend collided numbered own whole segment inside alone
+            // A worker's contribution. Where it may go in is the switch's to say, not the worker's.
+            (kind_t.GRADIENT,  _,     0,       1,       1,  _,    0,      _,     _): pass(outcome_t.BYPASSED);
+            (kind_t.GRADIENT,  _,     0,       1,       1,  _,    1,      0,     _): refuse(outcome_t.OUTSIDE);
+            (kind_t.GRADIENT,  _,     0,       1,       1,  _,    1,      1,     1): pass(outcome_t.BYPASSED);
+            (kind_t.GRADIENT,  _,     0,       1,       1,  _,    1,      1,     0): touch(access_t.CLAIM);
+            // A result of the parameter server.
+            (kind_t.PARAMETER, 0,     0,       1,       _,  _,    0,      _,     _): distribute(copy_access_t.NONE);
+            (kind_t.REPLY,     0,     0,       1,       _,  _,    0,      _,     _): pass(outcome_t.REPLIED);
+            (kind_t.PARAMETER, 0,     0,       1,       _,  1,    1,      0,     _): refuse(outcome_t.OUTSIDE);
+            (kind_t.REPLY,     0,     0,       1,       _,  1,    1,      0,     _): refuse(outcome_t.OUTSIDE);
+            (kind_t.PARAMETER, 0,     0,       1,       _,  1,    1,      1,     _): touch(access_t.FREE);
+            (kind_t.REPLY,     0,     0,       1,       _,  1,    1,      1,     _): touch(access_t.FREE);
+            // Its question to a worker.
+            (kind_t.QUERY,     0,     0,       1,       _,  _,    _,      _,     _): pass(outcome_t.QUERIED);
+        }
+    }
+
+    // --- What becomes of it -------------------------------------------------------------------
+
+    // Stays here.
+    action absorb(value_access_t value_access, outcome_t outcome) {
+        meta.value_access = value_access;
+        meta.outcome = outcome;
+    }
+
+    // Leaves with the result, for all workers, and leaves a copy of it here.
+    action publish(value_access_t value_access) {
+        meta.value_access = value_access;
+        meta.copy_access = copy_access_t.KEEP;
+        meta.outcome = outcome_t.COMPLETED;
+        meta.result = 1;
+        hdr.aggregation.kind = kind_t.PARAMETER;
+        hdr.aggregation.resend = 0;
+        hdr.aggregation.bitmap = meta.everyone;
+    }
+
+    // Leaves with the sum of all workers below this switch, for the parameter server: for the first
+    // time, or once more.
+    action carry(value_access_t value_access, outcome_t outcome, bit<1> resend) {
+        meta.value_access = value_access;
+        meta.outcome = outcome;
+        meta.forward = 1;
+        hdr.aggregation.resend = resend;
+        hdr.aggregation.bitmap = meta.members;
+    }
+
+    // Returns with the result.
+    action repeat() {
+        meta.copy_access = copy_access_t.RECALL;
+        meta.outcome = outcome_t.REPEATED;
+        meta.forward = 1;
+        hdr.aggregation.kind = kind_t.REPLY;
+        hdr.aggregation.resend = 0;
+        hdr.aggregation.bitmap = meta.everyone;
+    }
+
+    // Returns as it came, for its sender to slow down: an asynchronous error.
+    action reject_early() {
+        meta.mark = 1;
+        meta.outcome = outcome_t.ASYNCHRONOUS;
+        meta.forward = 1;
+        hdr.aggregation.kind = kind_t.ASYNCHRONOUS;
+    }
+
+    action proceed(copy_access_t copy_access, outcome_t outcome) {
+        meta.copy_access = copy_access;
+        meta.outcome = outcome;
+        meta.forward = 1;
+    }
+
+    // P4INC, rule by rule.
+    table rules {
+        key = {
+            meta.access:            exact;
+            hdr.aggregation.kind:   exact;
+            meta.turn:              ternary;
+            meta.last:              ternary;
+            meta.kept:              ternary;
+            meta.local:             ternary;
+            hdr.aggregation.resend: ternary;
+        }
+        actions = { absorb; publish; carry; repeat; reject_early; proceed; distribute; NoAction; }
+        const default_action = NoAction();
+        const entries = {
+            // A: the round before is finished.                 last kept local resend
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.STARTS,   0,   _,   _,    _): absorb(value_access_t.STORE, outcome_t.ABSORBED);
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.STARTS,   1,   _,   1,    _): publish(value_access_t.STORE);
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.STARTS,   1,   _,   0,    _): carry(value_access_t.STORE, outcome_t.COMPLETED, 0);
+
+            // B: the round is under way. In a job over several units it stays so after the last one
+            // here, as others are missing; so nobody takes the aggregator, and what it holds can be
+            // sent again, until the server has answered.
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.JOINS,    0,   _,   _,    _): absorb(value_access_t.ADD, outcome_t.ADDED);
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.JOINS,    1,   _,   1,    _): publish(value_access_t.ADD);
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.JOINS,    1,   _,   0,    _): carry(value_access_t.ADD, outcome_t.COMPLETED, 0);
+
+            // C: the contribution is in already, but its sender wants an answer. There is one if the
+            // round is finished; else the sum, or the server's answer to it, may have been lost, if
+            // all of the sum is here; else others are still to come.
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.AGAIN,    _,   1,   _,    _): repeat();
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.AGAIN,    1,   0,   0,    _): carry(value_access_t.FETCH, outcome_t.RESENT, 1);
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.AGAIN,    _,   0,   _,    _): absorb(value_access_t.NONE, outcome_t.DUPLICATE);
+
+            // D: the round is over. Most often the next one is under way, and the copy still holds
+            // this one's result. If it does not, a worker of a local job has the result, and this is
+            // a late packet; elsewhere windows may be larger than segments, and the server has it.
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.LATE,     _,   1,   _,    _): repeat();
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.LATE,     _,   0,   0,    1): proceed(copy_access_t.NONE, outcome_t.RESENT);
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.LATE,     _,   0,   _,    _): absorb(value_access_t.NONE, outcome_t.STALE);
+
+            // E: the round before is not finished.
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.EARLY,    _,   _,   _,    _): reject_early();
+
+            // A result of the server is one of the round that the aggregator is at, or of one that it
+            // has not seen, as nobody here had to add anything; else it is a late copy.
+            (access_t.FREE,  kind_t.PARAMETER, turn_t.LATE,     _,   _,   _,    _): distribute(copy_access_t.NONE);
+            (access_t.FREE,  kind_t.PARAMETER, _,               _,   _,   _,    _): distribute(copy_access_t.KEEP);
+            (access_t.FREE,  kind_t.REPLY,     turn_t.LATE,     _,   _,   _,    _): proceed(copy_access_t.NONE, outcome_t.REPLIED);
+            (access_t.FREE,  kind_t.REPLY,     _,               _,   _,   _,    _): proceed(copy_access_t.KEEP, outcome_t.REPLIED);
+        }
+    }
+
+    // --- The two together ---------------------------------------------------------------------
+
+    action drop() {
+        mark_to_drop(standard);
+    }
+
+    apply {
+        screening.apply(hdr, standard, protocol_t.P4INC, meta);
+        if (meta.ours == 1) {
+            membership.apply(hdr, meta);
+        }
+        if (meta.ours == 1 || meta.access == access_t.SWEEP) {
+            services.apply(hdr, meta);
+        }
+        if (meta.ours == 1) {
+            if (meta.member == 0 || meta.served == 0) {
+                meta.outcome = outcome_t.REJECTED;
+            } else if (meta.transit == 1) {
+                meta.outcome = outcome_t.BYPASSED;
+                meta.forward = 1;
+            } else {
+                if (hdr.aggregation.sequence != NO_ROUND) {
+                    numbered = 1;
+                }
+                // Only a power of two has no bit in common with its predecessor.
+                if (hdr.aggregation.bitmap == meta.unit && meta.unit != 0
+                    && (meta.unit & (meta.unit - 1)) == 0) {
+                    own = 1;
+                }
+                if (hdr.aggregation.bitmap == meta.everyone) {
+                    whole = 1;
+                }
+                if (meta.group != 0 && meta.members == meta.everyone) {
+                    meta.local = 1;
+                } else if (meta.unit == meta.members) {
+                    alone = 1;
+                }
+                intents.apply();
+            }
+        } else if (meta.access == access_t.SWEEP && meta.inside == 0) {
+            // A sweep goes through the segment that is the job's, and no further.
+            meta.access = access_t.NONE;
+            meta.outcome = meta.segment == 1 ? outcome_t.OUTSIDE : outcome_t.REJECTED;
+        }
+
+        if (meta.access != access_t.NONE) {
+            if (hdr.ipv4.ecn == ECN_CONGESTION_EXPERIENCED || hdr.aggregation.congested == 1) {
+                meta.mark = 1;
+            }
+            meta.overflow = hdr.aggregation.overflow;
+            rounds.apply(hdr.aggregation.sequence, hdr.aggregation.index, meta);
+            copied.apply(hdr.aggregation.sequence, hdr.aggregation.index, meta);
+            rules.apply();
+            flags.apply(hdr.aggregation.index, meta);
+            values.apply(hdr, meta);
+            copies.apply(hdr, meta);
+        }
+        outcomes.apply(meta);
+
+        if (meta.outcome == outcome_t.REPEATED || meta.outcome == outcome_t.ASYNCHRONOUS) {
+            turn_back.apply(hdr);
+        }
+        // What is in no need of an aggregator here passes untouched.
+        if (meta.access != access_t.NONE && (meta.forward == 1 || meta.result == 1)) {
+            hdr.aggregation.congested = meta.mark;
+            hdr.aggregation.overflow = meta.overflow;
+        }
+
+        if (meta.access == access_t.SWEEP) {
+            if (meta.held != 0) {
+                hdr.aggregation.bitmap = hdr.aggregation.bitmap + 1;
+            }
+            hdr.aggregation.index = hdr.aggregation.index + 1;
+            standard.egress_spec = CPU_PORT;
+        } else if (meta.result == 1) {
+            announce.apply(hdr);
+            standard.mcast_grp = meta.group;
+        } else if (meta.forward == 1) {
+            forwarding.apply(hdr, standard);
+        } else if (meta.outcome != outcome_t.DISTRIBUTED) {
+            drop();
+        }
+    }
+}
+
+V1Switch(PacketParser(), VerifyChecksums(), P4incIngress(), AggregationEgress(), UpdateChecksums(),
+         PacketDeparser()) main;
