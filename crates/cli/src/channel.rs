@@ -22,8 +22,7 @@ pub(crate) fn agent_address(scenario: &Scenario, agent: HostId) -> SocketAddr {
 
 /// The ESA jobs whose agent is on a host.
 pub(crate) fn agent_jobs(scenario: &Scenario, host: HostId) -> impl Iterator<Item = &Job> {
-    let esa = scenario.jobs.iter().filter(|job| job.protocol == Protocol::Esa);
-    esa.filter(move |job| job.agent == host)
+    scenario.jobs.iter().filter(move |job| job.agent == Some(host))
 }
 
 /// What an agent must know of a job.
@@ -32,12 +31,13 @@ pub(crate) fn agent_jobs(scenario: &Scenario, host: HostId) -> impl Iterator<Ite
 /// If it cannot reach the switches that add for it.
 pub(crate) fn agent_job(scenario: &Scenario, job: &Job) -> Result<AgentJob> {
     let address = |host: HostId| scenario.topology.host(host).address;
+    let agent = job.agent.context("a job of ESA has an agent")?;
     let targets = plan::targets(&scenario.topology, &job.into())?;
     let target =
         |target: &plan::Target| Target { members: target.members, via: address(target.via) };
     Ok(AgentJob {
         job: scenario.job_config(job),
-        host: address(job.agent),
+        host: address(agent),
         switches: targets.iter().map(target).collect(),
     })
 }
@@ -47,12 +47,12 @@ pub(crate) fn agent_job(scenario: &Scenario, job: &Job) -> Result<AgentJob> {
 /// # Errors
 /// If their settings contradict each other.
 pub(crate) fn servers(scenario: &Scenario, host: HostId) -> Result<Servers> {
-    let jobs = scenario.jobs.iter().filter(|job| job.ps == host);
+    let jobs = scenario.jobs.iter().filter(|job| job.ps == Some(host));
     let described = jobs.map(|job| {
         let config = scenario.ps_config(job);
         Ok(match job.protocol {
             Protocol::Atp => tributary_ps::Job::Atp(config),
-            Protocol::Esa if job.agent == host => {
+            Protocol::Esa if job.agent == Some(host) => {
                 tributary_ps::Job::Together(config, agent_job(scenario, job)?)
             }
             Protocol::Esa => tributary_ps::Job::Apart(config),
@@ -78,7 +78,7 @@ pub(crate) fn hub(
             token: tokens.of(job)?,
             workers: u8::try_from(job.workers.len()).context("a job has at most 32 workers")?,
             values: scenario.switch.values_per_packet,
-            server: job.ps != host,
+            server: job.ps != Some(host),
         })
     });
     let jobs = jobs.collect::<Result<Vec<_>>>()?;
@@ -105,19 +105,17 @@ pub(crate) fn channels(
     waker: &Waker,
     at: impl Fn(HostId) -> SocketAddr,
 ) -> Result<Channels> {
-    let apart = scenario
-        .jobs
-        .iter()
-        .filter(|job| job.protocol == Protocol::Esa && job.ps == host && job.agent != host);
-    let links = apart.map(|job| {
-        let config = link(scenario, job, Role::Server, tokens, at(job.agent))?;
+    let here = scenario.jobs.iter().filter(|job| job.ps == Some(host));
+    let apart = here.filter_map(|job| Some((job, job.agent.filter(|&agent| agent != host)?)));
+    let links = apart.map(|(job, agent)| {
+        let config = link(scenario, job, Role::Server, tokens, at(agent))?;
         let link = Link::start(config, waker.clone()).context("cannot start a thread")?;
         Ok((job.id, link))
     });
     Ok(Channels::new(hub, links.collect::<Result<Vec<_>>>()?))
 }
 
-/// The way of a job's worker to the agent; `None` with a protocol that has none.
+/// The way of a job's worker to the agent, if there is one; `at` tells where it listens.
 ///
 /// # Errors
 /// If the job's token is missing.
@@ -126,12 +124,10 @@ pub(crate) fn worker_link(
     job: &Job,
     index: WorkerIndex,
     tokens: &Tokens,
-    agent: SocketAddr,
+    at: impl Fn(HostId) -> SocketAddr,
 ) -> Result<Option<LinkConfig>> {
-    match job.protocol {
-        Protocol::Atp => Ok(None),
-        Protocol::Esa => link(scenario, job, Role::Worker(index), tokens, agent).map(Some),
-    }
+    let connect = |agent| link(scenario, job, Role::Worker(index), tokens, at(agent));
+    job.agent.map(connect).transpose()
 }
 
 fn link(

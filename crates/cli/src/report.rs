@@ -208,8 +208,8 @@ pub(crate) struct JobReport {
     pub(crate) outcomes: BTreeMap<&'static str, u64>,
     /// What the training came to.
     pub(crate) training: Option<TrainingReport>,
-    /// What the parameter server did.
-    pub(crate) server: ServerReport,
+    /// What the parameter server did, if there was one.
+    pub(crate) server: Option<ServerReport>,
     /// What the workers did, by index.
     pub(crate) workers: Vec<WorkerReport>,
 }
@@ -218,10 +218,11 @@ impl JobReport {
     /// From the reports of its endpoints, and what all switches together counted for it.
     pub(crate) fn new(
         job: &Job,
-        server: ServerReport,
+        server: Option<ServerReport>,
         workers: Vec<WorkerReport>,
         counted: &Counted,
     ) -> Self {
+        let served = server.unwrap_or_default();
         let bytes = workers.first().map_or(0, |worker| 4 * worker.values);
         let fragments = workers.first().map_or(0, |worker| worker.fragments);
         let slowest = workers.iter().map(|worker| worker.reduce_seconds).fold(0.0, f64::max);
@@ -230,12 +231,12 @@ impl JobReport {
             protocol: job.protocol.name(),
             bytes,
             goodput_gbps: if slowest > 0.0 { bytes as f64 * 8.0 / slowest / 1e9 } else { 0.0 },
-            summed_in_network: server.summed_in_network(fragments, workers.len()),
+            summed_in_network: served.summed_in_network(fragments, workers.len()),
             verified: workers.iter().map(|worker| worker.verified).sum(),
             matches_reference: None,
             fragments,
             esa: (job.protocol == Protocol::Esa)
-                .then(|| EsaReport::new(fragments, &server, &workers, counted)),
+                .then(|| EsaReport::new(fragments, &served, &workers, counted)),
             kept_bytes: counted.kept_bytes(),
             outcomes: counted
                 .outcomes
@@ -351,6 +352,7 @@ impl RunReport {
             "overflow",
         ]);
         for job in &self.jobs {
+            let server = job.server.unwrap_or_default();
             let share = |count: u64| {
                 let of = job.fragments.max(1);
                 format!("{} ({:.1} %)", grouped(count), 100.0 * count as f64 / of as f64)
@@ -363,10 +365,10 @@ impl RunReport {
                 format!("{:.3} Gb/s", job.goodput_gbps),
                 in_network.map_or("–".into(), |share| format!("{:.1} %", 100.0 * share)),
                 bytes(job.kept_bytes),
-                if job.esa.is_some() { "–".into() } else { share(job.server.collisions) },
-                share(job.server.completed - job.server.complete_on_arrival),
+                if job.esa.is_some() { "–".into() } else { share(server.collisions) },
+                share(server.completed - server.complete_on_arrival),
                 grouped(job.sum(|worker| worker.resends + worker.direct)),
-                share(job.server.overflows),
+                share(server.overflows),
             ]);
         }
         table

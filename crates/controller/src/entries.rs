@@ -84,9 +84,9 @@ pub fn job(catalogue: &Catalogue, plan: &JobAtSwitch, job: JobId, slot: JobSlot)
         }
     });
     // Only a switch that adds holds anything that could be evicted.
-    let evicts = catalogue.servers.iter().filter(|_| plan.aggregates());
-    let servers = evicts.map(|servers| {
-        let to = [canonical(&plan.server.mac.0), canonical(&plan.server.ip.octets())];
+    let evicts = catalogue.servers.iter().zip(plan.server).filter(|_| plan.aggregates());
+    let servers = evicts.map(|(servers, server)| {
+        let to = [canonical(&server.mac.0), canonical(&server.ip.octets())];
         entry(&servers.table, [exact(&job.get().to_be_bytes())], &servers.to_server, to)
     });
     groups.into_iter().chain(servers).chain(memberships).collect()

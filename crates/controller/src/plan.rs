@@ -70,10 +70,10 @@ pub struct Placement {
     pub job: JobId,
     /// Host of each worker, by worker index: at most 32, all different.
     pub workers: Vec<HostId>,
-    /// Host of the parameter server.
-    pub ps: HostId,
-    /// Host of the reminder agent, for ESA; that of the parameter server unless it has its own.
-    pub agent: HostId,
+    /// Host of the parameter server. `None`: all workers hang on one switch, which needs none.
+    pub ps: Option<HostId>,
+    /// Host of the reminder agent, for ESA.
+    pub agent: Option<HostId>,
 }
 
 impl From<&Job> for Placement {
@@ -92,12 +92,13 @@ pub struct JobAtSwitch {
     pub units: BTreeMap<u16, Bitmap>,
     /// All workers below the switch.
     pub members: Bitmap,
-    /// The port towards the parameter server; `None` for a switch that is not on the tree.
+    /// The port towards the parameter server; `None` for a switch that is not on the tree, and where
+    /// there is no parameter server.
     pub uplink: Option<u16>,
     /// Whether this is the lowest switch where all workers of the job meet.
     pub top: bool,
-    /// The parameter server.
-    pub server: Host,
+    /// The parameter server, if there is one.
+    pub server: Option<Host>,
     /// Ports that reminders come from.
     pub reminders: BTreeSet<u16>,
     /// Ports that answers to reminders come from: each leads to another switch.
@@ -111,7 +112,7 @@ impl JobAtSwitch {
         self.units.len() > 1
     }
 
-    fn off_the_tree(switch: SwitchId, server: Host) -> Self {
+    fn off_the_tree(switch: SwitchId, server: Option<Host>) -> Self {
         Self {
             switch,
             units: BTreeMap::new(),
@@ -233,8 +234,14 @@ pub fn job(topology: &Topology, placement: &Placement) -> Vec<JobAtSwitch> {
 
 /// The parts of [`job`] that are on the tree, without reminders.
 pub(crate) fn parts_in_tree(topology: &Topology, placement: &Placement) -> Vec<JobAtSwitch> {
-    let (root, ps_port) = topology.attachment(placement.ps);
-    let server = topology.host(placement.ps).address;
+    let server = placement.ps.map(|ps| topology.host(ps).address);
+    let (root, ps_port) = match placement.ps {
+        Some(ps) => {
+            let (switch, port) = topology.attachment(ps);
+            (switch, Some(port))
+        }
+        None => (topology.attachment(placement.workers[0]).0, None),
+    };
     let tree = Tree::towards(topology, root);
     let mut parts: BTreeMap<(bool, SwitchId), JobAtSwitch> = BTreeMap::new();
     for (index, &worker) in placement.workers.iter().enumerate() {
@@ -246,7 +253,7 @@ pub(crate) fn parts_in_tree(topology: &Topology, placement: &Placement) -> Vec<J
             let part = parts
                 .entry((hop.is_some(), switch))
                 .or_insert_with(|| JobAtSwitch::off_the_tree(switch, server));
-            part.uplink = Some(hop.map_or(ps_port, |hop| hop.out));
+            part.uplink = hop.map(|hop| hop.out).or(ps_port);
             *part.units.entry(port).or_default() |= bit;
             part.members |= bit;
             let Some(hop) = hop else { break };
@@ -459,7 +466,7 @@ mod tests {
                 // What leaves by the uplink is what the next switch expects there.
                 match peer(part.switch, part.uplink.unwrap()) {
                     End::Host(host) => {
-                        prop_assert_eq!(host, scenario.jobs[0].ps);
+                        prop_assert_eq!(host, scenario.jobs[0].server());
                         prop_assert_eq!(part.members, all);
                     }
                     End::Switch(next, into) => {
@@ -477,7 +484,7 @@ mod tests {
             // A result reaches every worker exactly once, and passes every switch of the tree.
             let mut reached = vec![0; workers.len()];
             let mut passed = 0;
-            let mut frames = vec![topology.attachment(scenario.jobs[0].ps).0];
+            let mut frames = vec![topology.attachment(scenario.jobs[0].server()).0];
             while let Some(switch) = frames.pop() {
                 passed += 1;
                 for port in parts[&switch].group() {
@@ -498,7 +505,7 @@ mod tests {
             let plan = forwarding(topology);
             for &worker in workers {
                 let mac = topology.host(worker).address.mac;
-                let mut switch = topology.attachment(scenario.jobs[0].ps).0;
+                let mut switch = topology.attachment(scenario.jobs[0].server()).0;
                 while let End::Switch(next, into) = peer(switch, plan[switch.0].hosts[&mac]) {
                     prop_assert_eq!(parts[&next].uplink, Some(into));
                     switch = next;

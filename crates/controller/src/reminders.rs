@@ -38,7 +38,7 @@ pub fn targets(topology: &Topology, placement: &Placement) -> Result<Vec<Target>
     aggregating
         .map(|part| {
             let (via, _) = way_to(topology, placement, &parts, part).ok_or_else(|| {
-                let agent = topology.host(placement.agent).name.clone();
+                let agent = placement.agent.map_or("?", |agent| &topology.host(agent).name).into();
                 let switch = topology.switch(part.switch).name.clone();
                 Error::AgentAside { job: placement.job, agent, switch }
             })?;
@@ -64,8 +64,9 @@ pub(crate) fn way_to(
     parts: &[JobAtSwitch],
     target: &JobAtSwitch,
 ) -> Option<(HostId, Vec<Step>)> {
+    let agent = placement.agent?;
     placement.workers.iter().find_map(|&worker| {
-        let mut steps = path(topology, placement.agent, worker);
+        let mut steps = path(topology, agent, worker);
         let end = steps.iter().position(|step| step.switch == target.switch)?;
         steps.truncate(end + 1);
         // What comes back passes only ports that speak for all that may be in it.

@@ -45,7 +45,7 @@ impl Scenario {
             index,
             scale: Scale::new(job.scale).expect("a positive, finite scale"),
             host: self.address(job.workers[usize::from(index.get())]),
-            server: self.address(job.ps),
+            server: self.address(job.server()),
             initial_window: Some(job.window),
             timing: self.timing(2 * self.worker_timeout),
         }
@@ -54,12 +54,12 @@ impl Scenario {
     /// Settings of a job's parameter server.
     ///
     /// # Panics
-    /// If the scenario is not a checked one.
+    /// If the scenario is not a checked one, or the job has no parameter server.
     #[must_use]
     pub fn ps_config(&self, job: &Job) -> PsConfig {
         PsConfig {
             job: self.job_config(job),
-            host: self.address(job.ps),
+            host: self.address(job.server()),
             workers: job.workers.iter().map(|&host| self.address(host)).collect(),
             timing: self.timing(self.worker_timeout),
         }

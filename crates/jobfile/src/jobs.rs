@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::protocol::{self, Choice, ESA_KEYS};
 use crate::reader::{Item, Table};
 use crate::scenario::{
-    Digits, Distribution, Job, RandomTensors, Straggler, SwitchSettings, TensorFiles, Workload,
-    worker_index,
+    Digits, Distribution, Job, Protocol, RandomTensors, Straggler, SwitchSettings, TensorFiles,
+    Workload, worker_index,
 };
 use crate::suggest;
 use crate::topology::{HostId, HostRole, Topology};
@@ -223,7 +223,7 @@ impl Context<'_, '_> {
         self.choice.check(table)?;
         self.choice.refuse_esa_keys(table, &ESA_KEYS)?;
         let workers = self.workers(table)?;
-        let ps = self.parameter_server(table, index, &workers)?;
+        let ps = Some(self.parameter_server(table, index, &workers)?);
         let agent = self.agent(table, ps, &workers)?;
         let profile = protocol::profile(table)?;
         let workload = self.workload(table, workers.len(), seed)?;
@@ -400,9 +400,16 @@ impl Context<'_, '_> {
         Ok(ps)
     }
 
-    /// The host named, else the one of the parameter server.
-    fn agent(&self, table: &Table<'_>, ps: HostId, workers: &[HostId]) -> Result<HostId, Error> {
-        let Some(item) = table.get("agent") else { return Ok(ps) };
+    /// The host named, else the one of the parameter server; with ESA only.
+    fn agent(
+        &self,
+        table: &Table<'_>,
+        ps: Option<HostId>,
+        workers: &[HostId],
+    ) -> Result<Option<HostId>, Error> {
+        let Some(item) = table.get("agent") else {
+            return Ok(ps.filter(|_| self.choice.protocol == Protocol::Esa));
+        };
         let agent = self.find_host(&item)?;
         if workers.contains(&agent) {
             let name = &self.topology.host(agent).name;
@@ -411,7 +418,7 @@ impl Context<'_, '_> {
                 "choose another host for one of them",
             ));
         }
-        Ok(agent)
+        Ok(Some(agent))
     }
 
     fn workload(&self, table: &Table<'_>, workers: usize, seed: u64) -> Result<Workload, Error> {

@@ -44,8 +44,8 @@ impl Scenario {
             let worker = workers
                 .filter(move |&(_, &at)| at == host)
                 .map(|(index, _)| Duty::Worker(worker_index(index)));
-            let server = (job.ps == host).then_some(Duty::ParameterServer);
-            let agent = job.agent == host && job.agent != job.ps;
+            let server = (job.ps == Some(host)).then_some(Duty::ParameterServer);
+            let agent = job.agent == Some(host) && job.agent != job.ps;
             let agent = agent.then_some(Duty::ReminderAgent);
             worker.chain(server).chain(agent).map(move |duty| (job, duty))
         })
@@ -156,11 +156,11 @@ pub struct Job {
     pub protocol: Protocol,
     /// Host of each worker, by worker index: 1 to 32, all different.
     pub workers: Vec<HostId>,
-    /// Host of the parameter server; none of the workers.
-    pub ps: HostId,
-    /// Host of the reminder agent (ESA), none of the workers. The parameter server's host: the agent
-    /// is in its process.
-    pub agent: HostId,
+    /// Host of the parameter server, none of the workers. `None`: the job does without one.
+    pub ps: Option<HostId>,
+    /// Host of the reminder agent, none of the workers; with ESA only. The parameter server's host:
+    /// the agent is in its process.
+    pub agent: Option<HostId>,
     /// What the priorities of its packets follow from (ESA).
     pub profile: Profile,
     /// What is summed.
@@ -178,6 +178,15 @@ pub struct Job {
 }
 
 impl Job {
+    /// Host of the parameter server of a job that must have one.
+    ///
+    /// # Panics
+    /// If the job does without.
+    #[must_use]
+    pub fn server(&self) -> HostId {
+        self.ps.expect("the job has a parameter server")
+    }
+
     /// Pause that a worker makes before each tensor (zero for all but stragglers).
     #[must_use]
     pub fn straggler_delay(&self, worker: WorkerIndex) -> Duration {

@@ -156,7 +156,8 @@ fn check(scenario: &Scenario) {
     for (index, job) in scenario.jobs.iter().enumerate() {
         assert_eq!(usize::from(job.id.get()), index + 1);
         assert!((1..=32).contains(&job.workers.len()));
-        assert!(!job.workers.contains(&job.ps));
+        let others: Vec<_> = job.ps.iter().chain(&job.agent).collect();
+        assert!(others.iter().all(|host| !job.workers.contains(host)));
         let mut hosts = job.workers.clone();
         hosts.sort();
         hosts.dedup();
@@ -164,12 +165,11 @@ fn check(scenario: &Scenario) {
         assert!(job.window >= 1 && job.window <= job.slots && job.slots.is_power_of_two());
         assert!(job.scale.is_finite() && job.scale > 0.0);
         assert_eq!(job.protocol, scenario.protocol());
-        assert!(!job.workers.contains(&job.agent));
         let Profile { layers, communication, computation, remaining } = job.profile;
         assert!(layers > 0 && !communication.is_zero() && !computation.is_zero());
         assert!(remaining.is_none_or(|remaining| !remaining.is_zero()));
         if job.protocol == Protocol::Atp {
-            assert_eq!((job.agent, job.profile), (job.ps, Profile::default()));
+            assert_eq!((job.agent, job.profile), (None, Profile::default()));
         }
     }
     for host in topology.host_ids() {

@@ -32,7 +32,7 @@ fn the_smallest_file_is_one_line() {
     let job = &scenario.jobs[0];
     assert_eq!((job.id.get(), job.name.as_str(), job.protocol), (1, "job1", Protocol::Atp));
     assert_eq!(names(&scenario.topology, &job.workers), ["w1", "w2", "w3", "w4"]);
-    assert_eq!(scenario.topology.host(job.ps).name, "ps");
+    assert_eq!(scenario.topology.host(job.server()).name, "ps");
     assert_eq!((job.slots, job.window), (256, 234), "60 KB of payload, 256 bytes a packet");
     assert!(matches!(&job.workload, Workload::Random(random) if random.elements == 250_000));
 }
@@ -68,7 +68,7 @@ fn two_racks_are_linked_to_each_other_and_three_to_a_spine() {
     let three = scenario("[topology]\nracks = 3\nps_rack = 2\n[[job]]");
     let spine = three.topology.switch_named("spine").unwrap();
     assert_eq!(three.topology.ports(spine).count(), 3);
-    let ps = three.topology.attachment(three.jobs[0].ps).0;
+    let ps = three.topology.attachment(three.jobs[0].server()).0;
     assert_eq!(three.topology.switch(ps).name, "rack2");
     assert_eq!(three.jobs[0].workers.len(), 6, "one job takes all hosts");
 }
@@ -79,7 +79,7 @@ fn jobs_spread_over_the_hosts() {
     let topology = &scenario.topology;
     assert_eq!(names(topology, &scenario.jobs[0].workers), ["w1", "w2"]);
     assert_eq!(names(topology, &scenario.jobs[1].workers), ["w3", "w4", "w5"]);
-    let servers: Vec<HostId> = scenario.jobs.iter().map(|job| job.ps).collect();
+    let servers: Vec<HostId> = scenario.jobs.iter().map(Job::server).collect();
     assert_eq!(names(topology, &servers), ["ps1", "ps2"], "each job has its own");
     assert_ne!(
         format!("{:?}", scenario.jobs[0].workload),
@@ -95,7 +95,7 @@ fn jobs_spread_over_the_hosts() {
         crowded.duties(HostId(0)).map(|(job, duty)| (job.id.get(), duty)).collect();
     let worker = Duty::Worker(WorkerIndex::new(0).unwrap());
     assert_eq!(duties, [(1, worker), (2, worker)]);
-    let ps = crowded.jobs[1].ps;
+    let ps = crowded.jobs[1].server();
     assert!(
         crowded.duties(ps).any(|(job, duty)| job.id.get() == 2 && duty == Duty::ParameterServer)
     );
@@ -152,12 +152,12 @@ fn jobs_of_esa_say_how_they_train_and_where_their_agent_is() {
         remaining: Some(Duration::from_secs(30)),
     };
     assert_eq!((first.profile, second.profile), (profile, Profile::default()));
-    assert_eq!(names(&scenario.topology, &[first.ps, first.agent]), ["ps1", "ps2"]);
+    assert_eq!(names(&scenario.topology, &[first.server(), first.agent.unwrap()]), ["ps1", "ps2"]);
     assert_eq!(second.agent, second.ps);
     let duties: Vec<(u16, Duty)> =
-        scenario.duties(first.agent).map(|(job, duty)| (job.id.get(), duty)).collect();
+        scenario.duties(first.agent.unwrap()).map(|(job, duty)| (job.id.get(), duty)).collect();
     assert_eq!(duties, [(1, Duty::ReminderAgent), (2, Duty::ParameterServer)]);
-    assert_eq!(scenario.duties(first.ps).count(), 1, "an agent of one's own is no duty here");
+    assert_eq!(scenario.duties(first.server()).count(), 1, "an agent of one's own is no duty here");
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn examples_say_what_they_show() {
     let racks_of_workers: Vec<SwitchId> =
         racks.jobs[0].workers.iter().map(|&host| at(host)).collect();
     assert_eq!(racks_of_workers, [SwitchId(0), SwitchId(0), SwitchId(1), SwitchId(1)]);
-    assert_eq!(at(racks.jobs[0].ps), SwitchId(0));
+    assert_eq!(at(racks.jobs[0].server()), SwitchId(0));
 
     let jobs = example("two-jobs.toml");
     assert_eq!(jobs.jobs.len(), 2);

@@ -457,7 +457,8 @@ impl<'a> Run<'a> {
                 living.or(self.departed.get(&(index, worker)).copied()).unwrap_or_default()
             };
             workers.push(job.workers.iter().enumerate().map(stats).collect());
-            let server = self.network.server(job.ps, job.id).map(|server| *server.stats());
+            let server = job.ps.and_then(|ps| self.network.server(ps, job.id));
+            let server = server.map(|server| *server.stats());
             servers.push(server.unwrap_or_default());
             esa.push(self.esa_stats(job));
         }
@@ -515,8 +516,8 @@ impl<'a> Run<'a> {
         let own_agent = |agent: &esa::Agent| {
             agent.stats().find(|(id, _)| *id == job.id).map(|(_, stats)| *stats)
         };
-        let hosts = [job.ps, job.agent];
-        for process in hosts.iter().flat_map(|&host| self.network.processes(host)) {
+        let hosts = job.ps.into_iter().chain(job.agent);
+        for process in hosts.flat_map(|host| self.network.processes(host)) {
             match process {
                 Process::Together(id, both) if *id == job.id => {
                     let servers = both.servers().iter();

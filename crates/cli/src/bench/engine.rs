@@ -319,14 +319,14 @@ fn steps(program: Program, scenario: &Scenario) -> Vec<Step> {
     let [measured, other] = &scenario.jobs[..] else { unreachable!("the file has two jobs") };
     let gradient = |job: &Job, worker: usize, priority: u8, case, outcome| {
         let priority = if program == Program::Atp { 0 } else { priority };
-        let to = scenario.topology.host(job.ps).address;
+        let to = scenario.topology.host(job.server()).address;
         let from = job.workers[worker];
         let frames = frames(scenario, job, Kind::Gradient, priority, from, to, Bitmap(1 << worker));
         step(scenario, from, frames, case, (job.id.get(), outcome))
     };
     let results = {
         let to = Host::group(measured.id);
-        let from = measured.ps;
+        let from = measured.server();
         let frames = frames(scenario, measured, Kind::Parameter, 0, from, to, Bitmap(0b111));
         let counted = (measured.id.get(), Outcome::Distributed);
         step(scenario, from, frames, Some(Case::Result), counted)

@@ -39,7 +39,7 @@ impl Event {
 /// If their settings contradict each other.
 pub(crate) fn agent(scenario: &Scenario, host: HostId) -> Result<Option<Agent>> {
     let jobs: Vec<&Job> =
-        channel::agent_jobs(scenario, host).filter(|job| job.ps != host).collect();
+        channel::agent_jobs(scenario, host).filter(|job| job.ps != Some(host)).collect();
     if jobs.is_empty() {
         return Ok(None);
     }

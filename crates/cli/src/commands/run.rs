@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tributary_controller::jobs::Controller;
-use tributary_jobfile::{Job, Protocol, Scenario, Workload};
+use tributary_jobfile::{Job, Scenario, Workload};
 use tributary_wire::JobId;
 
 use crate::agent::{Event, WorkerReport};
@@ -222,9 +222,10 @@ impl Run<'_> {
     async fn gather_servers(&self, inbox: &mut UnboundedReceiver<Note>, gathered: &mut Gathered) {
         let deadline = Instant::now() + REPORT_TIME;
         let jobs = &self.scenario.jobs;
-        let own_host = |job: &&Job| job.protocol == Protocol::Esa && job.agent != job.ps;
+        let own_host = |job: &&Job| job.agent.is_some() && job.agent != job.ps;
+        let servers = jobs.iter().filter(|job| job.ps.is_some()).count();
         let agents = jobs.iter().filter(own_host).count();
-        while gathered.servers.len() < jobs.len() || gathered.agents.len() < agents {
+        while gathered.servers.len() < servers || gathered.agents.len() < agents {
             let left = deadline.saturating_duration_since(Instant::now());
             match tokio::time::timeout(left, inbox.recv()).await {
                 Ok(Some(Note::Servers(ps::Event::Done { reports }))) => {
@@ -299,12 +300,14 @@ fn job_reports(
                 worker.values
             );
         }
-        let server =
-            gathered.servers.get(&job.id.get()).copied().with_context(|| {
-                format!("the parameter server of job {} did not report", job.name)
-            })?;
-        let agent = gathered.agents.get(&job.id.get()).copied().or(server.agent);
-        let server = ServerReport { agent, ..server };
+        let server = gathered.servers.get(&job.id.get()).copied();
+        ensure!(
+            server.is_some() == job.ps.is_some(),
+            "the parameter server of job {} did not report",
+            job.name
+        );
+        let agent = gathered.agents.get(&job.id.get()).copied();
+        let server = server.map(|server| ServerReport { agent: agent.or(server.agent), ..server });
         let mut report = JobReport::new(job, server, workers, counted);
         check_training(scenario, job, &mut report)?;
         Ok(report)

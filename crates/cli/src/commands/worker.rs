@@ -52,7 +52,7 @@ fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
     let stop = settings::stop_flag()?;
     let io = settings::open_interface(&scenario, host, &args.endpoint.interface)?;
     let tokens = settings::tokens(&args.endpoint)?;
-    let at = channel::agent_address(&scenario, job.agent);
+    let at = |agent| channel::agent_address(&scenario, agent);
     let link = channel::worker_link(&scenario, job, index, &tokens, at)?;
     let port = Port { io, waker: Waker::new(), link };
     let verifier = Verifier::new(job, scenario.switch.values_per_packet, 1);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -34,9 +34,6 @@ use crate::workload::Verifier;
 
 /// Frames that a link holds in each direction: as many as a network card's ring.
 const LINK_CAPACITY: usize = 256;
-
-/// Where no agent is: with protocols that have none.
-const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// Bytes that wait between controller and switch.
 const CONTROL_BUFFER: usize = 64 << 10;
@@ -145,7 +142,7 @@ impl Memory {
                 hubs.insert(host, hub);
             }
         }
-        let at = |agent: HostId| addresses.get(&agent).copied().unwrap_or(NOWHERE);
+        let at = |agent: HostId| addresses[&agent];
         for host in scenario.topology.host_ids() {
             let name = &scenario.topology.host(host).name;
             let (stop, notes) = (Arc::clone(&self.stop_servers), notes.clone());
@@ -186,7 +183,7 @@ impl Memory {
                 let (io, waker) = self.port(host)?;
                 let index = u8::try_from(worker).ok().and_then(WorkerIndex::new);
                 let index = index.expect("a job has at most 32 workers");
-                let link = channel::worker_link(&scenario, job, index, &tokens, at(job.agent))?;
+                let link = channel::worker_link(&scenario, job, index, &tokens, at)?;
                 let port = agent::Port { io, waker, link };
                 let (notes, stop) = (notes.clone(), Arc::clone(stop));
                 let (scenario, verifier) = (Arc::clone(&scenario), verifier.clone());

@@ -142,7 +142,7 @@ pub(crate) fn gradient(scenario: &Scenario, worker: u8, sequence: u32, index: u3
     let host = |id| scenario.topology.host(id).address;
     let envelope = Envelope {
         source: host(job.workers[usize::from(worker)]),
-        destination: host(job.ps),
+        destination: host(job.server()),
         ecn: Ecn::Ect0,
     };
     let repr = Repr {

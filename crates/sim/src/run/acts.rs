@@ -41,13 +41,17 @@ impl Run<'_> {
         }
         let job = &self.scenario.jobs[index];
         match act {
-            Act::StopServer(_) => self.stop(job.ps, job, "the parameter server dies"),
-            Act::StopAgent(_) if job.agent != job.ps => {
-                self.stop(job.agent, job, "the reminder agent dies");
+            Act::StopServer(_) => {
+                job.ps.into_iter().for_each(|ps| self.stop(ps, job, "the parameter server dies"));
             }
-            Act::StopAgent(_) => {}
+            Act::StopAgent(_) => {
+                let apart = job.agent.filter(|&agent| job.ps != Some(agent));
+                apart.into_iter().for_each(|at| self.stop(at, job, "the reminder agent dies"));
+            }
             Act::StartServer(_) => {
-                self.network.note(job.ps, "the parameter server starts");
+                if let Some(ps) = job.ps {
+                    self.network.note(ps, "the parameter server starts");
+                }
                 self.start_server(job)?;
             }
             Act::StartAgent(_) => self.start_agent(job)?,
@@ -64,6 +68,7 @@ impl Run<'_> {
 
     /// A fresh parameter server, with the reminder agent in it unless that has a host of its own.
     pub(super) fn start_server(&mut self, job: &Job) -> Result<(), Error> {
+        let Some(ps) = job.ps else { return Ok(()) };
         let config = self.scenario.ps_config(job);
         let timing = config.timing;
         let process = if job.protocol == Protocol::Atp {
@@ -76,43 +81,40 @@ impl Run<'_> {
             Process::EsaServer(job.id, esa::Server::new(config)?)
         };
         // Should one be there still, the new one takes its place.
-        self.network.kill(job.ps, job.id);
-        self.network.start(job.ps, process);
+        self.network.kill(ps, job.id);
+        self.network.start(ps, process);
         Ok(())
     }
 
     /// A fresh reminder agent, if it has a host of its own.
     pub(super) fn start_agent(&mut self, job: &Job) -> Result<(), Error> {
-        if job.protocol == Protocol::Atp || job.agent == job.ps {
-            return Ok(());
-        }
+        let Some(host) = job.agent.filter(|&agent| job.ps != Some(agent)) else { return Ok(()) };
         let timing: Timing = self.scenario.ps_config(job).timing;
         let mut agent = esa::Agent::new(timing)?;
         agent.add_job(self.agent_job(job)?)?;
-        self.network.kill(job.agent, job.id);
-        self.network.start(job.agent, Process::Agent(job.id, agent));
+        self.network.kill(host, job.id);
+        self.network.start(host, Process::Agent(job.id, agent));
         Ok(())
     }
 
     fn agent_job(&self, job: &Job) -> Result<AgentJob, Error> {
+        let agent = job.agent.expect("a job of ESA has an agent");
         Ok(AgentJob {
             job: self.scenario.job_config(job),
-            host: self.scenario.topology.host(job.agent).address,
+            host: self.scenario.topology.host(agent).address,
             switches: self.targets(job)?,
         })
     }
 
     /// The channels of a job's endpoints.
     pub(super) fn connect(&mut self, job: &Job) -> Result<(), Error> {
-        if job.protocol == Protocol::Atp {
-            return Ok(());
-        }
+        let Some(agent) = job.agent else { return Ok(()) };
         for (worker, &host) in job.workers.iter().enumerate() {
             let role = Role::Worker(worker_index(worker));
-            self.network.connect(job.id, role, host, job.agent, self.pace)?;
+            self.network.connect(job.id, role, host, agent, self.pace)?;
         }
-        if job.agent != job.ps {
-            self.network.connect(job.id, Role::Server, job.ps, job.agent, self.pace)?;
+        if let Some(ps) = job.ps.filter(|&ps| ps != agent) {
+            self.network.connect(job.id, Role::Server, ps, agent, self.pace)?;
         }
         Ok(())
     }

@@ -161,13 +161,16 @@ impl System {
                 let switches = targets
                     .iter()
                     .map(|target| Target { members: target.members, via: host(target.via) });
-                let agent =
-                    AgentJob { job: config, host: host(job.ps), switches: switches.collect() };
+                let agent = AgentJob {
+                    job: config,
+                    host: host(job.server()),
+                    switches: switches.collect(),
+                };
                 JobPlace {
                     id: job.id,
                     config,
                     workers,
-                    server: host(job.ps),
+                    server: host(job.server()),
                     hosts: job.workers.iter().map(|&id| host(id)).collect(),
                     agent,
                 }
@@ -497,7 +500,7 @@ impl System {
             let job = self.job_of(part);
             self.scenario.jobs[job].workers[part - self.jobs[job].workers.start]
         } else {
-            self.scenario.jobs[part - self.workers].ps
+            self.scenario.jobs[part - self.workers].server()
         }
     }
 

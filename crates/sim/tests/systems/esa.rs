@@ -163,7 +163,7 @@ fn packet(scenario: &Scenario, worker: usize, kind: Kind, priority: u8, sequence
     let address = |host: tributary_jobfile::HostId| scenario.topology.host(host).address;
     let envelope = Envelope {
         source: address(job.workers[worker]),
-        destination: address(job.ps),
+        destination: address(job.server()),
         ecn: Ecn::Ect0,
     };
     let repr = Repr {
@@ -206,7 +206,7 @@ fn reminders_that_are_nobodys_are_dropped_and_counted() {
     let inputs = inputs(&scenario, 20);
     let mut run = start(&scenario, &inputs);
     let worker = port_of(&scenario, scenario.jobs[0].workers[0]);
-    let server = port_of(&scenario, scenario.jobs[0].ps);
+    let server = port_of(&scenario, scenario.jobs[0].server());
     // A worker may send none, whatever it names.
     for sequence in 0..20 {
         run.network.inject(SwitchId(0), worker, &packet(&scenario, 0, Kind::Reminder, 0, sequence));
@@ -228,7 +228,7 @@ fn a_reminder_for_an_unknown_task_finds_nothing_and_frees_nothing() {
     let scenario = scenario("", "");
     let inputs = inputs(&scenario, 20);
     let mut run = start(&scenario, &inputs);
-    let server = port_of(&scenario, scenario.jobs[0].ps);
+    let server = port_of(&scenario, scenario.jobs[0].server());
     let mut frame = packet(&scenario, 0, Kind::Reminder, 0, 1_000_000);
     let bitmap = tributary_wire::agg::OFFSET + tributary_wire::agg::field::BITMAP.start;
     frame[bitmap..bitmap + 4].copy_from_slice(&0b111_u32.to_be_bytes());
@@ -242,7 +242,7 @@ fn a_reminder_for_an_unknown_task_finds_nothing_and_frees_nothing() {
 
 /// What the server and the agent of job 1 have counted.
 fn counted(run: &Run<'_>, scenario: &Scenario) -> (esa::Server, esa::agent::Stats) {
-    let processes = run.network.processes(scenario.jobs[0].ps);
+    let processes = run.network.processes(scenario.jobs[0].server());
     let both = processes.iter().find_map(|process| match process {
         Process::Together(_, both) => Some(both),
         _ => None,

@@ -105,7 +105,7 @@ impl Judge {
         let outcome = run.ok()?;
         let topology = &scenario.topology;
         let workers = scenario.jobs.iter().flat_map(|job| &job.workers);
-        let servers = scenario.jobs.iter().flat_map(|job| [&job.ps, &job.agent]);
+        let servers = scenario.jobs.iter().flat_map(|job| job.ps.iter().chain(&job.agent));
         let switches = topology.switches.iter().map(|switch| switch.name.as_str());
         let name = |host: &tributary_jobfile::HostId| topology.host(*host).name.as_str();
         let mut columns: Vec<&str> = workers.map(name).collect();
