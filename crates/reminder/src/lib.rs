@@ -22,6 +22,7 @@
 mod agent;
 mod complaints;
 mod hub;
+mod keepalive;
 mod link;
 mod outbox;
 mod stream;
@@ -39,6 +40,10 @@ pub struct Limits {
     pub greeting: Duration,
     /// From the first byte of a message to its last, and between two pieces of what a peer reads.
     pub progress: Duration,
+    /// Silence, in whole seconds, after which the operating system asks whether the peer's host is
+    /// still there (TCP keepalive). After three questions without an answer, five seconds apart,
+    /// the connection is broken; and so it is when data is not acknowledged for as long as all that.
+    pub idle: Duration,
     /// Bytes that wait to be sent to one peer. A message that finds them waiting ends the
     /// connection.
     pub outgoing: usize,
@@ -49,11 +54,13 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Two seconds for a greeting, five for progress, 8 MB out, 4096 messages in, 64 strangers.
+    /// Two seconds for a greeting, five for progress, ten of silence, 8 MB out, 4096 messages in,
+    /// 64 strangers.
     fn default() -> Self {
         Self {
             greeting: Duration::from_secs(2),
             progress: Duration::from_secs(5),
+            idle: Duration::from_secs(10),
             outgoing: 8 << 20,
             incoming: 4096,
             strangers: 64,

@@ -17,7 +17,7 @@ use tributary_wire::channel::{Answer, Hello, Message, Refusal};
 use crate::complaints::Complaints;
 use crate::outbox::Outbox;
 use crate::stream::{Bodies, ReadError};
-use crate::{Limits, longest_body};
+use crate::{Limits, keepalive, longest_body};
 
 /// Pause after the first failed attempt; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -227,6 +227,7 @@ impl<In: Message> Task<In> {
         let greeted = async {
             let stream = TcpStream::connect(self.config.agent).await.map_err(Failure::Connect)?;
             drop(stream.set_nodelay(true));
+            keepalive::watch(&stream, &self.config.limits).map_err(Failure::Connect)?;
             let (reader, mut writer) = stream.into_split();
             let outbox = Outbox::new(usize::MAX, Waker::new());
             let _ = outbox.push(&self.config.hello);

@@ -153,3 +153,46 @@ fn the_waker_tells_of_room() {
     drop(link);
     reader.join().unwrap();
 }
+
+/// What the operating system waits for on the connections of a port: local port, remote port, and the
+/// timer with the time that is left to it.
+fn timers(port: u16) -> Vec<(u16, u16, String, Duration)> {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let port_of =
+        |address: &str| u16::from_str_radix(address.split_once(':').unwrap().1, 16).unwrap();
+    let established = table.lines().skip(1).filter_map(|line| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let (kind, left) = columns[5].split_once(':').unwrap();
+        // In hundredths of a second, whatever the kernel's tick is.
+        let left = Duration::from_millis(10 * u64::from_str_radix(left, 16).unwrap());
+        (columns[3] == "01").then(|| (port_of(columns[1]), port_of(columns[2]), kind.into(), left))
+    });
+    established.filter(|(local, remote, ..)| *local == port || *remote == port).collect()
+}
+
+#[test]
+fn both_ends_of_a_channel_ask_after_a_silent_peer() {
+    let idle = Duration::from_secs(7);
+    let mut desk = Desk::new(Limits { idle, ..Limits::default() });
+    let hello = hello(1, Role::Worker(worker(0)));
+    let mut link = desk.link_with(hello, Limits { idle: 2 * idle, ..Limits::default() });
+    assert_eq!(event(&mut link), LinkEvent::Opened);
+    assert!(matches!(desk.next(), Incoming::Opened(_)));
+    let port = desk.hub.address().port();
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let timers = timers(port);
+        // 2 is keepalive; 1, for a moment, what was sent last and is not acknowledged yet.
+        let asks = |idle: Duration, is_hub: bool| {
+            timers.iter().any(|(local, _, kind, left)| {
+                let long = *left > idle / 2 && *left <= idle;
+                (*local == port) == is_hub && kind == "02" && long
+            })
+        };
+        if timers.len() == 2 && asks(idle, true) && asks(2 * idle, false) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{timers:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

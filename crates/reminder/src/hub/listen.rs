@@ -16,9 +16,9 @@ use tributary_wire::channel::{
 
 use super::registry::{Admission, Shared};
 use super::{Incoming, Peer};
-use crate::longest_body;
 use crate::outbox::Outbox;
 use crate::stream::{Bodies, ReadError};
+use crate::{keepalive, longest_body};
 
 /// How long peers have to take what waits for them when the hub ends.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -81,6 +81,10 @@ impl Connection {
     async fn serve(self, stream: TcpStream, stranger: OwnedSemaphorePermit) {
         // Small messages wait for nothing.
         drop(stream.set_nodelay(true));
+        if let Err(error) = keepalive::watch(&stream, &self.shared.limits) {
+            // A peer that has left already.
+            return self.on_silence(&error.to_string());
+        }
         let (reader, mut writer) = stream.into_split();
         let mut bodies = Bodies::new(reader);
         let greeting = self.shared.limits.greeting;

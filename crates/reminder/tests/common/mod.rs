@@ -45,6 +45,7 @@ pub(crate) fn short() -> Limits {
     Limits {
         greeting: Duration::from_millis(200),
         progress: Duration::from_millis(300),
+        idle: Duration::from_secs(1),
         outgoing: 64 << 10,
         incoming: 64,
         strangers: 4,
