@@ -143,8 +143,13 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 impl Net {
     fn new(job: &str) -> Self {
-        let names = ["w1", "w2", "ps"];
+        Self::with(job, &["w1", "w2", "ps"])
+    }
+
+    /// With these hosts at the switch's ports, from port 1 up.
+    fn with(job: &str, names: &[&str]) -> Self {
         let hosts: Vec<Host> = (1..).zip(names).map(|(number, name)| host(number, name)).collect();
+        let ports: Vec<String> = (1..=names.len()).map(|n| format!("{n}@port{n}")).collect();
         let cable = |(port, host): (u16, &Host)| Link {
             a: Port::new(&host.name, 0),
             b: Port::new("s1", port),
@@ -157,8 +162,9 @@ impl Net {
         });
         let net = Self { file: JobFile::new(job), testbed: testbed.unwrap() };
         let socket = net.socket();
-        let ports = ["--port", "1@port1", "--port", "2@port2", "--port", "3@port3"];
-        net.start("s1", &[&["switch", "--p4runtime", &socket], &ports[..]].concat());
+        let ports = ports.iter().flat_map(|port| ["--port", port]);
+        let args: Vec<&str> = ["switch", "--p4runtime", &socket].into_iter().chain(ports).collect();
+        net.start("s1", &args);
         let deadline = Instant::now() + DEADLINE;
         while !net.file.path("s1.sock").exists() {
             assert!(Instant::now() < deadline, "the switch does not listen");
@@ -191,11 +197,24 @@ impl Net {
     }
 
     fn server(&self) -> Process {
+        self.server_on("ps")
+    }
+
+    fn server_on(&self, host: &str) -> Process {
         let (file, tokens) = (self.file.name(), self.tokens());
-        let args = ["ps", &file, "--interface", "eth0", "--host", "ps", "--tokens", &tokens];
-        let server = self.start("ps", &args);
+        let args = ["ps", &file, "--interface", "eth0", "--host", host, "--tokens", &tokens];
+        let server = self.start(host, &args);
         until(&server, "serving");
         server
+    }
+
+    /// A reminder agent that has a host to itself.
+    fn agent_on(&self, host: &str) -> Process {
+        let (file, tokens) = (self.file.name(), self.tokens());
+        let args = ["reminder", &file, "--interface", "eth0", "--host", host, "--tokens", &tokens];
+        let agent = self.start(host, &args);
+        until(&agent, "listening");
+        agent
     }
 
     fn worker(&self, index: u8, tokens: &str) -> Process {
@@ -268,6 +287,47 @@ fn a_parameter_server_that_is_killed_and_restarted_costs_time_only() {
         let output = worker.output(Stream::Out);
         assert!(output.contains("300000 values summed, 300000 of them compared"), "{output}");
     }
+    server.ask_to_end();
+    assert!(server.end(DEADLINE).unwrap().success());
+    let [_, left] = net.sweeps(&controller);
+    assert_eq!(left, 0, "nothing stays in the switch");
+}
+
+#[test]
+fn an_agent_apart_that_is_killed_and_restarted_costs_time_only() {
+    if !namespaces() {
+        return;
+    }
+    let job = long(150)
+        .replace("workers = 2\n", "workers = 2\nps_hosts = 2\n")
+        .replace("name = \"long\"\n", "name = \"long\"\nps = \"ps1\"\nagent = \"ps2\"\n");
+    let net = Net::with(&job, &["w1", "w2", "ps1", "ps2"]);
+    let controller = net.controller(&net.tokens());
+    let agent = net.agent_on("ps2");
+    let server = net.server_on("ps1");
+    let workers = [0, 1].map(|index| net.worker(index, &net.tokens()));
+    for worker in &workers {
+        until(worker, "round 20 of 150");
+    }
+    agent.kill().unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    let still_at_it = |worker: &Process| !worker.output(Stream::Out).contains("round 150 of 150");
+    assert!(workers.iter().all(still_at_it), "it was killed in the middle");
+    // Workers and server find its successor by themselves.
+    let agent = net.agent_on("ps2");
+    for worker in &workers {
+        let (success, errors) = ended(worker);
+        assert!(success, "{errors}");
+        let output = worker.output(Stream::Out);
+        assert!(output.contains("300000 values summed, 300000 of them compared"), "{output}");
+    }
+    agent.ask_to_end();
+    assert!(agent.end(DEADLINE).unwrap().success());
+    let said = agent.output(Stream::Out);
+    let report = said.lines().find_map(|line| line.strip_prefix("job 1: "));
+    let report = report.unwrap_or_else(|| panic!("no report in {said}"));
+    let reminded = report.split(' ').next().unwrap();
+    assert!(reminded.parse::<u64>().unwrap() > 0, "the successor was of use: {report}");
     server.ask_to_end();
     assert!(server.end(DEADLINE).unwrap().success());
     let [_, left] = net.sweeps(&controller);
