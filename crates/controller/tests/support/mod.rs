@@ -230,7 +230,7 @@ pub(crate) async fn an_esa_job_comes_and_goes(kit: &impl Kit) {
     let placement = Placement::from(&scenario.jobs[0]);
     let job = placement.job;
     controller.admit(&placement).await.unwrap();
-    let server = scenario.topology.host(placement.ps).address;
+    let server = scenario.topology.host(placement.ps.unwrap()).address;
     let (mac, ip) = (number(&server.mac.0), number(&server.ip.octets()));
     // Keys are job, port and kind: 1 a gradient, 2 a result, 6 a reminder, 7 what it did not find.
     // The job counts in slot 1 and has multicast group 2.
