@@ -4,7 +4,14 @@
 //! `(sum / scale)`, computed in `f64` and rounded to `f32`. The loops work on whole slices without
 //! branches, so that the compiler vectorises them.
 
-use tributary_wire::WORKERS_MAX;
+use tributary_wire::{RUNGS, WORKERS_MAX};
+
+/// The last rung of the scale ladder.
+pub const COARSEST: u8 = RUNGS - 1;
+
+/// By which power of two each rung divides the scale. The last one brings every `f32` down to the
+/// magnitude of the scale.
+const LADDER: [u64; RUNGS as usize] = [0, 4, 8, 16, 32, 64, 96, 128];
 
 /// A positive, finite factor: units of the fixed-point integer in 1.0.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
@@ -18,6 +25,15 @@ impl Scale {
     pub fn new(factor: f64) -> Option<Self> {
         let usable = factor > 0.0 && factor.is_normal() && factor.recip().is_normal();
         usable.then_some(Self(factor))
+    }
+
+    /// The scale of a rung of the ladder: coarser from rung to rung, by powers of two, so that nothing
+    /// is rounded. Rungs behind the last are the last. A scale that would be too small for an `f64`
+    /// stays at the smallest, at which every `f32` is zero.
+    pub fn at(self, rung: u8) -> Self {
+        let exponent = LADDER[usize::from(rung.min(COARSEST))];
+        let divisor = f64::from_bits((1023 + exponent) << 52);
+        Self((self.0 / divisor).max(f64::MIN_POSITIVE))
     }
 
     /// The factor.
@@ -59,6 +75,15 @@ pub fn encode(values: &[f32], scale: Scale, limit: i32, payload: &mut [u8]) -> b
         *word = (shifted.to_bits() as i32).to_be_bytes();
     }
     exceeds == 0
+}
+
+/// Where the first value is whose magnitude exceeds `limit` when scaled and rounded.
+pub fn first_too_great(values: &[f32], scale: Scale, limit: i32) -> Option<usize> {
+    let limit = f64::from(limit);
+    values.iter().position(|value| {
+        let rounded = f64::from(*value) * scale.0 + ROUNDER - ROUNDER;
+        rounded.abs() > limit
+    })
 }
 
 /// Reads big-endian `i32` sums from `payload` and divides them by the scale.
@@ -133,7 +158,41 @@ mod tests {
         assert_eq!(Scale::new(1e6).unwrap().get(), 1e6);
     }
 
+    #[test]
+    fn rungs_divide_the_scale_by_powers_of_two() {
+        let scale = Scale::new(1e6).unwrap();
+        let exponents: Vec<f64> = (0..RUNGS).map(|r| (1e6 / scale.at(r).get()).log2()).collect();
+        assert_eq!(exponents, [0.0, 4.0, 8.0, 16.0, 32.0, 64.0, 96.0, 128.0]);
+        assert_eq!(scale.at(200), scale.at(COARSEST));
+        assert_eq!(encode_one(f32::MAX, scale.at(COARSEST).get(), limit(32)), Some(1_000_000));
+    }
+
+    #[test]
+    fn the_smallest_scales_give_zeros_and_nothing_worse() {
+        let scale = Scale::new(1e-300).unwrap().at(COARSEST);
+        let mut payload = [0xff; 4];
+        assert!(encode(&[f32::MAX], scale, 1, &mut payload));
+        let mut values = [1.0];
+        decode(&payload, scale, &mut values);
+        assert_eq!((payload, values), ([0; 4], [0.0]));
+    }
+
     proptest! {
+        #[test]
+        fn finds_the_value_that_does_not_fit(
+            values in prop::collection::vec(-3.0e9f32..3.0e9, 0..70),
+            rung in 0..RUNGS,
+            workers in 1u8..=32,
+        ) {
+            let scale = Scale::new(1e6).unwrap().at(rung);
+            let mut payload = vec![0; values.len() * 4];
+            let found = first_too_great(&values, scale, limit(workers));
+            prop_assert_eq!(encode(&values, scale, limit(workers), &mut payload), found.is_none());
+            if let Some(position) = found {
+                prop_assert!(encode(&values[..position], scale, limit(workers), &mut payload));
+            }
+        }
+
         #[test]
         fn encodes_as_the_library_rounds(
             values in prop::collection::vec(-3.0e9f32..3.0e9, 0..70),

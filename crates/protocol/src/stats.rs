@@ -13,6 +13,8 @@ pub struct Rejected {
     pub other_job: u64,
     /// Of another aggregation protocol.
     pub other_protocol: u64,
+    /// Of another service than the job's: sent before the job was served in another way.
+    pub other_service: u64,
     /// A kind that this endpoint does not take.
     pub wrong_kind: u64,
     /// Another number of values than the job's packets have.
@@ -38,6 +40,7 @@ impl Rejected {
             + self.malformed
             + self.other_job
             + self.other_protocol
+            + self.other_service
             + self.wrong_kind
             + self.wrong_values
             + self.wrong_bitmap

@@ -82,6 +82,11 @@ pub enum Protocol {
 }
 
 impl Protocol {
+    /// Whether its packets name a [`Service`] where others have a priority.
+    pub const fn has_services(self) -> bool {
+        matches!(self, Self::P4inc | Self::SwitchMl)
+    }
+
     /// From the header's byte.
     pub const fn from_byte(byte: u8) -> Option<Self> {
         match byte {

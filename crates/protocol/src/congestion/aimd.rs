@@ -7,6 +7,9 @@ use super::Controller;
 /// ATP's controller: it opens the window by one packet a result up to a threshold (slow start) and
 /// by one packet a window of results above it; it halves window and threshold on a congestion mark
 /// or a loss, at most once a window of data. The threshold starts at the upper bound.
+///
+/// P4INC's is the same with a threshold that starts where the job's aggregators end (P4INC-AOI §VI.B):
+/// beyond it packets may be turned back.
 #[derive(Clone, Debug)]
 pub struct Aimd {
     window: u32,
@@ -29,6 +32,14 @@ impl Aimd {
             results: 0,
             answered: Sequence(0),
         }
+    }
+}
+
+impl Aimd {
+    /// The same with another threshold to start with, of at least one.
+    #[must_use]
+    pub fn with_threshold(self, threshold: u32) -> Self {
+        Self { threshold: threshold.max(1), ..self }
     }
 }
 
@@ -79,6 +90,18 @@ mod tests {
         assert_eq!(aimd.window(), 10);
         aimd.on_result();
         assert_eq!(aimd.window(), 11);
+    }
+
+    #[test]
+    fn opens_slowly_from_the_threshold_on() {
+        let mut aimd = Aimd::new(6, 100).with_threshold(8);
+        let windows: Vec<u32> = std::iter::repeat_with(|| {
+            aimd.on_result();
+            aimd.window()
+        })
+        .take(11)
+        .collect();
+        assert_eq!(windows, [7, 8, 8, 8, 8, 8, 8, 8, 8, 9, 9]);
     }
 
     #[test]

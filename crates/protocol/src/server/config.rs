@@ -19,8 +19,8 @@ pub struct PsConfig {
 
 impl PsConfig {
     /// For a PS that speaks `spoken`.
-    pub(crate) fn validate(&self, spoken: Protocol) -> Result<(), ConfigError> {
-        self.job.validate(&[spoken])?;
+    pub(crate) fn validate(&self, spoken: &[Protocol]) -> Result<(), ConfigError> {
+        self.job.validate(spoken)?;
         self.timing.validate()?;
         if self.workers.len() != usize::from(self.job.workers) {
             return Err(ConfigError::Addresses {

@@ -43,7 +43,7 @@ use crate::floats::FloatPool;
 use crate::rtt::RttEstimator;
 use crate::stats::Rejected;
 use crate::timers::Timers;
-use crate::{ConfigError, Endpoint, Time};
+use crate::{Assignment, ConfigError, Endpoint, Time};
 use slots::Slots;
 use timers::Timer;
 use transmit::Outbox;
@@ -74,7 +74,8 @@ pub struct Stats {
     pub complete_on_arrival: u64,
     /// Tasks completed.
     pub completed: u64,
-    /// Tasks completed in `f32`.
+    /// Tasks completed in `f32`; with P4INC those whose result tells all workers to send the fragment again
+    /// at a coarser scale.
     pub overflow_tasks: u64,
     /// Tasks completed with the collision flag.
     pub collisions: u64,
@@ -123,7 +124,7 @@ impl ParameterServer {
     ///
     /// If the configuration contradicts itself.
     pub fn new(config: PsConfig) -> Result<Self, ConfigError> {
-        config.validate(Protocol::Atp)?;
+        config.validate(&[Protocol::Atp, Protocol::P4inc])?;
         Ok(Self {
             slots: Slots::new(&config.job),
             floats: FloatPool::new(&config.job),
@@ -137,7 +138,25 @@ impl ParameterServer {
         })
     }
 
-    /// What it was built with.
+    /// Serves the job in another way from now on. The job scheduler tells all endpoints of the job between
+    /// two iterations, when all workers are idle; the PS cannot see that they are, and drops all that
+    /// it has. What is late from before has another service ID and is dropped.
+    ///
+    /// # Errors
+    ///
+    /// If the assignment is not one for this job. Nothing has changed then.
+    pub fn reassign(&mut self, assignment: Assignment) -> Result<(), ConfigError> {
+        let job = &mut self.config.job;
+        assignment.validate(job.protocol, job.slots, job.pool)?;
+        job.assignment = assignment;
+        self.slots = Slots::new(job);
+        self.outbox = Outbox::new(job.slots);
+        self.timers.stop_all();
+        self.stall_reported = None;
+        Ok(())
+    }
+
+    /// What it was built with; the assignment is the last one.
     pub fn config(&self) -> &PsConfig {
         &self.config
     }

@@ -6,7 +6,7 @@ use tributary_wire::{Bitmap, Flags, Kind, Protocol};
 use super::ParameterServer;
 use super::slots::{Finished, Task};
 use super::timers::Timer;
-use crate::{Time, fixed};
+use crate::{Mode, Time, fixed};
 
 impl ParameterServer {
     pub(super) fn receive(&mut self, now: Time, packet: &Packet<&[u8]>) {
@@ -25,24 +25,39 @@ impl ParameterServer {
         let due = slot.due();
         match u64::from(sequence) {
             sequence if sequence < due => self.stats.stale += 1,
-            sequence if sequence > due => self.stats.out_of_window += 1,
-            _ if packet.index() != slot.index() => self.stats.rejected.wrong_index += 1,
-            _ if packet.flags().contains(Flags::OVERFLOW) => self.merge_float(now, number, packet),
-            _ => self.merge_fixed(now, number, packet),
+            sequence if sequence > due && !slot.may_skip() => self.stats.out_of_window += 1,
+            _ if packet.index() != self.slots.index(sequence) => {
+                self.stats.rejected.wrong_index += 1;
+            }
+            _ if self.is_float(packet) => self.merge_float(now, number, packet),
+            _ => {
+                self.slots.skip_to(number, sequence);
+                self.merge_fixed(now, number, packet);
+            }
         }
+    }
+
+    /// Whether a gradient's values are floats, which only ATP knows: with P4INC the same flag says that it
+    /// has none.
+    fn is_float(&self, packet: &Packet<&[u8]>) -> bool {
+        self.config.job.protocol == Protocol::Atp && packet.flags().contains(Flags::OVERFLOW)
     }
 
     /// Checks what does not depend on the task.
     fn accepts(&mut self, packet: &Packet<&[u8]>) -> bool {
-        let rejected = &mut self.stats.rejected;
         let job = &self.config.job;
         let workers = packet.bitmap();
         // The switch never adds floats, so they come from one worker.
-        let single = !packet.flags().contains(Flags::OVERFLOW) || workers.len() == 1;
+        let single = !self.is_float(packet) || workers.len() == 1;
+        let assigned = !job.protocol.has_services()
+            || packet.service() == job.assignment.service && job.assignment.mode != Mode::Local;
+        let rejected = &mut self.stats.rejected;
         let reason = if packet.job() != job.job {
             &mut rejected.other_job
-        } else if packet.protocol() != Protocol::Atp {
+        } else if packet.protocol() != job.protocol {
             &mut rejected.other_protocol
+        } else if !assigned {
+            &mut rejected.other_service
         } else if packet.kind() != Kind::Gradient {
             &mut rejected.wrong_kind
         } else if packet.values() != job.values_per_packet {
@@ -83,7 +98,7 @@ impl ParameterServer {
             self.ask_missing(now, number);
             return;
         }
-        let words = self.slots.words_mut(sequence);
+        let words = self.slots.sums_mut(number);
         if has.is_empty() {
             // The memory still holds what was there two tasks ago.
             words.fill(0);
@@ -139,7 +154,7 @@ impl ParameterServer {
         };
         let first = task.bitmap.is_empty();
         task.bitmap |= packet.bitmap();
-        task.flags |= packet.flags() & Flags::COLLISION;
+        task.flags |= packet.flags() & (Flags::COLLISION | Flags::OVERFLOW);
         if packet.is_marked() {
             task.flags |= Flags::ECN;
         }
@@ -155,15 +170,14 @@ impl ParameterServer {
     }
 
     fn complete(&mut self, number: usize) {
-        let slot = self.slots.get_mut(number);
-        let index = slot.index();
-        let Some(task) = slot.task.take() else {
+        let Some(task) = self.slots.get_mut(number).task.take() else {
             return;
         };
+        let index = self.slots.index(task.sequence);
         let mut flags = task.flags;
         if let Some(floats) = task.floats {
             flags |= Flags::OVERFLOW;
-            floats.sum(self.slots.words_mut(task.sequence));
+            floats.sum(self.slots.sums_mut(number));
             self.floats.give_back(floats);
         }
         self.stats.completed += 1;

@@ -1,12 +1,12 @@
 //! The ring of slots: a task being collected and a result being kept in each.
 
-use std::num::NonZeroU32;
 use std::ops::Range;
 
-use tributary_wire::{AggregatorIndex, Bitmap, Flags, JobId, Sequence};
+use tributary_wire::{AggregatorIndex, Bitmap, Flags, RUNGS, Round, Sequence};
 
-use crate::addressing::Address;
+use crate::addressing::Places;
 use crate::floats::Floats;
+use crate::numbering::Numbering;
 use crate::{JobConfig, Time};
 
 /// A task whose result is kept.
@@ -23,7 +23,7 @@ pub(super) struct Finished {
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) sequence: u32,
-    /// Collision and congestion, as far as merged packets said so.
+    /// Collision, congestion and overflow, as far as merged packets said so.
     pub(super) flags: Flags,
     /// Whose values are in.
     pub(super) bitmap: Bitmap,
@@ -62,10 +62,13 @@ impl Task {
 pub(super) struct Slot {
     pub(super) finished: Option<Finished>,
     pub(super) task: Option<Task>,
-    address: Address,
+    /// Which of the slot's two versions of values is that of the task.
+    odd: bool,
     /// The sequence of the task that comes next, or is being collected. In 64 bits, as the last ones
     /// a packet can name have no successor.
     due: u64,
+    /// Whether `due` is sure, or only the highest that was heard of.
+    sure: bool,
 }
 
 impl Slot {
@@ -74,9 +77,9 @@ impl Slot {
         self.due
     }
 
-    /// The aggregator of the task that is due.
-    pub(super) fn index(&self) -> AggregatorIndex {
-        self.address.index()
+    /// Whether a task above the one that is due may be meant to take its place.
+    pub(super) fn may_skip(&self) -> bool {
+        !self.sure
     }
 }
 
@@ -84,34 +87,38 @@ impl Slot {
 #[derive(Debug)]
 pub(super) struct Slots {
     slots: Box<[Slot]>,
+    places: Places,
     /// Two versions of V words for each slot: consecutive tasks of a slot alternate.
     words: Box<[i32]>,
     values: usize,
-    job: JobId,
-    pool: NonZeroU32,
+    numbering: Numbering,
 }
 
 impl Slots {
     pub(super) fn new(job: &JobConfig) -> Self {
+        let numbering = Numbering::of(job.protocol);
+        // Who counts fragments has to do with the job from the first one on.
+        let sure = numbering == Numbering::Fragments;
         let slot = |number| Slot {
             finished: None,
             task: None,
-            address: Address::new(job.job, number, job.pool),
-            due: number.into(),
+            odd: false,
+            due: if sure { u64::from(number) } else { 0 },
+            sure,
         };
         let values = usize::from(job.values_per_packet);
         Self {
             slots: (0..job.slots).map(slot).collect(),
+            places: Places::new(job),
             words: vec![0; 2 * job.slots as usize * values].into(),
             values,
-            job: job.job,
-            pool: job.pool,
+            numbering,
         }
     }
 
     /// The slot that a sequence belongs to.
     pub(super) fn number(&self, sequence: u32) -> usize {
-        sequence as usize & (self.slots.len() - 1)
+        self.numbering.round(Sequence(sequence)).fragment as usize & (self.slots.len() - 1)
     }
 
     pub(super) fn get(&self, number: usize) -> &Slot {
@@ -122,26 +129,55 @@ impl Slots {
         &mut self.slots[number]
     }
 
-    /// The values of a task or result: `i32` sums, or bit patterns of `f32` sums.
-    pub(super) fn words(&self, sequence: u32) -> &[i32] {
-        &self.words[self.range(sequence)]
+    /// The aggregator of a task that is due.
+    pub(super) fn index(&self, sequence: u32) -> AggregatorIndex {
+        self.places.index(self.numbering.round(Sequence(sequence)).fragment)
     }
 
-    pub(super) fn words_mut(&mut self, sequence: u32) -> &mut [i32] {
-        let range = self.range(sequence);
+    /// The sums of the slot's task.
+    pub(super) fn sums_mut(&mut self, number: usize) -> &mut [i32] {
+        let range = self.range(number, self.slots[number].odd);
         &mut self.words[range]
+    }
+
+    /// The values of the result that the slot keeps: `i32` sums, or bit patterns of `f32` sums.
+    pub(super) fn kept(&self, number: usize) -> &[i32] {
+        &self.words[self.range(number, !self.slots[number].odd)]
+    }
+
+    /// Makes a task due that is the highest that was heard of, in a slot that may skip. Those before it are
+    /// over, or its sender would not have come so far.
+    pub(super) fn skip_to(&mut self, number: usize, sequence: u32) {
+        let slot = &mut self.slots[number];
+        if slot.due < sequence.into() {
+            slot.due = sequence.into();
+            slot.task = None;
+        }
     }
 
     /// Keeps the result of the slot's task, which ends the one before it, and makes the next task
     /// due.
     pub(super) fn finish(&mut self, number: usize, finished: Finished) {
-        let period = self.slots.len() as u64;
+        let round = self.numbering.round(Sequence(finished.sequence));
+        let due = self.following(round, finished.flags);
         let slot = &mut self.slots[number];
         slot.task = None;
         slot.finished = Some(finished);
-        slot.due = u64::from(finished.sequence) + period;
-        if finished.flags.contains(Flags::COLLISION) {
-            slot.address.collided(self.job, number as u32, self.pool);
+        slot.odd = !slot.odd;
+        slot.due = due;
+        slot.sure = true;
+        self.places.over(round.fragment, finished.flags.contains(Flags::COLLISION));
+    }
+
+    /// The sequence of the task that follows one in its slot.
+    fn following(&self, round: Round, flags: Flags) -> u64 {
+        let next = u64::from(round.fragment) + self.slots.len() as u64;
+        match self.numbering {
+            Numbering::Fragments => next,
+            Numbering::Rounds => match round.coarser() {
+                Some(coarser) if flags.contains(Flags::OVERFLOW) => coarser.sequence().0.into(),
+                _ => next * u64::from(RUNGS),
+            },
         }
     }
 
@@ -159,8 +195,8 @@ impl Slots {
             .min_by_key(|(sequence, ..)| *sequence)
     }
 
-    fn range(&self, sequence: u32) -> Range<usize> {
-        let version = sequence as usize & (2 * self.slots.len() - 1);
+    fn range(&self, number: usize, odd: bool) -> Range<usize> {
+        let version = 2 * number + usize::from(odd);
         version * self.values..(version + 1) * self.values
     }
 }

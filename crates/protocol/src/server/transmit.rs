@@ -2,8 +2,8 @@
 
 use tributary_wire::agg::Repr;
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, Kind, Protocol, Sequence, WorkerIndex,
-    emit_frame, values,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, Kind, Sequence, WorkerIndex, emit_frame,
+    values,
 };
 
 use super::ParameterServer;
@@ -129,7 +129,7 @@ impl ParameterServer {
             && let Some(finished) = self.slots.get(number).finished
         {
             let group = Host::group(self.config.job.job);
-            self.write_result(Kind::Parameter, finished, group, frame);
+            self.write_result(Kind::Parameter, number, finished, group, frame);
             self.stats.parameters += 1;
             return true;
         }
@@ -137,7 +137,7 @@ impl ParameterServer {
             && let Some(finished) = self.slots.get(number).finished
         {
             let host = self.worker(worker);
-            self.write_result(Kind::Reply, finished, host, frame);
+            self.write_result(Kind::Reply, number, finished, host, frame);
             self.stats.replies += 1;
             return true;
         }
@@ -151,20 +151,27 @@ impl ParameterServer {
     }
 
     /// Writes a Parameter or a Reply; they differ in kind and destination only.
-    fn write_result(&self, kind: Kind, finished: Finished, to: Host, frame: &mut Vec<u8>) {
+    fn write_result(
+        &self,
+        kind: Kind,
+        number: usize,
+        finished: Finished,
+        to: Host,
+        frame: &mut Vec<u8>,
+    ) {
         let repr = Repr {
             values: self.config.job.values_per_packet,
             bitmap: self.config.job.everyone(),
             ..self.header(kind, finished.flags, finished.sequence, finished.index)
         };
         let payload = emit_frame(frame, &self.envelope(to), &repr);
-        values::write_i32(payload, self.slots.words(finished.sequence));
+        values::write_i32(payload, self.slots.kept(number));
     }
 
     /// Writes a Query, unless the worker's values have come in since it became due.
     fn write_query(&self, number: usize, worker: WorkerIndex, frame: &mut Vec<u8>) -> bool {
-        let slot = self.slots.get(number);
-        let Some(task) = slot.task.as_ref().filter(|task| !task.bitmap.contains(worker)) else {
+        let task = self.slots.get(number).task.as_ref();
+        let Some(task) = task.filter(|task| !task.bitmap.contains(worker)) else {
             return false;
         };
         let flags = match task.floats {
@@ -173,19 +180,20 @@ impl ParameterServer {
         };
         let repr = Repr {
             bitmap: Bitmap::of(worker),
-            ..self.header(Kind::Query, flags, task.sequence, slot.index())
+            ..self.header(Kind::Query, flags, task.sequence, self.slots.index(task.sequence))
         };
         emit_frame(frame, &self.envelope(self.worker(worker)), &repr);
         true
     }
 
     fn header(&self, kind: Kind, flags: Flags, sequence: u32, index: AggregatorIndex) -> Repr {
+        let job = &self.config.job;
         Repr {
-            protocol: Protocol::Atp,
+            protocol: job.protocol,
             kind,
             flags,
-            priority: 0,
-            job: self.config.job.job,
+            priority: if job.protocol.has_services() { job.assignment.service.get() } else { 0 },
+            job: job.job,
             values: 0,
             sequence: Sequence(sequence),
             bitmap: Bitmap::EMPTY,

@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 
 use bytes::{Bytes, BytesMut};
-use tributary_wire::Sequence;
 use tributary_wire::channel::{FromWorker, ToWorker, Values};
+use tributary_wire::{Round, Sequence};
 
+use super::codec::{Encoding, Form, KindMismatch};
 use super::results::Results;
-use super::tensors::{Encoding, KindMismatch};
 use super::{Failure, Worker};
 use crate::bits::SlotSet;
 use crate::{JobConfig, Time};
@@ -156,10 +156,12 @@ impl Worker {
     fn on_delivery(&mut self, now: Time, sequence: u32, values: &Values) {
         if values.payload.len() != self.payload_len() {
             self.stats.rejected.wrong_values += 1;
-        } else if self.is_due(sequence) && self.take_result(sequence, values.float, &values.payload)
-        {
-            self.stats.delivered += 1;
-            self.complete(now, sequence, false, false);
+        } else if self.is_due(Round::first(sequence)) {
+            let form = if values.float { Form::Float } else { Form::Fixed { rung: 0 } };
+            if self.take_result(sequence, form, &values.payload) {
+                self.stats.delivered += 1;
+                self.complete(now, sequence, false, false);
+            }
         }
     }
 
@@ -195,7 +197,8 @@ impl Worker {
         }
         let mut payload = BytesMut::zeroed(self.payload_len());
         let float = float || self.fragments.sending(sequence).float;
-        match self.tensors.encode(sequence, float, self.config.scale, self.limit, &mut payload) {
+        let form = if float { Form::Float } else { Form::Fixed { rung: 0 } };
+        match self.tensors.encode(sequence, form, &mut payload) {
             Ok(encoding) => {
                 self.stats.direct += 1;
                 let float = encoding == Encoding::Float;

@@ -20,9 +20,10 @@ pub struct WorkerConfig {
     pub scale: Scale,
     /// The worker's own addresses.
     pub host: Host,
-    /// The addresses of the PS.
+    /// The addresses of the PS; of no use to a job that has none.
     pub server: Host,
-    /// The congestion window at the start, in packets; `None` for 60 KB. It never exceeds the slots.
+    /// The congestion window at the start, in packets; `None` for 60 KB, and with P4INC no more than the
+    /// job's aggregators. It never exceeds the slots.
     pub initial_window: Option<u32>,
     /// How long it waits.
     pub timing: Timing,
@@ -32,11 +33,21 @@ impl WorkerConfig {
     /// The initial congestion window in packets.
     pub(super) fn initial_window(&self) -> u32 {
         let packet = 4 * u32::from(self.job.values_per_packet).max(1);
-        self.initial_window.unwrap_or(INITIAL_WINDOW_BYTES / packet)
+        let default = (INITIAL_WINDOW_BYTES / packet).min(self.threshold());
+        self.initial_window.unwrap_or(default)
+    }
+
+    /// The window up to which it may open quickly: as far as switches have aggregators for it
+    /// (P4INC-AOI §VI.B).
+    pub(super) fn threshold(&self) -> u32 {
+        match self.job.assignment.segment.size {
+            0 => self.job.slots,
+            size => size.min(self.job.slots),
+        }
     }
 
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        self.job.validate(&[Protocol::Atp, Protocol::Esa])?;
+        self.job.validate(&[Protocol::Atp, Protocol::Esa, Protocol::P4inc, Protocol::SwitchMl])?;
         self.timing.validate()?;
         if self.index.get() >= self.job.workers {
             return Err(ConfigError::Index { index: self.index.get(), workers: self.job.workers });

@@ -4,8 +4,6 @@
 //! if nothing is due yet it is set again. So a packet costs nothing, and a timer that finds nothing
 //! to do fires at most once a timeout.
 
-use tributary_wire::Sequence;
-
 use super::{Event, Timer, Worker};
 use crate::Time;
 
@@ -24,9 +22,8 @@ impl Worker {
         let latest = Time::from_nanos(now.as_nanos().saturating_sub(timeout.as_nanos() as u64));
         self.fragments.suspect_sent_by(latest);
         self.allowance = 1;
-        let base = Sequence(self.fragments.base());
-        let next = Sequence(self.fragments.next());
-        self.controller.on_congestion(base, next);
+        let std::ops::Range { start, end } = self.outstanding();
+        self.controller.on_congestion(start, end);
         self.rtt.back_off();
         self.timers.set(Timer::Resend, now + self.rtt.timeout());
     }
@@ -41,7 +38,7 @@ impl Worker {
             self.timers.set(Timer::Stall, self.progress + timeout);
             return;
         }
-        let sequence = Sequence(self.fragments.base());
+        let sequence = self.sequence(self.fragments.base());
         if self.stall_reported != Some(sequence) {
             self.stall_reported = Some(sequence);
             self.events.push_back(Event::Stalled { sequence, waited });

@@ -4,16 +4,19 @@
 //! | --- | --- |
 //! | `config` | what a worker must know |
 //! | `tensors` | the queue of tensors, and where in it a fragment lies |
+//! | `codec` | the form in which values travel |
 //! | `fragments` | the window: which fragments are under way, and what is known of each |
 //! | `transmit` | which packet is next, and writing it |
-//! | `receive` | results and queries |
+//! | `receive` | results, queries, and what was turned back |
 //! | `loss` | timers, and what is taken for lost |
 //! | `channel` | ESA: reminders, answers and goodbye over the reliable channel |
 //! | `results` | ESA: the results of one window, kept to answer the PS |
 //!
-//! ATP and ESA share everything but three things: which aggregator a task uses, the priority, and
-//! what is done about a lost fragment. ATP sends it again through the switches. An ESA worker never
-//! does: it reminds the reminder agent, which asks whom it must, and answers over the channel.
+//! The protocols share everything but four things: which aggregator a task uses, the byte for priority
+//! or service, what is done about a lost fragment, and what about values that are too great. All send
+//! a lost fragment again through the switches, but ESA: its worker reminds the reminder agent, which
+//! asks whom it must, and answers over the channel. ATP and ESA send what is too great as floats; P4INC
+//! and SwitchML say that it is, and then all workers send the fragment again at a coarser scale.
 //!
 //! # What is taken for lost
 //!
@@ -25,11 +28,15 @@
 //!   repaired in a number of round trips that grows with its logarithm, while a worker whose peers
 //!   are late, not its packets lost, disturbs one aggregation at a time and not its whole window.
 //!
+//! - What the switch turned back (P4INC): it is sent again when the fragment that was before it in its
+//!   aggregator is over. Until then later results say nothing about it, but the timeout holds.
+//!
 //! A Query for a fragment that was not sent yet means that the PS holds a part of it already. It will
-//! be sent when the window allows, but as a resend, straight to the PS: in the switch it would wait
-//! for contributions that have passed.
+//! be sent when the window allows, but as a resend, which no switch holds back: with ATP it goes straight
+//! to the PS, with P4INC it does if the aggregator has gone on to a later round.
 
 mod channel;
+mod codec;
 mod config;
 mod fragments;
 mod loss;
@@ -42,18 +49,18 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use tributary_wire::agg::Packet;
-use tributary_wire::{Bitmap, Ecn, Envelope, Protocol, Sequence};
+use tributary_wire::{Bitmap, Ecn, Envelope, Host, Protocol, Round, Sequence};
 
 pub use config::WorkerConfig;
 pub use tensors::{SubmitError, Tensor, TensorId};
 
 use crate::congestion::{Aimd, Controller};
-use crate::fixed;
+use crate::numbering::Numbering;
 use crate::priority::Priority;
 use crate::rtt::RttEstimator;
 use crate::stats::Rejected;
 use crate::timers::Timers;
-use crate::{ConfigError, Endpoint, Time};
+use crate::{Assignment, ConfigError, Endpoint, Mode, Time};
 use channel::Channel;
 use fragments::Fragments;
 use tensors::Tensors;
@@ -83,13 +90,33 @@ pub enum Event {
 /// Why a worker gave up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Failure {
-    /// Another worker sends this fragment as `f32`, while this one's tensor is of integers: the
-    /// workers did not submit the same tensors.
+    /// Another worker has values in this fragment that are too great for integers, while this one's
+    /// tensor is of integers: the workers did not submit the same tensors.
     #[error("fragment {sequence} is of integers here, and of floats at another worker")]
     KindMismatch {
-        /// The fragment.
+        /// The fragment, or round.
         sequence: Sequence,
     },
+    /// Another worker has values in this fragment that even the coarsest scale cannot sum: the workers
+    /// do not have the same scale.
+    #[error(
+        "round {sequence} is at the coarsest scale here, and too great for it at another worker"
+    )]
+    OffLadder {
+        /// The round.
+        sequence: Sequence,
+    },
+}
+
+/// Why a job cannot be served in another way now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ReassignError {
+    /// Fragments are under way.
+    #[error("the worker is in the middle of an iteration")]
+    Busy,
+    /// The assignment is not one for this job.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
 }
 
 /// What a worker has counted.
@@ -103,9 +130,10 @@ pub struct Stats {
     pub fast_resends: u64,
     /// Times the retransmission timeout fired.
     pub timeouts: u64,
-    /// Packets sent in `f32`, because a value was too great or the PS asked for it.
+    /// Packets sent with the overflow flag: in `f32`, because a value was too great or the PS asked for
+    /// it; with P4INC and SwitchML without values, because one was too great.
     pub overflow_packets: u64,
-    /// Results taken, by Parameter or Reply.
+    /// Final results taken, by Parameter or Reply.
     pub results: u64,
     /// Results taken that came in a Reply.
     pub replies: u64,
@@ -119,6 +147,10 @@ pub struct Stats {
     pub duplicates: u64,
     /// Results dropped for a sequence that was never sent, which no result can be complete without.
     pub unsent: u64,
+    /// P4INC and SwitchML: results taken which said that the fragment must be repeated at a coarser scale.
+    pub coarser: u64,
+    /// P4INC: own packets that a switch turned back, because their aggregator was busy.
+    pub asynchronous: u64,
     /// Queries for a fragment under way, or to be sent soon.
     pub queries: u64,
     /// Queries ignored: for a fragment whose result is in, or far ahead.
@@ -158,7 +190,7 @@ impl From<Timer> for usize {
 #[derive(Clone, Debug)]
 pub struct Worker {
     config: WorkerConfig,
-    limit: i32,
+    numbering: Numbering,
     tensors: Tensors,
     fragments: Fragments,
     controller: Box<dyn Controller>,
@@ -183,7 +215,8 @@ impl Worker {
     ///
     /// If the configuration contradicts itself.
     pub fn new(config: WorkerConfig) -> Result<Self, ConfigError> {
-        let aimd = Aimd::new(config.initial_window(), config.job.slots);
+        let slots = config.job.slots;
+        let aimd = Aimd::new(config.initial_window(), slots).with_threshold(config.threshold());
         Self::with_controller(config, Box::new(aimd))
     }
 
@@ -198,8 +231,8 @@ impl Worker {
     ) -> Result<Self, ConfigError> {
         config.validate()?;
         Ok(Self {
-            limit: fixed::limit(config.job.workers),
-            tensors: Tensors::new(config.job.values_per_packet),
+            numbering: Numbering::of(config.job.protocol),
+            tensors: Tensors::new(&config),
             fragments: Fragments::new(&config.job),
             controller,
             channel: (config.job.protocol == Protocol::Esa).then(|| Channel::new(&config.job)),
@@ -221,7 +254,8 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// If a value cannot be summed (NaN, infinity, or an integer that could overflow), if the job's
+    /// If a value cannot be summed (NaN, infinity, an integer that could overflow, or with P4INC and
+    /// SwitchML a number that is too great for the coarsest scale), if the job's
     /// sequence numbers are used up, or if the worker has given up. The tensor is dropped then.
     pub fn submit(&mut self, tensor: Tensor) -> Result<TensorId, SubmitError> {
         self.submit_with(tensor, Priority::LOWEST)
@@ -244,13 +278,31 @@ impl Worker {
         if self.is_leaving() {
             return Err(SubmitError::Leaving);
         }
-        let id = self.tensors.submit(tensor, priority, self.limit)?;
+        let id = self.tensors.submit(tensor, priority)?;
         self.deliver();
         Ok(id)
     }
 
-    /// Whether the results of all tensors are in. An ATP worker then owes nothing to anybody and may be
-    /// dropped; an ESA worker first takes its [`leave`](Self::leave): see
+    /// Serves the job in another way from the next tensor on. The job scheduler tells all endpoints of the
+    /// job between two iterations, when all workers are [idle](Self::is_idle) and have submitted the
+    /// same tensors; what is late from before has another service ID and is dropped.
+    ///
+    /// # Errors
+    ///
+    /// If the worker is not idle, or if the assignment is not one for this job. Nothing has changed then.
+    pub fn reassign(&mut self, assignment: Assignment) -> Result<(), ReassignError> {
+        if !self.is_idle() {
+            return Err(ReassignError::Busy);
+        }
+        let job = self.config.job;
+        assignment.validate(job.protocol, job.slots, job.pool)?;
+        self.config.job.assignment = assignment;
+        self.fragments.reassign(&self.config.job);
+        Ok(())
+    }
+
+    /// Whether the results of all tensors are in. A worker then owes nothing to anybody and may be
+    /// dropped, but an ESA worker first takes its [`leave`](Self::leave): see
     /// [the crate's documentation](crate#when-an-endpoint-may-stop).
     pub fn is_idle(&self) -> bool {
         self.tensors.is_empty()
@@ -283,7 +335,7 @@ impl Worker {
 
     /// The lowest sequence whose result is not in, and the one to be sent next for the first time.
     pub fn outstanding(&self) -> std::ops::Range<Sequence> {
-        Sequence(self.fragments.base())..Sequence(self.fragments.next())
+        self.sequence(self.fragments.base())..self.next_sequence()
     }
 
     /// [`Endpoint::handle_frame`] for a driver that has checked the frame already.
@@ -298,8 +350,21 @@ impl Worker {
         Bitmap::of(self.config.index)
     }
 
+    /// The sequence of the round that an outstanding fragment is at.
+    fn sequence(&self, fragment: u32) -> Sequence {
+        self.numbering.sequence(self.fragments.round(fragment))
+    }
+
+    /// The sequence to be sent next for the first time.
+    fn next_sequence(&self) -> Sequence {
+        self.numbering.sequence(Round::first(self.fragments.next()))
+    }
+
     fn envelope(&self) -> Envelope {
-        Envelope { source: self.config.host, destination: self.config.server, ecn: Ecn::Ect0 }
+        let job = &self.config.job;
+        let without_server = job.protocol.has_services() && job.assignment.mode == Mode::Local;
+        let destination = if without_server { Host::service(job.job) } else { self.config.server };
+        Envelope { source: self.config.host, destination, ecn: Ecn::Ect0 }
     }
 
     /// Moves what is done from the queue of tensors to the events.

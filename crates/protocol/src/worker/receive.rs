@@ -1,89 +1,151 @@
-//! Results and queries.
+//! Results, queries, and what was turned back.
 
 use tributary_wire::agg::Packet;
-use tributary_wire::{Flags, Kind, Protocol, Sequence};
+use tributary_wire::{Bitmap, Flags, Kind, Protocol, Round, Sequence};
 
-use super::tensors::{Encoding, KindMismatch};
+use super::codec::{Form, KindMismatch};
+use super::fragments::Standing;
 use super::{Failure, Worker};
-use crate::Time;
+use crate::numbering::Numbering;
+use crate::{Mode, Time};
 
 impl Worker {
     pub(super) fn receive(&mut self, now: Time, packet: &Packet<&[u8]>) {
         let rejected = &mut self.stats.rejected;
-        if packet.job() != self.config.job.job {
+        let job = &self.config.job;
+        if packet.job() != job.job {
             rejected.other_job += 1;
             return;
         }
-        if packet.protocol() != self.config.job.protocol {
+        if packet.protocol() != job.protocol {
             rejected.other_protocol += 1;
             return;
         }
-        match (packet.kind(), self.config.job.protocol) {
-            (Kind::Parameter, _) | (Kind::Reply, Protocol::Atp) => self.on_result(now, packet),
-            (Kind::Query, Protocol::Atp) => self.on_query(packet),
+        if job.protocol.has_services() && packet.service() != job.assignment.service {
+            rejected.other_service += 1;
+            return;
+        }
+        match (packet.kind(), job.protocol, job.assignment.mode) {
+            (Kind::Parameter, ..) => self.on_result(now, packet),
+            (Kind::Reply, Protocol::Atp | Protocol::P4inc | Protocol::SwitchMl, _) => {
+                self.on_result(now, packet);
+            }
+            (Kind::Query, Protocol::Atp, _)
+            | (Kind::Query, Protocol::P4inc, Mode::Partial | Mode::Forwarded) => {
+                self.on_query(packet);
+            }
+            (Kind::Asynchronous, Protocol::P4inc, Mode::Local | Mode::Partial) => {
+                self.on_asynchronous(packet);
+            }
             _ => rejected.wrong_kind += 1,
         }
     }
 
     fn on_result(&mut self, now: Time, packet: &Packet<&[u8]>) {
-        let rejected = &mut self.stats.rejected;
-        if packet.values() != self.config.job.values_per_packet {
-            rejected.wrong_values += 1;
+        let round = self.numbering.round(packet.sequence());
+        if !self.has_shape(packet, self.config.job.everyone()) || !self.is_due(round) {
             return;
         }
-        if packet.bitmap() != self.config.job.everyone() {
-            rejected.wrong_bitmap += 1;
-            return;
-        }
-        let sequence = packet.sequence().0;
-        if !self.is_due(sequence) {
-            return;
-        }
-        if packet.index() != self.fragments.index(sequence) {
+        if packet.index() != self.fragments.index(round.fragment) {
             self.stats.rejected.wrong_index += 1;
             return;
         }
         let flags = packet.flags();
-        if self.take_result(sequence, flags.contains(Flags::OVERFLOW), packet.payload()) {
-            self.stats.replies += u64::from(packet.kind() == Kind::Reply);
-            self.stats.collisions += u64::from(flags.contains(Flags::COLLISION));
-            self.complete(now, sequence, flags.contains(Flags::COLLISION), packet.is_marked());
-        }
+        let overflow = flags.contains(Flags::OVERFLOW);
+        let taken = match self.numbering {
+            Numbering::Rounds if overflow => self.climb(now, round, packet.is_marked()),
+            _ => {
+                let rung = round.rung;
+                let form = if overflow { Form::Float } else { Form::Fixed { rung } };
+                let taken = self.take_result(round.fragment, form, packet.payload());
+                if taken {
+                    let collided = flags.contains(Flags::COLLISION);
+                    self.stats.collisions += u64::from(collided);
+                    self.complete(now, round.fragment, collided, packet.is_marked());
+                }
+                taken
+            }
+        };
+        self.stats.replies += u64::from(taken && packet.kind() == Kind::Reply);
     }
 
-    /// Whether a fragment is under way; if not, a result for it is counted as dropped.
-    pub(super) fn is_due(&mut self, sequence: u32) -> bool {
-        if sequence >= self.fragments.next() {
-            self.stats.unsent += 1;
-        } else if !self.fragments.is_outstanding(sequence) {
-            self.stats.duplicates += 1;
+    /// Whether a packet has the values of the job's packets, and names these workers.
+    fn has_shape(&mut self, packet: &Packet<&[u8]>, workers: Bitmap) -> bool {
+        let rejected = &mut self.stats.rejected;
+        if packet.values() != self.config.job.values_per_packet {
+            rejected.wrong_values += 1;
+        } else if packet.bitmap() != workers {
+            rejected.wrong_bitmap += 1;
         } else {
             return true;
         }
         false
     }
 
+    /// Whether a round is under way; if not, a result for it is counted as dropped.
+    pub(super) fn is_due(&mut self, round: Round) -> bool {
+        match self.fragments.standing(round) {
+            Standing::Due => return true,
+            Standing::Over => self.stats.duplicates += 1,
+            Standing::Unsent => self.stats.unsent += 1,
+        }
+        false
+    }
+
     /// Stores the result of a fragment that is due. False if the worker failed by it.
-    pub(super) fn take_result(&mut self, sequence: u32, float: bool, payload: &[u8]) -> bool {
-        let encoding = if float { Encoding::Float } else { Encoding::Fixed };
-        let stored = self.tensors.store(sequence, encoding, self.config.scale, payload);
-        if stored == Err(KindMismatch) {
-            let sequence = Sequence(sequence);
+    pub(super) fn take_result(&mut self, fragment: u32, form: Form, payload: &[u8]) -> bool {
+        if self.tensors.store(fragment, form, payload) == Err(KindMismatch) {
+            let sequence = self.sequence(fragment);
             self.fail(Failure::KindMismatch { sequence });
             return false;
         }
+        let float = form == Form::Float;
         if let Some(channel) = &mut self.channel {
-            channel.results.keep(sequence, float, payload);
+            channel.results.keep(fragment, float, payload);
         }
         self.stats.results += 1;
         self.stats.overflow_results += u64::from(float);
         true
     }
 
-    /// A result was stored: what it says about the network.
-    pub(super) fn complete(&mut self, now: Time, sequence: u32, collided: bool, marked: bool) {
-        let next = Sequence(self.fragments.next());
-        match self.fragments.done(sequence, collided) {
+    /// A result was stored: the fragment is over.
+    pub(super) fn complete(&mut self, now: Time, fragment: u32, collided: bool, marked: bool) {
+        let sequence = self.sequence(fragment);
+        let sent_once = self.fragments.done(fragment, collided);
+        self.heard(now, fragment, sequence, sent_once, marked);
+        self.deliver();
+    }
+
+    /// A round's result says that some worker's values do not fit its rung: all send the fragment again
+    /// at the next one. False if there is none, and the worker failed by that.
+    fn climb(&mut self, now: Time, round: Round, marked: bool) -> bool {
+        let sequence = round.sequence();
+        if self.tensors.is_integer(round.fragment) {
+            self.fail(Failure::KindMismatch { sequence });
+            return false;
+        }
+        if round.coarser().is_none() {
+            self.fail(Failure::OffLadder { sequence });
+            return false;
+        }
+        self.stats.coarser += 1;
+        let sent_once = self.fragments.coarser(now, round.fragment);
+        self.heard(now, round.fragment, sequence, sent_once, marked);
+        true
+    }
+
+    /// A result came in: what it says about the network. `sent_once` is when the packet was sent that it
+    /// answers, if that is known.
+    fn heard(
+        &mut self,
+        now: Time,
+        fragment: u32,
+        sequence: Sequence,
+        sent_once: Option<Time>,
+        marked: bool,
+    ) {
+        let next = self.next_sequence();
+        match sent_once {
             Some(sent) => self.rtt.sample(now - sent),
             None => {
                 self.rtt.progress();
@@ -92,30 +154,48 @@ impl Worker {
         }
         if marked {
             self.stats.marked += 1;
-            self.controller.on_congestion(Sequence(sequence), next);
+            self.controller.on_congestion(sequence, next);
         } else {
             self.controller.on_result();
         }
-        let later = self.fragments.count_later(sequence);
+        let later = self.fragments.count_later(fragment);
         self.stats.fast_resends += later.lost;
         if let Some(lowest) = later.lowest {
-            self.controller.on_congestion(Sequence(lowest), next);
+            self.controller.on_congestion(self.sequence(lowest), next);
         }
         self.progress = now;
-        self.deliver();
     }
 
+    /// The PS asks for a fragment.
     fn on_query(&mut self, packet: &Packet<&[u8]>) {
         if !packet.bitmap().contains(self.config.index) {
             self.stats.rejected.wrong_bitmap += 1;
             return;
         }
         // The aggregator named may be that of a result which this worker has yet to get.
-        let float = packet.flags().contains(Flags::OVERFLOW);
-        if self.fragments.ask(packet.sequence().0, float) {
+        let overflow = packet.flags().contains(Flags::OVERFLOW);
+        let float = overflow && self.numbering == Numbering::Fragments;
+        if self.fragments.ask(self.numbering.round(packet.sequence()), float) {
             self.stats.queries += 1;
         } else {
             self.stats.stale_queries += 1;
         }
+    }
+
+    /// The switch has turned back a packet of this worker, which came before the aggregator was done with
+    /// an earlier round (P4INC-AOI §VI.B, error control). That is congestion: the window is too large for
+    /// the job's aggregators.
+    fn on_asynchronous(&mut self, packet: &Packet<&[u8]>) {
+        let round = self.numbering.round(packet.sequence());
+        if !self.has_shape(packet, self.bit()) || !self.is_due(round) {
+            return;
+        }
+        if packet.index() != self.fragments.index(round.fragment) {
+            self.stats.rejected.wrong_index += 1;
+            return;
+        }
+        self.stats.asynchronous += 1;
+        self.fragments.turned_back(round.fragment);
+        self.controller.on_congestion(round.sequence(), self.next_sequence());
     }
 }

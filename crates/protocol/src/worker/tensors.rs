@@ -6,21 +6,16 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use tributary_wire::values;
-
-use super::Failure;
-use crate::config::SLOTS_MAX;
-use crate::fixed::{self, Scale};
+use super::codec::{Codec, Encoding, Form, KindMismatch};
+use super::{Failure, WorkerConfig};
+use crate::numbering::Numbering;
 use crate::priority::Priority;
-
-/// Sequences from here up are never used, so that sums of a sequence and a window cannot wrap.
-const SEQUENCE_END: u32 = u32::MAX - 2 * SLOTS_MAX;
 
 /// Numbers that are to be summed over the workers, or have been.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Tensor {
-    /// Finite numbers, summed in fixed point, or in floating point where that would overflow. A sum
-    /// beyond the range of `f32` is infinite.
+    /// Finite numbers, summed in fixed point. Where that would overflow: with ATP and ESA in floating
+    /// point, with P4INC and SwitchML at a coarser scale. A sum beyond the range of `f32` is infinite.
     F32(Vec<f32>),
     /// Integers of at most (2³¹ − 1) / *n* in magnitude, with *n* workers; summed exactly.
     I32(Vec<i32>),
@@ -67,6 +62,14 @@ pub enum SubmitError {
         /// The greatest magnitude that is allowed.
         limit: i32,
     },
+    /// P4INC and SwitchML: too great for the coarsest scale.
+    #[error("value {position} is {value}, which even the coarsest scale cannot sum")]
+    OffLadder {
+        /// Where in the tensor.
+        position: usize,
+        /// The value.
+        value: f32,
+    },
     /// The job has used up its sequence numbers.
     #[error("the tensor needs {needed} sequence numbers, the job has {left} left")]
     SequencesExhausted {
@@ -83,25 +86,12 @@ pub enum SubmitError {
     Leaving,
 }
 
-/// How a fragment was written into a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Encoding {
-    /// As integers.
-    Fixed,
-    /// As `f32` bit patterns.
-    Float,
-}
-
-/// A float was asked of a tensor of integers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct KindMismatch;
-
 #[derive(Clone, Debug)]
 struct Queued {
     id: TensorId,
     tensor: Tensor,
     priority: Priority,
-    /// Sequence of its first fragment.
+    /// Its first fragment.
     first: u32,
     /// Fragments whose results are not in.
     missing: u32,
@@ -109,8 +99,8 @@ struct Queued {
 
 impl Queued {
     /// Which of the tensor's numbers are in a fragment of it: V, but for the last one.
-    fn range(&self, sequence: u32, values: usize) -> Range<usize> {
-        let start = (sequence - self.first) as usize * values;
+    fn range(&self, fragment: u32, values: usize) -> Range<usize> {
+        let start = (fragment - self.first) as usize * values;
         start..self.tensor.len().min(start + values)
     }
 }
@@ -118,17 +108,22 @@ impl Queued {
 #[derive(Clone, Debug)]
 pub(super) struct Tensors {
     queue: VecDeque<Queued>,
+    codec: Codec,
     values_per_packet: usize,
+    /// How many fragments the job can have.
+    fragments: u32,
     next_id: u64,
-    /// One beyond the last sequence of the last tensor.
+    /// One beyond the last fragment of the last tensor.
     end: u32,
 }
 
 impl Tensors {
-    pub(super) fn new(values_per_packet: u16) -> Self {
+    pub(super) fn new(config: &WorkerConfig) -> Self {
         Self {
             queue: VecDeque::new(),
-            values_per_packet: values_per_packet.into(),
+            codec: Codec::new(config),
+            values_per_packet: config.job.values_per_packet.into(),
+            fragments: Numbering::of(config.job.protocol).fragments(),
             next_id: 0,
             end: 0,
         }
@@ -138,7 +133,7 @@ impl Tensors {
         self.queue.is_empty()
     }
 
-    /// One beyond the last sequence that there are values for.
+    /// One beyond the last fragment that there are values for.
     pub(super) fn end(&self) -> u32 {
         self.end
     }
@@ -147,11 +142,10 @@ impl Tensors {
         &mut self,
         tensor: Tensor,
         priority: Priority,
-        limit: i32,
     ) -> Result<TensorId, SubmitError> {
-        check(&tensor, limit)?;
+        self.codec.check(&tensor)?;
         let needed = tensor.len().div_ceil(self.values_per_packet) as u64;
-        let left = SEQUENCE_END - self.end;
+        let left = self.fragments - self.end;
         let missing = match u32::try_from(needed) {
             Ok(needed) if needed <= left => needed,
             _ => return Err(SubmitError::SequencesExhausted { needed, left }),
@@ -164,70 +158,47 @@ impl Tensors {
     }
 
     /// The priority of a fragment whose result is not in.
-    pub(super) fn priority(&self, sequence: u32) -> Priority {
-        self.find(sequence).map_or(Priority::LOWEST, |at| self.queue[at].priority)
+    pub(super) fn priority(&self, fragment: u32) -> Priority {
+        self.find(fragment).map_or(Priority::LOWEST, |at| self.queue[at].priority)
     }
 
-    /// Writes a fragment's values into a zeroed payload: as integers if `float` is not set and all
-    /// of them fit, else as floats.
+    /// Writes a fragment's values into a zeroed payload.
     pub(super) fn encode(
         &self,
-        sequence: u32,
-        float: bool,
-        scale: Scale,
-        limit: i32,
+        fragment: u32,
+        form: Form,
         payload: &mut [u8],
     ) -> Result<Encoding, KindMismatch> {
-        let Some(queued) = self.find(sequence).map(|at| &self.queue[at]) else {
-            debug_assert!(false, "fragment {sequence} of no tensor");
+        let Some(queued) = self.find(fragment).map(|at| &self.queue[at]) else {
+            debug_assert!(false, "fragment {fragment} of no tensor");
             return Ok(Encoding::Fixed);
         };
-        let range = queued.range(sequence, self.values_per_packet);
-        match &queued.tensor {
-            Tensor::F32(numbers) => {
-                let numbers = &numbers[range];
-                if !float && fixed::encode(numbers, scale, limit, payload) {
-                    return Ok(Encoding::Fixed);
-                }
-                values::write_f32(payload, numbers);
-                Ok(Encoding::Float)
-            }
-            Tensor::I32(_) if float => Err(KindMismatch),
-            Tensor::I32(numbers) => {
-                values::write_i32(payload, &numbers[range]);
-                Ok(Encoding::Fixed)
-            }
-        }
+        let range = queued.range(fragment, self.values_per_packet);
+        self.codec.encode(&queued.tensor, range, form, payload)
     }
 
     /// Puts a fragment's sums in the place of its values. Each fragment may be stored once.
     pub(super) fn store(
         &mut self,
-        sequence: u32,
-        encoding: Encoding,
-        scale: Scale,
+        fragment: u32,
+        form: Form,
         payload: &[u8],
     ) -> Result<(), KindMismatch> {
-        let Some(at) = self.find(sequence) else {
-            debug_assert!(false, "fragment {sequence} of no tensor");
+        let Some(at) = self.find(fragment) else {
+            debug_assert!(false, "fragment {fragment} of no tensor");
             return Ok(());
         };
         let queued = &mut self.queue[at];
-        let range = queued.range(sequence, self.values_per_packet);
-        match (&mut queued.tensor, encoding) {
-            (Tensor::F32(numbers), Encoding::Fixed) => {
-                fixed::decode(payload, scale, &mut numbers[range])
-            }
-            (Tensor::F32(numbers), Encoding::Float) => {
-                copy(&mut numbers[range], values::read_f32(payload))
-            }
-            (Tensor::I32(numbers), Encoding::Fixed) => {
-                copy(&mut numbers[range], values::read_i32(payload))
-            }
-            (Tensor::I32(_), Encoding::Float) => return Err(KindMismatch),
-        }
+        let range = queued.range(fragment, self.values_per_packet);
+        self.codec.decode(payload, form, &mut queued.tensor, range)?;
         queued.missing -= 1;
         Ok(())
+    }
+
+    /// Whether a fragment is of integers, which have no scale.
+    pub(super) fn is_integer(&self, fragment: u32) -> bool {
+        let tensor = self.find(fragment).map(|at| &self.queue[at].tensor);
+        matches!(tensor, Some(Tensor::I32(_)))
     }
 
     /// Takes the first tensor if its sums are in.
@@ -237,61 +208,58 @@ impl Tensors {
     }
 
     /// The place in the queue of the tensor that a fragment belongs to.
-    fn find(&self, sequence: u32) -> Option<usize> {
-        // Empty tensors share their first sequence with the one after them, which comes later.
-        let after = self.queue.partition_point(|queued| queued.first <= sequence);
-        after.checked_sub(1).filter(|_| sequence < self.end)
-    }
-}
-
-fn copy<T>(numbers: &mut [T], values: impl Iterator<Item = T>) {
-    for (number, value) in numbers.iter_mut().zip(values) {
-        *number = value;
-    }
-}
-
-fn check(tensor: &Tensor, limit: i32) -> Result<(), SubmitError> {
-    match tensor {
-        Tensor::F32(values) => match values.iter().position(|v| !v.is_finite()) {
-            None => Ok(()),
-            Some(position) => Err(SubmitError::NotFinite { position, value: values[position] }),
-        },
-        Tensor::I32(values) => {
-            let limit_magnitude = limit.unsigned_abs();
-            match values.iter().position(|v| v.unsigned_abs() > limit_magnitude) {
-                None => Ok(()),
-                Some(position) => {
-                    Err(SubmitError::TooGreat { position, value: values[position], limit })
-                }
-            }
-        }
+    fn find(&self, fragment: u32) -> Option<usize> {
+        // Empty tensors share their first fragment with the one after them, which comes later.
+        let after = self.queue.partition_point(|queued| queued.first <= fragment);
+        after.checked_sub(1).filter(|_| fragment < self.end)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
+    use tributary_wire::{Host, JobId, Protocol, WorkerIndex};
+
     use super::*;
+    use crate::fixed::Scale;
+    use crate::{JobConfig, Timing};
+
+    /// For a job of workers so many that 100 is the greatest integer.
+    fn tensors(protocol: Protocol, values: u16, scale: f64) -> Tensors {
+        let id = JobId::new(1).unwrap();
+        let job = JobConfig::new(id, 32, NonZeroU32::MIN);
+        Tensors::new(&WorkerConfig {
+            job: JobConfig { protocol, values_per_packet: values, ..job },
+            index: WorkerIndex::new(0).unwrap(),
+            scale: Scale::new(scale).unwrap(),
+            host: Host::service(id),
+            server: Host::service(id),
+            initial_window: None,
+            timing: Timing::default(),
+        })
+    }
 
     #[test]
     fn refuses_what_cannot_be_summed() {
-        let mut tensors = Tensors::new(4);
-        let mut submit = |tensor| tensors.submit(tensor, Priority::LOWEST, 100);
+        let limit = i32::MAX / 32;
+        let mut tensors = tensors(Protocol::Atp, 4, 1.0);
+        let mut submit = |tensor| tensors.submit(tensor, Priority::LOWEST);
         for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let error = submit(Tensor::F32(vec![0.0, 1.0, value])).unwrap_err();
             assert!(matches!(error, SubmitError::NotFinite { position: 2, .. }), "{error}");
         }
-        for value in [101, -101, i32::MIN, i32::MAX] {
-            let error = submit(Tensor::I32(vec![100, -100, 0, value])).unwrap_err();
-            assert_eq!(error, SubmitError::TooGreat { position: 3, value, limit: 100 });
+        for value in [limit + 1, -limit - 1, i32::MIN, i32::MAX] {
+            let error = submit(Tensor::I32(vec![limit, -limit, 0, value])).unwrap_err();
+            assert_eq!(error, SubmitError::TooGreat { position: 3, value, limit });
         }
-        assert_eq!(submit(Tensor::I32(vec![100, -100])), Ok(TensorId(0)));
+        assert_eq!(submit(Tensor::I32(vec![limit, -limit])), Ok(TensorId(0)));
     }
 
     #[test]
     fn fragments_are_counted_over_all_tensors() {
-        let mut tensors = Tensors::new(4);
-        let mut submit =
-            |n| tensors.submit(Tensor::I32(vec![1; n]), Priority::LOWEST, 100).unwrap();
+        let mut tensors = tensors(Protocol::Atp, 4, 1.0);
+        let mut submit = |n| tensors.submit(Tensor::I32(vec![1; n]), Priority::LOWEST).unwrap();
         assert_eq!(
             [submit(0), submit(5), submit(0), submit(4), submit(1)].map(|id| id.0),
             [0, 1, 2, 3, 4]
@@ -306,10 +274,26 @@ mod tests {
 
     #[test]
     fn sequences_run_out_before_they_wrap() {
-        let mut tensors = Tensors::new(1);
-        tensors.end = SEQUENCE_END - 3;
-        let error = tensors.submit(Tensor::I32(vec![0; 4]), Priority::LOWEST, 1).unwrap_err();
-        assert_eq!(error, SubmitError::SequencesExhausted { needed: 4, left: 3 });
-        assert!(tensors.submit(Tensor::I32(vec![0; 3]), Priority::LOWEST, 1).is_ok());
+        for protocol in [Protocol::Atp, Protocol::P4inc] {
+            let mut tensors = tensors(protocol, 1, 1.0);
+            tensors.end = tensors.fragments - 3;
+            let error = tensors.submit(Tensor::I32(vec![0; 4]), Priority::LOWEST).unwrap_err();
+            assert_eq!(error, SubmitError::SequencesExhausted { needed: 4, left: 3 });
+            assert!(tensors.submit(Tensor::I32(vec![0; 3]), Priority::LOWEST).is_ok());
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_the_last_rung_is_refused_where_there_is_a_ladder() {
+        // 2^128 / 2^128 · scale, to be at most 2^26 with 32 workers.
+        let great = || Tensor::F32(vec![0.0, f32::MAX]);
+        let refused = SubmitError::OffLadder { position: 1, value: f32::MAX };
+        for protocol in [Protocol::P4inc, Protocol::SwitchMl] {
+            let mut fine = tensors(protocol, 1, 6e7);
+            assert!(fine.submit(great(), Priority::LOWEST).is_ok());
+            let mut coarse = tensors(protocol, 1, 7e7);
+            assert_eq!(coarse.submit(great(), Priority::LOWEST), Err(refused));
+        }
+        assert!(tensors(Protocol::Esa, 1, 7e7).submit(great(), Priority::LOWEST).is_ok());
     }
 }

@@ -1,34 +1,34 @@
 //! Which packet is next, and writing it.
 
 use tributary_wire::agg::Repr;
-use tributary_wire::{Flags, Kind, Sequence, emit_frame};
+use tributary_wire::{Flags, Kind, Protocol, emit_frame};
 
-use super::tensors::{Encoding, KindMismatch};
+use super::codec::{Encoding, Form, KindMismatch};
 use super::{Failure, Timer, Worker};
 use crate::Time;
 
 impl Worker {
-    /// In this order: what is to be sent again at once, what timed out as far as the allowance goes,
+    /// In this order: what is to be sent at once, what timed out as far as the allowance goes,
     /// and new fragments as far as the window goes.
     pub(super) fn transmit(&mut self, now: Time, frame: &mut Vec<u8>) -> bool {
         if self.failed.is_some() {
             return false;
         }
         if self.channel.is_none() {
-            if let Some(sequence) = self.fragments.next_due() {
-                return self.send(now, sequence, frame);
+            if let Some(fragment) = self.fragments.next_due() {
+                return self.send(now, fragment, frame);
             }
-            if let Some(sequence) = self.take_suspect() {
-                return self.send(now, sequence, frame);
+            if let Some(fragment) = self.take_suspect() {
+                return self.send(now, fragment, frame);
             }
         }
         while self.may_send_new() {
             if self.fragments.nothing_outstanding() {
                 self.progress = now;
             }
-            let sequence = self.fragments.next();
-            if !self.hand_over(now, sequence) {
-                return self.send(now, sequence, frame);
+            let fragment = self.fragments.next();
+            if !self.hand_over(now, fragment) {
+                return self.send(now, fragment, frame);
             }
         }
         false
@@ -39,9 +39,9 @@ impl Worker {
         if self.allowance == 0 {
             return None;
         }
-        let sequence = self.fragments.next_suspect()?;
+        let fragment = self.fragments.next_suspect()?;
         self.allowance -= 1;
-        Some(sequence)
+        Some(fragment)
     }
 
     fn may_send_new(&self) -> bool {
@@ -54,45 +54,52 @@ impl Worker {
 
     /// Writes the packet of a fragment: an outstanding one, or the next new one. Returns whether it
     /// did; if not, the worker has failed.
-    fn send(&mut self, now: Time, sequence: u32, frame: &mut Vec<u8>) -> bool {
-        let sending = self.fragments.sending(sequence);
+    fn send(&mut self, now: Time, fragment: u32, frame: &mut Vec<u8>) -> bool {
+        let sending = self.fragments.sending(fragment);
         let mut repr = Repr {
             protocol: self.config.job.protocol,
             kind: Kind::Gradient,
-            flags: if sending.direct { Flags::RESEND } else { Flags::NONE },
-            priority: match self.channel {
-                Some(_) => self.tensors.priority(sequence).get(),
-                None => 0,
-            },
+            flags: if sending.again { Flags::RESEND } else { Flags::NONE },
+            priority: self.priority(fragment),
             job: self.config.job.job,
             values: self.config.job.values_per_packet,
-            sequence: Sequence(sequence),
+            sequence: self.numbering.sequence(sending.round),
             bitmap: self.bit(),
             index: sending.index,
         };
-        if sending.float {
+        let form = if sending.float {
             repr.flags |= Flags::OVERFLOW;
-        }
-        let encoding = match self.write(&repr, frame) {
-            // I5: too great for integers. Rare, so the headers may be written twice.
-            Ok(Encoding::Float) if !sending.float => {
+            Form::Float
+        } else {
+            Form::Fixed { rung: sending.round.rung }
+        };
+        let encoding = match self.write(&repr, fragment, form, frame) {
+            // I5: too great for integers. Rare, so the packet may be written twice.
+            Ok(Encoding::Float | Encoding::TooGreat) if !sending.float => {
                 repr.flags |= Flags::OVERFLOW;
-                self.write(&repr, frame)
+                self.write(&repr, fragment, form, frame)
             }
             other => other,
         };
         let Ok(encoding) = encoding else {
-            let sequence = Sequence(sequence);
-            self.fail(Failure::KindMismatch { sequence });
+            self.fail(Failure::KindMismatch { sequence: repr.sequence });
             return false;
         };
-        let float = encoding == Encoding::Float;
         self.stats.sent += 1;
-        self.stats.resent += u64::from(sending.direct);
-        self.stats.overflow_packets += u64::from(float);
-        self.fragments.sent(now, sequence, sending.direct, float);
+        self.stats.resent += u64::from(sending.again);
+        self.stats.overflow_packets += u64::from(repr.flags.contains(Flags::OVERFLOW));
+        self.fragments.sent(now, fragment, sending.again, encoding == Encoding::Float);
         self.expect_result(now);
         true
+    }
+
+    /// What the header has in the byte for priority or service.
+    fn priority(&self, fragment: u32) -> u8 {
+        match self.config.job.protocol {
+            Protocol::Atp => 0,
+            Protocol::Esa => self.tensors.priority(fragment).get(),
+            Protocol::P4inc | Protocol::SwitchMl => self.config.job.assignment.service.get(),
+        }
     }
 
     /// A fragment is under way: its result is due some time.
@@ -101,9 +108,14 @@ impl Worker {
         self.timers.set_if_unset(Timer::Stall, self.progress + self.config.timing.stall_timeout);
     }
 
-    fn write(&self, repr: &Repr, frame: &mut Vec<u8>) -> Result<Encoding, KindMismatch> {
-        let float = repr.flags.contains(Flags::OVERFLOW);
+    fn write(
+        &self,
+        repr: &Repr,
+        fragment: u32,
+        form: Form,
+        frame: &mut Vec<u8>,
+    ) -> Result<Encoding, KindMismatch> {
         let payload = emit_frame(frame, &self.envelope(), repr);
-        self.tensors.encode(repr.sequence.0, float, self.config.scale, self.limit, payload)
+        self.tensors.encode(fragment, form, payload)
     }
 }

@@ -85,7 +85,7 @@ impl Server {
     ///
     /// If the configuration contradicts itself.
     pub fn new(config: PsConfig) -> Result<Self, ConfigError> {
-        config.validate(Protocol::Esa)?;
+        config.validate(&[Protocol::Esa])?;
         Ok(Self {
             entries: Entries::new(&config.job),
             parameters: VecDeque::new(),

@@ -11,12 +11,26 @@
 //! aggregator until a task of it collides; then the salt is counted up. The PS decides whether
 //! a task collided and tells all workers in the result, so that they and the PS agree on the
 //! salt of every slot at every task: [`crate`] has the argument.
+//!
+//! # P4INC
+//!
+//! A job has a segment of its own, and within it a [`Permutation`] keeps the fragments of a window apart.
+//!
+//! # SwitchML
+//!
+//! Each slot has two aggregators, its versions, and its rounds use them in turn.
+
+mod permutation;
+mod places;
 
 use std::num::NonZeroU32;
 
 use tributary_wire::{AggregatorIndex, JobId, Sequence};
 
-/// The aggregator of a slot of a job, in a pool of that many.
+pub use permutation::Permutation;
+pub(crate) use places::Places;
+
+/// The aggregator of a slot of a job of ATP, in a pool of that many.
 pub fn index(job: JobId, slot: u32, salt: u32, pool: NonZeroU32) -> AggregatorIndex {
     // Slots are below 2^16, so no two keys are the same.
     let key = u64::from(job.get()) << 48 | u64::from(slot) << 32 | u64::from(salt);
@@ -38,29 +52,6 @@ const fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// The salt of one slot, and the aggregator that follows from it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Address {
-    salt: u32,
-    index: AggregatorIndex,
-}
-
-impl Address {
-    pub(crate) fn new(job: JobId, slot: u32, pool: NonZeroU32) -> Self {
-        Self { salt: 0, index: index(job, slot, 0, pool) }
-    }
-
-    /// A task of the slot collided: the next one goes elsewhere.
-    pub(crate) fn collided(&mut self, job: JobId, slot: u32, pool: NonZeroU32) {
-        self.salt = self.salt.wrapping_add(1);
-        self.index = index(job, slot, self.salt, pool);
-    }
-
-    pub(crate) fn index(self) -> AggregatorIndex {
-        self.index
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,19 +68,6 @@ mod tests {
         }
         // 64 expected in each; a deviation of five sigma would be 40.
         assert!(used.iter().all(|n| (24..=104).contains(n)), "{used:?}");
-    }
-
-    #[test]
-    fn salt_moves_a_slot() {
-        let job = JobId::new(1).unwrap();
-        let pool = NonZeroU32::new(1 << 20).unwrap();
-        let mut address = Address::new(job, 5, pool);
-        let mut seen = vec![address.index()];
-        for _ in 0..20 {
-            address.collided(job, 5, pool);
-            assert!(!seen.contains(&address.index()));
-            seen.push(address.index());
-        }
     }
 
     #[test]

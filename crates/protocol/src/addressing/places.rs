@@ -1,0 +1,153 @@
+//! The addressing of any protocol behind one face.
+
+use std::num::NonZeroU32;
+
+use tributary_wire::{AggregatorIndex, JobId, Protocol, Sequence};
+
+use super::{Permutation, index, task_index};
+use crate::JobConfig;
+use crate::bits::SlotSet;
+
+/// The salt of one slot, and the aggregator that follows from it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Address {
+    salt: u32,
+    index: AggregatorIndex,
+}
+
+/// Which aggregator the current task of each slot uses.
+///
+/// Who asks and who tells what came of a slot's tasks, in their order, agrees with all others of the job
+/// that do so.
+#[derive(Clone, Debug)]
+pub(crate) enum Places {
+    /// ATP: a slot keeps its aggregator until a task of it collides.
+    Salted { job: JobId, pool: NonZeroU32, slots: Box<[Address]> },
+    /// ESA: every task has its own.
+    Hashed { job: JobId, pool: NonZeroU32 },
+    /// P4INC: fragments go through the segment in a fixed order.
+    Permuted(Permutation),
+    /// SwitchML: the rounds of a slot alternate between two aggregators.
+    Alternating { offset: u32, slots: u32, odd: SlotSet },
+    /// No switch adds: it does not matter.
+    Nowhere,
+}
+
+impl Places {
+    /// Before the first task. The configuration was validated.
+    pub(crate) fn new(config: &JobConfig) -> Self {
+        let JobConfig { job, pool, slots, .. } = *config;
+        let segment = config.assignment.segment;
+        match config.protocol {
+            Protocol::Atp => {
+                let slot = |slot| Address { salt: 0, index: index(job, slot, 0, pool) };
+                Self::Salted { job, pool, slots: (0..slots).map(slot).collect() }
+            }
+            Protocol::Esa => Self::Hashed { job, pool },
+            Protocol::P4inc if segment.size == 0 => Self::Nowhere,
+            Protocol::P4inc => Self::Permuted(Permutation::new(job, segment)),
+            Protocol::SwitchMl => {
+                Self::Alternating { offset: segment.offset.0, slots, odd: SlotSet::new(slots) }
+            }
+        }
+    }
+
+    /// The aggregator of the task that the slot of a fragment is at.
+    pub(crate) fn index(&self, fragment: u32) -> AggregatorIndex {
+        match self {
+            Self::Salted { slots, .. } => slots[slot(fragment, slots.len() as u32) as usize].index,
+            Self::Hashed { job, pool } => task_index(*job, Sequence(fragment), *pool),
+            Self::Permuted(permutation) => permutation.index(fragment),
+            Self::Alternating { offset, slots, odd } => {
+                let version = u32::from(odd.contains(fragment));
+                AggregatorIndex(offset + 2 * slot(fragment, *slots) + version)
+            }
+            Self::Nowhere => AggregatorIndex(0),
+        }
+    }
+
+    /// The task that the slot of a fragment was at is over; the next one of the slot comes.
+    pub(crate) fn over(&mut self, fragment: u32, collided: bool) {
+        match self {
+            Self::Salted { job, pool, slots } if collided => {
+                let number = slot(fragment, slots.len() as u32);
+                let address = &mut slots[number as usize];
+                address.salt = address.salt.wrapping_add(1);
+                address.index = index(*job, number, address.salt, *pool);
+            }
+            Self::Alternating { odd, .. } => match odd.contains(fragment) {
+                true => odd.remove(fragment),
+                false => odd.insert(fragment),
+            },
+            _ => {}
+        }
+    }
+
+    /// How far apart the fragments of one aggregator are, if that is known beforehand.
+    pub(crate) fn period(&self) -> Option<u32> {
+        match self {
+            Self::Permuted(permutation) => Some(permutation.size()),
+            _ => None,
+        }
+    }
+}
+
+/// The slot of a fragment. Their number is a power of two.
+const fn slot(fragment: u32, slots: u32) -> u32 {
+    fragment & (slots - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_wire::{Segment, Service};
+
+    use super::*;
+    use crate::{Assignment, Mode};
+
+    fn places(protocol: Protocol, size: u32) -> Places {
+        let pool = NonZeroU32::new(1 << 20).unwrap();
+        let segment = Segment { offset: AggregatorIndex(100), size };
+        Places::new(&JobConfig {
+            protocol,
+            slots: 8,
+            assignment: Assignment { service: Service::new(1), segment, mode: Mode::Local },
+            ..JobConfig::new(JobId::new(1).unwrap(), 2, pool)
+        })
+    }
+
+    #[test]
+    fn a_collision_moves_a_slot_and_no_other() {
+        let mut places = places(Protocol::Atp, 0);
+        let (before, other) = (places.index(13), places.index(6));
+        let mut seen = vec![before];
+        for _ in 0..20 {
+            places.over(13, false);
+            assert_eq!(Some(&places.index(13)), seen.last());
+            places.over(13, true);
+            assert_eq!(places.index(13), places.index(5));
+            assert!(!seen.contains(&places.index(13)));
+            seen.push(places.index(13));
+        }
+        assert_eq!(places.index(6), other);
+    }
+
+    #[test]
+    fn rounds_of_switchml_alternate_between_the_versions_of_their_slot() {
+        let mut places = places(Protocol::SwitchMl, 16);
+        let all: Vec<u32> = (0..9).map(|f| places.index(f).0).collect();
+        assert_eq!(all, [100, 102, 104, 106, 108, 110, 112, 114, 100]);
+        for expected in [107, 106, 107] {
+            places.over(3, false);
+            assert_eq!((places.index(3).0, places.index(11).0), (expected, expected));
+        }
+        assert_eq!(places.index(4).0, 108);
+    }
+
+    #[test]
+    fn rounds_of_p4inc_stay_where_their_fragment_is() {
+        let mut places = places(Protocol::P4inc, 16);
+        let at = places.index(3);
+        places.over(3, true);
+        assert_eq!((places.index(3), places.index(19), places.period()), (at, at, Some(16)));
+    }
+}
