@@ -18,6 +18,8 @@ pub struct Catalogue {
     pub(crate) pass: ActionIds<1>,
     /// Only programs that evict have servers to send evicted sums to.
     pub(crate) servers: Option<Servers>,
+    /// Only programs whose jobs have memory of their own know services.
+    pub(crate) services: Option<Services>,
     pub(crate) hosts: TableIds<1>,
     pub(crate) to_port: ActionIds<1>,
     pub(crate) outcomes: u32,
@@ -30,6 +32,37 @@ pub struct Catalogue {
 pub(crate) struct Servers {
     pub(crate) table: TableIds<1>,
     pub(crate) to_server: ActionIds<2>,
+}
+
+/// How jobs are served.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Services {
+    pub(crate) table: TableIds<2>,
+    pub(crate) aggregate: ActionIds<3>,
+    pub(crate) forward: ActionIds<0>,
+    /// Whether cells keep a copy of their last result while they make the next one.
+    copies: bool,
+    /// Aggregators of a switch.
+    pub(crate) pool: u32,
+}
+
+impl Services {
+    /// `None` if the program knows no services.
+    fn new(info: &P4Info) -> Result<Option<Self>, Error> {
+        let Ok(services) = table(info, "services") else { return Ok(None) };
+        let register = |name: &str| {
+            let registers = info.registers.iter();
+            registers.clone().find(|register| is_named(register.preamble.as_ref(), name))
+        };
+        let rounds = register("rounds").ok_or_else(|| missing("register `rounds`"))?;
+        Ok(Some(Self {
+            table: fields(services, ["job", "service"])?,
+            aggregate: action(info, services, "aggregate", ["offset", "size", "everyone"])?,
+            forward: action(info, services, "forward", [])?,
+            copies: register("copied").is_some(),
+            pool: u32::try_from(rounds.size).unwrap_or(0),
+        }))
+    }
 }
 
 /// A table and its key fields, in the order in which they were asked for.
@@ -83,6 +116,7 @@ impl Catalogue {
             answer: action(info, membership, "answer", ["slot"])?,
             pass: action(info, membership, "pass", ["slot"])?,
             servers,
+            services: Services::new(info)?,
             hosts: fields(hosts, ["hdr.ethernet.destination"])?,
             to_port: action(info, hosts, "to_port", ["port"])?,
             outcomes: id(outcomes.preamble.as_ref()),
@@ -90,16 +124,28 @@ impl Catalogue {
         })
     }
 
-    /// The protocol that the program speaks: of those with a membership table, only ESA evicts.
+    /// The protocol that the program speaks, by what only that one has.
     #[must_use]
     pub fn protocol(&self) -> Protocol {
-        if self.servers.is_some() { Protocol::Esa } else { Protocol::Atp }
+        match &self.services {
+            Some(services) if services.copies => Protocol::P4inc,
+            Some(_) => Protocol::SwitchMl,
+            None if self.servers.is_some() => Protocol::Esa,
+            None => Protocol::Atp,
+        }
+    }
+
+    /// Aggregators of a switch, if jobs have some of their own.
+    #[must_use]
+    pub fn pool(&self) -> Option<u32> {
+        self.services.as_ref().map(|services| services.pool)
     }
 
     /// Tables whose entries are the controller's.
     pub(crate) fn tables(&self) -> impl Iterator<Item = u32> {
         let servers = self.servers.as_ref().map(|servers| servers.table.id);
-        [self.hosts.id, self.memberships.id].into_iter().chain(servers)
+        let services = self.services.as_ref().map(|services| services.table.id);
+        [self.hosts.id, self.memberships.id].into_iter().chain(servers).chain(services)
     }
 }
 

@@ -8,10 +8,11 @@ use tributary_p4runtime_proto::p4::v1::{
     PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update, action, entity,
     field_match, packet_replication_engine_entry, replica, table_action, update,
 };
-use tributary_wire::JobId;
+use tributary_wire::{JobId, Service};
 
 use crate::catalogue::{ActionIds, Catalogue, SLOT_COUNTERS, TableIds};
 use crate::plan::{Forwarding, JobAtSwitch, Part};
+use crate::services::ServiceAtSwitch;
 
 /// Where a switch counts what becomes of a job's packets. Never zero: slot 0 counts what belongs to
 /// no job.
@@ -52,9 +53,46 @@ pub fn forwarding(catalogue: &Catalogue, plan: &Forwarding) -> Vec<Entity> {
     std::iter::once(group).chain(hosts).collect()
 }
 
-/// What a switch needs to do its part for a job.
+/// What a switch needs to do its part for a job: its [`service`] and its [`memberships`].
 #[must_use]
 pub fn job(catalogue: &Catalogue, plan: &JobAtSwitch, job: JobId, slot: JobSlot) -> Vec<Entity> {
+    let service = service(catalogue, plan, job).into_iter();
+    service.chain(memberships(catalogue, plan, job, slot)).collect()
+}
+
+/// The entry that says how a switch serves a job, with P4INC and SwitchML. It is the first to come and
+/// the last to go: the sweep of the job's segment needs it.
+#[must_use]
+pub fn service(catalogue: &Catalogue, plan: &JobAtSwitch, job: JobId) -> Option<Entity> {
+    serve(catalogue, job, plan.assignment.service, plan.service())
+}
+
+/// The entry by which a switch serves those packets of a job that name a service.
+pub(crate) fn serve(
+    catalogue: &Catalogue,
+    job: JobId,
+    service: Service,
+    at: ServiceAtSwitch,
+) -> Option<Entity> {
+    let services = catalogue.services.as_ref()?;
+    let keys = [exact(&job.get().to_be_bytes()), exact(&[service.get()])];
+    Some(match at {
+        ServiceAtSwitch::Aggregate { segment, everyone } => {
+            let params = [segment.offset.0, segment.size, everyone.0].map(|n| bytes(n.into()));
+            entry(&services.table, keys, &services.aggregate, params)
+        }
+        ServiceAtSwitch::Forward => entry(&services.table, keys, &services.forward, []),
+    })
+}
+
+/// What lets a job's packets in: where they may come from and where they go.
+#[must_use]
+pub fn memberships(
+    catalogue: &Catalogue,
+    plan: &JobAtSwitch,
+    job: JobId,
+    slot: JobSlot,
+) -> Vec<Entity> {
     let groups = (!plan.units.is_empty()).then(|| group(slot.group(), plan.group()));
     let slot_bytes = bytes(slot.get().into());
     let memberships = plan.memberships(catalogue.protocol()).into_iter().map(|membership| {

@@ -4,6 +4,8 @@
 use tonic::Code;
 use tributary_wire::JobId;
 
+use crate::segments::Refusal;
+
 /// Why the controller could not do what it was asked to.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
@@ -148,6 +150,51 @@ pub enum Error {
         agent: String,
         /// Name of the switch.
         switch: String,
+    },
+    /// Sums of several switches, or of none, are the parameter server's to make.
+    #[error(
+        "job {0} needs a parameter server: its workers hang on several switches, or switches are only \
+         to forward its packets; give it one"
+    )]
+    NoServer(JobId),
+    /// SwitchML knows no other jobs than those at one switch.
+    #[error(
+        "job {0}: with SwitchML, all workers of a job hang on one switch and are summed there; place \
+         them so, or use P4INC"
+    )]
+    NotLocal(JobId),
+    /// Switch memory is short, or what was asked for is not to be had.
+    #[error("switch {switches}: {refusal}; ask for fewer, or wait until a job ends")]
+    Memory {
+        /// Names of the switches that it is about, with commas in between.
+        switches: String,
+        /// Why not.
+        refusal: Refusal,
+    },
+    /// There is less memory than parts that it is to have.
+    #[error(
+        "{pool} aggregators cannot be divided into {partitions} parts of two or more; enlarge the pool, \
+         or have fewer parts"
+    )]
+    Partitions {
+        /// Aggregators of a switch.
+        pool: u32,
+        /// Parts wanted.
+        partitions: u32,
+    },
+    /// The program gives jobs no aggregators of their own.
+    #[error(
+        "the P4 program gives jobs no aggregators of their own, so none can be assigned; push p4inc or \
+         switchml"
+    )]
+    Unassigned,
+    /// The assignment does not fit the job.
+    #[error("job {job}: {reason}")]
+    Assignment {
+        /// The job.
+        job: JobId,
+        /// What does not fit, and what to do.
+        reason: &'static str,
     },
     /// All counter slots are taken.
     #[error("{0} jobs run already, as many as a switch counts apart; wait until one ends")]

@@ -6,15 +6,18 @@ use std::time::Duration;
 
 use tributary_jobfile::{SwitchId, Topology};
 use tributary_p4runtime_proto::p4::v1::Entity;
-use tributary_wire::{JobId, Protocol};
+use tributary_protocol::{Assignment, Mode};
+use tributary_wire::{AggregatorIndex, Bitmap, JobId, Segment, Service};
 
 use crate::catalogue::Catalogue;
 use crate::client::SwitchConfig;
 use crate::entries::{self, JobSlot};
 use crate::error::Error;
+use crate::memory::Memory;
 use crate::outcomes::{self, Count, Outcomes};
 use crate::plan::{self, JobAtSwitch, Placement};
 use crate::programs::Pipeline;
+use crate::services::ServiceAtSwitch;
 use crate::session::Session;
 use crate::sweep::sweep;
 
@@ -24,27 +27,30 @@ const SWEEP_LIMIT: Duration = Duration::from_secs(30);
 /// The switches of a topology and the jobs that they serve.
 #[derive(Debug)]
 pub struct Controller {
-    topology: Topology,
-    catalogue: Catalogue,
+    pub(crate) topology: Topology,
+    pub(crate) catalogue: Catalogue,
     /// By [`SwitchId`].
     switches: Vec<Session>,
     jobs: Mutex<BTreeMap<JobId, Admitted>>,
+    /// Who holds which aggregators, where jobs have some of their own.
+    pub(crate) memory: Option<Mutex<Memory>>,
 }
 
 /// A job that has a counter slot, and so an ID that is taken.
 #[derive(Clone, Debug)]
-struct Admitted {
-    slot: JobSlot,
-    parts: Vec<JobAtSwitch>,
+pub(crate) struct Admitted {
+    pub(crate) slot: JobSlot,
+    pub(crate) placement: Placement,
+    pub(crate) parts: Vec<JobAtSwitch>,
     state: State,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+pub(crate) enum State {
     Running,
     /// Its entries are being installed or removed, or its aggregators are being swept.
     Changing,
-    /// An attempt to remove it failed half-way.
+    /// An attempt to remove or to move it failed half-way.
     Leaving,
 }
 
@@ -73,13 +79,14 @@ impl Controller {
             sessions.push(Session::connect(config, pipeline.clone(), &entities).await?);
         }
         for session in &sessions {
-            for &job in session.orphans() {
-                tracing::warn!(switch = session.name(), %job, "freeing what a former run left");
-                sweep(session, job, SWEEP_LIMIT).await?;
+            match catalogue.pool() {
+                Some(pool) => wipe(session, pool).await?,
+                None => free_orphans(session).await?,
             }
         }
+        let memory = catalogue.pool().map(|pool| Mutex::new(Memory::new(sessions.len(), pool)));
         let topology = topology.clone();
-        Ok(Self { topology, catalogue, switches: sessions, jobs: Mutex::default() })
+        Ok(Self { topology, catalogue, switches: sessions, jobs: Mutex::default(), memory })
     }
 
     /// The switches, by [`SwitchId`].
@@ -88,25 +95,72 @@ impl Controller {
         &self.switches
     }
 
-    /// Admits a job: its packets are summed from now on.
+    /// Admits a job: its packets are summed from now on. Where jobs have aggregators of their own, its
+    /// are those of the placement's assignment.
     ///
     /// # Errors
-    /// [`Error::JobTaken`], [`Error::Full`], [`Error::AgentAside`], or what kept a switch from taking its part. The job is
-    /// then nowhere.
+    /// [`Error::JobTaken`], [`Error::Full`], [`Error::AgentAside`], [`Error::NoServer`],
+    /// [`Error::Assignment`], [`Error::Memory`], or what kept a switch from taking its part. The job
+    /// is then nowhere.
     ///
     /// # Panics
-    /// If the placement has more than 32 workers or names a host that the topology does not have.
+    /// If the placement has no worker or more than 32, or names a host that the topology does not
+    /// have.
     pub async fn admit(&self, placement: &Placement) -> Result<JobSlot, Error> {
-        if self.catalogue.protocol() == Protocol::Esa {
-            plan::targets(&self.topology, placement)?;
+        self.check(placement)?;
+        self.admit_assigned(placement.clone(), || {
+            self.claim(placement).map(|()| placement.assignment)
+        })
+        .await
+        .map(|(slot, _)| slot)
+    }
+
+    /// [`admit`](Self::admit) with an assignment that is made once the job's ID is reserved.
+    pub(crate) async fn admit_assigned(
+        &self,
+        placement: Placement,
+        assign: impl FnOnce() -> Result<Assignment, Error>,
+    ) -> Result<(JobSlot, Assignment), Error> {
+        let job = placement.job;
+        let slot = self.reserve(&placement)?;
+        let outcome = match assign() {
+            Ok(assignment) => {
+                let placement = placement.assigned(assignment);
+                let served = self.serve(&placement, slot, &[]).await;
+                if served.is_err() {
+                    self.free(job, assignment);
+                }
+                served.map(|()| (slot, assignment))
+            }
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(_) => self.set_state(job, State::Running),
+            Err(_) => drop(self.jobs().remove(&job)),
         }
+        outcome
+    }
+
+    /// Makes the switches serve a job, or none of them. Counters go on where the job had a part
+    /// `before`.
+    pub(crate) async fn serve(
+        &self,
+        placement: &Placement,
+        slot: JobSlot,
+        before: &[JobAtSwitch],
+    ) -> Result<(), Error> {
         let parts = plan::job(&self.topology, placement);
-        let slot = self.reserve(placement.job, &parts)?;
+        if let Some(admitted) = self.jobs().get_mut(&placement.job) {
+            admitted.placement = placement.clone();
+            admitted.parts = parts.clone();
+        }
         for (done, part) in parts.iter().enumerate() {
             let session = &self.switches[part.switch.0];
+            let counted = before.iter().any(|before| before.switch == part.switch);
             let reset = entries::reset_counters(&self.catalogue, slot);
+            let reset = if counted { &[][..] } else { &reset };
             let entities = self.entities(part, placement.job, slot);
-            if let Err(error) = session.install(&reset, &entities).await {
+            if let Err(error) = session.install(reset, &entities).await {
                 for part in &parts[..done] {
                     let entities = self.entities(part, placement.job, slot);
                     if let Err(error) = self.switches[part.switch.0].remove(&entities).await {
@@ -114,26 +168,25 @@ impl Controller {
                         tracing::warn!("{error}");
                     }
                 }
-                self.jobs().remove(&placement.job);
                 return Err(error);
             }
         }
-        self.set_state(placement.job, State::Running);
-        Ok(slot)
+        Ok(())
     }
 
     /// Removes a job: first its entries, so that no packet of it is served any more, then what it
-    /// holds. Its ID and slot are free afterwards. Returns how many aggregators were freed.
+    /// holds. Its ID, slot and segment are free afterwards. Returns how many aggregators were freed.
     ///
     /// # Errors
-    /// [`Error::UnknownJob`], [`Error::JobTaken`] if it is being admitted or removed right now, or
-    /// what kept a switch from forgetting it. The ID then stays taken, and the removal can be
+    /// [`Error::UnknownJob`], [`Error::JobTaken`] if it is being admitted, moved or removed right
+    /// now, or what kept a switch from forgetting it. The ID then stays taken, and the removal can be
     /// repeated.
     pub async fn remove(&self, job: JobId) -> Result<Freed, Error> {
-        let Admitted { slot, parts, .. } = self.begin_removal(job)?;
-        let outcome = self.clear(job, slot, &parts).await;
+        let admitted = self.begin_change(job)?;
+        let outcome = self.clear(&admitted).await;
         match outcome {
             Ok(_) => {
+                self.free(job, admitted.placement.assignment);
                 self.jobs().remove(&job);
             }
             Err(_) => self.set_state(job, State::Leaving),
@@ -141,20 +194,32 @@ impl Controller {
         outcome
     }
 
-    async fn clear(
-        &self,
-        job: JobId,
-        slot: JobSlot,
-        parts: &[JobAtSwitch],
-    ) -> Result<Freed, Error> {
+    /// Makes the switches forget a job. What lets its packets in goes first; what says which cells
+    /// are its own goes last, for the sweep is bound by it.
+    pub(crate) async fn clear(&self, admitted: &Admitted) -> Result<Freed, Error> {
+        let Admitted { slot, ref placement, ref parts, state } = *admitted;
+        let job = placement.job;
         for part in parts {
-            let entities = self.entities(part, job, slot);
+            let entities = entries::memberships(&self.catalogue, part, job, slot);
             self.switches[part.switch.0].remove(&entities).await?;
         }
         let mut freed = Freed::new();
         for part in parts {
             let session = &self.switches[part.switch.0];
-            freed.insert(part.switch, sweep(session, job, SWEEP_LIMIT).await?);
+            let service = entries::service(&self.catalogue, part, job);
+            if service.is_some() && part.segment().is_none() {
+                continue;
+            }
+            if let (Some(service), State::Leaving) = (&service, state) {
+                // The attempt before may have taken it out.
+                session.install(&[], std::slice::from_ref(service)).await?;
+            }
+            let count = sweep(session, job, placement.assignment, SWEEP_LIMIT).await?;
+            freed.insert(part.switch, count);
+        }
+        for part in parts {
+            let service = entries::service(&self.catalogue, part, job);
+            self.switches[part.switch.0].remove(service.as_slice()).await?;
         }
         Ok(freed)
     }
@@ -214,25 +279,25 @@ impl Controller {
         entries::job(&self.catalogue, part, job, slot)
     }
 
-    fn jobs(&self) -> MutexGuard<'_, BTreeMap<JobId, Admitted>> {
-        // Nothing panics while it holds the lock.
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn jobs(&self) -> MutexGuard<'_, BTreeMap<JobId, Admitted>> {
+        lock(&self.jobs)
     }
 
-    fn set_state(&self, job: JobId, state: State) {
+    pub(crate) fn set_state(&self, job: JobId, state: State) {
         if let Some(admitted) = self.jobs().get_mut(&job) {
             admitted.state = state;
         }
     }
 
     /// Takes the lowest free slot.
-    fn reserve(&self, job: JobId, parts: &[JobAtSwitch]) -> Result<JobSlot, Error> {
+    fn reserve(&self, placement: &Placement) -> Result<JobSlot, Error> {
+        let job = placement.job;
         let mut jobs = self.jobs();
         if let Some(other) = jobs.get(&job) {
             let state = match other.state {
                 State::Running => "running",
-                State::Changing => "being admitted or removed",
-                State::Leaving => "not swept yet",
+                State::Changing => CHANGING,
+                State::Leaving => LEAVING,
             };
             return Err(Error::JobTaken(job, state));
         }
@@ -242,18 +307,69 @@ impl Controller {
             .filter_map(JobSlot::new)
             .find(|slot| !taken.contains(slot))
             .ok_or(Error::Full(self.catalogue.slots))?;
-        let parts = parts.to_vec();
-        jobs.insert(job, Admitted { slot, parts, state: State::Changing });
+        let (placement, parts) = (placement.clone(), Vec::new());
+        jobs.insert(job, Admitted { slot, placement, parts, state: State::Changing });
         Ok(slot)
     }
 
-    fn begin_removal(&self, job: JobId) -> Result<Admitted, Error> {
+    /// The job as it is, and from now on being changed.
+    pub(crate) fn begin_change(&self, job: JobId) -> Result<Admitted, Error> {
         let mut jobs = self.jobs();
         let admitted = jobs.get_mut(&job).ok_or(Error::UnknownJob(job))?;
         if admitted.state == State::Changing {
-            return Err(Error::JobTaken(job, "being admitted or removed"));
+            return Err(Error::JobTaken(job, CHANGING));
         }
+        let before = admitted.clone();
         admitted.state = State::Changing;
-        Ok(admitted.clone())
+        Ok(before)
     }
+}
+
+impl Admitted {
+    /// # Errors
+    /// [`Error::JobTaken`] if nothing but its removal can be done with the job.
+    pub(crate) fn check_whole(&self) -> Result<(), Error> {
+        match self.state {
+            State::Leaving => Err(Error::JobTaken(self.placement.job, LEAVING)),
+            _ => Ok(()),
+        }
+    }
+}
+
+const CHANGING: &str = "being admitted, moved or removed";
+const LEAVING: &str = "not swept yet";
+
+/// Frees what a former run of the controller left in a switch whose cells say whose they are.
+async fn free_orphans(session: &Session) -> Result<(), Error> {
+    for &job in session.orphans() {
+        tracing::warn!(switch = session.name(), %job, "freeing what a former run left");
+        sweep(session, job, Assignment::NONE, SWEEP_LIMIT).await?;
+    }
+    Ok(())
+}
+
+/// Frees all cells of a switch whose cells do not say whose they are: for as long as that takes,
+/// somebody who is no job has all of them.
+async fn wipe(session: &Session, pool: u32) -> Result<(), Error> {
+    if !session.was_running() {
+        return Ok(());
+    }
+    let somebody = JobId::new(u16::MAX).expect("not zero");
+    let segment = Segment { offset: AggregatorIndex(0), size: pool };
+    let assignment = Assignment { service: Service::new(1), segment, mode: Mode::Local };
+    let all = ServiceAtSwitch::Aggregate { segment, everyone: Bitmap::EMPTY };
+    let service = entries::serve(session.catalogue(), somebody, assignment.service, all);
+    session.install(&[], service.as_slice()).await?;
+    let freed = sweep(session, somebody, assignment, SWEEP_LIMIT).await;
+    session.remove(service.as_slice()).await?;
+    let unfinished = freed?;
+    if unfinished > 0 {
+        tracing::warn!(switch = session.name(), unfinished, "freed what a former run left");
+    }
+    Ok(())
+}
+
+/// No holder of these locks can panic half-way through a change.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

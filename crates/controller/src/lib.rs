@@ -6,7 +6,9 @@
 //! - [`client`]: one connection to one switch;
 //! - [`session`]: a switch kept as it should be, over lost connections and restarts;
 //! - [`jobs`]: jobs admitted and removed at run time, counters read, aggregators swept;
-//! - [`segments`]: which aggregators are whose, for the protocols whose jobs have memory of their own;
+//! - [`services`]: how switches serve the jobs of P4INC and SwitchML;
+//! - [`segments`]: which aggregators are whose, where jobs have memory of their own;
+//! - [`memory`]: jobs with segments admitted, and moved between the network and their servers;
 //! - [`outcomes`]: what became of packets;
 //! - [`sweep`]: the packet that frees what a job holds.
 //!
@@ -20,6 +22,7 @@ pub mod client;
 pub mod entries;
 mod error;
 pub mod jobs;
+pub mod memory;
 pub mod outcomes;
 mod paths;
 pub mod plan;
@@ -27,6 +30,7 @@ pub mod programs;
 mod reconcile;
 mod reminders;
 pub mod segments;
+pub mod services;
 pub mod session;
 pub mod sweep;
 

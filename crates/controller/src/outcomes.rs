@@ -57,11 +57,20 @@ pub enum Outcome {
     Absent,
     /// What another switch said to a reminder, on its way through.
     Answered,
+    /// Named an aggregator outside its job's segment.
+    Outside,
+    /// Its round was over here: the result went back to its sender, from the copy.
+    Repeated,
+    /// Came for an aggregator that is still busy with an earlier round: turned back to its sender,
+    /// marked.
+    Asynchronous,
+    /// Of a round that the aggregator has left behind, and whose result it does not keep any more.
+    Stale,
 }
 
 impl Outcome {
     /// All outcomes, in the order of their codes.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 24] = [
         Self::Forwarded,
         Self::Absorbed,
         Self::Added,
@@ -82,6 +91,10 @@ impl Outcome {
         Self::Reminded,
         Self::Absent,
         Self::Answered,
+        Self::Outside,
+        Self::Repeated,
+        Self::Asynchronous,
+        Self::Stale,
     ];
 
     /// The word for it in reports.
@@ -108,6 +121,10 @@ impl Outcome {
             Self::Reminded => "reminded",
             Self::Absent => "absent",
             Self::Answered => "answered",
+            Self::Outside => "outside",
+            Self::Repeated => "repeated",
+            Self::Asynchronous => "asynchronous",
+            Self::Stale => "stale",
         }
     }
 }

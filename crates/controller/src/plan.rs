@@ -13,15 +13,21 @@
 //!
 //! In ESA the lowest switch where all workers meet is the job's *top*: it sends the results. The
 //! reminder agent, which may be anywhere, must reach every switch that adds ([`targets`]).
+//!
+//! P4INC and SwitchML add at one level only, in the switches that workers hang on; what comes from
+//! there passes other switches untouched. Their jobs have an [`Assignment`], which says how far that
+//! goes: see [`services`](crate::services).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_jobfile::{HostId, Job, SwitchId, Topology};
+use tributary_protocol::{Assignment, Mode};
 use tributary_wire::{Bitmap, Host, JobId, Kind, Mac, Protocol, WorkerIndex};
 
 use crate::paths::Tree;
 use crate::reminders::way_to;
 pub use crate::reminders::{Target, targets};
+use crate::services;
 
 /// How a switch forwards plain frames.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -74,11 +80,28 @@ pub struct Placement {
     pub ps: Option<HostId>,
     /// Host of the reminder agent, for ESA.
     pub agent: Option<HostId>,
+    /// How switches serve a job of P4INC or SwitchML; [`Assignment::NONE`] with ATP and ESA.
+    pub assignment: Assignment,
 }
 
+impl Placement {
+    /// The same endpoints, served in this way.
+    #[must_use]
+    pub fn assigned(self, assignment: Assignment) -> Self {
+        Self { assignment, ..self }
+    }
+}
+
+/// Without an assignment: that of P4INC and SwitchML depends on all jobs of a scenario.
 impl From<&Job> for Placement {
     fn from(job: &Job) -> Self {
-        Self { job: job.id, workers: job.workers.clone(), ps: job.ps, agent: job.agent }
+        Self {
+            job: job.id,
+            workers: job.workers.clone(),
+            ps: job.ps,
+            agent: job.agent,
+            assignment: Assignment::NONE,
+        }
     }
 }
 
@@ -90,8 +113,12 @@ pub struct JobAtSwitch {
     pub switch: SwitchId,
     /// Workers below each port, and so what a fresh packet from there must hold.
     pub units: BTreeMap<u16, Bitmap>,
+    /// Those of these ports that lead to other switches.
+    pub lower: BTreeSet<u16>,
     /// All workers below the switch.
     pub members: Bitmap,
+    /// All workers of the job.
+    pub everyone: Bitmap,
     /// The port towards the parameter server; `None` for a switch that is not on the tree, and where
     /// there is no parameter server.
     pub uplink: Option<u16>,
@@ -103,6 +130,8 @@ pub struct JobAtSwitch {
     pub reminders: BTreeSet<u16>,
     /// Ports that answers to reminders come from: each leads to another switch.
     pub answers: BTreeSet<u16>,
+    /// How switches serve the job, with P4INC and SwitchML.
+    pub assignment: Assignment,
 }
 
 impl JobAtSwitch {
@@ -112,11 +141,15 @@ impl JobAtSwitch {
         self.units.len() > 1
     }
 
-    fn off_the_tree(switch: SwitchId, server: Option<Host>) -> Self {
+    fn off_the_tree(switch: SwitchId, server: Option<Host>, placement: &Placement) -> Self {
+        let workers = u8::try_from(placement.workers.len()).unwrap_or(u8::MAX);
         Self {
             switch,
             units: BTreeMap::new(),
+            lower: BTreeSet::new(),
             members: Bitmap::EMPTY,
+            everyone: Bitmap::first(workers),
+            assignment: placement.assignment,
             uplink: None,
             top: false,
             server,
@@ -133,6 +166,9 @@ impl JobAtSwitch {
     /// What packets of the job each port may send, and what the switch does with them.
     #[must_use]
     pub fn memberships(&self, protocol: Protocol) -> Vec<Membership> {
+        if matches!(protocol, Protocol::P4inc | Protocol::SwitchMl) {
+            return services::memberships(self);
+        }
         let members = self.members;
         let esa = protocol == Protocol::Esa;
         let top = esa && self.top;
@@ -210,7 +246,9 @@ pub enum Part {
 /// switch that the agent cannot reach gets no reminders: see [`targets`].
 ///
 /// # Panics
-/// If the placement has more than 32 workers or names a host that the topology does not have.
+/// If the placement has more than 32 workers or names a host that the topology does not have; if it
+/// has no parameter server, or an assignment that needs none, and its workers hang on several
+/// switches.
 #[must_use]
 pub fn job(topology: &Topology, placement: &Placement) -> Vec<JobAtSwitch> {
     let tree = parts_in_tree(topology, placement);
@@ -220,7 +258,7 @@ pub fn job(topology: &Topology, placement: &Placement) -> Vec<JobAtSwitch> {
         for step in steps {
             let known = parts.iter().position(|part| part.switch == step.switch);
             let at = known.unwrap_or_else(|| {
-                parts.push(JobAtSwitch::off_the_tree(step.switch, target.server));
+                parts.push(JobAtSwitch::off_the_tree(step.switch, target.server, placement));
                 parts.len() - 1
             });
             parts[at].reminders.insert(step.into);
@@ -234,16 +272,24 @@ pub fn job(topology: &Topology, placement: &Placement) -> Vec<JobAtSwitch> {
 
 /// The parts of [`job`] that are on the tree, without reminders.
 pub(crate) fn parts_in_tree(topology: &Topology, placement: &Placement) -> Vec<JobAtSwitch> {
-    let server = placement.ps.map(|ps| topology.host(ps).address);
-    let (root, ps_port) = match placement.ps {
+    // Where one switch makes the sums, nothing goes to the parameter server.
+    let ps = placement.ps.filter(|_| placement.assignment.mode != Mode::Local);
+    let server = ps.map(|ps| topology.host(ps).address);
+    let (root, ps_port) = match ps {
         Some(ps) => {
             let (switch, port) = topology.attachment(ps);
             (switch, Some(port))
         }
-        None => (topology.attachment(placement.workers[0]).0, None),
+        None => {
+            let mut homes = placement.workers.iter().map(|&worker| topology.attachment(worker).0);
+            let home = homes.next().expect("a job has a worker");
+            assert!(homes.all(|other| other == home), "sums of several switches need a PS");
+            (home, None)
+        }
     };
     let tree = Tree::towards(topology, root);
     let mut parts: BTreeMap<(bool, SwitchId), JobAtSwitch> = BTreeMap::new();
+    let mut lower: BTreeMap<SwitchId, BTreeSet<u16>> = BTreeMap::new();
     for (index, &worker) in placement.workers.iter().enumerate() {
         let bit = u8::try_from(index).ok().and_then(WorkerIndex::new).map(Bitmap::of);
         let bit = bit.expect("a job has at most 32 workers");
@@ -252,21 +298,24 @@ pub(crate) fn parts_in_tree(topology: &Topology, placement: &Placement) -> Vec<J
             let hop = tree.hop(switch);
             let part = parts
                 .entry((hop.is_some(), switch))
-                .or_insert_with(|| JobAtSwitch::off_the_tree(switch, server));
+                .or_insert_with(|| JobAtSwitch::off_the_tree(switch, server, placement));
             part.uplink = hop.map(|hop| hop.out).or(ps_port);
             *part.units.entry(port).or_default() |= bit;
             part.members |= bit;
             let Some(hop) = hop else { break };
             (switch, port) = (hop.to, hop.into);
+            lower.entry(switch).or_default().insert(port);
         }
     }
+    for part in parts.values_mut() {
+        part.lower = lower.remove(&part.switch).unwrap_or_default();
+    }
     // From any worker on up, the first switch where all meet is the same.
-    let everyone = parts.values().fold(Bitmap::EMPTY, |all, part| all | part.members);
     let mut lowest = placement.workers.first().map(|&worker| topology.attachment(worker).0);
     while let Some(switch) = lowest {
         let hop = tree.hop(switch);
         if let Some(part) = parts.get_mut(&(hop.is_some(), switch))
-            && part.members == everyone
+            && part.members == part.everyone
         {
             part.top = true;
             break;
@@ -277,7 +326,7 @@ pub(crate) fn parts_in_tree(topology: &Topology, placement: &Placement) -> Vec<J
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
     use tributary_jobfile::{End, Scenario, parse};
 
@@ -296,7 +345,7 @@ mod tests {
         panic!("the frame circles");
     }
 
-    fn scenario(text: &str) -> Scenario {
+    pub(crate) fn scenario(text: &str) -> Scenario {
         parse(text, "test").unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -365,7 +414,7 @@ mod tests {
     }
 
     /// A connected network with cycles, hosts spread over it, and a job.
-    fn network() -> impl Strategy<Value = String> {
+    pub(crate) fn network() -> impl Strategy<Value = String> {
         (2..9_usize, 0..8_usize, 2..20_usize, any::<u64>()).prop_map(
             |(switches, extra, hosts, seed)| {
                 let mut state = seed | 1;

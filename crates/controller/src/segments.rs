@@ -13,13 +13,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use tributary_jobfile::SwitchId;
-use tributary_wire::{AggregatorIndex, JobId, Segment};
+use tributary_wire::{AggregatorIndex, JobId, Segment, Service};
 
 /// What a job asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Demand {
     /// The job.
     pub job: JobId,
+    /// The service that the segment is for. A job that is being moved from one to another holds both
+    /// segments: the old one is not free before it was swept.
+    pub service: Service,
     /// The switches that add for it; not none.
     pub units: BTreeSet<SwitchId>,
     /// Aggregators in each of them; not zero.
@@ -65,7 +68,7 @@ pub enum Refusal {
 pub struct Allocator {
     /// What is free, by [`SwitchId`].
     free: Vec<FreeList>,
-    held: BTreeMap<JobId, Holding>,
+    held: BTreeMap<(JobId, Service), Holding>,
     /// The size of every segment, if that is not the jobs' to say.
     part: Option<u32>,
 }
@@ -107,8 +110,8 @@ impl Allocator {
     /// # Panics
     /// If the demand names a switch that there is not.
     pub fn admit(&mut self, demand: &Demand) -> Result<Segment, Refusal> {
-        let &Demand { job, ref units, size: wanted } = demand;
-        self.check(job, units, wanted)?;
+        let &Demand { job, service, ref units, size: wanted } = demand;
+        self.check((job, service), units, wanted)?;
         let size = self.part.unwrap_or(wanted);
         let common = self.common(units);
         let place = if wanted <= size { common.first_fit(size) } else { None };
@@ -126,45 +129,37 @@ impl Allocator {
             return Err(Refusal::Short { job, wanted, largest, switches });
         };
         let segment = Segment { offset: AggregatorIndex(offset), size };
-        self.take(job, units, segment);
+        self.take((job, service), units, segment);
         Ok(segment)
     }
 
-    /// Gives a job the segment that somebody has chosen for it.
+    /// Gives a job the segment that somebody has chosen for it, whose size is then that of the
+    /// demand.
     ///
     /// # Errors
     /// [`Refusal`]; nothing has changed then.
     ///
     /// # Panics
-    /// If `units` names a switch that there is not.
-    pub fn claim(
-        &mut self,
-        job: JobId,
-        units: &BTreeSet<SwitchId>,
-        segment: Segment,
-    ) -> Result<(), Refusal> {
-        self.check(job, units, segment.size)?;
+    /// If the demand names a switch that there is not.
+    pub fn claim(&mut self, demand: &Demand, offset: AggregatorIndex) -> Result<(), Refusal> {
+        let &Demand { job, service, ref units, size } = demand;
+        let segment = Segment { offset, size };
+        self.check((job, service), units, size)?;
         let free = |switch: &SwitchId| self.free[switch.0].contains(segment);
         if !units.iter().all(free) {
             return Err(Refusal::Taken { job, segment });
         }
-        self.take(job, units, segment);
+        self.take((job, service), units, segment);
         Ok(())
     }
 
-    /// Takes a job's segment back. `None` if it holds none.
-    pub fn release(&mut self, job: JobId) -> Option<Segment> {
-        let Holding { units, segment } = self.held.remove(&job)?;
+    /// Takes the segment back that a job has for a service. `None` if it has none.
+    pub fn release(&mut self, job: JobId, service: Service) -> Option<Segment> {
+        let Holding { units, segment } = self.held.remove(&(job, service))?;
         for switch in units {
             self.free[switch.0].give(range(segment));
         }
         Some(segment)
-    }
-
-    /// The segment that a job holds.
-    #[must_use]
-    pub fn segment(&self, job: JobId) -> Option<Segment> {
-        self.held.get(&job).map(|holding| holding.segment)
     }
 
     /// Aggregators of a switch that nobody holds.
@@ -176,8 +171,23 @@ impl Allocator {
         self.free[switch.0].0.iter().map(|(start, end)| end - start).sum()
     }
 
-    fn check(&self, job: JobId, units: &BTreeSet<SwitchId>, size: u32) -> Result<(), Refusal> {
-        if self.held.contains_key(&job) {
+    /// Aggregators of the largest piece of a switch that nobody holds.
+    ///
+    /// # Panics
+    /// If there is no such switch.
+    #[must_use]
+    pub fn largest(&self, switch: SwitchId) -> u32 {
+        let largest = self.free[switch.0].largest();
+        self.part.map_or(largest, |part| largest.min(part))
+    }
+
+    fn check(
+        &self,
+        (job, service): (JobId, Service),
+        units: &BTreeSet<SwitchId>,
+        size: u32,
+    ) -> Result<(), Refusal> {
+        if self.held.contains_key(&(job, service)) {
             return Err(Refusal::Holds(job));
         }
         if units.is_empty() || size == 0 {
@@ -192,11 +202,11 @@ impl Allocator {
         lists.cloned().reduce(|common, list| common.intersection(&list)).unwrap_or_default()
     }
 
-    fn take(&mut self, job: JobId, units: &BTreeSet<SwitchId>, segment: Segment) {
+    fn take(&mut self, holder: (JobId, Service), units: &BTreeSet<SwitchId>, segment: Segment) {
         for switch in units {
             self.free[switch.0].take(range(segment));
         }
-        self.held.insert(job, Holding { units: units.clone(), segment });
+        self.held.insert(holder, Holding { units: units.clone(), segment });
     }
 }
 
@@ -282,13 +292,15 @@ mod tests {
 
     use super::*;
 
+    const ONE: Service = Service::new(1);
+
     fn job(number: u16) -> JobId {
         JobId::new(number).unwrap()
     }
 
     fn demand(number: u16, units: &[usize], size: u32) -> Demand {
         let units = units.iter().map(|&unit| SwitchId(unit)).collect();
-        Demand { job: job(number), units, size }
+        Demand { job: job(number), service: ONE, units, size }
     }
 
     fn at(offset: u32, size: u32) -> Segment {
@@ -305,10 +317,10 @@ mod tests {
         // Whatever the order in which three neighbours go, one piece is left that takes a large job.
         for order in [[2, 3, 4], [2, 4, 3], [4, 3, 2], [3, 2, 4]] {
             for number in order {
-                memory.release(job(number)).unwrap();
+                memory.release(job(number), ONE).unwrap();
             }
             assert_eq!(memory.admit(&demand(9, &[0], 60)), Ok(at(20, 60)), "{order:?}");
-            memory.release(job(9)).unwrap();
+            memory.release(job(9), ONE).unwrap();
             for number in 2..=4 {
                 memory.admit(&demand(number, &[0], 20)).unwrap();
             }
@@ -341,7 +353,7 @@ mod tests {
         );
         // Room in both, at different places.
         memory.admit(&demand(4, &[0], 8)).unwrap();
-        memory.release(job(1)).unwrap();
+        memory.release(job(1), ONE).unwrap();
         let refusal = memory.admit(&demand(3, &[0, 1], 20)).unwrap_err();
         let switches = BTreeSet::from([SwitchId(0), SwitchId(1)]);
         assert_eq!(refusal, Refusal::Short { job: job(3), wanted: 20, largest: 16, switches });
@@ -354,22 +366,37 @@ mod tests {
         assert_eq!(memory.admit(&demand(1, &[0], 2)), Err(Refusal::Holds(job(1))));
         assert_eq!(memory.admit(&demand(2, &[0], 0)), Err(Refusal::Nothing(job(2))));
         assert_eq!(memory.admit(&demand(2, &[], 1)), Err(Refusal::Nothing(job(2))));
-        assert_eq!(memory.release(job(2)), None);
-        assert_eq!(memory.release(job(1)), Some(at(0, 2)));
-        assert_eq!((memory.release(job(1)), memory.free(SwitchId(0))), (None, 8));
+        assert_eq!(memory.release(job(2), ONE), None);
+        assert_eq!(memory.release(job(1), ONE), Some(at(0, 2)));
+        assert_eq!((memory.release(job(1), ONE), memory.free(SwitchId(0))), (None, 8));
+    }
+
+    #[test]
+    fn a_job_that_is_moved_holds_two_segments() {
+        let mut memory = Allocator::new(1, 8);
+        let moved = |service, size| Demand { service, ..demand(1, &[0], size) };
+        let (old, new) = (Service::new(255), ONE);
+        assert_eq!(memory.admit(&moved(old, 3)), Ok(at(0, 3)));
+        assert_eq!(memory.admit(&moved(new, 5)), Ok(at(3, 5)));
+        assert_eq!((memory.free(SwitchId(0)), memory.largest(SwitchId(0))), (0, 0));
+        assert_eq!(memory.release(job(1), old), Some(at(0, 3)));
+        assert_eq!(memory.release(job(1), old), None);
+        assert_eq!((memory.free(SwitchId(0)), memory.largest(SwitchId(0))), (3, 3));
     }
 
     #[test]
     fn a_chosen_place_must_be_free_and_in_the_switch() {
-        let units = BTreeSet::from([SwitchId(0)]);
         let mut memory = Allocator::new(1, 100);
-        memory.claim(job(1), &units, at(40, 20)).unwrap();
+        let mut claim = |number, segment: Segment| {
+            memory.claim(&demand(number, &[0], segment.size), segment.offset)
+        };
+        claim(1, at(40, 20)).unwrap();
         let beyond = at(u32::MAX, 2);
         for segment in [at(39, 2), at(59, 1), at(0, 41), at(90, 11), at(100, 1), beyond] {
-            let refusal = memory.claim(job(2), &units, segment).unwrap_err();
+            let refusal = claim(2, segment).unwrap_err();
             assert_eq!(refusal, Refusal::Taken { job: job(2), segment });
         }
-        memory.claim(job(2), &units, at(60, 40)).unwrap();
+        claim(2, at(60, 40)).unwrap();
         assert_eq!(memory.admit(&demand(3, &[0], 40)), Ok(at(0, 40)));
     }
 
@@ -454,7 +481,7 @@ mod tests {
             for act in acts {
                 match act {
                     Act::Admit { job: number, units, size } => {
-                        let demand = Demand { job: job(number), units: units.clone(), size };
+                        let demand = Demand { job: job(number), service: ONE, units: units.clone(), size };
                         let place = cells.places(&units, size as usize);
                         match memory.admit(&demand) {
                             Ok(segment) => {
@@ -476,7 +503,7 @@ mod tests {
                         }
                     }
                     Act::Release { job: number } => {
-                        let released = memory.release(job(number));
+                        let released = memory.release(job(number), ONE);
                         prop_assert_eq!(released.is_some(), held.contains_key(&number));
                         if let Some((units, range)) = held.remove(&number) {
                             cells.set(&units, range, None);
@@ -489,11 +516,11 @@ mod tests {
                 }
             }
             for number in held.into_keys() {
-                memory.release(job(number));
+                memory.release(job(number), ONE);
             }
             // One piece again, in every switch.
             let everywhere = (0..SWITCHES).map(SwitchId).collect();
-            let all = Demand { job: job(99), units: everywhere, size: POOL };
+            let all = Demand { job: job(99), service: ONE, units: everywhere, size: POOL };
             prop_assert_eq!(memory.admit(&all), Ok(at(0, POOL)));
         }
 
@@ -504,7 +531,7 @@ mod tests {
             let mut parts: BTreeMap<u16, u32> = BTreeMap::new();
             for (number, comes) in acts {
                 if !comes {
-                    let part = memory.release(job(number)).map(|segment| segment.offset.0);
+                    let part = memory.release(job(number), ONE).map(|segment| segment.offset.0);
                     prop_assert_eq!(part, parts.remove(&number));
                     continue;
                 }

@@ -37,7 +37,16 @@ const PACKETS_WAITING: usize = 256;
 pub struct Session {
     shared: Arc<Shared>,
     supervisor: JoinHandle<()>,
+    found: Found,
+}
+
+/// What a connection found in the switch.
+#[derive(Debug)]
+struct Found {
+    /// Jobs that it had entries of which are not desired.
     orphans: Vec<JobId>,
+    /// Whether it ran the pipeline already, and so may have something in its registers.
+    running: bool,
 }
 
 #[derive(Debug)]
@@ -86,9 +95,9 @@ impl Session {
             pipeline,
             config,
         });
-        let (stream, orphans) = shared.establish_first().await?;
+        let (stream, found) = shared.establish_first().await?;
         let supervisor = tokio::spawn(supervise(shared.clone(), stream));
-        Ok(Self { shared, supervisor, orphans })
+        Ok(Self { shared, supervisor, found })
     }
 
     /// The protocol that the switch's program speaks.
@@ -187,7 +196,14 @@ impl Session {
     /// of the controller left them. Their aggregators may still be taken.
     #[must_use]
     pub fn orphans(&self) -> &[JobId] {
-        &self.orphans
+        &self.found.orphans
+    }
+
+    /// Whether the switch ran the pipeline already at the first connection: then there may be
+    /// something in its registers.
+    #[must_use]
+    pub fn was_running(&self) -> bool {
+        self.found.running
     }
 
     /// Calls until it works, or fails for another reason than a lost connection.
@@ -277,7 +293,7 @@ impl Shared {
 
     /// The first connection. A controller that was just stopped may have had our election ID: the
     /// switch needs a moment to notice that it is gone.
-    async fn establish_first(&self) -> Result<(Stream, Vec<JobId>), Error> {
+    async fn establish_first(&self) -> Result<(Stream, Found), Error> {
         let deadline = Instant::now() + GRACE;
         loop {
             match self.establish(1).await {
@@ -292,20 +308,21 @@ impl Shared {
     }
 
     /// Connects, becomes primary, makes the switch as it should be.
-    async fn establish(&self, generation: u64) -> Result<(Stream, Vec<JobId>), Error> {
+    async fn establish(&self, generation: u64) -> Result<(Stream, Found), Error> {
         let mut client = Client::connect(self.config.clone()).await?;
         let stream = client.arbitrate().await?;
         let guard = self.changes.lock().await;
-        let removed = self.reconcile(&client).await?;
+        let found = self.reconcile(&client).await?;
         self.link.send_replace(Link::Up(generation, client, stream.packets()));
         drop(guard);
-        Ok((stream, removed))
+        Ok((stream, found))
     }
 
     /// Writes the difference between what the switch has and what is desired. The caller holds
-    /// `changes`. Returns the jobs that the switch had entries of which are not desired.
-    async fn reconcile(&self, client: &Client) -> Result<Vec<JobId>, Error> {
-        if client.cookie().await? != Some(self.pipeline.cookie()) {
+    /// `changes`.
+    async fn reconcile(&self, client: &Client) -> Result<Found, Error> {
+        let running = client.cookie().await? == Some(self.pipeline.cookie());
+        if !running {
             tracing::info!(switch = %self.config.name, "pushing the pipeline");
             client.set_pipeline(&self.pipeline).await?;
         }
@@ -320,7 +337,7 @@ impl Shared {
             tracing::info!(switch = %self.config.name, updates = updates.len(), "reconciling");
         }
         client.write(&updates).await?;
-        Ok(self.jobs_deleted(&updates))
+        Ok(Found { orphans: self.jobs_deleted(&updates), running })
     }
 
     fn jobs_deleted(&self, updates: &[Update]) -> Vec<JobId> {

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
+use tributary_protocol::Assignment;
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Mac, Protocol, Sequence,
-    emit_frame,
+    Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Mac, Protocol, Sequence, emit_frame,
 };
 
 use crate::Error;
@@ -22,9 +22,10 @@ const RETRY: Duration = Duration::from_secs(2);
 /// Tells one walk from another.
 static NONCE: AtomicU32 = AtomicU32::new(1);
 
-/// The packet that starts a walk through a switch whose program speaks a protocol.
+/// The packet that starts a walk through a switch whose program speaks a protocol: through all cells,
+/// or through the segment that a job of P4INC or SwitchML has there.
 #[must_use]
-pub fn frame(protocol: Protocol, job: JobId, nonce: Sequence) -> Vec<u8> {
+pub fn frame(protocol: Protocol, job: JobId, assignment: Assignment, nonce: Sequence) -> Vec<u8> {
     // Nobody but the switch sees it: the addresses only have to be some.
     let nobody = Host { mac: Mac([0x02, 0, 0, 0, 0, 0]), ip: Ipv4Addr::UNSPECIFIED };
     let envelope = Envelope { source: nobody, destination: nobody, ecn: Ecn::NotEct };
@@ -32,12 +33,12 @@ pub fn frame(protocol: Protocol, job: JobId, nonce: Sequence) -> Vec<u8> {
         protocol,
         kind: Kind::Sweep,
         flags: Flags::NONE,
-        priority: 0,
+        priority: assignment.service.get(),
         job,
         values: 0,
         sequence: nonce,
         bitmap: Bitmap::EMPTY,
-        index: AggregatorIndex(0),
+        index: assignment.segment.offset,
     };
     let mut frame = Vec::new();
     emit_frame(&mut frame, &envelope, &repr);
@@ -54,12 +55,17 @@ pub fn freed(frame: &[u8], job: JobId, nonce: Sequence) -> Option<u32> {
 
 /// Frees all aggregators of a job in a switch. Returns how many the walk found: where a walk was
 /// lost on its way, fewer than there were.
-pub(crate) async fn sweep(session: &Session, job: JobId, limit: Duration) -> Result<u32, Error> {
+pub(crate) async fn sweep(
+    session: &Session,
+    job: JobId,
+    assignment: Assignment,
+    limit: Duration,
+) -> Result<u32, Error> {
     let end = Instant::now() + limit;
     while Instant::now() < end {
         let nonce = Sequence(NONCE.fetch_add(1, Ordering::Relaxed));
         let mut packets = session.packets_in();
-        match session.packet_out(frame(session.protocol(), job, nonce)).await {
+        match session.packet_out(frame(session.protocol(), job, assignment, nonce)).await {
             Ok(()) => {}
             // The session is about to reconnect.
             Err(Error::Lost { .. }) => {
@@ -90,12 +96,15 @@ pub(crate) async fn sweep(session: &Session, job: JobId, limit: Duration) -> Res
 
 #[cfg(test)]
 mod tests {
+    use tributary_protocol::Mode;
+    use tributary_wire::{AggregatorIndex, Segment, Service};
+
     use super::*;
 
     #[test]
     fn only_its_own_walk_counts() {
         let (job, nonce) = (JobId::new(7).unwrap(), Sequence(9));
-        let mut walk = frame(Protocol::Esa, job, nonce);
+        let mut walk = frame(Protocol::Esa, job, Assignment::NONE, nonce);
         assert_eq!(freed(&walk, job, nonce), Some(0));
         assert_eq!(freed(&walk, JobId::new(8).unwrap(), nonce), None);
         assert_eq!(freed(&walk, job, Sequence(8)), None);
@@ -104,5 +113,14 @@ mod tests {
         walk[at] = 3;
         assert_eq!(freed(&walk, job, nonce), Some(3));
         assert_eq!(freed(&walk[..walk.len() - 1], job, nonce), None);
+    }
+
+    #[test]
+    fn a_walk_through_a_segment_starts_where_it_does() {
+        let segment = Segment { offset: AggregatorIndex(512), size: 64 };
+        let assignment = Assignment { service: Service::new(9), segment, mode: Mode::Local };
+        let walk = frame(Protocol::P4inc, JobId::new(7).unwrap(), assignment, Sequence(1));
+        let packet = Packet::new_checked(&walk).unwrap();
+        assert_eq!((packet.service(), packet.repr().index), (Service::new(9), segment.offset));
     }
 }

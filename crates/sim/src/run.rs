@@ -14,7 +14,9 @@ use tributary_p4runtime_proto::p4::v1::{Entity, Update};
 use tributary_protocol::esa::{self, Target};
 use tributary_protocol::priority::{Horizon, JobProfile, Priority};
 use tributary_protocol::rtt::RttConfig;
-use tributary_protocol::{ConfigError, SubmitError, Tensor, Time, Worker, server, worker};
+use tributary_protocol::{
+    Assignment, ConfigError, SubmitError, Tensor, Time, Worker, server, worker,
+};
 use tributary_switch::{Forwarding, Refusal, Switch, SwitchConfig};
 use tributary_wire::{JobId, Sequence, WorkerIndex};
 
@@ -562,7 +564,7 @@ impl<'a> Run<'a> {
     /// Sends a sweep through a switch's pool; returns how many aggregators it freed.
     fn sweep(&mut self, switch: SwitchId, job: JobId) -> Result<u32, Error> {
         let nonce = Sequence(0);
-        let frame = sweep::frame(self.catalogue.protocol(), job, nonce);
+        let frame = sweep::frame(self.catalogue.protocol(), job, Assignment::NONE, nonce);
         let now_us = self.network.now().as_nanos() / 1000;
         self.network.switch_mut(switch).packet_out(now_us, &frame);
         self.network.poke_switch(switch);

@@ -16,6 +16,7 @@ use tributary_jobfile::{Scenario, SwitchId};
 use tributary_p4::ir::ExternId;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
+use tributary_protocol::Assignment;
 use tributary_switch::{Forwarding, Switch, SwitchConfig};
 use tributary_wire::{JobId, Sequence};
 
@@ -272,7 +273,7 @@ impl Hardware {
 
     /// Sweeps a job out of a switch.
     pub(crate) fn sweep(&mut self, switch: usize, registers: &Registers, job: JobId) -> Registers {
-        let frame = sweep::frame(self.catalogue.protocol(), job, Sequence(0));
+        let frame = sweep::frame(self.catalogue.protocol(), job, Assignment::NONE, Sequence(0));
         self.run(switch, registers, CPU_PORT, &frame)
     }
 

@@ -1,0 +1,242 @@
+//! Jobs that have aggregators of their own: who gets which, and how a job is moved from the parameter
+//! server into the network and back.
+//!
+//! A job is moved while it is idle. No packet of the old way is let in any more, then the cells of the
+//! old segment are swept, and only then do the switches learn the new way, under another service ID. So
+//! whatever is late, and comes before, between or after, meets nothing that it could be added to: it
+//! names a service that there is not. What the workers send in the new way, once they have been told
+//! of it, finds every switch prepared.
+
+use std::collections::BTreeMap;
+
+use tributary_jobfile::SwitchId;
+use tributary_protocol::{Assignment, Mode};
+use tributary_wire::{JobId, Protocol, Service};
+
+use crate::error::Error;
+use crate::jobs::{Admitted, Controller, State, lock};
+use crate::plan::{self, Placement};
+use crate::segments::{Allocator, Demand, Refusal};
+use crate::services::{self, Aggregation};
+
+/// The aggregators of all switches, and the service IDs that go with them.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    segments: Allocator,
+    /// The last service of each job ID, released jobs included: a late packet of a job that is gone is
+    /// not one of the next job with its ID.
+    last: BTreeMap<JobId, Service>,
+    /// By switch.
+    aggregators: u32,
+}
+
+impl Memory {
+    pub(crate) fn new(switches: usize, pool: u32) -> Self {
+        let segments = Allocator::new(switches, pool);
+        Self { segments, last: BTreeMap::new(), aggregators: pool }
+    }
+}
+
+/// How much of a switch's aggregators is left.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Room {
+    /// The switch.
+    pub switch: SwitchId,
+    /// All that can be given to jobs.
+    pub aggregators: u32,
+    /// Those that nobody holds.
+    pub free: u32,
+    /// Those in the largest piece that nobody holds.
+    pub largest: u32,
+}
+
+impl Controller {
+    /// The same, with the aggregators of every switch divided into equal parts, of which a job gets
+    /// one: SwitchML's static pools. Nothing changes where jobs have no aggregators of their own.
+    ///
+    /// # Errors
+    /// [`Error::Partitions`] if there are not enough aggregators for so many parts.
+    pub fn partitioned(self, partitions: u32) -> Result<Self, Error> {
+        if let Some(memory) = &self.memory {
+            let mut memory = lock(memory);
+            let (switches, pool) = (self.topology.switches.len(), memory.aggregators);
+            memory.segments = Allocator::partitioned(switches, pool, partitions)
+                .ok_or(Error::Partitions { pool, partitions })?;
+            memory.aggregators =
+                (0..switches.min(1)).map(|switch| memory.segments.free(SwitchId(switch))).sum();
+        }
+        Ok(self)
+    }
+
+    /// Admits a job with a service ID and, for aggregation in the network, a segment of its own.
+    ///
+    /// # Errors
+    /// As [`admit`](Self::admit); and [`Error::NotLocal`], [`Error::Unassigned`].
+    ///
+    /// # Panics
+    /// As [`admit`](Self::admit).
+    pub async fn admit_sized(
+        &self,
+        placement: Placement,
+        aggregation: Aggregation,
+        size: u32,
+    ) -> Result<Assignment, Error> {
+        let mode = self.mode(&placement, aggregation)?;
+        let assign = || self.assign(&placement, mode, size);
+        let admitted = self.admit_assigned(placement.clone(), assign).await;
+        admitted.map(|(_, assignment)| assignment)
+    }
+
+    /// Moves a job, which must be idle: none of its workers has anything under way. While it is
+    /// moved from one segment to another it holds both.
+    ///
+    /// # Errors
+    /// [`Error::UnknownJob`]; [`Error::JobTaken`] if it is being changed or was left half-way;
+    /// [`Error::Memory`], [`Error::NoServer`], [`Error::NotLocal`]: the job is then as it was. Else
+    /// what kept a switch from taking its part: no switch serves the job then, and all that can be
+    /// done is to [`remove`](Self::remove) it.
+    pub async fn relocate(
+        &self,
+        job: JobId,
+        aggregation: Aggregation,
+        size: u32,
+    ) -> Result<Assignment, Error> {
+        let before = self.begin_change(job)?;
+        let placement = match self.next_placement(&before, aggregation, size) {
+            Ok(Some(placement)) => placement,
+            unchanged => {
+                let state =
+                    if before.check_whole().is_ok() { State::Running } else { State::Leaving };
+                self.set_state(job, state);
+                return unchanged.map(|_| before.placement.assignment);
+            }
+        };
+        let assignment = placement.assignment;
+        if let Err(error) = self.clear(&before).await {
+            self.free(job, assignment);
+            self.set_state(job, State::Leaving);
+            return Err(error);
+        }
+        self.free(job, before.placement.assignment);
+        let served = self.serve(&placement, before.slot, &before.parts).await;
+        self.set_state(job, if served.is_ok() { State::Running } else { State::Leaving });
+        served.map(|()| assignment)
+    }
+
+    /// The placement that a job is moved to; `None` if it is there already.
+    fn next_placement(
+        &self,
+        before: &Admitted,
+        aggregation: Aggregation,
+        size: u32,
+    ) -> Result<Option<Placement>, Error> {
+        before.check_whole()?;
+        let old = &before.placement;
+        let mode = self.mode(old, aggregation)?;
+        let kept = mode == Mode::Forwarded || old.assignment.segment.size == size;
+        if mode == old.assignment.mode && kept {
+            return Ok(None);
+        }
+        let assignment = self.assign(old, mode, size)?;
+        Ok(Some(old.clone().assigned(assignment)))
+    }
+
+    /// How much memory is left, by switch; nothing where jobs have none of their own.
+    #[must_use]
+    pub fn room(&self) -> Vec<Room> {
+        let Some(memory) = &self.memory else { return Vec::new() };
+        let Memory { segments, aggregators, .. } = &*lock(memory);
+        let room = |switch| Room {
+            switch,
+            aggregators: *aggregators,
+            free: segments.free(switch),
+            largest: segments.largest(switch),
+        };
+        self.topology.switch_ids().map(room).collect()
+    }
+
+    fn mode(&self, placement: &Placement, aggregation: Aggregation) -> Result<Mode, Error> {
+        services::mode(&self.topology, placement, self.catalogue.protocol(), aggregation)
+    }
+
+    /// Whether a placement can be served as it is.
+    pub(crate) fn check(&self, placement: &Placement) -> Result<(), Error> {
+        let Placement { job, ps, assignment, .. } = *placement;
+        let refused = |reason| Err(Error::Assignment { job, reason });
+        let protocol = self.catalogue.protocol();
+        let one_switch = services::units(&self.topology, placement).len() == 1;
+        if ps.is_none() && assignment.mode != Mode::Local {
+            return Err(Error::NoServer(job));
+        }
+        match protocol {
+            Protocol::Atp if assignment == Assignment::NONE => Ok(()),
+            Protocol::Esa if assignment == Assignment::NONE => {
+                plan::targets(&self.topology, placement).map(|_| ())
+            }
+            Protocol::Atp | Protocol::Esa => {
+                refused("its protocol gives jobs no aggregators of their own; assign none")
+            }
+            Protocol::SwitchMl if assignment.mode != Mode::Local => Err(Error::NotLocal(job)),
+            Protocol::P4inc | Protocol::SwitchMl => {
+                if assignment.mode == Mode::Local && !one_switch {
+                    return refused("its workers hang on several switches: it is not a local job");
+                }
+                if assignment.service.is_aggregated() != (assignment.mode != Mode::Forwarded) {
+                    return refused("service ID 0 is that of jobs that are only forwarded");
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives a job the segment that its assignment says.
+    pub(crate) fn claim(&self, placement: &Placement) -> Result<(), Error> {
+        let Assignment { service, segment, .. } = placement.assignment;
+        let Some(memory) = self.memory.as_ref().filter(|_| service.is_aggregated()) else {
+            return Ok(());
+        };
+        let mut memory = lock(memory);
+        let demand = self.demand(placement, service, segment.size);
+        let claimed = memory.segments.claim(&demand, segment.offset);
+        claimed.map_err(|refusal| self.no_memory(&demand, refusal))?;
+        memory.last.insert(placement.job, service);
+        Ok(())
+    }
+
+    /// Finds a job a segment.
+    fn assign(&self, placement: &Placement, mode: Mode, size: u32) -> Result<Assignment, Error> {
+        let memory = self.memory.as_ref().ok_or(Error::Unassigned)?;
+        if mode == Mode::Forwarded {
+            return Ok(Assignment::NONE);
+        }
+        let mut memory = lock(memory);
+        let last = memory.last.get(&placement.job).copied().unwrap_or_default();
+        let service = services::next(last);
+        let demand = self.demand(placement, service, size);
+        let segment = memory.segments.admit(&demand);
+        let segment = segment.map_err(|refusal| self.no_memory(&demand, refusal))?;
+        memory.last.insert(placement.job, service);
+        Ok(Assignment { service, segment, mode })
+    }
+
+    /// Takes a job's segment back.
+    pub(crate) fn free(&self, job: JobId, assignment: Assignment) {
+        if let Some(memory) = &self.memory {
+            lock(memory).segments.release(job, assignment.service);
+        }
+    }
+
+    fn demand(&self, placement: &Placement, service: Service, size: u32) -> Demand {
+        let units = services::units(&self.topology, placement);
+        Demand { job: placement.job, service, units, size }
+    }
+
+    fn no_memory(&self, demand: &Demand, refusal: Refusal) -> Error {
+        let switches = match &refusal {
+            Refusal::Short { switches, .. } => switches,
+            _ => &demand.units,
+        };
+        let names = switches.iter().map(|&switch| self.topology.switch(switch).name.as_str());
+        Error::Memory { switches: names.collect::<Vec<_>>().join(", "), refusal }
+    }
+}

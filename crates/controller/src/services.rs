@@ -1,0 +1,364 @@
+//! How switches serve the jobs of P4INC and SwitchML, which have an [`Assignment`].
+//!
+//! Sums are made at one level, in the switches that workers hang on (P4INC-AOI §VI-A). What a switch
+//! does for a job follows from the assignment's mode:
+//!
+//! | mode | switches that workers hang on | other switches on the tree |
+//! | --- | --- | --- |
+//! | local | the one there is makes the result and multicasts it | none: there is no tree |
+//! | partial | add their own workers up and send the sum to the parameter server | pass gradients on |
+//! | forwarded | pass gradients on | pass gradients on |
+//!
+//! Except for local jobs, every switch on the tree multicasts what comes from the parameter server
+//! to the ports below which workers are.
+//!
+//! Two tables let a packet in: the program's `services` table has the job's service ID, so packets of
+//! an assignment that is over are dropped; the `memberships` table has who may send what from where.
+
+use std::collections::BTreeSet;
+
+use tributary_jobfile::{SwitchId, Topology};
+use tributary_protocol::Mode;
+use tributary_wire::{Bitmap, Kind, Protocol, Segment, Service};
+
+use crate::Error;
+use crate::plan::{JobAtSwitch, Membership, Part, Placement};
+
+/// Where a job is to be summed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Aggregation {
+    /// In the switches that its workers hang on.
+    Network,
+    /// In its parameter server; switches only forward.
+    Server,
+}
+
+/// The switches that a job's workers hang on: those that add for it, and in which it needs a segment.
+///
+/// # Panics
+/// If the placement names a host that the topology does not have.
+#[must_use]
+pub fn units(topology: &Topology, placement: &Placement) -> BTreeSet<SwitchId> {
+    placement.workers.iter().map(|&worker| topology.attachment(worker).0).collect()
+}
+
+/// The mode that brings a job's aggregation about.
+///
+/// # Errors
+/// [`Error::NoServer`] if that takes a parameter server and the job has none; [`Error::NotLocal`] if
+/// the protocol is SwitchML, which knows jobs at one switch only.
+///
+/// # Panics
+/// As [`units`].
+pub fn mode(
+    topology: &Topology,
+    placement: &Placement,
+    protocol: Protocol,
+    aggregation: Aggregation,
+) -> Result<Mode, Error> {
+    let mode = match aggregation {
+        Aggregation::Network if units(topology, placement).len() == 1 => return Ok(Mode::Local),
+        Aggregation::Network => Mode::Partial,
+        Aggregation::Server => Mode::Forwarded,
+    };
+    if protocol == Protocol::SwitchMl {
+        return Err(Error::NotLocal(placement.job));
+    }
+    if placement.ps.is_none() {
+        return Err(Error::NoServer(placement.job));
+    }
+    Ok(mode)
+}
+
+/// The service ID after another, never [`Service::FORWARDED`]. It comes again after 255 of them: long
+/// after the last packet that carried it is gone.
+#[must_use]
+pub fn next(service: Service) -> Service {
+    Service::new(service.get() % u8::MAX + 1)
+}
+
+/// What the `services` table of a switch says of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ServiceAtSwitch {
+    /// The switch adds for the job, in this segment, and `everyone` are the job's workers.
+    Aggregate {
+        /// The job's aggregators.
+        segment: Segment,
+        /// All workers of the job.
+        everyone: Bitmap,
+    },
+    /// The switch lets the job's packets through.
+    Forward,
+}
+
+impl JobAtSwitch {
+    /// What the `services` table says of the job, if the protocol has one.
+    #[must_use]
+    pub fn service(&self) -> ServiceAtSwitch {
+        match self.segment() {
+            Some(segment) => ServiceAtSwitch::Aggregate { segment, everyone: self.everyone },
+            None => ServiceAtSwitch::Forward,
+        }
+    }
+
+    /// The aggregators that the job has in the switch, if it has an assignment that gives it some.
+    #[must_use]
+    pub fn segment(&self) -> Option<Segment> {
+        let adds = self.assignment.service.is_aggregated() && self.own().next().is_some();
+        adds.then_some(self.assignment.segment)
+    }
+
+    /// The workers that hang on the switch, by their ports.
+    fn own(&self) -> impl Iterator<Item = (u16, Bitmap)> {
+        let units = self.units.iter().map(|(&port, &unit)| (port, unit));
+        units.filter(|(port, _)| !self.lower.contains(port))
+    }
+}
+
+/// What packets of a job with an assignment each port may send.
+pub(crate) fn memberships(part: &JobAtSwitch) -> Vec<Membership> {
+    let members = part.own().fold(Bitmap::EMPTY, |all, (_, unit)| all | unit);
+    let top = part.assignment.mode == Mode::Local;
+    let own = part.own().map(|(port, unit)| (port, Part::Contribute { unit, members, top }));
+    let lower = part.lower.iter().map(|&port| (port, Part::Pass));
+    let gradients = own.chain(lower).map(|(port, part)| (port, Kind::Gradient, part));
+    let answers = part.uplink.into_iter().flat_map(|port| {
+        [
+            (port, Kind::Parameter, Part::Distribute),
+            (port, Kind::Reply, Part::Answer),
+            (port, Kind::Query, Part::Answer),
+        ]
+    });
+    gradients.chain(answers).map(|(port, kind, part)| Membership { port, kind, part }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+    use proptest::prelude::*;
+    use tributary_jobfile::{End, Scenario};
+    use tributary_protocol::Assignment;
+    use tributary_wire::{AggregatorIndex, WorkerIndex};
+
+    use super::*;
+    use crate::plan::tests::{network, scenario};
+    use crate::plan::{forwarding, job};
+
+    const SEGMENT: Segment = Segment { offset: AggregatorIndex(32), size: 16 };
+
+    fn assignment(mode: Mode) -> Assignment {
+        match mode {
+            Mode::Forwarded => Assignment::NONE,
+            mode => Assignment { service: Service::new(7), segment: SEGMENT, mode },
+        }
+    }
+
+    fn parts(scenario: &Scenario, mode: Mode) -> Vec<JobAtSwitch> {
+        let placement = Placement::from(&scenario.jobs[0]).assigned(assignment(mode));
+        job(&scenario.topology, &placement)
+    }
+
+    /// Port, kind and part of each membership, in short.
+    fn listed(part: &JobAtSwitch) -> Vec<String> {
+        let entries = part.memberships(Protocol::P4inc).into_iter();
+        let text = entries.map(|entry| match entry.part {
+            Part::Contribute { unit, members, top } => {
+                let to = if top { "all" } else { "server" };
+                format!("{} {:?}: {unit} of {members} for {to}", entry.port, entry.kind)
+            }
+            other => format!("{} {:?}: {other:?}", entry.port, entry.kind),
+        });
+        text.collect()
+    }
+
+    fn aggregate(workers: u8) -> ServiceAtSwitch {
+        ServiceAtSwitch::Aggregate { segment: SEGMENT, everyone: Bitmap::first(workers) }
+    }
+
+    #[test]
+    fn a_local_job_has_results_of_its_switch_and_none_of_a_server() {
+        let scenario = scenario("[[job]]\nworkers = 3");
+        let parts = parts(&scenario, Mode::Local);
+        let [part] = &parts[..] else { panic!("one switch: {parts:?}") };
+        assert_eq!(part.service(), aggregate(3));
+        assert_eq!(part.segment(), Some(SEGMENT));
+        assert_eq!(
+            listed(part),
+            [
+                "1 Gradient: {0} of {0, 1, 2} for all",
+                "2 Gradient: {1} of {0, 1, 2} for all",
+                "3 Gradient: {2} of {0, 1, 2} for all",
+            ]
+        );
+        assert_eq!(part.group().collect::<Vec<_>>(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn two_units_add_their_own_and_pass_the_others() {
+        let scenario = scenario("[topology]\nracks = 2\n[[job]]");
+        let parts = parts(&scenario, Mode::Partial);
+        let [upper, lower] = &parts[..] else { panic!("two switches: {parts:?}") };
+        assert_eq!((upper.service(), lower.service()), (aggregate(4), aggregate(4)));
+        assert_eq!(
+            listed(upper),
+            [
+                "1 Gradient: {0} of {0, 1} for server",
+                "2 Gradient: {1} of {0, 1} for server",
+                "4 Gradient: Pass",
+                "3 Parameter: Distribute",
+                "3 Reply: Answer",
+                "3 Query: Answer",
+            ]
+        );
+        // Results reach the other unit too.
+        assert_eq!(upper.group().collect::<Vec<_>>(), [1, 2, 4]);
+        assert_eq!(
+            listed(lower),
+            [
+                "1 Gradient: {2} of {2, 3} for server",
+                "2 Gradient: {3} of {2, 3} for server",
+                "3 Parameter: Distribute",
+                "3 Reply: Answer",
+                "3 Query: Answer",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_switch_without_workers_has_no_segment() {
+        let scenario =
+            scenario("[topology]\nracks = 3\n[[job]]\nworkers = [\"w1\", \"w3\", \"w5\"]");
+        let parts = parts(&scenario, Mode::Partial);
+        let spine = scenario.topology.switch_named("spine").unwrap();
+        for part in &parts {
+            let transit = part.switch == spine;
+            assert_eq!(part.segment(), (!transit).then_some(SEGMENT));
+            let forward = part.service() == ServiceAtSwitch::Forward;
+            assert_eq!(forward, transit);
+        }
+        let spine = parts.iter().find(|part| part.switch == spine).unwrap();
+        let passes = listed(spine).iter().filter(|line| line.ends_with("Gradient: Pass")).count();
+        assert_eq!((passes, spine.memberships(Protocol::P4inc).len()), (2, 5));
+    }
+
+    #[test]
+    fn a_job_left_to_its_server_is_only_forwarded() {
+        let scenario = scenario("[topology]\nracks = 2\n[[job]]");
+        let (forwarded, partial) =
+            (parts(&scenario, Mode::Forwarded), parts(&scenario, Mode::Partial));
+        for (forwarded, partial) in forwarded.iter().zip(&partial) {
+            assert_eq!(forwarded.service(), ServiceAtSwitch::Forward);
+            assert_eq!(forwarded.segment(), None);
+            // Whose bit may come from where does not depend on who adds.
+            assert_eq!(listed(forwarded), listed(partial));
+        }
+    }
+
+    #[test]
+    fn modes_follow_from_where_the_workers_are() {
+        let together = scenario("[topology]\nracks = 2\n[[job]]\nworkers = [\"w3\", \"w4\"]");
+        let apart = scenario("[topology]\nracks = 2\n[[job]]");
+        let mode = |scenario: &Scenario, protocol, aggregation, server: bool| {
+            let mut placement = Placement::from(&scenario.jobs[0]);
+            placement.ps = placement.ps.filter(|_| server);
+            mode(&scenario.topology, &placement, protocol, aggregation)
+        };
+        use Aggregation::{Network, Server};
+        use Protocol::{P4inc, SwitchMl};
+        let job = together.jobs[0].id;
+        assert_eq!(mode(&together, P4inc, Network, true), Ok(Mode::Local));
+        assert_eq!(mode(&together, SwitchMl, Network, false), Ok(Mode::Local));
+        assert_eq!(mode(&apart, P4inc, Network, true), Ok(Mode::Partial));
+        assert_eq!(mode(&together, P4inc, Server, true), Ok(Mode::Forwarded));
+        assert_eq!(mode(&together, P4inc, Server, false), Err(Error::NoServer(job)));
+        assert_eq!(mode(&apart, P4inc, Network, false), Err(Error::NoServer(job)));
+        assert_eq!(mode(&apart, SwitchMl, Network, true), Err(Error::NotLocal(job)));
+        assert_eq!(mode(&together, SwitchMl, Server, true), Err(Error::NotLocal(job)));
+    }
+
+    #[test]
+    fn service_numbers_go_round_without_zero() {
+        let mut service = Service::FORWARDED;
+        let numbers = std::iter::repeat_with(|| {
+            service = next(service);
+            service.get()
+        });
+        let numbers: Vec<u8> = numbers.take(256).collect();
+        assert_eq!((numbers[0], numbers[254], numbers[255]), (1, 255, 1));
+        assert!(numbers[..255].is_sorted());
+    }
+
+    proptest! {
+        /// Walks a job's packets through the plan: every contribution is added or let through once,
+        /// by the switch that its worker hangs on, what leaves there reaches the server untouched,
+        /// and a result of the server reaches everyone once.
+        #[test]
+        fn every_packet_finds_its_way(text in network(), in_network: bool) {
+            let scenario = scenario(&text);
+            let topology = &scenario.topology;
+            let placement = Placement::from(&scenario.jobs[0]);
+            let wish = if in_network { Aggregation::Network } else { Aggregation::Server };
+            let mode = mode(topology, &placement, Protocol::P4inc, wish).unwrap();
+            let units = units(topology, &placement);
+            let server = placement.ps.unwrap();
+            let workers = placement.workers.clone();
+            let parts: BTreeMap<SwitchId, JobAtSwitch> =
+                parts(&scenario, mode).into_iter().map(|part| (part.switch, part)).collect();
+            let peer = |switch, out| {
+                topology.ports(switch).find(|(port, ..)| *port == out).unwrap().2
+            };
+            let mut memberships = HashMap::new();
+            for part in parts.values() {
+                let adds = mode != Mode::Forwarded && units.contains(&part.switch);
+                prop_assert_eq!(part.segment(), adds.then_some(SEGMENT));
+                for Membership { port, kind, part: what } in part.memberships(Protocol::P4inc) {
+                    let key = (part.switch, port, kind);
+                    prop_assert!(memberships.insert(key, what).is_none(), "twice: {:?}", key);
+                }
+            }
+            let out = forwarding(topology);
+            let server_mac = topology.host(server).address.mac;
+            for (index, &worker) in workers.iter().enumerate() {
+                let (home, port) = topology.attachment(worker);
+                let Some(Part::Contribute { unit, members, top }) =
+                    memberships.remove(&(home, port, Kind::Gradient)) else { panic!("no entry") };
+                let bit = WorkerIndex::new(u8::try_from(index).unwrap()).map(Bitmap::of).unwrap();
+                prop_assert_eq!(unit, bit);
+                let here = workers.iter().filter(|&&other| topology.attachment(other).0 == home);
+                prop_assert_eq!(members.len() as usize, here.count());
+                prop_assert!(bit.is_subset(members));
+                prop_assert_eq!(top, mode == Mode::Local);
+                let mut switch = home;
+                while let End::Switch(next, into) = peer(switch, out[switch.0].hosts[&server_mac]) {
+                    if mode == Mode::Local {
+                        break;
+                    }
+                    prop_assert_eq!(memberships.get(&(next, into, Kind::Gradient)), Some(&Part::Pass));
+                    switch = next;
+                }
+            }
+            let mut reached = BTreeSet::new();
+            let mut frames = vec![(topology.attachment(server), mode != Mode::Local)];
+            if mode == Mode::Local {
+                let part = parts.values().next().unwrap();
+                prop_assert_eq!(parts.len(), 1);
+                prop_assert!(memberships.is_empty(), "nothing comes from elsewhere");
+                frames = vec![((part.switch, 0), false)];
+            }
+            while let Some(((switch, port), from_above)) = frames.pop() {
+                if from_above {
+                    let entry = memberships.get(&(switch, port, Kind::Parameter));
+                    prop_assert_eq!(entry, Some(&Part::Distribute));
+                }
+                for out in parts[&switch].group() {
+                    match peer(switch, out) {
+                        End::Host(host) => prop_assert!(reached.insert(host), "twice"),
+                        End::Switch(next, into) => frames.push(((next, into), true)),
+                    }
+                }
+            }
+            prop_assert_eq!(reached, workers.into_iter().collect());
+        }
+    }
+}
