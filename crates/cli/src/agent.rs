@@ -15,6 +15,7 @@ use tributary_reminder::LinkConfig;
 use tributary_wire::WorkerIndex;
 use tributary_worker::Node;
 
+use crate::settings;
 use crate::workload::{self, Pauses, TrainingReport, Verifier};
 
 /// What a worker tells while it runs.
@@ -102,7 +103,7 @@ pub(crate) fn work(
     mut tell: impl FnMut(Event),
 ) -> Result<WorkerReport> {
     let mut workload = workload::of(job, index.get().into())?;
-    let config = scenario.worker_config(job, index);
+    let config = scenario.worker_config(job, settings::assignment(scenario, job)?, index);
     let Port { io, waker, link } = port;
     let mut node = match link {
         None => Node::new(config, io, Arc::clone(stop))?,

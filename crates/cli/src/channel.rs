@@ -7,12 +7,14 @@ use anyhow::{Context, Result};
 use tributary_controller::plan;
 use tributary_jobfile::{HostId, Job, Protocol, Scenario};
 use tributary_netio::Waker;
+use tributary_protocol::Assignment;
 use tributary_protocol::esa::{AgentJob, Target};
 use tributary_ps::{Channels, Servers};
 use tributary_reminder::{self as reminder, Hub, HubConfig, Link, LinkConfig};
 use tributary_wire::WorkerIndex;
 use tributary_wire::channel::{Hello, PORT, Role};
 
+use crate::settings;
 use crate::tokens::Tokens;
 
 /// Where the agent of a job is told to listen when it is on a host of a real network.
@@ -36,7 +38,7 @@ pub(crate) fn agent_job(scenario: &Scenario, job: &Job) -> Result<AgentJob> {
     let target =
         |target: &plan::Target| Target { members: target.members, via: address(target.via) };
     Ok(AgentJob {
-        job: scenario.job_config(job),
+        job: scenario.job_config(job, Assignment::NONE),
         host: address(agent),
         switches: targets.iter().map(target).collect(),
     })
@@ -49,13 +51,13 @@ pub(crate) fn agent_job(scenario: &Scenario, job: &Job) -> Result<AgentJob> {
 pub(crate) fn servers(scenario: &Scenario, host: HostId) -> Result<Servers> {
     let jobs = scenario.jobs.iter().filter(|job| job.ps == Some(host));
     let described = jobs.map(|job| {
-        let config = scenario.ps_config(job);
+        let config = scenario.ps_config(job, settings::assignment(scenario, job)?);
         Ok(match job.protocol {
-            Protocol::Atp => tributary_ps::Job::Atp(config),
             Protocol::Esa if job.agent == Some(host) => {
                 tributary_ps::Job::Together(config, agent_job(scenario, job)?)
             }
             Protocol::Esa => tributary_ps::Job::Apart(config),
+            _ => tributary_ps::Job::Plain(config),
         })
     });
     Ok(Servers::new(described.collect::<Result<Vec<_>>>()?)?)

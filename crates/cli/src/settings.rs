@@ -11,6 +11,7 @@ use tributary_jobfile::{End, HostId, Job, LinkId, Scenario};
 use tributary_netio::FrameIo;
 use tributary_netio::faults::{FaultInjector, Faults, Faulty};
 use tributary_netio::packet::{Config, PacketSocket};
+use tributary_protocol::{Assignment, Mode};
 use tributary_wire::{Host, PORT};
 
 use crate::args::EndpointArgs;
@@ -55,6 +56,17 @@ pub(crate) fn host(scenario: &Scenario, name: &str) -> Result<HostId> {
         let names: Vec<_> = scenario.topology.hosts.iter().map(|h| h.name.as_str()).collect();
         format!("there is no host `{name}` in the file; it has {}", names.join(", "))
     })
+}
+
+/// How switches serve a job.
+///
+/// # Errors
+/// If they cannot.
+pub(crate) fn assignment(scenario: &Scenario, job: &Job) -> Result<Assignment> {
+    match scenario.mode(job) {
+        Mode::Forwarded => Ok(Assignment::NONE),
+        Mode::Local | Mode::Partial => bail!("no segment is assigned to job {}", job.name),
+    }
 }
 
 /// The tokens that an endpoint was given; none if it was given no file.

@@ -166,6 +166,7 @@ mod tests {
             ecn_threshold: 9,
             queue_capacity: 10,
             preemption: Preemption::Coin,
+            partitions: 8,
         };
         let sizes = FILES.iter().find(|(path, _)| *path == "include/sizes.p4").unwrap().1;
         let defines = defines(&settings);

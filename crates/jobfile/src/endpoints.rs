@@ -6,21 +6,33 @@ use std::time::Duration;
 use tributary_netio::faults::{Delay, Faults, Reorder};
 use tributary_protocol::fixed::Scale;
 use tributary_protocol::priority::{Horizon, JobProfile, Priority};
-use tributary_protocol::{Assignment, JobConfig, PsConfig, Timing, WorkerConfig};
+use tributary_protocol::{Assignment, JobConfig, Mode, PsConfig, Timing, WorkerConfig};
 use tributary_wire::{Host, WorkerIndex};
 
-use crate::{HostId, Job, LinkFaults, Profile, Scenario};
+use crate::{Aggregation, HostId, Job, LinkFaults, Profile, Protocol, Scenario};
 
 /// A reordered frame is passed by at most this many later ones.
 const DISPLACEMENT: u32 = 8;
 
 impl Scenario {
-    /// What the endpoints of a job agree on.
+    /// Where the gradients of a job of P4INC or SwitchML are summed. (With ATP and ESA no switch
+    /// serves a job by assignment.)
+    #[must_use]
+    pub fn mode(&self, job: &Job) -> Mode {
+        match (job.protocol, job.aggregation) {
+            (Protocol::Atp | Protocol::Esa, _) | (_, Aggregation::Server) => Mode::Forwarded,
+            _ if self.topology.common_switch(&job.workers).is_some() => Mode::Local,
+            _ => Mode::Partial,
+        }
+    }
+
+    /// What the endpoints of a job agree on. With ATP and ESA the assignment is
+    /// [`Assignment::NONE`].
     ///
     /// # Panics
     /// If the scenario is not a checked one: more than 32 workers, no aggregators.
     #[must_use]
-    pub fn job_config(&self, job: &Job) -> JobConfig {
+    pub fn job_config(&self, job: &Job, assignment: Assignment) -> JobConfig {
         JobConfig {
             protocol: job.protocol.into(),
             job: job.id,
@@ -28,7 +40,7 @@ impl Scenario {
             values_per_packet: self.switch.values_per_packet,
             slots: job.slots,
             pool: NonZeroU32::new(self.switch.pool).expect("at least one aggregator"),
-            assignment: Assignment::NONE,
+            assignment,
         }
     }
 
@@ -39,13 +51,19 @@ impl Scenario {
     /// # Panics
     /// If the scenario is not a checked one, or the job has no such worker.
     #[must_use]
-    pub fn worker_config(&self, job: &Job, index: WorkerIndex) -> WorkerConfig {
+    pub fn worker_config(
+        &self,
+        job: &Job,
+        assignment: Assignment,
+        index: WorkerIndex,
+    ) -> WorkerConfig {
+        let server = job.ps.map_or_else(|| Host::service(job.id), |ps| self.address(ps));
         WorkerConfig {
-            job: self.job_config(job),
+            job: self.job_config(job, assignment),
             index,
             scale: Scale::new(job.scale).expect("a positive, finite scale"),
             host: self.address(job.workers[usize::from(index.get())]),
-            server: self.address(job.server()),
+            server,
             initial_window: Some(job.window),
             timing: self.timing(2 * self.worker_timeout),
         }
@@ -56,9 +74,9 @@ impl Scenario {
     /// # Panics
     /// If the scenario is not a checked one, or the job has no parameter server.
     #[must_use]
-    pub fn ps_config(&self, job: &Job) -> PsConfig {
+    pub fn ps_config(&self, job: &Job, assignment: Assignment) -> PsConfig {
         PsConfig {
-            job: self.job_config(job),
+            job: self.job_config(job, assignment),
             host: self.address(job.server()),
             workers: job.workers.iter().map(|&host| self.address(host)).collect(),
             timing: self.timing(self.worker_timeout),

@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tributary_wire::{JobId, WORKERS_MAX};
+use tributary_wire::{FRAGMENTS_MAX, JobId, WORKERS_MAX};
 
 use crate::error::Error;
-use crate::protocol::{self, Choice, ESA_KEYS};
+use crate::network::Servers;
+use crate::protocol::{self, Choice, ESA_KEYS, P4INC_KEYS};
 use crate::reader::{Item, Table};
 use crate::scenario::{
-    Digits, Distribution, Job, Protocol, RandomTensors, Straggler, SwitchSettings, TensorFiles,
-    Workload, worker_index,
+    Aggregation, Digits, Distribution, Job, Protocol, RandomTensors, Straggler, SwitchSettings,
+    TensorFiles, Workload, worker_index,
 };
 use crate::suggest;
 use crate::topology::{HostId, HostRole, Topology};
@@ -23,6 +24,8 @@ const VALUE_BYTES: u64 = 4;
 const MAX_POOL_BYTES: u64 = 1 << 30;
 /// Payload under way at the start, in bytes (ATP's initial window at 100 Gb/s).
 const INITIAL_WINDOW_BYTES: u32 = 60_000;
+/// Fragments of a job under way at most, unless the file says.
+const SLOTS: u32 = 256;
 /// Jobs of one file: as many as the switch program counts apart.
 const MAX_JOBS: usize = 255;
 /// Images to train with in the handwritten-digits data set.
@@ -43,7 +46,7 @@ fn switch_settings(
 ) -> Result<SwitchSettings, Error> {
     let table = document.table(
         "switch",
-        &["pool", "idle_timeout", "ecn_threshold", "queue_capacity", "preemption"],
+        &["pool", "partitions", "idle_timeout", "ecn_threshold", "queue_capacity", "preemption"],
     )?;
     choice.refuse_atp_keys(&table)?;
     let values_per_packet = protocol.or("values_per_packet", 64, |item| {
@@ -94,6 +97,7 @@ fn switch_settings(
         Ok(timeout)
     })?;
     let preemption = choice.preemption(&table)?;
+    let partitions = choice.partitions(&table, pool)?;
     Ok(SwitchSettings {
         values_per_packet,
         pool,
@@ -101,6 +105,7 @@ fn switch_settings(
         ecn_threshold,
         queue_capacity,
         preemption,
+        partitions,
     })
 }
 
@@ -125,7 +130,7 @@ impl<'a> Jobs<'a> {
             "jitter",
             "straggler",
         ];
-        let keys: Vec<&str> = keys.into_iter().chain(ESA_KEYS).collect();
+        let keys: Vec<&str> = keys.into_iter().chain(ESA_KEYS).chain(P4INC_KEYS).collect();
         let items = document.items("job")?;
         if items.is_empty() {
             return Err(document.place_of("job").fault("there is no job", "add a [[job]]"));
@@ -144,10 +149,6 @@ impl<'a> Jobs<'a> {
         switch_settings(document, &self.protocol, self.choice)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.tables.len()
-    }
-
     /// Workers that jobs ask for by number; 4 for each job that does not say.
     pub(crate) fn workers_wanted(&self) -> Result<u32, Error> {
         let mut sum = 0;
@@ -161,17 +162,49 @@ impl<'a> Jobs<'a> {
         Ok(sum)
     }
 
+    /// Hosts for parameter servers that the short forms of a topology have unless the file says: with
+    /// P4INC one for each job that names one or cannot do without.
+    pub(crate) fn servers_wanted(&self) -> Result<Servers, Error> {
+        // At most hundreds of jobs.
+        let count = |jobs: usize| u32::try_from(jobs).unwrap_or(u32::MAX);
+        let all = count(self.tables.len());
+        Ok(match self.choice.protocol {
+            Protocol::Atp | Protocol::Esa => {
+                Servers { at_one_switch: all, at_several: all, least: 1 }
+            }
+            Protocol::P4inc => {
+                let mut wanted = 0;
+                for table in &self.tables {
+                    let by_server = protocol::aggregation(table)? == Aggregation::Server;
+                    wanted += usize::from(by_server || table.get("ps").is_some());
+                }
+                Servers { at_one_switch: count(wanted), at_several: all, least: 0 }
+            }
+            Protocol::SwitchMl => Servers { at_one_switch: 0, at_several: 0, least: 0 },
+        })
+    }
+
+    /// Jobs that share the pool.
+    fn jobs_in_network(&self) -> Result<u32, Error> {
+        let mut jobs = 0;
+        for table in &self.tables {
+            jobs += u32::from(protocol::aggregation(table)? == Aggregation::Network);
+        }
+        Ok(jobs)
+    }
+
     /// Reads all jobs.
     pub(crate) fn resolve(
         &self,
         topology: &Topology,
-        values_per_packet: u16,
+        switch: &SwitchSettings,
         seed: u64,
         directory: Option<&Path>,
     ) -> Result<Vec<Job>, Error> {
         let mut context = Context {
             topology,
-            values_per_packet,
+            switch,
+            share: (switch.pool / self.jobs_in_network()?.max(1)).max(1),
             protocol: &self.protocol,
             choice: self.choice,
             directory,
@@ -204,7 +237,9 @@ fn worker_count(item: &Item<'_>) -> Result<u32, Error> {
 /// What jobs refer to.
 struct Context<'t, 'a> {
     topology: &'t Topology,
-    values_per_packet: u16,
+    switch: &'t SwitchSettings,
+    /// Aggregators of a job's segment unless it says, at most.
+    share: u32,
     protocol: &'t Table<'a>,
     choice: Choice,
     directory: Option<&'t Path>,
@@ -221,24 +256,17 @@ impl Context<'_, '_> {
         let default_name = format!("job{}", index + 1);
         let name = table.or("name", default_name, |name| name.word("a").map(str::to_owned))?;
         self.choice.check(table)?;
-        self.choice.refuse_esa_keys(table, &ESA_KEYS)?;
+        self.choice.refuse_keys_of_others(table)?;
         let workers = self.workers(table)?;
-        let ps = Some(self.parameter_server(table, index, &workers)?);
+        let aggregation = protocol::aggregation(table)?;
+        let local = self.is_local(table, aggregation, &workers)?;
+        let ps = self.parameter_server(table, index, local, &workers)?;
         let agent = self.agent(table, ps, &workers)?;
         let profile = protocol::profile(table)?;
         let workload = self.workload(table, workers.len(), seed)?;
         let scale = self.setting(table, "scale", f64::from(1 << 20), |s| s.number(1e-30..=1e30))?;
-        let slots = self.setting(table, "slots", 256, |item| {
-            let slots = item.integer32(1..=1 << 16)?;
-            if !slots.is_power_of_two() {
-                return Err(item.fault(
-                    format!("{slots} slots are not a power of two"),
-                    format!("choose for example {}", slots.next_power_of_two()),
-                ));
-            }
-            Ok(slots)
-        })?;
-        let payload = u32::from(self.values_per_packet) * 4;
+        let (slots, segment) = self.slots_and_segment(table, local)?;
+        let payload = u32::from(self.switch.values_per_packet) * 4;
         let default_window = (INITIAL_WINDOW_BYTES / payload).clamp(1, slots);
         let window = self.setting(table, "window", default_window, |item| {
             let window = item.integer32(1..=1 << 16)?;
@@ -265,6 +293,8 @@ impl Context<'_, '_> {
             scale,
             slots,
             window,
+            aggregation,
+            segment,
             jitter,
             stragglers,
         })
@@ -282,6 +312,67 @@ impl Context<'_, '_> {
             Some(item) => read(&item),
             None => Ok(default),
         }
+    }
+
+    /// Whether one switch sums the job up alone.
+    fn is_local(
+        &self,
+        table: &Table<'_>,
+        aggregation: Aggregation,
+        workers: &[HostId],
+    ) -> Result<bool, Error> {
+        let together = self.topology.common_switch(workers).is_some();
+        if self.choice.protocol == Protocol::SwitchMl && !together {
+            return Err(table.place_of("workers").fault(
+                "the job's workers hang on several switches, and with \"switchml\" one sums up alone",
+                "choose workers at one switch, or use \"p4inc\"",
+            ));
+        }
+        Ok(self.choice.has_segments() && together && aggregation == Aggregation::Network)
+    }
+
+    /// Fragments under way at most, and aggregators of the job's own.
+    ///
+    /// A worker whose job one switch sums alone may not need an aggregator again before the last but
+    /// one result from it has arrived: nobody else has it. So there are no more slots than
+    /// aggregators, or pairs of them with SwitchML.
+    fn slots_and_segment(&self, table: &Table<'_>, local: bool) -> Result<(u32, u32), Error> {
+        let largest_power = |number: u32| 1 << number.max(1).ilog2();
+        let read = |item: &Item<'_>| {
+            let slots = item.integer32(1..=1 << 16)?;
+            if !slots.is_power_of_two() {
+                return Err(item.fault(
+                    format!("{slots} slots are not a power of two"),
+                    format!("choose for example {}", slots.next_power_of_two()),
+                ));
+            }
+            Ok(slots)
+        };
+        let pool = self.switch.pool;
+        let own = table.or("segment", None, |s| s.integer32(1..=pool).map(Some))?;
+        let (room, segment) = match self.choice.protocol {
+            Protocol::Atp | Protocol::Esa => {
+                return Ok((self.setting(table, "slots", SLOTS, read)?, 0));
+            }
+            Protocol::SwitchMl => (self.switch.partition() / 2, Some(self.switch.partition())),
+            Protocol::P4inc => (own.unwrap_or(self.share), own),
+        };
+        let default = if local { SLOTS.min(largest_power(room)) } else { SLOTS };
+        let slots = self.setting(table, "slots", default, |item| {
+            let slots = read(item)?;
+            if !local || slots <= room {
+                return Ok(slots);
+            }
+            let (what, mend) = match self.choice.protocol {
+                Protocol::SwitchMl => ("pairs of aggregators in its partition", "fewer partitions"),
+                _ => ("aggregators in its segment", "a larger `segment`"),
+            };
+            Err(item.fault(
+                format!("a job with {slots} slots has only {room} {what}"),
+                format!("choose at most {} slots, {mend} or a larger pool", largest_power(room)),
+            ))
+        })?;
+        Ok((slots, segment.unwrap_or(slots.min(room))))
     }
 
     fn find_host(&self, item: &Item<'_>) -> Result<HostId, Error> {
@@ -368,20 +459,28 @@ impl Context<'_, '_> {
         Ok(free)
     }
 
-    /// The host named, else the k-th job has the k-th host for parameter servers.
+    /// The host named, else the k-th job has the k-th host for parameter servers if it needs one.
     fn parameter_server(
         &self,
         table: &Table<'_>,
         index: usize,
+        local: bool,
         workers: &[HostId],
-    ) -> Result<HostId, Error> {
+    ) -> Result<Option<HostId>, Error> {
         let servers: Vec<HostId> = self
             .topology
             .host_ids()
             .filter(|&host| self.topology.host(host).role == HostRole::ParameterServer)
             .collect();
         let ps = match table.get("ps") {
+            Some(item) if self.choice.protocol == Protocol::SwitchMl => {
+                return Err(item.fault(
+                    "a job of \"switchml\" has no parameter server",
+                    "leave `ps` out, or use another protocol",
+                ));
+            }
             Some(item) => self.find_host(&item)?,
+            None if local => return Ok(None),
             None if servers.is_empty() => {
                 return Err(table.fault(
                     "the job has no parameter server",
@@ -397,7 +496,7 @@ impl Context<'_, '_> {
                 "choose another host for one of them",
             ));
         }
-        Ok(ps)
+        Ok(Some(ps))
     }
 
     /// The host named, else the one of the parameter server; with ESA only.
@@ -537,9 +636,11 @@ impl Context<'_, '_> {
     /// Sequence numbers never wrap: a job that would run out of them is refused.
     fn check_sequences(&self, table: &Table<'_>, workload: &Workload) -> Result<(), Error> {
         let Workload::Random(random) = workload else { return Ok(()) };
-        let each = random.elements.div_ceil(u64::from(self.values_per_packet));
+        let each = random.elements.div_ceil(u64::from(self.switch.values_per_packet));
         let all = u128::from(each) * u128::from(random.tensors);
-        if all > u128::from(u32::MAX) {
+        // Of a sequence number, three bits may tell how often a fragment was sent at a coarser scale.
+        let numbers = if self.choice.has_segments() { FRAGMENTS_MAX } else { u32::MAX };
+        if all > u128::from(numbers) {
             return Err(table.place_of("workload").fault(
                 format!("the job sends {all} fragments, more than there are sequence numbers"),
                 "send fewer or smaller tensors",

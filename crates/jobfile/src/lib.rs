@@ -28,8 +28,8 @@ use toml::de::DeTable;
 
 pub use error::{Error, Fault};
 pub use scenario::{
-    Digits, Distribution, Duty, Job, Preemption, Profile, Protocol, RandomTensors, Scenario,
-    Straggler, SwitchSettings, TensorFiles, Workload,
+    Aggregation, Digits, Distribution, Duty, Job, Preemption, Profile, Protocol, RandomTensors,
+    Scenario, Straggler, SwitchSettings, TensorFiles, Workload,
 };
 pub use topology::{
     End, Host, HostId, HostRole, Link, LinkFaults, LinkId, Switch, SwitchId, Topology,
@@ -126,11 +126,10 @@ fn read(
     let switch = raw.switch_settings(&document)?;
     let demand = Demand {
         workers: raw.workers_wanted()?,
-        // At most hundreds of jobs.
-        jobs: u32::try_from(raw.len()).unwrap_or(u32::MAX),
+        servers: raw.servers_wanted()?,
         packet_bytes: switch.packet_bytes(),
     };
     let topology = network::read(&document, demand)?;
-    let jobs = raw.resolve(&topology, switch.values_per_packet, seed, directory)?;
+    let jobs = raw.resolve(&topology, &switch, seed, directory)?;
     Ok(Scenario { name, seed, timeout, worker_timeout, topology, switch, jobs })
 }

@@ -34,10 +34,21 @@ const FAULT_KEYS: [&str; 5] = ["loss", "duplicate", "reorder", "delay", "jitter"
 pub(crate) struct Demand {
     /// Workers that jobs ask for by number.
     pub(crate) workers: u32,
-    /// Jobs, each of which wants a parameter server.
-    pub(crate) jobs: u32,
+    /// Jobs that want a parameter server.
+    pub(crate) servers: Servers,
     /// Bytes of the largest packet, from the IP header on.
     pub(crate) packet_bytes: u32,
+}
+
+/// How many jobs want a parameter server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Servers {
+    /// If all workers hang on one switch.
+    pub(crate) at_one_switch: u32,
+    /// If they may be at several.
+    pub(crate) at_several: u32,
+    /// The fewest that make sense in any network.
+    pub(crate) least: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -118,7 +129,7 @@ fn star<'a>(table: &Table<'a>, demand: Demand) -> Result<Draft<'a>, Error> {
     let limit = MAX_HOSTS_PER_SWITCH;
     let workers =
         table.or("workers", demand.workers.clamp(1, limit), |w| w.integer32(1..=limit))?;
-    let servers = ps_hosts(table, demand)?;
+    let servers = ps_hosts(table, demand.servers.at_one_switch, demand)?;
     check_rack_size(table, workers, servers, "workers")?;
     let mut draft = Draft::default();
     draft.switches.push(("s1".into(), table.place()));
@@ -132,7 +143,7 @@ fn star<'a>(table: &Table<'a>, demand: Demand) -> Result<Draft<'a>, Error> {
 fn racks_of_hosts<'a>(table: &Table<'a>, demand: Demand) -> Result<Draft<'a>, Error> {
     let racks = table.or("racks", 2, |r| r.integer32(1..=256))?;
     let hosts = table.or("hosts_per_rack", 2, |h| h.integer32(1..=MAX_HOSTS_PER_SWITCH))?;
-    let servers = ps_hosts(table, demand)?;
+    let servers = ps_hosts(table, demand.servers.at_several, demand)?;
     if racks * hosts + servers > MAX_HOSTS {
         return Err(table.place_of("hosts_per_rack").fault(
             format!("{racks} racks of {hosts} hosts and {servers} for parameter servers are too many hosts"),
@@ -167,9 +178,9 @@ fn racks_of_hosts<'a>(table: &Table<'a>, demand: Demand) -> Result<Draft<'a>, Er
     Ok(draft)
 }
 
-fn ps_hosts(table: &Table<'_>, demand: Demand) -> Result<u32, Error> {
-    let limit = MAX_HOSTS_PER_SWITCH;
-    table.or("ps_hosts", demand.jobs.clamp(1, limit), |p| p.integer32(1..=limit))
+fn ps_hosts(table: &Table<'_>, wanted: u32, demand: Demand) -> Result<u32, Error> {
+    let (least, limit) = (demand.servers.least, MAX_HOSTS_PER_SWITCH);
+    table.or("ps_hosts", wanted.clamp(least, limit), |p| p.integer32(least..=limit))
 }
 
 fn check_rack_size(table: &Table<'_>, hosts: u32, servers: u32, key: &str) -> Result<(), Error> {

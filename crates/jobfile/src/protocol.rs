@@ -5,12 +5,19 @@ use std::time::Duration;
 use crate::LONGEST;
 use crate::error::Error;
 use crate::reader::{Item, Table};
-use crate::scenario::{Preemption, Profile, Protocol};
+use crate::scenario::{Aggregation, Preemption, Profile, Protocol};
 
 /// Keys of `[protocol]`.
 const KEYS: [&str; 5] = ["kind", "values_per_packet", "scale", "slots", "window"];
 /// The protocols that the switches have a program for.
-const PROTOCOLS: [(&str, Protocol); 2] = [("atp", Protocol::Atp), ("esa", Protocol::Esa)];
+const PROTOCOLS: [(&str, Protocol); 4] = [
+    ("atp", Protocol::Atp),
+    ("esa", Protocol::Esa),
+    ("p4inc", Protocol::P4inc),
+    ("switchml", Protocol::SwitchMl),
+];
+const AGGREGATIONS: [(&str, Aggregation); 2] =
+    [("network", Aggregation::Network), ("server", Aggregation::Server)];
 const PREEMPTIONS: [(&str, Preemption); 3] = [
     ("priority", Preemption::Priority),
     ("always", Preemption::Always),
@@ -20,6 +27,10 @@ const PREEMPTIONS: [(&str, Preemption); 3] = [
 /// Keys of a job that only ESA looks at.
 pub(crate) const ESA_KEYS: [&str; 5] =
     ["layers", "communication", "computation", "remaining", "agent"];
+/// Keys of a job that only P4INC looks at.
+pub(crate) const P4INC_KEYS: [&str; 2] = ["segment", "aggregation"];
+/// Parts of the pool unless the file says (SwitchML).
+const PARTITIONS: u32 = 8;
 
 const MAX_LAYERS: u32 = 1 << 20;
 /// Longest training that is left, more than a year.
@@ -36,8 +47,8 @@ pub(crate) fn settings<'a>(document: &Table<'a>) -> Result<Table<'a>, Error> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Choice {
     pub(crate) protocol: Protocol,
-    /// What to write to use ESA in this file.
-    esa: &'static str,
+    /// Whether the file has a table `[protocol]`, where another one would be named.
+    table: bool,
 }
 
 impl Choice {
@@ -53,12 +64,7 @@ impl Choice {
             None => Protocol::Atp,
         };
         let table = document.get("protocol").is_some_and(|item| !item.is_string());
-        let esa = if table {
-            "write `kind = \"esa\"` into [protocol]"
-        } else {
-            "write `protocol = \"esa\"` at the top of the file"
-        };
-        Ok(Self { protocol, esa })
+        Ok(Self { protocol, table })
     }
 
     /// Refuses a job that wants another protocol than the rest of the file.
@@ -78,40 +84,85 @@ impl Choice {
         ))
     }
 
-    /// Refuses keys that only ESA looks at where the file uses another protocol.
-    pub(crate) fn refuse_esa_keys(self, table: &Table<'_>, keys: &[&str]) -> Result<(), Error> {
-        if self.protocol == Protocol::Esa {
+    /// Refuses keys that only one protocol looks at where the file uses another.
+    fn keep_for(self, owner: Protocol, table: &Table<'_>, keys: &[&str]) -> Result<(), Error> {
+        if owner == self.protocol {
             return Ok(());
         }
-        match keys.iter().find_map(|key| table.get(key)) {
-            None => Ok(()),
-            Some(item) => Err(item.fault(
+        let Some(item) = keys.iter().find_map(|key| table.get(key)) else { return Ok(()) };
+        let owner = owner.name();
+        let write = if self.table {
+            format!("write `kind = \"{owner}\"` into [protocol]")
+        } else {
+            format!("write `protocol = \"{owner}\"` at the top of the file")
+        };
+        Err(item.fault(
+            format!("{} means nothing to {self}, the protocol of this file", item.name()),
+            format!("{write}, or leave {} out", item.name()),
+        ))
+    }
+
+    /// Refuses keys of a job that other protocols look at.
+    pub(crate) fn refuse_keys_of_others(self, job: &Table<'_>) -> Result<(), Error> {
+        self.keep_for(Protocol::Esa, job, &ESA_KEYS)?;
+        self.keep_for(Protocol::P4inc, job, &P4INC_KEYS)
+    }
+
+    /// Whether jobs have segments of the pool to themselves.
+    pub(crate) fn has_segments(self) -> bool {
+        matches!(self.protocol, Protocol::P4inc | Protocol::SwitchMl)
+    }
+
+    /// `[switch] partitions`: parts of a pool of that many aggregators, each of two at least.
+    pub(crate) fn partitions(self, switch: &Table<'_>, pool: u32) -> Result<u32, Error> {
+        self.keep_for(Protocol::SwitchMl, switch, &["partitions"])?;
+        let partitions = switch.or("partitions", PARTITIONS, |p| p.integer32(1..=1 << 23))?;
+        if self.protocol == Protocol::SwitchMl && pool / partitions < 2 {
+            let written = switch.get("partitions").is_some();
+            let place = switch.place_of(if written { "partitions" } else { "pool" });
+            return Err(place.fault(
                 format!(
-                    "{} means nothing to \"{}\", the protocol of this file",
-                    item.name(),
-                    self.protocol.name()
+                    "{partitions} partitions of {pool} aggregators have no room for two versions \
+                     of a slot"
                 ),
-                format!("{}, or leave {} out", self.esa, item.name()),
-            )),
+                "choose fewer partitions or a larger pool",
+            ));
         }
+        Ok(partitions)
     }
 
     /// `[switch] preemption`.
     pub(crate) fn preemption(self, switch: &Table<'_>) -> Result<Preemption, Error> {
-        self.refuse_esa_keys(switch, &["preemption"])?;
+        self.keep_for(Protocol::Esa, switch, &["preemption"])?;
         switch.or("preemption", Preemption::Priority, |item| item.choice(&PREEMPTIONS))
     }
 
     /// Refuses what only ATP's switches do.
     pub(crate) fn refuse_atp_keys(self, switch: &Table<'_>) -> Result<(), Error> {
+        let instead = match self.protocol {
+            Protocol::Atp => return Ok(()),
+            Protocol::Esa => "each lost collision halves an aggregator's priority instead",
+            Protocol::P4inc | Protocol::SwitchMl => "no job takes another's aggregators",
+        };
         match switch.get("idle_timeout") {
-            Some(item) if self.protocol == Protocol::Esa => Err(item.fault(
-                "`idle_timeout` means nothing to \"esa\", the protocol of this file",
-                "leave it out: there, each lost collision halves an aggregator's priority instead",
+            None => Ok(()),
+            Some(item) => Err(item.fault(
+                format!("`idle_timeout` means nothing to {self}, the protocol of this file"),
+                format!("leave it out: there, {instead}"),
             )),
-            _ => Ok(()),
         }
     }
+}
+
+impl std::fmt::Display for Choice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "\"{}\"", self.protocol.name())
+    }
+}
+
+/// Where a job says that it is summed.
+pub(crate) fn aggregation(job: &Table<'_>) -> Result<Aggregation, Error> {
+    job.or("aggregation", Aggregation::Network, |item| item.choice(&AGGREGATIONS))
 }
 
 /// What a job says about its training.

@@ -79,6 +79,8 @@ pub struct SwitchSettings {
     pub queue_capacity: u32,
     /// ESA: which collisions end in a preemption.
     pub preemption: Preemption,
+    /// SwitchML: static parts of the pool, of which a job gets one.
+    pub partitions: u32,
 }
 
 /// When a packet takes an aggregator from another task (ESA §7.3, figure 11).
@@ -114,6 +116,13 @@ impl SwitchSettings {
     pub fn packet_bytes(&self) -> u32 {
         PACKET_OVERHEAD + 4 * u32::from(self.values_per_packet)
     }
+
+    /// Aggregators in each of the [`partitions`](Self::partitions): an even number, as each slot has
+    /// two.
+    #[must_use]
+    pub fn partition(&self) -> u32 {
+        (self.pool / self.partitions) & !1
+    }
 }
 
 /// The aggregation protocol that a job uses.
@@ -123,6 +132,11 @@ pub enum Protocol {
     Atp,
     /// Preemptive: a packet of higher priority takes an aggregator from another task.
     Esa,
+    /// Each job has a segment of the aggregators to itself, and the last packet of a fragment turns
+    /// into the result.
+    P4inc,
+    /// Each job has an equal, static part of the aggregators, and two versions of each slot.
+    SwitchMl,
 }
 
 impl From<Protocol> for tributary_wire::Protocol {
@@ -130,6 +144,8 @@ impl From<Protocol> for tributary_wire::Protocol {
         match protocol {
             Protocol::Atp => Self::Atp,
             Protocol::Esa => Self::Esa,
+            Protocol::P4inc => Self::P4inc,
+            Protocol::SwitchMl => Self::SwitchMl,
         }
     }
 }
@@ -141,8 +157,21 @@ impl Protocol {
         match self {
             Self::Atp => "atp",
             Self::Esa => "esa",
+            Self::P4inc => "p4inc",
+            Self::SwitchMl => "switchml",
         }
     }
+}
+
+/// Where a job of P4INC is summed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Aggregation {
+    /// In switches: in one alone if all workers hang on it, else in each of them the part of its own
+    /// workers, and the parameter server sums up.
+    #[default]
+    Network,
+    /// At the parameter server; switches only forward.
+    Server,
 }
 
 /// A job: its workers sum tensors through the network.
@@ -171,6 +200,11 @@ pub struct Job {
     pub slots: u32,
     /// Congestion window at the start, in packets: 1 to `slots`.
     pub window: u32,
+    /// Where it is summed (P4INC).
+    pub aggregation: Aggregation,
+    /// Aggregators that the job has to itself in each switch that sums for it (P4INC, SwitchML);
+    /// with the other protocols, which share the pool, zero.
+    pub segment: u32,
     /// Each worker pauses before each tensor for a random time, evenly between zero and this.
     pub jitter: Duration,
     /// Workers that are slowed down.

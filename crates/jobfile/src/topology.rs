@@ -141,6 +141,14 @@ impl Topology {
         switch.expect("a link has at least one end at a switch: the reader checked")
     }
 
+    /// The switch that all these hosts hang on, if it is one.
+    #[must_use]
+    pub fn common_switch(&self, hosts: &[HostId]) -> Option<SwitchId> {
+        let mut switches = hosts.iter().map(|&host| self.attachment(host).0);
+        let first = switches.next()?;
+        switches.all(|switch| switch == first).then_some(first)
+    }
+
     /// The ports of a switch, each with its link and what is at the other end.
     pub fn ports(&self, switch: SwitchId) -> impl Iterator<Item = (u16, LinkId, End)> {
         self.switch(switch).ports.iter().zip(1_u16..).map(move |(&link, port)| {

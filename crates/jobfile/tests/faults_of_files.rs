@@ -124,10 +124,10 @@ fn protocols() {
         "`protocol` is \"eas\", which there is not; did you mean \"esa\"?"
     );
     assert_eq!(
-        refused("[protocol]\nkind = ‸\"switchml\"\n[[job]]\n"),
-        "`kind` is \"switchml\", which there is not; choose one of `atp`, `esa`"
+        refused("[protocol]\nkind = ‸\"horovod\"\n[[job]]\n"),
+        "`kind` is \"horovod\", which there is not; choose one of `atp`, `esa`, `p4inc`, `switchml`"
     );
-    refused("[[job]]\n[[job]]\nprotocol = ‸\"p4inc\"\n");
+    refused("[[job]]\n[[job]]\nprotocol = ‸\"p4\"\n");
     refused("protocol = ‸7\n[[job]]\n");
     assert_eq!(
         refused("protocol = \"esa\"\n[[job]]\n[[job]]\nprotocol = ‸\"atp\"\n"),
@@ -158,6 +158,84 @@ fn keys_of_the_other_protocol() {
         "`idle_timeout` means nothing to \"esa\", the protocol of this file; leave it out: there, each \
          lost collision halves an aggregator's priority instead"
     );
+}
+
+#[test]
+fn segments_and_partitions() {
+    let p4inc = |rest: &str| format!("protocol = \"p4inc\"\n[topology]\nworkers = 4\n{rest}");
+    assert_eq!(
+        refused("[[job]]\nsegment = ‸8\n"),
+        "`segment` means nothing to \"atp\", the protocol of this file; write `protocol = \"p4inc\"` at \
+         the top of the file, or leave `segment` out"
+    );
+    refused("protocol = \"switchml\"\n[[job]]\naggregation = ‸\"network\"\n");
+    assert_eq!(
+        refused(&p4inc("[switch]\npartitions = ‸4\n[[job]]\n")),
+        "`partitions` means nothing to \"p4inc\", the protocol of this file; write `protocol = \
+         \"switchml\"` at the top of the file, or leave `partitions` out"
+    );
+    assert_eq!(
+        refused(&p4inc("[switch]\nidle_timeout = ‸\"1ms\"\n[[job]]\n")),
+        "`idle_timeout` means nothing to \"p4inc\", the protocol of this file; leave it out: there, no \
+         job takes another's aggregators"
+    );
+    assert_eq!(
+        refused(&p4inc("[switch]\npool = 64\n[[job]]\nsegment = ‸65\n")),
+        "`segment` is 65, out of range; choose a value from 1 to 64"
+    );
+    assert_eq!(
+        refused(&p4inc("[[job]]\nsegment = 100\nslots = ‸128\n")),
+        "a job with 128 slots has only 100 aggregators in its segment; choose at most 64 slots, a \
+         larger `segment` or a larger pool"
+    );
+    refused(&p4inc("[switch]\npool = 100\n[[job]]\n[[job]]\nslots = ‸64\n"));
+    assert_eq!(
+        refused("[protocol]\nkind = \"switchml\"\nslots = ‸512\n[[job]]\n"),
+        "a job with 512 slots has only 256 pairs of aggregators in its partition; choose at most 256 \
+         slots, fewer partitions or a larger pool"
+    );
+    assert_eq!(
+        refused("protocol = \"switchml\"\n[switch]\npool = 30\npartitions = ‸16\n[[job]]\n"),
+        "16 partitions of 30 aggregators have no room for two versions of a slot; choose fewer \
+         partitions or a larger pool"
+    );
+    refused("protocol = \"switchml\"\n[switch]\npool = ‸15\n[[job]]\n");
+    assert_eq!(
+        refused(&p4inc("[[job]]\naggregation = ‸\"sever\"\n")),
+        "`aggregation` is \"sever\", which there is not; did you mean \"server\"?"
+    );
+}
+
+#[test]
+fn who_needs_a_parameter_server_and_who_cannot_have_one() {
+    let racks = "[topology]\nracks = 2\nps_hosts = 0\n";
+    assert_eq!(
+        refused(&format!("protocol = \"p4inc\"\n{racks}‸[[job]]\n")),
+        "the job has no parameter server; add `ps = \"…\"` with a host's name, or give a host `role = \
+         \"ps\"`"
+    );
+    refused(&format!(
+        "protocol = \"p4inc\"\n{racks}‸[[job]]\nworkers = [\"w1\"]\naggregation = \"server\"\n"
+    ));
+    refused("[topology]\nps_hosts = ‸0\n[[job]]\n");
+    assert_eq!(
+        refused(&format!("protocol = \"switchml\"\n{racks}[[job]]\nworkers = ‸[\"w1\", \"w3\"]\n")),
+        "the job's workers hang on several switches, and with \"switchml\" one sums up alone; choose \
+         workers at one switch, or use \"p4inc\""
+    );
+    assert_eq!(
+        refused(
+            "protocol = \"switchml\"\n[topology]\nworkers = 2\n[[job]]\nworkers = [\"w1\"]\nps = ‸\"w2\"\n"
+        ),
+        "a job of \"switchml\" has no parameter server; leave `ps` out, or use another protocol"
+    );
+}
+
+#[test]
+fn more_fragments_than_a_job_of_p4inc_can_number() {
+    let job = "[[job]]\nworkload = ‸{ kind = \"random\", elements = 4294967296, tensors = 9 }\n";
+    refused(&format!("protocol = \"p4inc\"\n{job}"));
+    assert!(parse(&job.replace('‸', ""), "f.toml").is_ok(), "ATP has eight times as many");
 }
 
 #[test]

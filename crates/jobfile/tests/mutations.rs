@@ -2,9 +2,11 @@
 //! line that points into the text.
 
 use proptest::prelude::*;
+use tributary_jobfile::Aggregation::{self, Network};
 use tributary_jobfile::{Error, Profile, Protocol, Scenario, parse};
+use tributary_protocol::Mode;
 
-const SEEDS: [&str; 10] = [
+const SEEDS: [&str; 12] = [
     include_str!("../../../examples/digits.toml"),
     include_str!("../../../examples/two-racks.toml"),
     include_str!("../../../examples/two-jobs.toml"),
@@ -20,10 +22,15 @@ const SEEDS: [&str; 10] = [
     "[protocol]\nkind = \"esa\"\n[topology]\nps_hosts = 2\n[switch]\npool = 4\npreemption = \
      \"always\"\n[[job]]\nworkers = 2\nlayers = 3\ncommunication = \"2ms\"\ncomputation = \
      \"1ms\"\nremaining = \"30s\"\nagent = \"ps2\"\n[[job]]\nprotocol = \"esa\"\nworkers = 2\n",
+    "protocol = \"p4inc\"\n[topology]\nracks = 2\nps_hosts = 1\n[switch]\npool = 100\n[[job]]\nworkers = \
+     [\"w1\", \"w2\"]\nsegment = 40\n[[job]]\nworkers = 4\nslots = 64\nps = \"ps\"\n[[job]]\naggregation = \
+     \"server\"\n",
+    "[protocol]\nkind = \"switchml\"\nslots = 4\nwindow = 2\n[switch]\npool = 100\npartitions = \
+     8\n[[job]]\n[[job]]\nworkers = 2\n",
 ];
 
 /// Pieces that have meaning somewhere in a job file, or nearly.
-const PIECES: [&str; 41] = [
+const PIECES: [&str; 49] = [
     "0",
     "1",
     "-1",
@@ -65,6 +72,14 @@ const PIECES: [&str; 41] = [
     "protocol = \"esa\"\n",
     "agent = ",
     "preemption = ",
+    "\"p4inc\"",
+    "\"switchml\"",
+    "protocol = \"p4inc\"\n",
+    "segment = ",
+    "aggregation = ",
+    "\"server\"",
+    "partitions = ",
+    "ps_hosts = 0\n",
 ];
 
 #[derive(Clone, Debug)]
@@ -168,8 +183,26 @@ fn check(scenario: &Scenario) {
         let Profile { layers, communication, computation, remaining } = job.profile;
         assert!(layers > 0 && !communication.is_zero() && !computation.is_zero());
         assert!(remaining.is_none_or(|remaining| !remaining.is_zero()));
-        if job.protocol == Protocol::Atp {
+        if job.protocol != Protocol::Esa {
             assert_eq!((job.agent, job.profile), (None, Profile::default()));
+        }
+        let mode = scenario.mode(job);
+        assert!(mode == Mode::Local || job.ps.is_some());
+        let (pool, segment) = (scenario.switch.pool, job.segment);
+        match job.protocol {
+            Protocol::Atp | Protocol::Esa => {
+                assert_eq!((mode, job.aggregation, segment), (Mode::Forwarded, Network, 0));
+            }
+            Protocol::P4inc => {
+                assert!((1..=pool).contains(&segment));
+                assert!(mode != Mode::Local || job.slots <= segment);
+                assert_eq!(mode == Mode::Forwarded, job.aggregation == Aggregation::Server);
+            }
+            Protocol::SwitchMl => {
+                assert_eq!((mode, job.aggregation, job.ps), (Mode::Local, Network, None));
+                assert_eq!((segment, segment % 2), (scenario.switch.partition(), 0));
+                assert!(segment <= pool / scenario.switch.partitions && 2 * job.slots <= segment);
+            }
         }
     }
     for host in topology.host_ids() {

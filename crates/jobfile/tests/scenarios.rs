@@ -5,10 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use tributary_jobfile::{
-    Duty, End, HostId, Job, LinkFaults, Preemption, Profile, Protocol, Scenario, SwitchId,
-    Topology, Workload, load, parse,
+    Aggregation, Duty, End, HostId, Job, LinkFaults, Preemption, Profile, Protocol, Scenario,
+    SwitchId, Topology, Workload, load, parse,
 };
-use tributary_wire::{Mac, WorkerIndex};
+use tributary_protocol::{Assignment, Mode};
+use tributary_wire::{Host, Mac, WorkerIndex};
 
 fn scenario(text: &str) -> Scenario {
     parse(text, "dir/small.toml").unwrap_or_else(|error| panic!("{error}"))
@@ -158,6 +159,75 @@ fn jobs_of_esa_say_how_they_train_and_where_their_agent_is() {
         scenario.duties(first.agent.unwrap()).map(|(job, duty)| (job.id.get(), duty)).collect();
     assert_eq!(duties, [(1, Duty::ReminderAgent), (2, Duty::ParameterServer)]);
     assert_eq!(scenario.duties(first.server()).count(), 1, "an agent of one's own is no duty here");
+}
+
+#[test]
+fn a_local_job_of_p4inc_needs_a_segment_and_no_parameter_server() {
+    let scenario = scenario("protocol = \"p4inc\"\n[[job]]\n");
+    let topology = &scenario.topology;
+    assert_eq!(topology.hosts.len(), 4, "no host for a parameter server");
+    let job = &scenario.jobs[0];
+    assert_eq!((job.ps, job.agent, scenario.mode(job)), (None, None, Mode::Local));
+    assert_eq!((job.aggregation, job.segment, job.slots), (Aggregation::Network, 256, 256));
+    let index = WorkerIndex::new(2).unwrap();
+    let config = scenario.worker_config(job, Assignment::NONE, index);
+    assert_eq!(config.server, Host::service(job.id));
+    assert!(scenario.duties(HostId(0)).all(|(_, duty)| matches!(duty, Duty::Worker(_))));
+}
+
+#[test]
+fn segments_are_as_large_as_the_window_may_grow_within_the_jobs_share() {
+    let of = |text: &str| -> Vec<(u32, u32, u32)> {
+        let scenario = scenario(&format!("protocol = \"p4inc\"\n[topology]\nworkers = 4\n{text}"));
+        scenario.jobs.iter().map(|job| (job.segment, job.slots, job.window)).collect()
+    };
+    assert_eq!(of("[[job]]\nsegment = 100\n"), [(100, 64, 64)]);
+    assert_eq!(of("[[job]]\nslots = 16\n"), [(16, 16, 16)]);
+    assert_eq!(of("[[job]]\nsegment = 100\nslots = 8\nwindow = 2\n"), [(100, 8, 2)]);
+    assert_eq!(of("[switch]\npool = 100\n[[job]]\n[[job]]\n"), [(32, 32, 32); 2]);
+    assert_eq!(of("[switch]\npool = 1\n[[job]]\n[[job]]\n"), [(1, 1, 1); 2]);
+    // Whoever is summed at the parameter server leaves its share to the others.
+    let server = "aggregation = \"server\"\n";
+    let jobs = of(&format!("[switch]\npool = 100\n[[job]]\n[[job]]\n{server}"));
+    assert_eq!(jobs, [(64, 64, 64), (100, 256, 234)]);
+}
+
+#[test]
+fn jobs_of_p4inc_over_several_units_have_a_parameter_server() {
+    let scenario = scenario(
+        "protocol = \"p4inc\"\n[topology]\nracks = 2\nps_hosts = 1\n[switch]\npool = 64\n\
+         [[job]]\nworkers = [\"w1\", \"w2\"]\n[[job]]\nworkers = [\"w1\", \"w3\"]\nslots = 128\n\
+         [[job]]\nworkers = [\"w3\", \"w4\"]\naggregation = \"server\"\n\
+         [[job]]\nworkers = [\"w3\", \"w4\"]\nps = \"ps\"\n",
+    );
+    let ps = scenario.topology.host_named("ps");
+    let jobs: Vec<_> = scenario.jobs.iter().map(|job| (scenario.mode(job), job.ps)).collect();
+    let expected = [
+        (Mode::Local, None),
+        (Mode::Partial, ps),
+        (Mode::Forwarded, ps),
+        // It can do without, and it can be moved there.
+        (Mode::Local, ps),
+    ];
+    assert_eq!(jobs, expected);
+    let across = &scenario.jobs[1];
+    assert_eq!((across.segment, across.slots), (21, 128), "its window may outgrow its segment");
+    assert_eq!(scenario.duties(ps.unwrap()).count(), 3);
+}
+
+#[test]
+fn jobs_of_switchml_get_equal_static_parts() {
+    let of = |text: &str| {
+        let scenario = scenario(&format!("protocol = \"switchml\"\n{text}"));
+        let job = &scenario.jobs[0];
+        assert_eq!((job.ps, scenario.mode(job)), (None, Mode::Local));
+        assert!(scenario.topology.hosts.iter().all(|host| host.name.starts_with('w')));
+        (scenario.switch.partition(), job.segment, job.slots)
+    };
+    assert_eq!(of("[[job]]\n"), (512, 512, 256));
+    assert_eq!(of("[switch]\npool = 100\n[[job]]\n"), (12, 12, 4));
+    assert_eq!(of("[switch]\npool = 100\npartitions = 3\n[[job]]\nslots = 2\n"), (32, 32, 2));
+    assert_eq!(of("[topology]\nracks = 2\n[[job]]\nworkers = [\"w3\", \"w4\"]\n"), (512, 512, 256));
 }
 
 #[test]

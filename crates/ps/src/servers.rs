@@ -11,8 +11,8 @@ use tributary_wire::agg::Packet;
 /// A job whose parameter server is on this host.
 #[derive(Clone, Debug)]
 pub enum Job {
-    /// ATP: there is no agent.
-    Atp(PsConfig),
+    /// Any protocol but ESA: there is no agent.
+    Plain(PsConfig),
     /// ESA, with the agent in this process.
     Together(PsConfig, AgentJob),
     /// ESA, with the agent on another host.
@@ -22,8 +22,8 @@ pub enum Job {
 /// What a job's server has counted.
 #[derive(Clone, Copy, Debug)]
 pub enum Stats<'a> {
-    /// An ATP server.
-    Atp(&'a server::Stats),
+    /// A server of any protocol but ESA.
+    Plain(&'a server::Stats),
     /// An ESA server, and the agent for that job if it is in this process.
     Esa(&'a esa::server::Stats, Option<&'a esa::agent::Stats>),
 }
@@ -32,7 +32,7 @@ pub enum Stats<'a> {
 /// its job, and lets the servers send in turn.
 #[derive(Debug)]
 pub struct Servers {
-    atp: Vec<ParameterServer>,
+    plain: Vec<ParameterServer>,
     together: Together,
     apart: Vec<esa::Server>,
     /// Whose turn to send it is.
@@ -47,7 +47,7 @@ impl Servers {
     /// If one of the configurations contradicts itself.
     pub fn new(jobs: impl IntoIterator<Item = Job>) -> Result<Self, ConfigError> {
         let mut servers = Self {
-            atp: Vec::new(),
+            plain: Vec::new(),
             together: Together::new(Timing::default())?,
             apart: Vec::new(),
             turn: 0,
@@ -55,7 +55,7 @@ impl Servers {
         };
         for job in jobs {
             match job {
-                Job::Atp(config) => servers.atp.push(ParameterServer::new(config)?),
+                Job::Plain(config) => servers.plain.push(ParameterServer::new(config)?),
                 Job::Together(config, agent) => servers.together.add_job(config, agent)?,
                 Job::Apart(config) => servers.apart.push(esa::Server::new(config)?),
             }
@@ -65,13 +65,13 @@ impl Servers {
 
     /// Whether there is no server.
     pub fn is_empty(&self) -> bool {
-        self.atp.is_empty() && self.together.is_empty() && self.apart.is_empty()
+        self.plain.is_empty() && self.together.is_empty() && self.apart.is_empty()
     }
 
     /// What each job's server has counted.
     pub fn stats(&self) -> impl Iterator<Item = (JobId, Stats<'_>)> {
-        let atp =
-            self.atp.iter().map(|server| (server.config().job.job, Stats::Atp(server.stats())));
+        let plain =
+            self.plain.iter().map(|server| (server.config().job.job, Stats::Plain(server.stats())));
         let together = self.together.servers().iter().map(|server| {
             let job = server.config().job.job;
             let agent = self.together.agent().stats().find(|(its, _)| *its == job);
@@ -81,7 +81,7 @@ impl Servers {
             .apart
             .iter()
             .map(|server| (server.config().job.job, Stats::Esa(server.stats(), None)));
-        atp.chain(together).chain(apart)
+        plain.chain(together).chain(apart)
     }
 
     /// Frames that were for none of the servers.
@@ -101,14 +101,14 @@ impl Servers {
 
     /// Those that take turns in sending; the agent and its servers have one together.
     fn senders(&self) -> usize {
-        self.atp.len() + self.apart.len() + 1
+        self.plain.len() + self.apart.len() + 1
     }
 
     fn transmit(&mut self, sender: usize, now: Time, frame: &mut Vec<u8>) -> bool {
-        if let Some(server) = self.atp.get_mut(sender) {
+        if let Some(server) = self.plain.get_mut(sender) {
             return server.poll_transmit(now, frame);
         }
-        match self.apart.get_mut(sender - self.atp.len()) {
+        match self.apart.get_mut(sender - self.plain.len()) {
             Some(server) => server.poll_transmit(now, frame),
             None => self.together.poll_transmit(now, frame),
         }
@@ -131,7 +131,7 @@ impl Endpoint for Servers {
             }
         };
         let job = packet.job();
-        if let Some(server) = self.atp.iter_mut().find(|server| server.config().job.job == job) {
+        if let Some(server) = self.plain.iter_mut().find(|server| server.config().job.job == job) {
             server.handle_packet(now, &packet);
         } else if let Some(server) = self.apart_mut(job) {
             server.handle_packet(now, &packet);
@@ -155,19 +155,19 @@ impl Endpoint for Servers {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let atp = self.atp.iter().filter_map(Endpoint::poll_timeout);
+        let plain = self.plain.iter().filter_map(Endpoint::poll_timeout);
         let apart = self.apart.iter().filter_map(Endpoint::poll_timeout);
-        atp.chain(apart).chain(self.together.poll_timeout()).min()
+        plain.chain(apart).chain(self.together.poll_timeout()).min()
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.atp.iter_mut().for_each(|server| server.handle_timeout(now));
+        self.plain.iter_mut().for_each(|server| server.handle_timeout(now));
         self.apart.iter_mut().for_each(|server| server.handle_timeout(now));
         self.together.handle_timeout(now);
     }
 
     fn poll_event(&mut self) -> Option<Self::Event> {
-        let atp = self.atp.iter_mut().find_map(|server| {
+        let plain = self.plain.iter_mut().find_map(|server| {
             let job = server.config().job.job;
             Some((job, server.poll_event()?))
         });
@@ -177,6 +177,6 @@ impl Endpoint for Servers {
                 Some((job, server.poll_event()?))
             })
         };
-        atp.or_else(apart).or_else(|| self.together.poll_event())
+        plain.or_else(apart).or_else(|| self.together.poll_event())
     }
 }

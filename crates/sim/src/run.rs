@@ -269,7 +269,7 @@ impl<'a> Run<'a> {
         self.start_server(job)?;
         self.start_agent(job)?;
         for (worker, &host) in job.workers.iter().enumerate() {
-            let mut config = scenario.worker_config(job, worker_index(worker));
+            let mut config = scenario.worker_config(job, Assignment::NONE, worker_index(worker));
             config.timing.rtt = self.worker_rtt;
             self.network.start(host, Process::Worker(job.id, Worker::new(config)?));
             self.schedule(index, worker);

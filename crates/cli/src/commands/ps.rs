@@ -47,7 +47,7 @@ impl Event {
     /// What a host's servers did.
     pub(crate) fn done(servers: &Servers) -> Self {
         let report = |stats: Stats<'_>| match stats {
-            Stats::Atp(stats) => stats.into(),
+            Stats::Plain(stats) => stats.into(),
             Stats::Esa(stats, agent) => {
                 ServerReport { agent: agent.map(Into::into), ..stats.into() }
             }

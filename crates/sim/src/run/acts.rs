@@ -4,7 +4,7 @@
 use tributary_controller::entries;
 use tributary_jobfile::{HostId, Job, Protocol};
 use tributary_protocol::esa::{self, AgentJob};
-use tributary_protocol::{ParameterServer, Timing};
+use tributary_protocol::{Assignment, ParameterServer, Timing};
 use tributary_wire::channel::Role;
 
 use super::{Error, Run, worker_index};
@@ -69,9 +69,9 @@ impl Run<'_> {
     /// A fresh parameter server, with the reminder agent in it unless that has a host of its own.
     pub(super) fn start_server(&mut self, job: &Job) -> Result<(), Error> {
         let Some(ps) = job.ps else { return Ok(()) };
-        let config = self.scenario.ps_config(job);
+        let config = self.scenario.ps_config(job, Assignment::NONE);
         let timing = config.timing;
-        let process = if job.protocol == Protocol::Atp {
+        let process = if job.protocol != Protocol::Esa {
             Process::Server(job.id, ParameterServer::new(config)?)
         } else if job.agent == job.ps {
             let mut both = esa::Together::new(timing)?;
@@ -89,7 +89,7 @@ impl Run<'_> {
     /// A fresh reminder agent, if it has a host of its own.
     pub(super) fn start_agent(&mut self, job: &Job) -> Result<(), Error> {
         let Some(host) = job.agent.filter(|&agent| job.ps != Some(agent)) else { return Ok(()) };
-        let timing: Timing = self.scenario.ps_config(job).timing;
+        let timing: Timing = self.scenario.ps_config(job, Assignment::NONE).timing;
         let mut agent = esa::Agent::new(timing)?;
         agent.add_job(self.agent_job(job)?)?;
         self.network.kill(host, job.id);
@@ -100,7 +100,7 @@ impl Run<'_> {
     fn agent_job(&self, job: &Job) -> Result<AgentJob, Error> {
         let agent = job.agent.expect("a job of ESA has an agent");
         Ok(AgentJob {
-            job: self.scenario.job_config(job),
+            job: self.scenario.job_config(job, Assignment::NONE),
             host: self.scenario.topology.host(agent).address,
             switches: self.targets(job)?,
         })

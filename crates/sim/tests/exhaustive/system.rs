@@ -8,7 +8,7 @@ use tributary_controller::programs::Source;
 use tributary_jobfile::{End, Scenario, parse};
 use tributary_protocol::esa::{AgentJob, Target};
 use tributary_protocol::priority::Priority;
-use tributary_protocol::{JobConfig, Tensor, addressing};
+use tributary_protocol::{Assignment, JobConfig, Tensor, addressing};
 use tributary_wire::agg::Repr;
 use tributary_wire::channel::{FromWorker, ToWorker};
 use tributary_wire::{
@@ -155,7 +155,7 @@ impl System {
             .map(|job| {
                 let workers = first..first + job.workers.len();
                 first = workers.end;
-                let config = scenario.job_config(job);
+                let config = scenario.job_config(job, Assignment::NONE);
                 let host = |id| topology.host(id).address;
                 let targets = plan::targets(topology, &job.into()).expect("the PS sees all");
                 let switches = targets
@@ -259,7 +259,8 @@ impl System {
         let place = &self.jobs[job];
         let worker = part - place.workers.start;
         let index = WorkerIndex::new(worker as u8).expect("a worker");
-        let mut config = self.scenario.worker_config(&self.scenario.jobs[job], index);
+        let mut config =
+            self.scenario.worker_config(&self.scenario.jobs[job], Assignment::NONE, index);
         config.timing = timing();
         let layers = self.setting.priorities[job];
         let priority = |sequence: usize| Priority::new(layers[sequence]).expect("a priority");
@@ -272,7 +273,7 @@ impl System {
 
     /// A PS that has heard of nobody.
     pub(crate) fn fresh_office(&self, job: usize) -> u32 {
-        let mut config = self.scenario.ps_config(&self.scenario.jobs[job]);
+        let mut config = self.scenario.ps_config(&self.scenario.jobs[job], Assignment::NONE);
         config.timing = timing();
         self.put_office(job, Office::new(config, self.jobs[job].agent.clone()))
     }

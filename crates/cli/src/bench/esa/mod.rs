@@ -288,6 +288,7 @@ mod tests {
         assert_eq!(hosts.len(), 16);
         for job in &mut atp.jobs {
             job.protocol = Protocol::Esa;
+            job.agent = job.ps;
         }
         assert_eq!(atp, esa);
     }
