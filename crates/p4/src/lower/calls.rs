@@ -180,14 +180,16 @@ impl Lowerer<'_, '_> {
         } else {
             self.qualify(&action.name, &action.annotations)
         };
-        if !self.info.inlined_actions.iter().any(|a| a.name == name) {
+        if !self.in_action && !self.info.inlined_actions.iter().any(|a| a.name == name) {
             let annotations = action.annotations.clone();
             self.info.inlined_actions.push(InlinedAction { name, annotations, params: Vec::new() });
         }
         let bound = self.bind_action(action, &action.params, args);
         self.vars.extend(bound.bindings);
         self.copy_outs.push(bound.copy_outs.clone());
+        let in_action = std::mem::replace(&mut self.in_action, true);
         let body = self.buffered(|l| l.statements(&action.body));
+        self.in_action = in_action;
         self.copy_outs.pop();
         self.splice(body);
         self.copy_back(&bound.copy_outs);

@@ -94,8 +94,9 @@ impl Lowerer<'_, '_> {
         } else {
             self.actions.get(&action.id)
         };
-        if let Some(id) = known.filter(|_| plain) {
-            return *id;
+        if let Some(&id) = known.filter(|_| plain) {
+            self.info.exposed[id.index()] |= !self.in_action;
+            return id;
         }
         let outer = if action.top_level { Some(std::mem::take(&mut self.prefix)) } else { None };
         let name = self.qualify(&action.name, &action.annotations);
@@ -121,6 +122,7 @@ impl Lowerer<'_, '_> {
         let directed: Vec<hir::Param> =
             action.params.iter().filter(|p| p.direction != Direction::None).cloned().collect();
         let result = self.result.take();
+        let in_action = std::mem::replace(&mut self.in_action, true);
         let body = self.buffered(|l| {
             let bound = l.bind_action(action, &directed, args);
             l.vars.extend(bound.bindings);
@@ -137,6 +139,7 @@ impl Lowerer<'_, '_> {
             }
         });
         self.result = result;
+        self.in_action = in_action;
         let id = self.push_action(
             ir::Action { name, params, annotations: action.annotations.clone(), body },
             types,
@@ -156,6 +159,7 @@ impl Lowerer<'_, '_> {
         let id = ActionId(self.program.actions.len() as u32);
         self.program.actions.push(action);
         self.info.action_params.push(types);
+        self.info.exposed.push(!self.in_action);
         id
     }
 }

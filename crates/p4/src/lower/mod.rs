@@ -85,6 +85,8 @@ pub(crate) struct Lowerer<'r, 't> {
     /// Hierarchical name of the block being lowered.
     prefix: String,
     temps: u32,
+    /// Whether an action's body is being lowered.
+    in_action: bool,
     /// Where a function's `return` puts the value.
     result: Option<Store>,
     /// What `exit` must copy out, outermost call first.
@@ -99,9 +101,12 @@ pub(crate) struct Lowerer<'r, 't> {
 pub(crate) struct Info {
     /// For each action: type and annotations of its run-time parameters.
     pub(crate) action_params: Vec<Vec<(Str, Type, Vec<ir::Annotation>)>>,
+    /// For each action: whether a table has it or a block calls it. What only other actions call is
+    /// part of those, and no business of a control plane.
+    pub(crate) exposed: Vec<bool>,
     /// For each table.
     pub(crate) tables: Vec<TableInfo>,
-    /// Actions that are called directly, with their parameters, and so were inlined.
+    /// Actions that blocks call directly, with arguments, and so were inlined.
     pub(crate) inlined_actions: Vec<InlinedAction>,
     /// Name and type of each digest.
     pub(crate) digests: Vec<(String, Type)>,
@@ -149,6 +154,7 @@ pub(crate) fn lower(
         out: Vec::new(),
         prefix: String::new(),
         temps: 0,
+        in_action: false,
         result: None,
         copy_outs: Vec::new(),
         enums: HashMap::new(),

@@ -116,7 +116,9 @@ impl Generator<'_> {
         for table in &self.program.tables {
             self.symbols.add(Kind::Table, &table.name, &table.annotations);
         }
-        for action in &self.program.actions {
+        for (action, _) in
+            self.program.actions.iter().zip(&self.info.exposed).filter(|(_, at)| **at)
+        {
             self.symbols.add(Kind::Action, &action.name, &action.annotations);
         }
         for action in &self.info.inlined_actions {
@@ -264,8 +266,9 @@ impl Generator<'_> {
 
     fn actions(&mut self) {
         let info = self.info;
-        let lowered = self.program.actions.iter().zip(&info.action_params);
-        let lowered = lowered.map(|(a, params)| (&a.name, &a.annotations, params));
+        let lowered = self.program.actions.iter().zip(&info.action_params).zip(&info.exposed);
+        let lowered = lowered.filter(|(_, exposed)| **exposed);
+        let lowered = lowered.map(|((a, params), _)| (&a.name, &a.annotations, params));
         let inlined = info.inlined_actions.iter().map(|a| (&a.name, &a.annotations, &a.params));
         let mut seen = std::collections::HashSet::new();
         for (name, annotations, params) in lowered.chain(inlined) {

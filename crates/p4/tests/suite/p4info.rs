@@ -104,3 +104,38 @@ fn identifiers_of_p4c() {
     ];
     assert_eq!(ids, want.map(|(n, i)| (n.to_owned(), i)));
 }
+
+fn action_ids(text: &str) -> Vec<(String, u32)> {
+    let actions = info(text).actions.into_iter().map(|action| action.preamble.unwrap());
+    let mut ids: Vec<(String, u32)> = actions.map(|p| (p.name, p.id)).collect();
+    ids.sort();
+    ids
+}
+
+const CALLS: &str = include_str!("../programs/calls.p4");
+
+/// What only actions call is a part of them. The identifiers are those that p4c (1.2.5) gives.
+#[test]
+fn actions_that_only_actions_call_are_not_the_control_planes() {
+    let want = [
+        ("I.both", 22_354_482),
+        ("I.direct", 20_336_992),
+        ("I.listed", 21_445_869),
+        ("NoAction", 21_257_015),
+    ];
+    assert_eq!(action_ids(CALLS), want.map(|(n, i)| (n.to_owned(), i)));
+}
+
+/// One that a block calls too is there, whether the block comes first or the action.
+#[test]
+fn an_action_that_a_block_calls_too_is_the_control_planes() {
+    for (call, name) in [("helper(4);", "I.helper"), ("deeper();", "I.deeper")] {
+        for body in [format!("t.apply(); {call} direct();"), format!("{call} t.apply(); direct();")]
+        {
+            let text = CALLS.replace("t.apply(); direct();", &body);
+            assert_ne!(text, CALLS);
+            let ids = action_ids(&text);
+            assert!(ids.len() == 5 && ids.iter().any(|(found, _)| found == name), "{ids:?}");
+        }
+    }
+}
