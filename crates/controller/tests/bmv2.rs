@@ -108,3 +108,10 @@ async fn an_esa_job_comes_and_goes() {
         support::an_esa_job_comes_and_goes(&kit).await;
     }
 }
+
+#[tokio::test]
+async fn p4inc_jobs_come_move_and_go() {
+    if let Some(kit) = running("p4inc") {
+        support::p4inc_jobs_come_move_and_go(&kit).await;
+    }
+}

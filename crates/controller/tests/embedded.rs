@@ -3,6 +3,8 @@
 mod support;
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use support::{Kit, free_port, gradient};
@@ -12,14 +14,16 @@ use tributary_controller::jobs::Controller;
 use tributary_controller::outcomes::Outcome;
 use tributary_controller::plan::Placement;
 use tributary_controller::programs::{Pipeline, Source, compile, defines};
+use tributary_controller::services::Aggregation;
 use tributary_controller::session::Session;
-use tributary_jobfile::{SwitchId, parse};
+use tributary_jobfile::{Scenario, SwitchId, parse};
 use tributary_netio::FrameIo;
 use tributary_netio::memory::{self, MemoryPort};
+use tributary_protocol::{Assignment, Mode};
 use tributary_switch::runtime::{Runtime, SwitchHandle};
-use tributary_switch::server::{Listen, ServerHandle, Service};
-use tributary_wire::agg::Packet;
-use tributary_wire::{Bitmap, Kind};
+use tributary_switch::server::{self, Listen, ServerHandle};
+use tributary_wire::agg::{OFFSET, Packet, field};
+use tributary_wire::{Bitmap, Kind, Protocol, Round, Service};
 
 struct Embedded {
     pipeline: Pipeline,
@@ -47,7 +51,7 @@ fn runtime() -> (Runtime, Cables) {
 
 fn serve(runtime: Runtime, listen: Listen) -> Running {
     let (switch, packets_in) = runtime.start().unwrap();
-    let service = Service::new(switch.control().clone(), packets_in);
+    let service = server::Service::new(switch.control().clone(), packets_in);
     // The server brings a tokio runtime of its own, which cannot start within the test's.
     let server = std::thread::spawn(|| ServerHandle::start(service, listen).unwrap());
     let server = server.join().unwrap();
@@ -99,6 +103,11 @@ cases! {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_esa_job_comes_and_goes() {
     support::an_esa_job_comes_and_goes(&running("esa")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p4inc_jobs_come_move_and_go() {
+    support::p4inc_jobs_come_move_and_go(&running("p4inc")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,4 +175,150 @@ async fn a_removed_job_leaves_no_aggregator() {
     let outcomes = controller.outcomes(placement.job).await.unwrap()[&switch];
     assert!(outcomes.iter().all(|(_, count)| count.packets == 0));
     assert_eq!(controller.remove(placement.job).await.unwrap()[&switch], 0);
+}
+
+/// A gradient of the first job with P4INC, for its parameter server if it goes that far.
+fn p4inc_gradient(scenario: &Scenario, by: Assignment, worker: u8, fragment: u32) -> Vec<u8> {
+    let index = by.segment.offset.0 + fragment % 8;
+    let mut frame = gradient(scenario, worker, Round::first(fragment).sequence().0, index);
+    let header = &mut frame[OFFSET..];
+    header[field::PROTOCOL] = Protocol::P4inc as u8;
+    header[field::PRIORITY] = by.service.get();
+    frame
+}
+
+/// The next frame that comes out of a cable: what it is, of which service and round, for whom, and the
+/// first of its values, which must all be the same.
+fn received(cable: &mut MemoryPort) -> (Kind, Service, Round, Bitmap, i32) {
+    let start = Instant::now();
+    let mut frames: Vec<Vec<u8>> = Vec::new();
+    while frames.is_empty() {
+        assert!(start.elapsed() < Duration::from_secs(10), "it never comes");
+        cable.wait(Some(Duration::from_millis(10))).unwrap();
+        cable.receive(1, &mut |frame| frames.push(frame.to_vec())).unwrap();
+    }
+    let packet = Packet::new_checked(&frames[0]).unwrap();
+    let first = packet.values_i32().next().unwrap();
+    assert!(packet.values_i32().all(|value| value == first));
+    (packet.kind(), packet.service(), packet.round(), packet.bitmap(), first)
+}
+
+fn is_silent(cable: &mut MemoryPort) -> bool {
+    cable.wait(Some(Duration::from_millis(50))).unwrap();
+    cable.receive(1, &mut |_| {}).unwrap() == 0
+}
+
+fn send(cable: &mut MemoryPort, frame: &[u8]) {
+    assert!(cable.send(frame).unwrap());
+    cable.flush().unwrap();
+}
+
+/// A job is moved to and fro while late packets of its former lives arrive all the time. Every
+/// iteration's sums hold each worker once, as the network or the server makes them.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_sum_of_a_moved_job_holds_what_was_late() {
+    let scenario = parse("[switch]\npool = 64\n[[job]]\nworkers = 3\n", "test").unwrap();
+    let kit = running("p4inc");
+    let port = free_port();
+    let (_switch, mut cables) = kit.start(port);
+    let config = vec![support::config("s1", port)];
+    let controller = Controller::connect(&scenario.topology, config, &kit.pipeline).await.unwrap();
+    let placement = Placement::from(&scenario.jobs[0]);
+    let job = placement.job;
+    let everyone = Bitmap::first(3);
+    let first = controller.admit_sized(placement, Aggregation::Network, 8).await.unwrap();
+
+    let mut server = cables.remove(3);
+    let mut late_port = cables.remove(2);
+    // One contribution is left behind in the switch: its worker stopped half-way.
+    send(&mut cables[0], &p4inc_gradient(&scenario, first, 0, 5));
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let scene = scenario.clone();
+    // The third worker's port: what it has to say now, and in between what it has said long ago.
+    let (tell, told) = mpsc::channel::<(Assignment, u32)>();
+    let straggler = std::thread::spawn(move || {
+        let mut results = Vec::new();
+        let mut late: Vec<Vec<u8>> = Vec::new();
+        let mut current: Vec<Vec<u8>> = Vec::new();
+        let mut by = first;
+        let mut sent = 0;
+        while !stopped.load(Ordering::Relaxed) {
+            if let Ok((new, fragment)) = told.try_recv() {
+                if new != by {
+                    // Those of the server's are not told apart by their service.
+                    let over = std::mem::take(&mut current);
+                    late.extend(over.into_iter().filter(|_| by.service.is_aggregated()));
+                    by = new;
+                }
+                current.push(p4inc_gradient(&scene, by, 2, fragment));
+                send(&mut late_port, current.last().unwrap());
+            }
+            if !late.is_empty() {
+                send(&mut late_port, &late[sent % late.len()]);
+                sent += 1;
+            }
+            late_port.wait(Some(Duration::from_micros(200))).unwrap();
+            late_port
+                .receive(8, &mut |frame| {
+                    let packet = Packet::new_checked(frame).unwrap();
+                    results.push((packet.service(), packet.round(), packet.values_i32().next()));
+                })
+                .unwrap();
+        }
+        (results, sent as u64)
+    });
+
+    let mut assignment = first;
+    let mut expected = Vec::new();
+    for iteration in 0..12_u32 {
+        // Fragments whose indices are those that the late packets name.
+        for fragment in 8 * iteration..8 * iteration + 8 {
+            if iteration == 0 && fragment == 5 {
+                continue;
+            }
+            let service = assignment.service;
+            for worker in 0..2 {
+                let frame = p4inc_gradient(&scenario, assignment, worker, fragment);
+                send(&mut cables[usize::from(worker)], &frame);
+            }
+            tell.send((assignment, fragment)).unwrap();
+            let round = Round::first(fragment);
+            if assignment.mode == Mode::Local {
+                for cable in &mut cables[..2] {
+                    let result = (Kind::Parameter, service, round, everyone, 1 + 2 + 3);
+                    assert_eq!(received(cable), result);
+                }
+                expected.push((service, round, Some(1 + 2 + 3)));
+            } else {
+                // The server adds: here, whatever comes of this round.
+                let mut sum = 0;
+                let mut seen = Bitmap::EMPTY;
+                while seen != everyone {
+                    let (kind, from, at, bitmap, value) = received(&mut server);
+                    assert_eq!((kind, from, at), (Kind::Gradient, service, round));
+                    assert!(seen.is_disjoint(bitmap), "nobody is counted twice");
+                    seen |= bitmap;
+                    sum += value;
+                }
+                assert_eq!(sum, 1 + 2 + 3);
+            }
+        }
+        let (wish, size) = match assignment.mode {
+            Mode::Local if iteration % 3 == 0 => (Aggregation::Network, assignment.segment.size ^ 1),
+            Mode::Local => (Aggregation::Server, 0),
+            _ => (Aggregation::Network, 8),
+        };
+        assignment = controller.relocate(job, wish, size).await.unwrap();
+    }
+    stop.store(true, Ordering::Relaxed);
+    let (results, sent) = straggler.join().unwrap();
+    assert_eq!(results, expected, "the third worker had each result once");
+    assert!(is_silent(&mut server) && cables[..2].iter_mut().all(is_silent));
+    let outcomes = controller.outcomes(job).await.unwrap()[&SwitchId(0)];
+    let traffic = controller.traffic().await.unwrap()[&SwitchId(0)];
+    let refused = outcomes[Outcome::Rejected].packets + traffic[Outcome::Rejected].packets;
+    assert!(sent > 100, "{sent} late packets");
+    assert_eq!(refused, sent, "every late packet was counted");
 }

@@ -9,18 +9,21 @@ use tributary_controller::jobs::Controller;
 use tributary_controller::outcomes::Outcome;
 use tributary_controller::plan::Placement;
 use tributary_controller::programs::Pipeline;
+use tributary_controller::services::Aggregation;
 use tributary_controller::session::Session;
 use tributary_controller::{Catalogue, Error};
-use tributary_jobfile::{Scenario, parse};
+use tributary_jobfile::{Scenario, SwitchId, parse};
 use tributary_p4runtime_proto::p4::config::v1::Preamble;
 use tributary_p4runtime_proto::p4::v1::field_match::FieldMatchType;
 use tributary_p4runtime_proto::p4::v1::{Entity, MulticastGroupEntry, TableEntry, entity};
 use tributary_p4runtime_proto::p4::v1::{
     PacketReplicationEngineEntry, packet_replication_engine_entry, table_action,
 };
+use tributary_protocol::{Assignment, Mode};
 use tributary_wire::agg::Repr;
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, JobId, Kind, Protocol, Sequence, emit_frame,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, JobId, Kind, Protocol, Segment, Sequence,
+    Service, emit_frame,
 };
 
 /// A kind of switch.
@@ -75,7 +78,7 @@ async fn contents(session: &Session, pipeline: &Pipeline) -> Vec<String> {
     };
     let groups = Entity { entity: Some(entity::Entity::PacketReplicationEngineEntry(groups)) };
     let mut request = vec![table(named(".hosts").unwrap()), table(named(".memberships").unwrap())];
-    request.extend(named(".servers").map(table));
+    request.extend([named(".servers"), named(".services")].into_iter().flatten().map(table));
     request.push(groups);
     let mut found: Vec<String> = session
         .read(request)
@@ -269,6 +272,132 @@ pub(crate) async fn an_esa_job_comes_and_goes(kit: &impl Kit) {
         assert_eq!(session.orphans(), [job]);
         assert_eq!(&contents(session, &pipeline).await, clean);
     }
+}
+
+/// Two racks of two workers; one job over both, and one that needs no parameter server in the first.
+pub(crate) fn segment_scenario() -> Scenario {
+    let text = "[topology]\nracks = 2\n[switch]\npool = 64\n[[job]]\n\
+                [[job]]\nworkers = [\"w1\", \"w2\"]\n";
+    parse(text, "test").unwrap()
+}
+
+/// P4INC: jobs get segments and lose them; what each switch is told goes with where a job is summed.
+pub(crate) async fn p4inc_jobs_come_move_and_go(kit: &impl Kit) {
+    let scenario = segment_scenario();
+    let ports = [free_port(), free_port()];
+    let _switches = ports.map(|port| kit.start(port));
+    let controller = connect(kit, &scenario, ports).await.unwrap();
+    let pipeline = kit.pipeline();
+    let [rack1, rack2] = controller.switches() else { panic!("two switches") };
+    let clean = [contents(rack1, &pipeline).await, contents(rack2, &pipeline).await];
+    let services = async |session| entries_of(session, &pipeline, ".services").await;
+    let room = |controller: &Controller| -> Vec<u32> {
+        controller.room().iter().map(|room| room.free).collect()
+    };
+    assert_eq!(room(&controller), [64, 64]);
+
+    // A job over both racks: 16 aggregators in each, at the same place.
+    let wide = Placement::from(&scenario.jobs[0]);
+    let assigned = controller.admit_sized(wide.clone(), Aggregation::Network, 16).await.unwrap();
+    let segment = |offset, size| Segment { offset: AggregatorIndex(offset), size };
+    let expected =
+        |number, segment, mode| Assignment { service: Service::new(number), segment, mode };
+    assert_eq!(assigned, expected(1, segment(0, 16), Mode::Partial));
+    // Keys are job, port and kind: 1 a gradient, 2 a result, 3 one for one worker, 4 a question.
+    let upper = [
+        "1 1 1 → contribute 0x1 0x3 0x0 0x1",
+        "1 2 1 → contribute 0x2 0x3 0x0 0x1",
+        "1 3 2 → distribute 0x2 0x1",
+        "1 3 3 → answer 0x1",
+        "1 3 4 → answer 0x1",
+        "1 5 1 → pass 0x1",
+    ];
+    let lower = [
+        "1 1 1 → contribute 0x4 0xc 0x0 0x1",
+        "1 2 1 → contribute 0x8 0xc 0x0 0x1",
+        "1 3 2 → distribute 0x2 0x1",
+        "1 3 3 → answer 0x1",
+        "1 3 4 → answer 0x1",
+    ];
+    assert_eq!(entries_of(rack1, &pipeline, ".memberships").await, upper);
+    assert_eq!(entries_of(rack2, &pipeline, ".memberships").await, lower);
+    for session in [rack1, rack2] {
+        assert_eq!(services(session).await, ["1 1 → aggregate 0x0 0x10 0xf"]);
+    }
+
+    // A local one beside it, in the first rack only.
+    let local = Placement { ps: None, ..Placement::from(&scenario.jobs[1]) };
+    let assigned = controller.admit_sized(local.clone(), Aggregation::Network, 40).await.unwrap();
+    assert_eq!(assigned, expected(1, segment(16, 40), Mode::Local));
+    let both = ["1 1 → aggregate 0x0 0x10 0xf", "2 1 → aggregate 0x10 0x28 0x3"];
+    assert_eq!(services(rack1).await, both);
+    let memberships = entries_of(rack1, &pipeline, ".memberships").await;
+    assert_eq!(memberships[6], "2 1 1 → contribute 0x1 0x3 0x3 0x2");
+    assert_eq!(memberships[7], "2 2 1 → contribute 0x2 0x3 0x3 0x2");
+    assert_eq!((memberships.len(), room(&controller)), (8, vec![8, 48]));
+    // Not a third one, not even by a segment of its own choice; and nothing is left of the attempt.
+    let third = Placement { job: JobId::new(3).unwrap(), ..local.clone() };
+    let short = controller.admit_sized(third.clone(), Aggregation::Network, 9).await.unwrap_err();
+    assert_eq!(
+        short.to_string(),
+        "switch rack1: job 3 wants 9 aggregators in one piece, and the largest free piece has 8; ask for \
+         fewer, or wait until a job ends"
+    );
+    let overlapping = third.assigned(expected(1, segment(55, 2), Mode::Local));
+    let taken = controller.admit(&overlapping).await.unwrap_err();
+    assert!(matches!(taken, Error::Memory { .. }), "{taken}");
+    assert_eq!((services(rack1).await.len(), room(&controller)), (2, vec![8, 48]));
+
+    // To the parameter server and back: another service each time, and memory only in the network.
+    let moved = controller.relocate(wide.job, Aggregation::Server, 0).await.unwrap();
+    assert_eq!(moved, Assignment::NONE);
+    assert_eq!(room(&controller), [24, 64]);
+    for (session, memberships) in [(rack1, &upper[..]), (rack2, &lower[..])] {
+        assert_eq!(services(session).await[0], "1 0 → forward");
+        let found = entries_of(session, &pipeline, ".memberships").await;
+        assert_eq!(found[..memberships.len()], *memberships, "the same may come from each port");
+    }
+    let again = controller.relocate(wide.job, Aggregation::Server, 0).await.unwrap();
+    assert_eq!(again, Assignment::NONE);
+    let refused = controller.relocate(wide.job, Aggregation::Network, 17).await.unwrap_err();
+    assert!(matches!(refused, Error::Memory { .. }), "{refused}");
+    assert_eq!(services(rack2).await, ["1 0 → forward"], "a refusal changes nothing");
+    let moved = controller.relocate(wide.job, Aggregation::Network, 8).await.unwrap();
+    assert_eq!(moved, expected(2, segment(0, 8), Mode::Partial));
+    assert_eq!(services(rack2).await, ["1 2 → aggregate 0x0 0x8 0xf"]);
+    // From one segment to another: both are held until the old one is swept.
+    let moved = controller.relocate(wide.job, Aggregation::Network, 4).await.unwrap();
+    assert_eq!(moved, expected(3, segment(8, 4), Mode::Partial));
+    assert_eq!(room(&controller), [20, 60]);
+    let unknown = controller.relocate(overlapping.job, Aggregation::Server, 0).await.unwrap_err();
+    assert_eq!(unknown, Error::UnknownJob(overlapping.job));
+    let alone = controller.relocate(local.job, Aggregation::Server, 0).await.unwrap_err();
+    assert_eq!(alone, Error::NoServer(local.job));
+
+    // Gone, and nothing is left; only the segment was swept.
+    let freed = controller.remove(wide.job).await.unwrap();
+    assert_eq!(freed.into_values().collect::<Vec<_>>(), [0, 0]);
+    controller.remove(local.job).await.unwrap();
+    assert_eq!(room(&controller), [64, 64]);
+    for (session, clean) in [rack1, rack2].into_iter().zip(&clean) {
+        assert_eq!(&contents(session, &pipeline).await, clean);
+    }
+    let traffic = controller.traffic().await.unwrap();
+    assert_eq!(traffic[&SwitchId(1)][Outcome::Swept].packets, 16 + 8 + 4);
+    // The ID was used before: the service goes on from there.
+    let assigned = controller.admit_sized(wide.clone(), Aggregation::Network, 1).await.unwrap();
+    assert_eq!(assigned.service, Service::new(4));
+
+    // Who takes over sweeps every cell, as they do not say whose they are.
+    drop(controller);
+    let successor = connect(kit, &scenario, ports).await.unwrap();
+    for (session, clean) in successor.switches().iter().zip(&clean) {
+        assert_eq!(session.orphans(), [wide.job]);
+        assert!(session.was_running());
+        assert_eq!(&contents(session, &pipeline).await, clean);
+    }
+    let after = successor.traffic().await.unwrap()[&SwitchId(1)][Outcome::Swept].packets;
+    assert_eq!(after, 16 + 8 + 4 + 64);
 }
 
 async fn wait_until(condition: impl AsyncFn() -> bool) {
