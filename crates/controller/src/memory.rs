@@ -9,15 +9,15 @@
 
 use std::collections::BTreeMap;
 
-use tributary_jobfile::SwitchId;
+use tributary_jobfile::{Aggregation, SwitchId};
 use tributary_protocol::{Assignment, Mode};
 use tributary_wire::{JobId, Protocol, Service};
 
 use crate::error::Error;
 use crate::jobs::{Admitted, Controller, State, lock};
 use crate::plan::{self, Placement};
-use crate::segments::{Allocator, Demand, Refusal};
-use crate::services::{self, Aggregation};
+use crate::segments::{Allocator, Demand};
+use crate::services;
 
 /// The aggregators of all switches, and the service IDs that go with them.
 #[derive(Debug)]
@@ -198,7 +198,7 @@ impl Controller {
         let mut memory = lock(memory);
         let demand = self.demand(placement, service, segment.size);
         let claimed = memory.segments.claim(&demand, segment.offset);
-        claimed.map_err(|refusal| self.no_memory(&demand, refusal))?;
+        claimed.map_err(|refusal| refusal.in_words(&self.topology, &demand))?;
         memory.last.insert(placement.job, service);
         Ok(())
     }
@@ -214,7 +214,7 @@ impl Controller {
         let service = services::next(last);
         let demand = self.demand(placement, service, size);
         let segment = memory.segments.admit(&demand);
-        let segment = segment.map_err(|refusal| self.no_memory(&demand, refusal))?;
+        let segment = segment.map_err(|refusal| refusal.in_words(&self.topology, &demand))?;
         memory.last.insert(placement.job, service);
         Ok(Assignment { service, segment, mode })
     }
@@ -229,14 +229,5 @@ impl Controller {
     fn demand(&self, placement: &Placement, service: Service, size: u32) -> Demand {
         let units = services::units(&self.topology, placement);
         Demand { job: placement.job, service, units, size }
-    }
-
-    fn no_memory(&self, demand: &Demand, refusal: Refusal) -> Error {
-        let switches = match &refusal {
-            Refusal::Short { switches, .. } => switches,
-            _ => &demand.units,
-        };
-        let names = switches.iter().map(|&switch| self.topology.switch(switch).name.as_str());
-        Error::Memory { switches: names.collect::<Vec<_>>().join(", "), refusal }
     }
 }

@@ -17,21 +17,12 @@
 
 use std::collections::BTreeSet;
 
-use tributary_jobfile::{SwitchId, Topology};
+use tributary_jobfile::{Aggregation, SwitchId, Topology};
 use tributary_protocol::Mode;
 use tributary_wire::{Bitmap, Kind, Protocol, Segment, Service};
 
 use crate::Error;
 use crate::plan::{JobAtSwitch, Membership, Part, Placement};
-
-/// Where a job is to be summed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Aggregation {
-    /// In the switches that its workers hang on.
-    Network,
-    /// In its parameter server; switches only forward.
-    Server,
-}
 
 /// The switches that a job's workers hang on: those that add for it, and in which it needs a segment.
 ///

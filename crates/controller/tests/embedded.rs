@@ -14,9 +14,8 @@ use tributary_controller::jobs::Controller;
 use tributary_controller::outcomes::Outcome;
 use tributary_controller::plan::Placement;
 use tributary_controller::programs::{Pipeline, Source, compile, defines};
-use tributary_controller::services::Aggregation;
 use tributary_controller::session::Session;
-use tributary_jobfile::{Scenario, SwitchId, parse};
+use tributary_jobfile::{Aggregation, Scenario, SwitchId, parse};
 use tributary_netio::FrameIo;
 use tributary_netio::memory::{self, MemoryPort};
 use tributary_protocol::{Assignment, Mode};
@@ -306,7 +305,9 @@ async fn no_sum_of_a_moved_job_holds_what_was_late() {
             }
         }
         let (wish, size) = match assignment.mode {
-            Mode::Local if iteration % 3 == 0 => (Aggregation::Network, assignment.segment.size ^ 1),
+            Mode::Local if iteration % 3 == 0 => {
+                (Aggregation::Network, assignment.segment.size ^ 1)
+            }
             Mode::Local => (Aggregation::Server, 0),
             _ => (Aggregation::Network, 8),
         };
