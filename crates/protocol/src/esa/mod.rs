@@ -16,8 +16,9 @@
 //!
 //! # Why it is right
 //!
-//! Loss of a cell, a partial sum, a result, a message, the whole dictionary or the agent costs time
-//! only, since each worker keeps its values until the result is in:
+//! The invariants are those of ATP ([crate](crate)). Loss of a cell, a partial sum, a result, a message,
+//! the whole dictionary or the agent costs time only, since each worker keeps its values until the
+//! result is in:
 //!
 //! - **I1** (exactly once). A switch adds a packet to a cell only if it is of the cell's task and its
 //!   worker is not in there yet; a server merges a packet only if it is disjoint from the entry. A
@@ -36,6 +37,9 @@
 //!   for `s` and the agent a watch, which does not rest: it asks each worker whose values are missing.
 //!   One that has the result gives it; one that has not gives its values; one that has not sent `s`
 //!   yet, and is not stopped from it, gives them as soon as it does. So the entry gets complete.
+//!
+//! **I5** (no silent overflow) and **I6** (isolation) hold as with ATP. On the channel a peer shows
+//! its job's token, and what it says counts for that job and that worker only.
 //!
 //! # Entries of tasks that are over
 //!

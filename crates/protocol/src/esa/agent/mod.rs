@@ -11,9 +11,9 @@
 //! An entry that is not complete is *watched*. The agent begins a round for it when
 //!
 //! - its timer fires: RFC 6298 over the time from set-up to completion of entries that needed no
-//!   reminder (ESA §6), backed off with each round;
+//!   reminder (ESA §6), doubled each time that it fires;
 //! - three contributions to later tasks have reached the server since ("dupACK"), once between two
-//!   timers;
+//!   firings of the timer;
 //! - a worker reminds of it, or the server dropped a partial sum that overlapped.
 //!
 //! In a round a reminder packet goes to every switch in which values of missing workers can be. It
@@ -102,7 +102,8 @@ pub struct Stats {
     pub fetched: u64,
     /// Of them, answered with "nothing here".
     pub absent: u64,
-    /// Answers to reminders for entries that were closed since, or never there.
+    /// Answers of switches, and values and results of workers, for entries that were closed since, or
+    /// never there.
     pub stale: u64,
     /// Questions to workers.
     pub queries: u64,

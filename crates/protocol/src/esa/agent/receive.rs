@@ -78,8 +78,8 @@ impl Agent {
                 if let Some(watch) = served.watches.remove(&sequence.0) {
                     self.due.remove(&(watch.due, job, sequence.0));
                     if !watch.pursued {
-                        // ESA §6: from the set-up of the entry to its completion. Of an entry that
-                        // something was done about it would measure that (Karn's rule).
+                        // ESA §6: from the set-up of the entry to its completion. Where something
+                        // was done about the entry, it would measure what was done (Karn's rule).
                         served.rtt.sample(now - watch.since);
                     }
                 }

@@ -5,8 +5,8 @@
 //! | `entries` | what is kept of tasks: partial sums and results |
 //! | `receive` | packets from switches and messages from the agent |
 //!
-//! It keeps no timers but the one that reports a stall: when to ask whom is the
-//! [agent's](super::Agent) business, which is told of every change to an entry.
+//! It keeps no timers but the one that reports a stall. When to ask whom is up to the
+//! [agent](super::Agent), which is told of every change to an entry.
 
 mod entries;
 mod receive;
