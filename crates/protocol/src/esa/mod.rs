@@ -16,7 +16,7 @@
 //!
 //! # Why it is right
 //!
-//! The invariants are those of ATP ([crate](crate)). Loss of a cell, a partial sum, a result, a message,
+//! The invariants are those of [ATP](crate). Loss of a cell, a partial sum, a result, a message,
 //! the whole dictionary or the agent costs time only, since each worker keeps its values until the
 //! result is in:
 //!
