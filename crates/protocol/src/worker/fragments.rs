@@ -248,10 +248,12 @@ impl Fragments {
     }
 
     /// The switch turned back the round of an outstanding fragment, because its aggregator is busy. It
-    /// goes again when the fragment before it in that aggregator is over: at once if it is.
+    /// goes again when the fragment before it in that aggregator is over; if that is over already, at
+    /// once, but only once: then it is the timeout's turn, lest worker and switch play ball.
     pub(super) fn turned_back(&mut self, fragment: u32) {
         let before = self.places.period().and_then(|period| fragment.checked_sub(period));
-        if before.is_some_and(|before| self.is_outstanding(before)) {
+        let busy = before.is_some_and(|before| self.is_outstanding(before));
+        if busy || self.slots[self.slot(fragment)].resent {
             self.early.insert(fragment);
         } else {
             self.due.insert(fragment);
