@@ -68,6 +68,27 @@ impl Entry {
         Self::Table { table: "servers.servers", keys, action: "servers.to_server", params }
     }
 
+    /// The segment of a job of which all workers are `everyone`.
+    pub(crate) fn aggregate(
+        job: u16,
+        service: u8,
+        (offset, size): (u32, u32),
+        everyone: u32,
+    ) -> Self {
+        let params = vec![offset.into(), size.into(), everyone.into()];
+        Self::service(job, service, "services.aggregate", params)
+    }
+
+    /// A job that the switch has no segment for.
+    pub(crate) fn forward(job: u16, service: u8) -> Self {
+        Self::service(job, service, "services.forward", vec![])
+    }
+
+    fn service(job: u16, service: u8, action: &'static str, params: Vec<u64>) -> Self {
+        let keys = vec![Key::Exact(job.into()), Key::Exact(service.into())];
+        Self::Table { table: "services.services", keys, action, params }
+    }
+
     /// Parameters from a port.
     pub(crate) fn distribute(job: u16, port: u16, group: u16, slot: u8) -> Self {
         let params = vec![group.into(), slot.into()];

@@ -1,7 +1,7 @@
 //! Frames, built byte by byte and apart from `tributary-wire`, so that neither hides the other's
 //! mistakes. Every field can be made wrong; lengths and checksum are right unless they are set.
 
-/// Kinds of packets, as in `docs/p4/atp.md` and `docs/p4/esa.md`.
+/// Kinds of packets, as in `docs/p4/atp.md`, `docs/p4/esa.md` and `docs/p4/p4inc.md`.
 pub(crate) const GRADIENT: u8 = 1;
 pub(crate) const PARAMETER: u8 = 2;
 pub(crate) const REPLY: u8 = 3;
@@ -9,6 +9,7 @@ pub(crate) const QUERY: u8 = 4;
 pub(crate) const SWEEP: u8 = 5;
 pub(crate) const REMINDER: u8 = 6;
 pub(crate) const ABSENT: u8 = 7;
+pub(crate) const ASYNCHRONOUS: u8 = 8;
 
 /// Flags.
 pub(crate) const RESEND: u8 = 1;
@@ -215,7 +216,17 @@ pub(crate) fn describe(frame: &[u8]) -> String {
     {
         let word =
             |at: usize| u32::from_be_bytes(frame[at..at + 4].try_into().expect("four bytes"));
-        let kind = ["?", "gradient", "parameter", "reply", "query", "sweep", "reminder", "absent"];
+        let kind = [
+            "?",
+            "gradient",
+            "parameter",
+            "reply",
+            "query",
+            "sweep",
+            "reminder",
+            "absent",
+            "asynchronous",
+        ];
         let kind = kind.get(usize::from(frame[43])).unwrap_or(&"?");
         let letters = [(RESEND, 'R'), (COLLISION, 'C'), (OVERFLOW, 'O'), (MARKED, 'E')];
         let flags: String = letters.iter().filter(|l| frame[44] & l.0 != 0).map(|l| l.1).collect();

@@ -36,6 +36,10 @@ pub(crate) enum Outcome {
     Reminded = 17,
     Absent = 18,
     Answered = 19,
+    Outside = 20,
+    Repeated = 21,
+    Asynchronous = 22,
+    Stale = 23,
 }
 
 /// The slot of the outcome counters for what belongs to no job.

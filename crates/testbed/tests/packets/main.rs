@@ -1,11 +1,11 @@
-//! Rule-by-rule packet tests of `atp.p4` and `esa.p4` in `p4src/v1model/`.
+//! Rule-by-rule packet tests of the programs in `p4src/v1model/`.
 //!
 //! Every case sends frames through the embedded switch and, where `simple_switch_grpc` and
 //! `p4c-bm2-ss` are on the PATH, through BMv2, and compares frames and counters with what
 //! `docs/p4/` says and with each other. BMv2 is the reference for the architecture.
 //!
-//! [`cases`] holds the cases, a file for each part of the contract (those of ESA in a module of their
-//! own); [`scene`] the switch and jobs that most of ATP's share; [`lab`] runs switches in lockstep; [`target`] is what it wants of one.
+//! [`cases`] holds the cases, a file for each part of the contract (those of the programs after ATP in
+//! modules of their own); [`scene`] the switch and jobs that most of ATP's share; [`lab`] runs switches in lockstep; [`target`] is what it wants of one.
 
 mod bmv2;
 mod cases;

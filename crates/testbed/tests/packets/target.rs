@@ -14,6 +14,8 @@ pub(crate) const PORTS: std::ops::RangeInclusive<u16> = 1..=6;
 pub(crate) enum Program {
     Atp,
     Esa,
+    P4inc,
+    SwitchMl,
 }
 
 impl Program {
@@ -22,6 +24,8 @@ impl Program {
         match self {
             Self::Atp => "atp",
             Self::Esa => "esa",
+            Self::P4inc => "p4inc",
+            Self::SwitchMl => "switchml",
         }
     }
 
@@ -30,7 +34,14 @@ impl Program {
         match self {
             Self::Atp => 1,
             Self::Esa => 2,
+            Self::P4inc => 3,
+            Self::SwitchMl => 4,
         }
+    }
+
+    /// Whether its aggregators go from round to round, in segments of jobs.
+    pub(crate) fn has_rounds(self) -> bool {
+        matches!(self, Self::P4inc | Self::SwitchMl)
     }
 }
 
@@ -61,6 +72,10 @@ impl Build {
 
     /// ESA, which does not know of idle cells.
     pub(crate) const ESA: Self = Self { program: Program::Esa, ..Self::PATIENT };
+
+    pub(crate) const P4INC: Self = Self { program: Program::P4inc, ..Self::PATIENT };
+
+    pub(crate) const SWITCHML: Self = Self { program: Program::SwitchMl, ..Self::PATIENT };
 
     /// What goes onto the compiler's command line, as `NAME=VALUE`.
     pub(crate) fn defines(&self) -> [(&'static str, String); 4] {

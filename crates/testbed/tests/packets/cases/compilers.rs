@@ -7,7 +7,7 @@ use crate::tools;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::text;
 
-cases!("compilers": same_p4info_atp, same_p4info_esa);
+cases!("compilers": same_p4info_atp, same_p4info_esa, same_p4info_p4inc, same_p4info_switchml);
 
 fn same_p4info_atp() {
     for values in [32, 64] {
@@ -22,6 +22,18 @@ fn same_p4info_esa() {
     }
     for preemption in [ALWAYS, COIN] {
         same_p4info(&Build { preemption, ..Build::ESA });
+    }
+}
+
+fn same_p4info_p4inc() {
+    for values in [32, 64] {
+        same_p4info(&Build { values, ..Build::P4INC });
+    }
+}
+
+fn same_p4info_switchml() {
+    for values in [32, 64] {
+        same_p4info(&Build { values, ..Build::SWITCHML });
     }
 }
 

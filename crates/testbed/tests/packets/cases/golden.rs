@@ -1,5 +1,7 @@
 //! The frames that all implementations of the packet format agree on, through the P4 parser.
 
+use std::collections::BTreeSet;
+
 use tributary_wire::golden::VECTORS;
 
 use super::cases;
@@ -8,7 +10,10 @@ use crate::frames::{HEADERS, SWEEP};
 use crate::lab::{Lab, NO_JOB, Outcome::*};
 use crate::target::{Build, PORTS};
 
-cases!("golden": values_32, values_64, esa_values_32, esa_values_64);
+cases!("golden":
+    values_32, values_64, esa_values_32, esa_values_64, p4inc_values_32, p4inc_values_64,
+    switchml_values_32, switchml_values_64,
+);
 
 fn values_32() {
     pass_unchanged(Build { values: 32, ..Build::PATIENT }, 16);
@@ -26,13 +31,29 @@ fn esa_values_64() {
     pass_unchanged(Build { values: 64, ..Build::ESA }, 6);
 }
 
+fn p4inc_values_32() {
+    pass_unchanged(Build { values: 32, ..Build::P4INC }, 10);
+}
+
+fn p4inc_values_64() {
+    pass_unchanged(Build { values: 64, ..Build::P4INC }, 10);
+}
+
+fn switchml_values_32() {
+    pass_unchanged(Build { values: 32, ..Build::SWITCHML }, 2);
+}
+
+fn switchml_values_64() {
+    pass_unchanged(Build { values: 64, ..Build::SWITCHML }, 2);
+}
+
 /// Taken apart and put together again, a frame is what it was. Frames of another size than the
 /// program's are no packets to it.
 fn pass_unchanged(build: Build, at_least: u32) {
     let values = build.values;
     let mut lab = Lab::new(Build { pool: 0x1_0000, ..build });
     lab.insert(&[Entry::group(FLOOD, &PORTS.collect::<Vec<_>>())]);
-    let mut known = std::collections::BTreeSet::new();
+    let (mut known, mut services) = (BTreeSet::new(), BTreeSet::new());
     let mut passed = 0;
     for vector in VECTORS {
         let frame = vector.bytes();
@@ -49,6 +70,10 @@ fn pass_unchanged(build: Build, at_least: u32) {
         }
         if known.insert((job, kind)) {
             lab.insert(&[Entry::pass(job, 1, kind, slot)]);
+        }
+        let service = frame[45];
+        if build.program.has_rounds() && services.insert((job, service)) {
+            lab.insert(&[Entry::forward(job, service)]);
         }
         if frame.len() == HEADERS || frame.len() == HEADERS + 4 * values {
             let out = [2, 3, 4, 5, 6].map(|port| (port, frame.clone()));

@@ -8,12 +8,14 @@ mod gradients;
 mod idle;
 mod malformed;
 mod marks;
+mod p4inc;
 mod random;
 mod rejected;
 mod resends;
 mod results;
 mod sums;
 mod sweep;
+mod switchml;
 mod two_levels;
 
 /// A name and what to run.
@@ -51,6 +53,17 @@ pub(crate) const EVERYWHERE: &[&[Case]] = &[
     esa::levels::CASES,
     esa::variants::CASES,
     esa::passes::CASES,
+    p4inc::local::CASES,
+    p4inc::copies::CASES,
+    p4inc::partial::CASES,
+    p4inc::results::CASES,
+    p4inc::flags::CASES,
+    p4inc::segments::CASES,
+    p4inc::refused::CASES,
+    p4inc::forwarded::CASES,
+    p4inc::sweep::CASES,
+    p4inc::two_units::CASES,
+    switchml::CASES,
 ];
 
 /// Those that have nothing to do where BMv2 is not installed.

@@ -4,6 +4,8 @@
 //! A failure prints its seed; `TRIBUTARY_SEED=…` runs that seed alone, and `TRIBUTARY_PACKETS=…`
 //! sets how many packets are sent for a seed.
 
+mod rounds;
+
 use std::collections::BTreeSet;
 use std::env;
 
@@ -23,6 +25,7 @@ use crate::target::{ALWAYS, Build, PORTS, Program};
 
 cases!("random":
     on_all_switches, at_length, esa_on_all_switches, esa_at_length, esa_always_on_all_switches,
+    p4inc_on_all_switches, p4inc_at_length, switchml_on_all_switches, switchml_at_length,
 );
 
 /// What is run where nothing else is said.
@@ -32,6 +35,8 @@ const POOL: u32 = 6;
 const VALUES: usize = 32;
 const ATP: Build = Build { pool: POOL, values: VALUES, ..Build::PATIENT };
 const ESA: Build = Build { pool: POOL, values: VALUES, ..Build::ESA };
+const P4INC: Build = Build { pool: POOL, values: VALUES, ..Build::P4INC };
+const SWITCHML: Build = Build { pool: POOL, values: VALUES, ..Build::SWITCHML };
 const ROUTER: u64 = 0x0200_0000_00fe;
 const JOBS: [u16; 3] = [1, 2, 0x0201];
 
@@ -41,17 +46,29 @@ const ROUND: u32 = 100;
 /// Outcomes that a program has.
 fn outcomes(build: Build) -> BTreeSet<i64> {
     use Outcome::*;
-    let all = 0..20;
-    let none: Vec<i64> = match build.program {
+    let of_atp = |outcome: &i64| *outcome < Preempted as i64;
+    let of_esa = |outcome: &i64| *outcome < Outside as i64;
+    let all = 0..=Stale as i64;
+    let all: Vec<i64> = match build.program {
+        Program::Atp => all.filter(of_atp).collect(),
+        Program::Esa => all.filter(of_esa).collect(),
+        // What came with ESA is ESA's.
+        Program::P4inc | Program::SwitchMl => {
+            all.filter(|outcome| of_atp(outcome) || !of_esa(outcome)).collect()
+        }
+    };
+    let none: &[Outcome] = match build.program {
         // There are no idle cells to be seized.
-        Program::Atp => (16..20).chain([Seized as i64]).collect(),
+        Program::Atp => &[Seized],
         // No packet comes between two passes of another.
         Program::Esa if build.preemption == ALWAYS => {
-            [Resent, Flushed, Seized, Replied, Queried, Collided].map(|o| o as i64).to_vec()
+            &[Resent, Flushed, Seized, Replied, Queried, Collided]
         }
-        Program::Esa => [Resent, Flushed, Seized, Replied, Queried].map(|o| o as i64).to_vec(),
+        Program::Esa => &[Resent, Flushed, Seized, Replied, Queried],
+        Program::P4inc => &[Collided, Flushed, Seized],
+        Program::SwitchMl => &[Collided, Flushed, Seized, Resent, Distributed, Replied, Queried],
     };
-    all.filter(|outcome| !none.contains(outcome)).collect()
+    all.into_iter().filter(|code| none.iter().all(|none| *none as i64 != *code)).collect()
 }
 
 fn on_all_switches() {
@@ -73,6 +90,22 @@ fn esa_at_length() {
 
 fn esa_always_on_all_switches() {
     seeds(Lab::new, Build { preemption: ALWAYS, ..ESA }, 600);
+}
+
+fn p4inc_on_all_switches() {
+    seeds(Lab::new, P4INC, 600);
+}
+
+fn p4inc_at_length() {
+    seeds(Lab::embedded, P4INC, 20_000);
+}
+
+fn switchml_on_all_switches() {
+    seeds(Lab::new, SWITCHML, 600);
+}
+
+fn switchml_at_length() {
+    seeds(Lab::embedded, SWITCHML, 20_000);
 }
 
 fn seeds(lab: fn(Build) -> Lab, build: Build, packets: u32) {
@@ -141,7 +174,11 @@ impl Net {
             Self { rng: ChaCha8Rng::seed_from_u64(seed), model: Model::new(lab.build()), lab };
         net.plain_entries();
         for job in JOBS {
-            net.job_entries(job);
+            if net.has_rounds() {
+                net.job_with_rounds(job);
+            } else {
+                net.job_entries(job);
+            }
         }
         net
     }
@@ -212,6 +249,10 @@ impl Net {
         self.lab.build().program == Program::Esa
     }
 
+    fn has_rounds(&self) -> bool {
+        self.lab.build().program.has_rounds()
+    }
+
     fn insert(&mut self, key: Membership, part: Part) {
         self.lab.insert(&[entry(key, part)]);
         self.model.parts.insert(key, part);
@@ -219,6 +260,9 @@ impl Net {
 
     /// Removes an entry, adds one, or changes one; also such as no controller would write.
     fn change_entry(&mut self) {
+        if self.has_rounds() && self.rng.random_bool(0.4) {
+            return self.change_service();
+        }
         let keys: Vec<Membership> = self.model.parts.keys().copied().collect();
         let known = *keys.choose(&mut self.rng).expect("each job has entries");
         if keys.len() > 8 && self.rng.random_bool(0.3) {
@@ -227,13 +271,14 @@ impl Net {
             return;
         }
         let job = *JOBS.choose(&mut self.rng).expect("not empty");
-        let kinds: &[u8] = match self.esa() {
-            true => &[GRADIENT, PARAMETER, REMINDER, ABSENT],
-            false => &[GRADIENT, PARAMETER, REPLY, QUERY],
+        let kinds: &[u8] = match self.lab.build().program {
+            Program::Esa => &[GRADIENT, PARAMETER, REMINDER, ABSENT],
+            Program::Atp => &[GRADIENT, PARAMETER, REPLY, QUERY],
+            _ => &[GRADIENT, GRADIENT, GRADIENT, PARAMETER, REPLY, QUERY],
         };
         let kind = *kinds.choose(&mut self.rng).expect("not empty");
         let fresh = (job, self.rng.random_range(1..=6), kind);
-        let part = self.part(fresh.2);
+        let part = if self.has_rounds() { self.part_in_rounds(fresh) } else { self.part(fresh.2) };
         if !self.model.parts.contains_key(&fresh) {
             self.insert(fresh, part);
         } else {
@@ -264,6 +309,9 @@ impl Net {
     }
 
     fn sweep(&mut self) {
+        if self.has_rounds() {
+            return self.sweep_segment();
+        }
         let job = *JOBS.choose(&mut self.rng).expect("not empty");
         let protocol = self.lab.build().program.protocol();
         let sweep = Frame::new(SWEEP, 0, 0).with(|f| {
@@ -280,6 +328,7 @@ impl Net {
         let (mut port, mut frame) = match self.rng.random_range(0..10) {
             0 => self.plain(),
             1 | 2 => self.arbitrary(),
+            _ if self.has_rounds() => self.plausible_round(),
             _ => self.plausible(),
         };
         if self.rng.random_bool(0.15) {
@@ -374,7 +423,7 @@ impl Net {
             if rng.random_bool(0.1) {
                 f.destination = ROUTER;
             }
-            if ![0, QUERY, SWEEP].contains(&kind) && kind < 8 {
+            if ![0, QUERY, SWEEP].contains(&kind) && (kind < 8 || program == Program::P4inc) {
                 f.values = (0..VALUES).map(|_| rng.random()).collect();
             }
             if rng.random_bool(0.05) {

@@ -1,14 +1,17 @@
-//! What docs/p4/atp.md and docs/p4/esa.md say, as a program that is as unlike the P4 source as it can
-//! be: a map of cells and a match on what a packet finds there. Idle cells are never taken over, and
+//! What the pages of docs/p4/ say, as a program that is as unlike the P4 source as it can be: a map of
+//! cells and a match on what a packet finds there. Idle cells are never taken over, and
 //! no packet comes between the passes of another.
 
 mod esa;
+mod rounds;
 
 use std::collections::BTreeMap;
 
+pub(crate) use rounds::Service;
+
 use crate::frames::{
-    ABSENT, COLLISION, CONGESTED, GRADIENT, HEADERS, IPV4, MARKED, OVERFLOW, PARAMETER, QUERY,
-    REMINDER, REPLY, RESEND, SWEEP, internet_checksum,
+    ABSENT, ASYNCHRONOUS, COLLISION, CONGESTED, GRADIENT, HEADERS, IPV4, MARKED, OVERFLOW,
+    PARAMETER, QUERY, REMINDER, REPLY, RESEND, SWEEP, internet_checksum,
 };
 use crate::lab::Outcome::{self, *};
 use crate::lab::{NO_JOB, index};
@@ -53,6 +56,9 @@ pub(crate) struct Model {
     /// Addresses of each job's parameter server.
     pub(crate) servers: BTreeMap<u16, (u64, u32)>,
     pub(crate) evictions: Evictions,
+    /// Of P4INC and SwitchML, by job and service.
+    pub(crate) services: BTreeMap<(u16, u8), Service>,
+    places: BTreeMap<u32, rounds::Place>,
 }
 
 /// A frame and where it goes.
@@ -94,6 +100,8 @@ impl Model {
             counts: Counts::new(),
             servers: BTreeMap::new(),
             evictions: Evictions::new(),
+            services: BTreeMap::new(),
+            places: BTreeMap::new(),
         }
     }
 
@@ -108,12 +116,11 @@ impl Model {
                 let key = (half(&frame, 46), port, frame[43]);
                 match self.parts.get(&key).copied() {
                     None => self.gone(NO_JOB, Rejected, &frame),
+                    Some(part) if self.build.program.has_rounds() => self.rounds(part, port, frame),
                     Some(part) if part.transit => self.forward(part.slot, Bypassed, port, frame),
-                    Some(part) => match (self.build.program, key.2) {
-                        (Program::Esa, _) => self.esa(part, port, frame),
-                        (Program::Atp, GRADIENT) => self.gradient(part, port, &mut frame),
-                        (Program::Atp, _) => self.result(part, port, frame),
-                    },
+                    Some(part) if self.build.program == Program::Esa => self.esa(part, port, frame),
+                    Some(part) if key.2 == GRADIENT => self.gradient(part, port, &mut frame),
+                    Some(part) => self.result(part, port, frame),
                 }
             }
         }
@@ -161,6 +168,7 @@ impl Model {
         }
         let values = match frame[43] {
             GRADIENT | PARAMETER | REPLY | REMINDER | ABSENT => self.build.values,
+            ASYNCHRONOUS if frame[42] == Program::P4inc.protocol() => self.build.values,
             QUERY | SWEEP => 0,
             _ => return Sort::Malformed,
         };

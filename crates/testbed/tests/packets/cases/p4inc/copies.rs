@@ -1,0 +1,119 @@
+//! The shadow copy: lost results are asked for again after the cell has moved on.
+
+use super::{Job, LOCAL, PAIR, rack, values};
+use crate::cases::cases;
+use crate::frames::{CONGESTED, RESEND};
+use crate::lab::{Lab, Outcome::*};
+use crate::scene::sum;
+
+cases!("p4inc::copies":
+    lost_to_one_to_some_and_to_all, copy_lasts_until_the_next_result, cells_have_copies_of_their_own,
+    answers_leave_the_copy_alone, values_of_who_asks_do_not_matter, window_of_a_segment,
+);
+
+#[track_caller]
+fn ask(lab: &mut Lab, job: Job, worker: usize, (round, cell): (u32, u32), total: &[i32]) {
+    let port = job.workers[worker];
+    let again = job.gradient(worker, round, cell, &vec![-7; total.len()]).flags(RESEND);
+    let reply = job.repeated(&again, total).bytes();
+    lab.check(port, &again.bytes(), (job.slot, Repeated), &[(port, reply)]);
+}
+
+/// At the cell's own round, nobody else having moved.
+fn lost_to_one_to_some_and_to_all() {
+    let mut lab = rack();
+    let parts: [_; 3] = values(&lab);
+    let total = sum(&[&parts[0], &parts[1], &parts[2]]);
+    for (round, losers) in [(8, &[1][..]), (16, &[0, 2]), (24, &[0, 1, 2]), (32, &[2, 2, 2])] {
+        LOCAL.complete(&mut lab, round, 4, &parts);
+        for &worker in losers {
+            ask(&mut lab, LOCAL, worker, (round, 4), &total);
+        }
+    }
+}
+
+fn copy_lasts_until_the_next_result() {
+    let mut lab = rack();
+    let [a, b, x, y] = values(&lab);
+    PAIR.complete(&mut lab, 8, 6, &[a.clone(), b.clone()]);
+    ask(&mut lab, PAIR, 0, (8, 6), &sum(&[&a, &b]));
+    lab.check_gone(2, &PAIR.gradient(0, 16, 6, &x).bytes(), (PAIR.slot, Absorbed));
+    ask(&mut lab, PAIR, 1, (8, 6), &sum(&[&a, &b]));
+    let last = PAIR.gradient(1, 16, 6, &y);
+    let result = PAIR.published(&last, &sum(&[&x, &y]));
+    lab.check(3, &last.bytes(), (PAIR.slot, Completed), &PAIR.for_workers(&result));
+    ask(&mut lab, PAIR, 1, (16, 6), &sum(&[&x, &y]));
+    let late = PAIR.gradient(1, 8, 6, &b).flags(RESEND);
+    lab.check_gone(3, &late.bytes(), (PAIR.slot, Stale));
+}
+
+fn cells_have_copies_of_their_own() {
+    let mut lab = rack();
+    let parts: [_; 5] = values(&lab);
+    let cells = [(2, 8), (3, 16), (4, 8), (5, 80)];
+    for (n, &(cell, round)) in cells.iter().enumerate() {
+        LOCAL.complete(&mut lab, round, cell, &parts[n % 3..]);
+    }
+    PAIR.complete(&mut lab, 8, 6, &parts);
+    for (n, &(cell, round)) in cells.iter().enumerate() {
+        let [x, y, z] = &parts[n % 3..][..3] else { unreachable!() };
+        ask(&mut lab, LOCAL, n % 3, (round, cell), &sum(&[x, y, z]));
+    }
+    ask(&mut lab, PAIR, 0, (8, 6), &sum(&[&parts[0], &parts[1]]));
+}
+
+fn answers_leave_the_copy_alone() {
+    let mut lab = rack();
+    let [x, y] = values(&lab);
+    PAIR.complete(&mut lab, 8, 6, &[x.clone(), y.clone()]);
+    let total = sum(&[&x, &y]);
+    for n in 0..10 {
+        ask(&mut lab, PAIR, n % 2, (8, 6), &total);
+    }
+    // One answer to a packet that met congestion does not mark the next.
+    let again = PAIR.gradient(0, 8, 6, &x).ecn(CONGESTED);
+    let marked = PAIR.repeated(&again, &total).flags(crate::frames::MARKED);
+    lab.check(2, &again.bytes(), (PAIR.slot, Repeated), &[(2, marked.bytes())]);
+    ask(&mut lab, PAIR, 0, (8, 6), &total);
+}
+
+fn values_of_who_asks_do_not_matter() {
+    let mut lab = rack();
+    let parts: [_; 3] = values(&lab);
+    LOCAL.complete(&mut lab, 8, 2, &parts);
+    let total = sum(&[&parts[0], &parts[1], &parts[2]]);
+    for value in [0, 1, i32::MIN] {
+        let again = LOCAL.gradient(0, 8, 2, &[value; 32]).flags(crate::frames::OVERFLOW);
+        // Whether the result overflowed is known better to the switch.
+        let reply = LOCAL.repeated(&again, &total).flags(0);
+        lab.check(1, &again.bytes(), (LOCAL.slot, Repeated), &[(1, reply.bytes())]);
+    }
+}
+
+/// The worst that a window as large as the segment allows: one worker has sent the next round of every
+/// cell while another has no result of the rounds before.
+fn window_of_a_segment() {
+    let mut lab = rack();
+    let parts: [_; 3] = values(&lab);
+    let total = sum(&[&parts[0], &parts[1], &parts[2]]);
+    for fragment in 0..4 {
+        LOCAL.complete(&mut lab, 8 * fragment, LOCAL.cell(fragment), &parts);
+    }
+    for lap in 1..4 {
+        for fragment in 4 * lap..4 * lap + 4 {
+            let cell = LOCAL.cell(fragment % 4);
+            for (worker, outcome) in [(0, Absorbed), (1, Added)] {
+                let port = LOCAL.workers[worker];
+                let frame = LOCAL.gradient(worker, 8 * fragment, cell, &parts[worker]);
+                lab.check_gone(port, &frame.bytes(), (LOCAL.slot, outcome));
+            }
+        }
+        for fragment in 4 * lap..4 * lap + 4 {
+            let cell = LOCAL.cell(fragment % 4);
+            ask(&mut lab, LOCAL, 2, (8 * (fragment - 4), cell), &total);
+            let last = LOCAL.gradient(2, 8 * fragment, cell, &parts[2]);
+            let out = LOCAL.for_workers(&LOCAL.published(&last, &total));
+            lab.check(3, &last.bytes(), (LOCAL.slot, Completed), &out);
+        }
+    }
+}

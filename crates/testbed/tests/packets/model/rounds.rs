@@ -1,0 +1,280 @@
+//! P4INC and SwitchML.
+
+use std::collections::BTreeSet;
+
+use super::{Model, Out, Part, add, half, is_marked, key, word, write};
+use crate::frames::{
+    ASYNCHRONOUS, COLLISION, GRADIENT, HEADERS, MARKED, OVERFLOW, PARAMETER, QUERY, REPLY, RESEND,
+    internet_checksum,
+};
+use crate::lab::NO_JOB;
+use crate::lab::Outcome::*;
+use crate::target::Program;
+
+/// An entry of `services`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Service {
+    /// The first cell, how many there are, and all workers.
+    Aggregate(u32, u32, u32),
+    Forward,
+}
+
+/// A round, and what became of it so far.
+#[derive(Clone)]
+struct Sum {
+    round: u32,
+    values: Vec<i32>,
+    marked: bool,
+    overflowed: bool,
+}
+
+/// A cell that goes from round to round.
+pub(super) struct Place {
+    sum: Sum,
+    /// Workers whose values are not in the result yet.
+    missing: BTreeSet<u32>,
+    /// The result that P4INC has a copy of.
+    copy: Option<Sum>,
+}
+
+fn workers(bitmap: u32) -> BTreeSet<u32> {
+    (0..32).filter(|worker| bitmap >> worker & 1 == 1).collect()
+}
+
+/// As the header's flags.
+fn flags(sum: &Sum) -> u8 {
+    (if sum.marked { MARKED } else { 0 }) | (if sum.overflowed { OVERFLOW } else { 0 })
+}
+
+impl Model {
+    /// The round that a cell is at, and whether it is finished.
+    pub(crate) fn round(&self, cell: u32) -> Option<(u32, bool)> {
+        let place = self.places.get(&cell)?;
+        Some((place.sum.round, place.missing.is_empty()))
+    }
+
+    pub(super) fn rounds(&mut self, part: Part, port: u16, frame: Vec<u8>) -> Out {
+        let Some(service) = self.service(&frame) else {
+            return self.gone(part.slot, Rejected, &frame);
+        };
+        if part.transit {
+            return self.forward(part.slot, Bypassed, port, frame);
+        }
+        let p4inc = self.build.program == Program::P4inc;
+        if frame[44] & COLLISION != 0 || word(&frame, 50) == u32::MAX {
+            return self.gone(part.slot, Malformed, &frame);
+        }
+        match frame[43] {
+            GRADIENT => self.of_worker(part, service, port, frame),
+            _ if !p4inc || frame[44] & RESEND != 0 => self.gone(part.slot, Malformed, &frame),
+            QUERY => self.forward(part.slot, Queried, port, frame),
+            PARAMETER | REPLY => self.of_server(part, service, port, frame),
+            _ => self.gone(part.slot, Malformed, &frame),
+        }
+    }
+
+    fn service(&self, frame: &[u8]) -> Option<Service> {
+        self.services.get(&(half(frame, 46), frame[45])).copied()
+    }
+
+    fn of_worker(&mut self, part: Part, service: Service, port: u16, frame: Vec<u8>) -> Out {
+        let (_, cell, bitmap) = key(&frame);
+        if bitmap != part.unit || part.unit.count_ones() != 1 {
+            return self.gone(part.slot, Malformed, &frame);
+        }
+        let Service::Aggregate(offset, size, everyone) = service else {
+            return self.forward(part.slot, Bypassed, port, frame);
+        };
+        if !(offset..offset + size).contains(&cell) {
+            return self.gone(part.slot, Outside, &frame);
+        }
+        let local = part.group != 0 && part.members == everyone;
+        match self.build.program {
+            Program::SwitchMl if !local => self.gone(part.slot, Rejected, &frame),
+            Program::P4inc if !local && part.unit == part.members => {
+                self.forward(part.slot, Bypassed, port, frame)
+            }
+            _ => self.contribute(part, (everyone, local), port, frame),
+        }
+    }
+
+    fn contribute(
+        &mut self,
+        part: Part,
+        (everyone, local): (u32, bool),
+        port: u16,
+        mut frame: Vec<u8>,
+    ) -> Out {
+        let ((_, round), cell, bitmap) = key(&frame);
+        let mut missing = workers(everyone);
+        missing.remove(&bitmap.trailing_zeros());
+        let own = Sum {
+            round,
+            values: self.values(&frame),
+            marked: is_marked(&frame),
+            overflowed: frame[44] & OVERFLOW != 0,
+        };
+        let here = workers(part.members);
+        let Some(place) = self.places.get_mut(&cell) else {
+            let place = Place { sum: own, missing, copy: None };
+            self.places.insert(cell, place);
+            return self.taken_in(part, (everyone, local), port, frame, Absorbed);
+        };
+        let is_first = place.sum.round < round && place.missing.is_empty();
+        if is_first {
+            (place.sum, place.missing) = (own, missing);
+            return self.taken_in(part, (everyone, local), port, frame, Absorbed);
+        }
+        if place.sum.round < round {
+            if self.build.program == Program::SwitchMl {
+                return self.gone(part.slot, Asynchronous, &frame);
+            }
+            frame[43] = ASYNCHRONOUS;
+            frame[44] |= MARKED;
+            turn_back(&mut frame);
+            return self.forward(part.slot, Asynchronous, port, frame);
+        }
+        if place.sum.round == round && place.missing.remove(&bitmap.trailing_zeros()) {
+            add(&mut place.sum.values, &own.values);
+            place.sum.marked |= own.marked;
+            place.sum.overflowed |= own.overflowed;
+            return self.taken_in(part, (everyone, local), port, frame, Added);
+        }
+        // Whoever asks for what there is a copy of gets it.
+        if let Some(copy) = place.copy.clone().filter(|copy| copy.round == round) {
+            return self.repeat(part, everyone, port, frame, &copy);
+        }
+        if place.sum.round > round {
+            if local || frame[44] & RESEND == 0 {
+                return self.gone(part.slot, Stale, &frame);
+            }
+            frame[44] |= if own.marked { MARKED } else { 0 };
+            return self.forward(part.slot, Resent, port, frame);
+        }
+        if !place.missing.is_disjoint(&here) {
+            return self.gone(part.slot, Duplicate, &frame);
+        }
+        let sum = place.sum.clone();
+        if self.build.program == Program::SwitchMl {
+            return self.repeat(part, everyone, port, frame, &sum);
+        }
+        if local {
+            return self.gone(part.slot, Duplicate, &frame);
+        }
+        let mark = if own.marked { MARKED } else { 0 };
+        frame[44] = RESEND | flags(&sum) | mark;
+        write(&mut frame, part.members, &sum.values, false);
+        self.forward(part.slot, Resent, port, frame)
+    }
+
+    /// The packet's values are in the cell; whether that makes them whole is to be seen.
+    fn taken_in(
+        &mut self,
+        part: Part,
+        (everyone, local): (u32, bool),
+        port: u16,
+        mut frame: Vec<u8>,
+        otherwise: crate::lab::Outcome,
+    ) -> Out {
+        let copies = self.build.program == Program::P4inc;
+        let place = self.places.get_mut(&key(&frame).1).expect("it was just there");
+        if !place.missing.is_disjoint(&workers(part.members)) {
+            return self.gone(part.slot, otherwise, &frame);
+        }
+        let sum = place.sum.clone();
+        if local && copies {
+            place.copy = Some(sum.clone());
+        }
+        frame[44] = flags(&sum);
+        if !local {
+            write(&mut frame, part.members, &sum.values, false);
+            return self.forward(part.slot, Completed, port, frame);
+        }
+        write(&mut frame, everyone, &sum.values, false);
+        frame[43] = PARAMETER;
+        let job = [frame[46], frame[47]];
+        frame.copy_within(0..6, 6);
+        frame[..6].copy_from_slice(&[0x01, 0x00, 0x5e, 0x54, job[0], job[1]]);
+        frame.copy_within(30..34, 26);
+        frame[30..34].copy_from_slice(&[0xef, 0x54, job[0], job[1]]);
+        frame[24..26].fill(0);
+        let checksum = internet_checksum(&frame[14..34]);
+        frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+        self.count(part.slot, Completed, frame.len());
+        self.multicast(part.group, port, &frame)
+    }
+
+    fn repeat(
+        &mut self,
+        part: Part,
+        everyone: u32,
+        port: u16,
+        mut frame: Vec<u8>,
+        result: &Sum,
+    ) -> Out {
+        frame[43] = REPLY;
+        frame[44] = flags(result) | if is_marked(&frame) { MARKED } else { 0 };
+        write(&mut frame, everyone, &result.values, false);
+        turn_back(&mut frame);
+        self.forward(part.slot, Repeated, port, frame)
+    }
+
+    fn of_server(&mut self, part: Part, service: Service, port: u16, mut frame: Vec<u8>) -> Out {
+        if let Service::Aggregate(offset, size, everyone) = service {
+            let ((_, round), cell, bitmap) = key(&frame);
+            if bitmap != everyone {
+                return self.gone(part.slot, Malformed, &frame);
+            }
+            if !(offset..offset + size).contains(&cell) {
+                return self.gone(part.slot, Outside, &frame);
+            }
+            let result = Sum {
+                round,
+                values: self.values(&frame),
+                marked: is_marked(&frame),
+                overflowed: frame[44] & OVERFLOW != 0,
+            };
+            if self.places.get(&cell).is_none_or(|place| place.sum.round <= round) {
+                let (sum, copy) = (result.clone(), Some(result));
+                self.places.insert(cell, Place { sum, missing: BTreeSet::new(), copy });
+            }
+            if frame[43] == REPLY && is_marked(&frame) {
+                frame[44] |= MARKED;
+            }
+        }
+        if frame[43] == PARAMETER {
+            self.count(part.slot, Distributed, frame.len());
+            return self.multicast(part.group, port, &frame);
+        }
+        self.forward(part.slot, Replied, port, frame)
+    }
+
+    /// A sweep of the controller from a cell on: the cell that it ends at and how many rounds were
+    /// not finished, if it is one of a segment.
+    pub(crate) fn sweep_segment(&mut self, frame: &[u8]) -> Option<(u32, u32)> {
+        let from = word(frame, 58);
+        let Some(Service::Aggregate(offset, size, _)) = self.service(frame) else {
+            self.count(NO_JOB, Rejected, frame.len());
+            return None;
+        };
+        if !(offset..offset + size).contains(&from) {
+            self.count(NO_JOB, Outside, frame.len());
+            return None;
+        }
+        let mut unfinished = 0;
+        for cell in from..offset + size {
+            self.count(NO_JOB, Swept, HEADERS);
+            let place = self.places.remove(&cell);
+            unfinished += u32::from(place.is_some_and(|place| !place.missing.is_empty()));
+        }
+        Some((offset + size, unfinished))
+    }
+}
+
+/// The header's checksum does not depend on which address is which.
+fn turn_back(frame: &mut [u8]) {
+    let (to, from) = frame[..12].split_at_mut(6);
+    to.swap_with_slice(from);
+    let (from, to) = frame[26..34].split_at_mut(4);
+    from.swap_with_slice(to);
+}
