@@ -34,6 +34,9 @@ pub(crate) struct Direction {
     /// The time that an arrival is on the agenda for.
     pub(crate) expected: Option<u64>,
     sent: u64,
+    /// Whether what is sent gets nowhere, and how many frames did not so far.
+    down: bool,
+    cut_off: u64,
     /// Packets that are to be lost, whatever chance says.
     losses: Vec<Loss>,
     /// Frames to which something happened by chance.
@@ -76,9 +79,16 @@ impl Direction {
             busy: false,
             expected: None,
             sent: 0,
+            down: false,
+            cut_off: 0,
             losses: Vec::new(),
             disturbed: Vec::new(),
         })
+    }
+
+    /// From now on nothing that is sent arrives; or it does again. What has left is not concerned.
+    pub(crate) fn set_down(&mut self, down: bool) {
+        self.down = down;
     }
 
     /// One more packet is to be lost.
@@ -116,6 +126,10 @@ impl Direction {
     /// The frame has left; the frame itself if it is lost.
     pub(crate) fn finish(&mut self, now: u64) -> Option<&[u8]> {
         self.busy = false;
+        if self.down {
+            self.cut_off += 1;
+            return Some(&self.sending);
+        }
         if !self.losses.is_empty() && self.is_to_be_lost() {
             return Some(&self.sending);
         }
@@ -161,6 +175,9 @@ impl Direction {
 
     /// What went wrong so far.
     pub(crate) fn statistics(&self) -> Statistics {
-        self.line.statistics()
+        let mut statistics = self.line.statistics();
+        statistics.frames += self.cut_off;
+        statistics.cut_off += self.cut_off;
+        statistics
     }
 }

@@ -220,6 +220,19 @@ impl Network {
         self.directions[direction].lose(Loss { skip, matches: Box::new(matches) });
     }
 
+    /// Takes a link down, or up again. While it is down, nothing that is sent into it arrives; who
+    /// sends does not notice.
+    pub fn set_down(&mut self, link: LinkId, down: bool) {
+        for direction in [2 * link.0, 2 * link.0 + 1] {
+            self.directions[direction].set_down(down);
+        }
+        if let Some(trace) = &mut self.trace {
+            let [a, b] = self.topology.link(link).ends.map(|end| self.topology.end_name(end));
+            let text = format!("the link to {b} goes {}", if down { "down" } else { "up" });
+            trace.push(self.now, a, a, What::Event(text), Fate::Arrived);
+        }
+    }
+
     /// Packets that [`lose`](Self::lose) was to lose and that have not come by.
     pub fn losses_to_come(&self) -> usize {
         self.directions.iter().map(Direction::losses_to_come).sum()
