@@ -34,5 +34,5 @@ pub use line::Cable;
 pub use network::{Disturbance, Happening, Network};
 pub use process::Process;
 pub use program::Program;
-pub use run::{Act, Error, EsaStats, Inputs, Options, Outcome, Run, run};
+pub use run::{Act, Error, EsaStats, Held, Inputs, Options, Outcome, Run, run};
 pub use trace::{Fate, Sighting, Trace, What};

@@ -41,7 +41,7 @@ const PENDING_PAUSE: u64 = 1_000;
 pub enum Happening {
     /// A worker, by its host.
     Worker(HostId, JobId, worker::Event),
-    /// A parameter server, of either protocol.
+    /// A parameter server, of any protocol.
     Server(JobId, server::Event),
 }
 
@@ -302,6 +302,23 @@ impl Network {
         let processes = &mut self.hosts[host.0].processes;
         let result = processes.iter_mut().find_map(|process| match process {
             Process::Worker(its, worker) if *its == job => Some(worker),
+            _ => None,
+        });
+        let result = act(result?);
+        self.serve_host(host.0);
+        Some(result)
+    }
+
+    /// Does something to the parameter server of a job on a host. `None` if there is none.
+    pub fn with_server<R>(
+        &mut self,
+        host: HostId,
+        job: JobId,
+        act: impl FnOnce(&mut ParameterServer) -> R,
+    ) -> Option<R> {
+        let processes = &mut self.hosts[host.0].processes;
+        let result = processes.iter_mut().find_map(|process| match process {
+            Process::Server(its, server) if *its == job => Some(server),
             _ => None,
         });
         let result = act(result?);

@@ -1,24 +1,27 @@
 //! A whole scenario in virtual time: from admission to sweep.
 
 mod acts;
+mod cells;
+mod service;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tributary_controller::entries::{self, JobSlot};
 use tributary_controller::outcomes::Outcomes;
+use tributary_controller::segments::{Allocator, Refusal as NoMemory};
 use tributary_controller::{Catalogue, plan, sweep};
-use tributary_jobfile::{Job, Profile, Scenario, SwitchId};
+use tributary_jobfile::{Aggregation, Job, Profile, Scenario, SwitchId};
 use tributary_netio::faults::{InvalidFaults, Statistics};
-use tributary_p4runtime_proto::p4::v1::{Entity, Update};
+use tributary_p4runtime_proto::p4::v1::Update;
 use tributary_protocol::esa::{self, Target};
 use tributary_protocol::priority::{Horizon, JobProfile, Priority};
 use tributary_protocol::rtt::RttConfig;
 use tributary_protocol::{
     Assignment, ConfigError, SubmitError, Tensor, Time, Worker, server, worker,
 };
-use tributary_switch::{Forwarding, Refusal, Switch, SwitchConfig};
-use tributary_wire::{JobId, Sequence, WorkerIndex};
+use tributary_switch::{Refusal, Switch, SwitchConfig};
+use tributary_wire::{Sequence, Service, WorkerIndex};
 
 use crate::channel::Pace;
 use crate::line::Cable;
@@ -28,6 +31,7 @@ use crate::program::Program;
 use crate::trace::Trace;
 
 pub use acts::Act;
+pub use cells::Held;
 
 /// Virtual time that a walk through all aggregators may take.
 const SWEEP_TIME: Duration = Duration::from_secs(60);
@@ -93,6 +97,16 @@ pub enum Error {
         /// Why.
         source: SubmitError,
     },
+    /// A worker cannot be served in another way.
+    #[error("job {job}, worker {worker}: {source}")]
+    Reassign {
+        /// Index of the job.
+        job: usize,
+        /// Index of the worker.
+        worker: usize,
+        /// Why.
+        source: worker::ReassignError,
+    },
     /// A switch refused an update.
     #[error("switch {switch}: {refusal}")]
     Refused {
@@ -107,9 +121,12 @@ pub enum Error {
         /// Which.
         switch: usize,
     },
-    /// The program has not what the controller needs.
+    /// The program has not what the controller needs, or a job cannot be placed.
     #[error(transparent)]
-    Program(#[from] tributary_controller::Error),
+    Controller(#[from] tributary_controller::Error),
+    /// The switches have no memory for a job.
+    #[error(transparent)]
+    Memory(#[from] NoMemory),
 }
 
 /// What the parts behind a job's switches counted (ESA), since they were started last.
@@ -137,7 +154,7 @@ pub struct Outcome {
     pub time: Duration,
     /// What each job's workers counted.
     pub workers: Vec<Vec<worker::Stats>>,
-    /// What each job's parameter server counted (ATP).
+    /// What each job's parameter server counted (ATP, P4INC).
     pub servers: Vec<server::Stats>,
     /// What each job's parameter server and reminder agent counted (ESA).
     pub esa: Vec<EsaStats>,
@@ -149,8 +166,8 @@ pub struct Outcome {
     pub stalls: Vec<String>,
     /// Aggregators that sweeps freed, by job.
     pub swept: Vec<u64>,
-    /// Aggregators that a job held after it was ended and swept: switch, cell and task.
-    pub leaks: Vec<(SwitchId, u64, JobId, Sequence)>,
+    /// Aggregators that a job held after it was ended, or moved, and swept.
+    pub leaks: Vec<Held>,
     /// Aggregators that were still held when all jobs had been swept, over all switches.
     pub left_behind: u64,
     /// What went wrong on the links.
@@ -178,6 +195,16 @@ pub struct Run<'a> {
     /// Priorities of tensors, by job and round, where they do not follow from the job's profile.
     priorities: Vec<Vec<Priority>>,
     sums: Inputs,
+    /// Tensors that each worker submitted.
+    submitted: Vec<Vec<usize>>,
+    /// Who holds which aggregators, where jobs have some of their own.
+    memory: Option<Allocator>,
+    /// How switches serve each job.
+    assignments: Vec<Assignment>,
+    /// The service that each job had last.
+    services: Vec<Service>,
+    /// Jobs that are to be moved, and before which iteration.
+    moves: BTreeMap<usize, (usize, Aggregation)>,
     /// When workers submit their next tensor.
     due: BTreeSet<(Time, usize, usize)>,
     /// What is to be done, and when.
@@ -189,9 +216,10 @@ pub struct Run<'a> {
     present: BTreeSet<(usize, usize)>,
     /// What workers that have gone counted.
     departed: BTreeMap<(usize, usize), worker::Stats>,
-    /// Aggregators that the sweeps of jobs freed that were ended.
-    ended: Vec<Option<u64>>,
-    leaks: Vec<(SwitchId, u64, JobId, Sequence)>,
+    /// Aggregators that each job's last sweep freed, and jobs that were ended.
+    freed: Vec<u64>,
+    ended: BTreeSet<usize>,
+    leaks: Vec<Held>,
     stalls: Vec<String>,
     pace: Pace,
     worker_rtt: RttConfig,
@@ -226,13 +254,19 @@ impl<'a> Run<'a> {
         let workers = scenario.jobs.iter().enumerate();
         let mut run = Self {
             sums: scenario.jobs.iter().map(|job| vec![Vec::new(); job.workers.len()]).collect(),
+            submitted: scenario.jobs.iter().map(|job| vec![0; job.workers.len()]).collect(),
+            memory: service::memory(scenario),
+            assignments: vec![Assignment::NONE; scenario.jobs.len()],
+            services: vec![Service::FORWARDED; scenario.jobs.len()],
+            moves: BTreeMap::new(),
             outstanding: missing.iter().sum(),
             missing,
             present: workers
                 .flat_map(|(job, its)| (0..its.workers.len()).map(move |worker| (job, worker)))
                 .collect(),
             departed: BTreeMap::new(),
-            ended: vec![None; scenario.jobs.len()],
+            freed: vec![0; scenario.jobs.len()],
+            ended: BTreeSet::new(),
             leaks: Vec::new(),
             scenario,
             catalogue,
@@ -263,13 +297,12 @@ impl<'a> Run<'a> {
     fn admit(&mut self, index: usize) -> Result<(), Error> {
         let scenario = self.scenario;
         let job = &scenario.jobs[index];
-        for (switch, entities) in self.parts(index) {
-            self.write(switch, &entries::insert(entities))?;
-        }
-        self.start_server(job)?;
-        self.start_agent(job)?;
+        self.serve(index, job.aggregation)?;
+        self.start_server(index)?;
+        self.start_agent(index)?;
         for (worker, &host) in job.workers.iter().enumerate() {
-            let mut config = scenario.worker_config(job, Assignment::NONE, worker_index(worker));
+            let assignment = self.assignments[index];
+            let mut config = scenario.worker_config(job, assignment, worker_index(worker));
             config.timing.rtt = self.worker_rtt;
             self.network.start(host, Process::Worker(job.id, Worker::new(config)?));
             self.schedule(index, worker);
@@ -303,14 +336,6 @@ impl<'a> Run<'a> {
         };
         let of = self.inputs[job].iter().map(Vec::len).max().unwrap_or(0);
         profile.of_layer(own.layer(round, of))
-    }
-
-    /// A job's entries, by switch.
-    fn parts(&self, index: usize) -> Vec<(SwitchId, Vec<Entity>)> {
-        let job = &self.scenario.jobs[index];
-        let parts = plan::job(&self.scenario.topology, &job.into());
-        let entities = |part| entries::job(&self.catalogue, part, job.id, slot(index));
-        parts.iter().map(|part| (part.switch, entities(part))).collect()
     }
 
     fn write(&mut self, switch: SwitchId, updates: &[Update]) -> Result<(), Error> {
@@ -371,12 +396,13 @@ impl<'a> Run<'a> {
             }
         }
         self.hear();
+        self.move_jobs()?;
         Ok(true)
     }
 
     /// Whether all sums are in and all workers have gone.
     fn is_over(&self) -> bool {
-        self.outstanding == 0 && self.present.iter().all(|(job, _)| self.ended[*job].is_some())
+        self.outstanding == 0 && self.present.iter().all(|(job, _)| self.ended.contains(job))
     }
 
     /// Workers that nobody needs any more go, and those that have waited long enough to be told so.
@@ -407,6 +433,11 @@ impl<'a> Run<'a> {
 
     fn submit(&mut self, job: usize, worker: usize) -> Result<(), Error> {
         let round = self.sums[job][worker].len();
+        if self.moves.get(&job).is_some_and(|(before, _)| *before == round) {
+            // It waits for the move.
+            return Ok(());
+        }
+        self.submitted[job][worker] = round + 1;
         let tensor = self.inputs[job][worker][round].clone();
         let priority = self.priority(job, round);
         let Job { id, workers, .. } = &self.scenario.jobs[job];
@@ -473,11 +504,11 @@ impl<'a> Run<'a> {
         // Packets of a job that were on their way when it was swept may not take a cell again.
         self.find_leaks();
         for index in 0..scenario.jobs.len() {
-            if self.ended[index].is_none() {
+            if !self.ended.contains(&index) {
                 self.end(index)?;
             }
         }
-        let swept = self.ended.iter().map(|freed| freed.unwrap_or_default()).collect();
+        let swept = self.freed.clone();
         let left_behind = self.held().len() as u64;
         Ok(Outcome {
             complete,
@@ -503,16 +534,6 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Looks for aggregators of jobs that were ended.
-    fn find_leaks(&mut self) {
-        let ended = |id: JobId| {
-            let job = self.scenario.jobs.iter().position(|job| job.id == id);
-            job.is_none_or(|job| self.ended[job].is_some())
-        };
-        let found: Vec<_> = self.held().into_iter().filter(|&(_, _, job, _)| ended(job)).collect();
-        self.leaks.extend(found);
-    }
-
     fn esa_stats(&self, job: &Job) -> EsaStats {
         let mut stats = EsaStats::default();
         let own_agent = |agent: &esa::Agent| {
@@ -536,18 +557,14 @@ impl<'a> Run<'a> {
         stats
     }
 
-    /// Whether a job was ended before the others.
-    pub fn has_ended(&self, job: usize) -> bool {
-        self.ended[job].is_some()
+    /// Aggregators that were in use when a job was swept last, before the end of the run.
+    pub fn freed(&self, job: usize) -> u64 {
+        self.freed[job]
     }
 
-    /// Aggregators that are held: the switch, the cell, and whose they are.
-    pub fn held(&self) -> Vec<(SwitchId, u64, JobId, Sequence)> {
-        let of = |id| {
-            let cells = held_cells(self.network.switch(id)).into_iter();
-            cells.map(move |(cell, job, sequence)| (id, cell, job, sequence))
-        };
-        self.scenario.topology.switch_ids().flat_map(of).collect()
+    /// Whether a job was ended before the others.
+    pub fn has_ended(&self, job: usize) -> bool {
+        self.ended.contains(&job)
     }
 
     /// What became of packets at each switch.
@@ -561,10 +578,13 @@ impl<'a> Run<'a> {
         self.scenario.topology.switch_ids().map(read).collect()
     }
 
-    /// Sends a sweep through a switch's pool; returns how many aggregators it freed.
-    fn sweep(&mut self, switch: SwitchId, job: JobId) -> Result<u32, Error> {
+    /// Sends a sweep through a switch's pool, or a job's segment of it; returns how many aggregators
+    /// it freed.
+    fn sweep(&mut self, switch: SwitchId, index: usize) -> Result<u32, Error> {
         let nonce = Sequence(0);
-        let frame = sweep::frame(self.catalogue.protocol(), job, Assignment::NONE, nonce);
+        let job = self.scenario.jobs[index].id;
+        let assignment = self.assignments[index];
+        let frame = sweep::frame(self.catalogue.protocol(), job, assignment, nonce);
         let now_us = self.network.now().as_nanos() / 1000;
         self.network.switch_mut(switch).packet_out(now_us, &frame);
         self.network.poke_switch(switch);
@@ -608,25 +628,6 @@ fn switch(scenario: &Scenario, program: &Program, id: SwitchId) -> Switch {
     });
     switch.commit(program.load());
     switch
-}
-
-/// Aggregators that somebody holds: identities that are not zero.
-fn held_cells(switch: &Switch) -> Vec<(u64, JobId, Sequence)> {
-    let held = |forwarding: &Forwarding| {
-        let pipeline = forwarding.pipeline();
-        let externs = &pipeline.program().externs;
-        let tasks = externs.iter().position(|e| e.name.ends_with("identity.tasks"))?;
-        let tasks = tributary_p4::ir::ExternId(u32::try_from(tasks).ok()?);
-        let cells = 0..pipeline.array_size(tasks)?;
-        let holder = |cell| {
-            let identity = pipeline.register_read(tasks, cell).ok()?;
-            let identity = identity.to_u64()?;
-            let job = JobId::new(u16::try_from(identity >> 32).ok()?)?;
-            Some((cell, job, Sequence(identity as u32)))
-        };
-        Some(cells.filter_map(holder).collect())
-    };
-    switch.forwarding().and_then(held).expect("the program keeps identities")
 }
 
 fn slot(job: usize) -> JobSlot {

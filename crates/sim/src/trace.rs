@@ -4,7 +4,7 @@ use std::fmt;
 
 use tributary_wire::agg::{Flags, Kind, Packet, Protocol, Repr};
 use tributary_wire::channel::{FromServer, FromWorker, ToServer, ToWorker};
-use tributary_wire::{Bitmap, JobId, Sequence};
+use tributary_wire::{Bitmap, JobId, Round, Sequence};
 
 /// What was seen.
 #[derive(Clone, PartialEq, Debug)]
@@ -135,11 +135,12 @@ impl fmt::Display for Trace {
 fn describe(header: &Repr) -> String {
     let flag = |flag| header.flags.contains(flag);
     let esa = header.protocol == Protocol::Esa;
+    let rounds = header.protocol.has_services();
     let mut words = String::new();
     for (set, word) in [
         (flag(Flags::COLLISION), "collided "),
         (flag(Flags::RESEND), if esa { "fetched " } else { "resent " }),
-        (flag(Flags::OVERFLOW), "float "),
+        (flag(Flags::OVERFLOW), if rounds { "too great " } else { "float " }),
         (flag(Flags::ECN), "marked "),
     ] {
         if set {
@@ -147,12 +148,18 @@ fn describe(header: &Repr) -> String {
         }
     }
     let kind = format!("{:?}", header.kind).to_lowercase();
-    let place = place(header.job, header.sequence);
+    let place = match rounds && header.kind != Kind::Sweep {
+        true => format!("j{} f{}", header.job.get(), Round::of(header.sequence)),
+        false => place(header.job, header.sequence),
+    };
     let mut text = format!("{words}{kind} {place}");
     if header.kind != Kind::Sweep {
         text += &format!(" {}", set(header.bitmap));
     }
-    if header.priority > 0 {
+    if rounds {
+        // The service and the cell, which both tell packets apart.
+        text += &format!(" v{} c{}", header.priority, header.index.0);
+    } else if header.priority > 0 {
         text += &format!(" p={}", header.priority);
     }
     text

@@ -1,11 +1,14 @@
-//! What is done to a run while it is under way: processes die and come back, connections break, jobs
-//! are ended.
+//! What is done to a run while it is under way: processes die and come back, connections break, links
+//! go down, jobs are ended or moved, workers send what they should not.
 
-use tributary_controller::entries;
-use tributary_jobfile::{HostId, Job, Protocol};
+use tributary_jobfile::{Aggregation, HostId, Job, LinkId, Protocol};
 use tributary_protocol::esa::{self, AgentJob};
 use tributary_protocol::{Assignment, ParameterServer, Timing};
+use tributary_wire::agg::{Kind, Repr};
 use tributary_wire::channel::Role;
+use tributary_wire::{
+    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, Round, emit_frame, values,
+};
 
 use super::{Error, Run, worker_index};
 use crate::process::Process;
@@ -26,17 +29,81 @@ pub enum Act {
     Cut(usize, usize),
     /// The job is ended: its processes are killed, its entries deleted, its aggregators swept.
     End(usize),
+    /// The job is ended, and then begins from its first tensor (P4INC, SwitchML: packets of the run
+    /// before name another service).
+    Again(usize),
+    /// Before its next iteration the job moves into the network (P4INC).
+    ToNetwork(usize),
+    /// Before its next iteration the job moves to its parameter server (P4INC).
+    ToServer(usize),
+    /// A worker of a job sends a gradient of a fragment for an aggregator so far behind the job's
+    /// segment (P4INC, SwitchML).
+    Stray {
+        /// Whose.
+        job: usize,
+        /// Of them.
+        worker: usize,
+        /// Zero is the aggregator right behind the segment.
+        behind: u32,
+        /// Which fragment it says it is.
+        fragment: u32,
+    },
+    /// A link goes down.
+    Down(LinkId),
+    /// A link comes up.
+    Up(LinkId),
+}
+
+impl Act {
+    /// The job that it is about, if it is about one.
+    #[must_use]
+    pub fn job(self) -> Option<usize> {
+        match self {
+            Self::StopServer(job)
+            | Self::StartServer(job)
+            | Self::StopAgent(job)
+            | Self::StartAgent(job)
+            | Self::Cut(job, _)
+            | Self::End(job)
+            | Self::Again(job)
+            | Self::ToNetwork(job)
+            | Self::ToServer(job)
+            | Self::Stray { job, .. } => Some(job),
+            Self::Down(_) | Self::Up(_) => None,
+        }
+    }
+
+    /// The same for another job, if it is about one.
+    #[must_use]
+    pub fn of_job(self, other: impl FnOnce(usize) -> usize) -> Self {
+        match self {
+            Self::StopServer(job) => Self::StopServer(other(job)),
+            Self::StartServer(job) => Self::StartServer(other(job)),
+            Self::StopAgent(job) => Self::StopAgent(other(job)),
+            Self::StartAgent(job) => Self::StartAgent(other(job)),
+            Self::Cut(job, worker) => Self::Cut(other(job), worker),
+            Self::End(job) => Self::End(other(job)),
+            Self::Again(job) => Self::Again(other(job)),
+            Self::ToNetwork(job) => Self::ToNetwork(other(job)),
+            Self::ToServer(job) => Self::ToServer(other(job)),
+            Self::Stray { job, worker, behind, fragment } => {
+                Self::Stray { job: other(job), worker, behind, fragment }
+            }
+            Self::Down(_) | Self::Up(_) => self,
+        }
+    }
 }
 
 impl Run<'_> {
     pub(super) fn act(&mut self, act: Act) -> Result<(), Error> {
-        let (Act::StopServer(index)
-        | Act::StartServer(index)
-        | Act::StopAgent(index)
-        | Act::StartAgent(index)
-        | Act::Cut(index, _)
-        | Act::End(index)) = act;
-        if self.ended[index].is_some() {
+        let index = match act {
+            Act::Down(link) | Act::Up(link) => {
+                self.network.set_down(link, matches!(act, Act::Down(_)));
+                return Ok(());
+            }
+            _ => act.job().expect("all others are about one"),
+        };
+        if self.ended.contains(&index) {
             return Ok(());
         }
         let job = &self.scenario.jobs[index];
@@ -52,11 +119,18 @@ impl Run<'_> {
                 if let Some(ps) = job.ps {
                     self.network.note(ps, "the parameter server starts");
                 }
-                self.start_server(job)?;
+                self.start_server(index)?;
             }
-            Act::StartAgent(_) => self.start_agent(job)?,
+            Act::StartAgent(_) => self.start_agent(index)?,
             Act::Cut(_, worker) => self.network.cut(job.id, Role::Worker(worker_index(worker))),
             Act::End(_) => self.end(index)?,
+            Act::Again(_) => self.again(index)?,
+            Act::ToNetwork(_) => self.plan_move(index, Aggregation::Network),
+            Act::ToServer(_) => self.plan_move(index, Aggregation::Server),
+            Act::Stray { worker, behind, fragment, .. } => {
+                self.stray(index, worker, behind, fragment);
+            }
+            Act::Down(_) | Act::Up(_) => unreachable!("about no job"),
         }
         Ok(())
     }
@@ -67,18 +141,23 @@ impl Run<'_> {
     }
 
     /// A fresh parameter server, with the reminder agent in it unless that has a host of its own.
-    pub(super) fn start_server(&mut self, job: &Job) -> Result<(), Error> {
+    pub(super) fn start_server(&mut self, index: usize) -> Result<(), Error> {
+        let scenario = self.scenario;
+        let job = &scenario.jobs[index];
         let Some(ps) = job.ps else { return Ok(()) };
-        let config = self.scenario.ps_config(job, Assignment::NONE);
+        let config = scenario.ps_config(job, self.assignments[index]);
         let timing = config.timing;
-        let process = if job.protocol != Protocol::Esa {
-            Process::Server(job.id, ParameterServer::new(config)?)
-        } else if job.agent == job.ps {
-            let mut both = esa::Together::new(timing)?;
-            both.add_job(config, self.agent_job(job)?)?;
-            Process::Together(job.id, both)
-        } else {
-            Process::EsaServer(job.id, esa::Server::new(config)?)
+        let process = match job.protocol {
+            Protocol::Atp | Protocol::P4inc => {
+                Process::Server(job.id, ParameterServer::new(config)?)
+            }
+            Protocol::Esa if job.agent == job.ps => {
+                let mut both = esa::Together::new(timing)?;
+                both.add_job(config, self.agent_job(job)?)?;
+                Process::Together(job.id, both)
+            }
+            Protocol::Esa => Process::EsaServer(job.id, esa::Server::new(config)?),
+            Protocol::SwitchMl => return Ok(()),
         };
         // Should one be there still, the new one takes its place.
         self.network.kill(ps, job.id);
@@ -87,9 +166,11 @@ impl Run<'_> {
     }
 
     /// A fresh reminder agent, if it has a host of its own.
-    pub(super) fn start_agent(&mut self, job: &Job) -> Result<(), Error> {
+    pub(super) fn start_agent(&mut self, index: usize) -> Result<(), Error> {
+        let scenario = self.scenario;
+        let job = &scenario.jobs[index];
         let Some(host) = job.agent.filter(|&agent| job.ps != Some(agent)) else { return Ok(()) };
-        let timing: Timing = self.scenario.ps_config(job, Assignment::NONE).timing;
+        let timing: Timing = scenario.ps_config(job, Assignment::NONE).timing;
         let mut agent = esa::Agent::new(timing)?;
         agent.add_job(self.agent_job(job)?)?;
         self.network.kill(host, job.id);
@@ -119,23 +200,76 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Ends a job as the controller does: entries first, and then the sweep.
+    /// Ends a job: processes, entries, aggregators.
     pub(super) fn end(&mut self, index: usize) -> Result<(), Error> {
+        self.clear(index)?;
+        self.outstanding -= std::mem::take(&mut self.missing[index]);
+        Ok(())
+    }
+
+    fn clear(&mut self, index: usize) -> Result<(), Error> {
         let job = &self.scenario.jobs[index];
         for host in self.scenario.topology.host_ids() {
             self.network.kill(host, job.id);
         }
+        // What they had to say still counts.
+        self.hear();
         self.due.retain(|(_, its, _)| *its != index);
         self.farewells.retain(|(its, _), _| *its != index);
-        self.hear();
-        self.outstanding -= std::mem::take(&mut self.missing[index]);
-        let mut freed = 0;
-        for (switch, entities) in self.parts(index) {
-            self.write(switch, &entries::delete(entities))?;
-            freed += u64::from(self.sweep(switch, job.id)?);
-        }
-        self.ended[index] = Some(freed);
+        self.moves.remove(&index);
+        self.freed[index] = self.forget(index)?;
+        self.ended.insert(index);
         self.find_leaks();
         Ok(())
+    }
+
+    /// Ends a job and lets it begin anew.
+    fn again(&mut self, index: usize) -> Result<(), Error> {
+        if self.memory.is_none() {
+            return Ok(());
+        }
+        self.clear(index)?;
+        self.ended.remove(&index);
+        let sums: usize = self.inputs[index].iter().map(Vec::len).sum();
+        self.outstanding += sums - self.missing[index];
+        self.missing[index] = sums;
+        for worker in 0..self.inputs[index].len() {
+            self.sums[index][worker].clear();
+            self.submitted[index][worker] = 0;
+            self.present.insert((index, worker));
+        }
+        self.admit(index)
+    }
+
+    /// A gradient for an aggregator outside the job's segment.
+    fn stray(&mut self, index: usize, worker: usize, behind: u32, fragment: u32) {
+        let scenario = self.scenario;
+        let (job, pool) = (&scenario.jobs[index], scenario.switch.pool);
+        let assignment = self.assignments[index];
+        let Some(end) = assignment.segment.end() else { return };
+        let place = AggregatorIndex((end.0 + behind) % pool);
+        if assignment == Assignment::NONE || assignment.segment.contains(place) {
+            return;
+        }
+        let host = job.workers[worker];
+        let repr = Repr {
+            protocol: job.protocol.into(),
+            kind: Kind::Gradient,
+            flags: Flags::NONE,
+            priority: assignment.service.get(),
+            job: job.id,
+            values: scenario.switch.values_per_packet,
+            sequence: Round::first(fragment).sequence(),
+            bitmap: Bitmap::of(worker_index(worker)),
+            index: place,
+        };
+        let server = job.ps.map_or(Host::service(job.id), |ps| scenario.topology.host(ps).address);
+        let source = scenario.topology.host(host).address;
+        let envelope = Envelope { source, destination: server, ecn: Ecn::Ect0 };
+        let mut frame = Vec::new();
+        let payload = emit_frame(&mut frame, &envelope, &repr);
+        values::write_i32(payload, &vec![0x0bad_cafe; usize::from(repr.values)]);
+        let (switch, port) = scenario.topology.attachment(host);
+        self.network.inject(switch, port, &frame);
     }
 }

@@ -10,12 +10,12 @@ use tributary_protocol::Tensor;
 use tributary_sim::{Inputs, Options, Outcome, Program, Run, run};
 use tributary_wire::JobId;
 
-fn scenario(file: &str) -> Scenario {
+pub(crate) fn scenario(file: &str) -> Scenario {
     parse(file, "case.toml").unwrap()
 }
 
 /// The same number of tensors of the same length for every worker of every job.
-fn inputs(scenario: &Scenario, tensors: usize, values: usize) -> Inputs {
+pub(crate) fn inputs(scenario: &Scenario, tensors: usize, values: usize) -> Inputs {
     let number = |job: usize, worker: usize, round: usize, at: usize| {
         ((job * 31 + worker * 17 + round * 7 + at) % 1013) as f32 / 8.0 - 60.0
     };
@@ -30,8 +30,10 @@ fn inputs(scenario: &Scenario, tensors: usize, values: usize) -> Inputs {
     .collect()
 }
 
-fn program(scenario: &Scenario) -> Program {
-    Program::compile(&Source::built_in("atp").unwrap(), &scenario.switch).unwrap()
+/// The program of the scenario's protocol.
+pub(crate) fn program(scenario: &Scenario) -> Program {
+    let source = Source::built_in(scenario.jobs[0].protocol.name()).unwrap();
+    Program::compile(&source, &scenario.switch).unwrap()
 }
 
 /// Runs a case and checks what must hold in every one.
@@ -47,7 +49,7 @@ fn run_exactly(file: &str, tensors: usize, values: usize) -> (Scenario, Outcome)
     (scenario, outcome)
 }
 
-fn packets(outcomes: &Outcomes, fate: Fate) -> u64 {
+pub(crate) fn packets(outcomes: &Outcomes, fate: Fate) -> u64 {
     outcomes[fate].packets
 }
 

@@ -8,7 +8,7 @@ use tributary_controller::programs::Source;
 use tributary_jobfile::{Scenario, SwitchId, parse};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{Tensor, esa};
-use tributary_sim::{Act, Inputs, Options, Outcome, Process, Program, Run};
+use tributary_sim::{Act, Held, Inputs, Options, Outcome, Process, Program, Run};
 use tributary_wire::agg::{Kind, Repr};
 use tributary_wire::channel::{FromWorker, Role, Values};
 use tributary_wire::{
@@ -75,7 +75,7 @@ fn a_killed_job_leaves_no_aggregator_at_whatever_time_it_dies() {
         let mut run = start(&scenario, &inputs);
         go_to(&mut run, Duration::from_micros(microseconds));
         let of = |run: &Run<'_>, job: u16| {
-            run.held().into_iter().filter(|(_, _, its, _)| *its == job_id(job)).count()
+            run.held().into_iter().filter(|held| held.job == Some(job_id(job))).count()
         };
         held_when_killed += of(&run, 1);
         run.at(Duration::from_micros(microseconds), Act::End(0));
@@ -98,7 +98,8 @@ fn cells_belong_to_live_tasks_or_are_regained() {
     let inputs = inputs(&scenario, 60);
     let mut run = start(&scenario, &inputs);
     while run.step().unwrap() {
-        for (_, cell, job, sequence) in run.held() {
+        for Held { cell, job, sequence, .. } in run.held() {
+            let job = job.unwrap();
             assert!(cell < u64::from(POOL) && (1..=2).contains(&job.get()), "{cell} {job}");
             assert!(sequence.0 < 60, "{sequence}");
         }

@@ -3,7 +3,7 @@
 use std::env;
 use std::ops::Range;
 
-use tributary_jobfile::Scenario;
+use tributary_jobfile::{Job, Protocol, Scenario};
 use tributary_protocol::Tensor;
 use tributary_sim::{Inputs, Outcome};
 use tributary_train::verify;
@@ -38,7 +38,7 @@ pub(crate) fn check_sums(
     for ((index, job), (inputs, sums)) in jobs.zip(inputs.iter().zip(sums)) {
         for round in 0..inputs[0].len() {
             let all: Vec<&Tensor> = inputs.iter().map(|own| &own[round]).collect();
-            let expected = expected(&all, job.scale, fragment)?;
+            let expected = expected(&all, job, fragment)?;
             for (worker, own) in sums.iter().enumerate() {
                 let place = format!("job {}, worker {worker}, tensor {round}", job.name);
                 let Some(got) = own.get(round) else {
@@ -54,7 +54,7 @@ pub(crate) fn check_sums(
     Ok(())
 }
 
-fn expected(all: &[&Tensor], scale: f64, fragment: usize) -> Result<Tensor, String> {
+fn expected(all: &[&Tensor], job: &Job, fragment: usize) -> Result<Tensor, String> {
     let floats: Vec<&[f32]> = all
         .iter()
         .filter_map(|tensor| match tensor {
@@ -63,7 +63,11 @@ fn expected(all: &[&Tensor], scale: f64, fragment: usize) -> Result<Tensor, Stri
         })
         .collect();
     if floats.len() == all.len() {
-        return Ok(Tensor::F32(verify::exact_sum(&floats, scale, fragment)));
+        let sum = match job.protocol {
+            Protocol::Atp | Protocol::Esa => verify::exact_sum(&floats, job.scale, fragment),
+            Protocol::P4inc | Protocol::SwitchMl => ladder_sum(&floats, job.scale, fragment),
+        };
+        return Ok(Tensor::F32(sum));
     }
     let integers: Vec<&[i32]> = all
         .iter()
@@ -73,6 +77,31 @@ fn expected(all: &[&Tensor], scale: f64, fragment: usize) -> Result<Tensor, Stri
         })
         .collect();
     verify::exact_sum_i32(&integers).map(Tensor::I32).map_err(|error| error.to_string())
+}
+
+/// By which power of two the scale is divided where a fragment does not fit, and then still does not.
+const LADDER: [i32; 8] = [0, 4, 8, 16, 32, 64, 96, 128];
+
+/// The sums of P4INC and SwitchML: each fragment at the first scale of the ladder at which all values of
+/// all workers fit.
+fn ladder_sum(all: &[&[f32]], scale: f64, fragment: usize) -> Vec<f32> {
+    let limit = f64::from(i32::MAX / i32::try_from(all.len()).unwrap());
+    let mut sums = Vec::new();
+    for start in (0..all[0].len()).step_by(fragment) {
+        let values = start..all[0].len().min(start + fragment);
+        let column = |at: usize| all.iter().map(move |own| f64::from(own[at]));
+        let scales = LADDER.map(|exponent| scale / 2f64.powi(exponent));
+        let fits = |scale: &f64| {
+            let mut columns = values.clone().flat_map(column);
+            columns.all(|value| (value * scale).round_ties_even().abs() <= limit)
+        };
+        let scale = scales.into_iter().find(fits).expect("what never fits is refused");
+        sums.extend(values.clone().map(|at| {
+            let sum: i64 = column(at).map(|value| (value * scale).round_ties_even() as i64).sum();
+            (sum as f64 / scale) as f32
+        }));
+    }
+    sums
 }
 
 fn same(expected: &Tensor, got: &Tensor) -> Result<(), String> {

@@ -7,5 +7,6 @@ mod exact;
 mod figures;
 mod invariants;
 mod losses;
+mod p4inc;
 mod random;
 mod walks;

@@ -196,22 +196,10 @@ fn leave_out<T>(list: &mut Vec<T>, at: usize) {
 /// Acts name jobs by their index.
 fn without_job(case: &mut Case, job: usize) {
     case.jobs.remove(job);
-    let acts = std::mem::take(&mut case.acts);
-    let renumbered = |its: usize| (its != job).then(|| if its > job { its - 1 } else { its });
-    case.acts = acts
-        .into_iter()
-        .filter_map(|(time, act)| {
-            let act = match act {
-                Act::StopServer(its) => Act::StopServer(renumbered(its)?),
-                Act::StartServer(its) => Act::StartServer(renumbered(its)?),
-                Act::StopAgent(its) => Act::StopAgent(renumbered(its)?),
-                Act::StartAgent(its) => Act::StartAgent(renumbered(its)?),
-                Act::Cut(its, worker) => Act::Cut(renumbered(its)?, worker),
-                Act::End(its) => Act::End(renumbered(its)?),
-            };
-            Some((time, act))
-        })
-        .collect();
+    case.acts.retain(|(_, act)| act.job() != Some(job));
+    for (_, act) in &mut case.acts {
+        *act = act.of_job(|its| if its > job { its - 1 } else { its });
+    }
 }
 
 fn without_worker(case: &mut Case, job: usize, worker: usize) {

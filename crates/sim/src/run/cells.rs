@@ -1,0 +1,99 @@
+//! Which aggregators are held, and by whom.
+
+use std::collections::BTreeSet;
+
+use tributary_controller::{plan, services};
+use tributary_dataplane::Pipeline;
+use tributary_jobfile::SwitchId;
+use tributary_p4::ir::ExternId;
+use tributary_wire::{AggregatorIndex, JobId, Sequence};
+
+use super::Run;
+
+/// An aggregator that is not as if nobody had ever used it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// Where.
+    pub switch: SwitchId,
+    /// Which.
+    pub cell: u64,
+    /// Whose it is: the job that it names, or, where jobs have segments, in whose segment it is.
+    pub job: Option<JobId>,
+    /// The fragment or round that it is at.
+    pub sequence: Sequence,
+}
+
+impl Run<'_> {
+    /// Aggregators that are held. Where jobs have segments, one is from the first contribution to the
+    /// sweep.
+    pub fn held(&self) -> Vec<Held> {
+        self.scenario.topology.switch_ids().flat_map(|id| self.held_at(id)).collect()
+    }
+
+    fn held_at(&self, id: SwitchId) -> Vec<Held> {
+        let forwarding = self.network.switch(id).forwarding().expect("a program was pushed");
+        let pipeline = forwarding.pipeline();
+        if let Some(tasks) = register(pipeline, "identity.tasks") {
+            let holder = |(cell, identity): (u64, u64)| {
+                let job = JobId::new(u16::try_from(identity >> 32).ok()?)?;
+                Some(Held { switch: id, cell, job: Some(job), sequence: Sequence(identity as u32) })
+            };
+            return cells(pipeline, tasks).filter_map(holder).collect();
+        }
+        let rounds =
+            register(pipeline, "rounds.rounds").expect("the program keeps one or the other");
+        let copied: Option<Vec<u64>> = register(pipeline, "copied.copied")
+            .map(|copied| cells(pipeline, copied).map(|(_, round)| round).collect());
+        let owners = self.owners(id);
+        let holder = |(cell, round): (u64, u64)| {
+            let copied = copied.as_ref().map_or(0, |copied| copied[cell as usize]);
+            if round == 0 && copied == 0 {
+                return None;
+            }
+            let index = AggregatorIndex(cell as u32);
+            let owner = owners.iter().find(|(_, segment)| segment.contains(index));
+            let job = owner.map(|(job, _)| *job);
+            // Plus one, as zero is an aggregator never used.
+            let sequence = Sequence(((round >> 32) as u32).wrapping_sub(1));
+            Some(Held { switch: id, cell, job, sequence })
+        };
+        cells(pipeline, rounds).filter_map(holder).collect()
+    }
+
+    /// The segments of a switch, and whose they are.
+    fn owners(&self, id: SwitchId) -> Vec<(JobId, tributary_wire::Segment)> {
+        let topology = &self.scenario.topology;
+        let mut owners = Vec::new();
+        for (index, job) in self.scenario.jobs.iter().enumerate() {
+            let units = services::units(topology, &plan::Placement::from(job));
+            if !self.ended.contains(&index) && units.contains(&id) {
+                owners.push((job.id, self.assignments[index].segment));
+            }
+        }
+        owners
+    }
+
+    /// Looks for aggregators of jobs that were ended, and of nobody.
+    pub(super) fn find_leaks(&mut self) {
+        let jobs = self.scenario.jobs.iter().enumerate();
+        let live: BTreeSet<JobId> =
+            jobs.filter(|(index, _)| !self.ended.contains(index)).map(|(_, job)| job.id).collect();
+        let leaked = |held: &Held| !held.job.is_some_and(|job| live.contains(&job));
+        let found: Vec<Held> = self.held().into_iter().filter(leaked).collect();
+        self.leaks.extend(found);
+    }
+}
+
+fn register(pipeline: &Pipeline, name: &str) -> Option<ExternId> {
+    let externs = &pipeline.program().externs;
+    let number = externs.iter().position(|instance| instance.name.ends_with(name))?;
+    u32::try_from(number).ok().map(ExternId)
+}
+
+/// The cells of a register of at most 64 bits.
+fn cells(pipeline: &Pipeline, register: ExternId) -> impl Iterator<Item = (u64, u64)> + '_ {
+    let cells = 0..pipeline.array_size(register).unwrap_or_default();
+    cells.filter_map(move |cell| {
+        Some((cell, pipeline.register_read(register, cell).ok()?.to_u64()?))
+    })
+}
