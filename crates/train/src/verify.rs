@@ -20,30 +20,71 @@ const MAX_SUM: u32 = i32::MAX as u32;
 /// If there are no contributions, their lengths differ, `fragment` is 0, or `scale` is not
 /// positive and finite: mistakes of the caller, not of the network.
 pub fn exact_sum(contributions: &[&[f32]], scale: f64, fragment: usize) -> Vec<f32> {
-    assert!(scale.is_finite() && scale > 0.0, "scale {scale}");
+    sum_by_fragments(contributions, fragment, |part, sums| {
+        if fits(part, scale) {
+            add_scaled(part, scale, sums);
+            return;
+        }
+        sums.extend((0..part[0].len()).map(|i| {
+            let column = part.iter().map(|own| f64::from(own[i]));
+            column.reduce(|sum, x| sum + x).expect("at least one worker") as f32
+        }));
+    })
+}
+
+/// Powers of two that the scale is divided by, one after the other, where nobody could add floats.
+const LADDER: [i32; 8] = [0, 4, 8, 16, 32, 64, 96, 128];
+
+/// [`exact_sum`] where switches alone sum up (P4INC, SwitchML): the same, but for the overflow rule. A
+/// fragment of which any worker's integer is too large is summed at the first scale of the ladder at
+/// which none is: the scale divided by 2⁴, 2⁸, 2¹⁶, 2³², 2⁶⁴, 2⁹⁶ or 2¹²⁸.
+///
+/// # Panics
+/// As [`exact_sum`]; and if an integer is too large even at the last scale, where workers refuse the
+/// tensor.
+pub fn exact_sum_on_ladder(contributions: &[&[f32]], scale: f64, fragment: usize) -> Vec<f32> {
+    sum_by_fragments(contributions, fragment, |part, sums| {
+        let rungs = LADDER.iter().map(|&exponent| scale * 2_f64.powi(-exponent));
+        let mut scales = rungs.map(|scale| scale.max(f64::MIN_POSITIVE));
+        let scale = scales.find(|&scale| fits(part, scale));
+        add_scaled(part, scale.expect("a scale at which all integers fit"), sums);
+    })
+}
+
+/// Cuts tensors into fragments and hands each to `sum`, which appends its sums.
+fn sum_by_fragments(
+    contributions: &[&[f32]],
+    fragment: usize,
+    sum: impl Fn(&[&[f32]], &mut Vec<f32>),
+) -> Vec<f32> {
     assert!(fragment > 0, "fragments hold at least one value");
     let len = common_length(contributions);
-    let limit = f64::from(MAX_SUM / contributions.len() as u32);
-    let mut result = Vec::with_capacity(len);
+    let mut sums = Vec::with_capacity(len);
     for start in (0..len).step_by(fragment) {
         let range = start..len.min(start + fragment);
-        let scaled = |x: f32| (f64::from(x) * scale).round_ties_even();
-        // Written so that NaN counts as overflow: nothing is ever hidden in an integer.
-        let fits = contributions
-            .iter()
-            .all(|own| own[range.clone()].iter().all(|x| scaled(*x).abs() <= limit));
-        result.extend(range.map(|i| {
-            let column = contributions.iter().map(|own| own[i]);
-            if fits {
-                let sum = column.fold(0i64, |sum, x| sum + scaled(x) as i64);
-                (sum as f64 / scale) as f32
-            } else {
-                let sum = column.map(f64::from).reduce(|sum, x| sum + x);
-                sum.expect("at least one worker") as f32
-            }
-        }));
+        let part: Vec<&[f32]> = contributions.iter().map(|own| &own[range.clone()]).collect();
+        sum(&part, &mut sums);
     }
-    result
+    sums
+}
+
+fn scaled(x: f32, scale: f64) -> f64 {
+    (f64::from(x) * scale).round_ties_even()
+}
+
+/// Whether all integers of a fragment are small enough for a sum of all workers' in 32 bits. Written
+/// so that NaN is not: nothing is ever hidden in an integer.
+fn fits(part: &[&[f32]], scale: f64) -> bool {
+    assert!(scale.is_finite() && scale > 0.0, "scale {scale}");
+    let limit = f64::from(MAX_SUM / part.len() as u32);
+    part.iter().all(|own| own.iter().all(|x| scaled(*x, scale).abs() <= limit))
+}
+
+fn add_scaled(part: &[&[f32]], scale: f64, sums: &mut Vec<f32>) {
+    sums.extend((0..part[0].len()).map(|i| {
+        let sum: i64 = part.iter().map(|own| scaled(own[i], scale) as i64).sum();
+        (sum as f64 / scale) as f32
+    }));
 }
 
 /// The sum of `n = contributions.len()` tensors of `i32`, one a worker.
@@ -214,6 +255,34 @@ mod tests {
         assert_eq!(sum, exact_sum(&[&large, &small], 1e3, 2));
     }
 
+    /// One worker's 3e9 does not fit an integer a half of 2³¹; a sixteenth of it does.
+    #[test]
+    fn on_the_ladder_a_fragment_is_summed_at_the_first_scale_that_fits() {
+        let (small, large): ([f32; 4], [f32; 4]) = ([20.0; 4], [20.0, 20.0, 3e9, 20.0]);
+        let sums = exact_sum_on_ladder(&[&small, &large], 1.0, 2);
+        // 20/16 is 1.25, so 16 · 1 from each. The other fragment is as it was.
+        assert_eq!(sums, [40.0, 40.0, 3e9, 32.0]);
+        assert_eq!(sums, exact_sum_on_ladder(&[&large, &small], 1.0, 2));
+        // One rung further down, all small ones vanish.
+        let larger = [3e10, 20.0];
+        assert_eq!(exact_sum_on_ladder(&[&larger, &small[..2]], 1.0, 2), [3e10, 0.0]);
+    }
+
+    #[test]
+    fn the_ladder_has_a_scale_for_every_float() {
+        for value in [3e38, -3e38, f32::MIN_POSITIVE, 0.0, 1e30] {
+            let sum = exact_sum_on_ladder(&[&[value], &[0.0]], f64::from(1 << 20), 1)[0];
+            assert!((f64::from(sum) - f64::from(value)).abs() <= f64::from(value.abs()) / 1e4 + 1e-6);
+        }
+        assert_eq!(exact_sum_on_ladder(&[&[1.0]], f64::MIN_POSITIVE, 1), [0.0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "at which all integers fit")]
+    fn a_value_for_which_no_scale_is_coarse_enough_is_not_summed() {
+        exact_sum_on_ladder(&[&[f32::MAX]], 1e30, 1);
+    }
+
     /// In f64 and in this order: 1e30 swallows 1, its opposite leaves the last 1.
     #[test]
     fn floats_are_added_in_worker_order() {
@@ -319,6 +388,7 @@ mod tests {
             let views = [values.as_slice(), doubled.as_slice()];
             let whole = exact_sum(&views, 1e6, values.len());
             prop_assert_eq!(same_bits(&whole, &exact_sum(&views, 1e6, fragment)), Ok(()));
+            prop_assert_eq!(same_bits(&whole, &exact_sum_on_ladder(&views, 1e6, fragment)), Ok(()));
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::fabric::{Fabric, Note};
 use crate::progress::Bars;
 use crate::report::{AgentReport, Counted, JobReport, RunReport, ServerReport, SwitchReport};
 use crate::settings;
-use crate::workload;
+use crate::workload::{self, Rule};
 
 /// How often a run looks whether it was interrupted.
 const TICK: Duration = Duration::from_millis(50);
@@ -328,9 +328,9 @@ fn check_training(scenario: &Scenario, job: &Job, report: &mut JobReport) -> Res
             job.name
         );
     }
-    let values = scenario.switch.values_per_packet.into();
+    let rule = Rule::of(job, scenario.switch.values_per_packet);
     let reference =
-        workload::reference_digest(digits, job.workers.len(), training.epochs, job.scale, values)?;
+        workload::reference_digest(digits, job.workers.len(), training.epochs, rule)?;
     ensure!(
         reference == training.weights,
         "job {}: the final weights {} differ from those of the same training in one process, \

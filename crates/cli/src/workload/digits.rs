@@ -4,9 +4,9 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use tributary_jobfile::Digits;
 use tributary_protocol::Tensor;
-use tributary_train::{Metrics, TrainConfig, Trainer, verify};
+use tributary_train::{Metrics, TrainConfig, Trainer};
 
-use super::Workload;
+use super::{Rule, Workload};
 
 pub(crate) struct Training {
     trainer: Trainer,
@@ -118,11 +118,9 @@ pub(crate) fn reference_digest(
     digits: &Digits,
     workers: usize,
     epochs: usize,
-    scale: f64,
-    fragment: usize,
+    rule: Rule,
 ) -> Result<String> {
     let config = TrainConfig { epochs, ..config(digits, workers) };
-    let outcome =
-        tributary_train::reference(&config, |all| verify::exact_sum(all, scale, fragment))?;
+    let outcome = tributary_train::reference(&config, |all| rule.sum(all))?;
     Ok(format!("{:016x}", outcome.digest))
 }

@@ -11,7 +11,7 @@ use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
-use tributary_jobfile::{Job, Workload as Description};
+use tributary_jobfile::{Job, Protocol, Workload as Description};
 use tributary_protocol::Tensor;
 use tributary_train::verify;
 
@@ -75,8 +75,7 @@ pub(crate) fn of(job: &Job, worker: usize) -> Result<Box<dyn Workload>> {
 /// Threads of one process share one, so that each round is computed once.
 #[derive(Clone)]
 pub(crate) struct Verifier {
-    scale: f64,
-    values_per_packet: usize,
+    rule: Rule,
     workers: usize,
     rounds: Arc<Mutex<HashMap<u64, Expected>>>,
 }
@@ -91,12 +90,7 @@ struct Expected {
 impl Verifier {
     /// For a job, of which so many workers share the verifier.
     pub(crate) fn new(job: &Job, values_per_packet: u16, workers: usize) -> Self {
-        Self {
-            scale: job.scale,
-            values_per_packet: values_per_packet.into(),
-            workers,
-            rounds: Arc::default(),
-        }
+        Self { rule: Rule::of(job, values_per_packet), workers, rounds: Arc::default() }
     }
 
     /// Compares a worker's sums of a round, bit by bit. Returns how many values were equal; none if
@@ -142,9 +136,7 @@ impl Verifier {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
                 let sums = match workload.everyone()? {
-                    Some(all) => {
-                        Some(Arc::new(exact_sums(&all, self.scale, self.values_per_packet)?))
-                    }
+                    Some(all) => Some(Arc::new(self.rule.sums(&all)?)),
                     None => None,
                 };
                 new.insert(Expected { sums, asked: 0 })
@@ -159,21 +151,46 @@ impl Verifier {
     }
 }
 
-/// The sums of all workers' tensors, as the protocol defines them, computed without it.
-fn exact_sums(all: &[Vec<Tensor>], scale: f64, fragment: usize) -> Result<Vec<Tensor>> {
-    let tensors = all.first().map_or(0, Vec::len);
-    let sum = |tensor: usize| match &all[0][tensor] {
-        Tensor::F32(_) => {
-            let floats: Vec<&[f32]> = all.iter().filter_map(|own| floats(&own[tensor])).collect();
-            Ok(Tensor::F32(verify::exact_sum(&floats, scale, fragment)))
+/// What sums a job's protocol defines, computed without it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rule {
+    scale: f64,
+    fragment: usize,
+    /// Whether a fragment with too great a value is summed at a coarser scale, and not as floats.
+    ladder: bool,
+}
+
+impl Rule {
+    /// That of a job.
+    pub(crate) fn of(job: &Job, values_per_packet: u16) -> Self {
+        Self {
+            scale: job.scale,
+            fragment: values_per_packet.into(),
+            ladder: matches!(job.protocol, Protocol::P4inc | Protocol::SwitchMl),
         }
-        Tensor::I32(_) => {
-            let integers: Vec<&[i32]> =
-                all.iter().filter_map(|own| integers(&own[tensor])).collect();
-            Ok(Tensor::I32(verify::exact_sum_i32(&integers)?))
-        }
-    };
-    (0..tensors).map(sum).collect()
+    }
+
+    /// The sum of one tensor over all workers.
+    pub(crate) fn sum(&self, all: &[&[f32]]) -> Vec<f32> {
+        let sum = if self.ladder { verify::exact_sum_on_ladder } else { verify::exact_sum };
+        sum(all, self.scale, self.fragment)
+    }
+
+    /// The sums of all workers' tensors.
+    fn sums(&self, all: &[Vec<Tensor>]) -> Result<Vec<Tensor>> {
+        let tensors = all.first().map_or(0, Vec::len);
+        let sum = |tensor: usize| match &all[0][tensor] {
+            Tensor::F32(_) => {
+                let own = all.iter().filter_map(|own| floats(&own[tensor]));
+                Ok(Tensor::F32(self.sum(&own.collect::<Vec<_>>())))
+            }
+            Tensor::I32(_) => {
+                let own = all.iter().filter_map(|own| integers(&own[tensor]));
+                Ok(Tensor::I32(verify::exact_sum_i32(&own.collect::<Vec<_>>())?))
+            }
+        };
+        (0..tensors).map(sum).collect()
+    }
 }
 
 fn floats(tensor: &Tensor) -> Option<&[f32]> {
