@@ -7,11 +7,12 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result, bail};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tributary_controller::programs::{self, Compiled, Source};
+use tributary_controller::segments;
 use tributary_jobfile::{End, HostId, Job, LinkId, Scenario};
 use tributary_netio::FrameIo;
 use tributary_netio::faults::{FaultInjector, Faults, Faulty};
 use tributary_netio::packet::{Config, PacketSocket};
-use tributary_protocol::{Assignment, Mode};
+use tributary_protocol::Assignment;
 use tributary_wire::{Host, PORT};
 
 use crate::args::EndpointArgs;
@@ -58,15 +59,14 @@ pub(crate) fn host(scenario: &Scenario, name: &str) -> Result<HostId> {
     })
 }
 
-/// How switches serve a job.
+/// How switches serve a job. It follows from the job file, so that processes which were started by
+/// hand agree.
 ///
 /// # Errors
-/// If they cannot.
+/// If the switches have no room for all jobs of the file.
 pub(crate) fn assignment(scenario: &Scenario, job: &Job) -> Result<Assignment> {
-    match scenario.mode(job) {
-        Mode::Forwarded => Ok(Assignment::NONE),
-        Mode::Local | Mode::Partial => bail!("no segment is assigned to job {}", job.name),
-    }
+    let assignments = segments::assignments(scenario)?;
+    assignments.get(&job.id).copied().context("every job of a file has an assignment")
 }
 
 /// The tokens that an endpoint was given; none if it was given no file.

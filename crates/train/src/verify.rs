@@ -272,7 +272,9 @@ mod tests {
     fn the_ladder_has_a_scale_for_every_float() {
         for value in [3e38, -3e38, f32::MIN_POSITIVE, 0.0, 1e30] {
             let sum = exact_sum_on_ladder(&[&[value], &[0.0]], f64::from(1 << 20), 1)[0];
-            assert!((f64::from(sum) - f64::from(value)).abs() <= f64::from(value.abs()) / 1e4 + 1e-6);
+            assert!(
+                (f64::from(sum) - f64::from(value)).abs() <= f64::from(value.abs()) / 1e4 + 1e-6
+            );
         }
         assert_eq!(exact_sum_on_ladder(&[&[1.0]], f64::MIN_POSITIVE, 1), [0.0]);
     }

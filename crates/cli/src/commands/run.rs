@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tributary_controller::jobs::Controller;
+use tributary_controller::plan::Placement;
 use tributary_jobfile::{Job, Scenario, Workload};
 use tributary_wire::JobId;
 
@@ -55,8 +56,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
 pub(crate) fn execute(args: &RunArgs) -> Result<RunReport> {
     let scenario = Arc::new(settings::load(&args.job, args.seed)?);
     for job in &scenario.jobs {
-        // What is wrong with a workload is said before anything is started.
+        // What is wrong with a workload or too large for the switches is said before anything is
+        // started.
         workload::of(job, 0).with_context(|| format!("job {}", job.name))?;
+        settings::assignment(&scenario, job)?;
     }
     let pipeline = settings::compile(&scenario, args.p4.as_deref())?.pipeline;
     if args.fabric == args::Fabric::Netns {
@@ -105,7 +108,8 @@ impl Run<'_> {
     async fn execute(self, fabric: &mut Fabric) -> Result<RunReport> {
         let scenario = self.scenario;
         for job in &scenario.jobs {
-            self.controller.admit(&job.into()).await?;
+            let assignment = settings::assignment(scenario, job)?;
+            self.controller.admit(&Placement::from(job).assigned(assignment)).await?;
         }
         let (notes, mut inbox) = tokio::sync::mpsc::unbounded_channel();
         let stop = Arc::new(AtomicBool::new(false));
@@ -329,8 +333,7 @@ fn check_training(scenario: &Scenario, job: &Job, report: &mut JobReport) -> Res
         );
     }
     let rule = Rule::of(job, scenario.switch.values_per_packet);
-    let reference =
-        workload::reference_digest(digits, job.workers.len(), training.epochs, rule)?;
+    let reference = workload::reference_digest(digits, job.workers.len(), training.epochs, rule)?;
     ensure!(
         reference == training.weights,
         "job {}: the final weights {} differ from those of the same training in one process, \
