@@ -42,7 +42,7 @@ pub(crate) struct Admitted {
     pub(crate) slot: JobSlot,
     pub(crate) placement: Placement,
     pub(crate) parts: Vec<JobAtSwitch>,
-    state: State,
+    pub(crate) state: State,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,6 +10,7 @@
 //! - [`segments`]: which aggregators are whose, where jobs have memory of their own;
 //! - [`memory`]: jobs with segments admitted, and moved between the network and their servers;
 //! - [`outcomes`]: what became of packets;
+//! - [`scheduler`]: the gRPC service by which others decide about jobs;
 //! - [`sweep`]: the packet that frees what a job holds.
 //!
 //! The crate implements no switch logic: what a table does is in `p4src/`, and every name that is
@@ -29,6 +30,7 @@ pub mod plan;
 pub mod programs;
 mod reconcile;
 mod reminders;
+pub mod scheduler;
 pub mod segments;
 pub mod services;
 pub mod session;

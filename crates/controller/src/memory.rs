@@ -8,6 +8,7 @@
 //! of it, finds every switch prepared.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 use tributary_jobfile::{Aggregation, SwitchId};
 use tributary_protocol::{Assignment, Mode};
@@ -133,12 +134,20 @@ impl Controller {
         before.check_whole()?;
         let old = &before.placement;
         let mode = self.mode(old, aggregation)?;
-        let kept = mode == Mode::Forwarded || old.assignment.segment.size == size;
+        let size_now = old.assignment.segment.size;
+        let rounded = |memory: &Mutex<Memory>| lock(memory).segments.rounded(size);
+        let kept = mode == Mode::Forwarded || self.memory.as_ref().map(rounded) == Some(size_now);
         if mode == old.assignment.mode && kept {
             return Ok(None);
         }
         let assignment = self.assign(old, mode, size)?;
         Ok(Some(old.clone().assigned(assignment)))
+    }
+
+    /// Whether switches serve a job, and nobody is changing that.
+    #[must_use]
+    pub fn serves(&self, job: JobId) -> bool {
+        self.jobs().get(&job).is_some_and(|admitted| admitted.state == State::Running)
     }
 
     /// How much memory is left, by switch; nothing where jobs have none of their own.

@@ -198,6 +198,12 @@ impl Allocator {
         Ok(())
     }
 
+    /// The size of the segment that a job gets if it asks for so many aggregators, and gets one.
+    #[must_use]
+    pub fn rounded(&self, wanted: u32) -> u32 {
+        self.part.unwrap_or(wanted).max(wanted)
+    }
+
     /// Takes the segment back that a job has for a service. `None` if it has none.
     pub fn release(&mut self, job: JobId, service: Service) -> Option<Segment> {
         let Holding { units, segment } = self.held.remove(&(job, service))?;
@@ -462,6 +468,7 @@ mod tests {
             Refusal::Short { job: job(9), wanted, largest, switches }
         };
         assert_eq!(refusal, short(1, 0, 0));
+        assert_eq!((memory.rounded(1), memory.rounded(12)), (12, 12));
         // A part is all that a job can have, however much is free.
         assert_eq!(memory.admit(&demand(9, &[1], 13)), Err(short(13, 12, 1)));
     }

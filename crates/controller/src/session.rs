@@ -143,7 +143,7 @@ impl Session {
     pub async fn install(&self, first: &[Update], entities: &[Entity]) -> Result<(), Error> {
         let shared = &*self.shared;
         let deadline = shared.deadline();
-        self.retry(deadline, async |client| client.write(first).await).await?;
+        self.retry(deadline, |client| async move { client.write(first).await }).await?;
         let updates = entries::insert(entities.to_vec());
         let outcome = shared.change(deadline, |desired| desired.add(entities), &updates).await;
         if outcome.is_err() {
@@ -174,7 +174,11 @@ impl Session {
     /// [`Error::Request`], [`Error::Lost`].
     pub async fn read(&self, request: Vec<Entity>) -> Result<Vec<Entity>, Error> {
         let deadline = self.shared.deadline();
-        self.retry(deadline, async |client| client.read(request.clone()).await).await
+        let read = |client: Client| {
+            let request = request.clone();
+            async move { client.read(request).await }
+        };
+        self.retry(deadline, read).await
     }
 
     /// Sends a frame into the switch by its controller's port.
@@ -207,15 +211,15 @@ impl Session {
     }
 
     /// Calls until it works, or fails for another reason than a lost connection.
-    async fn retry<T>(
+    async fn retry<T, F: Future<Output = Result<T, Error>>>(
         &self,
         deadline: Instant,
-        call: impl AsyncFn(&Client) -> Result<T, Error>,
+        call: impl Fn(Client) -> F,
     ) -> Result<T, Error> {
         let mut after = 0;
         loop {
             let (generation, client, _) = self.shared.up(deadline, after).await?;
-            match call(&client).await {
+            match call(client).await {
                 Err(Error::Lost { .. }) if Instant::now() < deadline => after = generation,
                 outcome => return outcome,
             }

@@ -1,0 +1,116 @@
+//! The steps of a job's training, one after the other.
+
+use tributary_wire::{Bitmap, WorkerIndex};
+
+/// Where a job is in its training: in an iteration, or between two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Iteration {
+    /// Iterations begun so far, so that the first one is number 1.
+    pub number: u64,
+    /// Workers that have not finished it; none between two iterations.
+    pub unfinished: Bitmap,
+}
+
+/// Why there is no such step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum OutOfTurn {
+    /// The last iteration is not over.
+    #[error("iteration {0} runs; workers {1} have not finished it")]
+    Running(u64, Bitmap),
+    /// Another number is next.
+    #[error("iteration {next} is the next one, not {asked}")]
+    Number {
+        /// The number that the next iteration gets.
+        next: u64,
+        /// The number asked for.
+        asked: u64,
+    },
+    /// It has not begun.
+    #[error("iteration {0} has not begun")]
+    NotBegun(u64),
+}
+
+impl Iteration {
+    /// Before the first iteration.
+    pub const NONE: Self = Self { number: 0, unfinished: Bitmap::EMPTY };
+
+    /// Whether some worker may have something under way.
+    #[must_use]
+    pub const fn is_running(self) -> bool {
+        !self.unfinished.is_empty()
+    }
+
+    /// The iteration that follows, with everyone in it. `asked` is its number, or 0 if that does not
+    /// matter. To ask again for the one that runs, by its number, changes nothing.
+    ///
+    /// # Errors
+    /// [`OutOfTurn`].
+    pub fn start(self, asked: u64, everyone: Bitmap) -> Result<Self, OutOfTurn> {
+        let next = self.number + 1;
+        match (self.is_running(), asked) {
+            (true, asked) if asked == self.number => Ok(self),
+            (true, _) => Err(OutOfTurn::Running(self.number, self.unfinished)),
+            (false, asked) if asked == 0 || asked == next => {
+                Ok(Self { number: next, unfinished: everyone })
+            }
+            (false, asked) => Err(OutOfTurn::Number { next, asked }),
+        }
+    }
+
+    /// The same without a worker that has finished iteration `number`. Whoever says so again, even
+    /// later, changes nothing.
+    ///
+    /// # Errors
+    /// [`OutOfTurn::NotBegun`].
+    pub fn finish(self, number: u64, worker: WorkerIndex) -> Result<Self, OutOfTurn> {
+        match number.cmp(&self.number) {
+            _ if number == 0 => Err(OutOfTurn::NotBegun(number)),
+            std::cmp::Ordering::Less => Ok(self),
+            std::cmp::Ordering::Equal => {
+                let unfinished = Bitmap(self.unfinished.0 & !Bitmap::of(worker).0);
+                Ok(Self { unfinished, ..self })
+            }
+            std::cmp::Ordering::Greater => Err(OutOfTurn::NotBegun(number)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn worker(index: u8) -> WorkerIndex {
+        WorkerIndex::new(index).unwrap()
+    }
+
+    #[test]
+    fn an_iteration_ends_with_its_last_worker() {
+        let two = Bitmap::first(2);
+        let first = Iteration::NONE.start(0, two).unwrap();
+        assert_eq!(first, Iteration { number: 1, unfinished: two });
+        let half = first.finish(1, worker(1)).unwrap();
+        assert_eq!((half.is_running(), half.unfinished), (true, Bitmap(1)));
+        assert_eq!(half.finish(1, worker(1)), Ok(half), "said again");
+        let over = half.finish(1, worker(0)).unwrap();
+        assert!(!over.is_running());
+        let second = over.start(2, two).unwrap();
+        assert_eq!(second.finish(1, worker(0)), Ok(second), "said again, of the last one");
+    }
+
+    #[test]
+    fn steps_out_of_turn_are_refused() {
+        let two = Bitmap::first(2);
+        let none = Iteration::NONE;
+        assert_eq!(none.start(2, two), Err(OutOfTurn::Number { next: 1, asked: 2 }));
+        assert_eq!(none.finish(0, worker(0)), Err(OutOfTurn::NotBegun(0)));
+        assert_eq!(none.finish(1, worker(0)), Err(OutOfTurn::NotBegun(1)));
+        let first = none.start(1, two).unwrap();
+        assert_eq!(first.start(1, two), Ok(first), "asked again");
+        for asked in [0, 2] {
+            assert_eq!(first.start(asked, two), Err(OutOfTurn::Running(1, two)));
+        }
+        assert_eq!(first.finish(2, worker(0)), Err(OutOfTurn::NotBegun(2)));
+        let over = first.finish(1, worker(0)).and_then(|it| it.finish(1, worker(1))).unwrap();
+        assert_eq!(over.start(1, two), Err(OutOfTurn::Number { next: 2, asked: 1 }));
+    }
+}

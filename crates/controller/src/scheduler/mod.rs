@@ -1,0 +1,422 @@
+//! The job scheduler: jobs admitted, moved, stepped from iteration to iteration and released by
+//! whoever decides about them from outside (P4INC-AOI §III).
+//!
+//! [`Scheduler`] knows each job's state and asks the [`Controller`] for what the switches must do.
+//! [`Server`] offers it over gRPC, as `proto/tributary/scheduler/v1/scheduler.proto` describes.
+//!
+//! A job is moved between iterations only. An iteration begins with [`Scheduler::start`] and ends when
+//! every worker has reported that it has all its results: then nothing of the job is under way but
+//! late copies, which name a service that is over once the job has been moved.
+
+mod iteration;
+mod server;
+mod service;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::watch;
+use tonic::Code;
+use tributary_jobfile::{Aggregation, HostId, Topology};
+use tributary_protocol::Assignment;
+use tributary_wire::{Bitmap, JobId, WorkerIndex};
+
+pub use iteration::{Iteration, OutOfTurn};
+pub use server::Server;
+
+use crate::error::Error;
+use crate::jobs::{Controller, lock};
+use crate::memory::Room;
+use crate::plan::Placement;
+use crate::segments;
+
+/// A request that cannot be met.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refusal {
+    /// There is no such job.
+    #[error("job {0} is not admitted")]
+    Unknown(JobId),
+    /// The job is admitted.
+    #[error("job {0} is admitted already; release it first")]
+    Admitted(JobId),
+    /// Another request is at it.
+    #[error("job {0} is being changed by another request; ask again when that is done")]
+    Busy(JobId),
+    /// A change failed half-way.
+    #[error("job {0} was left half-way by a change that failed; release it")]
+    Broken(JobId),
+    /// The job's iterations are not that far, or farther.
+    #[error("job {0}: {1}")]
+    OutOfTurn(JobId, OutOfTurn),
+    /// The job has no such worker.
+    #[error("job {job} has workers 0 to {}, not {worker}", .workers - 1)]
+    Worker {
+        /// The job.
+        job: JobId,
+        /// The index given.
+        worker: u32,
+        /// How many workers the job has.
+        workers: usize,
+    },
+    /// The scheduler is about to end.
+    #[error("the scheduler is shutting down")]
+    Closing,
+    /// The controller could not do it.
+    #[error("{0}")]
+    Controller(#[from] Error),
+}
+
+impl Refusal {
+    /// The status that tells a client what to do about it.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Unknown(_) => Code::NotFound,
+            Self::Admitted(_) => Code::AlreadyExists,
+            Self::Busy(_) => Code::Aborted,
+            Self::Broken(_) | Self::OutOfTurn(..) => Code::FailedPrecondition,
+            Self::Worker { .. } => Code::InvalidArgument,
+            Self::Closing => Code::Unavailable,
+            Self::Controller(error) => match error {
+                Error::JobTaken(..) => Code::AlreadyExists,
+                Error::UnknownJob(_) => Code::NotFound,
+                Error::Memory { refusal: segments::Refusal::Nothing(_), .. }
+                | Error::NoServer(_)
+                | Error::NotLocal(_)
+                | Error::Assignment { .. } => Code::InvalidArgument,
+                Error::Memory { .. } | Error::Full(_) => Code::ResourceExhausted,
+                Error::Unassigned => Code::FailedPrecondition,
+                Error::Lost { .. }
+                | Error::Unreachable { .. }
+                | Error::NotPrimary { .. }
+                | Error::SweepLost { .. } => Code::Unavailable,
+                _ => Code::Internal,
+            },
+        }
+    }
+}
+
+/// What is told of a job to those who watch it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Standing {
+    /// Its last iteration.
+    pub iteration: Iteration,
+    /// How switches serve it, in that iteration if it runs.
+    pub assignment: Assignment,
+}
+
+/// A job as [`Scheduler::list`] gives it.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Where its endpoints are.
+    pub placement: Placement,
+    /// Its state.
+    pub standing: Standing,
+}
+
+/// The job scheduler. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    controller: Arc<Controller>,
+    /// Jobs that can be admitted by their ID alone.
+    known: Arc<BTreeMap<JobId, Placement>>,
+    jobs: Arc<Mutex<Jobs>>,
+}
+
+#[derive(Debug, Default)]
+struct Jobs {
+    entries: BTreeMap<JobId, Entry>,
+    closing: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    phase: Phase,
+    /// `None` as long as it is being admitted. Watchers hear that it is gone when this is dropped.
+    served: Option<Served>,
+}
+
+#[derive(Debug)]
+struct Served {
+    placement: Placement,
+    standing: watch::Sender<Standing>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Requests may come.
+    Settled,
+    /// One is being met.
+    Changing,
+    /// One failed, and left the job to be released.
+    Broken,
+}
+
+impl Scheduler {
+    /// A scheduler for the switches of a controller. Of `known` jobs it is enough to name the ID.
+    #[must_use]
+    pub fn new(controller: Controller, known: impl IntoIterator<Item = Placement>) -> Self {
+        let known = known.into_iter().map(|placement| (placement.job, placement)).collect();
+        Self { controller: Arc::new(controller), known: Arc::new(known), jobs: Arc::default() }
+    }
+
+    /// The network that jobs are in.
+    #[must_use]
+    pub fn topology(&self) -> &Topology {
+        &self.controller.topology
+    }
+
+    /// Where the endpoints of a known job are.
+    #[must_use]
+    pub fn known(&self, job: JobId) -> Option<&Placement> {
+        self.known.get(&job)
+    }
+
+    /// Admits a job. It goes through even if nobody waits for it any more.
+    ///
+    /// # Errors
+    /// [`Refusal::Admitted`], [`Refusal::Closing`], [`Refusal::Controller`].
+    ///
+    /// # Panics
+    /// If the placement has no worker or more than 32, or names a host that the topology does not
+    /// have.
+    pub async fn admit(
+        &self,
+        placement: Placement,
+        aggregation: Aggregation,
+        size: u32,
+    ) -> Result<Assignment, Refusal> {
+        let job = placement.job;
+        self.jobs().begin_admission(job)?;
+        let own = self.clone();
+        carry_through(async move {
+            let admitted = own.controller.admit_sized(placement.clone(), aggregation, size).await;
+            let mut jobs = own.jobs();
+            match (&admitted, jobs.entries.get_mut(&job)) {
+                (&Ok(assignment), Some(entry)) => {
+                    let standing = Standing { iteration: Iteration::NONE, assignment };
+                    let standing = watch::Sender::new(standing);
+                    let placement = placement.assigned(assignment);
+                    entry.served = Some(Served { placement, standing });
+                    entry.phase = Phase::Settled;
+                }
+                _ => drop(jobs.entries.remove(&job)),
+            }
+            Ok(admitted?)
+        })
+        .await
+    }
+
+    /// Ends a job, whatever it is doing. Returns how many aggregators it had not finished.
+    ///
+    /// # Errors
+    /// [`Refusal::Unknown`], [`Refusal::Busy`], [`Refusal::Controller`]. The job is still there then,
+    /// and after the last of these can only be released again.
+    pub async fn release(&self, job: JobId) -> Result<u32, Refusal> {
+        self.jobs().begin_release(job)?;
+        let own = self.clone();
+        carry_through(async move {
+            let removed = own.controller.remove(job).await;
+            let mut jobs = own.jobs();
+            match (&removed, jobs.entries.get_mut(&job)) {
+                (Err(_), Some(entry)) => entry.phase = Phase::Broken,
+                _ => drop(jobs.entries.remove(&job)),
+            }
+            Ok(removed?.into_values().sum())
+        })
+        .await
+    }
+
+    /// Moves a job to where it is to be summed from the next iteration on, or to a segment of another
+    /// size. It goes through even if nobody waits for it any more.
+    ///
+    /// # Errors
+    /// [`Refusal::OutOfTurn`] as long as an iteration runs; [`Refusal::Unknown`], [`Refusal::Busy`],
+    /// [`Refusal::Broken`], [`Refusal::Controller`].
+    pub async fn relocate(
+        &self,
+        job: JobId,
+        aggregation: Aggregation,
+        size: u32,
+    ) -> Result<Assignment, Refusal> {
+        self.jobs().begin_move(job)?;
+        let own = self.clone();
+        carry_through(async move {
+            let moved = own.controller.relocate(job, aggregation, size).await;
+            let mut jobs = own.jobs();
+            if let Some(entry) = jobs.entries.get_mut(&job) {
+                let whole = own.controller.serves(job);
+                entry.phase = if whole { Phase::Settled } else { Phase::Broken };
+                if let (Ok(assignment), Some(served)) = (&moved, &mut entry.served) {
+                    served.placement.assignment = *assignment;
+                    served.standing.send_if_modified(|standing| {
+                        let other = standing.assignment != *assignment;
+                        standing.assignment = *assignment;
+                        other
+                    });
+                }
+            }
+            Ok(moved?)
+        })
+        .await
+    }
+
+    /// Begins an iteration; `number` as in [`Iteration::start`].
+    ///
+    /// # Errors
+    /// [`Refusal::OutOfTurn`], [`Refusal::Unknown`], [`Refusal::Busy`], [`Refusal::Broken`].
+    pub fn start(&self, job: JobId, number: u64) -> Result<Standing, Refusal> {
+        self.step(job, |iteration, workers| {
+            let workers = u8::try_from(workers).unwrap_or(u8::MAX);
+            let next = iteration.start(number, Bitmap::first(workers));
+            next.map_err(|refusal| Refusal::OutOfTurn(job, refusal))
+        })
+    }
+
+    /// Notes that a worker has all results of an iteration, and nothing under way.
+    ///
+    /// # Errors
+    /// [`Refusal::Worker`], [`Refusal::OutOfTurn`], [`Refusal::Unknown`], [`Refusal::Busy`],
+    /// [`Refusal::Broken`].
+    pub fn finish(&self, job: JobId, number: u64, worker: u32) -> Result<Standing, Refusal> {
+        self.step(job, |iteration, workers| {
+            let index = u8::try_from(worker).ok().and_then(WorkerIndex::new);
+            let index = index.filter(|index| usize::from(index.get()) < workers);
+            let index = index.ok_or(Refusal::Worker { job, worker, workers })?;
+            let next = iteration.finish(number, index);
+            next.map_err(|refusal| Refusal::OutOfTurn(job, refusal))
+        })
+    }
+
+    fn step(
+        &self,
+        job: JobId,
+        next: impl FnOnce(Iteration, usize) -> Result<Iteration, Refusal>,
+    ) -> Result<Standing, Refusal> {
+        let mut jobs = self.jobs();
+        let (_, served) = jobs.settled(job)?;
+        let before = *served.standing.borrow();
+        let iteration = next(before.iteration, served.placement.workers.len())?;
+        let standing = Standing { iteration, ..before };
+        if standing != before {
+            served.standing.send_replace(standing);
+        }
+        Ok(standing)
+    }
+
+    /// A job's standing, now and after each change; closed when the job has been released.
+    ///
+    /// # Errors
+    /// [`Refusal::Unknown`].
+    pub fn watch(&self, job: JobId) -> Result<watch::Receiver<Standing>, Refusal> {
+        let jobs = self.jobs();
+        let served = jobs.entries.get(&job).and_then(|entry| entry.served.as_ref());
+        Ok(served.ok_or(Refusal::Unknown(job))?.standing.subscribe())
+    }
+
+    /// All jobs that have been admitted, by ID.
+    #[must_use]
+    pub fn list(&self) -> Vec<Listed> {
+        let jobs = self.jobs();
+        let served = jobs.entries.values().filter_map(|entry| entry.served.as_ref());
+        let listed = served.map(|served| Listed {
+            placement: served.placement.clone(),
+            standing: *served.standing.borrow(),
+        });
+        listed.collect()
+    }
+
+    /// How much memory is left, by switch.
+    #[must_use]
+    pub fn room(&self) -> Vec<Room> {
+        self.controller.room()
+    }
+
+    /// Lets no more jobs in, and releases those that there are. Returns what could not be removed.
+    pub async fn close(&self) -> BTreeMap<JobId, Refusal> {
+        self.jobs().closing = true;
+        let mut left = BTreeMap::new();
+        loop {
+            let mut jobs: Vec<JobId> = self.jobs().entries.keys().copied().collect();
+            jobs.retain(|job| !left.contains_key(job));
+            if jobs.is_empty() {
+                return left;
+            }
+            for job in jobs {
+                match self.release(job).await {
+                    Ok(_) | Err(Refusal::Unknown(_)) => {}
+                    // Whatever is done to it takes its time.
+                    Err(Refusal::Busy(_)) => tokio::time::sleep(BUSY_PAUSE).await,
+                    Err(refusal) => drop(left.insert(job, refusal)),
+                }
+            }
+        }
+    }
+
+    fn jobs(&self) -> MutexGuard<'_, Jobs> {
+        lock(&self.jobs)
+    }
+}
+
+/// Between attempts to release a job that another request is changing.
+const BUSY_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+
+impl Jobs {
+    fn begin_admission(&mut self, job: JobId) -> Result<(), Refusal> {
+        if self.closing {
+            return Err(Refusal::Closing);
+        }
+        if self.entries.contains_key(&job) {
+            return Err(Refusal::Admitted(job));
+        }
+        self.entries.insert(job, Entry { phase: Phase::Changing, served: None });
+        Ok(())
+    }
+
+    fn begin_release(&mut self, job: JobId) -> Result<(), Refusal> {
+        let entry = self.entries.get_mut(&job).ok_or(Refusal::Unknown(job))?;
+        if entry.phase == Phase::Changing {
+            return Err(Refusal::Busy(job));
+        }
+        entry.phase = Phase::Changing;
+        Ok(())
+    }
+
+    fn begin_move(&mut self, job: JobId) -> Result<(), Refusal> {
+        let (phase, served) = self.settled(job)?;
+        let Iteration { number, unfinished } = served.standing.borrow().iteration;
+        if !unfinished.is_empty() {
+            return Err(Refusal::OutOfTurn(job, OutOfTurn::Running(number, unfinished)));
+        }
+        *phase = Phase::Changing;
+        Ok(())
+    }
+
+    /// A job that is ready for requests.
+    fn settled(&mut self, job: JobId) -> Result<(&mut Phase, &mut Served), Refusal> {
+        let entry = self.entries.get_mut(&job).ok_or(Refusal::Unknown(job))?;
+        let Entry { phase, served, .. } = entry;
+        match (*phase, served) {
+            (Phase::Settled, Some(served)) => Ok((phase, served)),
+            (Phase::Broken, _) => Err(Refusal::Broken(job)),
+            _ => Err(Refusal::Busy(job)),
+        }
+    }
+}
+
+/// Runs a change to its end in a task of its own: a client that hangs up must not leave it half-way.
+async fn carry_through<T: Send + 'static>(
+    change: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) -> Result<T, Refusal> {
+    match tokio::spawn(change).await {
+        Ok(outcome) => outcome,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // The runtime is going down.
+        Err(_) => Err(Refusal::Closing),
+    }
+}
+
+/// Host names of a placement, for those who know no numbers.
+fn names<'t>(topology: &'t Topology, hosts: &'t [HostId]) -> impl Iterator<Item = String> + 't {
+    hosts.iter().map(|&host| topology.host(host).name.clone())
+}

@@ -1,0 +1,169 @@
+//! The scheduler's gRPC service: messages in, values, messages out.
+
+use std::collections::BTreeSet;
+use std::pin::Pin;
+
+use tokio_stream::wrappers::WatchStream;
+use tokio_stream::{Stream, StreamExt as _};
+use tonic::{Request, Response, Status};
+use tributary_jobfile::Aggregation;
+use tributary_protocol::{Assignment, Mode};
+use tributary_scheduler_proto::v1;
+use tributary_scheduler_proto::v1::job_scheduler_server::JobScheduler;
+use tributary_wire::{JobId, WORKERS_MAX};
+
+use super::{Iteration, Refusal, Scheduler, Standing, names};
+use crate::plan::Placement;
+
+type Answer<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl JobScheduler for Scheduler {
+    async fn admit(&self, request: Request<v1::AdmitRequest>) -> Answer<v1::AdmitResponse> {
+        let request = request.into_inner();
+        let placement = placement(self, &request)?;
+        let (aggregation, size) = wish(request.aggregation(), request.size)?;
+        let assignment = Scheduler::admit(self, placement, aggregation, size).await?;
+        Ok(Response::new(v1::AdmitResponse { assignment: described(assignment) }))
+    }
+
+    async fn release(&self, request: Request<v1::ReleaseRequest>) -> Answer<v1::ReleaseResponse> {
+        let freed = Scheduler::release(self, job(request.get_ref().job_id)?).await?;
+        Ok(Response::new(v1::ReleaseResponse { freed }))
+    }
+
+    async fn r#move(&self, request: Request<v1::MoveRequest>) -> Answer<v1::MoveResponse> {
+        let request = request.into_inner();
+        let job = job(request.job_id)?;
+        let (aggregation, size) = wish(request.aggregation(), request.size)?;
+        let assignment = self.relocate(job, aggregation, size).await?;
+        Ok(Response::new(v1::MoveResponse { assignment: described(assignment) }))
+    }
+
+    async fn start_iteration(
+        &self,
+        request: Request<v1::StartIterationRequest>,
+    ) -> Answer<v1::StartIterationResponse> {
+        let v1::StartIterationRequest { job_id, number } = request.into_inner();
+        let Standing { iteration, assignment } = self.start(job(job_id)?, number)?;
+        let (iteration, assignment) = (Some(iteration.into()), described(assignment));
+        Ok(Response::new(v1::StartIterationResponse { iteration, assignment }))
+    }
+
+    async fn finish_iteration(
+        &self,
+        request: Request<v1::FinishIterationRequest>,
+    ) -> Answer<v1::FinishIterationResponse> {
+        let v1::FinishIterationRequest { job_id, number, worker } = request.into_inner();
+        let Standing { iteration, .. } = self.finish(job(job_id)?, number, worker)?;
+        Ok(Response::new(v1::FinishIterationResponse { iteration: Some(iteration.into()) }))
+    }
+
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::WatchResponse, Status>> + Send>>;
+
+    async fn watch(&self, request: Request<v1::WatchRequest>) -> Answer<Self::WatchStream> {
+        let standing = Scheduler::watch(self, job(request.get_ref().job_id)?)?;
+        let told = WatchStream::new(standing).map(|Standing { iteration, assignment }| {
+            let (iteration, assignment) = (Some(iteration.into()), described(assignment));
+            Ok(v1::WatchResponse { iteration, assignment })
+        });
+        Ok(Response::new(Box::pin(told)))
+    }
+
+    async fn list(&self, _: Request<v1::ListRequest>) -> Answer<v1::ListResponse> {
+        let topology = self.topology();
+        let jobs = Scheduler::list(self).into_iter().map(|listed| v1::Job {
+            job_id: listed.placement.job.get().into(),
+            assignment: described(listed.standing.assignment),
+            iteration: Some(listed.standing.iteration.into()),
+            workers: names(topology, &listed.placement.workers).collect(),
+            parameter_server: names(topology, listed.placement.ps.as_slice()).collect(),
+        });
+        let memory = self.room().into_iter().map(|room| v1::Memory {
+            switch: topology.switch(room.switch).name.clone(),
+            aggregators: room.aggregators,
+            free: room.free,
+            largest: room.largest,
+        });
+        let (jobs, memory) = (jobs.collect(), memory.collect());
+        Ok(Response::new(v1::ListResponse { jobs, memory }))
+    }
+}
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(refusal.code(), refusal.to_string())
+    }
+}
+
+fn described(assignment: Assignment) -> Option<v1::Assignment> {
+    let mode = match assignment.mode {
+        Mode::Local => v1::Mode::Local,
+        Mode::Partial => v1::Mode::Partial,
+        Mode::Forwarded => v1::Mode::Forwarded,
+    };
+    Some(v1::Assignment {
+        service_id: assignment.service.get().into(),
+        mem_id: assignment.segment.offset.0,
+        size: assignment.segment.size,
+        mode: mode.into(),
+    })
+}
+
+impl From<Iteration> for v1::Iteration {
+    fn from(iteration: Iteration) -> Self {
+        let state = match iteration.is_running() {
+            true => v1::iteration::State::Running,
+            false => v1::iteration::State::Finished,
+        };
+        let unfinished = iteration.unfinished.iter().map(|worker| worker.get().into());
+        Self { number: iteration.number, state: state.into(), unfinished: unfinished.collect() }
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Status {
+    Status::invalid_argument(message)
+}
+
+fn job(id: u32) -> Result<JobId, Status> {
+    let job = u16::try_from(id).ok().and_then(JobId::new);
+    job.ok_or_else(|| invalid(format!("a job ID is between 1 and {}, not {id}", u16::MAX)))
+}
+
+/// Where a job is to be summed, and with how many aggregators.
+fn wish(aggregation: v1::Aggregation, size: u32) -> Result<(Aggregation, u32), Status> {
+    match aggregation {
+        v1::Aggregation::Unspecified => Err(invalid("say where the job is to be summed")),
+        v1::Aggregation::Server => Ok((Aggregation::Server, 0)),
+        v1::Aggregation::Network if size == 0 => {
+            Err(invalid("say how many aggregators the job is to have"))
+        }
+        v1::Aggregation::Network => Ok((Aggregation::Network, size)),
+    }
+}
+
+/// Where the endpoints of the job are: as the request says, else as is known.
+fn placement(scheduler: &Scheduler, request: &v1::AdmitRequest) -> Result<Placement, Status> {
+    let job = job(request.job_id)?;
+    if request.workers.is_empty() {
+        let known = scheduler.known(job).cloned();
+        let unknown =
+            || format!("the scheduler's job file has no job {job}: say where its workers are");
+        return known.ok_or_else(|| Status::not_found(unknown()));
+    }
+    let host = |name: &String| {
+        let host = scheduler.topology().host_named(name);
+        host.ok_or_else(|| invalid(format!("the network has no host `{name}`")))
+    };
+    let workers = request.workers.iter().map(host).collect::<Result<Vec<_>, _>>()?;
+    if workers.len() > usize::from(WORKERS_MAX) {
+        return Err(invalid(format!("a job has at most {WORKERS_MAX} workers")));
+    }
+    let ps = Some(&request.parameter_server).filter(|name| !name.is_empty());
+    let ps = ps.map(host).transpose()?;
+    let different = workers.iter().chain(&ps).collect::<BTreeSet<_>>().len();
+    if different < workers.len() + usize::from(ps.is_some()) {
+        return Err(invalid("the workers and the parameter server are on different hosts each"));
+    }
+    Ok(Placement { job, workers, ps, agent: None, assignment: Assignment::NONE })
+}
