@@ -1,35 +1,24 @@
 //! The search finds what it is there to find: switches whose program is wrong, and the shrinker makes
 //! a chart of it that a reader can follow.
 
-use tributary_controller::programs::Source;
-use tributary_sim::Fate;
+use tributary_sim::{Act, Fate};
 
 use super::case::Case;
 use super::judge::Judge;
 use super::seeds::{first_failure, report};
 use super::shrink::shrink;
 
-/// The program with one line replaced.
-fn with(file: &str, right: &str, wrong: &str) -> Source {
-    let mut source = Source::built_in("esa").unwrap();
-    let (_, text) = source.files.iter_mut().find(|(path, _)| path == file).unwrap();
-    assert_eq!(text.matches(right).count(), 1, "{file} has changed");
-    *text = text.replace(right, wrong);
-    source
-}
-
 /// Finds a violation of one of the invariants within some seeds and shrinks it; returns the case, its
 /// chart's rows, and the report.
-fn find(source: Source, invariant: &str) -> (Case, usize, String) {
-    let judge = Judge::new(source);
-    let found = first_failure(&judge, 0..500, Case::random);
+fn find(judge: &Judge, invariant: &str, case: fn(u64) -> Case) -> (Case, usize, String) {
+    let found = first_failure(judge, 0..500, case);
     let (seed, case, first) = found.expect("500 seeds find it");
     assert_eq!(first.invariant, invariant, "{}", first.what);
-    let shrunk = shrink(&judge, case, first.clone());
+    let shrunk = shrink(judge, case, first.clone());
     // The same again: a seed, and what it shrinks to, stand for one course of events.
     assert_eq!(judge.judge(&shrunk.case).unwrap_err(), shrunk.violation);
     let trace = judge.run(&shrunk.case, true).trace.unwrap();
-    let report = report(&judge, seed, &first, &shrunk);
+    let report = report(judge, seed, &first, &shrunk);
     println!("{report}");
     let disturbed = trace.sightings().iter().filter(|seen| seen.fate == Fate::Lost).count();
     assert!(disturbed <= 2, "{report}");
@@ -46,12 +35,12 @@ fn fragments(case: &Case) -> usize {
 
 #[test]
 fn a_switch_that_stores_instead_of_adding_is_found() {
-    let source = with(
+    let judge = Judge::of_broken(
         "include/aggregator/values.p4",
         "sum = sum + values.v##i; \\",
         "sum = values.v##i; \\",
     );
-    let (case, rows, report) = find(source, "I1, I2, I5");
+    let (case, rows, report) = find(&judge, "I1, I2, I5", Case::esa);
     // Two workers of one job, one fragment, and nothing that goes wrong on the way.
     assert_eq!((case.jobs.len(), workers(&case), fragments(&case)), (1, 2, 1), "{report}");
     assert_eq!((case.loss, case.duplicate, case.reorder, case.acts.len()), (0, 0, 0, 0));
@@ -61,12 +50,12 @@ fn a_switch_that_stores_instead_of_adding_is_found() {
 
 #[test]
 fn a_switch_that_adds_a_contribution_twice_is_found() {
-    let source = with(
+    let judge = Judge::of_broken(
         "include/aggregator/bitmap.p4",
         "meta.overlap = 1;",
         "meta.overlap = meta.pass == pass_t.FIRST ? 1w0 : 1w1;",
     );
-    let (case, rows, report) = find(source, "I1, I2, I5");
+    let (case, rows, report) = find(&judge, "I1, I2, I5", Case::esa);
     // One contribution arrives twice: that takes one doubled frame.
     assert_eq!((case.jobs.len(), workers(&case), fragments(&case)), (1, 2, 1), "{report}");
     assert_eq!((case.loss, case.reorder, case.acts.len()), (0, 0, 0), "{report}");
@@ -76,12 +65,67 @@ fn a_switch_that_adds_a_contribution_twice_is_found() {
 
 #[test]
 fn a_sweep_that_frees_nothing_is_found() {
-    let source = with(
+    let judge = Judge::of_broken(
         "include/aggregator/identity.p4",
         "tasks.write(index, old[47:32] == job ? 0 : old);",
         "tasks.write(index, old);",
     );
-    let (case, rows, report) = find(source, "I4");
+    let (case, rows, report) = find(&judge, "I4", Case::esa);
     assert_eq!((case.jobs.len(), fragments(&case)), (1, 1), "{report}");
     assert!(rows <= 20, "{report}");
+}
+
+// --- P4INC and SwitchML -----------------------------------------------------------------------
+
+#[test]
+fn a_switch_without_copies_is_found() {
+    let judge = Judge::of_broken(
+        "include/aggregator/copies.p4",
+        "        if (old == round) {\n            meta.kept = 1;\n        }",
+        "",
+    );
+    let (case, _, report) = find(&judge, "I7", Case::segments);
+    // A result is lost, and nobody has it any more: that takes one fragment.
+    assert_eq!((case.jobs.len(), fragments(&case)), (1, 1), "{report}");
+    assert_eq!(case.only.map(|only| only.len()), Some(1), "{report}");
+}
+
+#[test]
+fn a_copy_that_is_made_of_the_first_contribution_is_found() {
+    let judge = Judge::of_broken(
+        "include/aggregator/copies.p4",
+        "            (access_t.CLAIM, turn_t.STARTS,                 1,   1): keep();",
+        "            (access_t.CLAIM, turn_t.STARTS,                 _,   1): keep();",
+    );
+    let (case, rows, report) = find(&judge, "I1, I2, I5", Case::segments);
+    assert_eq!((case.jobs.len(), workers(&case), fragments(&case)), (1, 2, 1), "{report}");
+    assert!(rows <= 12, "{report}");
+}
+
+#[test]
+fn a_switch_that_trusts_workers_to_stay_in_their_segments_is_found() {
+    let judge = Judge::of_broken(
+        "include/services.p4",
+        "        if (place < places) {",
+        "        if (places > 0) {",
+    );
+    let found = first_failure(&judge, 0..500, Case::segments);
+    let (_, case, first) = found.expect("500 seeds find it");
+    let shrunk = shrink(&judge, case, first);
+    let strays = |act: &Act| matches!(act, Act::Stray { .. });
+    assert!(shrunk.case.acts.iter().any(|(_, act)| strays(act)), "{:?}", shrunk.violation);
+}
+
+#[test]
+fn a_round_that_is_let_in_before_its_time_is_found() {
+    let judge = Judge::of_broken(
+        "include/aggregator/rounds.p4",
+        "(old[63:32] < round && old[31:0] == 0 ? round ++ others : old));",
+        "(old[63:32] < round ? round ++ others : old));",
+    );
+    let found = first_failure(&judge, 0..500, Case::segments);
+    let (_, case, first) = found.expect("500 seeds find it");
+    let shrunk = shrink(&judge, case, first);
+    // Only a job over several units can have a window that is greater than its segment.
+    assert!(!shrunk.case.is_local(0), "{:?}", shrunk.violation);
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tributary_jobfile::{Preemption, Scenario, parse};
+use tributary_jobfile::{End, LinkId, Preemption, Protocol, Scenario, parse};
 use tributary_protocol::Tensor;
 use tributary_protocol::priority::Priority;
 use tributary_sim::{Act, Cable, Disturbance, Inputs, Options, Pace};
@@ -34,11 +34,27 @@ pub(crate) struct JobCase {
     pub(crate) pauses: Vec<(usize, u32)>,
     /// Whether the reminder agent has a host of its own.
     pub(crate) agent_apart: bool,
+    /// P4INC, SwitchML: which of two units its workers are in.
+    pub(crate) place: Place,
+    /// P4INC: aggregators that it asks for; a local job gets as many as it has slots at least.
+    pub(crate) segment: u32,
+    /// P4INC: whether it begins at its parameter server.
+    pub(crate) at_server: bool,
+}
+
+/// Where the workers of a job are, if there are two units.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// All in the first or the second.
+    Unit(usize),
+    /// In turn in the one and in the other.
+    Both,
 }
 
 /// A whole system and all that happens to it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Case {
+    pub(crate) protocol: Protocol,
     /// Two racks, the parameter servers in the first or the second of them; or one switch.
     pub(crate) ps_rack: Option<u32>,
     pub(crate) jobs: Vec<JobCase>,
@@ -55,6 +71,8 @@ pub(crate) struct Case {
     /// In microseconds, of cables and of channels.
     pub(crate) jitter: u32,
     pub(crate) acts: Vec<(Duration, Act)>,
+    /// When the link between the two units goes down, and for how long.
+    pub(crate) outages: Vec<(Duration, Duration)>,
     /// Of what the cables do.
     pub(crate) seed: u64,
     /// All that chance may do to frames, if that was narrowed down.
@@ -62,21 +80,16 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// The case of a seed.
-    pub(crate) fn random(seed: u64) -> Self {
+    /// The case of a seed, of ESA.
+    pub(crate) fn esa(seed: u64) -> Self {
         let random = &mut ChaCha8Rng::seed_from_u64(seed);
         // Mostly few jobs: they are faster, and what goes wrong goes wrong with few.
         let jobs = *[2, 2, 2, 3, 3, 4, 5, 8].choose(random).unwrap();
-        let jobs: Vec<JobCase> = (0..jobs).map(|_| JobCase::random(random, jobs)).collect();
+        let jobs: Vec<JobCase> = (0..jobs).map(|_| JobCase::esa(random, jobs)).collect();
         let slots = *[2, 4, 8, 16].choose(random).unwrap();
-        let mut rate = |most: u32| match random.random_range(0..4) {
-            0 => 0,
-            1 => random.random_range(0..=most / 10),
-            _ => random.random_range(0..=most),
-        };
-        let (loss, duplicate, reorder) = (rate(250), rate(300), rate(300));
-        let jitter = if random.random_bool(0.5) { random.random_range(0..60) } else { 0 };
+        let [loss, duplicate, reorder, jitter] = chance(random);
         let mut case = Self {
+            protocol: Protocol::Esa,
             ps_rack: [None, Some(1), Some(2)].choose(random).copied().unwrap(),
             slots,
             window: random.random_range(1..=slots),
@@ -91,6 +104,7 @@ impl Case {
             reorder,
             jitter,
             acts: Vec::new(),
+            outages: Vec::new(),
             seed,
             only: None,
             jobs,
@@ -99,13 +113,75 @@ impl Case {
         case
     }
 
+    /// The case of a seed, of P4INC or SwitchML.
+    pub(crate) fn segments(seed: u64) -> Self {
+        let random = &mut ChaCha8Rng::seed_from_u64(seed);
+        let protocol = if random.random_bool(0.75) { Protocol::P4inc } else { Protocol::SwitchMl };
+        let slots = *[1, 1, 2, 2, 4, 8].choose(random).unwrap();
+        let jobs = *[1, 1, 2, 2, 3, 4].choose(random).unwrap();
+        let jobs: Vec<JobCase> =
+            (0..jobs).map(|_| JobCase::segments(random, protocol, slots)).collect();
+        let [loss, duplicate, reorder, jitter] = chance(random);
+        let mut case = Self {
+            protocol,
+            ps_rack: [None, Some(1), Some(2)].choose(random).copied().unwrap(),
+            slots,
+            window: random.random_range(1..=slots),
+            pool: *[1, 64].choose(random).unwrap(),
+            queue: random.random_range(4..48),
+            ecn: random.random_range(2..4),
+            preemption: Preemption::Priority,
+            loss,
+            duplicate,
+            reorder,
+            jitter,
+            acts: Vec::new(),
+            outages: Vec::new(),
+            seed,
+            only: None,
+            jobs,
+        };
+        case.add_segment_acts(random);
+        case
+    }
+
+    /// Links that go down, jobs that are moved, ended or begun anew, workers that address aggregators of
+    /// others.
+    fn add_segment_acts(&mut self, random: &mut ChaCha8Rng) {
+        for (job, its) in self.jobs.iter().enumerate() {
+            let p4inc = self.protocol == Protocol::P4inc;
+            while p4inc && random.random_bool(0.3) {
+                let act =
+                    if random.random_bool(0.5) { Act::ToServer(job) } else { Act::ToNetwork(job) };
+                self.acts.push((time(random, 2_000), act));
+            }
+            while random.random_bool(0.5) {
+                let stray = Act::Stray {
+                    job,
+                    worker: random.random_range(0..its.workers),
+                    behind: random.random_range(0..64),
+                    fragment: random.random_range(0..12),
+                };
+                self.acts.push((time(random, 1_000), stray));
+            }
+            if random.random_bool(0.1) {
+                self.acts.push((time(random, 1_000), Act::Again(job)));
+            }
+            if random.random_bool(0.05) {
+                self.acts.push((time(random, 20_000), Act::End(job)));
+            }
+        }
+        self.acts.sort_unstable();
+        while self.ps_rack.is_some() && random.random_bool(0.3) {
+            let length = Duration::from_micros(random.random_range(1_000..=100_000));
+            let begins = time(random, 2_000);
+            let before = self.outages.last().map_or(Duration::ZERO, |(from, long)| *from + *long);
+            self.outages.push((before + begins, length));
+        }
+    }
+
     /// Deaths, broken connections, and jobs that are ended in the middle.
     fn add_acts(&mut self, random: &mut ChaCha8Rng) {
-        let time = |random: &mut ChaCha8Rng, most: u64| {
-            // Evenly over the magnitudes: much happens in the first hundred microseconds.
-            let most = 10_f64.powf(random.random_range(1.0..(most as f64).log10()));
-            Duration::from_micros(random.random_range(0..=most as u64))
-        };
         for job in 0..self.jobs.len() {
             if random.random_bool(0.15) {
                 let dies = time(random, 50_000);
@@ -132,50 +208,58 @@ impl Case {
 
     /// The case as a job file.
     pub(crate) fn job_file(&self) -> String {
-        let hosts: usize = self.jobs.iter().map(|job| job.workers).sum();
-        let servers = self.jobs.len() + self.jobs.iter().filter(|job| job.agent_apart).count();
-        let per_rack = hosts.div_ceil(2);
+        let esa = self.protocol == Protocol::Esa;
+        let servers: Vec<bool> = (0..self.jobs.len()).map(|job| self.has_server(job)).collect();
+        let count = |of: &[bool]| of.iter().filter(|one| **one).count();
+        let hosts = count(&servers) + self.jobs.iter().filter(|job| job.agent_apart).count();
+        let (per_rack, names) = self.places();
         let topology = match self.ps_rack {
-            None => format!("kind = \"star\"\nworkers = {hosts}"),
+            None => format!("kind = \"star\"\nworkers = {per_rack}"),
             Some(rack) => format!(
                 "kind = \"racks\"\nracks = 2\nhosts_per_rack = {per_rack}\nps_rack = {rack}"
             ),
         };
-        let preemption = self.preemption.name();
-        let Self { slots, window, pool, queue, ecn, jitter, .. } = self;
+        let preemption = match esa {
+            true => format!("preemption = \"{}\"\n", self.preemption.name()),
+            false => String::new(),
+        };
+        let partitions = match self.protocol {
+            Protocol::SwitchMl => format!("partitions = {}\n", self.jobs.len()),
+            _ => String::new(),
+        };
+        let Self { slots, window, queue, ecn, jitter, .. } = self;
+        let (protocol, pool) = (self.protocol.name(), self.cells());
         let share = |per_thousand: u32| f64::from(per_thousand) / 1000.0;
         let mut file = format!(
-            "[topology]\n{topology}\nps_hosts = {servers}\n\
-             [protocol]\nkind = \"esa\"\nvalues_per_packet = {VALUES}\nslots = {slots}\n\
+            "[topology]\n{topology}\nps_hosts = {hosts}\n\
+             [protocol]\nkind = \"{protocol}\"\nvalues_per_packet = {VALUES}\nslots = {slots}\n\
              window = {window}\nscale = 1000.0\n\
              [switch]\npool = {pool}\necn_threshold = {ecn}\nqueue_capacity = {queue}\n\
-             preemption = \"{preemption}\"\n\
+             {preemption}{partitions}\
              [faults]\nloss = {}\nduplicate = {}\nreorder = {}\njitter = \"{jitter}us\"\n",
             share(self.loss),
             share(self.duplicate),
             share(self.reorder),
         );
-        // In turn from the one rack and from the other.
-        let mut names = (0..hosts).map(|at| match self.ps_rack {
-            None => at + 1,
-            Some(_) => at / 2 + 1 + per_rack * (at % 2),
-        });
         let server = |number: usize| {
-            if servers == 1 { "ps".to_owned() } else { format!("ps{number}") }
+            if hosts == 1 { "ps".to_owned() } else { format!("ps{number}") }
         };
         let mut agents = self.jobs.len();
-        for (index, job) in self.jobs.iter().enumerate() {
-            let workers: Vec<String> =
-                names.by_ref().take(job.workers).map(|name| format!("\"w{name}\"")).collect();
-            let _ = writeln!(
-                file,
-                "[[job]]\nworkers = [{}]\nps = \"{}\"",
-                workers.join(", "),
-                server(index + 1)
-            );
+        for (index, (job, names)) in self.jobs.iter().zip(&names).enumerate() {
+            let workers: Vec<String> = names.iter().map(|name| format!("\"w{name}\"")).collect();
+            let _ = writeln!(file, "[[job]]\nworkers = [{}]", workers.join(", "));
+            if servers[index] {
+                let _ = writeln!(file, "ps = \"{}\"", server(count(&servers[..=index])));
+            }
             if job.agent_apart {
                 agents += 1;
                 let _ = writeln!(file, "agent = \"{}\"", server(agents));
+            }
+            if self.protocol == Protocol::P4inc {
+                let _ = writeln!(file, "segment = {}", self.segment(index));
+            }
+            if job.at_server {
+                let _ = writeln!(file, "aggregation = \"server\"");
             }
             for (worker, pause) in &job.pauses {
                 let _ =
@@ -183,6 +267,86 @@ impl Case {
             }
         }
         file
+    }
+
+    /// Whether a job's workers are all below one switch.
+    pub(crate) fn is_local(&self, job: usize) -> bool {
+        let JobCase { place, workers, .. } = self.jobs[job];
+        self.ps_rack.is_none() || matches!(place, Place::Unit(_)) || workers == 1
+    }
+
+    fn has_server(&self, job: usize) -> bool {
+        let moved = |act: &Act| matches!(act, Act::ToServer(its) if *its == job);
+        match self.protocol {
+            Protocol::Atp | Protocol::Esa => true,
+            Protocol::SwitchMl => false,
+            Protocol::P4inc => {
+                let at_server = self.jobs[job].at_server;
+                at_server || !self.is_local(job) || self.acts.iter().any(|(_, act)| moved(act))
+            }
+        }
+    }
+
+    fn segment(&self, job: usize) -> u32 {
+        let least = if self.is_local(job) { self.slots } else { 1 };
+        self.jobs[job].segment.max(least)
+    }
+
+    /// Aggregators of the switches. There are programs for a few sizes only, as it takes longer to
+    /// compile one than to run many a case.
+    fn cells(&self) -> u32 {
+        let needed = match self.protocol {
+            Protocol::Atp | Protocol::Esa => return self.pool,
+            Protocol::P4inc => (0..self.jobs.len()).map(|job| self.segment(job)).sum(),
+            Protocol::SwitchMl => 2 * self.slots * self.jobs.len() as u32,
+        };
+        let sizes = [4, 16, 64, 256];
+        sizes.into_iter().find(|size| *size >= needed.max(self.pool)).expect("jobs are few")
+    }
+
+    /// Hosts of each rack, or of all, and the numbers of each job's workers.
+    fn places(&self) -> (usize, Vec<Vec<usize>>) {
+        let hosts: usize = self.jobs.iter().map(|job| job.workers).sum();
+        // ESA's are in turn in the one rack and in the other, P4INC's where they are said to be.
+        let mut all = 0..hosts;
+        let mut used = [0; 2];
+        let racks: Vec<Vec<(usize, usize)>> = self
+            .jobs
+            .iter()
+            .map(|job| {
+                let workers = all.by_ref().take(job.workers).enumerate();
+                let place = |(own, overall)| {
+                    let rack = match (self.ps_rack, self.protocol, job.place) {
+                        (None, ..) => 0,
+                        (Some(_), Protocol::Esa, _) => overall % 2,
+                        (Some(_), _, Place::Unit(unit)) => unit,
+                        (Some(_), _, Place::Both) => own % 2,
+                    };
+                    used[rack] += 1;
+                    (rack, used[rack])
+                };
+                workers.map(place).collect()
+            })
+            .collect();
+        let per_rack = used[0].max(used[1]);
+        let names = racks
+            .iter()
+            .map(|job| job.iter().map(|&(rack, number)| rack * per_rack + number).collect());
+        (per_rack, names.collect())
+    }
+
+    /// All that is done, and when.
+    pub(crate) fn all_acts(&self, scenario: &Scenario) -> Vec<(Duration, Act)> {
+        let mut acts = self.acts.clone();
+        let is_switch = |end: &End| matches!(end, End::Switch(..));
+        let links = &scenario.topology.links;
+        if let Some(link) = links.iter().position(|link| link.ends.iter().all(is_switch)) {
+            for (from, long) in &self.outages {
+                acts.push((*from, Act::Down(LinkId(link))));
+                acts.push((*from + *long, Act::Up(LinkId(link))));
+            }
+        }
+        acts
     }
 
     pub(crate) fn scenario(&self) -> Scenario {
@@ -227,10 +391,48 @@ impl Case {
     }
 }
 
+/// Loss, duplication, reordering and jitter.
+fn chance(random: &mut ChaCha8Rng) -> [u32; 4] {
+    let mut rate = |most: u32| match random.random_range(0..4) {
+        0 => 0,
+        1 => random.random_range(0..=most / 10),
+        _ => random.random_range(0..=most),
+    };
+    let [loss, duplicate, reorder] = [250, 300, 300].map(&mut rate);
+    [loss, duplicate, reorder, if random.random_bool(0.5) { random.random_range(0..60) } else { 0 }]
+}
+
+/// Evenly over the magnitudes: much happens in the first hundred microseconds.
+fn time(random: &mut ChaCha8Rng, most: u64) -> Duration {
+    let most = 10_f64.powf(random.random_range(1.0..(most as f64).log10()));
+    Duration::from_micros(random.random_range(0..=most as u64))
+}
+
 impl JobCase {
-    fn random(random: &mut ChaCha8Rng, jobs: usize) -> Self {
+    fn esa(random: &mut ChaCha8Rng, jobs: usize) -> Self {
         let workers =
             if jobs > 4 { random.random_range(1..=3) } else { random.random_range(1..=5) };
+        let agent_apart = random.random_bool(0.25);
+        Self { agent_apart, ..Self::of(random, workers) }
+    }
+
+    fn segments(random: &mut ChaCha8Rng, protocol: Protocol, slots: u32) -> Self {
+        let workers = random.random_range(1..=4);
+        let place = match random.random_range(0..4) {
+            unit @ 0..2 => Place::Unit(unit),
+            _ if protocol == Protocol::SwitchMl => Place::Unit(0),
+            _ => Place::Both,
+        };
+        let p4inc = protocol == Protocol::P4inc;
+        Self {
+            place,
+            segment: random.random_range(1..=2 * slots),
+            at_server: p4inc && random.random_bool(0.1),
+            ..Self::of(random, workers)
+        }
+    }
+
+    fn of(random: &mut ChaCha8Rng, workers: usize) -> Self {
         let tensors = random.random_range(1..=2);
         let mut pauses = Vec::new();
         for worker in 0..workers {
@@ -243,7 +445,10 @@ impl JobCase {
             workers,
             tensors: (0..tensors).map(|_| TensorCase::random(random)).collect(),
             pauses,
-            agent_apart: random.random_bool(0.25),
+            agent_apart: false,
+            place: Place::Unit(0),
+            segment: 1,
+            at_server: false,
         }
     }
 }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-use tributary_controller::outcomes::Outcome as Fate;
+use tributary_controller::outcomes::{Outcome as Fate, Outcomes};
 use tributary_controller::programs::Source;
-use tributary_jobfile::{Preemption, Scenario, SwitchSettings};
+use tributary_jobfile::{Preemption, Protocol, Scenario};
 use tributary_sim::{Act, Chart, Outcome, Program, Run};
 
 use super::case::Case;
@@ -20,23 +20,40 @@ pub(crate) struct Violation {
     pub(crate) what: String,
 }
 
-/// A switch program, compiled once for each setting: that takes longer than many a run.
+/// The switch programs, compiled once for each setting: that takes longer than many a run.
 pub(crate) struct Judge {
-    source: Source,
-    programs: Mutex<HashMap<(u32, u32, Preemption), Arc<Program>>>,
+    /// All files of the programs.
+    files: Vec<(String, String)>,
+    programs: Mutex<HashMap<Settings, Arc<Program>>>,
 }
 
+/// What a program is compiled for.
+type Settings = (Protocol, u32, u32, Preemption);
+
 impl Judge {
-    pub(crate) fn new(source: Source) -> Self {
-        Self { source, programs: Mutex::default() }
+    /// With the programs as they are.
+    pub(crate) fn new() -> Self {
+        Self { files: Source::built_in("esa").unwrap().files, programs: Mutex::default() }
     }
 
-    fn program(&self, settings: &SwitchSettings) -> Arc<Program> {
-        let key = (settings.pool, settings.ecn_threshold, settings.preemption);
+    /// With one place in one file replaced.
+    pub(crate) fn of_broken(file: &str, right: &str, wrong: &str) -> Self {
+        let mut judge = Self::new();
+        let (_, text) = judge.files.iter_mut().find(|(path, _)| path == file).unwrap();
+        assert_eq!(text.matches(right).count(), 1, "{file} has changed");
+        *text = text.replace(right, wrong);
+        judge
+    }
+
+    fn program(&self, case: &Case, scenario: &Scenario) -> Arc<Program> {
+        let settings = &scenario.switch;
+        let key = (case.protocol, settings.pool, settings.ecn_threshold, settings.preemption);
         let mut programs = self.programs.lock().unwrap();
-        let program = programs
-            .entry(key)
-            .or_insert_with(|| Arc::new(Program::compile(&self.source, settings).unwrap()));
+        let program = programs.entry(key).or_insert_with(|| {
+            let main = format!("v1model/{}.p4", case.protocol.name());
+            let source = Source { main, files: self.files.clone() };
+            Arc::new(Program::compile(&source, settings).unwrap())
+        });
         Arc::clone(program)
     }
 
@@ -46,11 +63,11 @@ impl Judge {
     }
 
     fn run_scenario(&self, case: &Case, scenario: &Scenario, trace: bool) -> Outcome {
-        let program = self.program(&scenario.switch);
+        let program = self.program(case, scenario);
         let mut run = Run::start(scenario, &program, case.inputs(), &case.options(trace)).unwrap();
         run.prioritize(case.priorities());
-        for (time, act) in &case.acts {
-            run.at(*time, *act);
+        for (time, act) in case.all_acts(scenario) {
+            run.at(time, act);
         }
         while run.step().unwrap() {}
         run.finish().unwrap()
@@ -80,6 +97,13 @@ impl Judge {
         let malformed: u64 = everything.map(|at| at[Fate::Malformed].packets).sum();
         if malformed > 0 {
             return Err(violation("", format!("{malformed} malformed packets")));
+        }
+        // Where a window is no greater than its segment, nobody comes too early.
+        for job in (0..case.jobs.len()).filter(|job| case.is_local(*job)) {
+            let early = |at: &Outcomes| at[Fate::Asynchronous].packets > 0;
+            if outcome.outcomes[job].iter().any(early) {
+                return Err(violation("", format!("job {job} has sent rounds too early")));
+            }
         }
         let ended = |job: usize| case.acts.iter().any(|(_, act)| *act == Act::End(job));
         if outcome.outstanding > 0 {

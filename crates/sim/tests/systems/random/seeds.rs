@@ -10,6 +10,9 @@ use super::case::Case;
 use super::judge::{Judge, Violation};
 use super::shrink::{Shrunk, shrink};
 
+/// Rows of a chart that are printed.
+const ROWS: usize = 80;
+
 /// The first seed that fails, if one does.
 pub(crate) fn first_failure(
     judge: &Judge,
@@ -52,18 +55,27 @@ pub(crate) fn report(judge: &Judge, seed: u64, first: &Violation, shrunk: &Shrun
     for (time, act) in &case.acts {
         let _ = writeln!(text, "# after {time:?}: {act:?}");
     }
+    for (time, long) in &case.outages {
+        let _ = writeln!(text, "# after {time:?}: no link between the units for {long:?}");
+    }
     if let Some(only) = &case.only {
         let _ = writeln!(text, "# disturbed: {} frames", only.len());
     }
     if let Some(chart) = judge.chart(case, "") {
-        let _ = write!(text, "\n{chart}");
+        // What waits for ever goes on as it began.
+        let chart = chart.to_string();
+        let rows: Vec<&str> = chart.lines().take(ROWS).collect();
+        let _ = writeln!(text, "\n{}", rows.join("\n"));
+        if chart.lines().count() > ROWS {
+            text += "and so on\n";
+        }
     }
     text
 }
 
 /// Runs seeds; panics with a report of the first that fails.
-pub(crate) fn hold(judge: &Judge, seeds: Range<u64>) {
-    if let Some((seed, case, first)) = first_failure(judge, seeds, Case::random) {
+pub(crate) fn hold(judge: &Judge, seeds: Range<u64>, case: impl Fn(u64) -> Case + Sync) {
+    if let Some((seed, case, first)) = first_failure(judge, seeds, case) {
         let shrunk = shrink(judge, case, first.clone());
         panic!("{}", report(judge, seed, &first, &shrunk));
     }

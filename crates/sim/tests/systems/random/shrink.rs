@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::panic;
 
-use tributary_jobfile::Preemption;
+use tributary_jobfile::{Preemption, Protocol};
 use tributary_sim::{Act, Disturbance};
 
-use super::case::{Case, JobCase, TensorCase, VALUES};
+use super::case::{Case, JobCase, Place, TensorCase, VALUES};
 use super::judge::{Judge, Violation};
 
 /// A smaller system has other frames, to which chance does other things: it is tried with a few
@@ -133,6 +133,10 @@ fn smaller(case: &Case) -> Vec<Case> {
     for act in 0..case.acts.len() {
         offer(&|case| leave_out(&mut case.acts, act));
     }
+    offer(&|case| case.outages.clear());
+    for outage in 0..case.outages.len() {
+        offer(&|case| leave_out(&mut case.outages, outage));
+    }
     offer(&|case| case.ps_rack = None);
     offer(&|case| case.loss = 0);
     offer(&|case| case.duplicate = 0);
@@ -154,6 +158,9 @@ fn smaller(case: &Case) -> Vec<Case> {
             offer(&|case| leave_out(&mut case.jobs[index].pauses, pause));
         }
         offer(&|case| case.jobs[index].agent_apart = false);
+        offer(&|case| case.jobs[index].place = Place::Unit(0));
+        offer(&|case| case.jobs[index].at_server = false);
+        offer(&|case| case.jobs[index].segment = 1);
         for (round, tensor) in job.tensors.iter().enumerate() {
             let mut change = |change: &dyn Fn(&mut TensorCase)| {
                 offer(&|case| change(&mut case.jobs[index].tensors[round]));
@@ -177,6 +184,14 @@ fn smaller(case: &Case) -> Vec<Case> {
         case.slots = case.slots.min(4);
         case.window = case.window.min(4);
     });
+    if case.protocol != Protocol::Esa && case.slots > 1 {
+        for slots in [1, case.slots / 2] {
+            offer(&|case| {
+                case.slots = slots;
+                case.window = case.window.min(slots);
+            });
+        }
+    }
     all
 }
 
@@ -209,10 +224,15 @@ fn without_worker(case: &mut Case, job: usize, worker: usize) {
     for (whose, _) in pauses.iter_mut() {
         *whose -= usize::from(*whose > worker);
     }
-    case.acts
-        .retain(|(_, act)| !matches!(act, Act::Cut(its, whose) if *its == job && *whose == worker));
+    let of = |act: &Act| match *act {
+        Act::Cut(its, whose) | Act::Stray { job: its, worker: whose, .. } => {
+            (its == job).then_some(whose)
+        }
+        _ => None,
+    };
+    case.acts.retain(|(_, act)| of(act) != Some(worker));
     for (_, act) in &mut case.acts {
-        if let Act::Cut(its, whose) = act
+        if let Act::Cut(its, whose) | Act::Stray { job: its, worker: whose, .. } = act
             && *its == job
         {
             *whose -= usize::from(*whose > worker);
