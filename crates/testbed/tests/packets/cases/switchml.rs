@@ -239,9 +239,12 @@ fn refused() {
         let frame = A.gradient(0, 8, 2, &x).bitmap(bitmap);
         lab.check_gone(1, &frame.bytes(), (A.slot, Malformed));
     }
+    lab.insert(&[Entry::contribute_to(A.id, 6, (0b011, 0b111), A.group, A.slot)]);
+    let sum_of_a_rack = A.frame(GRADIENT, 6, PS, 8, 2).values(&x).bitmap(0b011);
+    lab.check_gone(6, &sum_of_a_rack.bytes(), (A.slot, Malformed));
     let collided = A.gradient(0, 8, 2, &x).flags(COLLISION);
     lab.check_gone(1, &collided.bytes(), (A.slot, Malformed));
-    for port in 4..=6 {
+    for port in 4..=5 {
         lab.check_gone(port, &A.gradient(0, 8, 2, &x).bytes(), (NO_JOB, Rejected));
     }
     lab.check_gone(1, &B.gradient(0, 8, 6, &x).bytes(), (NO_JOB, Rejected));

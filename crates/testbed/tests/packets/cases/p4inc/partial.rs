@@ -11,7 +11,7 @@ cases!("p4inc::partial":
     sum_goes_to_the_server, sum_is_sent_again, not_all_of_it_is_here, round_lasts_until_the_answer,
     answer_finishes_and_fills_the_copy, reply_does_so_too, answer_from_the_copy,
     older_results_are_the_servers, answer_before_the_sum, late_answer, one_worker_here,
-    other_units_pass, sum_sent_again_after_more_rounds,
+    other_units_pass, sum_sent_again_after_more_rounds, local_is_all_workers_and_a_group,
 );
 
 fn sum_goes_to_the_server() {
@@ -241,5 +241,31 @@ fn sum_sent_again_after_more_rounds() {
         lab.check(2, &again.bytes(), (UNIT.slot, Resent), &[(PS, whole.bytes())]);
         let result = UNIT.parameter(round, 11, &parts[0]);
         lab.check(PS, &result.bytes(), (UNIT.slot, Distributed), &UNIT.for_workers(&result));
+    }
+}
+
+/// A switch gives results only where it is told to, and only of all workers. Else they are the
+/// server's, even if nobody is elsewhere.
+fn local_is_all_workers_and_a_group() {
+    let mut lab = rack();
+    let [x, y, all] = values(&lab);
+    let total = sum(&[&x, &y]);
+    for (round, group, everyone) in [(8, UNIT.group, 0b1111), (16, 0, 0b0011)] {
+        lab.modify(&[
+            Entry::contribute_to(UNIT.id, 1, (0b01, 0b11), group, UNIT.slot),
+            Entry::contribute_to(UNIT.id, 2, (0b10, 0b11), group, UNIT.slot),
+            Entry::aggregate(UNIT.id, UNIT.service, UNIT.segment, everyone),
+        ]);
+        lab.check_gone(1, &UNIT.gradient(0, round, 8, &x).bytes(), (UNIT.slot, Absorbed));
+        let last = UNIT.gradient(1, round, 8, &y);
+        let whole = UNIT.summed(&last, &total);
+        lab.check(2, &last.bytes(), (UNIT.slot, Completed), &[(PS, whole.bytes())]);
+        let again = UNIT.gradient(0, round, 8, &x).flags(RESEND);
+        let whole = UNIT.sent_again(&again, &total);
+        lab.check(1, &again.bytes(), (UNIT.slot, Resent), &[(PS, whole.bytes())]);
+        let result = UNIT.parameter(round, 8, &all).bitmap(everyone);
+        lab.check(PS, &result.bytes(), (UNIT.slot, Distributed), &UNIT.for_workers(&result));
+        let reply = UNIT.repeated(&again, &all).bitmap(everyone);
+        lab.check(1, &again.bytes(), (UNIT.slot, Repeated), &[(1, reply.bytes())]);
     }
 }

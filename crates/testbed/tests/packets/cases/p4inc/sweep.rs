@@ -89,6 +89,11 @@ fn forgets_rounds_and_copies() {
     let next = Job { segment: (2, 4), ..PAIR };
     lab.delete(&[LOCAL.served()]);
     lab.modify(&[next.served()]);
+    // Not even of a round that has the number of the one before.
+    lab.check_gone(2, &next.gradient(0, 100, 2, &parts[0]).bytes(), (next.slot, Absorbed));
+    let again = next.gradient(0, 100, 2, &parts[0]).flags(RESEND);
+    lab.check_gone(2, &again.bytes(), (next.slot, Duplicate));
+    check_sweep(&mut lab, next, 2, 1);
     for round in [0, 100] {
         for cell in [2, 3] {
             next.complete(&mut lab, round, cell, &parts);
