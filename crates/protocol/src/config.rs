@@ -16,7 +16,7 @@ pub const SLOTS_MAX: u32 = 1 << 16;
 /// What all endpoints of a job must agree on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JobConfig {
-    /// The aggregation protocol. The endpoints of this crate speak ATP and ESA.
+    /// The aggregation protocol.
     pub protocol: Protocol,
     /// The job.
     pub job: JobId,

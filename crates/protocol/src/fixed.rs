@@ -27,9 +27,9 @@ impl Scale {
         usable.then_some(Self(factor))
     }
 
-    /// The scale of a rung of the ladder: coarser from rung to rung, by powers of two, so that nothing
-    /// is rounded. Rungs behind the last are the last. A scale that would be too small for an `f64`
-    /// stays at the smallest, at which every `f32` is zero.
+    /// The scale of a rung of the ladder: coarser from rung to rung, by powers of two, so that
+    /// nothing is rounded. Rungs behind the last are the last. A scale that would be too small for
+    /// an `f64` stays at the smallest, at which every `f32` is zero.
     pub fn at(self, rung: u8) -> Self {
         let exponent = LADDER[usize::from(rung.min(COARSEST))];
         let divisor = f64::from_bits((1023 + exponent) << 52);

@@ -20,8 +20,8 @@ impl Floats {
         }
     }
 
-    /// The sums over all workers as bit patterns of `f32`: added in `f64`, in the order of the workers,
-    /// so that they do not depend on the order in which packets came in.
+    /// The sums over all workers as bit patterns of `f32`: added in `f64`, in the order of the
+    /// workers, so that they do not depend on the order in which packets came in.
     pub(crate) fn sum(&self, sums: &mut [i32]) {
         for (column, sum) in sums.iter_mut().enumerate() {
             let column = self.rows.iter().skip(column).step_by(self.values);

@@ -6,19 +6,22 @@
 //! timeouts and events come out. They open no socket, read no clock, spawn no task and draw no
 //! random number, so the same code runs over raw sockets, in-memory links and virtual time.
 //!
-//! Two protocols are spoken. In ATP (first come, first served) every result passes the
-//! [`ParameterServer`]. In ESA (preemption with priority) switches finish what they can by themselves,
-//! and [`esa`] has what stands behind them. A [`Worker`] speaks both.
+//! Four protocols are spoken. In ATP (first come, first served) every result passes the
+//! [`ParameterServer`]. In ESA (preemption with priority) switches finish what they can by
+//! themselves, and [`esa`] has what stands behind them. In P4INC a job has aggregators of its own,
+//! and needs a PS only if no switch has all its workers below it; SwitchML, to compare with, never
+//! has one. A [`Worker`] speaks all of them.
 //!
 //! | module | |
 //! | --- | --- |
 //! | [`worker`] | tensors in, sums out; one state machine for all protocols |
-//! | [`server`] | the PS of ATP |
+//! | [`server`] | the PS of ATP and P4INC |
 //! | [`esa`] | the PS of ESA and the reminder agent |
+//! | [`assignment`] | how switches serve a job of P4INC or SwitchML |
 //! | [`addressing`], [`priority`] | which aggregator a task uses, and whom it rather serves |
 //! | [`congestion`], [`rtt`], [`fixed`] | how fast, how long to wait, and what travels |
 //!
-//! The rest of this page is about ATP; [`esa`] says the same of ESA.
+//! The rest of this page is about ATP; [`esa`] and [`assignment`] say what is different elsewhere.
 //!
 //! # Terms
 //!
@@ -35,8 +38,8 @@
 //!    sequence whose result it lacks. So whoever sends `s + W` has the result of `s`.
 //! 2. *Disjoint or nothing.* The PS merges a packet into a task only if the two bitmaps are disjoint,
 //!    and completes the task when the union is everyone.
-//! 3. *Two versions.* The PS keeps the result of `s` until task `s + W` is complete; by the first rule
-//!    all workers have it by then.
+//! 3. *Two versions.* The PS keeps the result of `s` until task `s + W` is complete; by the first
+//!    rule all workers have it by then.
 //! 4. *Results are final.* A worker takes one result a sequence, and only if it names all workers.
 //!
 //! The invariants of the design, at the endpoints:
@@ -57,11 +60,11 @@
 //!   most *n* of them can wrap, in the switch or here. A fragment with a greater value goes in `f32`;
 //!   it makes the PS forget the integers of that task and ask all other workers for `f32`. As the
 //!   integer bitmap can never be complete without that worker, no integer result exists by then.
-//! - **I6** (isolation). Frames for another job, from workers outside the job, with another V, with an
-//!   aggregator other than the slot's, or for a sequence that is not due, change nothing but a
+//! - **I6** (isolation). Frames for another job, from workers outside the job, with another V,
+//!   with an aggregator other than the slot's, or for a sequence that is not due, change nothing but a
 //!   counter.
-//! - **I7** (liveness under fair loss). Let `s` be the lowest sequence that some worker lacks. No worker
-//!   is stopped from sending it, for the window is never below one, and each that has not got the
+//! - **I7** (liveness under fair loss). Let `s` be the lowest sequence that some worker lacks. No
+//!   worker is stopped from sending it, for the window is never below one, and each that has not got the
 //!   result repeats it, at least at every retransmission timeout, which is capped. A resend never
 //!   occupies an aggregator, so after finitely many of them none is left in the way and the PS
 //!   hears of each missing worker directly. If `s` is complete already, the PS has kept its result
@@ -78,9 +81,11 @@
 //! An ESA worker that is idle may be the only one to have a result that another lacks, as the PS does
 //! not see what switches complete. It says [`leave`](Worker::leave) and stays until
 //! [`is_dismissed`](Worker::is_dismissed).
+//!
+//! A worker of P4INC or SwitchML may leave when it is idle: [`assignment`] has the argument.
 
 pub mod addressing;
-mod assignment;
+pub mod assignment;
 mod bits;
 mod config;
 pub mod congestion;

@@ -37,8 +37,8 @@ impl Numbering {
         }
     }
 
-    /// Fragments from here up are never used, so that sums of a fragment and a window can neither wrap
-    /// nor have no sequence.
+    /// Fragments from here up are never used, so that sums of a fragment and a window can neither
+    /// wrap nor have no sequence.
     pub(crate) const fn fragments(self) -> u32 {
         match self {
             Self::Fragments => u32::MAX - 2 * SLOTS_MAX,

@@ -6,9 +6,9 @@
 //! `P_j(l) = 1/T_j · L_j/l · Comm_j/Comp_j`
 //!
 //! The header has 8 bits for it. They hold the logarithm, so that order survives over twelve decades:
-//! values between 10⁻⁶ and 10⁶ are told apart if they differ by 12 %, those beyond are cut off. Zero is
-//! no priority: an aggregator whose priority was halved eight times is below every packet's, so
-//! that nothing can hold one for ever.
+//! values between 10⁻⁶ and 10⁶ are told apart if they differ by 12 %, those beyond are cut off.
+//! Zero is no priority: an aggregator whose priority was halved eight times is below every
+//! packet's, so that nothing can hold one for ever.
 
 use std::num::NonZeroU8;
 use std::time::Duration;

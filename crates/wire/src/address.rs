@@ -70,9 +70,9 @@ impl Host {
         Self { mac: Mac([0x01, 0x00, 0x5e, 84, high, low]), ip: Ipv4Addr::new(239, 84, high, low) }
     }
 
-    /// Where the gradients of a job without PS go: to the switch, which has no address of its own. The
-    /// Ethernet address 02:00:5e:54:*h*:*l* is no station's, and 192.0.0.8 is the dummy address of
-    /// RFC 7600, which is no host's.
+    /// Where the gradients of a job without PS go: to the switch, which has no address of its own.
+    /// The Ethernet address 02:00:5e:54:*h*:*l* is no station's, and 192.0.0.8 is the dummy
+    /// address of RFC 7600, which is no host's.
     pub const fn service(job: JobId) -> Self {
         let [high, low] = job.get().to_be_bytes();
         Self { mac: Mac([0x02, 0x00, 0x5e, 84, high, low]), ip: Ipv4Addr::new(192, 0, 0, 8) }

@@ -112,8 +112,8 @@ pub enum Kind {
     Query = 4,
     /// Controller → switch and back: free the cells of a job. It carries no values.
     Sweep = 5,
-    /// ESA, reminder agent → switch: free this task's aggregator and give me what it holds. Its values
-    /// are zeros, in whose place the switch puts the sums.
+    /// ESA, reminder agent → switch: free this task's aggregator and give me what it holds. Its
+    /// values are zeros, in whose place the switch puts the sums.
     Reminder = 6,
     /// ESA, switch → reminder agent: a Reminder that found no aggregator of its task.
     Absent = 7,
@@ -167,8 +167,9 @@ impl Flags {
     pub const RESEND: Self = Self(0x01);
     /// The fragment met an aggregator that another task held.
     pub const COLLISION: Self = Self(0x02);
-    /// ATP and ESA: the values are `f32` bit patterns, because an integer would have overflowed. P4INC
-    /// and SwitchML: the values mean nothing, because an integer would have overflowed on this rung.
+    /// ATP and ESA: the values are `f32` bit patterns, because an integer would have overflowed.
+    /// P4INC and SwitchML: the values mean nothing, because an integer would have overflowed on
+    /// this rung.
     pub const OVERFLOW: Self = Self(0x04);
     /// A queue was long on the way of one of the packets that are in this one.
     pub const ECN: Self = Self(0x08);
@@ -254,9 +255,9 @@ pub struct Repr {
     pub values: u16,
     /// Fragment, in P4INC and SwitchML [round](Self::round); in Sweep a nonce.
     pub sequence: Sequence,
-    /// Gradient and Asynchronous: the workers whose contributions are in it. Parameter and Reply: all workers of the
-    /// job. Query: the worker asked. Reminder and Absent: the workers below the switch that is meant.
-    /// Sweep: not workers, but the number of cells freed so far.
+    /// Gradient and Asynchronous: the workers whose contributions are in it. Parameter and Reply:
+    /// all workers of the job. Query: the worker asked. Reminder and Absent: the workers below the
+    /// switch that is meant. Sweep: not workers, but the number of cells freed so far.
     pub bitmap: Bitmap,
     /// Aggregator; in Sweep the cell that is next.
     pub index: AggregatorIndex,

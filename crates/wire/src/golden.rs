@@ -2,8 +2,9 @@
 //!
 //! Each is a text file in `golden/`: bytes in hexadecimal, and comments from `#` to the end of a
 //! line that say what the bytes are. There is one for each kind of packet and each case of its
-//! flags, with 32 and with 64 values; names without a protocol are ATP's. They were written without this crate's encoder, so they
-//! check it; the tests of the P4 programs feed the same frames to the P4 parser.
+//! flags, with 32 and with 64 values; names without a protocol are ATP's. They were written
+//! without this crate's encoder, so they check it; the tests of the P4 programs feed the same
+//! frames to the P4 parser.
 
 /// One frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,8 +7,8 @@ use crate::Sequence;
 /// The rungs of the scale ladder: how often a fragment can be sent, each time at a coarser scale.
 pub const RUNGS: u8 = 8;
 
-/// How many fragments a job can have. One less than there would be numbers for, because a switch keeps
-/// a round's number plus one.
+/// How many fragments a job can have. One less than there would be numbers for, because a switch
+/// keeps a round's number plus one.
 pub const FRAGMENTS_MAX: u32 = (1 << 29) - 1;
 
 /// What P4INC and SwitchML carry as the sequence: 8 · fragment + rung.

@@ -6,8 +6,8 @@ use crate::AggregatorIndex;
 
 /// A service ID: which assignment of a job a packet belongs to (P4INC-AOI §VI.B).
 ///
-/// The job scheduler gives a job another one whenever it changes how the job is served, so that a late
-/// packet of the old way is told from those of the new one.
+/// The job scheduler gives a job another one whenever it changes how the job is served, so that a
+/// late packet of the old way is told from those of the new one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Service(u8);
 

@@ -7,14 +7,15 @@
 //!
 //! # ATP
 //!
-//! ATP hashes job and sequence too. We hash job and slot with a salt per slot, so that a slot keeps its
-//! aggregator until a task of it collides; then the salt is counted up. The PS decides whether
-//! a task collided and tells all workers in the result, so that they and the PS agree on the
+//! ATP hashes job and sequence too. We hash job and slot with a salt per slot, so that a slot
+//! keeps its aggregator until a task of it collides; then the salt is counted up. The PS decides
+//! whether a task collided and tells all workers in the result, so that they and the PS agree on the
 //! salt of every slot at every task: [`crate`] has the argument.
 //!
 //! # P4INC
 //!
-//! A job has a segment of its own, and within it a [`Permutation`] keeps the fragments of a window apart.
+//! A job has a segment of its own, and within it a [`Permutation`] keeps the fragments of a window
+//! apart.
 //!
 //! # SwitchML
 //!

@@ -8,12 +8,12 @@ use super::mix;
 
 /// Which aggregator of its segment a fragment uses (P4INC-AOI §VI.B).
 ///
-/// The paper hashes job and fragment, and lets a worker that hits upon an aggregator of its own move to
-/// another one. That must come out the same at every worker, whatever each has under way just then.
-/// So it is decided once for all: the fragments 0, 1, … up to the size of the segment are hashed in
-/// this order, and each avoids, by going on to the next one that is free, the aggregators of those
-/// before it. What comes out is a permutation π, and fragment *f* uses offset + π(*f* mod size).
-/// Fragments that are less than the size of the segment apart never meet.
+/// The paper hashes job and fragment, and lets a worker that hits upon an aggregator of its own
+/// move to another one. That must come out the same at every worker, whatever each has under way
+/// just then. So it is decided once for all: the fragments 0, 1, … up to the size of the segment
+/// are hashed in this order, and each avoids, by going on to the next one that is free, the
+/// aggregators of those before it. What comes out is a permutation π, and fragment *f* uses offset
+/// + π(*f* mod size). Fragments that are less than the size of the segment apart never meet.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     offset: u32,

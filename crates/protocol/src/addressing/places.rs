@@ -17,8 +17,8 @@ pub(crate) struct Address {
 
 /// Which aggregator the current task of each slot uses.
 ///
-/// Who asks and who tells what came of a slot's tasks, in their order, agrees with all others of the job
-/// that do so.
+/// Who asks and who tells what came of a slot's tasks, in their order, agrees with all others of
+/// the job that do so.
 #[derive(Clone, Debug)]
 pub(crate) enum Places {
     /// ATP: a slot keeps its aggregator until a task of it collides.

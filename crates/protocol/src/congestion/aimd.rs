@@ -8,8 +8,8 @@ use super::Controller;
 /// by one packet a window of results above it; it halves window and threshold on a congestion mark
 /// or a loss, at most once a window of data. The threshold starts at the upper bound.
 ///
-/// P4INC's is the same with a threshold that starts where the job's aggregators end (P4INC-AOI §VI.B):
-/// beyond it packets may be turned back.
+/// P4INC's is the same with a threshold that starts where the job's aggregators end (P4INC-AOI
+/// §VI.B): beyond it packets may be turned back.
 #[derive(Clone, Debug)]
 pub struct Aimd {
     window: u32,

@@ -11,16 +11,31 @@
 //! # Two versions
 //!
 //! A slot holds the result of task `s` and at the same time what has come in for task `s + W`. That
-//! some worker sends `s + W` shows that this worker has the result of `s`, not that all have; only when
-//! `s + W` is complete have all workers sent it, so all have `s`, and its memory is free for
+//! some worker sends `s + W` shows that this worker has the result of `s`, not that all have; only
+//! when `s + W` is complete have all workers sent it, so all have `s`, and its memory is free for
 //! `s + 2W`. A third version can therefore not be needed, and a packet for one is dropped.
+//!
+//! With P4INC the tasks are rounds. What follows a result that says overflow is the next rung of
+//! the same fragment, else the fragment W further on; who sends what follows has that result in
+//! either case.
 //!
 //! # Integers and floats
 //!
 //! Integer sums wrap like the switch's. Workers see to it that they never do (I5), so wrapping only
 //! means that a forged packet cannot cause a panic. Once one worker has sent its fragment as floats,
 //! the task is collected in floats from every worker by itself: partial sums of the switch are of
-//! no use any more, because they are of integers.
+//! no use any more, because they are of integers. All that is ATP's. P4INC knows no floats: there the
+//! PS hands the overflow flag of any contribution on to the result, and what is due then is a coarser
+//! rung.
+//!
+//! # A PS that is started anew
+//!
+//! What a PS keeps is in no other place: a result that one worker missed while the others went on
+//! is lost with the PS, and the task after it is never complete. So a PS cannot be replaced in the
+//! middle of an iteration, in either protocol. Between two iterations that of P4INC can: all
+//! workers are idle then, where a task is added up does not depend on what was before, and the
+//! first packets say which tasks are due. The PS of ATP cannot, as it counts from the job's first
+//! fragment and must have seen all collisions.
 //!
 //! One `ParameterServer` serves one job. A process that serves several looks at
 //! [`Packet::job`] and hands each packet to the right one.
@@ -74,8 +89,8 @@ pub struct Stats {
     pub complete_on_arrival: u64,
     /// Tasks completed.
     pub completed: u64,
-    /// Tasks completed in `f32`; with P4INC those whose result tells all workers to send the fragment again
-    /// at a coarser scale.
+    /// Tasks completed in `f32`; with P4INC those whose result tells all workers to send the
+    /// fragment again at a coarser scale.
     pub overflow_tasks: u64,
     /// Tasks completed with the collision flag.
     pub collisions: u64,
@@ -138,9 +153,9 @@ impl ParameterServer {
         })
     }
 
-    /// Serves the job in another way from now on. The job scheduler tells all endpoints of the job between
-    /// two iterations, when all workers are idle; the PS cannot see that they are, and drops all that
-    /// it has. What is late from before has another service ID and is dropped.
+    /// Serves the job in another way from now on. The job scheduler tells all endpoints of the job
+    /// between two iterations, when all workers are idle; the PS cannot see that they are, and
+    /// drops all that it has. What is late from before has another service ID and is dropped.
     ///
     /// # Errors
     ///

@@ -37,8 +37,8 @@ impl ParameterServer {
         }
     }
 
-    /// Whether a gradient's values are floats, which only ATP knows: with P4INC the same flag says that it
-    /// has none.
+    /// Whether a gradient's values are floats, which only ATP knows: with P4INC the same flag says
+    /// that it has none.
     fn is_float(&self, packet: &Packet<&[u8]>) -> bool {
         self.config.job.protocol == Protocol::Atp && packet.flags().contains(Flags::OVERFLOW)
     }
@@ -72,8 +72,8 @@ impl ParameterServer {
         false
     }
 
-    /// A gradient for a task that is complete. One that was resent comes from a worker that missed the
-    /// result. Others are late copies; whoever sent them will resend if it needs anything.
+    /// A gradient for a task that is complete. One that was resent comes from a worker that missed
+    /// the result. Others are late copies; whoever sent them will resend if it needs anything.
     fn on_finished(&mut self, number: usize, packet: &Packet<&[u8]>) {
         self.stats.duplicates += 1;
         if packet.flags().contains(Flags::RESEND) {

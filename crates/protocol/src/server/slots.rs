@@ -145,8 +145,8 @@ impl Slots {
         &self.words[self.range(number, !self.slots[number].odd)]
     }
 
-    /// Makes a task due that is the highest that was heard of, in a slot that may skip. Those before it are
-    /// over, or its sender would not have come so far.
+    /// Makes a task due that is the highest that was heard of, in a slot that may skip. Those
+    /// before it are over, or its sender would not have come so far.
     pub(super) fn skip_to(&mut self, number: usize, sequence: u32) {
         let slot = &mut self.slots[number];
         if slot.due < sequence.into() {

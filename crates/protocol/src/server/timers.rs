@@ -1,8 +1,8 @@
 //! Tasks that wait too long.
 //!
-//! A timer holds a time before which nothing can be due. When it fires, all slots are looked at, and it
-//! is set to when the first of them is due; between two such looks lies a timeout at least. Packets
-//! do not touch it but to set it for the first task.
+//! A timer holds a time before which nothing can be due. When it fires, all slots are looked at,
+//! and it is set to when the first of them is due; between two such looks lies a timeout at least.
+//! Packets do not touch it but to set it for the first task.
 
 use tributary_wire::{Bitmap, Sequence};
 

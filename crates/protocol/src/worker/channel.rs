@@ -1,8 +1,8 @@
 //! ESA: what a worker says over the reliable channel, and what it is told there (ESA §5.1, §5.3).
 //!
 //! Nothing here is remembered but *what* is to be said. Values and results are looked up when the
-//! channel has room for them, so a channel that is slow or broken costs no memory, and what has become
-//! pointless by then is not said at all.
+//! channel has room for them, so a channel that is slow or broken costs no memory, and what has
+//! become pointless by then is not said at all.
 
 use std::collections::BTreeMap;
 

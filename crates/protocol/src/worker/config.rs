@@ -22,8 +22,8 @@ pub struct WorkerConfig {
     pub host: Host,
     /// The addresses of the PS; of no use to a job that has none.
     pub server: Host,
-    /// The congestion window at the start, in packets; `None` for 60 KB, and with P4INC no more than the
-    /// job's aggregators. It never exceeds the slots.
+    /// The congestion window at the start, in packets; `None` for 60 KB, and with P4INC no more
+    /// than the job's aggregators. It never exceeds the slots.
     pub initial_window: Option<u32>,
     /// How long it waits.
     pub timing: Timing,

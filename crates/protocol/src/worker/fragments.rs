@@ -225,7 +225,8 @@ impl Fragments {
         let at = self.slot(fragment);
         let slot = &mut self.slots[at];
         if outstanding {
-            // A later rung than ours means that the result of ours was lost: sending again fetches it.
+            // A later rung than ours means that the result of ours was lost: sending again fetches
+            // it.
             let needed = rung >= slot.rung;
             if needed {
                 slot.float |= float;
@@ -247,9 +248,10 @@ impl Fragments {
         }
     }
 
-    /// The switch turned back the round of an outstanding fragment, because its aggregator is busy. It
-    /// goes again when the fragment before it in that aggregator is over; if that is over already, at
-    /// once, but only once: then it is the timeout's turn, lest worker and switch play ball.
+    /// The switch turned back the round of an outstanding fragment, because its aggregator is
+    /// busy. It goes again when the fragment before it in that aggregator is over; if that is over
+    /// already, at once, but only once: then it is the timeout's turn, lest worker and switch play
+    /// ball.
     pub(super) fn turned_back(&mut self, fragment: u32) {
         let before = self.places.period().and_then(|period| fragment.checked_sub(period));
         let busy = before.is_some_and(|before| self.is_outstanding(before));
@@ -261,7 +263,8 @@ impl Fragments {
     }
 
     /// Notes that the final result of an outstanding fragment is in. Returns when its round was sent,
-    /// if that was only once: of one sent again nobody knows which sending was answered (Karn's rule).
+    /// if that was only once: of one sent again nobody knows which sending was answered (Karn's
+    /// rule).
     pub(super) fn done(&mut self, fragment: u32, collided: bool) -> Option<Time> {
         let at = self.slot(fragment);
         let slot = &mut self.slots[at];

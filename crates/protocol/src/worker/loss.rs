@@ -1,8 +1,8 @@
 //! Timers, and what is taken for lost.
 //!
-//! Timers are lazy: a result does not touch them. One that fires looks at what is outstanding then, and
-//! if nothing is due yet it is set again. So a packet costs nothing, and a timer that finds nothing
-//! to do fires at most once a timeout.
+//! Timers are lazy: a result does not touch them. One that fires looks at what is outstanding
+//! then, and if nothing is due yet it is set again. So a packet costs nothing, and a timer that
+//! finds nothing to do fires at most once a timeout.
 
 use super::{Event, Timer, Worker};
 use crate::Time;

@@ -12,11 +12,12 @@
 //! | `channel` | ESA: reminders, answers and goodbye over the reliable channel |
 //! | `results` | ESA: the results of one window, kept to answer the PS |
 //!
-//! The protocols share everything but four things: which aggregator a task uses, the byte for priority
-//! or service, what is done about a lost fragment, and what about values that are too great. All send
-//! a lost fragment again through the switches, but ESA: its worker reminds the reminder agent, which
-//! asks whom it must, and answers over the channel. ATP and ESA send what is too great as floats; P4INC
-//! and SwitchML say that it is, and then all workers send the fragment again at a coarser scale.
+//! The protocols share everything but four things: which aggregator a task uses, the byte for
+//! priority or service, what is done about a lost fragment, and what about values that are too
+//! great. All send a lost fragment again through the switches, but ESA: its worker reminds the
+//! reminder agent, which asks whom it must, and answers over the channel. ATP and ESA send what is
+//! too great as floats; P4INC and SwitchML say that it is, and then all workers send the fragment
+//! again at a coarser scale.
 //!
 //! # What is taken for lost
 //!
@@ -28,12 +29,12 @@
 //!   repaired in a number of round trips that grows with its logarithm, while a worker whose peers
 //!   are late, not its packets lost, disturbs one aggregation at a time and not its whole window.
 //!
-//! - What the switch turned back (P4INC): it is sent again when the fragment that was before it in its
-//!   aggregator is over. Until then later results say nothing about it, but the timeout holds.
+//! - What the switch turned back (P4INC): it is sent again when the fragment that was before it in
+//!   its aggregator is over. Until then later results say nothing about it, but the timeout holds.
 //!
 //! A Query for a fragment that was not sent yet means that the PS holds a part of it already. It will
-//! be sent when the window allows, but as a resend, which no switch holds back: with ATP it goes straight
-//! to the PS, with P4INC it does if the aggregator has gone on to a later round.
+//! be sent when the window allows, but as a resend, which no switch holds back: with ATP it goes
+//! straight to the PS, with P4INC it does if the aggregator has gone on to a later round.
 
 mod channel;
 mod codec;
@@ -97,8 +98,8 @@ pub enum Failure {
         /// The fragment, or round.
         sequence: Sequence,
     },
-    /// Another worker has values in this fragment that even the coarsest scale cannot sum: the workers
-    /// do not have the same scale.
+    /// Another worker has values in this fragment that even the coarsest scale cannot sum: the
+    /// workers do not have the same scale.
     #[error(
         "round {sequence} is at the coarsest scale here, and too great for it at another worker"
     )]
@@ -130,8 +131,8 @@ pub struct Stats {
     pub fast_resends: u64,
     /// Times the retransmission timeout fired.
     pub timeouts: u64,
-    /// Packets sent with the overflow flag: in `f32`, because a value was too great or the PS asked for
-    /// it; with P4INC and SwitchML without values, because one was too great.
+    /// Packets sent with the overflow flag: in `f32`, because a value was too great or the PS
+    /// asked for it; with P4INC and SwitchML without values, because one was too great.
     pub overflow_packets: u64,
     /// Final results taken, by Parameter or Reply.
     pub results: u64,
@@ -147,7 +148,8 @@ pub struct Stats {
     pub duplicates: u64,
     /// Results dropped for a sequence that was never sent, which no result can be complete without.
     pub unsent: u64,
-    /// P4INC and SwitchML: results taken which said that the fragment must be repeated at a coarser scale.
+    /// P4INC and SwitchML: results taken which said that the fragment must be repeated at a
+    /// coarser scale.
     pub coarser: u64,
     /// P4INC: own packets that a switch turned back, because their aggregator was busy.
     pub asynchronous: u64,
@@ -283,13 +285,15 @@ impl Worker {
         Ok(id)
     }
 
-    /// Serves the job in another way from the next tensor on. The job scheduler tells all endpoints of the
-    /// job between two iterations, when all workers are [idle](Self::is_idle) and have submitted the
-    /// same tensors; what is late from before has another service ID and is dropped.
+    /// Serves the job in another way from the next tensor on. The job scheduler tells all
+    /// endpoints of the job between two iterations, when all workers are [idle](Self::is_idle) and
+    /// have submitted the same tensors; what is late from before has another service ID and is
+    /// dropped.
     ///
     /// # Errors
     ///
-    /// If the worker is not idle, or if the assignment is not one for this job. Nothing has changed then.
+    /// If the worker is not idle, or if the assignment is not one for this job. Nothing has
+    /// changed then.
     pub fn reassign(&mut self, assignment: Assignment) -> Result<(), ReassignError> {
         if !self.is_idle() {
             return Err(ReassignError::Busy);

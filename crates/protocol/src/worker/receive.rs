@@ -116,8 +116,8 @@ impl Worker {
         self.deliver();
     }
 
-    /// A round's result says that some worker's values do not fit its rung: all send the fragment again
-    /// at the next one. False if there is none, and the worker failed by that.
+    /// A round's result says that some worker's values do not fit its rung: all send the fragment
+    /// again at the next one. False if there is none, and the worker failed by that.
     fn climb(&mut self, now: Time, round: Round, marked: bool) -> bool {
         let sequence = round.sequence();
         if self.tensors.is_integer(round.fragment) {
@@ -134,8 +134,8 @@ impl Worker {
         true
     }
 
-    /// A result came in: what it says about the network. `sent_once` is when the packet was sent that it
-    /// answers, if that is known.
+    /// A result came in: what it says about the network. `sent_once` is when the packet was sent
+    /// that it answers, if that is known.
     fn heard(
         &mut self,
         now: Time,
@@ -182,9 +182,9 @@ impl Worker {
         }
     }
 
-    /// The switch has turned back a packet of this worker, which came before the aggregator was done with
-    /// an earlier round (P4INC-AOI §VI.B, error control). That is congestion: the window is too large for
-    /// the job's aggregators.
+    /// The switch has turned back a packet of this worker, which came before the aggregator was
+    /// done with an earlier round (P4INC-AOI §VI.B, error control). That is congestion: the window
+    /// is too large for the job's aggregators.
     fn on_asynchronous(&mut self, packet: &Packet<&[u8]>) {
         let round = self.numbering.round(packet.sequence());
         if !self.has_shape(packet, self.bit()) || !self.is_due(round) {

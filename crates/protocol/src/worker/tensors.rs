@@ -15,7 +15,8 @@ use crate::priority::Priority;
 #[derive(Clone, PartialEq, Debug)]
 pub enum Tensor {
     /// Finite numbers, summed in fixed point. Where that would overflow: with ATP and ESA in floating
-    /// point, with P4INC and SwitchML at a coarser scale. A sum beyond the range of `f32` is infinite.
+    /// point, with P4INC and SwitchML at a coarser scale. A sum beyond the range of `f32` is
+    /// infinite.
     F32(Vec<f32>),
     /// Integers of at most (2³¹ − 1) / *n* in magnitude, with *n* workers; summed exactly.
     I32(Vec<i32>),

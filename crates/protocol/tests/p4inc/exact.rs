@@ -1,5 +1,6 @@
-//! Whole jobs through networks that lose, duplicate, delay and reorder frames: every sum exact at the rung
-//! that the greatest value needs, the same bits at every worker, and every fragment complete.
+//! Whole jobs through networks that lose, duplicate, delay and reorder frames: every sum exact at
+//! the rung that the greatest value needs, the same bits at every worker, and every fragment
+//! complete.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A network in virtual time that loses, duplicates, delays and reorders frames, around workers, model
-//! switches and, for jobs that have one, a PS. Everything follows from a seed.
+//! A network in virtual time that loses, duplicates, delays and reorders frames, around workers,
+//! model switches and, for jobs that have one, a PS. Everything follows from a seed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -115,7 +115,8 @@ fn the_last_rung_is_followed_by_the_next_fragment_whatever_it_says() {
 #[test]
 fn a_server_that_comes_between_two_iterations_learns_where_the_job_is() {
     let mut server = server(FORWARDED);
-    // Late from an iteration that another server had: taken for what is due, until something later comes.
+    // Late from an iteration that another server had: taken for what is due, until something later
+    // comes.
     gradient(&mut server, FORWARDED, (800, 1), 0b001, NONE, 100);
     gradient(&mut server, FORWARDED, (1600, 0), 0b010, NONE, 2);
     gradient(&mut server, FORWARDED, (800, 0), 0b100, RESEND, 100);

@@ -1,6 +1,6 @@
-//! A model of what switches do for P4INC and SwitchML, rule by rule as the design states them (A to E),
-//! written apart from the programs, which are P4 and are tested elsewhere. A [`Flaw`] breaks one rule,
-//! to show that the tests would notice.
+//! A model of what switches do for P4INC and SwitchML, rule by rule as the design states them (A
+//! to E), written apart from the programs, which are P4 and are tested elsewhere. A [`Flaw`]
+//! breaks one rule, to show that the tests would notice.
 
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{
@@ -24,8 +24,8 @@ pub(crate) enum Flaw {
     PartialIsFinal,
     /// That somebody's values did not fit is forgotten.
     ForgetsOverflow,
-    /// The cells are half as many as the workers think, so that two fragments of a window share one: what
-    /// a window of twice the segment would be.
+    /// The cells are half as many as the workers think, so that two fragments of a window share
+    /// one: what a window of twice the segment would be.
     HalfTheCells,
 }
 

@@ -39,8 +39,8 @@
 //! direction. A body that is not exactly one message of the expected direction is an [`Error`]: the
 //! peer is broken or no peer of ours, and whoever finds it closes the connection.
 //!
-//! [`split_frame`] cuts a stream into bodies, [`Message::decode`] reads one, [`Message::encode`] writes
-//! a whole frame.
+//! [`split_frame`] cuts a stream into bodies, [`Message::decode`] reads one, [`Message::encode`]
+//! writes a whole frame.
 
 mod code;
 mod error;
