@@ -63,6 +63,10 @@ pub(crate) struct WorkerReport {
     pub(crate) marked: u64,
     /// Fragments that were summed as floats, as an integer would have overflowed.
     pub(crate) overflows: u64,
+    /// P4INC, SwitchML: results that made all workers repeat a fragment at a coarser scale.
+    pub(crate) coarser: u64,
+    /// P4INC: own packets that a switch turned back.
+    pub(crate) turned_back: u64,
     /// Fragments: each has one result.
     pub(crate) fragments: u64,
     /// ESA: reminders sent to the reminder agent.
@@ -142,6 +146,8 @@ pub(crate) fn work(
     report.collisions = stats.collisions;
     report.marked = stats.marked;
     report.overflows = stats.overflow_results;
+    report.coarser = stats.coarser;
+    report.turned_back = stats.asynchronous;
     report.fragments = stats.results;
     report.reminders = stats.reminders;
     report.direct = stats.direct;

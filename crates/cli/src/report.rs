@@ -1,5 +1,7 @@
 //! What a run came to, as a table for people and as JSON for programs.
 
+mod segments;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -12,6 +14,8 @@ use tributary_protocol::{esa, server};
 
 use crate::agent::WorkerReport;
 use crate::workload::TrainingReport;
+
+pub(crate) use segments::{SegmentReport, aggregator_bits};
 
 /// What a run came to.
 #[derive(Clone, Debug, Serialize)]
@@ -202,6 +206,8 @@ pub(crate) struct JobReport {
     pub(crate) fragments: u64,
     /// What preemption and the reminders came to (ESA).
     pub(crate) esa: Option<EsaReport>,
+    /// What came of its segment (P4INC, SwitchML).
+    pub(crate) segment: Option<SegmentReport>,
     /// Bytes of gradient packets that came into switches and did not leave them.
     pub(crate) kept_bytes: u64,
     /// Packets in the switches by what became of them.
@@ -237,6 +243,7 @@ impl JobReport {
             fragments,
             esa: (job.protocol == Protocol::Esa)
                 .then(|| EsaReport::new(fragments, &served, &workers, counted)),
+            segment: None,
             kept_bytes: counted.kept_bytes(),
             outcomes: counted
                 .outcomes
@@ -265,16 +272,17 @@ pub(crate) struct Counted {
 
 impl Counted {
     /// Bytes of the job's gradients (with all headers) that came into switches and did not leave
-    /// them. In: packets that were stored, added, dropped as they were in already, or swapped for
-    /// another task's partial sum. Out again: partial sums in place of another task's packet or of a
+    /// them. In: packets that were stored, added, dropped as they were in already or their round was
+    /// over, or swapped for another task's partial sum. Out again: partial sums in place of another task's packet or of a
     /// reminder. Every other gradient that comes in leaves in some form.
     fn kept_bytes(&self) -> u64 {
-        const IN: [Outcome; 5] = [
+        const IN: [Outcome; 6] = [
             Outcome::Absorbed,
             Outcome::Seized,
             Outcome::Added,
             Outcome::Duplicate,
             Outcome::Preempted,
+            Outcome::Stale,
         ];
         let stayed: u64 = IN.into_iter().map(|outcome| self.outcomes[outcome].bytes).sum();
         let left = self.evictions.bytes + self.outcomes[Outcome::Reminded].bytes;
@@ -295,6 +303,8 @@ pub(crate) struct SwitchReport {
     pub(crate) queue_drops: Option<u64>,
     /// Aggregators that were still held when the jobs ended, and were freed.
     pub(crate) swept: u64,
+    /// Bytes that all its aggregators take.
+    pub(crate) memory_bytes: u64,
 }
 
 impl RunReport {
@@ -326,6 +336,11 @@ impl RunReport {
         let _ = writeln!(text, "{}", self.job_table());
         if self.jobs.iter().any(|job| job.esa.is_some()) {
             let _ = writeln!(text, "{}", self.esa_table());
+        }
+        let segments =
+            || self.jobs.iter().filter_map(|job| Some((&*job.name, job.segment.as_ref()?)));
+        if segments().next().is_some() {
+            let _ = writeln!(text, "{}", segments::segment_table(segments()));
         }
         let _ = writeln!(text, "{}", self.switch_table());
         let verified: u64 = self.jobs.iter().map(|job| job.verified).sum();
@@ -365,10 +380,14 @@ impl RunReport {
                 format!("{:.3} Gb/s", job.goodput_gbps),
                 in_network.map_or("–".into(), |share| format!("{:.1} %", 100.0 * share)),
                 bytes(job.kept_bytes),
-                if job.esa.is_some() { "–".into() } else { share(server.collisions) },
+                if job.protocol == Protocol::Atp.name() {
+                    share(server.collisions)
+                } else {
+                    "–".into()
+                },
                 share(server.completed - server.complete_on_arrival),
                 grouped(job.sum(|worker| worker.resends + worker.direct)),
-                share(server.overflows),
+                if job.segment.is_some() { "–".into() } else { share(server.overflows) },
             ]);
         }
         table
@@ -409,39 +428,49 @@ impl RunReport {
     }
 
     fn switch_table(&self) -> Table {
-        // With ESA a collision that does not preempt halves the priority of the aggregator.
-        let esa = self.jobs.iter().any(|job| job.esa.is_some());
-        let collided = if esa { "downgraded" } else { "collided" };
-        let mut table = table(&[
-            "switch",
-            "absorbed",
-            "added",
-            "completed",
-            "preempted",
-            collided,
-            "flushed",
-            "duplicate",
-            "dropped",
-            "longest queue",
-            "swept",
-        ]);
+        // What comes between the completed ones and the duplicates depends on the program. With ESA a
+        // collision that does not preempt halves the priority of the aggregator.
+        let between: [(&str, &[&str]); 3] = if self.jobs.iter().any(|job| job.segment.is_some()) {
+            [
+                ("turned back", &["asynchronous"]),
+                ("repeated", &["repeated"]),
+                ("resent", &["resent"]),
+            ]
+        } else {
+            let esa = self.jobs.iter().any(|job| job.esa.is_some());
+            let collided = if esa { "downgraded" } else { "collided" };
+            [
+                ("preempted", &["preempted"]),
+                (collided, &["collided"]),
+                ("flushed", &["flushed", "reminded"]),
+            ]
+        };
+        let columns: Vec<(&str, &[&str])> = [
+            ("absorbed", &["absorbed", "seized"][..]),
+            ("added", &["added"]),
+            ("completed", &["completed"]),
+        ]
+        .into_iter()
+        .chain(between)
+        .chain([("duplicate", &["duplicate", "stale"][..])])
+        .collect();
+        let heads = columns.iter().map(|&(head, _)| head);
+        let heads = ["switch"].into_iter().chain(heads);
+        let mut table =
+            table(&heads.chain(["dropped", "longest queue", "swept"]).collect::<Vec<_>>());
         for switch in &self.switches {
-            let count = |outcome: &str| switch.outcomes.get(outcome).copied().unwrap_or(0);
-            let dropped =
-                count("malformed") + count("rejected") + switch.queue_drops.unwrap_or_default();
-            table.add_row([
-                switch.name.clone(),
-                grouped(count("absorbed") + count("seized")),
-                grouped(count("added")),
-                grouped(count("completed")),
-                grouped(count("preempted")),
-                grouped(count("collided")),
-                grouped(count("flushed") + count("reminded")),
-                grouped(count("duplicate")),
+            let count = |outcomes: &[&str]| -> u64 {
+                outcomes.iter().filter_map(|&outcome| switch.outcomes.get(outcome)).sum()
+            };
+            let dropped = count(&["malformed", "rejected", "outside"])
+                + switch.queue_drops.unwrap_or_default();
+            let counts = columns.iter().map(|(_, outcomes)| grouped(count(outcomes)));
+            let last = [
                 grouped(dropped),
                 switch.longest_queue.map_or("–".into(), grouped),
                 grouped(switch.swept),
-            ]);
+            ];
+            table.add_row([switch.name.clone()].into_iter().chain(counts).chain(last));
         }
         table
     }

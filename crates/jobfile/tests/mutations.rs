@@ -6,7 +6,7 @@ use tributary_jobfile::Aggregation::{self, Network};
 use tributary_jobfile::{Error, Profile, Protocol, Scenario, parse};
 use tributary_protocol::Mode;
 
-const SEEDS: [&str; 12] = [
+const SEEDS: [&str; 16] = [
     include_str!("../../../examples/digits.toml"),
     include_str!("../../../examples/two-racks.toml"),
     include_str!("../../../examples/two-jobs.toml"),
@@ -14,6 +14,10 @@ const SEEDS: [&str; 12] = [
     include_str!("../../../examples/esa-two-jobs.toml"),
     include_str!("../../../examples/esa-two-racks.toml"),
     include_str!("../../../examples/esa-lossy.toml"),
+    include_str!("../../../examples/p4inc-local.toml"),
+    include_str!("../../../examples/p4inc-two-units.toml"),
+    include_str!("../../../examples/p4inc-both.toml"),
+    include_str!("../../../examples/switchml.toml"),
     include_str!("../../../examples/tensors.toml"),
     "timeout = \"1s\"\n[[topology.switch]]\nname = \"s1\"\n[[topology.host]]\nname = \"a\"\nmac = \
      \"02:00:00:00:00:01\"\nip = \"10.1.2.3\"\n[[topology.host]]\nname = \"b\"\nrole = \"ps\"\n\

@@ -323,6 +323,17 @@ fn examples_say_what_they_show() {
     assert_eq!(lossy.protocol(), Protocol::Esa);
     assert!(lossy.topology.links.iter().all(|link| link.faults.loss > 0.0));
 
+    let modes = |name: &str| -> Vec<Mode> {
+        let scenario = example(name);
+        scenario.jobs.iter().map(|job| scenario.mode(job)).collect()
+    };
+    assert_eq!(modes("p4inc-local.toml"), [Mode::Local]);
+    assert_eq!(modes("p4inc-two-units.toml"), [Mode::Partial]);
+    assert_eq!(modes("p4inc-both.toml"), [Mode::Local, Mode::Partial]);
+    assert_eq!(modes("switchml.toml"), [Mode::Local; 2]);
+    let units = &example("p4inc-two-units.toml").jobs[0];
+    assert!(units.slots > units.segment, "its packets may come too early");
+
     let tensors = example("tensors.toml");
     let Workload::Files(files) = &tensors.jobs[0].workload else { panic!("files") };
     assert!(files.inputs.iter().all(|path| path.is_file()));

@@ -12,7 +12,8 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
-use tributary_jobfile::{Job, Scenario, Workload};
+use tributary_controller::services;
+use tributary_jobfile::{Job, Protocol, Scenario, Workload};
 use tributary_wire::JobId;
 
 use crate::agent::{Event, WorkerReport};
@@ -20,7 +21,10 @@ use crate::args::{self, RunArgs};
 use crate::commands::{ps, reminder};
 use crate::fabric::{Fabric, Note};
 use crate::progress::Bars;
-use crate::report::{AgentReport, Counted, JobReport, RunReport, ServerReport, SwitchReport};
+use crate::report::{
+    AgentReport, Counted, JobReport, RunReport, SegmentReport, ServerReport, SwitchReport,
+    aggregator_bits,
+};
 use crate::settings;
 use crate::workload::{self, Rule};
 
@@ -61,7 +65,9 @@ pub(crate) fn execute(args: &RunArgs) -> Result<RunReport> {
         workload::of(job, 0).with_context(|| format!("job {}", job.name))?;
         settings::assignment(&scenario, job)?;
     }
-    let pipeline = settings::compile(&scenario, args.p4.as_deref())?.pipeline;
+    let compiled = settings::compile(&scenario, args.p4.as_deref())?;
+    let aggregator_bits = aggregator_bits(&compiled.program, scenario.switch.pool);
+    let pipeline = compiled.pipeline;
     if args.fabric == args::Fabric::Netns {
         // Before there is a second thread.
         tributary_testbed::enter_user_namespace_if_needed()?;
@@ -76,7 +82,8 @@ pub(crate) fn execute(args: &RunArgs) -> Result<RunReport> {
         let mut fabric = Fabric::start(args.fabric, &scenario, args).await?;
         let switches = fabric.switches();
         let controller = Controller::connect(&scenario.topology, switches, &pipeline).await?;
-        let run = Run { args, scenario: &scenario, controller, interrupted: &stop };
+        let run =
+            Run { args, scenario: &scenario, aggregator_bits, controller, interrupted: &stop };
         run.execute(&mut fabric).await
     })
 }
@@ -84,6 +91,8 @@ pub(crate) fn execute(args: &RunArgs) -> Result<RunReport> {
 struct Run<'a> {
     args: &'a RunArgs,
     scenario: &'a Scenario,
+    /// Memory that an aggregator takes.
+    aggregator_bits: u64,
     controller: Controller,
     interrupted: &'a Arc<AtomicBool>,
 }
@@ -131,7 +140,7 @@ impl Run<'_> {
         self.gather_servers(&mut inbox, &mut gathered).await;
         let cleaned = self.clean().await;
         // Before the switches end, so that nobody misses them.
-        let Self { args, scenario, controller, .. } = self;
+        let Self { args, scenario, aggregator_bits, controller, .. } = self;
         drop(controller);
         let queues = tokio::task::block_in_place(|| fabric.stop_switches());
         outcome?;
@@ -139,8 +148,9 @@ impl Run<'_> {
         for (switch, queue) in switches.iter_mut().zip(queues) {
             switch.longest_queue = queue.map(|queue| queue.longest);
             switch.queue_drops = queue.map(|queue| queue.drops);
+            switch.memory_bytes = (u64::from(scenario.switch.pool) * aggregator_bits).div_ceil(8);
         }
-        let jobs = job_reports(scenario, gathered, &counted)?;
+        let jobs = job_reports(scenario, aggregator_bits, gathered, &counted)?;
         Ok(RunReport {
             name: scenario.name.clone(),
             fabric: match args.fabric {
@@ -288,6 +298,7 @@ impl Run<'_> {
 
 fn job_reports(
     scenario: &Scenario,
+    aggregator_bits: u64,
     gathered: Gathered,
     counted: &[Counted],
 ) -> Result<Vec<JobReport>> {
@@ -312,7 +323,15 @@ fn job_reports(
         );
         let agent = gathered.agents.get(&job.id.get()).copied();
         let server = server.map(|server| ServerReport { agent: agent.or(server.agent), ..server });
+        let segment = if matches!(job.protocol, Protocol::P4inc | Protocol::SwitchMl) {
+            let assignment = settings::assignment(scenario, job)?;
+            let units = services::units(&scenario.topology, &job.into()).len();
+            Some(SegmentReport::new(assignment, units, aggregator_bits, &workers, counted))
+        } else {
+            None
+        };
         let mut report = JobReport::new(job, server, workers, counted);
+        report.segment = segment;
         check_training(scenario, job, &mut report)?;
         Ok(report)
     })

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::command::{JobFile, namespaces, root, succeed};
+use crate::command::{JobFile, fail, namespaces, root, succeed};
 
 /// Runs a job file and returns its JSON report.
 fn report(job: &str, fabric: &str, more: &[&str]) -> Value {
@@ -113,18 +113,130 @@ fn esa_repairs_over_tcp_what_is_lost() {
     }
 }
 
+fn resends(job: &Value) -> u64 {
+    job["workers"].as_array().unwrap().iter().map(|worker| number(&worker["resends"])).sum()
+}
+
+/// What the report says of a job's segment: where it is, and that nobody was let out of it.
+fn segment(job: &Value) -> (u64, u64) {
+    let segment = &job["segment"];
+    assert_eq!(number(&segment["outside"]), 0, "{job}");
+    assert!(number(&segment["memory_bytes"]) > 4 * 64 * number(&segment["aggregators"]), "{job}");
+    (number(&segment["offset"]), number(&segment["aggregators"]))
+}
+
+#[test]
+fn a_local_job_of_p4inc_gets_lost_results_from_the_copy_and_needs_no_server() {
+    let report = report("examples/p4inc-local.toml", "memory", &[]);
+    assert_verified(&report);
+    let job = &report["jobs"][0];
+    assert!(job["server"].is_null());
+    assert_eq!((&job["segment"]["mode"], segment(job)), (&"local".into(), (0, 64)));
+    assert!(number(&job["segment"]["from_the_copy"]) > 0 && resends(job) > 0, "{job}");
+    assert_eq!(number(&job["segment"]["turned_back"]), 0, "its window is in its segment");
+    assert_eq!(job["summed_in_network"], 1.0);
+    // Of each fragment the first, those between, and the last.
+    let of = |outcome: &str| number(&job["outcomes"][outcome]);
+    let fragments = number(&job["fragments"]);
+    let counts = (of("absorbed"), of("added"), of("completed"));
+    assert_eq!(counts, (fragments, 2 * fragments, fragments));
+    let stayed = 3 * fragments + of("duplicate") + of("stale");
+    assert_eq!(number(&job["kept_bytes"]), stayed * FRAME);
+}
+
+#[test]
+fn units_sum_their_parts_and_turn_back_what_comes_too_early() {
+    let report = report("examples/p4inc-two-units.toml", "memory", &[]);
+    assert_verified(&report);
+    let job = &report["jobs"][0];
+    assert_eq!((&job["segment"]["mode"], segment(job)), (&"partial".into(), (0, 16)));
+    let turned_back = number(&job["segment"]["turned_back"]);
+    assert!(turned_back > 0, "{job}");
+    // A worker may have the result by the time that its packet is back.
+    let workers = job["workers"].as_array().unwrap();
+    let noticed: u64 = workers.iter().map(|worker| number(&worker["turned_back"])).sum();
+    assert!((1..=turned_back).contains(&noticed), "{noticed} of {turned_back}");
+    for switch in report["switches"].as_array().unwrap() {
+        assert!(number(&switch["outcomes"]["completed"]) >= number(&job["fragments"]), "{switch}");
+    }
+    assert_eq!(number(&job["server"]["completed"]), number(&job["fragments"]));
+    let share = job["summed_in_network"].as_f64().unwrap();
+    assert!((share - 2.0 / 3.0).abs() < 1e-9, "each unit adds once, and the server once: {share}");
+}
+
+#[test]
+fn a_local_job_and_one_over_two_units_share_a_switch() {
+    let report = report("examples/p4inc-both.toml", "memory", &[]);
+    assert_verified(&report);
+    let [local, across] = &report["jobs"].as_array().unwrap()[..] else { panic!("two jobs") };
+    assert_eq!((segment(local), segment(across)), ((0, 64), (64, 64)));
+    assert!(local["server"].is_null() && !across["server"].is_null());
+    let coarser = number(&local["segment"]["coarser"]);
+    assert!(coarser > 0 && coarser < number(&local["fragments"]), "{local}");
+    assert_eq!(number(&across["segment"]["coarser"]), 0);
+}
+
+#[test]
+fn jobs_of_switchml_have_a_part_each() {
+    let report = report("examples/switchml.toml", "memory", &[]);
+    assert_verified(&report);
+    let [first, second] = &report["jobs"].as_array().unwrap()[..] else { panic!("two jobs") };
+    assert_eq!((segment(first), segment(second)), ((0, 128), (128, 128)));
+    for job in [first, second] {
+        assert!(job["server"].is_null());
+        assert_eq!(job["summed_in_network"], 1.0);
+        assert_eq!(number(&job["outcomes"]["completed"]), number(&job["fragments"]));
+    }
+    // With copies, an aggregator of P4INC takes twice as much.
+    let bytes = number(&first["segment"]["memory_bytes"]) / 128;
+    assert!((256..300).contains(&bytes), "64 sums and little more: {bytes}");
+}
+
+#[test]
+fn training_comes_to_the_same_weights_under_every_protocol() {
+    let example = std::fs::read_to_string(root().join("examples/digits.toml")).unwrap();
+    let weights = ["atp", "esa", "p4inc", "switchml"].map(|protocol| {
+        let named = format!("protocol = \"{protocol}\"");
+        let text = example.replace("protocol = \"atp\"", &named);
+        assert!(text.contains(&named));
+        let report = report(&JobFile::new(&text).name(), "memory", &[]);
+        assert_verified(&report);
+        let job = &report["jobs"][0];
+        assert_eq!((&job["protocol"], &job["matches_reference"]), (&protocol.into(), &true.into()));
+        job["training"]["weights"].as_str().unwrap().to_owned()
+    });
+    assert!(weights.iter().all(|own| *own == weights[0]), "{weights:?}");
+}
+
+#[test]
+fn a_job_of_p4inc_that_its_server_sums_gets_the_same_sums() {
+    let text = "protocol = \"p4inc\"\n[topology]\nkind = \"star\"\n[faults]\nloss = 0.01\n[[job]]\n\
+                aggregation = \"server\"\nworkload = { kind = \"random\", elements = 20000 }\n";
+    let report = report(&JobFile::new(text).name(), "memory", &[]);
+    assert_verified(&report);
+    let job = &report["jobs"][0];
+    assert_eq!(
+        (&job["segment"]["mode"], &job["summed_in_network"]),
+        (&"server".into(), &0.0.into())
+    );
+    assert_eq!(number(&job["segment"]["memory_bytes"]), 0);
+    assert_eq!(number(&job["outcomes"]["absorbed"]), 0, "{job}");
+}
+
+#[test]
+fn segments_that_do_not_fit_are_refused_before_anything_starts() {
+    let text = "protocol = \"p4inc\"\n[topology]\nkind = \"star\"\nworkers = 2\n[switch]\npool = 64\n\
+                [[job]]\nsegment = 40\n[[job]]\nname = \"late\"\nsegment = 40\n";
+    let line = fail(&["run", &JobFile::new(text).name()]);
+    assert!(line.contains("40") && line.contains("24") && line.contains("s1"), "{line}");
+}
+
 #[test]
 fn lossy_links_lose_no_sum() {
     let report = report("examples/lossy.toml", "memory", &["--seed", "9"]);
     assert_eq!(number(&report["seed"]), 9);
     assert_verified(&report);
-    let resends: u64 = report["jobs"][0]["workers"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|w| number(&w["resends"]))
-        .sum();
-    assert!(resends > 0);
+    assert!(resends(&report["jobs"][0]) > 0);
 }
 
 #[test]
@@ -154,6 +266,10 @@ fn the_same_in_namespaces() {
         "examples/esa-two-jobs.toml",
         "examples/esa-two-racks.toml",
         "examples/esa-lossy.toml",
+        "examples/p4inc-local.toml",
+        "examples/p4inc-two-units.toml",
+        "examples/p4inc-both.toml",
+        "examples/switchml.toml",
     ] {
         assert_verified(&report(job, "netns", &[]));
     }

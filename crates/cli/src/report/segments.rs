@@ -1,0 +1,112 @@
+//! What came of a job that has aggregators of its own (P4INC, SwitchML).
+
+use comfy_table::Table;
+use serde::Serialize;
+use tributary_controller::outcomes::Outcome;
+use tributary_p4::ir;
+use tributary_protocol::{Assignment, Mode};
+
+use super::{Counted, bytes, grouped, table};
+use crate::agent::WorkerReport;
+
+/// What came of a job's segment.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct SegmentReport {
+    /// Where the job was summed.
+    pub(crate) mode: &'static str,
+    /// Switches that have the segment.
+    pub(crate) switches: usize,
+    /// Its first aggregator.
+    pub(crate) offset: u32,
+    /// Its aggregators.
+    pub(crate) aggregators: u32,
+    /// Bytes of memory that they take in each of the switches.
+    pub(crate) memory_bytes: u64,
+    /// Packets turned back to their senders, as the aggregator was busy with an earlier round:
+    /// asynchronous errors.
+    pub(crate) turned_back: u64,
+    /// Results that went to one worker from an aggregator's copy.
+    pub(crate) from_the_copy: u64,
+    /// Partial sums that went to the parameter server again.
+    pub(crate) again: u64,
+    /// Packets of rounds that the aggregators had left behind.
+    pub(crate) stale: u64,
+    /// Packets that named an aggregator outside the segment.
+    pub(crate) outside: u64,
+    /// Rounds that all workers repeated at a coarser scale.
+    pub(crate) coarser: u64,
+}
+
+impl SegmentReport {
+    /// Of a job that so many switches serve, from what its workers say and the switches counted.
+    pub(crate) fn new(
+        assignment: Assignment,
+        switches: usize,
+        aggregator_bits: u64,
+        workers: &[WorkerReport],
+        counted: &Counted,
+    ) -> Self {
+        let Assignment { segment, mode, .. } = assignment;
+        let of = |outcome: Outcome| counted.outcomes[outcome].packets;
+        Self {
+            mode: match mode {
+                Mode::Local => "local",
+                Mode::Partial => "partial",
+                Mode::Forwarded => "server",
+            },
+            switches: if mode == Mode::Forwarded { 0 } else { switches },
+            offset: segment.offset.0,
+            aggregators: segment.size,
+            memory_bytes: (u64::from(segment.size) * aggregator_bits).div_ceil(8),
+            turned_back: of(Outcome::Asynchronous),
+            from_the_copy: of(Outcome::Repeated),
+            again: of(Outcome::Resent),
+            stale: of(Outcome::Stale),
+            outside: of(Outcome::Outside),
+            coarser: workers.iter().map(|worker| worker.coarser).max().unwrap_or_default(),
+        }
+    }
+}
+
+/// Bits of memory that one of `pool` aggregators takes in a program: in all register arrays.
+pub(crate) fn aggregator_bits(program: &ir::Program, pool: u32) -> u64 {
+    let registers = program.externs.iter().filter(|instance| instance.type_name == "register");
+    let bits = registers.map(|register| {
+        let width = register.type_args.first().map_or(0, |element| u64::from(element.width));
+        match register.args.first() {
+            Some(&ir::CtorArg::Int(cells)) if cells == u128::from(pool) => width,
+            _ => 0,
+        }
+    });
+    bits.sum()
+}
+
+/// A row a job.
+pub(super) fn segment_table<'a>(jobs: impl Iterator<Item = (&'a str, &'a SegmentReport)>) -> Table {
+    let mut rows = table(&[
+        "job",
+        "summed by",
+        "aggregators",
+        "memory",
+        "turned back",
+        "from the copy",
+        "again to server",
+        "stale",
+        "coarser",
+    ]);
+    for (name, job) in jobs {
+        let summed_by = match (job.mode, job.switches) {
+            ("server", _) => "server".to_owned(),
+            (_, 1) => "switch".to_owned(),
+            (_, switches) => format!("{switches} switches, server"),
+        };
+        let aggregators = match job.aggregators {
+            0 => "–".to_owned(),
+            size => format!("{} to {}", job.offset, job.offset + size - 1),
+        };
+        let counts = [job.turned_back, job.from_the_copy, job.again, job.stale, job.coarser];
+        let texts = [name.to_owned(), summed_by, aggregators, bytes(job.memory_bytes)];
+        rows.add_row(texts.into_iter().chain(counts.map(grouped)));
+    }
+    rows
+}
