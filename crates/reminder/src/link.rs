@@ -199,9 +199,13 @@ impl<In: Message> Task<In> {
             }
             self.shared.set_outbox(None);
             self.shared.set_trouble(Some(failure.to_string()));
-            self.shared
-                .complaints
-                .say("agent", || format!("no channel to the reminder agent at {agent}: {failure}"));
+            // An agent ends in good order when its jobs do. Where it was only replaced, the next
+            // attempt reaches the new one; and if there is none, that is what is complained of.
+            if !(opened && matches!(failure, Failure::Read(ReadError::Closed))) {
+                self.shared.complaints.say("agent", || {
+                    format!("no channel to the reminder agent at {agent}: {failure}")
+                });
+            }
             if let Failure::Refused(refusal) = failure {
                 self.tell(LinkEvent::Refused(refusal)).await;
             }

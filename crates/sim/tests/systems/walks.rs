@@ -72,7 +72,7 @@ fn stragglers() -> Vec<WalkJob> {
 pub(crate) fn figure_3() -> Walk {
     Walk {
         name: "esa-figure-3",
-        title: "Figure 3: job 2 preempts the aggregator of job 1, whose workers 3 and 4 are late",
+        title: "Figure 3: job 2 preempts the aggregator of job 1, whose hosts w3 and w4 are late",
         jobs: stragglers(),
         losses: Vec::new(),
         patient: true,
