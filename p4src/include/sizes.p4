@@ -7,7 +7,8 @@
 #define VALUES 64
 #endif
 
-// Aggregators of the pool. All jobs share them. A host may name any index below this.
+// Aggregators of the pool, which all jobs share (ATP, ESA) or have segments of (P4INC, SwitchML). No
+// host may name an index that is not below this.
 #ifndef POOL
 #define POOL 4096
 #endif

@@ -192,9 +192,10 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
             (access_t.CLAIM, kind_t.GRADIENT,  turn_t.AGAIN,    1,   0,   0,    _): carry(value_access_t.FETCH, outcome_t.RESENT, 1);
             (access_t.CLAIM, kind_t.GRADIENT,  turn_t.AGAIN,    _,   0,   _,    _): absorb(value_access_t.NONE, outcome_t.DUPLICATE);
 
-            // D: the round is over. Most often the next one is under way, and the copy still holds
-            // this one's result. If it does not, a worker of a local job has the result, and this is
-            // a late packet; elsewhere windows may be larger than segments, and the server has it.
+            // D: the aggregator has left the round behind. Most often the next one is under way, and
+            // the copy still holds this one's result. If it does not, every worker of a local job has
+            // that, and this is a late packet. Elsewhere windows may be larger than segments: then
+            // the result, or a sum that this one contribution is missing from, is at the server.
             (access_t.CLAIM, kind_t.GRADIENT,  turn_t.LATE,     _,   1,   _,    _): repeat();
             (access_t.CLAIM, kind_t.GRADIENT,  turn_t.LATE,     _,   0,   0,    1): proceed(copy_access_t.NONE, outcome_t.RESENT);
             (access_t.CLAIM, kind_t.GRADIENT,  turn_t.LATE,     _,   0,   _,    _): absorb(value_access_t.NONE, outcome_t.STALE);
