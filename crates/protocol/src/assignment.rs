@@ -74,10 +74,10 @@
 //! Between two iterations, when all workers are idle, the job scheduler may give the job another
 //! assignment ([`Worker::reassign`](crate::Worker::reassign)). Packets of before may be under way
 //! even then; they have another service ID. Forwarded jobs always have the same one, so a duplicate
-//! of an earlier forwarded iteration may come to a later one. Workers drop it, since its fragment
-//! is over. The PS cannot know, and takes the highest fragment that it hears of in a slot for the
-//! one that is due until it has finished one: a worker that sends a fragment has the results of
-//! all before it in the slot.
+//! of an earlier forwarded iteration may come to a later one. It is of a fragment that is over, for
+//! which workers and PS have no use. What the PS does not know after iterations without it is which
+//! fragments are due. It takes the highest that it hears of in a slot, until it has finished one
+//! there: a worker that sends a fragment has the results of all before it in the slot.
 
 use std::num::NonZeroU32;
 

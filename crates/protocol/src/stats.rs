@@ -13,7 +13,8 @@ pub struct Rejected {
     pub other_job: u64,
     /// Of another aggregation protocol.
     pub other_protocol: u64,
-    /// Of another service than the job's: sent before the job was served in another way.
+    /// Of another service than the job's: sent before the job was served in another way. At a PS also
+    /// gradients of a job that needs none as it is served now.
     pub other_service: u64,
     /// A kind that this endpoint does not take.
     pub wrong_kind: u64,

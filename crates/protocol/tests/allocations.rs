@@ -9,7 +9,7 @@ use std::time::Duration;
 use tributary_protocol::fixed::Scale;
 use tributary_protocol::worker::{Event, Tensor, Worker, WorkerConfig};
 use tributary_protocol::{Endpoint, JobConfig, ParameterServer, PsConfig, Time, Timing};
-use tributary_wire::{Host, JobId, Mac, WorkerIndex};
+use tributary_wire::{Host, JobId, Mac, Protocol, WorkerIndex};
 
 struct Counting;
 
@@ -91,7 +91,14 @@ fn round(
 
 #[test]
 fn none_in_the_steady_state() {
+    for protocol in [Protocol::Atp, Protocol::P4inc] {
+        none(protocol);
+    }
+}
+
+fn none(protocol: Protocol) {
     let job = JobConfig {
+        protocol,
         slots: 32,
         ..JobConfig::new(JobId::new(1).unwrap(), 2, NonZeroU32::new(64).unwrap())
     };

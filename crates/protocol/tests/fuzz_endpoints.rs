@@ -11,7 +11,7 @@ use std::time::Duration;
 use tributary_protocol::fixed::Scale;
 use tributary_protocol::worker::{Event, Tensor, Worker, WorkerConfig};
 use tributary_protocol::{Endpoint, JobConfig, ParameterServer, PsConfig, Time, Timing};
-use tributary_wire::{Host, JobId, Mac, WorkerIndex, golden, ipv4};
+use tributary_wire::{Host, JobId, Mac, Protocol, WorkerIndex, golden, ipv4};
 
 fn host(last: u8) -> Host {
     Host { mac: Mac([2, 0, 0, 0, 0, last]), ip: Ipv4Addr::new(10, 0, 0, last) }
@@ -27,8 +27,10 @@ struct Trio {
 }
 
 impl Trio {
-    fn new() -> Self {
+    /// Of ATP, or of P4INC with switches that only forward.
+    fn new(protocol: Protocol) -> Self {
         let job = JobConfig {
+            protocol,
             values_per_packet: 32,
             slots: 4,
             ..JobConfig::new(JobId::new(263).unwrap(), 2, NonZeroU32::new(64).unwrap())
@@ -109,13 +111,17 @@ impl Input<'_> {
         self.0 = rest;
         *first
     }
+
+    fn protocol(&mut self) -> Protocol {
+        [Protocol::Atp, Protocol::P4inc][usize::from(self.byte() % 2)]
+    }
 }
 
 #[test]
 fn fuzz_endpoints() {
     bolero::check!().for_each(|input: &[u8]| {
         let mut input = Input(input);
-        let mut trio = Trio::new();
+        let mut trio = Trio::new(input.protocol());
         trio.submit();
         while !input.0.is_empty() {
             let frame = match input.byte() % 4 {
@@ -156,7 +162,8 @@ fn fuzz_endpoints() {
 fn fuzz_foreign_frames() {
     bolero::check!().for_each(|input: &[u8]| {
         let mut input = Input(input);
-        let mut trio = Trio::new();
+        let protocol = input.protocol();
+        let mut trio = Trio::new(protocol);
         trio.submit();
         for _ in 0..12 {
             for _ in 0..input.byte() % 8 {
@@ -169,11 +176,13 @@ fn fuzz_foreign_frames() {
                     let at = usize::from(input.byte()) % frame.len();
                     frame[at] = input.byte();
                 }
-                match input.byte() % 4 {
+                match input.byte() % 5 {
                     // Another job.
                     0 => frame[46] = 2,
                     // Another protocol.
-                    1 => frame[42] = 2 + input.byte() % 3,
+                    1 => frame[42] = 1 + (protocol as u8 + input.byte() % 3) % 4,
+                    // Another service.
+                    3 if protocol == Protocol::P4inc => frame[45] = 1 + input.byte() % 255,
                     // Cut short.
                     2 => frame.truncate(frame.len() - 1 - usize::from(input.byte()) % 60),
                     // Another V: one value less, in all lengths.

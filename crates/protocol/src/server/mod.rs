@@ -34,8 +34,9 @@
 //! is lost with the PS, and the task after it is never complete. So a PS cannot be replaced in the
 //! middle of an iteration, in either protocol. Between two iterations that of P4INC can: all
 //! workers are idle then, where a task is added up does not depend on what was before, and the
-//! first packets say which tasks are due. The PS of ATP cannot, as it counts from the job's first
-//! fragment and must have seen all collisions.
+//! first packets say which tasks are due. What the old one was sent must be out of the network by
+//! then, or the job be given another service ID, lest the new one finish a task a second time. The
+//! PS of ATP cannot, as it counts from the job's first fragment and must have seen all collisions.
 //!
 //! One `ParameterServer` serves one job. A process that serves several looks at
 //! [`Packet::job`] and hands each packet to the right one.
@@ -163,8 +164,11 @@ impl ParameterServer {
     pub fn reassign(&mut self, assignment: Assignment) -> Result<(), ConfigError> {
         let job = &mut self.config.job;
         assignment.validate(job.protocol, job.slots, job.pool)?;
+        if assignment == job.assignment {
+            return Ok(());
+        }
         job.assignment = assignment;
-        self.slots = Slots::new(job);
+        self.slots.reassign(job);
         self.outbox = Outbox::new(job.slots);
         self.timers.stop_all();
         self.stall_reported = None;

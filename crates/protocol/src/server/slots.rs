@@ -116,6 +116,17 @@ impl Slots {
         }
     }
 
+    /// The job is served in another way from here on, and all workers are idle: what was due is not
+    /// sure any more, but it is nothing before that.
+    pub(super) fn reassign(&mut self, job: &JobConfig) {
+        self.places = Places::new(job);
+        for slot in &mut self.slots {
+            slot.finished = None;
+            slot.task = None;
+            slot.sure = false;
+        }
+    }
+
     /// The slot that a sequence belongs to.
     pub(super) fn number(&self, sequence: u32) -> usize {
         self.numbering.round(Sequence(sequence)).fragment as usize & (self.slots.len() - 1)

@@ -300,6 +300,9 @@ impl Worker {
         }
         let job = self.config.job;
         assignment.validate(job.protocol, job.slots, job.pool)?;
+        if assignment == job.assignment {
+            return Ok(());
+        }
         self.config.job.assignment = assignment;
         self.fragments.reassign(&self.config.job);
         Ok(())

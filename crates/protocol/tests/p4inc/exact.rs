@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tributary_protocol::Mode;
+use tributary_protocol::{Mode, ParameterServer};
 use tributary_wire::Protocol;
 
 use crate::expect::{Inputs, bits};
@@ -36,7 +36,10 @@ impl Case {
                 (_, Mode::Partial) => rng.random_range(1..=2 * slots),
                 (_, Mode::Forwarded) => 0,
             },
-            workers: rng.random_range(if partial { 2..=8 } else { 1..=8 }),
+            workers: match rng.random_range(0..20) {
+                0 => 32,
+                _ => rng.random_range(if partial { 2..=8 } else { 1..=8 }),
+            },
             values: rng.random_range(1..=9),
             slots,
             scale: [1.0, 1000.0, 65536.0, 0.1, 1e6][rng.random_range(0..5)],
@@ -247,6 +250,24 @@ fn a_job_is_moved_between_iterations_while_packets_of_before_are_under_way() {
         late += net.switches.iter().map(|s| s.counters.rejected).sum::<u64>();
     }
     assert!(late > 100, "{late} packets of another service");
+}
+
+#[test]
+fn a_server_is_replaced_between_iterations() {
+    for seed in 0..100 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let base = if seed % 2 == 0 { PARTIAL } else { FORWARDED };
+        let case = Case::random(&mut rng, base);
+        let mut net = case.start(seed, None);
+        for _ in 0..4 {
+            let tensors = case.tensors(&mut rng);
+            let result = iterate(&mut net, &mut rng, &tensors, &case.setup);
+            result.unwrap_or_else(|error| panic!("seed {seed}, {case:?}: {error}"));
+            // What is late for longest is gone then.
+            net.run_for(Duration::from_secs(1));
+            net.server = Some(ParameterServer::new(case.setup.server()).unwrap());
+        }
+    }
 }
 
 #[test]

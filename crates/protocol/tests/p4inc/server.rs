@@ -144,6 +144,12 @@ fn a_job_is_moved_and_what_is_late_is_told_from_it() {
     bad.segment.offset = AggregatorIndex(u32::MAX);
     assert!(matches!(server.reassign(bad), Err(ConfigError::Segment { .. })));
     assert_eq!(server.config().job.assignment, FORWARDED.assignment());
+    // Late from forwarded iterations before; what is due lies beyond.
+    server.reassign(PARTIAL.assignment()).unwrap();
+    server.reassign(FORWARDED.assignment()).unwrap();
+    assert!(gradient(&mut server, FORWARDED, (9, 0), EVERYONE, RESEND, 1).is_empty());
+    assert_eq!((server.stats().stale, server.pending_tasks()), (1, 0));
+    assert_eq!(gradient(&mut server, FORWARDED, (25, 0), EVERYONE, NONE, 1).len(), 1);
     // In a local job it has nothing to do.
     server.reassign(LOCAL.assignment()).unwrap();
     assert!(gradient(&mut server, LOCAL, (17, 0), EVERYONE, NONE, 1).is_empty());
