@@ -16,7 +16,7 @@ cases!("switchml":
     round_by_round, versions_take_turns, duplicate, result_from_the_other_version,
     result_is_kept_until_the_version_starts_anew, stale, early_is_dropped, flags, one_worker_alone,
     outside_is_dropped, wrong_service, refused, no_partial_sums, results_of_nobody, transit,
-    first_and_last_round, swept,
+    first_and_last_round, swept, values_64, values_256, values_2048,
 );
 
 /// Three workers, two slots.
@@ -39,7 +39,10 @@ const SOLO: Job =
     Job { id: 5, slot: 5, service: 255, group: 15, workers: &[3], segment: (14, 2), ..A };
 
 fn rack() -> Lab {
-    let mut lab = Lab::new(Build::SWITCHML);
+    furnished(Lab::new(Build::SWITCHML))
+}
+
+fn furnished(mut lab: Lab) -> Lab {
     lab.insert(&hosts());
     for job in [A, B, SOLO] {
         lab.insert(&job.entries());
@@ -344,4 +347,29 @@ fn swept() {
     let last = B.gradient(1, 8, 6, y);
     let result = B.published(&last, &sum(&[x, y]));
     lab.check(3, &last.bytes(), (B.slot, Completed), &B.for_workers(&result));
+}
+
+fn values_64() {
+    every_value(furnished(Lab::new(Build { values: 64, ..Build::SWITCHML })));
+}
+
+fn values_256() {
+    every_value(furnished(Lab::new(Build { values: 256, ..Build::SWITCHML })));
+}
+
+/// Only on the embedded switch: to compile 2048 values for BMv2 takes about a minute.
+fn values_2048() {
+    every_value(furnished(Lab::embedded(Build { values: 2048, ..Build::SWITCHML })));
+}
+
+/// No two values of a packet are alike, so none can be taken for another.
+fn every_value(mut lab: Lab) {
+    let parts: [_; 3] = values(&lab);
+    let totals = [sum(&[&parts[0], &parts[1]]), sum(&[&parts[1], &parts[2]])];
+    for (round, cell) in [(0, 6), (8, 7), (16, 6)] {
+        let which = cell as usize - 6;
+        B.complete(&mut lab, round, cell, &parts[which..]);
+        ask(&mut lab, B, which, (round, cell), &totals[which]);
+    }
+    ask(&mut lab, B, 0, (8, 7), &totals[1]);
 }

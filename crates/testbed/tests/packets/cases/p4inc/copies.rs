@@ -1,14 +1,16 @@
 //! The shadow copy: lost results are asked for again after the cell has moved on.
 
-use super::{Job, LOCAL, PAIR, rack, values};
+use super::{Job, LOCAL, PAIR, furnished, rack, values};
 use crate::cases::cases;
 use crate::frames::{CONGESTED, RESEND};
 use crate::lab::{Lab, Outcome::*};
 use crate::scene::sum;
+use crate::target::Build;
 
 cases!("p4inc::copies":
     lost_to_one_to_some_and_to_all, copy_lasts_until_the_next_result, cells_have_copies_of_their_own,
     answers_leave_the_copy_alone, values_of_who_asks_do_not_matter, window_of_a_segment,
+    values_64, values_256, values_2048,
 );
 
 #[track_caller]
@@ -115,5 +117,32 @@ fn window_of_a_segment() {
             let out = LOCAL.for_workers(&LOCAL.published(&last, &total));
             lab.check(3, &last.bytes(), (LOCAL.slot, Completed), &out);
         }
+    }
+}
+
+fn values_64() {
+    every_value(furnished(Lab::new(Build { values: 64, ..Build::P4INC })));
+}
+
+fn values_256() {
+    every_value(furnished(Lab::new(Build { values: 256, ..Build::P4INC })));
+}
+
+/// Only on the embedded switch: to compile 2048 values for BMv2 takes about a minute.
+fn values_2048() {
+    every_value(furnished(Lab::embedded(Build { values: 2048, ..Build::P4INC })));
+}
+
+/// No two values of a packet are alike, so none can be taken for another.
+fn every_value(mut lab: Lab) {
+    let [a, b, x, y] = values(&lab);
+    for round in [8, 24] {
+        PAIR.complete(&mut lab, round, 7, &[a.clone(), b.clone()]);
+        lab.check_gone(2, &PAIR.gradient(0, round + 8, 7, &x).bytes(), (PAIR.slot, Absorbed));
+        ask(&mut lab, PAIR, 1, (round, 7), &sum(&[&a, &b]));
+        let last = PAIR.gradient(1, round + 8, 7, &y);
+        let result = PAIR.published(&last, &sum(&[&x, &y]));
+        lab.check(3, &last.bytes(), (PAIR.slot, Completed), &PAIR.for_workers(&result));
+        ask(&mut lab, PAIR, 0, (round + 8, 7), &sum(&[&x, &y]));
     }
 }

@@ -264,7 +264,10 @@ fn asynchronous(early: &Frame) -> Frame {
 
 /// The switch with its hosts and jobs.
 fn rack() -> Lab {
-    let mut lab = Lab::new(Build::P4INC);
+    furnished(Lab::new(Build::P4INC))
+}
+
+fn furnished(mut lab: Lab) -> Lab {
     lab.insert(&hosts());
     for job in [LOCAL, PAIR, UNIT, LONE, SOLO, SERVED] {
         lab.insert(&job.entries());
