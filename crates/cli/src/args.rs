@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -151,6 +152,10 @@ pub(crate) struct ControllerArgs {
     /// read the file; take it to the hosts that run endpoints.
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
+    /// Admit none of the jobs: serve them to whoever decides about them over gRPC, at this ADDRESS:PORT
+    /// (P4INC, SwitchML; proto/README.md). Whoever reaches it may do anything with the jobs.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) scheduler: Option<SocketAddr>,
 }
 
 #[derive(Debug, Subcommand)]

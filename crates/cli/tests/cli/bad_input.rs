@@ -109,6 +109,19 @@ fn a_switch_that_is_not_there() {
 }
 
 #[test]
+fn a_scheduler_without_jobs_to_schedule() {
+    let line = fail(&[
+        "controller",
+        "examples/digits.toml",
+        "--switch",
+        "s1=127.0.0.1:1",
+        "--scheduler",
+        "127.0.0.1:0",
+    ]);
+    assert!(line.contains("--scheduler") && line.contains("atp"), "{line}");
+}
+
+#[test]
 fn a_p4runtime_port_in_use() {
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = held.local_addr().unwrap().to_string();

@@ -6,3 +6,4 @@ mod deaths;
 mod esa;
 mod examples;
 mod plain_traffic;
+mod scheduler;

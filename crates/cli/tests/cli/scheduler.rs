@@ -1,0 +1,100 @@
+//! `tributary controller --scheduler`, asked by a client of its own.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tonic::Code;
+use tributary_netio::memory::{self, MemoryPort};
+use tributary_scheduler_proto::v1;
+use tributary_scheduler_proto::v1::job_scheduler_client::JobSchedulerClient;
+use tributary_switch::SwitchConfig;
+use tributary_switch::runtime::{Runtime, SwitchHandle};
+use tributary_switch::server::{Listen, ServerHandle, Service};
+
+use crate::command::{JobFile, failure, tributary};
+use crate::deaths::signal;
+
+const FILE: &str = "protocol = \"p4inc\"\n[topology]\nkind = \"star\"\nworkers = 4\n\
+                    ps_hosts = 1\n[switch]\npool = 64\n\
+                    [[job]]\nworkers = [\"w1\", \"w2\"]\nsegment = 16\nwindow = 8\nslots = 8\n\
+                    workload = { kind = \"random\", tensors = 1, elements = 10 }\n";
+
+/// A switch with five ports that waits for its controller at a socket beside the file; it ends when
+/// this is dropped.
+fn switch(file: &JobFile, socket: &str) -> (ServerHandle, SwitchHandle, Vec<MemoryPort>) {
+    let mut runtime = Runtime::new(SwitchConfig::default());
+    let cables = (1..=5).map(|port| {
+        let (near, far) = memory::pair();
+        runtime.add_port(port, Box::new(near), None);
+        far
+    });
+    let cables = cables.collect();
+    let (switch, packets_in) = runtime.start().unwrap();
+    let service = Service::new(switch.control().clone(), packets_in);
+    let server = ServerHandle::start(service, Listen::Unix(file.path(socket))).unwrap();
+    (server, switch, cables)
+}
+
+/// What a controller says of where it is asked.
+fn address(controller: &mut Child) -> SocketAddr {
+    let lines = BufReader::new(controller.stdout.take().unwrap()).lines();
+    let mut said = lines.map_while(Result::ok);
+    let at = said.find_map(|line| Some(line.strip_prefix("job scheduler at ")?.parse().unwrap()));
+    at.expect("the controller says where its scheduler is")
+}
+
+#[test]
+fn others_decide_about_jobs() {
+    let file = JobFile::new(FILE);
+    let _switch = switch(&file, "first.sock");
+    let at = |socket| format!("s1=unix:{}", file.path(socket).display());
+    let (name, first) = (file.name(), at("first.sock"));
+    let args = ["controller", &name, "--switch", &first, "--scheduler", "127.0.0.1:0"];
+    let spawned = tributary(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut controller = spawned.unwrap();
+    let address = address(&mut controller);
+
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = JobSchedulerClient::connect(format!("http://{address}"));
+        let mut client = client.await.unwrap();
+        // Job 1 is that of the file; job 9 is somewhere else.
+        let network = v1::Aggregation::Network as i32;
+        let known =
+            v1::AdmitRequest { job_id: 1, aggregation: network, size: 16, ..Default::default() };
+        let workers = vec!["w3".to_owned(), "w4".to_owned()];
+        let other = v1::AdmitRequest { job_id: 9, workers, size: 48, ..known.clone() };
+        for (request, mem_id) in [(known, 0), (other.clone(), 16)] {
+            let assignment = client.admit(request).await.unwrap().into_inner().assignment;
+            let assignment = assignment.unwrap();
+            assert_eq!((assignment.service_id, assignment.mem_id), (1, mem_id));
+        }
+        let full = client.admit(v1::AdmitRequest { job_id: 10, ..other }).await.unwrap_err();
+        assert_eq!(full.code(), Code::ResourceExhausted);
+        let start = v1::StartIterationRequest { job_id: 1, number: 1 };
+        assert!(client.start_iteration(start).await.is_ok());
+    });
+
+    // A second one for the same socket says so, and does not disturb the first.
+    let taken = address.to_string();
+    let _other_switch = switch(&file, "second.sock");
+    let second = at("second.sock");
+    let args = ["controller", &name, "--switch", &second, "--scheduler", &taken];
+    let line = failure(&args, &tributary(&args).output().unwrap());
+    assert!(line.contains(&taken) && line.contains("in use"), "{line}");
+
+    // With jobs admitted, one of them at work.
+    signal(controller.id().cast_signed(), Signal::SIGTERM);
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    let status = loop {
+        match controller.try_wait().unwrap() {
+            Some(status) => break status,
+            None => assert!(std::time::Instant::now() < deadline, "it does not end"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(status.success(), "{status}");
+}
