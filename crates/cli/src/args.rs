@@ -36,7 +36,8 @@ pub(crate) enum Command {
     /// Check P4 programs and describe them.
     #[command(subcommand)]
     P4(P4Command),
-    /// Measure the engine, all-reduce, fixed-point conversion and ESA beside ATP on this machine.
+    /// Measure the engine, all-reduce, fixed-point conversion and the protocols side by side on this
+    /// machine.
     Bench(BenchArgs),
 }
 
@@ -190,6 +191,9 @@ pub(crate) enum Benchmark {
     /// ESA beside ATP: throughput of jobs that share a pool too small for them, over tensor sizes and
     /// numbers of jobs (figure 7 of ESA's paper).
     Esa,
+    /// P4INC, ATP, ESA and SwitchML: throughput of one to eight local jobs, with the same bytes of
+    /// switch memory.
+    Protocols,
 }
 
 /// A P4 program of the library.
@@ -218,16 +222,20 @@ pub(crate) struct BenchArgs {
     /// Programs that the engine runs.
     #[arg(long, value_enum, default_values_t = [Program::Atp, Program::Esa])]
     pub(crate) program: Vec<Program>,
-    /// Of `esa`: longest random pause of a worker before each tensor, in microseconds.
+    /// Of `esa` and `protocols`: longest random pause of a worker before each tensor, in microseconds.
     #[arg(long, value_name = "US", default_value_t = 300)]
     pub(crate) jitter: u32,
     /// Of `esa`: aggregators that all jobs share.
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub(crate) pool: u32,
-    /// Of `esa`: also write every measurement as JSON.
+    /// Of `protocols`: memory of the switch for aggregators, in KiB. With 133, eight jobs of P4INC or
+    /// SwitchML have 32 slots each.
+    #[arg(long, value_name = "KIB", default_value_t = 133)]
+    pub(crate) memory: u32,
+    /// Of `esa` and `protocols`: also write every measurement as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Of `esa`: also draw the plots, as SVG into this directory.
+    /// Of `esa` and `protocols`: also draw the plots, as SVG into this directory.
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
 }

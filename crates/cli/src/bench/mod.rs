@@ -4,6 +4,9 @@ mod allreduce;
 mod engine;
 mod esa;
 mod fixed;
+mod plot;
+mod protocols;
+mod runs;
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
@@ -16,8 +19,20 @@ use crate::args::{BenchArgs, Benchmark};
 /// If one of them cannot be run.
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     ensure!(args.repeat > 0, "--repeat 0: measure at least once");
-    let all = [Benchmark::Engine, Benchmark::Fixed, Benchmark::Allreduce, Benchmark::Esa];
+    let all = [
+        Benchmark::Engine,
+        Benchmark::Fixed,
+        Benchmark::Allreduce,
+        Benchmark::Esa,
+        Benchmark::Protocols,
+    ];
     let what = if args.what.is_empty() { &all[..] } else { &args.what[..] };
+    let writes =
+        |benchmark: &&Benchmark| matches!(benchmark, Benchmark::Esa | Benchmark::Protocols);
+    ensure!(
+        args.json.is_none() || what.iter().filter(writes).count() < 2,
+        "--json takes the measurements of one benchmark; name `esa` or `protocols`"
+    );
     println!("{}", machine());
     for benchmark in what {
         match benchmark {
@@ -25,6 +40,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
             Benchmark::Fixed => fixed::run(args),
             Benchmark::Allreduce => allreduce::run(args)?,
             Benchmark::Esa => esa::run(args)?,
+            Benchmark::Protocols => protocols::run(args)?,
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! A sweep as an SVG: throughput of ATP and ESA, medians joined by lines, ranges as bars.
+//! Throughput of several protocols as an SVG: medians joined by lines, ranges as bars.
 
 use std::ops::Range;
 use std::path::Path;
@@ -6,58 +6,64 @@ use std::path::Path;
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 
-use super::{Point, Sweep, throughput};
-use crate::bench::Spread;
+use super::Spread;
 
 const SIZE: (u32, u32) = (720, 420);
 const FONT: &str = "sans-serif";
 
-/// One of the lines.
-struct Series {
-    name: &'static str,
-    color: RGBColor,
-    /// Sideways shift of the ranges, so that those of different lines do not cover each other.
-    shift: f64,
-    of: fn(&Point) -> Spread,
+/// What is drawn: throughput in several settings side by side.
+pub(super) struct Chart<'a> {
+    /// The part before the first comma stands out.
+    pub(super) title: &'a str,
+    /// What varies from setting to setting.
+    pub(super) axis: &'a str,
+    /// The settings.
+    pub(super) labels: Vec<&'a str>,
+    pub(super) lines: Vec<Line<'a>>,
 }
 
-const SERIES: [Series; 2] = [
-    Series {
-        name: "ESA",
-        color: RGBColor(0, 90, 160),
-        shift: -0.04,
-        of: |point| throughput(&point.esa),
-    },
-    Series {
-        name: "ATP",
-        color: RGBColor(200, 90, 0),
-        shift: 0.04,
-        of: |point| throughput(&point.atp),
-    },
-];
+/// One of the lines.
+pub(super) struct Line<'a> {
+    pub(super) name: &'a str,
+    pub(super) color: RGBColor,
+    /// MB/s in each setting.
+    pub(super) spreads: Vec<Spread>,
+}
 
-/// Draws a sweep into a file.
+/// ATP's line.
+pub(super) const ATP: RGBColor = RGBColor(200, 90, 0);
+/// ESA's line.
+pub(super) const ESA: RGBColor = RGBColor(0, 90, 160);
+/// P4INC's line.
+pub(super) const P4INC: RGBColor = RGBColor(0, 130, 70);
+/// SwitchML's line.
+pub(super) const SWITCHML: RGBColor = RGBColor(120, 120, 120);
+
+/// Sideways shift from one line's ranges to the next one's, so that they do not cover each other.
+const SHIFT: f64 = 0.08;
+
+/// Draws a chart into a file.
 ///
 /// # Errors
 /// If the file cannot be written.
-pub(super) fn draw(sweep: &Sweep, path: &Path) -> Result<()> {
+pub(super) fn draw(chart: &Chart<'_>, path: &Path) -> Result<()> {
     let failed = |error: &dyn std::fmt::Display| anyhow!("cannot draw {}: {error}", path.display());
     let mut text = String::new();
-    render(sweep, &mut text).map_err(|error| failed(&error))?;
+    render(chart, &mut text).map_err(|error| failed(&error))?;
     std::fs::write(path, text).map_err(|error| failed(&error))
 }
 
-/// Draws a sweep as SVG text.
-fn render(sweep: &Sweep, text: &mut String) -> Result<()> {
+/// Draws a chart as SVG text.
+fn render(what: &Chart<'_>, text: &mut String) -> Result<()> {
     let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
     root.fill(&WHITE).map_err(describe)?;
-    let (title, rest) = sweep.title.split_once(", ").unwrap_or((&sweep.title, ""));
+    let (title, rest) = what.title.split_once(", ").unwrap_or((what.title, ""));
     let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
     let root = root.titled(&title, (FONT, 20)).map_err(describe)?;
     let root = root.titled(rest, (FONT, 13)).map_err(describe)?;
 
-    let across: Range<f64> = -0.5..sweep.points.len() as f64 - 0.5;
-    let most = SERIES.iter().flat_map(|series| sweep.points.iter().map(series.of));
+    let across: Range<f64> = -0.5..what.labels.len() as f64 - 0.5;
+    let most = what.lines.iter().flat_map(|line| &line.spreads);
     let most = most.map(|spread| spread.greatest).fold(0.0, f64::max);
     let mut chart = ChartBuilder::on(&root)
         .margin(12)
@@ -68,36 +74,35 @@ fn render(sweep: &Sweep, text: &mut String) -> Result<()> {
     // A label stands at whole numbers only: the points are categories.
     let label = |x: &f64| {
         let at = x.round();
-        let point = sweep.points.get(at.max(0.0) as usize);
-        point.filter(|_| (x - at).abs() < 1e-6).map_or(String::new(), |point| point.label.clone())
+        let label = what.labels.get(at.max(0.0) as usize);
+        label.filter(|_| (x - at).abs() < 1e-6).map_or(String::new(), ToString::to_string)
     };
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .x_labels(2 * sweep.points.len() + 1)
+        .x_labels(2 * what.labels.len() + 1)
         .x_label_formatter(&label)
-        .x_desc(sweep.axis)
+        .x_desc(what.axis)
         .y_desc("sums a worker receives, MB/s")
         .label_style((FONT, 13))
         .axis_desc_style((FONT, 14))
         .light_line_style(WHITE)
         .draw()
         .map_err(describe)?;
-    for series in &SERIES {
-        let color = series.color;
-        let spreads: Vec<(f64, Spread)> = sweep
-            .points
-            .iter()
-            .enumerate()
-            .map(|(at, point)| (at as f64 + series.shift, (series.of)(point)))
-            .collect();
+    let middle = (what.lines.len() as f64 - 1.0) / 2.0;
+    for (at, line) in what.lines.iter().enumerate() {
+        let color = line.color;
+        let shift = SHIFT * (at as f64 - middle);
+        let spreads = line.spreads.iter().enumerate();
+        let spreads: Vec<(f64, Spread)> =
+            spreads.map(|(at, &spread)| (at as f64 + shift, spread)).collect();
         chart
             .draw_series(LineSeries::new(
                 spreads.iter().map(|&(x, spread)| (x, spread.median)),
                 color.stroke_width(2),
             ))
             .map_err(describe)?
-            .label(series.name)
+            .label(line.name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], color.stroke_width(2)));
         chart
             .draw_series(spreads.iter().map(|&(x, spread)| {
@@ -133,31 +138,23 @@ fn describe(error: impl std::fmt::Display) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::esa::{Measured, Setting};
 
     #[test]
     fn a_plot_names_its_points_and_lines() {
-        let run = |throughput: f64| Measured {
-            seed: 1,
-            first: true,
-            throughput: vec![throughput],
-            in_network: vec![None],
-            kept_bytes: 0,
+        let spreads = |factor: f64| -> Vec<Spread> {
+            [10.0, 30.0, 40.0].iter().map(|mb| Spread::of(vec![factor * mb, *mb])).collect()
         };
-        let point = |label: &str, mb: f64| Point {
-            label: label.to_owned(),
-            setting: Setting { jobs: 1, tensor_bytes: 4, pool: 1, jitter_us: 0 },
-            atp: vec![run(mb), run(0.9 * mb)],
-            esa: vec![run(1.2 * mb), run(mb)],
-        };
-        let sweep = Sweep {
-            name: "x".into(),
-            title: "ESA and ATP, 4 jobs, memory fabric".into(),
+        let chart = Chart {
+            title: "ESA and ATP, 4 jobs, memory fabric",
             axis: "size of a tensor",
-            points: vec![point("64.0 KB", 10.0), point("1.0 MB", 30.0), point("4.0 MB", 40.0)],
+            labels: vec!["64.0 KB", "1.0 MB", "4.0 MB"],
+            lines: vec![
+                Line { name: "ESA", color: ESA, spreads: spreads(1.2) },
+                Line { name: "ATP", color: ATP, spreads: spreads(0.9) },
+            ],
         };
         let mut text = String::new();
-        render(&sweep, &mut text).unwrap();
+        render(&chart, &mut text).unwrap();
         assert!(text.starts_with("<svg ") && text.trim_end().ends_with("</svg>"), "{text}");
         for word in ["64.0 KB", "1.0 MB", "4.0 MB", "ESA", "ATP", "size of a tensor"] {
             assert_eq!(text.matches(&format!(">\n{word}\n<")).count(), 1, "{word}\n{text}");

@@ -6,18 +6,14 @@
 //! with the same seed, and who is first changes with each seed: whatever else the machine does meets
 //! both.
 
-mod plot;
-
-use std::fs::File;
-use std::io::Write as _;
-
 use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::Spread;
-use crate::args::{BenchArgs, Fabric, Program, RunArgs};
-use crate::commands::run;
-use crate::report::{RunReport, bytes, table};
+use super::plot::{self, Chart, Line};
+use super::runs::{Measured, Output, once, throughput};
+use crate::args::{BenchArgs, Fabric, Program};
+use crate::report::{bytes, table};
 
 /// Workers of a job.
 const WORKERS: u32 = 2;
@@ -27,32 +23,16 @@ const TENSORS: u32 = 3;
 const JOBS: u32 = 4;
 
 pub(super) fn run(args: &BenchArgs) -> Result<()> {
-    // Before the work, so that none is done in vain.
-    let json = args.json.as_ref().map(|path| {
-        File::create(path).with_context(|| format!("cannot write to {}", path.display()))
-    });
-    let json = json.transpose()?;
-    if let Some(directory) = &args.plots {
-        std::fs::create_dir_all(directory)
-            .with_context(|| format!("cannot make {}", directory.display()))?;
-    }
+    let output = Output::open(args)?;
     let mut sweeps = Vec::new();
     for &fabric in &args.fabric {
         for sweep in [Sweep::over_sizes(args, fabric)?, Sweep::over_jobs(args, fabric)?] {
             println!("\n{}\n{}", sweep.title, sweep.table());
-            if let Some(directory) = &args.plots {
-                let path = directory.join(format!("esa-{}.svg", sweep.name));
-                plot::draw(&sweep, &path)?;
-                println!("Drawn in {}.", path.display());
-            }
+            output.draw(&format!("esa-{}.svg", sweep.name), &sweep.chart())?;
             sweeps.push(sweep);
         }
     }
-    if let Some(mut file) = json {
-        let text = serde_json::to_string_pretty(&sweeps).expect("measurements are plain data");
-        writeln!(file, "{text}").context("cannot write the measurements")?;
-    }
-    Ok(())
+    output.write(&sweeps)
 }
 
 /// Measurements along one axis.
@@ -85,46 +65,6 @@ struct Setting {
     tensor_bytes: u64,
     pool: u32,
     jitter_us: u32,
-}
-
-/// One run.
-#[derive(Debug, Serialize)]
-struct Measured {
-    seed: u64,
-    /// Which of the two runs of the seed it was.
-    first: bool,
-    /// MB/s of each job.
-    throughput: Vec<f64>,
-    /// Share of the additions that the switch made, of each job, where there were any.
-    in_network: Vec<Option<f64>>,
-    /// Bytes of gradients that the switch kept off the network, of all jobs.
-    kept_bytes: u64,
-}
-
-impl Measured {
-    fn new(seed: u64, first: bool, report: &RunReport) -> Self {
-        Self {
-            seed,
-            first,
-            throughput: report.jobs.iter().map(|job| job.goodput_gbps * 1e3 / 8.0).collect(),
-            in_network: report.jobs.iter().map(|job| job.summed_in_network).collect(),
-            kept_bytes: report.jobs.iter().map(|job| job.kept_bytes).sum(),
-        }
-    }
-
-    /// MB/s of the jobs' mean.
-    fn mean(&self) -> f64 {
-        mean(self.throughput.iter().copied())
-    }
-
-    fn mean_in_network(&self) -> f64 {
-        mean(self.in_network.iter().map(|share| share.unwrap_or(1.0)))
-    }
-}
-
-fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
-    let count = values.len().max(1) as f64;
-    values.sum::<f64>() / count
 }
 
 impl Sweep {
@@ -178,7 +118,7 @@ impl Sweep {
                 };
                 for program in turns {
                     eprint!("\r{fabric_name}, {axis} {label}, {program:?}, seed {seed}          ");
-                    let report = once(fabric, program, setting, seed)
+                    let report = once(fabric, &job_file(setting, program, seed))
                         .with_context(|| format!("{program:?}, {axis} {label}, seed {seed}"))?;
                     let measured = Measured::new(seed, program == turns[0], &report);
                     match program {
@@ -191,6 +131,23 @@ impl Sweep {
         }
         eprintln!();
         Ok(Self { name: format!("{name}-{fabric_name}"), title, axis, points })
+    }
+
+    fn chart(&self) -> Chart<'_> {
+        let line = |name, color, of: fn(&Point) -> &[Measured]| Line {
+            name,
+            color,
+            spreads: self.points.iter().map(|point| throughput(of(point))).collect(),
+        };
+        Chart {
+            title: &self.title,
+            axis: self.axis,
+            labels: self.points.iter().map(|point| point.label.as_str()).collect(),
+            lines: vec![
+                line("ESA", plot::ESA, |point| &point.esa),
+                line("ATP", plot::ATP, |point| &point.atp),
+            ],
+        }
     }
 
     fn table(&self) -> comfy_table::Table {
@@ -228,11 +185,6 @@ impl Point {
     }
 }
 
-/// MB/s over the seeds.
-fn throughput(measured: &[Measured]) -> Spread {
-    Spread::of(measured.iter().map(Measured::mean).collect())
-}
-
 fn setting(args: &BenchArgs, jobs: u32, tensor_bytes: u64) -> Setting {
     Setting { jobs, tensor_bytes, pool: args.pool, jitter_us: args.jitter }
 }
@@ -256,12 +208,6 @@ fn job_file(setting: Setting, program: Program, seed: u64) -> String {
         jobs.min(2),
         job.repeat(jobs as usize)
     )
-}
-
-fn once(fabric: Fabric, program: Program, setting: Setting, seed: u64) -> Result<RunReport> {
-    let mut job = tempfile::Builder::new().suffix(".toml").tempfile()?;
-    job.write_all(job_file(setting, program, seed).as_bytes())?;
-    run::execute(&RunArgs { job: job.path().to_owned(), fabric, seed: None, json: None, p4: None })
 }
 
 #[cfg(test)]
@@ -301,6 +247,7 @@ mod tests {
             throughput: throughput.to_vec(),
             in_network: vec![Some(0.5), None],
             kept_bytes: 0,
+            memory_bytes: 0,
         };
         let setting = Setting { jobs: 2, tensor_bytes: 4, pool: 1, jitter_us: 0 };
         let point = Point {
