@@ -16,7 +16,7 @@ cases!("switchml":
     round_by_round, versions_take_turns, duplicate, result_from_the_other_version,
     result_is_kept_until_the_version_starts_anew, stale, early_is_dropped, flags, one_worker_alone,
     outside_is_dropped, wrong_service, refused, no_partial_sums, results_of_nobody, transit,
-    first_and_last_round, swept, values_64, values_256, values_2048,
+    first_and_last_round, swept, values_64, values_2048,
 );
 
 /// Three workers, two slots.
@@ -351,10 +351,6 @@ fn swept() {
 
 fn values_64() {
     every_value(furnished(Lab::new(Build { values: 64, ..Build::SWITCHML })));
-}
-
-fn values_256() {
-    every_value(furnished(Lab::new(Build { values: 256, ..Build::SWITCHML })));
 }
 
 /// Only on the embedded switch: to compile 2048 values for BMv2 takes about a minute.
