@@ -28,15 +28,19 @@
 //! }
 //! ```
 
-use std::fmt;
+mod flags;
+mod kind;
+
 use std::net::Ipv4Addr;
-use std::ops::{BitAnd, BitOr, BitOrAssign};
 
 use crate::values::{read_f32, read_i32};
 use crate::{
     AggregatorIndex, Bitmap, Ecn, Envelope, Error, HEADERS_LEN, Host, JobId, Mac, Round, Sequence,
     Service, ethernet, ipv4, udp,
 };
+
+pub use flags::Flags;
+pub use kind::{Kind, Protocol};
 
 /// Length of the header in bytes.
 pub const HEADER_LEN: usize = 20;
@@ -66,175 +70,6 @@ pub mod field {
     pub const BITMAP: Range<usize> = 12..16;
     /// Aggregator.
     pub const INDEX: Range<usize> = 16..20;
-}
-
-/// An aggregation protocol.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Protocol {
-    /// First come, first served.
-    Atp = 1,
-    /// Preemptive.
-    Esa = 2,
-    /// Segment-addressed.
-    P4inc = 3,
-    /// Statically partitioned.
-    SwitchMl = 4,
-}
-
-impl Protocol {
-    /// Whether its packets name a [`Service`] where others have a priority.
-    pub const fn has_services(self) -> bool {
-        matches!(self, Self::P4inc | Self::SwitchMl)
-    }
-
-    /// From the header's byte.
-    pub const fn from_byte(byte: u8) -> Option<Self> {
-        match byte {
-            1 => Some(Self::Atp),
-            2 => Some(Self::Esa),
-            3 => Some(Self::P4inc),
-            4 => Some(Self::SwitchMl),
-            _ => None,
-        }
-    }
-}
-
-/// What a packet is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Kind {
-    /// Worker or switch → PS: contributions of the workers in the bitmap, summed up.
-    Gradient = 1,
-    /// PS, or in ESA, P4INC and SwitchML a switch → all workers of the job: the sum over all of them.
-    Parameter = 2,
-    /// PS, or in P4INC and SwitchML a switch → one worker: a Parameter again.
-    Reply = 3,
-    /// PS → one worker: send this fragment. It carries no values.
-    Query = 4,
-    /// Controller → switch and back: free the cells of a job. It carries no values.
-    Sweep = 5,
-    /// ESA, reminder agent → switch: free this task's aggregator and give me what it holds. Its
-    /// values are zeros, in whose place the switch puts the sums.
-    Reminder = 6,
-    /// ESA, switch → reminder agent: a Reminder that found no aggregator of its task.
-    Absent = 7,
-    /// P4INC, switch → the worker that sent it: a Gradient turned back, because its aggregator is
-    /// still busy with an earlier round.
-    Asynchronous = 8,
-}
-
-impl Kind {
-    /// All kinds.
-    pub const ALL: [Self; 8] = [
-        Self::Gradient,
-        Self::Parameter,
-        Self::Reply,
-        Self::Query,
-        Self::Sweep,
-        Self::Reminder,
-        Self::Absent,
-        Self::Asynchronous,
-    ];
-
-    /// From the header's byte.
-    pub const fn from_byte(byte: u8) -> Option<Self> {
-        match byte {
-            1 => Some(Self::Gradient),
-            2 => Some(Self::Parameter),
-            3 => Some(Self::Reply),
-            4 => Some(Self::Query),
-            5 => Some(Self::Sweep),
-            6 => Some(Self::Reminder),
-            7 => Some(Self::Absent),
-            8 => Some(Self::Asynchronous),
-            _ => None,
-        }
-    }
-
-    /// Whether values follow the header.
-    pub const fn has_values(self) -> bool {
-        !matches!(self, Self::Query | Self::Sweep)
-    }
-}
-
-/// The header's flags.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Flags(u8);
-
-impl Flags {
-    /// None.
-    pub const NONE: Self = Self(0);
-    /// Sent again: on its way it takes the partial sum out of a matching aggregator.
-    pub const RESEND: Self = Self(0x01);
-    /// The fragment met an aggregator that another task held.
-    pub const COLLISION: Self = Self(0x02);
-    /// ATP and ESA: the values are `f32` bit patterns, because an integer would have overflowed.
-    /// P4INC and SwitchML: the values mean nothing, because an integer would have overflowed on
-    /// this rung.
-    pub const OVERFLOW: Self = Self(0x04);
-    /// A queue was long on the way of one of the packets that are in this one.
-    pub const ECN: Self = Self(0x08);
-
-    const KNOWN: u8 = 0x0f;
-
-    /// From the header's byte; `None` if it has bits that mean nothing.
-    pub const fn from_bits(bits: u8) -> Option<Self> {
-        if bits & !Self::KNOWN == 0 { Some(Self(bits)) } else { None }
-    }
-
-    /// The header's byte.
-    pub const fn bits(self) -> u8 {
-        self.0
-    }
-
-    /// Whether all flags of `other` are set.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// The flags of `self` that are not in `other`.
-    pub const fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-}
-
-impl BitOr for Flags {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-impl BitAnd for Flags {
-    type Output = Self;
-
-    fn bitand(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-}
-
-impl BitOrAssign for Flags {
-    fn bitor_assign(&mut self, other: Self) {
-        self.0 |= other.0;
-    }
-}
-
-impl fmt::Debug for Flags {
-    /// The names: `RESEND | ECN`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = [
-            (Self::RESEND, "RESEND"),
-            (Self::COLLISION, "COLLISION"),
-            (Self::OVERFLOW, "OVERFLOW"),
-            (Self::ECN, "ECN"),
-        ];
-        let mut separator = "";
-        for (_, name) in names.iter().filter(|(flag, _)| self.contains(*flag)) {
-            write!(f, "{separator}{name}")?;
-            separator = " | ";
-        }
-        if separator.is_empty() { f.write_str("NONE") } else { Ok(()) }
-    }
 }
 
 /// The aggregation header in owned form.

@@ -1,8 +1,11 @@
 //! The worker by itself.
 
+mod ladder;
+mod turned_back;
+
 use std::time::Duration;
 
-use tributary_protocol::worker::{Event, Failure, ReassignError, Stats, SubmitError};
+use tributary_protocol::worker::{Event, ReassignError, Stats};
 use tributary_protocol::{Assignment, ConfigError, Endpoint, Mode, Tensor, TensorId, Worker};
 use tributary_wire::agg::Repr;
 use tributary_wire::{
@@ -35,11 +38,6 @@ fn floats(setup: Setup, values: [f32; 2]) -> Worker {
 fn result(worker: &mut Worker, setup: Setup, micros: u64, round: (u32, u8), flags: Flags) {
     let repr = Repr { flags, ..setup.repr(Kind::Parameter, round, EVERYONE) };
     worker.handle_frame(us(micros), &frame(&repr, &[500, -500]));
-}
-
-fn turned_back(worker: &mut Worker, setup: Setup, micros: u64, round: (u32, u8)) {
-    let repr = Repr { flags: Flags::ECN, ..setup.repr(Kind::Asynchronous, round, 0b010) };
-    worker.handle_frame(us(micros), &frame(&repr, &[0, 0]));
 }
 
 fn fresh(fragments: impl IntoIterator<Item = u32>) -> Vec<(u32, u8, Flags)> {
@@ -88,104 +86,6 @@ fn fragments_go_as_far_as_the_window_from_the_lowest_without_a_final_result() {
 }
 
 #[test]
-fn what_does_not_fit_goes_as_zeros_with_the_flag_and_again_one_rung_up_when_that_is_the_result() {
-    // At scale 1000 and with three workers up to 715 827 882 fits: 7e5 does, 1e7 needs 2^4, and all
-    // that the next rungs allow in turn.
-    for (value, rung) in
-        [(7e5, 0), (1e7, 1), (1e8, 2), (2e9, 3), (1e12, 4), (1e20, 5), (1e30, 6), (3e38, 7)]
-    {
-        let mut worker = floats(LOCAL, [1.0, value]);
-        for step in 0..rung {
-            let all = sent(&mut worker, us(step));
-            assert_eq!(all.len(), 1, "{value} at rung {step}");
-            assert_eq!(all[0].short(), (0, step as u8, OVERFLOW));
-            assert_eq!(all[0].words, [0, 0]);
-            assert_eq!(all[0].repr.index, LOCAL.index(0));
-            result(&mut worker, LOCAL, step, (0, step as u8), OVERFLOW);
-            assert!(sums(&mut worker).is_empty());
-        }
-        let all = sent(&mut worker, us(9));
-        assert_eq!((all.len(), all[0].short()), (1, (0, rung as u8, NONE)), "{value}");
-        let divisor = 2f64.powi([0, 4, 8, 16, 32, 64, 96, 128][rung as usize]);
-        let scaled = (f64::from(value) * 1000.0 / divisor).round_ties_even();
-        assert_eq!(f64::from(all[0].words[1]), scaled);
-        result(&mut worker, LOCAL, 9, (0, rung as u8), NONE);
-        let sum = (500.0 / (1000.0 / divisor)) as f32;
-        assert_eq!(sums(&mut worker), [Tensor::F32(vec![sum, -sum])]);
-        let stats = worker.stats();
-        assert_eq!((stats.coarser, stats.overflow_packets, stats.results), (rung, rung, 1));
-    }
-}
-
-#[test]
-fn who_could_have_stayed_repeats_too_and_the_repeat_does_not_wait_for_the_window() {
-    let mut config = LOCAL.worker(1);
-    config.initial_window = Some(1);
-    let mut worker = Worker::new(config).unwrap();
-    worker.submit(Tensor::F32(vec![1.0; 6])).unwrap();
-    assert_eq!(rounds(&mut worker, us(0)), fresh([0]));
-    result(&mut worker, LOCAL, 1, (0, 0), OVERFLOW);
-    // The window has grown to two: the repeat, without RESEND, and one more.
-    assert_eq!(rounds(&mut worker, us(1)), [(0, 1, NONE), (1, 0, NONE)]);
-    assert_eq!(worker.outstanding().start, Sequence(1));
-    // Fragment 0 is not over: the window ends there.
-    result(&mut worker, LOCAL, 2, (1, 0), NONE);
-    assert_eq!(rounds(&mut worker, us(2)), fresh([2]));
-    assert_eq!(worker.outstanding().start, Sequence(1));
-    // A repeat that is lost is sent again.
-    let at = us(50_000);
-    worker.handle_timeout(at);
-    assert_eq!(rounds(&mut worker, at)[0], (0, 1, RESEND));
-}
-
-#[test]
-fn a_result_counts_for_its_round_only() {
-    let mut worker = floats(LOCAL, [1.0, 2.0]);
-    sent(&mut worker, us(0));
-    // Never sent, so nobody's.
-    result(&mut worker, LOCAL, 1, (0, 1), NONE);
-    result(&mut worker, LOCAL, 1, (1, 0), NONE);
-    assert_eq!((worker.stats().unsent, worker.stats().results), (2, 0));
-    result(&mut worker, LOCAL, 2, (0, 0), OVERFLOW);
-    // Over; and the next one has not left yet.
-    result(&mut worker, LOCAL, 3, (0, 0), OVERFLOW);
-    result(&mut worker, LOCAL, 3, (0, 0), NONE);
-    result(&mut worker, LOCAL, 3, (0, 1), NONE);
-    assert_eq!((worker.stats().unsent, worker.stats().duplicates), (3, 2));
-    assert_eq!(rounds(&mut worker, us(4)), [(0, 1, NONE)]);
-    result(&mut worker, LOCAL, 5, (0, 1), NONE);
-    assert_eq!(sums(&mut worker), [Tensor::F32(vec![8.0, -8.0])]);
-}
-
-#[test]
-fn workers_that_cannot_climb_give_up() {
-    let mut worker = loaded(LOCAL, 1);
-    sent(&mut worker, us(0));
-    result(&mut worker, LOCAL, 1, (0, 0), OVERFLOW);
-    let failure = Failure::KindMismatch { sequence: Sequence(0) };
-    assert_eq!((worker.failure(), worker.poll_timeout()), (Some(failure), None));
-    let mut worker = floats(LOCAL, [1.0, 2.0]);
-    for rung in 0..8 {
-        sent(&mut worker, us(0));
-        result(&mut worker, LOCAL, 1, (0, rung), OVERFLOW);
-    }
-    let failure = Failure::OffLadder { sequence: Sequence(7) };
-    assert_eq!(
-        (worker.failure(), worker.poll_event()),
-        (Some(failure), Some(Event::Failed(failure)))
-    );
-}
-
-#[test]
-fn values_beyond_the_last_rung_are_refused_with_their_place() {
-    let setup = Setup { scale: 1e9, ..LOCAL };
-    let mut worker = Worker::new(setup.worker(0)).unwrap();
-    let error = worker.submit(Tensor::F32(vec![1.0, -3e38])).unwrap_err();
-    assert_eq!(error, SubmitError::OffLadder { position: 1, value: -3e38 });
-    assert!(worker.submit(Tensor::F32(vec![1.0, -2e38])).is_ok());
-}
-
-#[test]
 fn lost_packets_are_resent_after_three_later_results_or_the_timeout() {
     let mut worker = loaded(LOCAL, 8);
     rounds(&mut worker, us(0));
@@ -207,73 +107,6 @@ fn lost_packets_are_resent_after_three_later_results_or_the_timeout() {
 
 /// Sixteen slots on eight aggregators.
 const WIDE: Setup = Setup { slots: 16, initial_window: Some(16), ..PARTIAL };
-
-#[test]
-fn what_is_turned_back_halves_the_window_once_and_goes_again_when_the_aggregator_is_free() {
-    let mut worker = loaded(WIDE, 40);
-    assert_eq!(rounds(&mut worker, us(0)).len(), 16);
-    for fragment in [8, 9, 15] {
-        turned_back(&mut worker, WIDE, 1, (fragment, 0));
-    }
-    assert_eq!((worker.stats().asynchronous, worker.window()), (3, 8));
-    assert_eq!(rounds(&mut worker, us(1)), []);
-    // Fragment 1 was before 9 in its aggregator.
-    result(&mut worker, WIDE, 2, (1, 0), NONE);
-    assert_eq!(rounds(&mut worker, us(2)), [(9, 0, RESEND)]);
-    // A fragment that has to be repeated is not over.
-    let mut other = floats(WIDE, [1.0; 2]);
-    other.submit(Tensor::F32(vec![1.0; 38])).unwrap();
-    rounds(&mut other, us(0));
-    turned_back(&mut other, WIDE, 1, (8, 0));
-    result(&mut other, WIDE, 2, (0, 0), OVERFLOW);
-    assert_eq!(rounds(&mut other, us(2)), [(0, 1, NONE)]);
-    result(&mut other, WIDE, 3, (0, 1), NONE);
-    assert_eq!(rounds(&mut other, us(3)), [(8, 0, RESEND)]);
-}
-
-#[test]
-fn what_is_turned_back_is_not_taken_for_lost_by_later_results_but_by_the_timeout() {
-    let mut worker = loaded(WIDE, 16);
-    rounds(&mut worker, us(0));
-    turned_back(&mut worker, WIDE, 1, (8, 0));
-    for fragment in 9..16 {
-        result(&mut worker, WIDE, 2, (fragment, 0), NONE);
-    }
-    let again: Vec<u32> = rounds(&mut worker, us(3)).iter().map(|(f, ..)| *f).collect();
-    assert_eq!(again, (0..8).collect::<Vec<_>>());
-    // Turned back again and again; only the timeout makes it go.
-    let mut now = us(4);
-    for _ in 0..3 {
-        for fragment in 0..9 {
-            turned_back(&mut worker, WIDE, now.as_nanos() / 1000, (fragment, 0));
-        }
-        assert_eq!(rounds(&mut worker, now), []);
-        now = worker.poll_timeout().unwrap();
-        worker.handle_timeout(now);
-        now = worker.poll_timeout().unwrap_or(now);
-        worker.handle_timeout(now);
-        assert_eq!(rounds(&mut worker, now), [(0, 0, RESEND)]);
-    }
-}
-
-#[test]
-fn turned_back_too_late_it_goes_at_once_but_once() {
-    let mut worker = loaded(WIDE, 16);
-    rounds(&mut worker, us(0));
-    result(&mut worker, WIDE, 1, (0, 0), NONE);
-    turned_back(&mut worker, WIDE, 2, (8, 0));
-    assert_eq!(rounds(&mut worker, us(2)), [(8, 0, RESEND)]);
-    turned_back(&mut worker, WIDE, 3, (8, 0));
-    assert_eq!(rounds(&mut worker, us(3)), []);
-    assert_eq!(worker.window(), 8);
-    // The window is halved again for what was sent after that.
-    for fragment in 1..16 {
-        result(&mut worker, WIDE, 4, (fragment, 0), NONE);
-    }
-    assert!(worker.is_idle());
-    turned_back(&mut worker, WIDE, 5, (8, 0));
-    assert_eq!((worker.stats().asynchronous, worker.stats().duplicates), (2, 1));
-}
 
 /// Picks one of the counters.
 type Counter = fn(&Stats) -> u64;
