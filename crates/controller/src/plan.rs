@@ -16,7 +16,7 @@
 //!
 //! P4INC and SwitchML add at one level only, in the switches that workers hang on; what comes from
 //! there passes other switches untouched. Their jobs have an [`Assignment`], which says how far that
-//! goes: see [`services`](crate::services).
+//! goes: see [`services`].
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! How switches serve the jobs of P4INC and SwitchML, which have an [`Assignment`].
+//! How switches serve the jobs of P4INC and SwitchML, which have an assignment.
 //!
 //! Sums are made at one level, in the switches that workers hang on (P4INC-AOI §VI-A). What a switch
 //! does for a job follows from the assignment's mode:
