@@ -5,15 +5,16 @@
 //! a whole scenario from admission to sweep. What happens is a function of the scenario, the inputs
 //! and the seed, so a failing seed fails again.
 //!
-//! ESA's endpoints also talk over reliable channels, which break when a process dies; an [`Act`] lets
-//! one die, or come back, at a given time. A [`Trace`] of all that was seen is drawn as a sequence
-//! [`Chart`].
+//! ESA's endpoints also talk over reliable channels, which break when a process dies. An [`Act`] lets
+//! one die, or come back, at a given time; takes a link down, or up; ends a job, or moves it from the
+//! network to its parameter server. A [`Trace`] of all that was seen is drawn as a sequence [`Chart`].
 //!
 //! The tests run whole systems. `TRIBUTARY_SEED=n` replays one seed, `TRIBUTARY_SEEDS=n` runs as many
 //! as that, and `TRIBUTARY_CHARTS=write` draws the documentation's charts anew:
 //!
 //! ```sh
 //! TRIBUTARY_SEEDS=1000000 cargo test -p tributary-sim --test systems random::hold
+//! TRIBUTARY_SEEDS=1000000 cargo test -p tributary-sim --test systems random::segments_hold
 //! TRIBUTARY_CHARTS=write cargo test -p tributary-sim --test systems charts
 //! ```
 //!

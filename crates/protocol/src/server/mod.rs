@@ -120,7 +120,7 @@ pub struct Stats {
 }
 
 /// The PS of one job.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ParameterServer {
     config: PsConfig,
     slots: Slots,

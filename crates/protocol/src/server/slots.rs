@@ -20,7 +20,7 @@ pub(super) struct Finished {
 }
 
 /// A task that is being collected.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Task {
     pub(super) sequence: u32,
     /// Collision, congestion and overflow, as far as merged packets said so.
@@ -58,7 +58,7 @@ impl Task {
 }
 
 /// One slot.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub(super) finished: Option<Finished>,
     pub(super) task: Option<Task>,
@@ -84,7 +84,7 @@ impl Slot {
 }
 
 /// All slots of a job, and their memory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Slots {
     slots: Box<[Slot]>,
     places: Places,

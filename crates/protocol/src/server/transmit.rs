@@ -13,7 +13,7 @@ use crate::bits::SlotSet;
 
 /// What is to be sent, by slot: its memory is bounded however many packets ask for an answer, and the
 /// same answer is never queued twice.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Outbox {
     parameters: Queue,
     replies: Queue,
@@ -25,7 +25,7 @@ pub(super) struct Outbox {
 }
 
 /// A set of slots, served in turn.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Queue {
     slots: SlotSet,
     count: u32,

@@ -30,7 +30,7 @@ pub enum Act {
     /// The job is ended: its processes are killed, its entries deleted, its aggregators swept.
     End(usize),
     /// The job is ended, and then begins from its first tensor (P4INC, SwitchML: packets of the run
-    /// before name another service).
+    /// before name another service, unless both runs are at the parameter server).
     Again(usize),
     /// Before its next iteration the job moves into the network (P4INC).
     ToNetwork(usize),

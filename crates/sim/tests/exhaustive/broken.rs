@@ -4,11 +4,16 @@ use tributary_controller::programs::Source;
 
 use crate::cases::{NO_FAULTS, ONE, TWO, esa, search};
 use crate::model::Bounds;
+use crate::segments::{LOCAL, STATIC, UNITS};
 use crate::system::Setting;
 
-/// The program with one piece of its text replaced.
+/// ESA's program with one piece of its text replaced.
 fn broken(file: &str, right: &str, wrong: &str) -> Source {
-    let mut source = esa();
+    broken_of("esa", file, right, wrong)
+}
+
+fn broken_of(protocol: &str, file: &str, right: &str, wrong: &str) -> Source {
+    let mut source = Source::built_in(protocol).unwrap();
     let text = source.files.iter_mut().find(|(path, _)| path == file).map(|(_, text)| text);
     let text = text.expect("a file of the program");
     assert_eq!(text.matches(right).count(), 1, "{right}");
@@ -88,5 +93,82 @@ fn nobody_is_asked_for_what_is_missing() {
     // Workers that do not hear the agent: nothing is wrong, but a loss is never made up for.
     let setting = Setting { deaf: true, ..ONE };
     let found = found(setting, NO_FAULTS, &esa());
+    assert!(found.contains("fair runs complete"), "{found}");
+}
+
+// --- P4INC and SwitchML: what the copies are for ----------------------------------------------
+
+const COPIES: &str = "include/aggregator/copies.p4";
+
+#[test]
+fn without_a_copy_a_lost_result_is_lost_for_ever() {
+    // Nobody finds one: the aggregator alone is one copy too few.
+    let source =
+        broken_of("p4inc", COPIES, "            meta.kept = 1;", "            meta.kept = 0;");
+    let found = found(LOCAL, NO_FAULTS, &source);
+    assert!(found.contains("fair runs complete"), "{found}");
+}
+
+#[test]
+fn a_copy_says_what_it_is_of_and_is_not() {
+    let source = broken_of(
+        "p4inc",
+        COPIES,
+        "copy_access_t.KEEP:   keep();\n            copy_access_t.RECALL: recall();\n        }\n    }\n\n    apply {\n        access.apply();\n    }",
+        "copy_access_t.RECALL: recall();\n        }\n    }\n\n    apply {\n        access.apply();\n    }",
+    );
+    // What was there before has an effect.
+    let found = found(LOCAL, NO_FAULTS, &source);
+    assert!(found.contains("dead registers have an effect"), "{found}");
+}
+
+#[test]
+fn a_copy_is_kept_of_the_first_contribution() {
+    let source = broken_of(
+        "p4inc",
+        COPIES,
+        "(access_t.CLAIM, turn_t.STARTS,                 1,   1): keep();",
+        "(access_t.CLAIM, turn_t.STARTS,                 _,   1): keep();",
+    );
+    // There is none yet, and what is there instead goes to a worker.
+    let found = found(LOCAL, DUPLICATE, &source);
+    assert!(found.contains("dead registers have an effect"), "{found}");
+}
+
+#[test]
+fn a_sweep_forgets_the_copies() {
+    let source = broken_of(
+        "p4inc",
+        COPIES,
+        "(access_t.SWEEP, _,                             _,   _): sweep();",
+        "",
+    );
+    assert!(found(LOCAL, NO_FAULTS, &source).contains("I4"));
+}
+
+#[test]
+fn a_round_is_let_in_before_its_time() {
+    let (right, wrong) = (
+        "(old[63:32] < round && old[31:0] == 0 ? round ++ others : old));",
+        "(old[63:32] < round ? round ++ others : old));",
+    );
+    // A window within the segment never sends one.
+    let file = "include/aggregator/rounds.p4";
+    let source = broken_of("p4inc", file, right, wrong);
+    assert_eq!(search("broken", LOCAL, DUPLICATE, &source), None);
+    let beyond = Setting { slots: 2, ..UNITS };
+    let found = found(beyond, NO_FAULTS, &source);
+    assert!(found.contains("I1") || found.contains("fair runs complete"), "{found}");
+}
+
+#[test]
+fn a_version_that_does_not_answer_loses_a_result_for_ever() {
+    let source = broken_of(
+        "switchml",
+        "v1model/switchml.p4",
+        "(access_t.CLAIM, turn_t.AGAIN,  1): repeat();",
+        "(access_t.CLAIM, turn_t.AGAIN,  1): absorb(value_access_t.NONE, outcome_t.DUPLICATE);",
+    );
+    let found = found(STATIC, NO_FAULTS, &source);
     assert!(found.contains("fair runs complete"), "{found}");
 }

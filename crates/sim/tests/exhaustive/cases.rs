@@ -13,8 +13,9 @@
 //!
 //! Losses are unbounded in all of them.
 //!
-//! `TRIBUTARY_SEARCH` names other bounds for the two jobs with two fragments, and a depth if it is to
-//! be bounded:
+//! Those of P4INC and SwitchML are in [`segments`](crate::segments). `TRIBUTARY_SEARCH` names other
+//! bounds for the two jobs with two fragments, and a depth if it is to be bounded; or another system: `p4inc`,
+//! `switchml`, `units`, `more-units`:
 //!
 //! ```text
 //! TRIBUTARY_SEARCH=window=1,duplicates=1,timers=1,restarts=0,depth=24 \
@@ -28,6 +29,7 @@ use stateright::{Checker, HasDiscoveries, Model};
 use tributary_controller::programs::Source;
 
 use crate::model::{Bounds, Search};
+use crate::segments::{LOCAL, STATIC, UNITS};
 use crate::system::{Setting, System};
 
 const STAR: &str = "kind = \"star\"\nworkers = 4";
@@ -35,10 +37,13 @@ const RACKS: &str = "kind = \"racks\"\nracks = 2\nhosts_per_rack = 2\nps_rack = 
 
 /// One job of two workers with one fragment.
 pub(crate) const ONE: Setting = Setting {
+    protocol: "esa",
     topology: STAR,
     workers: &[2],
     priorities: &[&[5]],
     slots: 1,
+    segment: 0,
+    too_great: false,
     late_starts: false,
     leave: false,
     deaf: false,
@@ -75,7 +80,8 @@ pub(crate) fn search(
     let checker = checker.spawn_bfs().join();
     let search = checker.model();
     println!(
-        "{name}, {bounds:?}: {} states, {} steps, depth {}, {} fair runs, in {:.1?}; {}",
+        "{}: {name}, {bounds:?}: {} states, {} steps, depth {}, {} fair runs, in {:.1?}; {}",
+        setting.protocol,
         checker.unique_state_count(),
         checker.state_count(),
         checker.max_depth(),
@@ -90,8 +96,9 @@ pub(crate) fn search(
     Some(format!("not so: {property}: {why}\n{}", search.describe(&steps)))
 }
 
-fn holds(name: &str, setting: Setting, bounds: Bounds) {
-    if let Some(found) = search(name, setting, bounds, &esa()) {
+pub(crate) fn holds(name: &str, setting: Setting, bounds: Bounds) {
+    let source = Source::built_in(setting.protocol).unwrap();
+    if let Some(found) = search(name, setting, bounds, &source) {
         panic!("{found}");
     }
 }
@@ -165,9 +172,21 @@ fn on_demand() {
     let (mut setting, mut bounds) = (FOUR, NO_FAULTS);
     for part in text.split(',') {
         let (key, value) = part.split_once('=').expect("key=value");
+        if key == "system" {
+            setting = match value {
+                "esa" => FOUR,
+                "p4inc" => LOCAL,
+                "units" => UNITS,
+                "more-units" => Setting { workers: &[4], ..UNITS },
+                "switchml" => STATIC,
+                _ => panic!("there is no system `{value}`"),
+            };
+            continue;
+        }
         let number: u8 = value.parse().expect("a small number");
         match key {
             "window" => setting.slots = number.into(),
+            "segment" => setting.segment = number.into(),
             "duplicates" => bounds.duplicates = number,
             "timers" => bounds.timers = number,
             "restarts" => bounds.restarts = number,
@@ -175,5 +194,5 @@ fn on_demand() {
             _ => panic!("there is no bound `{key}`"),
         }
     }
-    holds("2 jobs × 2 workers × 2 fragments", setting, bounds);
+    holds(&text, setting, bounds);
 }

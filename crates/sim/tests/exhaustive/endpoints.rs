@@ -8,7 +8,9 @@ use std::time::Duration;
 use tributary_protocol::congestion::Controller;
 use tributary_protocol::esa::{AgentJob, Together};
 use tributary_protocol::priority::Priority;
-use tributary_protocol::{Endpoint, PsConfig, Tensor, Time, Timing, Worker, WorkerConfig, worker};
+use tributary_protocol::{
+    Endpoint, ParameterServer, PsConfig, Tensor, Time, Timing, Worker, WorkerConfig, worker,
+};
 use tributary_wire::Sequence;
 use tributary_wire::channel::{FromWorker, ToWorker};
 
@@ -101,6 +103,11 @@ impl Labourer {
         sequence < self.worker.outstanding().end
     }
 
+    /// Whether a round is over: whatever comes of it does nothing.
+    pub(crate) fn is_over(&self, sequence: Sequence) -> bool {
+        sequence < self.worker.outstanding().start
+    }
+
     pub(crate) fn submit(&mut self) -> Output<FromWorker> {
         for (tensor, priority) in std::mem::take(&mut self.tensors) {
             self.worker.submit_with(tensor, priority).expect("tensors that can be summed");
@@ -170,45 +177,84 @@ fn first(tensor: &Tensor) -> String {
     }
 }
 
-/// The PS of a job, with its reminder agent.
+/// The PS of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct Office {
-    together: Together,
+    clerk: Clerk,
     now: Time,
 }
 
+#[derive(Clone, Debug)]
+enum Clerk {
+    /// ESA, with the reminder agent.
+    Together(Box<Together>),
+    /// P4INC.
+    Server(Box<ParameterServer>),
+    /// The job needs none.
+    Nobody,
+}
+
 impl Office {
-    pub(crate) fn new(server: PsConfig, agent: AgentJob) -> Self {
+    pub(crate) fn together(server: PsConfig, agent: AgentJob) -> Self {
         let mut together = Together::new(timing()).expect("a right timing");
         together.add_job(server, agent).expect("a right config");
-        Self { together, now: START }
+        Self { clerk: Clerk::Together(Box::new(together)), now: START }
+    }
+
+    pub(crate) fn server(config: PsConfig) -> Self {
+        let server = ParameterServer::new(config).expect("a right config");
+        Self { clerk: Clerk::Server(Box::new(server)), now: START }
+    }
+
+    pub(crate) fn nobody() -> Self {
+        Self { clerk: Clerk::Nobody, now: START }
     }
 
     pub(crate) fn name(&self) -> String {
-        text::canonical(&format!("{:?}", self.together), self.now)
+        text::canonical(&format!("{:?}", self.clerk), self.now)
     }
 
     /// Whether it has nothing left to complete.
     pub(crate) fn is_done(&self) -> bool {
-        self.together.servers().iter().all(|server| server.pending_tasks() == 0)
-            && self.together.agent().watched() == 0
+        match &self.clerk {
+            Clerk::Together(both) => {
+                both.servers().iter().all(|server| server.pending_tasks() == 0)
+                    && both.agent().watched() == 0
+            }
+            Clerk::Server(server) => server.pending_tasks() == 0,
+            Clerk::Nobody => true,
+        }
     }
 
     pub(crate) fn frame(&mut self, frame: &[u8]) -> Output<(u8, ToWorker)> {
-        self.together.handle_frame(self.now, frame);
+        match &mut self.clerk {
+            Clerk::Together(both) => both.handle_frame(self.now, frame),
+            Clerk::Server(server) => server.handle_frame(self.now, frame),
+            Clerk::Nobody => unreachable!("it has no address"),
+        }
         self.drain()
     }
 
     pub(crate) fn message(&mut self, worker: u8, message: FromWorker) -> Output<(u8, ToWorker)> {
-        let job = self.together.servers()[0].config().job.job;
+        let Clerk::Together(both) = &mut self.clerk else { unreachable!("only ESA has channels") };
+        let job = both.servers()[0].config().job.job;
         let worker = tributary_wire::WorkerIndex::new(worker).expect("a worker");
-        self.together.handle_worker(self.now, job, worker, message);
+        both.handle_worker(self.now, job, worker, message);
         self.drain()
     }
 
     pub(crate) fn timer(&mut self) -> Option<Output<(u8, ToWorker)>> {
-        self.now = due(self.together.poll_timeout(), self.now)?;
-        self.together.handle_timeout(self.now);
+        let timeout = match &self.clerk {
+            Clerk::Together(both) => both.poll_timeout(),
+            Clerk::Server(server) => server.poll_timeout(),
+            Clerk::Nobody => None,
+        };
+        self.now = due(timeout, self.now)?;
+        match &mut self.clerk {
+            Clerk::Together(both) => both.handle_timeout(self.now),
+            Clerk::Server(server) => server.handle_timeout(self.now),
+            Clerk::Nobody => {}
+        }
         Some(self.drain())
     }
 
@@ -216,15 +262,35 @@ impl Office {
         let mut output = Output::default();
         let mut frame = Vec::new();
         loop {
-            if self.together.poll_transmit(self.now, &mut frame) {
+            let sent = match &mut self.clerk {
+                Clerk::Together(both) => both.poll_transmit(self.now, &mut frame),
+                Clerk::Server(server) => server.poll_transmit(self.now, &mut frame),
+                Clerk::Nobody => false,
+            };
+            if sent {
                 output.frames.push(frame.clone());
-            } else if let Some((_, worker, message)) = self.together.poll_message() {
-                output.messages.push((worker.get(), message));
-            } else if let Some(event) = self.together.poll_event() {
-                output.trouble = Some(format!("a server says {event:?}"));
-            } else {
-                return output;
+                continue;
             }
+            match &mut self.clerk {
+                Clerk::Together(both) => {
+                    if let Some((_, worker, message)) = both.poll_message() {
+                        output.messages.push((worker.get(), message));
+                        continue;
+                    }
+                    if let Some(event) = both.poll_event() {
+                        output.trouble = Some(format!("a server says {event:?}"));
+                        continue;
+                    }
+                }
+                Clerk::Server(server) => {
+                    if let Some(event) = server.poll_event() {
+                        output.trouble = Some(format!("a server says {event:?}"));
+                        continue;
+                    }
+                }
+                Clerk::Nobody => {}
+            }
+            return output;
         }
     }
 }

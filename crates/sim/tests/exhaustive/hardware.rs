@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 
 use tributary_controller::entries::{self, JobSlot};
 use tributary_controller::outcomes::Outcomes;
+use tributary_controller::plan::Placement;
 use tributary_controller::programs::{self, Source};
-use tributary_controller::{Catalogue, plan, sweep};
+use tributary_controller::{Catalogue, plan, segments, sweep};
 use tributary_dataplane::{EgressInput, IngressInput, Instance, Packet, Value, Verdict};
 use tributary_jobfile::{Scenario, SwitchId};
 use tributary_p4::ir::ExternId;
@@ -18,13 +19,14 @@ use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use tributary_protocol::Assignment;
 use tributary_switch::{Forwarding, Switch, SwitchConfig};
-use tributary_wire::{JobId, Sequence};
+use tributary_wire::agg::Packet as Header;
+use tributary_wire::{Bitmap, JobId, Kind, Round, Sequence};
 
 const CPU_PORT: u16 = 510;
 /// The time in all switches, always: the program does nothing with it.
 const NOW_US: u64 = 1_000_000;
 
-/// All registers of a switch, in the program's order.
+/// All registers of a switch: those of the first cell in the program's order, then those of the next.
 pub(crate) type Registers = Vec<Value>;
 
 /// A packet that waits for another pass.
@@ -32,6 +34,8 @@ pub(crate) type Registers = Vec<Value>;
 pub(crate) struct Waiting {
     pub(crate) frame: Vec<u8>,
     packet: Packet,
+    /// Whether it was resubmitted or, on a walk through the cells, recirculated.
+    instance: Instance,
 }
 
 impl Waiting {
@@ -67,8 +71,25 @@ pub(crate) struct Hardware {
     catalogue: Catalogue,
     /// Every register: its number in the program.
     registers: Vec<ExternId>,
-    /// Which of them is the identity.
-    identity: usize,
+    memory: Memory,
+    cells: usize,
+    /// How switches serve each job.
+    assignments: BTreeMap<JobId, Assignment>,
+}
+
+/// What says which of a cell's registers can have an effect: where it is among them.
+#[derive(Clone, Debug)]
+enum Memory {
+    /// ATP, ESA: the task that holds the cell; if none does, no other register has an effect.
+    Identity(usize),
+    /// P4INC, SwitchML: the round, and whose contributions it waits for.
+    Rounds {
+        rounds: usize,
+        /// P4INC: of which round the copy is; without one, the copy has no effect.
+        copied: Option<usize>,
+        /// The copy, and its flags.
+        copies: Vec<usize>,
+    },
 }
 
 impl Hardware {
@@ -82,7 +103,18 @@ impl Hardware {
             .filter(|(_, instance)| instance.type_name == "register")
             .map(|(number, instance)| (number, instance.name.as_str()))
             .collect();
-        let identity = registers.iter().position(|(_, name)| name.ends_with("identity.tasks"));
+        let at = |end: &str| registers.iter().position(|(_, name)| name.ends_with(end));
+        let memory = match at("identity.tasks") {
+            Some(identity) => Memory::Identity(identity),
+            None => Memory::Rounds {
+                rounds: at("rounds.rounds").expect("the program keeps tasks or rounds"),
+                copied: at("copied.copied"),
+                copies: (0..registers.len())
+                    .filter(|&at| registers[at].1.contains(".copies."))
+                    .collect(),
+            },
+        };
+        let assignments = segments::assignments(scenario).unwrap();
         let devices = scenario
             .topology
             .switch_ids()
@@ -93,12 +125,8 @@ impl Hardware {
                     p4_device_config: compiled.pipeline.device_config.clone(),
                     cookie: None,
                 };
-                Device::new(
-                    Forwarding::load(program.clone(), config).unwrap(),
-                    &catalogue,
-                    scenario,
-                    id,
-                )
+                let forwarding = Forwarding::load(program.clone(), config).unwrap();
+                Device::new(forwarding, &catalogue, scenario, &assignments, id)
             })
             .collect();
         Self {
@@ -108,7 +136,9 @@ impl Hardware {
                 .iter()
                 .map(|(number, _)| ExternId(u32::try_from(*number).unwrap()))
                 .collect(),
-            identity: identity.expect("the program keeps identities"),
+            memory,
+            cells: scenario.switch.pool as usize,
+            assignments,
         }
     }
 
@@ -118,12 +148,58 @@ impl Hardware {
 
     /// A switch in which nothing has happened.
     pub(crate) fn empty(&self) -> Registers {
-        vec![Value::from(0_u64); self.registers.len()]
+        vec![Value::from(0_u64); self.cells * self.registers.len()]
     }
 
-    /// Whose the cell is: zero if nobody's.
+    /// ESA: whose the cell is; zero if nobody's, and if cells have no holders.
     pub(crate) fn holder(&self, registers: &Registers) -> u64 {
-        registers[self.identity].to_u64().expect("an identity is 64 bits")
+        match self.memory {
+            Memory::Identity(identity) => number(&registers[identity]),
+            Memory::Rounds { .. } => 0,
+        }
+    }
+
+    /// P4INC, SwitchML: the round that a cell is at and whose contributions it waits for, and the
+    /// round that its copy is of.
+    fn rounds(
+        &self,
+        registers: &Registers,
+        cell: usize,
+    ) -> Option<(Sequence, Bitmap, Option<Sequence>)> {
+        let Memory::Rounds { rounds, copied, .. } = self.memory else { return None };
+        let at = |register| number(&registers[cell * self.registers.len() + register]);
+        // Plus one, as zero is a cell that was never used.
+        let sequence = |number: u64| (number as u32).checked_sub(1).map(Sequence);
+        let missing = Bitmap(at(rounds) as u32);
+        let copied = copied.and_then(|copied| sequence(at(copied)));
+        Some((sequence(at(rounds) >> 32)?, missing, copied))
+    }
+
+    /// P4INC, SwitchML: whether a packet is a gradient of a round that its cell has left behind. If
+    /// nothing comes of it, nothing ever will: cells, and their copies, only go on.
+    pub(crate) fn is_behind(&self, registers: &Registers, frame: &[u8]) -> bool {
+        let Ok(packet) = Header::new_checked(frame) else { return false };
+        let cell = self.rounds(registers, packet.index().0 as usize);
+        packet.kind() == Kind::Gradient && cell.is_some_and(|(at, ..)| packet.sequence() < at)
+    }
+
+    /// All cells, for people.
+    pub(crate) fn words(&self, registers: &Registers) -> String {
+        if let Memory::Identity(_) = self.memory {
+            return match self.holder(registers) {
+                0 => "[free]".into(),
+                holder => format!("[job {} seq {}]", holder >> 32, holder as u32),
+            };
+        }
+        let cell = |cell| match self.rounds(registers, cell) {
+            None => "[new]".into(),
+            Some((at, missing, copied)) => {
+                let copied = copied.map(|copied| format!(", copy of {}", Round::of(copied)));
+                let copied = copied.unwrap_or_default();
+                format!("[{} without {:b}{copied}]", Round::of(at), missing.0)
+            }
+        };
+        (0..self.cells).map(cell).collect()
     }
 
     /// One pass of a packet that came in through a port.
@@ -147,18 +223,13 @@ impl Hardware {
         registers: &Registers,
         waiting: &Waiting,
     ) -> (Registers, Passed) {
-        let input = IngressInput {
-            port: 0,
-            time_us: NOW_US,
-            instance: Instance::Resubmitted,
-            preserved: true,
-        };
+        let instance = waiting.instance;
+        let input = IngressInput { port: 0, time_us: NOW_US, instance, preserved: true };
         self.twice(switch, registers, waiting.packet.clone(), &waiting.frame, &input)
     }
 
-    /// A free cell's other registers must have no effect, so their contents are no part of the state:
-    /// with a free cell a pass is taken once with zeros in them and once with ones, and nothing may
-    /// differ.
+    /// Registers of which [`dead`](Self::dead) says that they have no effect must have none: if there are
+    /// any, a pass is taken once with zeros in them and once with ones, and nothing may differ.
     fn twice(
         &mut self,
         switch: usize,
@@ -168,30 +239,71 @@ impl Hardware {
         input: &IngressInput,
     ) -> (Registers, Passed) {
         let (after, passed) = self.pass(switch, registers, packet.clone(), frame, input);
-        if self.holder(registers) == 0 {
-            let (after_ones, passed_ones) = self.pass(switch, &self.dirty(), packet, frame, input);
-            assert_eq!(after, after_ones, "a free cell's registers have an effect on the cell");
+        let dirty = self.dirty(registers);
+        if dirty != *registers {
+            let (after_ones, passed_ones) = self.pass(switch, &dirty, packet, frame, input);
+            assert_eq!(after, after_ones, "dead registers have an effect on the cell");
             let (a, b) = (format!("{passed:?}"), format!("{passed_ones:?}"));
             let same = match (&passed, &passed_ones) {
                 (Passed::Out(a), Passed::Out(b)) => a == b,
                 (Passed::Again(a), Passed::Again(b)) => a.name() == b.name(),
                 _ => false,
             };
-            assert!(same, "a free cell's registers have an effect on the packet: {a} or {b}");
+            assert!(same, "dead registers have an effect on the packet: {a} or {b}");
         }
         (after, passed)
     }
 
-    /// A free cell with rubbish in its other registers.
-    fn dirty(&self) -> Registers {
+    /// Registers that have no effect, whatever they hold.
+    ///
+    /// With ESA, those of a free cell. With SwitchML, those of a cell that was never used. With P4INC,
+    /// the sum of a round that is finished, of which there is a copy, and a copy of nothing.
+    fn dead(&self, registers: &Registers) -> Vec<usize> {
+        let per_cell = self.registers.len();
+        let mut dead = Vec::new();
+        for first in (0..self.cells).map(|cell| cell * per_cell) {
+            let at = |register: usize| number(&registers[first + register]);
+            let of_cell = 0..per_cell;
+            match &self.memory {
+                Memory::Identity(identity) if at(*identity) == 0 => {
+                    dead.extend(of_cell.map(|register| first + register));
+                }
+                Memory::Identity(_) => {}
+                Memory::Rounds { rounds, copied: None, .. } => {
+                    let used = at(*rounds) != 0;
+                    dead.extend(of_cell.filter(|_| !used).map(|register| first + register));
+                }
+                Memory::Rounds { rounds, copied: Some(copied), copies } => {
+                    let (over, copy) = (at(*rounds) as u32 == 0, at(*copied) != 0);
+                    let is_dead = |register: &usize| match copies.contains(register) {
+                        true => !copy,
+                        false => over && register != rounds && register != copied,
+                    };
+                    dead.extend(of_cell.filter(is_dead).map(|register| first + register));
+                }
+            }
+        }
+        dead
+    }
+
+    /// The same with rubbish in all dead registers but those that say that they are.
+    fn dirty(&self, registers: &Registers) -> Registers {
         let externs = &self.devices[0].switch.forwarding().unwrap().pipeline().program().externs;
-        let width = |id: &ExternId| match externs[id.0 as usize].type_args.first() {
+        let width = |id: ExternId| match externs[id.0 as usize].type_args.first() {
             Some(scalar) => scalar.width,
             None => 1,
         };
-        let ones = self.registers.iter().map(|id| Value::ones(width(id)));
-        let mut dirty: Registers = ones.collect();
-        dirty[self.identity] = Value::from(0_u64);
+        let mut dirty = registers.clone();
+        for at in self.dead(registers) {
+            let register = at % self.registers.len();
+            let says = match self.memory {
+                Memory::Identity(identity) => identity,
+                Memory::Rounds { rounds, .. } => rounds,
+            };
+            if register != says {
+                dirty[at] = Value::ones(width(self.registers[register]));
+            }
+        }
         dirty
     }
 
@@ -209,7 +321,8 @@ impl Hardware {
         let ingress = pipeline.ingress(&mut packet, frame, input);
         let passed = if let Some(list) = ingress.resubmit {
             packet.preserve(list);
-            Passed::Again(Box::new(Waiting { frame: frame.to_vec(), packet }))
+            let instance = Instance::Resubmitted;
+            Passed::Again(Box::new(Waiting { frame: frame.to_vec(), packet, instance }))
         } else {
             let ports = match ingress.verdict {
                 Verdict::Drop => Vec::new(),
@@ -221,18 +334,26 @@ impl Hardware {
             let multicast = matches!(ingress.verdict, Verdict::Multicast(_));
             let instance = if multicast { Instance::Replication } else { Instance::Normal };
             let mut out = Vec::new();
+            let mut around = None;
             for port in ports {
                 let mut copy = pipeline.new_packet();
                 copy.copy_from(&packet);
                 let input = EgressInput { port, instance, ..EgressInput::default() };
                 let mut frame = Vec::new();
                 let egress = pipeline.egress(&mut copy, &input, &mut frame);
-                assert_eq!(egress.recirculate, None, "one cell needs no walk");
-                if !egress.drop {
+                if let Some(list) = egress.recirculate {
+                    copy.preserve(list);
+                    let instance = Instance::Recirculated;
+                    around = Some(Waiting { frame, packet: copy, instance });
+                } else if !egress.drop {
                     out.push((port, frame));
                 }
             }
-            Passed::Out(out)
+            match around {
+                // Only sweeps go round, alone.
+                Some(waiting) => Passed::Again(Box::new(waiting)),
+                None => Passed::Out(out),
+            }
         };
         (self.save(switch), passed)
     }
@@ -242,18 +363,27 @@ impl Hardware {
     }
 
     fn load(&mut self, switch: usize, registers: &Registers) {
-        for (at, value) in registers.iter().enumerate() {
-            let id = self.registers[at];
-            self.pipeline(switch).register_write(id, 0, value).expect("one cell of that width");
+        let ids = self.registers.clone();
+        let pipeline = self.pipeline(switch);
+        for (cell, values) in (0..).zip(registers.chunks(ids.len())) {
+            for (id, value) in ids.iter().zip(values) {
+                pipeline.register_write(*id, cell, value).expect("a cell of that width");
+            }
         }
     }
 
     fn save(&mut self, switch: usize) -> Registers {
-        let ids = self.registers.clone();
+        let (ids, cells) = (self.registers.clone(), self.cells as u64);
         let pipeline = self.pipeline(switch);
-        let registers: Registers =
-            ids.iter().map(|&id| pipeline.register_read(id, 0).expect("one cell")).collect();
-        if self.holder(&registers) == 0 { self.empty() } else { registers }
+        let cell = |cell| {
+            let pipeline = &pipeline;
+            ids.iter().map(move |&id| pipeline.register_read(id, cell).expect("it is there"))
+        };
+        let mut registers: Registers = (0..cells).flat_map(cell).collect();
+        for dead in self.dead(&registers) {
+            registers[dead] = Value::from(0_u64);
+        }
+        registers
     }
 
     /// Sends a packet through all its passes, with nothing in between.
@@ -273,7 +403,8 @@ impl Hardware {
 
     /// Sweeps a job out of a switch.
     pub(crate) fn sweep(&mut self, switch: usize, registers: &Registers, job: JobId) -> Registers {
-        let frame = sweep::frame(self.catalogue.protocol(), job, Assignment::NONE, Sequence(0));
+        let assignment = self.assignments[&job];
+        let frame = sweep::frame(self.catalogue.protocol(), job, assignment, Sequence(0));
         self.run(switch, registers, CPU_PORT, &frame)
     }
 
@@ -301,6 +432,7 @@ impl Device {
         forwarding: Forwarding,
         catalogue: &Catalogue,
         scenario: &Scenario,
+        assignments: &BTreeMap<JobId, Assignment>,
         id: SwitchId,
     ) -> Self {
         let topology = &scenario.topology;
@@ -311,7 +443,7 @@ impl Device {
         let mut groups = BTreeMap::new();
         let mut entities = entries::forwarding(catalogue, &plan::forwarding(topology)[id.0]);
         for (index, job) in scenario.jobs.iter().enumerate() {
-            for part in plan::job(topology, &job.into()) {
+            for part in plan::job(topology, &Placement::from(job).assigned(assignments[&job.id])) {
                 if part.switch == id {
                     entities.extend(entries::job(catalogue, &part, job.id, slot(index)));
                     let group = u16::try_from(slot(index).group()).unwrap();
@@ -324,6 +456,10 @@ impl Device {
         }
         Self { switch, groups }
     }
+}
+
+fn number(value: &Value) -> u64 {
+    value.to_u64().expect("at most 64 bits")
 }
 
 fn slot(job: usize) -> JobSlot {

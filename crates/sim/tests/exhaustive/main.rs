@@ -1,4 +1,5 @@
-//! Exhaustive search of ESA: every order in which a few packets, messages and timers can come.
+//! Exhaustive search of ESA, P4INC and SwitchML: every order in which a few packets, messages and timers
+//! can come.
 //!
 //! | file | concern |
 //! | --- | --- |
@@ -8,13 +9,17 @@
 //! | `system` | the parts of a system and their single steps |
 //! | `store` | each state, packet, message and step once, by number |
 //! | `model` | states and steps of the whole, and what must hold |
-//! | `cases` | what is searched by default and on demand |
+//! | `cases` | what is searched of ESA by default, and on demand |
+//! | `segments` | what is searched of P4INC and SwitchML |
 //! | `broken` | programs with a fault in them, which the search must find |
 //!
-//! Nothing is modelled but the network. Workers are `protocol::Worker`; a job's PS with its reminder
-//! agent is `protocol::esa::Together`; the switch is `esa.p4` in the dataplane with the controller's
-//! entries and a pool of one cell, so that all tasks want the same. stateright does the searching,
-//! breadth first, so that what it finds is short.
+//! Nothing is modelled but the network. Workers are `protocol::Worker`; a job's PS is
+//! `protocol::ParameterServer`, with ESA `protocol::esa::Together`, which has the reminder agent in it, and
+//! a local job of P4INC or SwitchML has none; the switch is the P4 program in the dataplane with the
+//! controller's entries. With ESA there is one cell, so that all tasks want the same; with P4INC a job has
+//! the smallest segment that its window allows, or a smaller one if it is summed in two units; with
+//! SwitchML it has the two versions of each slot. stateright does the searching, breadth first, so
+//! that what it finds is short.
 //!
 //! # What can happen
 //!
@@ -35,16 +40,18 @@
 //!   of its own, so no other combination looks like it.
 //! - I3, I4: each content of the cell that comes up is tried out: a sweep of its job frees it, one of
 //!   another job does not touch it, and another task of the lowest priority takes it after at
-//!   most eight collisions.
+//!   most eight collisions (ESA). The sweep leaves nothing of the copies (P4INC).
 //! - I7: from the state on, with no more faults, everything completes, and the PSs have nothing left
 //!   to ask for. This is checked for what is on its way as it is, for all of it lost, and for each one
 //!   packet of it lost, by a run that delivers everything and fires timers when all is quiet.
-//! - What a free cell's other registers hold has no effect (each pass is taken with two contents).
+//! - What a free cell's other registers hold has no effect, nor what is left of a sum of which there is
+//!   a copy (each pass is taken with two contents).
 //! - Nothing panics, fails or reports a stall.
 //!
 //! # What is left out
 //!
-//! Congestion: windows are constant, nothing is marked. Floats (I5): all values fit. Three later
+//! Congestion: windows are constant, nothing is marked. ESA's floats (I5): all values fit (those of
+//! P4INC and SwitchML need not). Three later
 //! results or contributions: with two fragments there are not three. The lengths of timeouts: all are
 //! one length, so timers fire in any order between endpoints, but those that one endpoint set
 //! since its last timer fire together. Two losses chosen apart from each other in the fair runs.
@@ -54,6 +61,7 @@ mod cases;
 mod endpoints;
 mod hardware;
 mod model;
+mod segments;
 mod store;
 mod system;
 mod text;

@@ -155,13 +155,14 @@ impl Search {
         self.forget(state);
     }
 
-    /// A result for a worker that has it already can do nothing any more, now or later: it is taken
-    /// out, which merges states that differ in nothing else.
+    /// A result for a worker that has it already can do nothing any more, now or later, and neither can
+    /// a gradient that a cell of P4INC or SwitchML has left behind: they are taken out, which merges
+    /// states that differ in nothing else.
     fn forget(&self, state: &mut State) {
         let State { parts, items, .. } = state;
         items.retain(|&item| {
             let part = self.system.addressee(item);
-            part >= self.system.workers() || !self.system.is_spent(part, parts[part], item)
+            !self.system.is_spent(part, parts[part], item)
         });
     }
 
@@ -453,5 +454,11 @@ pub(crate) fn to_worker(message: &ToWorker) -> String {
 /// The sequence of a result.
 pub(crate) fn result_of(frame: &[u8]) -> Option<Sequence> {
     let packet = Packet::new_checked(frame).ok()?;
-    (packet.kind() == Kind::Parameter).then(|| packet.sequence())
+    matches!(packet.kind(), Kind::Parameter | Kind::Reply).then(|| packet.sequence())
+}
+
+/// The sequence of a gradient that a switch has turned back.
+pub(crate) fn turned_back(frame: &[u8]) -> Option<Sequence> {
+    let packet = Packet::new_checked(frame).ok()?;
+    (packet.kind() == Kind::Asynchronous).then(|| packet.sequence())
 }

@@ -1,14 +1,14 @@
 //! The parts of a system, what they are made of, and their single steps.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tributary_controller::plan;
 use tributary_controller::programs::Source;
+use tributary_controller::{plan, segments};
 use tributary_jobfile::{End, Scenario, parse};
 use tributary_protocol::esa::{AgentJob, Target};
 use tributary_protocol::priority::Priority;
-use tributary_protocol::{Assignment, JobConfig, Tensor, addressing};
+use tributary_protocol::{JobConfig, Tensor, addressing};
 use tributary_wire::agg::Repr;
 use tributary_wire::channel::{FromWorker, ToWorker};
 use tributary_wire::{
@@ -18,7 +18,7 @@ use tributary_wire::{
 
 use crate::endpoints::{Labourer, Office, Output, timing};
 use crate::hardware::{Hardware, Passed, Registers, Waiting};
-use crate::model::{from_worker, result_of, to_worker};
+use crate::model::{from_worker, result_of, to_worker, turned_back};
 use crate::store::{Memo, Store};
 
 /// Numbers that a fragment carries.
@@ -29,6 +29,8 @@ const MOST_COLLISIONS: usize = 8;
 /// What is to be searched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
+    /// The protocol, and so the program.
+    pub(crate) protocol: &'static str,
     /// `[topology]` of the job file.
     pub(crate) topology: &'static str,
     /// Workers of each job.
@@ -37,6 +39,11 @@ pub(crate) struct Setting {
     pub(crate) priorities: &'static [&'static [u8]],
     /// Window and slots.
     pub(crate) slots: u32,
+    /// P4INC: aggregators of each job.
+    pub(crate) segment: u32,
+    /// P4INC, SwitchML: values are floats, too great for the first scale, and those of the second
+    /// fragment for the next one too.
+    pub(crate) too_great: bool,
     /// Workers begin at any time, not at once.
     pub(crate) late_starts: bool,
     /// Workers take their leave and wait until they are dismissed.
@@ -108,9 +115,9 @@ struct JobPlace {
     id: JobId,
     config: JobConfig,
     workers: std::ops::Range<usize>,
-    server: Host,
     hosts: Vec<Host>,
-    agent: AgentJob,
+    /// ESA.
+    agent: Option<AgentJob>,
 }
 
 /// Parts, packets, messages, and all steps that were taken.
@@ -137,16 +144,24 @@ pub(crate) struct System {
 
 impl System {
     pub(crate) fn new(setting: Setting, source: &Source) -> Self {
+        let Setting { protocol, topology, slots, segment, workers, .. } = setting;
+        let jobs = u32::try_from(workers.len()).unwrap();
+        let (memory, more) = match protocol {
+            "p4inc" => (format!("pool = {}", jobs * segment), format!("segment = {segment}\n")),
+            "switchml" => {
+                (format!("pool = {}\npartitions = {jobs}", jobs * 2 * slots), String::new())
+            }
+            _ => ("pool = 1".into(), String::new()),
+        };
         let mut file = format!(
-            "protocol = {{ kind = \"esa\", values_per_packet = {VALUES}, slots = {slots}, \
-             window = {slots} }}\n[topology]\n{}\n[switch]\npool = 1\n",
-            setting.topology,
-            slots = setting.slots
+            "protocol = {{ kind = \"{protocol}\", values_per_packet = {VALUES}, slots = {slots}, \
+             window = {slots}, scale = 1.0 }}\n[topology]\n{topology}\n[switch]\n{memory}\n"
         );
-        for workers in setting.workers {
-            file.push_str(&format!("[[job]]\nworkers = {workers}\n"));
+        for workers in workers {
+            file.push_str(&format!("[[job]]\nworkers = {workers}\n{more}"));
         }
         let scenario = parse(&file, "exhaustive.toml").unwrap_or_else(|error| panic!("{error}"));
+        let assignments = segments::assignments(&scenario).unwrap();
         let topology = &scenario.topology;
         let mut first = 0;
         let jobs: Vec<JobPlace> = scenario
@@ -155,22 +170,19 @@ impl System {
             .map(|job| {
                 let workers = first..first + job.workers.len();
                 first = workers.end;
-                let config = scenario.job_config(job, Assignment::NONE);
+                let config = scenario.job_config(job, assignments[&job.id]);
                 let host = |id| topology.host(id).address;
-                let targets = plan::targets(topology, &job.into()).expect("the PS sees all");
-                let switches = targets
-                    .iter()
-                    .map(|target| Target { members: target.members, via: host(target.via) });
-                let agent = AgentJob {
-                    job: config,
-                    host: host(job.server()),
-                    switches: switches.collect(),
-                };
+                let agent = job.agent.map(|agent| {
+                    let targets = plan::targets(topology, &job.into()).expect("the PS sees all");
+                    let switches = targets
+                        .iter()
+                        .map(|target| Target { members: target.members, via: host(target.via) });
+                    AgentJob { job: config, host: host(agent), switches: switches.collect() }
+                });
                 JobPlace {
                     id: job.id,
                     config,
                     workers,
-                    server: host(job.server()),
                     hosts: job.workers.iter().map(|&id| host(id)).collect(),
                     agent,
                 }
@@ -226,7 +238,7 @@ impl System {
             parts.push(self.put_worker(part, self.labourer(part)));
         }
         parts.extend((0..self.jobs.len()).map(|job| self.fresh_office(job)));
-        let hardware = self.hardware.lock().unwrap();
+        let hardware = usable(&self.hardware);
         let (switches, empty) = (hardware.switches(), hardware.empty());
         drop(hardware);
         for switch in 0..switches {
@@ -251,7 +263,14 @@ impl System {
 
     fn tensor(&self, job: usize, sequence: usize, workers: std::ops::Range<usize>) -> Tensor {
         let sum: i32 = workers.map(|worker| self.digit(job, worker, sequence)).sum();
-        Tensor::I32((0..VALUES).map(|lane| if lane % 2 == 0 { sum } else { -sum }).collect())
+        let sign = |lane: usize| if lane % 2 == 0 { 1 } else { -1 };
+        if self.setting.too_great {
+            // Powers of two, which every scale leaves exact: at the scale of 1 the limit is 2^30 of two
+            // workers.
+            let sum = sum as f32 * (1 << 28) as f32;
+            return Tensor::F32((0..VALUES).map(|lane| sign(lane) as f32 * sum).collect());
+        }
+        Tensor::I32((0..VALUES).map(|lane| sign(lane) * sum).collect())
     }
 
     fn labourer(&self, part: usize) -> Labourer {
@@ -260,7 +279,7 @@ impl System {
         let worker = part - place.workers.start;
         let index = WorkerIndex::new(worker as u8).expect("a worker");
         let mut config =
-            self.scenario.worker_config(&self.scenario.jobs[job], Assignment::NONE, index);
+            self.scenario.worker_config(&self.scenario.jobs[job], place.config.assignment, index);
         config.timing = timing();
         let layers = self.setting.priorities[job];
         let priority = |sequence: usize| Priority::new(layers[sequence]).expect("a priority");
@@ -273,9 +292,17 @@ impl System {
 
     /// A PS that has heard of nobody.
     pub(crate) fn fresh_office(&self, job: usize) -> u32 {
-        let mut config = self.scenario.ps_config(&self.scenario.jobs[job], Assignment::NONE);
+        let (its, place) = (&self.scenario.jobs[job], &self.jobs[job]);
+        if its.ps.is_none() {
+            return self.put_office(job, Office::nobody());
+        }
+        let mut config = self.scenario.ps_config(its, place.config.assignment);
         config.timing = timing();
-        self.put_office(job, Office::new(config, self.jobs[job].agent.clone()))
+        let office = match &place.agent {
+            Some(agent) => Office::together(config, agent.clone()),
+            None => Office::server(config),
+        };
+        self.put_office(job, office)
     }
 
     fn put_worker(&self, part: usize, worker: Labourer) -> u32 {
@@ -299,7 +326,15 @@ impl System {
 
     /// I3, I4: any cell can be had again, by the sweep and by another task.
     fn try_out(&self, switch: usize, registers: &Registers) -> Option<String> {
-        let mut bench = self.bench.lock().unwrap();
+        let mut bench = usable(&self.bench);
+        if self.setting.protocol != "esa" {
+            let mut swept = registers.clone();
+            for job in &self.jobs {
+                swept = bench.sweep(switch, &swept, job.id);
+            }
+            let clean = swept == bench.empty();
+            return (!clean).then(|| format!("I4: sweeps leave something in {registers:?}"));
+        }
         let holder = bench.holder(registers);
         let job = JobId::new((holder >> 32) as u16)?;
         let swept = bench.sweep(switch, registers, job);
@@ -330,7 +365,7 @@ impl System {
         };
         debug_assert_eq!(repr.index, AggregatorIndex(0));
         let envelope =
-            Envelope { source: other.hosts[0], destination: other.server, ecn: Ecn::Ect0 };
+            Envelope { source: other.hosts[0], destination: self.server(other), ecn: Ecn::Ect0 };
         let mut frame = Vec::new();
         emit_frame(&mut frame, &envelope, &repr);
         let mut cell = registers.clone();
@@ -341,6 +376,10 @@ impl System {
             }
         }
         Some(format!("I3: a cell survives {} packets of another task", MOST_COLLISIONS + 1))
+    }
+
+    fn server(&self, job: &JobPlace) -> Host {
+        job.agent.as_ref().expect("a job of ESA").host
     }
 
     /// A port of a switch from which fresh gradients of a job come, and what they hold.
@@ -427,7 +466,7 @@ impl System {
         Some(Effect {
             messages: messages.collect(),
             part: self.put_worker(part, worker),
-            items: self.sent(self.host_of(part), output.frames),
+            items: self.sent(part, output.frames),
             trouble: output.trouble.map(|text| self.put_trouble(text)),
         })
     }
@@ -457,7 +496,7 @@ impl System {
         Some(Effect {
             messages: messages.collect(),
             part: self.put_office(job, office),
-            items: self.sent(self.host_of(part), output.frames),
+            items: self.sent(part, output.frames),
             trouble: output.trouble.map(|text| self.put_trouble(text)),
         })
     }
@@ -471,7 +510,7 @@ impl System {
         let switch = part - self.workers - self.jobs.len();
         let Stimulus::Item(item) = stimulus else { return None };
         let (after, passed) = {
-            let mut hardware = self.hardware.lock().unwrap_or_else(|dead| dead.into_inner());
+            let mut hardware = usable(&self.hardware);
             match &*self.items.get(item) {
                 Item::ToSwitch { port, frame, .. } => {
                     hardware.arrive(switch, registers, *port, frame)
@@ -495,18 +534,19 @@ impl System {
         Some(Effect { part: cell, items, messages: Vec::new(), trouble })
     }
 
-    /// The host of an endpoint.
-    fn host_of(&self, part: usize) -> tributary_jobfile::HostId {
+    /// The host of an endpoint, unless it is nobody.
+    fn host_of(&self, part: usize) -> Option<tributary_jobfile::HostId> {
         if part < self.workers {
             let job = self.job_of(part);
-            self.scenario.jobs[job].workers[part - self.jobs[job].workers.start]
+            Some(self.scenario.jobs[job].workers[part - self.jobs[job].workers.start])
         } else {
-            self.scenario.jobs[part - self.workers].server()
+            self.scenario.jobs[part - self.workers].ps
         }
     }
 
-    /// Frames leave a host.
-    fn sent(&self, host: tributary_jobfile::HostId, frames: Vec<Vec<u8>>) -> Vec<u32> {
+    /// Frames leave the host of an endpoint.
+    fn sent(&self, part: usize, frames: Vec<Vec<u8>>) -> Vec<u32> {
+        let Some(host) = self.host_of(part) else { return Vec::new() };
         let (switch, port) = self.scenario.topology.attachment(host);
         frames.into_iter().map(|frame| self.arrives(switch.0, port, frame)).collect()
     }
@@ -523,7 +563,7 @@ impl System {
             End::Switch(next, into) => self.arrives(next.0, into, frame),
             End::Host(host) => {
                 let parts = 0..self.workers + self.jobs.len();
-                let part = parts.into_iter().find(|&part| self.host_of(part) == host);
+                let part = parts.into_iter().find(|&part| self.host_of(part) == Some(host));
                 let part = part.expect("all hosts have an endpoint");
                 let name = format!("host {part} {frame:?}");
                 self.put_item(name, part, Item::ToHost { frame })
@@ -571,21 +611,29 @@ impl System {
         (*self.troubles.get(number)).clone()
     }
 
-    /// Whether a packet for a worker can do nothing any more.
+    /// Whether a packet for a worker, or a gradient for a switch, can do nothing any more.
     pub(crate) fn is_spent(&self, part: usize, number: u32, item: u32) -> bool {
-        let effect = self.effect(part, number, Stimulus::Item(item));
-        let nothing = effect.is_some_and(|effect| {
+        if part >= self.workers && self.setting.protocol == "esa" {
+            return false;
+        }
+        let over = match (&*self.items.get(item), &*self.parts.get(number)) {
+            (Item::ToHost { frame, .. }, Part::Worker(worker)) => {
+                let worker = worker.lock().unwrap();
+                result_of(frame).is_some_and(|sequence| worker.has_sent(sequence))
+                    || turned_back(frame).is_some_and(|sequence| worker.is_over(sequence))
+            }
+            (Item::ToSwitch { frame, .. }, Part::Cell(registers)) => {
+                usable(&self.bench).is_behind(registers, frame)
+            }
+            _ => false,
+        };
+        let effect = || self.effect(part, number, Stimulus::Item(item));
+        over && effect().is_some_and(|effect| {
             effect.part == number
                 && effect.items.is_empty()
                 && effect.messages.is_empty()
                 && effect.trouble.is_none()
-        });
-        nothing
-            && match (&*self.items.get(item), &*self.parts.get(number)) {
-                (Item::ToHost { frame, .. }, Part::Worker(worker)) => result_of(frame)
-                    .is_some_and(|sequence| worker.lock().unwrap().has_sent(sequence)),
-                _ => false,
-            }
+        })
     }
 
     /// Whether a worker has yet to begin.
@@ -632,16 +680,12 @@ impl System {
     pub(crate) fn cell_words(&self, number: u32) -> String {
         let part = self.parts.get(number);
         let Part::Cell(registers) = &*part else { unreachable!("a cell") };
-        let holder = self.bench.lock().unwrap().holder(registers);
-        if holder == 0 {
-            return "[free]".into();
-        }
-        format!("[job {} seq {}]", holder >> 32, holder as u32)
+        usable(&self.bench).words(registers)
     }
 
     /// What was put together, and how much of it was found.
     pub(crate) fn coverage(&self) -> String {
-        let outcomes = self.hardware.lock().unwrap().outcomes(self.jobs.len());
+        let outcomes = usable(&self.hardware).outcomes(self.jobs.len());
         let outcomes: Vec<&str> = outcomes.into_keys().collect();
         format!(
             "{} states of parts, {} packets, {} messages, {} different steps of parts; \
@@ -653,6 +697,11 @@ impl System {
             outcomes.join(", ")
         )
     }
+}
+
+/// A pass that panicked, as one of a broken program may, leaves the switch as it was before.
+fn usable(hardware: &Mutex<Hardware>) -> MutexGuard<'_, Hardware> {
+    hardware.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn is_something<M>(output: &Output<M>) -> bool {

@@ -164,7 +164,10 @@ impl Case {
                 };
                 self.acts.push((time(random, 1_000), stray));
             }
-            if random.random_bool(0.1) {
+            // Nothing tells late packets of a run at the server from those of the next one.
+            let of_job = |(_, act): &(Duration, Act)| *act == Act::ToServer(job);
+            let at_server = its.at_server || self.acts.iter().any(of_job);
+            if !at_server && random.random_bool(0.1) {
                 self.acts.push((time(random, 1_000), Act::Again(job)));
             }
             if random.random_bool(0.05) {
