@@ -1,16 +1,15 @@
 //! ESA as users run it: in one command, and as processes of their own that die and come back.
 
 use std::fs;
-use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use tributary_testbed::{Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology};
+use tributary_testbed::{Process, Stream};
 
-use crate::command::{JobFile, fail, failure, namespaces, root, succeed};
+use crate::by_hand::{DEADLINE, Net, ended, freed, until};
+use crate::command::{JobFile, fail, failure, namespaces, succeed};
 use crate::deaths::{assert_gone, children, signal, start, wait_for_child};
 
 /// Two jobs that share few aggregators, on links that lose packets.
@@ -131,137 +130,6 @@ fn tokens_are_on_no_command_line_and_the_run_says_which_process_died() {
         assert_gone(&before);
         assert!(!fs::exists(tokens).unwrap(), "the tokens are gone with the run");
     }
-}
-
-/// The star of the job files here, with each process started by hand.
-struct Net {
-    file: JobFile,
-    testbed: Testbed,
-}
-
-const DEADLINE: Duration = Duration::from_secs(60);
-
-impl Net {
-    fn new(job: &str) -> Self {
-        Self::with(job, &["w1", "w2", "ps"])
-    }
-
-    /// With these hosts at the switch's ports, from port 1 up.
-    fn with(job: &str, names: &[&str]) -> Self {
-        let hosts: Vec<Host> = (1..).zip(names).map(|(number, name)| host(number, name)).collect();
-        let ports: Vec<String> = (1..=names.len()).map(|n| format!("{n}@port{n}")).collect();
-        let cable = |(port, host): (u16, &Host)| Link {
-            a: Port::new(&host.name, 0),
-            b: Port::new("s1", port),
-            mtu: 1500,
-        };
-        let testbed = Testbed::build(&Topology {
-            links: (1..).zip(&hosts).map(cable).collect(),
-            hosts,
-            switches: vec![Switch { name: "s1".into() }],
-        });
-        let net = Self { file: JobFile::new(job), testbed: testbed.unwrap() };
-        let socket = net.socket();
-        let ports = ports.iter().flat_map(|port| ["--port", port]);
-        let args: Vec<&str> = ["switch", "--p4runtime", &socket].into_iter().chain(ports).collect();
-        net.start("s1", &args);
-        let deadline = Instant::now() + DEADLINE;
-        while !net.file.path("s1.sock").exists() {
-            assert!(Instant::now() < deadline, "the switch does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        net
-    }
-
-    fn socket(&self) -> String {
-        format!("unix:{}", self.file.path("s1.sock").display())
-    }
-
-    fn tokens(&self) -> String {
-        self.file.path("tokens.json").display().to_string()
-    }
-
-    fn start(&self, node: &str, args: &[&str]) -> Process {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
-        command.args(args).current_dir(root());
-        self.testbed.spawn(node, command, Output::Keep).unwrap()
-    }
-
-    /// A controller that has admitted the job.
-    fn controller(&self, tokens: &str) -> Process {
-        let at = format!("s1={}", self.socket());
-        let args = ["controller", &self.file.name(), "--switch", &at, "--tokens", tokens];
-        let controller = self.start("s1", &args);
-        until(&controller, "end with Ctrl-C");
-        controller
-    }
-
-    fn server(&self) -> Process {
-        self.server_on("ps")
-    }
-
-    fn server_on(&self, host: &str) -> Process {
-        let (file, tokens) = (self.file.name(), self.tokens());
-        let args = ["ps", &file, "--interface", "eth0", "--host", host, "--tokens", &tokens];
-        let server = self.start(host, &args);
-        until(&server, "serving");
-        server
-    }
-
-    /// A reminder agent that has a host to itself.
-    fn agent_on(&self, host: &str) -> Process {
-        let (file, tokens) = (self.file.name(), self.tokens());
-        let args = ["reminder", &file, "--interface", "eth0", "--host", host, "--tokens", &tokens];
-        let agent = self.start(host, &args);
-        until(&agent, "listening");
-        agent
-    }
-
-    fn worker(&self, index: u8, tokens: &str) -> Process {
-        let (file, number) = (self.file.name(), index.to_string());
-        let args =
-            ["worker", &file, "--interface", "eth0", "--worker", &number, "--tokens", tokens];
-        self.start(&format!("w{}", index + 1), &args)
-    }
-
-    /// Ends the job, and then admits and ends it once more: how many cells each sweep freed.
-    fn sweeps(&self, controller: &Process) -> [u64; 2] {
-        let first = freed(controller);
-        let again = self.controller(&self.file.path("other.json").display().to_string());
-        [first, freed(&again)]
-    }
-}
-
-fn host(number: u8, name: &str) -> Host {
-    let ip = Ipv4Addr::new(10, 0, 1, number);
-    Host { name: name.into(), mac: [2, 0, 10, 0, 1, number], ip, prefix: 8 }
-}
-
-fn until(process: &Process, said: &str) {
-    let deadline = Instant::now() + DEADLINE;
-    while !process.output(Stream::Out).contains(said) {
-        let errors = process.output(Stream::Err);
-        assert!(Instant::now() < deadline, "it never said `{said}`: {errors}");
-        assert!(process.wait(Some(Duration::from_millis(20))).unwrap().is_none(), "{errors}");
-    }
-}
-
-/// Ends a controller; how many cells its sweep freed.
-fn freed(controller: &Process) -> u64 {
-    controller.ask_to_end();
-    let status = controller.end(DEADLINE).unwrap();
-    assert!(status.success(), "{}", controller.output(Stream::Err));
-    let output = controller.output(Stream::Out);
-    let said = output.lines().find_map(|line| line.split_once("removed, "));
-    let (_, rest) = said.unwrap_or_else(|| panic!("no sweep in {output}"));
-    rest.split(' ').next().unwrap().parse().unwrap()
-}
-
-fn ended(process: &Process) -> (bool, String) {
-    let status = process.wait(Some(DEADLINE)).unwrap().expect("it ends");
-    let errors = process.output(Stream::Err);
-    assert!(!errors.contains("panicked"), "{errors}");
-    (status.success(), errors)
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! The `tributary` command as a user calls it.
 
 mod bad_input;
+mod by_hand;
 mod command;
 mod deaths;
 mod esa;
 mod examples;
 mod plain_traffic;
 mod scheduler;
+mod segments;

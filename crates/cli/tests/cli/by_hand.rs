@@ -1,0 +1,143 @@
+//! Processes in network namespaces, each started by hand.
+
+use std::net::Ipv4Addr;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use tributary_testbed::{Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology};
+
+use crate::command::{JobFile, root};
+
+/// Hosts around the switch `s1`, with each process started by hand.
+pub(crate) struct Net {
+    pub(crate) file: JobFile,
+    testbed: Testbed,
+}
+
+/// For whatever is waited for.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+impl Net {
+    pub(crate) fn new(job: &str) -> Self {
+        Self::with(job, &["w1", "w2", "ps"])
+    }
+
+    /// With these hosts at the switch's ports, from port 1 up.
+    pub(crate) fn with(job: &str, names: &[&str]) -> Self {
+        let hosts: Vec<Host> = (1..).zip(names).map(|(number, name)| host(number, name)).collect();
+        let ports: Vec<String> = (1..=names.len()).map(|n| format!("{n}@port{n}")).collect();
+        let cable = |(port, host): (u16, &Host)| Link {
+            a: Port::new(&host.name, 0),
+            b: Port::new("s1", port),
+            mtu: 1500,
+        };
+        let testbed = Testbed::build(&Topology {
+            links: (1..).zip(&hosts).map(cable).collect(),
+            hosts,
+            switches: vec![Switch { name: "s1".into() }],
+        });
+        let net = Self { file: JobFile::new(job), testbed: testbed.unwrap() };
+        let socket = net.socket();
+        let ports = ports.iter().flat_map(|port| ["--port", port]);
+        let args: Vec<&str> = ["switch", "--p4runtime", &socket].into_iter().chain(ports).collect();
+        net.start("s1", &args);
+        let deadline = Instant::now() + DEADLINE;
+        while !net.file.path("s1.sock").exists() {
+            assert!(Instant::now() < deadline, "the switch does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        net
+    }
+
+    pub(crate) fn socket(&self) -> String {
+        format!("unix:{}", self.file.path("s1.sock").display())
+    }
+
+    pub(crate) fn tokens(&self) -> String {
+        self.file.path("tokens.json").display().to_string()
+    }
+
+    pub(crate) fn start(&self, node: &str, args: &[&str]) -> Process {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+        command.args(args).current_dir(root());
+        self.testbed.spawn(node, command, Output::Keep).unwrap()
+    }
+
+    /// A controller that has admitted the job.
+    pub(crate) fn controller(&self, tokens: &str) -> Process {
+        let at = format!("s1={}", self.socket());
+        let args = ["controller", &self.file.name(), "--switch", &at, "--tokens", tokens];
+        let controller = self.start("s1", &args);
+        until(&controller, "end with Ctrl-C");
+        controller
+    }
+
+    pub(crate) fn server(&self) -> Process {
+        self.server_on("ps")
+    }
+
+    pub(crate) fn server_on(&self, host: &str) -> Process {
+        let (file, tokens) = (self.file.name(), self.tokens());
+        let args = ["ps", &file, "--interface", "eth0", "--host", host, "--tokens", &tokens];
+        let server = self.start(host, &args);
+        until(&server, "serving");
+        server
+    }
+
+    /// A reminder agent that has a host to itself.
+    pub(crate) fn agent_on(&self, host: &str) -> Process {
+        let (file, tokens) = (self.file.name(), self.tokens());
+        let args = ["reminder", &file, "--interface", "eth0", "--host", host, "--tokens", &tokens];
+        let agent = self.start(host, &args);
+        until(&agent, "listening");
+        agent
+    }
+
+    pub(crate) fn worker(&self, index: u8, tokens: &str) -> Process {
+        let (file, number) = (self.file.name(), index.to_string());
+        let args =
+            ["worker", &file, "--interface", "eth0", "--worker", &number, "--tokens", tokens];
+        self.start(&format!("w{}", index + 1), &args)
+    }
+
+    /// Ends the job, and then admits and ends it once more: how many cells each sweep freed.
+    pub(crate) fn sweeps(&self, controller: &Process) -> [u64; 2] {
+        let first = freed(controller);
+        let again = self.controller(&self.file.path("other.json").display().to_string());
+        [first, freed(&again)]
+    }
+}
+
+fn host(number: u8, name: &str) -> Host {
+    let ip = Ipv4Addr::new(10, 0, 1, number);
+    Host { name: name.into(), mac: [2, 0, 10, 0, 1, number], ip, prefix: 8 }
+}
+
+/// Waits until a process has printed something.
+pub(crate) fn until(process: &Process, said: &str) {
+    let deadline = Instant::now() + DEADLINE;
+    while !process.output(Stream::Out).contains(said) {
+        let errors = process.output(Stream::Err);
+        assert!(Instant::now() < deadline, "it never said `{said}`: {errors}");
+        assert!(process.wait(Some(Duration::from_millis(20))).unwrap().is_none(), "{errors}");
+    }
+}
+
+/// Ends a controller; how many cells its sweep freed.
+pub(crate) fn freed(controller: &Process) -> u64 {
+    controller.ask_to_end();
+    let status = controller.end(DEADLINE).unwrap();
+    assert!(status.success(), "{}", controller.output(Stream::Err));
+    let output = controller.output(Stream::Out);
+    let said = output.lines().find_map(|line| line.split_once("removed, "));
+    let (_, rest) = said.unwrap_or_else(|| panic!("no sweep in {output}"));
+    rest.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// Waits for a process to end: whether all went well, and what it said on standard error.
+pub(crate) fn ended(process: &Process) -> (bool, String) {
+    let status = process.wait(Some(DEADLINE)).unwrap().expect("it ends");
+    let errors = process.output(Stream::Err);
+    assert!(!errors.contains("panicked"), "{errors}");
+    (status.success(), errors)
+}

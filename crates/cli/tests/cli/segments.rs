@@ -1,0 +1,49 @@
+//! Jobs with aggregators of their own, as processes that know of each other only by the job file.
+
+use tributary_testbed::Stream;
+
+use crate::by_hand::{Net, ended, freed, until};
+use crate::command::namespaces;
+
+/// Two jobs of which the second one's segment is behind the first one's.
+fn file(protocol: &str) -> String {
+    let job = |name: &str, workers: &str| {
+        format!(
+            "[[job]]\nname = \"{name}\"\nworkers = {workers}\nslots = 32\n\
+             workload = {{ kind = \"random\", tensors = 10, elements = 5000 }}\n"
+        )
+    };
+    format!(
+        "protocol = \"{protocol}\"\n[topology]\nkind = \"star\"\nworkers = 4\n[switch]\npool = 512\n\
+         [faults]\nloss = 0.01\n{}{}",
+        job("first", "[\"w1\", \"w2\"]"),
+        job("second", "[\"w3\", \"w4\"]")
+    )
+}
+
+#[test]
+fn processes_started_by_hand_agree_on_segments() {
+    if !namespaces() {
+        return;
+    }
+    for protocol in ["p4inc", "switchml"] {
+        let hosts = ["w1", "w2", "w3", "w4"];
+        let net = Net::with(&file(protocol), &hosts);
+        let (name, switch) = (net.file.name(), format!("s1={}", net.socket()));
+        let controller = net.start("s1", &["controller", &name, "--switch", &switch]);
+        until(&controller, "end with Ctrl-C");
+        let workers = hosts.iter().enumerate().map(|(at, host)| {
+            let (job, index) = (["first", "second"][at / 2], (at % 2).to_string());
+            let own = ["--interface", "eth0", "--job", job, "--worker", &index];
+            let args: Vec<&str> = ["worker", &*name].into_iter().chain(own).collect();
+            net.start(host, &args)
+        });
+        for worker in workers.collect::<Vec<_>>() {
+            let (success, errors) = ended(&worker);
+            assert!(success, "{protocol}: {errors}");
+            let output = worker.output(Stream::Out);
+            assert!(output.contains("50000 values summed, 50000 of them compared"), "{output}");
+        }
+        assert_eq!(freed(&controller), 0, "all fragments were finished");
+    }
+}
