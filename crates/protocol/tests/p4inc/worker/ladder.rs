@@ -104,3 +104,20 @@ fn values_beyond_the_last_rung_are_refused_with_their_place() {
     assert_eq!(error, SubmitError::OffLadder { position: 1, value: -3e38 });
     assert!(worker.submit(Tensor::F32(vec![1.0, -2e38])).is_ok());
 }
+
+#[test]
+fn a_repeat_that_could_not_leave_yet_is_not_taken_for_lost() {
+    let mut worker = Worker::new(LOCAL.worker(1)).unwrap();
+    worker.submit(Tensor::F32(vec![1.0; 16])).unwrap();
+    assert_eq!(rounds(&mut worker, us(0)), fresh(0..8));
+    result(&mut worker, LOCAL, 1, (0, 0), OVERFLOW);
+    for fragment in 1..6 {
+        result(&mut worker, LOCAL, 1, (fragment, 0), NONE);
+    }
+    assert_eq!((worker.stats().fast_resends, worker.window()), (0, 8));
+    assert_eq!(rounds(&mut worker, us(2)), [(0, 1, NONE)]);
+    // Only what comes after it has left counts: two results are not three.
+    result(&mut worker, LOCAL, 3, (6, 0), NONE);
+    result(&mut worker, LOCAL, 3, (7, 0), NONE);
+    assert_eq!((rounds(&mut worker, us(3)), worker.stats().fast_resends), (vec![], 0));
+}
