@@ -449,4 +449,13 @@ async fn switchml_jobs_get_static_parts() {
     let same = v1::MoveRequest { job_id: 1, aggregation: NETWORK, size: 9 };
     let answer = setting.client.r#move(same).await.unwrap().into_inner();
     assert_eq!(answer.assignment, assignment(1, 0, 16, v1::Mode::Local));
+    // Released in any order, each part serves another job.
+    for job_id in [2, 4, 1, 3] {
+        setting.client.release(v1::ReleaseRequest { job_id }).await.unwrap();
+    }
+    let listed = setting.list().await;
+    let rack1 = &listed.memory[0];
+    assert_eq!((rack1.aggregators, rack1.free, rack1.largest), (64, 64, 16));
+    let answer = setting.client.admit(local(2, &["w1", "w2"], 16)).await.unwrap().into_inner();
+    assert_eq!(answer.assignment, assignment(2, 0, 16, v1::Mode::Local));
 }
