@@ -2,6 +2,7 @@
 
 mod cases;
 mod charts;
+mod courses;
 mod esa;
 mod exact;
 mod figures;

@@ -117,7 +117,7 @@ impl Case {
     pub(crate) fn segments(seed: u64) -> Self {
         let random = &mut ChaCha8Rng::seed_from_u64(seed);
         let protocol = if random.random_bool(0.75) { Protocol::P4inc } else { Protocol::SwitchMl };
-        let slots = *[1, 1, 2, 2, 4, 8].choose(random).unwrap();
+        let slots = *[1, 2, 2, 4, 8].choose(random).unwrap();
         let jobs = *[1, 1, 2, 2, 3, 4].choose(random).unwrap();
         let jobs: Vec<JobCase> =
             (0..jobs).map(|_| JobCase::segments(random, protocol, slots)).collect();
@@ -416,7 +416,7 @@ impl JobCase {
         let workers =
             if jobs > 4 { random.random_range(1..=3) } else { random.random_range(1..=5) };
         let agent_apart = random.random_bool(0.25);
-        Self { agent_apart, ..Self::of(random, workers) }
+        Self { agent_apart, ..Self::of(random, workers, 2) }
     }
 
     fn segments(random: &mut ChaCha8Rng, protocol: Protocol, slots: u32) -> Self {
@@ -427,16 +427,18 @@ impl JobCase {
             _ => Place::Both,
         };
         let p4inc = protocol == Protocol::P4inc;
+        // Less than the window, so that rounds come too early, or more.
+        let most = *[1.max(slots / 2), 2 * slots].choose(random).unwrap();
         Self {
             place,
-            segment: random.random_range(1..=2 * slots),
+            segment: random.random_range(1..=most),
             at_server: p4inc && random.random_bool(0.1),
-            ..Self::of(random, workers)
+            ..Self::of(random, workers, 4)
         }
     }
 
-    fn of(random: &mut ChaCha8Rng, workers: usize) -> Self {
-        let tensors = random.random_range(1..=2);
+    fn of(random: &mut ChaCha8Rng, workers: usize, most: usize) -> Self {
+        let tensors = random.random_range(1..=most);
         let mut pauses = Vec::new();
         for worker in 0..workers {
             if random.random_bool(0.2) {

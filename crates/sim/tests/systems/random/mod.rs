@@ -100,7 +100,7 @@ fn hold_under_random_schedules() {
 fn schedules_with_segments_reach_everything() {
     let judge = Judge::new();
     let mut seen: BTreeMap<&str, u64> = BTreeMap::new();
-    for seed in 0..150 {
+    for seed in 0..400 {
         let case = Case::segments(seed);
         let outcome = judge.judge(&case).unwrap();
         let mut see = |what, count: u64| *seen.entry(what).or_default() += count;
