@@ -13,7 +13,7 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 use tributary_controller::client::{SwitchConfig, Target};
-use tributary_jobfile::{Duty, End, HostId, Protocol, Scenario, SwitchId, Topology};
+use tributary_jobfile::{Duty, End, HostId, Scenario, SwitchId, Topology};
 use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
 
 use super::{Note, QueueReport, device_id};
@@ -112,7 +112,7 @@ impl Netns {
         Tokens::draw(&scenario).write(&self.tokens())?;
         for host in scenario.topology.host_ids() {
             let has = |wanted: Duty| scenario.duties(host).any(|(_, duty)| duty == wanted);
-            if has(Duty::ReminderAgent) && scenario.protocol() == Protocol::Esa {
+            if has(Duty::ReminderAgent) {
                 let process = self.start_agent(host, notes)?;
                 self.servers.push(process);
             }

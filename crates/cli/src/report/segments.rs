@@ -110,3 +110,28 @@ pub(super) fn segment_table<'a>(jobs: impl Iterator<Item = (&'a str, &'a Segment
     }
     rows
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings;
+
+    /// What docs/p4 says of each program.
+    #[test]
+    fn an_aggregator_takes_what_the_documentation_says() {
+        for (protocol, sums, rest) in
+            [("atp", 32, 129), ("esa", 32, 105), ("p4inc", 64, 100), ("switchml", 32, 66)]
+        {
+            for values in [32, 64] {
+                let text = format!(
+                    "[protocol]\nkind = \"{protocol}\"\nvalues_per_packet = {values}\n\
+                     [switch]\npool = 77\n[[job]]\n"
+                );
+                let scenario = tributary_jobfile::parse(&text, "f").unwrap();
+                let program = settings::compile(&scenario, None).unwrap().program;
+                let bits = aggregator_bits(&program, scenario.switch.pool);
+                assert_eq!(bits, sums * values + rest, "{protocol}, {values} values");
+            }
+        }
+    }
+}
