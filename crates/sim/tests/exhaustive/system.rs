@@ -263,7 +263,7 @@ impl System {
 
     fn tensor(&self, job: usize, sequence: usize, workers: std::ops::Range<usize>) -> Tensor {
         let sum: i32 = workers.map(|worker| self.digit(job, worker, sequence)).sum();
-        let sign = |lane: usize| if lane % 2 == 0 { 1 } else { -1 };
+        let sign = |lane: usize| if lane.is_multiple_of(2) { 1 } else { -1 };
         if self.setting.too_great {
             // Powers of two, which every scale leaves exact: at the scale of 1 the limit is 2^30 of two
             // workers.
