@@ -74,8 +74,11 @@ struct Point {
 
 impl Sweep {
     fn measure(args: &BenchArgs, fabric: Fabric) -> Result<Self> {
-        let (counts, tensor_bytes): (&[u32], u64) =
-            if args.quick { (&[1, 4, 8], 64 << 10) } else { (&[1, 2, 3, 4, 5, 6, 7, 8], 1 << 20) };
+        let (counts, tensor_bytes): (&[u32], u64) = if args.quick {
+            (&[1, 2, 4, 8], 256 << 10)
+        } else {
+            (&[1, 2, 3, 4, 5, 6, 7, 8], 1 << 20)
+        };
         let memory_bytes = u64::from(args.memory) << 10;
         let mut pools = [0; 4];
         for (pool, (protocol, ..)) in pools.iter_mut().zip(PROTOCOLS) {
