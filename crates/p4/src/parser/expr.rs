@@ -29,18 +29,18 @@ mod level {
 impl Parser<'_, '_> {
     pub(super) fn expression(&mut self) -> Parse<Expr> {
         self.nested(|p| {
-            let condition = p.binary(0)?;
-            if !p.eat(Kind::Question) {
-                return Ok(condition);
+            let mut expression = p.binary(0)?;
+            // To the left, as in p4c and unlike C: in `a ? b : c ? d : e` the first three decide
+            // between the last two.
+            while p.eat(Kind::Question) {
+                let then = p.expression()?;
+                p.expect(Kind::Colon, "`:` of `?:`")?;
+                let otherwise = p.binary(0)?;
+                let span = expression.span.to(otherwise.span);
+                let [condition, then, otherwise] = [expression, then, otherwise].map(Box::new);
+                expression = Expr { span, kind: ExprKind::Mux(condition, then, otherwise) };
             }
-            let then = p.expression()?;
-            p.expect(Kind::Colon, "`:` of `?:`")?;
-            let otherwise = p.expression()?;
-            let span = condition.span.to(otherwise.span);
-            Ok(Expr {
-                span,
-                kind: ExprKind::Mux(Box::new(condition), Box::new(then), Box::new(otherwise)),
-            })
+            Ok(expression)
         })
     }
 

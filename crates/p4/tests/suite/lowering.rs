@@ -100,6 +100,13 @@ fn constants_fold() {
 }
 
 #[test]
+fn conditionals_group_to_the_left() {
+    // As in p4c. To the right, as in C, it would be true.
+    let declaration = "const bool A = true ? true : true ? false : true;";
+    becomes(declaration, "", "meta.flag = A;", &["meta.flag = 0"]);
+}
+
+#[test]
 fn expressions() {
     becomes("", "", "meta.x = hdr.h.a + meta.y - 1;", &["meta.x = ((hdr.h.a + meta.y) - 1)"]);
     becomes("", "", "meta.x[7:0] = hdr.h.a[31:24];", &["meta.x[7:0] = hdr.h.a[31:24]"]);
