@@ -6,6 +6,16 @@
 //! Whatever goes wrong becomes one line on standard error and exit status 1; a wrong command line
 //! is status 2.
 
+/// Prints a line to standard output. That nobody reads it any more must not end a process which has
+/// jobs in switches to remove, or workers that wait for it.
+macro_rules! say {
+    ($($line:tt)*) => {{
+        use std::io::Write as _;
+        let mut out = std::io::stdout().lock();
+        let _ = writeln!(out, $($line)*).and_then(|()| out.flush());
+    }};
+}
+
 mod agent;
 mod args;
 mod bench;

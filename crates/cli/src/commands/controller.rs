@@ -69,10 +69,10 @@ async fn admit(controller: &Controller, scenario: &Scenario, stop: &AtomicBool) 
             break;
         }
         admitted.push(job);
-        println!("job {} ({}) admitted", job.name, job.id);
+        say!("job {} ({}) admitted", job.name, job.id);
     }
     if outcome.is_ok() {
-        println!("end with Ctrl-C");
+        say!("end with Ctrl-C");
         until(stop).await;
     }
     for job in admitted {
@@ -80,7 +80,7 @@ async fn admit(controller: &Controller, scenario: &Scenario, stop: &AtomicBool) 
         match controller.remove(job.id).await {
             Ok(freed) => {
                 let freed: u32 = freed.values().sum();
-                println!("job {} ({}) removed, {freed} aggregators freed", job.name, job.id);
+                say!("job {} ({}) removed, {freed} aggregators freed", job.name, job.id);
             }
             Err(error) => {
                 eprintln!("job {} ({}) is left in the switches", job.name, job.id);
@@ -106,8 +106,8 @@ async fn serve(
     let server = Server::start(scheduler.clone(), address)
         .await
         .with_context(|| format!("cannot serve the job scheduler at {address}"))?;
-    println!("job scheduler at {}", server.address());
-    println!("end with Ctrl-C");
+    say!("job scheduler at {}", server.address());
+    say!("end with Ctrl-C");
     until(stop).await;
     let left = scheduler.close().await;
     server.stop().await;

@@ -71,24 +71,26 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
     let tokens = settings::tokens(&args.endpoint)?;
     let tell = |event: &Event| {
         if args.endpoint.json_events {
-            println!("{}", serde_json::to_string(event).expect("events are plain data"));
+            say!("{}", serde_json::to_string(event).expect("events are plain data"));
             return;
         }
         match event {
-            Event::Ready => println!("serving on {}; end with Ctrl-C", args.endpoint.interface),
+            Event::Ready => say!("serving on {}; end with Ctrl-C", args.endpoint.interface),
             Event::Stalled { job, missing, seconds } => {
-                println!("job {job} waits for workers {missing:?} since {seconds:.1} s");
+                say!("job {job} waits for workers {missing:?} since {seconds:.1} s");
             }
             Event::Done { reports } => {
                 for (job, report) in reports {
                     match &report.agent {
-                        None => println!(
+                        None => say!(
                             "job {job}: {} fragments, {} of them summed by switches alone",
-                            report.completed, report.complete_on_arrival
+                            report.completed,
+                            report.complete_on_arrival
                         ),
-                        Some(agent) => println!(
+                        Some(agent) => say!(
                             "job {job}: {} fragments that switches did not finish, {} reminders",
-                            report.completed, agent.reminders
+                            report.completed,
+                            agent.reminders
                         ),
                     }
                 }

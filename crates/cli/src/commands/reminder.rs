@@ -68,17 +68,19 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
     let tokens = settings::tokens(&args.endpoint)?;
     let tell = |event: &Event| {
         if args.endpoint.json_events {
-            println!("{}", serde_json::to_string(event).expect("events are plain data"));
+            say!("{}", serde_json::to_string(event).expect("events are plain data"));
             return;
         }
         match event {
-            Event::Ready => println!("listening; end with Ctrl-C"),
+            Event::Ready => say!("listening; end with Ctrl-C"),
             Event::Done { agents } => {
                 for (job, report) in agents {
-                    println!(
+                    say!(
                         "job {job}: {} reminders of workers, {} reminders to switches, {} of them \
                          fetched a partial sum",
-                        report.reminded, report.reminders, report.fetched
+                        report.reminded,
+                        report.reminders,
+                        report.fetched
                     );
                 }
             }

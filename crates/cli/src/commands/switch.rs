@@ -78,7 +78,7 @@ pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
     let service = Service::new(handle.control().clone(), packets_in);
     let server = ServerHandle::start(service, listen(&args.p4runtime)?)?;
     if !args.json_statistics {
-        println!(
+        say!(
             "{} ports, P4Runtime device {} on {}; end with Ctrl-C",
             seen.len(),
             args.device_id,
@@ -92,11 +92,12 @@ pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
     let statistics = Statistics::of(&handle.stop());
     if args.json_statistics {
         let words = LastWords { statistics };
-        println!("{}", serde_json::to_string(&words).expect("statistics are plain data"));
+        say!("{}", serde_json::to_string(&words).expect("statistics are plain data"));
     } else {
-        println!(
+        say!(
             "longest egress queue {} packets, {} packets dropped at full queues",
-            statistics.longest_queue, statistics.queue_drops
+            statistics.longest_queue,
+            statistics.queue_drops
         );
     }
     Ok(())

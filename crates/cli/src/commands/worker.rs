@@ -17,9 +17,9 @@ use crate::workload::Verifier;
 pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
     let tell = |event: &Event| {
         if args.endpoint.json_events {
-            println!("{}", serde_json::to_string(event).expect("events are plain data"));
+            say!("{}", serde_json::to_string(event).expect("events are plain data"));
         } else if let Event::Round { done, of, note } = event {
-            println!("round {done} of {of}  {}", note.as_deref().unwrap_or_default());
+            say!("round {done} of {of}  {}", note.as_deref().unwrap_or_default());
         }
     };
     let outcome = work(args, &tell);
@@ -27,10 +27,13 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
         Ok(event) => {
             tell(&event);
             if let (Event::Done(report), false) = (&event, args.endpoint.json_events) {
-                println!(
+                say!(
                     "{} values summed, {} of them compared with sums computed apart; {} packets, \
                      {} resends",
-                    report.values, report.verified, report.packets, report.resends
+                    report.values,
+                    report.verified,
+                    report.packets,
+                    report.resends
                 );
             }
             Ok(())

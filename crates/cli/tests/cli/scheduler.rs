@@ -38,9 +38,9 @@ fn switch(file: &JobFile, socket: &str) -> (ServerHandle, SwitchHandle, Vec<Memo
     (server, switch, cables)
 }
 
-/// What a controller says of where it is asked. Its standard output stays open, for it says more.
+/// What a controller says of where it is asked. Nobody listens to it afterwards, which it survives.
 fn address(controller: &mut Child) -> SocketAddr {
-    let lines = BufReader::new(controller.stdout.as_mut().unwrap()).lines();
+    let lines = BufReader::new(controller.stdout.take().unwrap()).lines();
     let mut said = lines.map_while(Result::ok);
     let at = said.find_map(|line| Some(line.strip_prefix("job scheduler at ")?.parse().unwrap()));
     at.expect("the controller says where its scheduler is")
