@@ -4,7 +4,7 @@
 //! | | duplicates | timers | states | steps | depth |
 //! | --- | --- | --- | --- | --- | --- |
 //! | local, 2 workers × 3 fragments, window 1, 1 aggregator | 3 | 3 | 48 045 | 320 245 | 21 |
-//! | the same (5 s) | 4 | 4 | 154 747 | 1 209 699 | 24 |
+//! | the same (on demand, 5 s) | 4 | 4 | 154 747 | 1 209 699 | 24 |
 //! | local, 3 workers × 3 fragments, window 1, 1 aggregator | 2 | 2 | 121 729 | 724 303 | 24 |
 //! | local, 2 workers × 3 fragments, window 2, 2 aggregators | 1 | 2 | 99 350 | 539 541 | 19 |
 //! | the same (on demand, 12 s) | 2 | 2 | 302 904 | 2 067 661 | 20 |
