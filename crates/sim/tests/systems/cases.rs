@@ -166,16 +166,9 @@ fn a_dead_worker_is_named_and_the_switch_is_clean_afterwards() {
     assert_eq!(outcome.left_behind, 0);
 }
 
-#[test]
-fn foreign_and_mutated_frames_change_no_sum() {
-    // A host that is in no job sends what the job's own packets look like, as they are and with
-    // every byte of the headers changed in turn.
-    let file = "[topology]\nkind = \"star\"\nworkers = 4\n[switch]\npool = 64\n\
-                [[job]]\nworkers = [\"w1\", \"w2\", \"w3\"]\n";
-    let scenario = scenario(file);
-    let inputs = inputs(&scenario, 1, 64 * 300);
-    let options = Options::seeded(1);
-    let mut run = Run::start(&scenario, &program(&scenario), inputs.clone(), &options).unwrap();
+/// Runs to the end, while the host at port 4, which is in no job, sends what packets of all protocols look
+/// like, as they are and with every byte of the headers changed in turn, and all hosts get parts of them.
+pub(crate) fn bombard(run: &mut Run<'_>, scenario: &Scenario) {
     let golden: Vec<Vec<u8>> =
         tributary_wire::golden::VECTORS.iter().map(|vector| vector.bytes()).collect();
     let mut at = 0usize;
@@ -191,6 +184,17 @@ fn foreign_and_mutated_frames_change_no_sum() {
             run.network.inject_host(host, &mutated[..mutated.len() - at % mutated.len()]);
         }
     }
+}
+
+#[test]
+fn foreign_and_mutated_frames_change_no_sum() {
+    let file = "[topology]\nkind = \"star\"\nworkers = 4\n[switch]\npool = 64\n\
+                [[job]]\nworkers = [\"w1\", \"w2\", \"w3\"]\n";
+    let scenario = scenario(file);
+    let inputs = inputs(&scenario, 1, 64 * 300);
+    let options = Options::seeded(1);
+    let mut run = Run::start(&scenario, &program(&scenario), inputs.clone(), &options).unwrap();
+    bombard(&mut run, &scenario);
     let outcome = run.finish().unwrap();
     assert!(outcome.complete, "{}", describe(&outcome));
     check_exact(&scenario, &inputs, &outcome.sums).unwrap();

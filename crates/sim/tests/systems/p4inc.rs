@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tributary_controller::outcomes::Outcome as Fate;
-use tributary_jobfile::{HostId, LinkId, Scenario, SwitchId};
+use tributary_jobfile::{HostId, LinkId, Scenario};
 use tributary_protocol::{Mode, Tensor, Time};
 use tributary_sim::{Act, Inputs, Options, Outcome, Process, Run};
 use tributary_wire::agg::{Kind, Repr};
@@ -12,7 +12,7 @@ use tributary_wire::{
     emit_frame,
 };
 
-use crate::cases::{inputs, packets, program, scenario};
+use crate::cases::{bombard, inputs, packets, program, scenario};
 use crate::exact::{check_exact, describe};
 
 const VALUES: usize = 32;
@@ -519,21 +519,7 @@ fn foreign_and_mutated_frames_change_no_sum() {
         let scenario = scenario(&file(protocol, 8, STAR, 128, jobs));
         let inputs = inputs(&scenario, 1, VALUES * 200);
         let mut run = start(&scenario, &inputs);
-        let golden: Vec<Vec<u8>> =
-            tributary_wire::golden::VECTORS.iter().map(|vector| vector.bytes()).collect();
-        let mut at = 0usize;
-        while run.step().unwrap() {
-            at += 1;
-            let frame = &golden[at % golden.len()];
-            run.network.inject(SwitchId(0), 4, frame);
-            let mut mutated = frame.clone();
-            let place = at % mutated.len().min(62);
-            mutated[place] ^= 1 << (at % 8);
-            run.network.inject(SwitchId(0), 4, &mutated);
-            for host in scenario.topology.host_ids() {
-                run.network.inject_host(host, &mutated[..mutated.len() - at % mutated.len()]);
-            }
-        }
+        bombard(&mut run, &scenario);
         let outcome = finish(run, &scenario, &inputs);
         let unattributed = &outcome.unattributed[0];
         assert!(packets(unattributed, Fate::Rejected) > 0);
