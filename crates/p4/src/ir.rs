@@ -12,7 +12,51 @@
 //!
 //! Externs (registers, counters, hashes, `mark_to_drop`, …) are data: an instance has a type name
 //! and constructor arguments, a call has a method name and typed arguments. The execution engine
-//! binds names to behaviour, so a new architecture changes no type in this module.
+//! binds names to behaviour, so a new architecture changes no type in this module. The one exception
+//! is an extern whose method the program writes itself (a stateful action of TNA): its body is
+//! statements, in [`StatefulAction`].
+//!
+//! # TNA
+//!
+//! Ingress and egress of a `Switch` have headers and metadata of their own. The two may have the
+//! same names ([`Field::name`] is for people), never the same fields. Roles of the blocks are
+//! `ingress_parser`, `ingress`, `ingress_deparser`, `egress_parser`, `egress`, `egress_deparser`.
+//! [`Program::intrinsic`] names the architecture's fields by role and member, whatever the program
+//! calls its parameters:
+//!
+//! | role | type in `tna.p4` | kind of storage |
+//! |---|---|---|
+//! | `ig_intr_md` | `ingress_intrinsic_metadata_t` | header: the first 8 bytes that the ingress parser sees |
+//! | `ig_prsr_md` | `ingress_intrinsic_metadata_from_parser_t` | written by the engine |
+//! | `ig_dprsr_md` | `ingress_intrinsic_metadata_for_deparser_t` | read by the engine |
+//! | `ig_tm_md` | `ingress_intrinsic_metadata_for_tm_t` | read by the engine |
+//! | `eg_intr_md` | `egress_intrinsic_metadata_t` | header: the first 27 bytes that the egress parser sees |
+//! | `eg_prsr_md` | `egress_intrinsic_metadata_from_parser_t` | written by the engine |
+//! | `eg_dprsr_md` | `egress_intrinsic_metadata_for_deparser_t` | read by the engine |
+//! | `eg_oport_md` | `egress_intrinsic_metadata_for_output_port_t` | read by the engine |
+//!
+//! A role that no block of the program takes as a parameter is missing. The fields of the two
+//! intrinsic headers get their values when the parser extracts them, from bytes that the engine puts
+//! in front of the packet. A packet has no unicast copy unless the program writes
+//! `ig_tm_md.ucast_egress_port`: the engine starts that field with a value that is no port.
+//!
+//! What calls mean (arguments as [`Arg`] says, a result last):
+//!
+//! - `RegisterAction.execute(In index, Out result)`, `DirectRegisterAction.execute(Out result)`: see
+//!   [`StatefulAction`].
+//! - `Mirror.emit(In session, List data?)`, `Resubmit.emit(List data?)`, `Digest.pack(List data)`, in
+//!   deparsers: the request is made where the call is reached, with the scalars of the data in wire
+//!   order. An instance that names its type (`Mirror(3w1)`) is called under a condition on
+//!   `mirror_type`, `resubmit_type` or `digest_type` already.
+//! - `Hash.get(List or In data, Out)`; constructor arguments `HashAlgorithm_t` and, for `CUSTOM`, the
+//!   instance of `CRCPolynomial` (coefficient, reversed, msb, extended, initial value, final xor).
+//! - `Random.get(Out)`, `Counter.count(In index, In adjustment?)`, `DirectCounter.count(In adjustment?)`.
+//! - `Checksum.add(List or In)`, `subtract(…)`, `verify(Out bool)`, `get(Out)`,
+//!   `subtract_all_and_deposit(Out)`, `update(List or In, In zeros_as_ones?, Out)`: an instance's sum
+//!   is zero at the start of each packet. `update` is the complement of the sum of its argument alone.
+//!
+//! `port_metadata_unpack`, `sizeInBits`, `sizeInBytes`, `max`, `min`, `funnel_shift_right`,
+//! `invalidate` and `predicate` are statements and expressions of the IR already.
 //!
 //! # Values
 //!
@@ -22,6 +66,8 @@
 //! unsigned integers that index [`Program::enums`] and [`Program::errors`].
 
 use std::fmt;
+
+use crate::Architecture;
 
 /// Index newtypes into the vectors of [`Program`].
 macro_rules! index {
@@ -66,7 +112,7 @@ index! {
 pub struct Program {
     /// Name of the main source file.
     pub source: String,
-    /// Name of the package that `main` instantiates, for example `V1Switch`.
+    /// Name of the package that `main` instantiates: `V1Switch` or `Switch`.
     pub package: String,
     /// Scalar storage.
     pub fields: Vec<Field>,
@@ -84,11 +130,14 @@ pub struct Program {
     pub parsers: Vec<Parser>,
     /// Controls that the package names (sub-controls are inlined).
     pub controls: Vec<Control>,
-    /// The package's arguments in order: formal parameter name (`p`, `vr`, `ig`, … for
-    /// `V1Switch`) and the block bound to it.
+    /// The package's blocks in order: formal parameter name (`p`, `vr`, `ig`, … for `V1Switch`,
+    /// those of its `Pipeline` for `Switch`) and the block bound to it.
     pub blocks: Vec<(String, Block)>,
-    /// Architecture metadata by member name (for v1model the fields of `standard_metadata_t`).
+    /// Architecture metadata by name: for v1model the fields of `standard_metadata_t`, for TNA role
+    /// and member, such as `ig_tm_md.ucast_egress_port`.
     pub intrinsic: Vec<(String, FieldId)>,
+    /// Stateful actions: register actions whose `apply` the program gives.
+    pub stateful: Vec<StatefulAction>,
     /// Members of `error`, in order of their codes.
     pub errors: Vec<String>,
     /// Enum types: name and member names, in order of their codes.
@@ -98,6 +147,18 @@ pub struct Program {
 }
 
 impl Program {
+    /// The architecture that the package belongs to, if it is a known one.
+    #[must_use]
+    pub fn architecture(&self) -> Option<Architecture> {
+        Architecture::of_package(&self.package)
+    }
+
+    /// The stateful action that an extern instance is.
+    #[must_use]
+    pub fn stateful_action(&self, instance: ExternId) -> Option<&StatefulAction> {
+        self.stateful.iter().find(|s| s.instance == instance)
+    }
+
     /// The architecture metadata field of that name.
     #[must_use]
     pub fn intrinsic_field(&self, name: &str) -> Option<FieldId> {
@@ -144,7 +205,7 @@ pub enum FieldRole {
     Header(HeaderId),
     /// The validity bit of a header instance.
     Validity(HeaderId),
-    /// Architecture metadata.
+    /// Architecture metadata that is no header.
     Intrinsic,
     /// The program's own metadata: zero at the start of each packet.
     Metadata,
@@ -578,7 +639,8 @@ pub struct Extern {
     pub name: String,
     /// Its type: `register`, `counter`, `direct_counter`, `meter`, `action_profile`, `value_set`, …
     pub type_name: String,
-    /// Resolved type arguments that are scalars (a register's element).
+    /// The scalars of its resolved type arguments, in order; a struct counts as its scalars. For
+    /// TNA's `Register` and `DirectRegister` only those of the cell: one, or two of a pair.
     pub type_args: Vec<Scalar>,
     /// Constructor arguments.
     pub args: Vec<CtorArg>,
@@ -586,11 +648,36 @@ pub struct Extern {
     pub annotations: Vec<Annotation>,
 }
 
+/// What a register action does with one cell of its register (`RegisterAction`,
+/// `DirectRegisterAction`).
+///
+/// `execute` is: copy the cell's scalars into the fields of `value`; set the field of `result`, if
+/// there is one, to zero; run `body`; copy the fields of `value` back into the cell; the call's
+/// result is the field of `result` (zero where there is none). An index beyond the register's end
+/// reads zero and stores nothing. Nothing else may touch the register in between.
+#[derive(Clone, Debug)]
+pub struct StatefulAction {
+    /// The `RegisterAction` or `DirectRegisterAction`.
+    pub instance: ExternId,
+    /// The `Register` or `DirectRegister` it works on. For the latter the cell is that of the table
+    /// entry that matched; the table has the register in [`Table::attached`].
+    pub register: ExternId,
+    /// The cell: one field, or two (`lo`, then `hi`, in the order of the struct).
+    pub value: Vec<FieldId>,
+    /// The `out` parameter of `apply`.
+    pub result: Option<FieldId>,
+    /// The body of `apply`. Its `Return` leaves it; it applies no table and calls no stateful extern.
+    pub body: Vec<Stmt>,
+}
+
 /// A constructor argument.
 #[derive(Clone, Debug)]
 pub enum CtorArg {
-    /// An integer.
+    /// An integer, `bool` included; negative ones in two's complement of the parameter's width. A
+    /// struct is as many arguments as it has scalars (the initial value of a register of pairs).
     Int(u128),
+    /// Another instance.
+    Instance(ExternId),
     /// An enum member: type and member, such as `CounterType.packets`.
     Symbol(String, String),
     /// A string.

@@ -20,6 +20,7 @@ mod source;
 mod types;
 mod walk;
 
+pub use arch::{Architecture, UnknownArchitecture};
 pub use diagnostics::{Diagnostic, Diagnostics, Severity};
 pub use ir::Block;
 pub use source::Sources;

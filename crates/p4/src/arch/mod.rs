@@ -3,6 +3,74 @@
 //! They are data. The compiler treats a few externs of `core.p4` specially (`packet_in`,
 //! `packet_out`, `verify`); everything of `v1model.p4` reaches the IR by name.
 
+use std::fmt;
+use std::str::FromStr;
+
+/// An architecture that programs can be written for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Architecture {
+    /// `v1model.p4`, of BMv2's `simple_switch`: package `V1Switch`.
+    V1model,
+    /// `tna.p4`, of Tofino 1: package `Switch`.
+    Tna,
+}
+
+/// A name that is no architecture's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownArchitecture(String);
+
+impl Architecture {
+    /// All that are known.
+    pub const ALL: [Self; 2] = [Self::V1model, Self::Tna];
+
+    /// Its name: `v1model` or `tna`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V1model => "v1model",
+            Self::Tna => "tna",
+        }
+    }
+
+    /// The package that a program of this architecture instantiates as `main`.
+    #[must_use]
+    pub const fn package(self) -> &'static str {
+        match self {
+            Self::V1model => "V1Switch",
+            Self::Tna => "Switch",
+        }
+    }
+
+    /// The architecture of a package.
+    #[must_use]
+    pub fn of_package(package: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|a| a.package() == package)
+    }
+}
+
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Architecture {
+    type Err = UnknownArchitecture;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|a| a.name() == name);
+        found.ok_or_else(|| UnknownArchitecture(name.to_owned()))
+    }
+}
+
+impl fmt::Display for UnknownArchitecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no architecture `{}`: it is v1model or tna", self.0)
+    }
+}
+
+impl std::error::Error for UnknownArchitecture {}
+
 /// The text of a built-in include file.
 pub(crate) fn builtin(name: &str) -> Option<&'static str> {
     match name {

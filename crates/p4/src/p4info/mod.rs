@@ -15,9 +15,9 @@ use ids::{Kind, Symbols, part_ids};
 
 /// Makes the P4Info of a lowered program.
 pub(crate) fn generate(program: &ir::Program, info: &Info) -> proto::P4Info {
-    let arch = match program.package.as_str() {
-        "V1Switch" => "v1model".to_owned(),
-        other => other.to_lowercase(),
+    let arch = match program.architecture() {
+        Some(known) => known.to_string(),
+        None => program.package.to_lowercase(),
     };
     let mut generator = Generator {
         program,
