@@ -124,6 +124,14 @@ pub enum Error {
         /// What the operating system said.
         reason: String,
     },
+    /// A program that is needed is not installed.
+    #[error("{program} is not on the PATH; {mend}")]
+    NoTool {
+        /// The program.
+        program: &'static str,
+        /// What to do.
+        mend: &'static str,
+    },
     /// There is no program of that name.
     #[error("there is no P4 program `{name}`; the ones built in are {known}")]
     UnknownProgram {

@@ -1,6 +1,7 @@
 //! The control plane: tells switches over P4Runtime what to be and which jobs to serve.
 //!
 //! - [`programs`]: the P4 programs, carried in the library, and their compile-time constants;
+//! - [`p4c`]: the same compiled for BMv2 by p4c, where that is installed;
 //! - [`plan`]: from a topology and a job's place in it to each switch's part, without I/O;
 //! - [`entries`]: a plan as P4Runtime updates, for whoever holds a switch in their hand;
 //! - [`client`]: one connection to one switch;
@@ -25,6 +26,7 @@ mod error;
 pub mod jobs;
 pub mod memory;
 pub mod outcomes;
+pub mod p4c;
 mod paths;
 pub mod plan;
 pub mod programs;

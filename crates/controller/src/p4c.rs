@@ -1,0 +1,134 @@
+//! Programs compiled by p4c, for switches that do not take P4 source.
+//!
+//! The compiler is looked up on the `PATH`. Programs of the library exist only in memory: they are
+//! written to a directory that is gone when the compiler is done.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tributary_p4runtime_proto::p4::config::v1::P4Info;
+use tributary_p4runtime_proto::text;
+
+use crate::Error;
+use crate::programs::{Pipeline, Source};
+
+/// Lines of a compiler's messages that an error repeats.
+const LINES: usize = 12;
+
+/// A program on the `PATH`, for example `simple_switch_grpc`. `mend` says what to do if it is not
+/// there.
+///
+/// # Errors
+/// [`Error::NoTool`].
+pub fn find(program: &'static str, mend: &'static str) -> Result<PathBuf, Error> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .map(|directory| directory.join(program))
+        .find(|file| file.is_file())
+        .ok_or(Error::NoTool { program, mend })
+}
+
+/// p4c's back end for BMv2.
+///
+/// # Errors
+/// [`Error::NoTool`].
+pub fn bmv2_compiler() -> Result<PathBuf, Error> {
+    find("p4c-bm2-ss", "install p4c, whose back end for BMv2 it is (docs/bmv2.md)")
+}
+
+/// Compiles a program for BMv2 with the given constants (see [`programs::defines`]): BMv2's JSON, and
+/// the P4Info that p4c gives it.
+///
+/// # Errors
+/// [`Error::NoTool`] without `p4c-bm2-ss` on the `PATH`, [`Error::Compile`] with what it says of the
+/// program, [`Error::ReadProgram`] if files cannot be written or read.
+///
+/// [`programs::defines`]: crate::programs::defines
+pub fn bmv2(source: &Source, defines: &[(String, String)]) -> Result<Pipeline, Error> {
+    let compiler = bmv2_compiler()?;
+    let failed = |path: &Path, reason: std::io::Error| Error::ReadProgram {
+        path: path.display().to_string(),
+        reason: reason.to_string(),
+    };
+    let directory = tempfile::tempdir().map_err(|error| failed(&env::temp_dir(), error))?;
+    let at = directory.path();
+    for (name, text) in &source.files {
+        let file = at.join("p4src").join(name);
+        let parent = file.parent().unwrap_or(at);
+        fs::create_dir_all(parent)
+            .and_then(|()| fs::write(&file, text))
+            .map_err(|error| failed(&file, error))?;
+    }
+    let main = match source.files.is_empty() {
+        true => PathBuf::from(&source.main),
+        false => at.join("p4src").join(&source.main),
+    };
+    let (json, info) = (at.join("program.json"), at.join("p4info.txtpb"));
+    let arguments = [OsStr::new("--p4v"), OsStr::new("16"), OsStr::new("-o"), json.as_ref()];
+    let output = Command::new(&compiler)
+        .args(arguments)
+        .arg("--p4runtime-files")
+        .arg(&info)
+        .args(defines.iter().map(|(name, value)| format!("-D{name}={value}")))
+        .arg(&main)
+        .output()
+        .map_err(|error| failed(&compiler, error))?;
+    if !output.status.success() {
+        let messages = String::from_utf8_lossy(&output.stderr)
+            .replace(&format!("{}/", at.join("p4src").display()), "");
+        let lines: Vec<&str> = messages.lines().take(LINES).collect();
+        return Err(Error::Compile(format!(
+            "p4c-bm2-ss refuses {} ({}):\n{}\n",
+            source.main,
+            output.status,
+            lines.join("\n")
+        )));
+    }
+    let device_config = fs::read(&json).map_err(|error| failed(&json, error))?;
+    let info_text = fs::read_to_string(&info).map_err(|error| failed(&info, error))?;
+    let p4info: P4Info = text::from_text(&info_text).map_err(|error| {
+        Error::Compile(format!("cannot read the P4Info that p4c-bm2-ss wrote: {error}\n"))
+    })?;
+    Ok(Pipeline { p4info, device_config })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_on_the_path_is_named_with_what_to_do() {
+        let error = find("no-such-compiler", "install it").unwrap_err().to_string();
+        assert_eq!(error, "no-such-compiler is not on the PATH; install it");
+    }
+
+    #[test]
+    fn a_program_that_p4c_refuses_is_an_error_with_its_line() {
+        if let Err(error) = bmv2_compiler() {
+            println!("skipped: {error}");
+            return;
+        }
+        let files = vec![("x.p4".to_owned(), "control c() { apply { nonsense(); } }".to_owned())];
+        let source = Source { main: "x.p4".into(), files };
+        let error = bmv2(&source, &[]).unwrap_err().to_string();
+        assert!(error.contains("x.p4(1)") && error.contains("nonsense"), "{error}");
+        assert!(!error.contains("p4src/x.p4"), "the directory is nobody's business: {error}");
+    }
+
+    #[test]
+    fn p4c_makes_of_atp_what_the_controller_uses() {
+        if let Err(error) = bmv2_compiler() {
+            println!("skipped: {error}");
+            return;
+        }
+        let pool = [("POOL".to_owned(), "77".to_owned())];
+        let pipeline = bmv2(&Source::built_in("atp").unwrap(), &pool).unwrap();
+        let catalogue = crate::Catalogue::new(&pipeline.p4info).unwrap();
+        assert_eq!(catalogue.protocol(), tributary_wire::Protocol::Atp);
+        assert!(pipeline.p4info.registers.iter().all(|register| register.size == 77));
+        assert!(pipeline.device_config.starts_with(b"{"));
+    }
+}
