@@ -222,7 +222,8 @@ pub(crate) enum DeclKind {
     Instance {
         ty: TypeRef,
         args: Vec<Arg>,
-        has_body: bool,
+        /// Methods that the instance itself gives (`= { void apply(…) { … } }`).
+        body: Option<Vec<Decl>>,
     },
     Variable {
         ty: TypeRef,

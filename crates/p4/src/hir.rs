@@ -108,6 +108,9 @@ pub(crate) enum Callee {
         site: DeclId,
         block: Rc<Block>,
     },
+    /// `this.predicate(cmplo, cmphi)` in a register action: which of the four combinations holds,
+    /// one bit each.
+    Predicate,
     SetValid(Expr),
     SetInvalid(Expr),
     PushFront(Expr, u32),
@@ -163,6 +166,7 @@ pub(crate) struct Param {
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) name: Str,
+    pub(crate) span: Span,
     pub(crate) params: Vec<Param>,
     pub(crate) ret: Type,
     pub(crate) body: Vec<Stmt>,
@@ -209,6 +213,8 @@ pub(crate) struct Instance {
     pub(crate) name: Str,
     pub(crate) annotations: Vec<ir::Annotation>,
     pub(crate) construct: Rc<Construct>,
+    /// Methods that the instance itself gives.
+    pub(crate) methods: Vec<Rc<Function>>,
     pub(crate) span: Span,
 }
 

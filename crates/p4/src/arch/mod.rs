@@ -76,6 +76,10 @@ pub(crate) fn builtin(name: &str) -> Option<&'static str> {
     match name {
         "core.p4" => Some(include_str!("core.p4")),
         "v1model.p4" => Some(include_str!("v1model.p4")),
+        // Programs also name the parts that `tna.p4` consists of elsewhere; here it is one.
+        "tna.p4" | "tofino1_specs.p4" | "tofino1_base.p4" | "tofino1_arch.p4" => {
+            Some(include_str!("tna.p4"))
+        }
         _ => None,
     }
 }

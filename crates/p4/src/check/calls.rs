@@ -4,11 +4,11 @@ use std::rc::Rc;
 
 use num_traits::ToPrimitive;
 
-use super::{Checker, Entry, Place, VarKind, annotations, closest};
-use crate::ast::{self, Arg, Decl, DeclKind, Direction, Ident, Str, TypeRef};
+use super::{Checker, Entry, Place, closest};
+use crate::ast::{self, Arg, Direction, Ident, Str, TypeRef};
 use crate::hir::{self, ApplyPart, Call, CallArg, Callee, Construct, Expr, ExprKind};
 use crate::source::Span;
-use crate::types::{PackageType, ParamType, Signature, Substitution, Type};
+use crate::types::{ExternType, PackageType, ParamType, Signature, Substitution, Type, TypeVar};
 
 impl Checker<'_, '_> {
     pub(super) fn call(
@@ -66,8 +66,10 @@ impl Checker<'_, '_> {
                 }
             }
             Some(Entry::ExternFunctions(all)) => {
-                if &*name.name == "static_assert" {
-                    return self.static_assert(args, span);
+                match &*name.name {
+                    "static_assert" => return self.static_assert(args, span),
+                    "sizeInBits" | "sizeInBytes" => return self.size_of(name, args, span),
+                    _ => {}
                 }
                 self.extern_call(None, &all, &Substitution::new(), name, type_args, args, span)
             }
@@ -100,7 +102,7 @@ impl Checker<'_, '_> {
     fn action_call(&mut self, action: &Rc<hir::Action>, args: &[Arg], span: Span) -> Expr {
         let params: Vec<ParamType> = action.params.iter().map(param_type).collect();
         let defaults: Vec<Option<Expr>> = action.params.iter().map(|p| p.default.clone()).collect();
-        if self.place == Place::Parser || self.place == Place::Function {
+        if matches!(self.place, Place::Parser | Place::Function | Place::Method) {
             self.error(span, "actions are called in controls and actions only");
         }
         match self.arguments(&action.name, &params, &defaults, args, span) {
@@ -131,6 +133,24 @@ impl Checker<'_, '_> {
             _ => self.error(span, "the condition is not known at compile time"),
         }
         Expr { span, ty: Type::Bool, kind: ExprKind::Bool(true) }
+    }
+
+    /// `sizeInBits(x)`, `sizeInBytes(x)` of TNA.
+    fn size_of(&mut self, name: &Ident, args: &[Arg], span: Span) -> Expr {
+        let [arg] = args else {
+            self.error(span, format!("`{}` takes one header or value", name.name));
+            return Expr::error(span);
+        };
+        let value = self.expr(&arg.value);
+        if matches!(value.ty, Type::Unknown) {
+            return Expr::error(span);
+        }
+        let Some(bits) = value.ty.size_bits(false) else {
+            self.error(value.span, format!("{} has no size in bits", value.ty));
+            return Expr::error(span);
+        };
+        let size = if &*name.name == "sizeInBytes" { bits.div_ceil(8) } else { bits };
+        Expr { span, ty: Type::Bit(32), kind: ExprKind::Int(size.into()) }
     }
 
     fn type_method_call(&mut self, ty: &TypeRef, method: &Ident, args: &[Arg], span: Span) -> Expr {
@@ -203,6 +223,9 @@ impl Checker<'_, '_> {
                 ty: Type::ApplyResult,
                 kind: ExprKind::Apply(table, ApplyPart::Whole),
             };
+        }
+        if matches!(base.kind, ast::ExprKind::This) {
+            return self.this_call(base.span, method, args, span);
         }
         let base = self.expr(base);
         match base.ty.clone() {
@@ -554,7 +577,12 @@ impl Checker<'_, '_> {
         }
     }
 
-    fn construct(&mut self, ty: &TypeRef, args: &[Arg], span: Span) -> Option<Construct> {
+    pub(super) fn construct(
+        &mut self,
+        ty: &TypeRef,
+        args: &[Arg],
+        span: Span,
+    ) -> Option<Construct> {
         if let ast::TypeKind::Name(name) = &ty.kind
             && let Some(Entry::Block(block)) = self.lookup(&name.name).cloned()
         {
@@ -579,13 +607,6 @@ impl Checker<'_, '_> {
             }
             Type::Package(package) => self.construct_package(&package, ty, args, span),
             Type::Extern(e, given) => {
-                if let Some(method) = e.methods.iter().find(|m| m.is_abstract) {
-                    self.unsupported(
-                        span,
-                        &format!("the abstract method `{}` of {} is", method.name, e.name),
-                    );
-                    return None;
-                }
                 let signature = if e.constructors.is_empty() && args.is_empty() {
                     None
                 } else {
@@ -596,7 +617,8 @@ impl Checker<'_, '_> {
                 let params = signature.as_ref().map_or(&[][..], |s| &s.params);
                 let args = self.generic_arguments(&e.name, params, &mut map, args, span)?;
                 let args = args.into_iter().filter_map(|a| a.value).collect();
-                Some(Construct { ty: Type::Extern(e, given), block: None, args })
+                let ty = Type::Extern(e.clone(), given_types(&e, &given, &map));
+                Some(Construct { ty, block: None, args })
             }
             other => {
                 self.error(span, format!("{other} has no instances"));
@@ -619,7 +641,8 @@ impl Checker<'_, '_> {
         let mut map = self.explicit(&package.type_params, given, &package.name, span)?;
         let slots = self.match_arguments(&package.name, &package.params, args, span)?;
         let mut values = Vec::with_capacity(slots.len());
-        for (param, slot) in package.params.iter().zip(slots) {
+        let given = slots.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        for (param, slot) in package.params.iter().zip(slots).take(given) {
             let Some(arg) = slot else {
                 self.unsupported(
                     span,
@@ -684,26 +707,15 @@ impl Checker<'_, '_> {
         );
         self.error_help(value.span, message, help);
     }
+}
 
-    /// `Type(args) name;`, anywhere.
-    pub(super) fn instance(&mut self, decl: &Decl) -> Option<Rc<hir::Instance>> {
-        let DeclKind::Instance { ty, args, has_body } = &decl.kind else { return None };
-        if *has_body {
-            self.unsupported(decl.name.span, "instances with methods of their own are");
-        }
-        let Some(construct) = self.construct(ty, args, decl.span) else {
-            self.declare(&decl.name, Entry::Broken);
-            return None;
-        };
-        let id = self.declare_var(&decl.name, construct.ty.clone(), VarKind::Instance);
-        Some(Rc::new(hir::Instance {
-            id,
-            name: decl.name.name.clone(),
-            annotations: annotations(&decl.annotations),
-            construct: Rc::new(construct),
-            span: decl.name.span,
-        }))
-    }
+/// The type arguments of an extern with what was inferred for those left open (`_`).
+pub(super) fn given_types(e: &ExternType, given: &[Type], map: &Substitution) -> Rc<[Type]> {
+    let one = |(param, given): (&TypeVar, &Type)| match given {
+        Type::Var(_) => map.get(&param.id).cloned().unwrap_or_else(|| given.clone()),
+        known => known.clone(),
+    };
+    e.type_params.iter().zip(given).map(one).collect()
 }
 
 pub(super) fn param_type(p: &hir::Param) -> ParamType {

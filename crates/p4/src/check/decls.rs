@@ -374,7 +374,8 @@ impl Checker<'_, '_> {
         if ret != Type::Void && !matches!(ret, Type::Unknown) && !always_returns(&body) {
             self.error(name.span, format!("function `{}` can end without `return`", name.name));
         }
-        let function = hir::Function { name: name.name.clone(), params, ret, body };
+        let function =
+            hir::Function { name: name.name.clone(), span: name.span, params, ret, body };
         self.declare(name, Entry::Function(Rc::new(function)));
     }
 }

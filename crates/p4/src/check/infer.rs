@@ -28,7 +28,11 @@ impl Checker<'_, '_> {
                 {
                     true
                 }
-                Some(Type::Var(_)) => true,
+                // Left open by `_`.
+                Some(Type::Var(_)) => {
+                    map.insert(v.id, actual.clone());
+                    true
+                }
                 Some(_) => false,
             },
             (Type::Tuple(a), Type::Tuple(b)) if a.len() == b.len() => {
@@ -39,8 +43,10 @@ impl Checker<'_, '_> {
                 a.id == b.id && s.iter().zip(t.iter()).all(|(a, b)| self.unify(a, b, map))
             }
             (Type::Block(a), Type::Block(b)) => {
+                // Parameters at the end may be left out if they are optional.
                 a.kind == b.kind
-                    && a.params.len() == b.params.len()
+                    && a.params.len() >= b.params.len()
+                    && a.params[b.params.len()..].iter().all(|p| p.optional)
                     && a.params
                         .iter()
                         .zip(&b.params)

@@ -10,6 +10,7 @@ mod decls;
 mod expr;
 pub(crate) mod fold;
 mod infer;
+mod instances;
 mod operators;
 mod resolve;
 mod stmt;
@@ -67,6 +68,8 @@ pub(crate) enum Place {
     Control,
     Action,
     Function,
+    /// A method that an instance gives.
+    Method,
 }
 
 struct Named {
@@ -84,6 +87,8 @@ pub(crate) struct Checker<'r, 't> {
     /// Type that `return` in the current function must have.
     ret: Type,
     instances: Vec<Rc<hir::Instance>>,
+    /// In a method of an instance: the instance's type, for `this`.
+    this: Option<Type>,
     /// Name and kind of each variable, by identity.
     vars: HashMap<DeclId, (Str, VarKind)>,
 }
@@ -99,6 +104,7 @@ pub(crate) fn check(reporter: &mut Reporter<'_>, program: &ast::Program) -> hir:
         place: Place::TopLevel,
         ret: Type::Void,
         instances: Vec::new(),
+        this: None,
         vars: HashMap::new(),
     };
     for decl in &program.decls {

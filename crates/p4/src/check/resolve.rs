@@ -28,8 +28,18 @@ impl Checker<'_, '_> {
             TypeKind::Varbit(width) => self.width(width, 1).map_or(Type::Unknown, Type::Varbit),
             TypeKind::Name(name) => self.named(name, &[], ty.span),
             TypeKind::Specialised(name, args) => {
-                let args: Vec<Type> = args.iter().map(|a| self.resolve(a)).collect();
-                self.named(name, &args, ty.span)
+                // What `_` stands for in an extern's arguments is found out from its use.
+                let of_extern = matches!(self.lookup(&name.name), Some(Entry::Extern(_)));
+                let mut list = Vec::with_capacity(args.len());
+                for arg in args {
+                    list.push(match arg.kind {
+                        TypeKind::DontCare if of_extern => {
+                            Type::Var(TypeVar { id: self.fresh(), name: "_".into() })
+                        }
+                        _ => self.resolve(arg),
+                    });
+                }
+                self.named(name, &list, ty.span)
             }
             TypeKind::Stack(of, size) => {
                 let element = self.resolve(of);

@@ -56,7 +56,7 @@ impl Checker<'_, '_> {
             ast::StmtKind::Block(list) => StmtKind::Block(self.scoped(|c| c.statements(list))),
             ast::StmtKind::Switch(on, cases) => return self.switch(on, cases, s.span),
             ast::StmtKind::Exit => {
-                if matches!(self.place, Place::Parser | Place::Function) {
+                if matches!(self.place, Place::Parser | Place::Function | Place::Method) {
                     self.error(s.span, "`exit` stands in controls and actions only");
                 }
                 StmtKind::Exit

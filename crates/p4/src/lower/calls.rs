@@ -92,6 +92,7 @@ impl Lowerer<'_, '_> {
                 self.apply_control(&instance, *site, &call.args, span);
                 Value::Void
             }
+            Callee::Predicate => self.predicate(&call.args, ty),
             Callee::SetValid(header) => {
                 if let Some(header) = self.header(header) {
                     self.emit(Stmt::SetValid(header));

@@ -24,7 +24,7 @@ impl Lowerer<'_, '_> {
         self.value_scalar(value, e)
     }
 
-    fn value_scalar(&mut self, value: Value, e: &hir::Expr) -> Expr {
+    pub(super) fn value_scalar(&mut self, value: Value, e: &hir::Expr) -> Expr {
         match value {
             Value::Scalar(e) | Value::Symbol { code: e, .. } => e,
             Value::Loc(loc) => match self.read(&loc) {
@@ -151,6 +151,7 @@ impl Lowerer<'_, '_> {
                     name: format!("anonymous{}", self.temps).into(),
                     annotations: Vec::new(),
                     construct: construct.clone(),
+                    methods: Vec::new(),
                     span: e.span,
                 };
                 self.temps += 1;

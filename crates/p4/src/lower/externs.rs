@@ -35,14 +35,28 @@ impl Lowerer<'_, '_> {
             }
             let Value::Object(binding) = self.value(object) else { return Value::Void };
             let Binding::Extern(id) = *binding else { return Value::Void };
+            if self.tna_refuses(type_name, method, span) {
+                return Value::Void;
+            }
             let mut list = self.extern_args(args);
             let result = self.result_arg(ret, &mut list, span);
-            self.emit(Stmt::Call(ExternCall {
+            if let Value::Loc(Loc::Store(Store::Scalar(field))) = result {
+                self.info.calls.insert(field, span);
+            }
+            let call = Stmt::Call(ExternCall {
                 instance: Some(id),
                 method: method.to_owned(),
                 args: list,
-            }));
+            });
+            let call = self.tna_request(id, type_name, call, span);
+            self.emit(call);
+            if (&**type_name, method) == ("Digest", "pack") {
+                self.note_tna_digest(id);
+            }
             return result;
+        }
+        if let Some(value) = self.tna_function(method, args, ret, span) {
+            return value;
         }
         if method == "verify" {
             if let [condition, error] = args {
@@ -90,7 +104,9 @@ impl Lowerer<'_, '_> {
     }
 
     fn extern_args(&mut self, args: &[CallArg]) -> Vec<Arg> {
-        args.iter().map(|a| self.extern_arg(a)).collect()
+        // Optional arguments that are left out are not there at all.
+        let given = args.iter().filter(|a| a.value.is_some() || a.direction == Direction::Out);
+        given.map(|a| self.extern_arg(a)).collect()
     }
 
     fn extern_arg(&mut self, arg: &CallArg) -> Arg {
@@ -218,7 +234,7 @@ impl Lowerer<'_, '_> {
                 }
                 let store = self.local("$lookahead", ret);
                 let mut all = Vec::new();
-                scalars_of(&store, &mut all);
+                store.scalars(&mut all);
                 self.emit(Stmt::Lookahead(all));
                 let mut headers = Vec::new();
                 store.headers(&mut headers);
@@ -259,16 +275,6 @@ impl Lowerer<'_, '_> {
                 }
             }
             _ => self.error(span, format!("only headers can be emitted, not {ty}")),
-        }
-    }
-}
-
-/// The scalars of a store without validity bits.
-fn scalars_of(store: &Store, out: &mut Vec<FieldId>) {
-    match store {
-        Store::Scalar(f) => out.push(*f),
-        Store::Header(_, parts) | Store::Struct(parts) | Store::Stack(_, parts) => {
-            parts.iter().for_each(|p| scalars_of(p, out));
         }
     }
 }

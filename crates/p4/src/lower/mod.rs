@@ -8,22 +8,23 @@ mod calls;
 mod controls;
 mod expr;
 mod externs;
+mod instances;
+mod package;
 mod parsers;
+mod stateful;
 mod stmt;
 mod store;
 mod tables;
+mod tna;
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use num_bigint::BigInt;
-use num_traits::ToPrimitive;
-
 use crate::ast::Str;
-use crate::hir::{self, DeclId, ExprKind};
-use crate::ir::{self, ActionId, Block, CtorArg, ExternId, FieldRole, TableId};
+use crate::hir::{self, DeclId};
+use crate::ir::{self, ActionId, ExternId, FieldRole, TableId};
 use crate::source::{Reporter, Span};
-use crate::types::{Aggregate, BlockKind, Direction, Type};
+use crate::types::{Direction, Type};
 use calls::BlockInstance;
 use store::{Loc, Store};
 
@@ -35,6 +36,8 @@ enum Binding {
     Value(Value),
     Extern(ExternId),
     Block(Rc<BlockInstance>),
+    /// A package inside the package: its name and its constructor call.
+    Package(Rc<str>, Rc<hir::Construct>),
     /// An object of the architecture that the compiler knows: `packet_in`, `packet_out`.
     Packet,
 }
@@ -85,6 +88,8 @@ pub(crate) struct Lowerer<'r, 't> {
     /// Hierarchical name of the block being lowered.
     prefix: String,
     temps: u32,
+    /// Whether the block being lowered belongs to TNA's egress.
+    egress: bool,
     /// Whether an action's body is being lowered.
     in_action: bool,
     /// Where a function's `return` puts the value.
@@ -114,6 +119,10 @@ pub(crate) struct Info {
     pub(crate) headers: Vec<Type>,
     /// For each extern: its type arguments.
     pub(crate) extern_types: Vec<Vec<Type>>,
+    /// For each extern: where it is declared.
+    pub(crate) extern_spans: Vec<Span>,
+    /// Where calls of stateful actions stand, by the field that receives the result.
+    pub(crate) calls: HashMap<ir::FieldId, Span>,
 }
 
 /// What P4Info needs of a table.
@@ -154,6 +163,7 @@ pub(crate) fn lower(
         out: Vec::new(),
         prefix: String::new(),
         temps: 0,
+        egress: false,
         in_action: false,
         result: None,
         copy_outs: Vec::new(),
@@ -182,181 +192,6 @@ impl Lowerer<'_, '_> {
 
     fn emit(&mut self, stmt: ir::Stmt) {
         self.out.push(stmt);
-    }
-
-    fn package(&mut self, program: &hir::Program) {
-        let Some(main) = &program.main else {
-            self.error(
-                Span::default(),
-                "the program has no `main`: instantiate a package, as in `V1Switch(…) main;`",
-            );
-            return;
-        };
-        let Type::Package(package) = &main.construct.ty else {
-            self.error(main.span, "`main` is not an instance of a package");
-            return;
-        };
-        self.program.package = package.name.to_string();
-        for instance in &program.instances {
-            let binding = self.instance(instance);
-            self.vars.insert(instance.id, binding);
-        }
-        // Parameters of one package type are one storage: the headers that the parser fills are
-        // those that the controls change and the deparser emits.
-        let mut shared: Vec<(Type, Store)> = Vec::new();
-        for (param, arg) in package.params.iter().zip(&main.construct.args) {
-            let Some(construct) = self.block_argument(arg) else { continue };
-            let Some(block) = construct.block.clone() else { continue };
-            let Type::Block(formal) = &param.ty else { continue };
-            let mut binds = Vec::with_capacity(block.params.len());
-            for (p, f) in block.params.iter().zip(&formal.params) {
-                binds.push(self.package_param(p, &f.ty, &mut shared));
-            }
-            let ctor = self.constructor_bindings(&block, &construct.args);
-            let instance =
-                Rc::new(BlockInstance::new(block.clone(), block.name.to_string(), Rc::new(ctor)));
-            let bound = block.params.iter().map(|p| p.id).zip(binds).collect();
-            let block = match block.kind {
-                BlockKind::Control => Block::Control(self.top_control(&instance, bound)),
-                BlockKind::Parser => Block::Parser(self.top_parser(&instance, bound)),
-            };
-            self.program.blocks.push((param.name.to_string(), block));
-        }
-    }
-
-    /// The constructor call of a package argument: in place, or of a named instance.
-    fn block_argument(&mut self, arg: &hir::Expr) -> Option<Rc<hir::Construct>> {
-        match &arg.kind {
-            ExprKind::Construct(c) => Some(c.clone()),
-            ExprKind::Var(id) => match self.vars.get(id) {
-                Some(Binding::Block(b)) => b.construct.clone(),
-                _ => None,
-            },
-            ExprKind::Error => None,
-            _ => {
-                self.unsupported(arg.span, "package arguments other than parsers and controls are");
-                None
-            }
-        }
-    }
-
-    fn package_param(
-        &mut self,
-        p: &hir::Param,
-        formal: &Type,
-        shared: &mut Vec<(Type, Store)>,
-    ) -> Binding {
-        if let Type::Extern(..) = p.ty {
-            return Binding::Packet;
-        }
-        if let Some((_, store)) = shared.iter().find(|(ty, _)| ty == formal) {
-            return Binding::Loc(Loc::Store(store.clone()));
-        }
-        let role = match formal {
-            Type::Var(_) => FieldRole::Metadata,
-            _ => FieldRole::Intrinsic,
-        };
-        let store = self.allocate(&p.name, &p.ty, role);
-        if let (FieldRole::Intrinsic, Type::Struct(s), Store::Struct(parts)) = (role, &p.ty, &store)
-        {
-            for (field, part) in s.fields.iter().zip(parts.iter()) {
-                if let Store::Scalar(id) = part {
-                    self.program.intrinsic.push((field.name.to_string(), *id));
-                }
-            }
-        }
-        self.collect_controller_headers(&p.ty);
-        shared.push((formal.clone(), store.clone()));
-        Binding::Loc(Loc::Store(store))
-    }
-
-    fn collect_controller_headers(&mut self, ty: &Type) {
-        let Type::Struct(s) = ty else { return };
-        if s.what == Aggregate::Header {
-            let wanted = s.annotations.iter().any(|a| a.name == "controller_header");
-            if wanted && !self.info.headers.contains(ty) {
-                self.info.headers.push(ty.clone());
-            }
-            return;
-        }
-        for field in &s.fields {
-            self.collect_controller_headers(&field.ty);
-        }
-    }
-
-    /// What an instance's name stands for; externs are created.
-    fn instance(&mut self, instance: &hir::Instance) -> Binding {
-        let name = self.qualify(&instance.name, &instance.annotations);
-        let construct = &instance.construct;
-        match &construct.ty {
-            Type::Extern(e, type_args) => {
-                let args = construct.args.iter().map(|a| self.ctor_arg(a)).collect();
-                let id = ExternId(self.program.externs.len() as u32);
-                self.program.externs.push(ir::Extern {
-                    name,
-                    type_name: e.name.to_string(),
-                    type_args: type_args.iter().filter_map(store::scalar).collect(),
-                    args,
-                    annotations: instance.annotations.clone(),
-                });
-                self.info.extern_types.push(type_args.to_vec());
-                Binding::Extern(id)
-            }
-            _ => match &construct.block {
-                Some(block) => {
-                    let ctor = self.constructor_bindings(block, &construct.args);
-                    let mut new = BlockInstance::new(block.clone(), name, Rc::new(ctor));
-                    new.construct = Some(construct.clone());
-                    Binding::Block(Rc::new(new))
-                }
-                None => {
-                    self.unsupported(instance.span, "packages inside packages are");
-                    Binding::Value(Value::Void)
-                }
-            },
-        }
-    }
-
-    /// What the constructor parameters of a block stand for.
-    fn constructor_bindings(
-        &mut self,
-        block: &hir::Block,
-        args: &[hir::Expr],
-    ) -> HashMap<DeclId, Binding> {
-        let mut map = HashMap::new();
-        for (param, arg) in block.ctor_params.iter().zip(args) {
-            let value = self.value(arg);
-            let binding = match value {
-                Value::Object(binding) => *binding,
-                Value::Scalar(e) if build::value(&e).is_none() => {
-                    self.error(arg.span, "a constructor's argument must be known at compile time");
-                    Binding::Value(Value::Scalar(e))
-                }
-                value => Binding::Value(value),
-            };
-            map.insert(param.id, binding);
-        }
-        map
-    }
-
-    fn ctor_arg(&mut self, arg: &hir::Expr) -> CtorArg {
-        match self.value(arg) {
-            Value::Text(t) => CtorArg::Text(t.to_string()),
-            Value::Symbol { enum_name, member, .. } => {
-                CtorArg::Symbol(enum_name.to_string(), member.to_string())
-            }
-            Value::Scalar(e) => match build::value(&e).as_ref().and_then(BigInt::to_u128) {
-                Some(v) => CtorArg::Int(v),
-                None => {
-                    self.error(arg.span, "a constructor's argument must be known at compile time");
-                    CtorArg::Int(0)
-                }
-            },
-            _ => {
-                self.unsupported(arg.span, "constructor arguments of this type are");
-                CtorArg::Int(0)
-            }
-        }
     }
 
     /// Hierarchical name of a declaration: in the current block, or as `@name` says.

@@ -71,6 +71,16 @@ impl Store {
         }
     }
 
+    /// Its scalars, in order, without validity bits.
+    pub(super) fn scalars(&self, out: &mut Vec<FieldId>) {
+        match self {
+            Store::Scalar(f) => out.push(*f),
+            Store::Header(_, parts) | Store::Struct(parts) | Store::Stack(_, parts) => {
+                parts.iter().for_each(|p| p.scalars(out));
+            }
+        }
+    }
+
     /// Its headers, in order.
     pub(super) fn headers(&self, out: &mut Vec<HeaderId>) {
         match self {

@@ -86,6 +86,7 @@ impl Lowerer<'_, '_> {
                         name: name.into(),
                         annotations: Vec::new(),
                         construct: construct.clone(),
+                        methods: Vec::new(),
                         span: property.value.span,
                     });
                     self.prefix = prefix;

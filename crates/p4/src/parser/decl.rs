@@ -253,18 +253,15 @@ impl Parser<'_, '_> {
             let args = self.args()?;
             let name = self.name("the instance's name")?;
             self.declare(&name.name, false);
-            let has_body = self.kind() == Kind::Assign && self.ahead(1) == Kind::LBrace;
-            if has_body {
+            let body = if self.kind() == Kind::Assign && self.ahead(1) == Kind::LBrace {
                 self.bump();
-                self.skip_braces()?;
-            }
+                self.bump();
+                Some(self.methods()?)
+            } else {
+                None
+            };
             self.expect_semicolon("the instance")?;
-            return Ok(self.decl(
-                start,
-                annotations,
-                name,
-                DeclKind::Instance { ty, args, has_body },
-            ));
+            return Ok(self.decl(start, annotations, name, DeclKind::Instance { ty, args, body }));
         }
         let name = self.name("a name")?;
         self.declare(&name.name, false);
@@ -281,20 +278,23 @@ impl Parser<'_, '_> {
         Ok(self.decl(start, annotations, name, DeclKind::Variable { ty, init }))
     }
 
-    /// Braces and all that is in them, unread.
-    fn skip_braces(&mut self) -> Parse<()> {
-        let mut depth = 0usize;
-        loop {
-            match self.bump().kind {
-                Kind::LBrace => depth += 1,
-                Kind::RBrace => depth -= 1,
-                Kind::End => return Err(self.unexpected("`}`")),
-                _ => {}
-            }
-            if depth == 0 {
-                return Ok(());
-            }
-        }
+    /// The methods of an instance, up to the closing brace.
+    fn methods(&mut self) -> Parse<Vec<Decl>> {
+        self.scoped(|p| {
+            let mut methods = Vec::new();
+            p.until_brace(|p| {
+                let start = p.span();
+                let annotations = p.annotations()?;
+                let decl = p.nested(|p| p.typed_declaration(start, annotations))?;
+                if !matches!(decl.kind, DeclKind::Function(_)) {
+                    p.error(decl.name.span, "an instance gives methods only".to_owned());
+                    return Err(super::Failed);
+                }
+                methods.push(decl);
+                Ok(())
+            })?;
+            Ok(methods)
+        })
     }
 
     /// `value_set<T>(size) name;`

@@ -329,6 +329,10 @@ impl<'t> Parser<'_, 't> {
                 return Err(self.unexpected("the annotation's name"));
             }
             self.bump();
+            if text == "pragma" {
+                list.extend(self.pragma());
+                continue;
+            }
             let name = Ident { name: self.intern(text), span };
             let body = match self.kind() {
                 Kind::LParen => {
@@ -345,6 +349,27 @@ impl<'t> Parser<'_, 't> {
             list.push(Annotation { name, body });
         }
         Ok(Rc::from(list))
+    }
+
+    /// `@pragma name words`, which ends with its line and is `@name(words)`.
+    fn pragma(&mut self) -> Option<Annotation> {
+        let first = self.span();
+        let same_line = |p: &Self, from: Span| {
+            let between = Span { start: from.end, end: p.span().start };
+            p.kind() != Kind::End && !p.slice(between).contains('\n')
+        };
+        if !same_line(self, self.previous()) {
+            return None;
+        }
+        let name = Ident { name: self.intern(self.word()), span: first };
+        self.bump();
+        let start = self.previous();
+        while same_line(self, self.previous()) {
+            self.bump();
+        }
+        let text = self.slice(Span { start: start.end, end: self.previous().end }).trim();
+        let text = self.intern(text);
+        Some(Annotation { name, body: AnnotationBody::Raw { text, string: None } })
     }
 
     /// The text between brackets, and the span of its token if that is one string.

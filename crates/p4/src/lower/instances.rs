@@ -1,0 +1,132 @@
+//! Instances of externs, parsers and controls, and their constructor arguments.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use num_traits::ToPrimitive;
+
+use super::calls::BlockInstance;
+use super::{Binding, Lowerer, Value, build, store};
+use crate::hir::{self, DeclId};
+use crate::ir::{self, CtorArg, ExternId};
+use crate::types::{ExternType, Type};
+
+impl Lowerer<'_, '_> {
+    /// What an instance's name stands for; externs are created.
+    pub(super) fn instance(&mut self, instance: &hir::Instance) -> Binding {
+        let name = self.qualify(&instance.name, &instance.annotations);
+        let construct = &instance.construct;
+        match &construct.ty {
+            Type::Extern(e, type_args) => {
+                self.tna_instance(&e.name, instance.span);
+                let mut args = Vec::with_capacity(construct.args.len());
+                for arg in &construct.args {
+                    self.ctor_arg(arg, &mut args);
+                }
+                let id = ExternId(self.program.externs.len() as u32);
+                self.program.externs.push(ir::Extern {
+                    name,
+                    type_name: e.name.to_string(),
+                    type_args: scalar_args(e, type_args),
+                    args,
+                    annotations: instance.annotations.clone(),
+                });
+                self.info.extern_types.push(type_args.to_vec());
+                self.info.extern_spans.push(instance.span);
+                self.stateful_instance(id, instance);
+                Binding::Extern(id)
+            }
+            _ => match &construct.block {
+                Some(block) => {
+                    let ctor = self.constructor_bindings(block, &construct.args);
+                    let mut new = BlockInstance::new(block.clone(), name, Rc::new(ctor));
+                    new.construct = Some(construct.clone());
+                    Binding::Block(Rc::new(new))
+                }
+                // A package inside a package: only its constructor call matters.
+                None => Binding::Package(name.into(), construct.clone()),
+            },
+        }
+    }
+
+    /// What the constructor parameters of a block stand for.
+    pub(super) fn constructor_bindings(
+        &mut self,
+        block: &hir::Block,
+        args: &[hir::Expr],
+    ) -> HashMap<DeclId, Binding> {
+        let mut map = HashMap::new();
+        for (param, arg) in block.ctor_params.iter().zip(args) {
+            let value = self.value(arg);
+            let binding = match value {
+                Value::Object(binding) => *binding,
+                Value::Scalar(e) if build::value(&e).is_none() => {
+                    self.error(arg.span, "a constructor's argument must be known at compile time");
+                    Binding::Value(Value::Scalar(e))
+                }
+                value => Binding::Value(value),
+            };
+            map.insert(param.id, binding);
+        }
+        map
+    }
+
+    /// The constructor arguments that an expression is: one, or the scalars of a list.
+    fn ctor_arg(&mut self, arg: &hir::Expr, out: &mut Vec<CtorArg>) {
+        let value = self.value(arg);
+        self.ctor_value(value, arg, out);
+    }
+
+    fn ctor_value(&mut self, value: Value, arg: &hir::Expr, out: &mut Vec<CtorArg>) {
+        out.push(match value {
+            Value::Text(t) => CtorArg::Text(t.to_string()),
+            Value::Symbol { enum_name, member, .. } => {
+                CtorArg::Symbol(enum_name.to_string(), member.to_string())
+            }
+            Value::Scalar(e) => match build::value(&e) {
+                // Two's complement within the type's width.
+                Some(v) if e.ty.width <= 128 => {
+                    let bits = crate::check::fold::wrap(v, Some((e.ty.width, false)));
+                    CtorArg::Int(bits.to_u128().unwrap_or_default())
+                }
+                _ => {
+                    self.error(arg.span, "a constructor's argument must be known at compile time");
+                    CtorArg::Int(0)
+                }
+            },
+            Value::List(items) => {
+                for item in items {
+                    self.ctor_value(item, arg, out);
+                }
+                return;
+            }
+            Value::Object(binding) if matches!(*binding, Binding::Extern(_)) => match *binding {
+                Binding::Extern(id) => CtorArg::Instance(id),
+                _ => return,
+            },
+            _ => {
+                self.unsupported(arg.span, "constructor arguments of this type are");
+                CtorArg::Int(0)
+            }
+        });
+    }
+}
+
+/// The scalars of an extern's type arguments; of a register, those of its cell.
+fn scalar_args(e: &ExternType, args: &[Type]) -> Vec<ir::Scalar> {
+    let args = match &*e.name {
+        "Register" | "DirectRegister" => args.get(..1).unwrap_or(args),
+        _ => args,
+    };
+    let mut list = Vec::new();
+    args.iter().for_each(|ty| scalars_in(ty, &mut list));
+    list
+}
+
+fn scalars_in(ty: &Type, out: &mut Vec<ir::Scalar>) {
+    match ty.repr() {
+        Type::Struct(s) => s.fields.iter().for_each(|f| scalars_in(&f.ty, out)),
+        Type::Tuple(items) => items.iter().for_each(|t| scalars_in(t, out)),
+        other => out.extend(store::scalar(other)),
+    }
+}

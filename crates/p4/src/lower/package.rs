@@ -1,0 +1,178 @@
+//! The package: which block plays which role, and the storage that the blocks share.
+
+use std::rc::Rc;
+
+use super::calls::BlockInstance;
+use super::store::{Loc, Store};
+use super::{Binding, Lowerer};
+use crate::Architecture;
+use crate::hir::{self, Construct, ExprKind};
+use crate::ir::{Block, FieldRole};
+use crate::source::Span;
+use crate::types::{Aggregate, BlockKind, PackageType, Type};
+
+/// TNA's metadata types, and the role that [`crate::ir::Program::intrinsic`] names each by.
+const TNA_ROLES: [(&str, &str); 8] = [
+    ("ingress_intrinsic_metadata_t", "ig_intr_md"),
+    ("ingress_intrinsic_metadata_from_parser_t", "ig_prsr_md"),
+    ("ingress_intrinsic_metadata_for_deparser_t", "ig_dprsr_md"),
+    ("ingress_intrinsic_metadata_for_tm_t", "ig_tm_md"),
+    ("egress_intrinsic_metadata_t", "eg_intr_md"),
+    ("egress_intrinsic_metadata_from_parser_t", "eg_prsr_md"),
+    ("egress_intrinsic_metadata_for_deparser_t", "eg_dprsr_md"),
+    ("egress_intrinsic_metadata_for_output_port_t", "eg_oport_md"),
+];
+
+impl Lowerer<'_, '_> {
+    pub(super) fn package(&mut self, program: &hir::Program) {
+        let Some(main) = &program.main else {
+            self.error(
+                Span::default(),
+                "the program has no `main`: instantiate a package, as in `V1Switch(…) main;` or `Switch(pipe) main;`",
+            );
+            return;
+        };
+        let Type::Package(package) = &main.construct.ty else {
+            self.error(main.span, "`main` is not an instance of a package");
+            return;
+        };
+        self.program.package = package.name.to_string();
+        let tna = Architecture::of_package(&package.name) == Some(Architecture::Tna);
+        if tna {
+            // Names of all that is declared outside of the blocks begin with the pipeline's, too.
+            self.prefix = pipe_name(program, &main.construct);
+        }
+        for instance in &program.instances {
+            let binding = self.instance(instance);
+            self.vars.insert(instance.id, binding);
+        }
+        self.prefix = String::new();
+        if !tna {
+            self.blocks(package, &main.construct.args, "");
+            return;
+        }
+        if let [_, second, ..] = main.construct.args.as_slice() {
+            self.unsupported(second.span, "a second pipeline is");
+            return;
+        }
+        let Some(first) = main.construct.args.first() else { return };
+        let (name, pipeline) = match &first.kind {
+            ExprKind::Construct(c) => (Rc::from("pipe"), c.clone()),
+            ExprKind::Var(id) => match self.vars.get(id).cloned() {
+                Some(Binding::Package(name, c)) => (name, c),
+                _ => return,
+            },
+            _ => return,
+        };
+        // An instance at the top level was named with the prefix in front already.
+        let name = name.rsplit('.').next().unwrap_or(&name).to_owned();
+        let Type::Package(package) = &pipeline.ty else { return };
+        self.blocks(package, &pipeline.args, &format!("{name}."));
+    }
+
+    /// The blocks that a package is given. Parameters of one package type are one storage: the
+    /// headers that the parser fills are those that the controls change and the deparser emits.
+    fn blocks(&mut self, package: &Rc<PackageType>, args: &[hir::Expr], prefix: &str) {
+        let mut shared: Vec<(Type, Store)> = Vec::new();
+        for (param, arg) in package.params.iter().zip(args) {
+            let Some(construct) = self.block_argument(arg) else { continue };
+            let Some(block) = construct.block.clone() else { continue };
+            let Type::Block(formal) = &param.ty else { continue };
+            self.egress = param.name.starts_with("egress");
+            let mut binds = Vec::with_capacity(block.params.len());
+            for (p, f) in block.params.iter().zip(&formal.params) {
+                binds.push(self.package_param(p, &f.ty, &mut shared));
+            }
+            let ctor = self.constructor_bindings(&block, &construct.args);
+            let name = format!("{prefix}{}", block.name);
+            let instance = Rc::new(BlockInstance::new(block.clone(), name, Rc::new(ctor)));
+            let bound = block.params.iter().map(|p| p.id).zip(binds).collect();
+            let block = match block.kind {
+                BlockKind::Control => Block::Control(self.top_control(&instance, bound)),
+                BlockKind::Parser => Block::Parser(self.top_parser(&instance, bound)),
+            };
+            self.program.blocks.push((param.name.to_string(), block));
+        }
+    }
+
+    /// The constructor call of a package argument: in place, or of a named instance.
+    fn block_argument(&mut self, arg: &hir::Expr) -> Option<Rc<Construct>> {
+        match &arg.kind {
+            ExprKind::Construct(c) => Some(c.clone()),
+            ExprKind::Var(id) => match self.vars.get(id) {
+                Some(Binding::Block(b)) => b.construct.clone(),
+                _ => None,
+            },
+            ExprKind::Error => None,
+            _ => {
+                self.unsupported(arg.span, "package arguments other than parsers and controls are");
+                None
+            }
+        }
+    }
+
+    fn package_param(
+        &mut self,
+        p: &hir::Param,
+        formal: &Type,
+        shared: &mut Vec<(Type, Store)>,
+    ) -> Binding {
+        if let Type::Extern(..) = p.ty {
+            return Binding::Packet;
+        }
+        if let Some((_, store)) = shared.iter().find(|(ty, _)| ty == formal) {
+            return Binding::Loc(Loc::Store(store.clone()));
+        }
+        let role = match formal {
+            Type::Var(_) => FieldRole::Metadata,
+            _ => FieldRole::Intrinsic,
+        };
+        let mut name = &*p.name;
+        let mut intrinsic = String::new();
+        if let (FieldRole::Intrinsic, Type::Struct(s)) = (role, &p.ty)
+            && let Some((_, role)) = TNA_ROLES.iter().find(|(ty, _)| **ty == *s.name)
+        {
+            name = role;
+            intrinsic = format!("{role}.");
+        }
+        let store = self.allocate(name, &p.ty, role);
+        if let (
+            FieldRole::Intrinsic,
+            Type::Struct(s),
+            Store::Struct(parts) | Store::Header(_, parts),
+        ) = (role, &p.ty, &store)
+        {
+            for (field, part) in s.fields.iter().zip(parts.iter()) {
+                if let Store::Scalar(id) = part {
+                    self.program.intrinsic.push((format!("{intrinsic}{}", field.name), *id));
+                }
+            }
+        }
+        self.collect_controller_headers(&p.ty);
+        shared.push((formal.clone(), store.clone()));
+        Binding::Loc(Loc::Store(store))
+    }
+
+    fn collect_controller_headers(&mut self, ty: &Type) {
+        let Type::Struct(s) = ty else { return };
+        if s.what == Aggregate::Header {
+            let wanted = s.annotations.iter().any(|a| a.name == "controller_header");
+            if wanted && !self.info.headers.contains(ty) {
+                self.info.headers.push(ty.clone());
+            }
+            return;
+        }
+        for field in &s.fields {
+            self.collect_controller_headers(&field.ty);
+        }
+    }
+}
+
+/// The name of the pipeline that `main` is given.
+fn pipe_name(program: &hir::Program, main: &Construct) -> String {
+    let given = main.args.first().and_then(|arg| match arg.kind {
+        ExprKind::Var(id) => program.instances.iter().find(|i| i.id == id),
+        _ => None,
+    });
+    given.map_or_else(|| "pipe".to_owned(), |i| i.name.to_string())
+}

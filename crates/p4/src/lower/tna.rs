@@ -1,0 +1,181 @@
+//! What TNA's externs need beyond a call by name: functions that are statements of the IR already,
+//! requests that depend on a type, and what the embedded switch has no model of.
+
+use super::store::{Loc, Store, scalar};
+use super::{Lowerer, Value, build};
+use crate::hir::CallArg;
+use crate::ir::{self, BinaryOp, CtorArg, ExprKind, ExternId, Scalar, Stmt};
+use crate::source::Span;
+use crate::types::Type;
+
+/// Bits of the port metadata.
+const PORT_METADATA_BITS: u32 = 64;
+
+/// Extern types that are declared, but not modelled, and what to do instead.
+const REFUSED: [(&str, &str); 11] = [
+    ("ParserCounter", "parse a fixed number of elements by a state each"),
+    ("ParserPriority", "leave the priority of packets to the queues"),
+    ("MathUnit", "compute it by a table with entries for the values that occur"),
+    ("Lpf", "average by a register, in steps"),
+    ("DirectLpf", "average by a register, in steps"),
+    ("Wred", "compare the queue depth with a threshold"),
+    ("DirectWred", "compare the queue depth with a threshold"),
+    ("SelectorAction", "let the control plane change the selector's groups"),
+    ("ActionSelector", "choose the member by a hash in a table's key"),
+    ("Atcam", "match with an ordinary ternary table"),
+    ("Alpm", "match with an ordinary lpm table"),
+];
+
+impl Lowerer<'_, '_> {
+    /// Reports an instance of an extern that the embedded switch has no model of.
+    pub(super) fn tna_instance(&mut self, type_name: &str, span: Span) {
+        if let Some((_, help)) = REFUSED.iter().find(|(name, _)| *name == type_name) {
+            let message = format!("the extern `{type_name}` of TNA is not supported");
+            self.reporter.error_help(span, message, *help);
+        }
+    }
+
+    /// Reports a method that cannot be called.
+    pub(super) fn tna_refuses(&mut self, type_name: &str, method: &str, span: Span) -> bool {
+        let help = match (type_name, method) {
+            ("Register" | "DirectRegister", _) => {
+                "declare a RegisterAction for the register and call its `execute`"
+            }
+            ("RegisterAction", "execute_log") => "give the index to `execute`",
+            ("RegisterAction" | "DirectRegisterAction", "predicate") => {
+                "call it as `this.predicate(…)` in the method `apply`"
+            }
+            ("RegisterAction" | "DirectRegisterAction", "apply") => "call `execute`",
+            _ => return false,
+        };
+        let message = format!("`{type_name}.{method}` cannot be called here");
+        self.reporter.error_help(span, message, help);
+        true
+    }
+
+    /// A mirror, resubmit or digest request under the condition that its instance stands for.
+    pub(super) fn tna_request(
+        &mut self,
+        id: ExternId,
+        type_name: &str,
+        call: Stmt,
+        span: Span,
+    ) -> Stmt {
+        let member = match type_name {
+            "Mirror" => "mirror_type",
+            "Resubmit" => "resubmit_type",
+            "Digest" => "digest_type",
+            _ => return call,
+        };
+        let Some(&CtorArg::Int(wanted)) = self.program.externs[id.index()].args.first() else {
+            return call;
+        };
+        let role = if self.egress { "eg_dprsr_md" } else { "ig_dprsr_md" };
+        let Some(field) = self.program.intrinsic_field(&format!("{role}.{member}")) else {
+            let message = format!("this {type_name} waits for a `{member}` that nothing sets");
+            let help =
+                "give the deparser's metadata to the control as a parameter, and set it there";
+            self.reporter.error_help(span, message, help);
+            return call;
+        };
+        let ty = self.program.fields[field.index()].ty;
+        let value = ir::Expr { ty, kind: ExprKind::Field(field) };
+        let wanted = build::constant(&wanted.into(), ty);
+        let condition = build::binary(BinaryOp::Eq, value, wanted);
+        Stmt::If { condition, then: vec![call], otherwise: Vec::new() }
+    }
+
+    /// The digests of P4Info are the instances of `Digest` that are packed.
+    pub(super) fn note_tna_digest(&mut self, id: ExternId) {
+        let e = &self.program.externs[id.index()];
+        if self.info.digests.iter().any(|(name, _)| *name == e.name) {
+            return;
+        }
+        let ty = self.info.extern_types[id.index()].first().cloned().unwrap_or(Type::Unknown);
+        self.info.digests.push((e.name.clone(), ty));
+    }
+
+    /// Functions of TNA that need no engine. None: it is another function.
+    pub(super) fn tna_function(
+        &mut self,
+        name: &str,
+        args: &[CallArg],
+        ret: &Type,
+        span: Span,
+    ) -> Option<Value> {
+        if self.program.architecture() != Some(crate::Architecture::Tna) {
+            return None;
+        }
+        let mut values = args.iter().map(|a| a.value.as_ref());
+        Some(match (name, values.next().flatten(), values.next().flatten()) {
+            ("max" | "min", Some(a), Some(b)) => {
+                let (x, y) = (self.value(a), self.value(b));
+                let (x, y) = (self.keep(x, &a.ty), self.keep(y, &b.ty));
+                let (x, y) = (self.value_scalar(x, a), self.value_scalar(y, b));
+                let op = if name == "max" { BinaryOp::Ge } else { BinaryOp::Le };
+                let first = build::binary(op, x.clone(), y.clone());
+                Value::Scalar(build::mux(first, x, y))
+            }
+            ("funnel_shift_right", Some(to), Some(high)) => {
+                let low = args.get(2).and_then(|a| a.value.as_ref())?;
+                let by = args.get(3).and_then(|a| a.value.as_ref())?;
+                let (high, low) = (self.scalar(high), self.scalar(low));
+                let by = self.constant(by)?;
+                let ty = low.ty;
+                let both = build::binary(BinaryOp::Concat, high, low);
+                let by = build::constant(&by, Scalar::bit(32));
+                let shifted = build::binary(BinaryOp::Shr, both, by);
+                let Value::Loc(loc) = self.value(to) else { return Some(Value::Void) };
+                self.assign(&loc, Value::Scalar(build::cast(shifted, ty)), &to.ty);
+                Value::Void
+            }
+            ("invalidate", Some(field), _) => {
+                let Value::Loc(loc) = self.value(field) else { return Some(Value::Void) };
+                match self.header_ref(&loc) {
+                    Some(header) => self.emit(Stmt::SetInvalid(header)),
+                    None => self.invalidate_field(&loc, &field.ty, span),
+                }
+                Value::Void
+            }
+            ("is_validated", ..) => {
+                let message = "`is_validated` is not supported";
+                let help = "keep a flag in the metadata, or ask a header by `isValid()`";
+                self.reporter.error_help(span, message, help);
+                Value::Scalar(build::boolean(false))
+            }
+            ("port_metadata_unpack", ..) => self.port_metadata(ret, span),
+            _ => return None,
+        })
+    }
+
+    /// `invalidate` of a scalar: the chip's container counts as not written, which is zero, and no
+    /// port for the unicast copy.
+    fn invalidate_field(&mut self, loc: &Loc, ty: &Type, span: Span) {
+        let Some(ty) = scalar(ty) else {
+            self.unsupported(span, "`invalidate` of this is");
+            return;
+        };
+        let unicast = self.program.intrinsic_field("ig_tm_md.ucast_egress_port");
+        let port = matches!(loc, Loc::Store(Store::Scalar(f)) if Some(*f) == unicast);
+        let value = if port { (1 << 9) - 1 } else { 0 };
+        self.assign_scalar(loc, build::constant(&value.into(), ty));
+    }
+
+    /// The port metadata follows the intrinsic header: looked at as the program's struct, then
+    /// skipped as a whole.
+    fn port_metadata(&mut self, ret: &Type, span: Span) -> Value {
+        let store = self.local("$port_metadata", ret);
+        let mut all = Vec::new();
+        store.scalars(&mut all);
+        let width: u32 = all.iter().map(|f| self.program.fields[f.index()].ty.width).sum();
+        if width > PORT_METADATA_BITS {
+            let message =
+                format!("the port metadata has {PORT_METADATA_BITS} bits, but {ret} takes {width}");
+            self.error(span, message);
+        }
+        self.emit(Stmt::Lookahead(all));
+        let skip = build::constant(&PORT_METADATA_BITS.into(), Scalar::bit(32));
+        self.emit(Stmt::Advance(skip));
+        Value::Loc(Loc::Store(store))
+    }
+}
