@@ -31,6 +31,10 @@ pub(crate) enum Command {
     /// Run the reminder agent of the jobs of a job file (ESA) that have it on this host, apart from
     /// their parameter servers.
     Reminder(PsArgs),
+    /// Be a cable between two interfaces of this host, with the faults of a link of a job file.
+    Cable(CableArgs),
+    /// Show the network of a job file: hosts, addresses, switch ports, and what runs where.
+    Network(NetworkArgs),
     /// Program switches for a job file, and clean them when it is over.
     Controller(ControllerArgs),
     /// Check P4 programs and describe them.
@@ -50,6 +54,17 @@ pub(crate) enum Fabric {
     Netns,
 }
 
+/// What the switches are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SwitchKind {
+    /// The embedded switch, which executes the P4 source.
+    #[default]
+    Embedded,
+    /// BMv2's `simple_switch_grpc`, for which p4c compiles it: slow, so windows are small and
+    /// timeouts long.
+    Bmv2,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The job file (docs/job-files.md).
@@ -57,6 +72,9 @@ pub(crate) struct RunArgs {
     /// How to run it.
     #[arg(long, value_enum, default_value_t = Fabric::Memory)]
     pub(crate) fabric: Fabric,
+    /// What the switches are: BMv2 needs `--fabric netns`.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) switch: SwitchKind,
     /// Seed of faults and random workloads, in place of the file's.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
@@ -112,6 +130,9 @@ pub(crate) struct EndpointArgs {
     /// wrote.
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
+    /// What the switches are; the same for all processes of a job file.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) target: SwitchKind,
     /// Print events as JSON, one a line, instead of text.
     #[arg(long)]
     pub(crate) json_events: bool,
@@ -139,6 +160,29 @@ pub(crate) struct PsArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct CableArgs {
+    /// The interfaces: what comes in at one goes out at the other.
+    #[arg(long, num_args = 2, value_names = ["IFACE", "IFACE"], required = true)]
+    pub(crate) between: Vec<String>,
+    /// The link that it is, by the names of its ends: the first interface leads to the first one.
+    /// Without it, nothing is lost but what an interface has no room for.
+    #[arg(long, value_name = "JOB.toml:NAME:NAME")]
+    pub(crate) faults: Option<String>,
+    /// Seed of the faults, in place of the file's.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NetworkArgs {
+    /// The job file.
+    pub(crate) job_file: PathBuf,
+    /// As JSON, for programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ControllerArgs {
     /// The job file.
     pub(crate) job_file: PathBuf,
@@ -146,6 +190,9 @@ pub(crate) struct ControllerArgs {
     /// s1=unix:/run/s1.sock. Give it once a switch.
     #[arg(long = "switch", value_name = "NAME=ADDR", required = true)]
     pub(crate) switches: Vec<String>,
+    /// What the switches are: for BMv2, p4c compiles the program.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) target: SwitchKind,
     /// P4 program to push, in place of the built-in one.
     #[arg(long, value_name = "FILE")]
     pub(crate) p4: Option<PathBuf>,

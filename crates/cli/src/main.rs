@@ -72,6 +72,8 @@ fn run(command: Command) -> Result<()> {
         Command::Worker(args) => commands::worker::run(&args),
         Command::Ps(args) => commands::ps::run(&args),
         Command::Reminder(args) => commands::reminder::run(&args),
+        Command::Cable(args) => commands::cable::run(&args),
+        Command::Network(args) => commands::network::run(&args),
         Command::Controller(args) => commands::controller::run(&args),
         Command::P4(P4Command::Check(args)) => commands::p4::check(&args),
         Command::P4(P4Command::Info(args)) => commands::p4::info(&args),

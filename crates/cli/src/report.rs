@@ -24,6 +24,8 @@ pub(crate) struct RunReport {
     pub(crate) name: String,
     /// Fabric.
     pub(crate) fabric: &'static str,
+    /// What the switches were.
+    pub(crate) switch: &'static str,
     /// Seed.
     pub(crate) seed: u64,
     /// Seconds from the first worker's start to the last one's end.
@@ -301,6 +303,9 @@ pub(crate) struct SwitchReport {
     pub(crate) longest_queue: Option<u64>,
     /// Packets dropped at full queues; `None` where the switch does not tell.
     pub(crate) queue_drops: Option<u64>,
+    /// Processor time that it took while the workers ran, in seconds; `None` where it is no process of
+    /// its own.
+    pub(crate) cpu_seconds: Option<f64>,
     /// Aggregators that were still held when the jobs ended, and were freed.
     pub(crate) swept: u64,
     /// Bytes that all its aggregators take.

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use tributary_controller::programs::{self, Compiled, Source};
-use tributary_controller::segments;
+use tributary_controller::programs::{self, Compiled, Pipeline, Source};
+use tributary_controller::{p4c, segments};
 use tributary_jobfile::{End, HostId, Job, LinkId, Scenario};
 use tributary_netio::FrameIo;
 use tributary_netio::faults::{FaultInjector, Faults, Faulty};
@@ -15,7 +15,7 @@ use tributary_netio::packet::{Config, PacketSocket};
 use tributary_protocol::Assignment;
 use tributary_wire::{Host, PORT};
 
-use crate::args::EndpointArgs;
+use crate::args::{EndpointArgs, SwitchKind};
 use crate::tokens::Tokens;
 
 /// Reads a job file.
@@ -24,6 +24,18 @@ use crate::tokens::Tokens;
 /// One line that names file, line and column.
 pub(crate) fn load(path: &Path, seed: Option<u64>) -> Result<Scenario> {
     Ok(tributary_jobfile::load_with_seed(path, seed)?)
+}
+
+/// Reads a job file that is to run on switches of a kind.
+///
+/// # Errors
+/// One line that names file, line and column.
+pub(crate) fn load_for(path: &Path, seed: Option<u64>, switches: SwitchKind) -> Result<Scenario> {
+    let mut scenario = load(path, seed)?;
+    if switches == SwitchKind::Bmv2 {
+        scenario.pace_for_bmv2();
+    }
+    Ok(scenario)
 }
 
 /// The job of a name, or the only one.
@@ -94,19 +106,47 @@ fn protocol(scenario: &Scenario) -> Result<&'static str> {
     Ok(first.protocol.name())
 }
 
+fn source(scenario: &Scenario, replacement: Option<&Path>) -> Result<Source> {
+    Ok(match replacement {
+        Some(path) => Source::file(path)?,
+        None => Source::built_in(protocol(scenario)?)?,
+    })
+}
+
 /// The program of a scenario's switches: its protocol's, or the one in a file.
 ///
 /// # Errors
 /// If it cannot be read or has errors; they are shown, and the error is one line.
 pub(crate) fn compile(scenario: &Scenario, replacement: Option<&Path>) -> Result<Compiled> {
-    let source = match replacement {
-        Some(path) => Source::file(path)?,
-        None => Source::built_in(protocol(scenario)?)?,
-    };
+    let source = source(scenario, replacement)?;
     match programs::compile(&source, &programs::defines(&scenario.switch)) {
         Err(tributary_controller::Error::Compile(diagnostics)) => {
             eprint!("{diagnostics}");
             bail!("{} has errors", source.main)
+        }
+        other => Ok(other?),
+    }
+}
+
+/// What switches of a kind take of a program that was compiled for the embedded switch.
+///
+/// # Errors
+/// If they need another compiler, and it is missing or refuses the program; what it says is shown,
+/// and the error is one line.
+pub(crate) fn pipeline(
+    scenario: &Scenario,
+    replacement: Option<&Path>,
+    compiled: Pipeline,
+    switches: SwitchKind,
+) -> Result<Pipeline> {
+    if switches == SwitchKind::Embedded {
+        return Ok(compiled);
+    }
+    let source = source(scenario, replacement)?;
+    match p4c::bmv2(&source, &programs::defines(&scenario.switch)) {
+        Err(tributary_controller::Error::Compile(diagnostics)) => {
+            eprint!("{diagnostics}");
+            bail!("p4c cannot compile {} for BMv2", source.main)
         }
         other => Ok(other?),
     }

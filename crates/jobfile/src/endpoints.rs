@@ -88,7 +88,7 @@ impl Scenario {
     }
 
     fn timing(&self, stall_timeout: Duration) -> Timing {
-        Timing { stall_timeout, ..Timing::default() }
+        Timing { rtt: self.timeouts, stall_timeout }
     }
 }
 

@@ -14,6 +14,7 @@ mod endpoints;
 mod error;
 mod jobs;
 mod network;
+mod pace;
 mod protocol;
 mod reader;
 mod scenario;
@@ -25,6 +26,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use toml::de::DeTable;
+use tributary_protocol::rtt::RttConfig;
 
 pub use error::{Error, Fault};
 pub use scenario::{
@@ -131,5 +133,6 @@ fn read(
     };
     let topology = network::read(&document, demand)?;
     let jobs = raw.resolve(&topology, &switch, seed, directory)?;
-    Ok(Scenario { name, seed, timeout, worker_timeout, topology, switch, jobs })
+    let timeouts = RttConfig::default();
+    Ok(Scenario { name, seed, timeout, worker_timeout, timeouts, topology, switch, jobs })
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tributary_protocol::rtt::RttConfig;
 use tributary_wire::{JobId, WorkerIndex};
 
 use crate::topology::{HostId, Topology};
@@ -18,6 +19,9 @@ pub struct Scenario {
     pub timeout: Duration,
     /// A job fails if one of its workers is silent for longer while others wait for it.
     pub worker_timeout: Duration,
+    /// Bounds of the endpoints' retransmission timeouts; the protocol's own unless the switches are
+    /// slow.
+    pub timeouts: RttConfig,
     /// Hosts, switches, links, and the faults of each link.
     pub topology: Topology,
     /// What every switch is built and set to.

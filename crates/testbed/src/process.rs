@@ -102,6 +102,28 @@ impl Process {
         self.0.id
     }
 
+    /// Processor time that it has taken so far, in user and kernel mode, all threads together.
+    ///
+    /// # Errors
+    /// If it has ended and was waited for, or the operating system does not tell.
+    pub fn cpu_time(&self) -> io::Result<Duration> {
+        // While the lock is held nobody reaps it, so the number is still its own.
+        let state = lock(&self.0.state);
+        if state.status.is_some() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id))?;
+        let untold = || io::Error::other("the process's status does not tell its times");
+        // The name, in parentheses, may have spaces in it. Times are the 14th and 15th field.
+        let (_, fields) = stat.rsplit_once(')').ok_or_else(untold)?;
+        let ticks = fields.split_whitespace().skip(11).take(2);
+        let ticks: Option<u64> = ticks.map(|field| field.parse::<u64>().ok()).sum();
+        let ticks = ticks.ok_or_else(untold)?;
+        let rate = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)?.unwrap_or(100);
+        let rate = u64::try_from(rate).map_err(io::Error::other)?.max(1);
+        Ok(Duration::from_micros(ticks * 1_000_000 / rate))
+    }
+
     /// Waits until it has ended, at most for `timeout` (`None`: for ever). `Ok(None)`: it still
     /// runs. When it has ended, what is left of its process group is killed.
     ///

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use anyhow::Result;
 
 use super::Spread;
-use crate::args::{self, BenchArgs, RunArgs};
+use crate::args::{self, BenchArgs, RunArgs, SwitchKind};
 use crate::commands::run;
 use crate::report::{bytes, table};
 
@@ -71,6 +71,7 @@ fn once(
     let report = run::execute(&RunArgs {
         job: job.path().to_owned(),
         fabric,
+        switch: SwitchKind::default(),
         seed: None,
         json: None,
         p4: None,

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::Spread;
 use super::plot::{self, Chart};
-use crate::args::{BenchArgs, Fabric, RunArgs};
+use crate::args::{BenchArgs, Fabric, RunArgs, SwitchKind};
 use crate::commands::run;
 use crate::report::RunReport;
 
@@ -74,14 +74,29 @@ pub(super) fn throughput(measured: &[Measured]) -> Spread {
     Spread::of(measured.iter().map(Measured::mean).collect())
 }
 
-/// Runs a job file, given by its text.
+/// Runs a job file, given by its text, on embedded switches.
 ///
 /// # Errors
 /// As `tributary run`.
 pub(super) fn once(fabric: Fabric, text: &str) -> Result<RunReport> {
+    once_on(fabric, SwitchKind::Embedded, text)
+}
+
+/// Runs a job file, given by its text.
+///
+/// # Errors
+/// As `tributary run`.
+pub(super) fn once_on(fabric: Fabric, switch: SwitchKind, text: &str) -> Result<RunReport> {
     let mut job = tempfile::Builder::new().suffix(".toml").tempfile()?;
     job.write_all(text.as_bytes())?;
-    run::execute(&RunArgs { job: job.path().to_owned(), fabric, seed: None, json: None, p4: None })
+    run::execute(&RunArgs {
+        job: job.path().to_owned(),
+        fabric,
+        switch,
+        seed: None,
+        json: None,
+        p4: None,
+    })
 }
 
 /// Where measurements go besides the table.

@@ -23,7 +23,7 @@ use crate::tokens::Tokens;
 /// One line that says what went wrong.
 pub(crate) fn run(args: &ControllerArgs) -> Result<()> {
     let stop = settings::stop_flag()?;
-    let scenario = settings::load(&args.job_file, None)?;
+    let scenario = settings::load_for(&args.job_file, None, args.target)?;
     let protocol = scenario.protocol();
     if args.scheduler.is_some() && !matches!(protocol, Protocol::P4inc | Protocol::SwitchMl) {
         bail!(
@@ -32,7 +32,8 @@ pub(crate) fn run(args: &ControllerArgs) -> Result<()> {
             protocol.name()
         );
     }
-    let pipeline = settings::compile(&scenario, args.p4.as_deref())?.pipeline;
+    let compiled = settings::compile(&scenario, args.p4.as_deref())?.pipeline;
+    let pipeline = settings::pipeline(&scenario, args.p4.as_deref(), compiled, args.target)?;
     let switches = switches(&scenario, &args.switches)?;
     match &args.tokens {
         Some(path) => Tokens::draw(&scenario).write(path)?,

@@ -1,6 +1,8 @@
 //! The commands, a file each.
 
+pub(crate) mod cable;
 pub(crate) mod controller;
+pub(crate) mod network;
 pub(crate) mod p4;
 pub(crate) mod ps;
 pub(crate) mod reminder;

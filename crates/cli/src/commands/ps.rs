@@ -62,7 +62,8 @@ impl Event {
 /// # Errors
 /// One line that says what went wrong.
 pub(crate) fn run(args: &PsArgs) -> Result<()> {
-    let scenario = settings::load(&args.endpoint.job_file, args.endpoint.seed)?;
+    let scenario =
+        settings::load_for(&args.endpoint.job_file, args.endpoint.seed, args.endpoint.target)?;
     let host = settings::host(&scenario, &args.host)?;
     let servers = channel::servers(&scenario, host)?;
     if servers.is_empty() {

@@ -19,7 +19,7 @@ use tributary_wire::JobId;
 use crate::agent::{Event, WorkerReport};
 use crate::args::{self, RunArgs};
 use crate::commands::{ps, reminder};
-use crate::fabric::{Fabric, Note};
+use crate::fabric::{Bmv2, Fabric, Note};
 use crate::progress::Bars;
 use crate::report::{
     AgentReport, Counted, JobReport, RunReport, SegmentReport, ServerReport, SwitchReport,
@@ -58,7 +58,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
 /// # Errors
 /// One line that says what went wrong; everything is cleaned up then.
 pub(crate) fn execute(args: &RunArgs) -> Result<RunReport> {
-    let scenario = Arc::new(settings::load(&args.job, args.seed)?);
+    if args.switch == args::SwitchKind::Bmv2 {
+        ensure!(
+            args.fabric == args::Fabric::Netns,
+            "--switch bmv2 needs --fabric netns: BMv2's ports are network interfaces"
+        );
+        // Missing programs are said before anything is done.
+        Bmv2::find()?;
+    }
+    let scenario = Arc::new(settings::load_for(&args.job, args.seed, args.switch)?);
     for job in &scenario.jobs {
         // What is wrong with a workload or too large for the switches is said before anything is
         // started.
@@ -67,7 +75,8 @@ pub(crate) fn execute(args: &RunArgs) -> Result<RunReport> {
     }
     let compiled = settings::compile(&scenario, args.p4.as_deref())?;
     let aggregator_bits = aggregator_bits(&compiled.program, scenario.switch.pool);
-    let pipeline = compiled.pipeline;
+    let pipeline =
+        settings::pipeline(&scenario, args.p4.as_deref(), compiled.pipeline, args.switch)?;
     if args.fabric == args::Fabric::Netns {
         // Before there is a second thread.
         tributary_testbed::enter_user_namespace_if_needed()?;
@@ -134,6 +143,7 @@ impl Run<'_> {
             Err(error) => Err(error),
         };
         let seconds = start.elapsed().as_secs_f64();
+        let cpu = fabric.cpu_times();
         bars.finish();
         // The endpoints are ended in any case, and the switches are left clean.
         tokio::task::block_in_place(|| fabric.stop_endpoints());
@@ -145,9 +155,10 @@ impl Run<'_> {
         let queues = tokio::task::block_in_place(|| fabric.stop_switches());
         outcome?;
         let (mut switches, counted) = cleaned?;
-        for (switch, queue) in switches.iter_mut().zip(queues) {
+        for ((switch, queue), cpu) in switches.iter_mut().zip(queues).zip(cpu) {
             switch.longest_queue = queue.map(|queue| queue.longest);
             switch.queue_drops = queue.map(|queue| queue.drops);
+            switch.cpu_seconds = cpu.map(|cpu| cpu.as_secs_f64());
             switch.memory_bytes = (u64::from(scenario.switch.pool) * aggregator_bits).div_ceil(8);
         }
         let jobs = job_reports(scenario, aggregator_bits, gathered, &counted)?;
@@ -156,6 +167,10 @@ impl Run<'_> {
             fabric: match args.fabric {
                 args::Fabric::Memory => "memory",
                 args::Fabric::Netns => "netns",
+            },
+            switch: match args.switch {
+                args::SwitchKind::Embedded => "embedded",
+                args::SwitchKind::Bmv2 => "bmv2",
             },
             seed: scenario.seed,
             seconds,

@@ -8,6 +8,7 @@ mod netns;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use tokio::sync::mpsc::UnboundedSender;
@@ -19,7 +20,7 @@ use crate::args;
 use crate::commands::{ps, reminder};
 
 pub(crate) use memory::Memory;
-pub(crate) use netns::{LastWords, Netns};
+pub(crate) use netns::{Bmv2, LastWords, Netns};
 
 /// What an endpoint tells the run.
 #[derive(Clone, Debug)]
@@ -73,6 +74,15 @@ impl Fabric {
         match self {
             Self::Memory(memory) => memory.switches(),
             Self::Netns(netns) => netns.switches(),
+        }
+    }
+
+    /// Processor time that each switch has taken since the endpoints were started, in the order of the
+    /// topology; `None` where it is no process of its own.
+    pub(crate) fn cpu_times(&self) -> Vec<Option<Duration>> {
+        match self {
+            Self::Memory(memory) => vec![None; memory.switches().len()],
+            Self::Netns(netns) => netns.cpu_times(),
         }
     }
 

@@ -1,5 +1,8 @@
 //! Processes in network namespaces, over raw sockets: a process a switch, a worker, and a host with
-//! parameter servers. All of them are this program, called with other arguments.
+//! parameter servers. All of them are this program, called with other arguments, or, as switches,
+//! BMv2's.
+
+mod bmv2;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,10 +21,12 @@ use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
 
 use super::{Note, QueueReport, device_id};
 use crate::agent;
-use crate::args::RunArgs;
+use crate::args::{RunArgs, SwitchKind};
 use crate::commands::switch::Statistics;
 use crate::commands::{ps, reminder};
 use crate::tokens::Tokens;
+
+pub(crate) use bmv2::Bmv2;
 
 /// Bits of a host's address that the network shares: all hosts are in 10.0.0.0/8 unless the job
 /// file says otherwise.
@@ -38,12 +43,23 @@ pub(crate) struct Netns {
     scenario: Arc<Scenario>,
     job_file: PathBuf,
     program: PathBuf,
-    switches: Vec<(SwitchConfig, Process)>,
+    kind: SwitchKind,
+    switches: Vec<Switch>,
+    /// Processes between switches that cannot inject faults.
+    cables: Vec<Process>,
     workers: Vec<Process>,
     servers: Vec<Process>,
     testbed: Testbed,
     /// Sockets, and the file of tokens. Last, so that they outlive the processes.
     sockets: TempDir,
+}
+
+/// A running switch.
+struct Switch {
+    config: SwitchConfig,
+    process: Process,
+    /// Processor time that it had taken before the endpoints were started.
+    before: Duration,
 }
 
 /// The last line that a switch prints.
@@ -58,19 +74,25 @@ impl Netns {
     pub(super) async fn start(scenario: &Arc<Scenario>, args: &RunArgs) -> Result<Self> {
         let job_file = args.job.canonicalize().context("cannot find the job file")?;
         let program = std::env::current_exe().context("cannot find this program")?;
-        let topology = translate(&scenario.topology);
+        let kind = args.switch;
+        let (topology, cables) = translate(&scenario.topology, kind == SwitchKind::Bmv2);
         let testbed = Testbed::build(&topology)?;
         let sockets = tempfile::tempdir().context("cannot make a directory for sockets")?;
         let mut netns = Self {
             scenario: Arc::clone(scenario),
             job_file,
             program,
+            kind,
             switches: Vec::new(),
+            cables: Vec::new(),
             workers: Vec::new(),
             servers: Vec::new(),
             testbed,
             sockets,
         };
+        for cable in &cables {
+            netns.start_cable(cable)?;
+        }
         for id in scenario.topology.switch_ids() {
             netns.start_switch(id, &topology).await?;
         }
@@ -81,34 +103,83 @@ impl Netns {
         let scenario = Arc::clone(&self.scenario);
         let name = &scenario.topology.switch(id).name;
         let socket = self.sockets.path().join(format!("{}.sock", id.0));
-        let mut command = Command::new(&self.program);
-        command.arg("switch");
-        for (port, ..) in scenario.topology.ports(id) {
+        let ports = scenario.topology.ports(id).map(|(port, ..)| {
             let interface = topology.interface(&testbed::Port::new(name, port));
-            command.arg("--port").arg(format!("{port}@{interface}"));
-        }
-        command.args(["--p4runtime", &format!("unix:{}", socket.display())]);
-        command.args(["--device-id", &device_id(id).to_string()]);
-        command.args(["--queue-capacity", &scenario.switch.queue_capacity.to_string()]);
-        command.args(["--seed", &scenario.seed.to_string()]);
-        command.args(["--faults", &format!("{}:{name}", self.job_file.display())]);
-        command.arg("--json-statistics");
+            (port, interface)
+        });
+        let command = match self.kind {
+            SwitchKind::Embedded => self.embedded(id, ports, &socket),
+            SwitchKind::Bmv2 => Bmv2::find()?.command(device_id(id), ports, &socket),
+        };
         let process = self.testbed.spawn(name, command, Output::Keep)?;
         wait_for(&socket, &process).await.with_context(|| format!("switch {name}"))?;
         let config = SwitchConfig {
             device_id: device_id(id),
             ..SwitchConfig::new(name, Target::Address(format!("unix:{}", socket.display())))
         };
-        self.switches.push((config, process));
+        self.switches.push(Switch { config, process, before: Duration::ZERO });
+        Ok(())
+    }
+
+    /// The embedded switch with these ports and interfaces, which waits for a controller at a Unix
+    /// socket.
+    fn embedded(
+        &self,
+        id: SwitchId,
+        ports: impl Iterator<Item = (u16, String)>,
+        socket: &Path,
+    ) -> Command {
+        let scenario = &self.scenario;
+        let mut command = Command::new(&self.program);
+        command.arg("switch");
+        for (port, interface) in ports {
+            command.arg("--port").arg(format!("{port}@{interface}"));
+        }
+        command.args(["--p4runtime", &format!("unix:{}", socket.display())]);
+        command.args(["--device-id", &device_id(id).to_string()]);
+        command.args(["--queue-capacity", &scenario.switch.queue_capacity.to_string()]);
+        command.args(["--seed", &scenario.seed.to_string()]);
+        let name = &scenario.topology.switch(id).name;
+        command.args(["--faults", &format!("{}:{name}", self.job_file.display())]);
+        command.arg("--json-statistics");
+        command
+    }
+
+    fn start_cable(&mut self, cable: &Cable) -> Result<()> {
+        let [first, second] = &cable.between;
+        let mut command = Command::new(&self.program);
+        command.args(["cable", "--between", "port1", "port2"]);
+        command.args(["--seed", &self.scenario.seed.to_string()]);
+        let link = format!("{}:{first}:{second}", self.job_file.display());
+        command.args(["--faults", &link]);
+        let process = self.testbed.spawn(&cable.node, command, Output::Keep)?;
+        self.cables.push(process);
         Ok(())
     }
 
     pub(super) fn switches(&self) -> Vec<SwitchConfig> {
-        self.switches.iter().map(|(config, _)| config.clone()).collect()
+        self.switches.iter().map(|switch| switch.config.clone()).collect()
+    }
+
+    pub(super) fn cpu_times(&self) -> Vec<Option<Duration>> {
+        let since = |switch: &Switch| {
+            let now = switch.process.cpu_time().ok()?;
+            Some(now.saturating_sub(switch.before))
+        };
+        self.switches.iter().map(since).collect()
     }
 
     pub(super) fn start_endpoints(&mut self, notes: &UnboundedSender<Note>) -> Result<()> {
         let scenario = Arc::clone(&self.scenario);
+        for switch in &mut self.switches {
+            switch.before = switch.process.cpu_time().unwrap_or_default();
+            let what = format!("switch {} ({})", switch.config.name, switch.process.program());
+            watch(&switch.process, notes, move |ending| Note::Broken(format!("{what} {ending}")));
+        }
+        for cable in &self.cables {
+            let what = format!("the cable {}", cable.node());
+            watch(cable, notes, move |ending| Note::Broken(format!("{what} {ending}")));
+        }
         Tokens::draw(&scenario).write(&self.tokens())?;
         for host in scenario.topology.host_ids() {
             let has = |wanted: Duty| scenario.duties(host).any(|(_, duty)| duty == wanted);
@@ -136,6 +207,9 @@ impl Netns {
         process.arg(command).arg(&self.job_file);
         process.args(["--interface", "eth0", "--json-events"]);
         process.args(["--seed", &self.scenario.seed.to_string()]);
+        if self.kind == SwitchKind::Bmv2 {
+            process.args(["--target", "bmv2"]);
+        }
         process.arg("--tokens").arg(self.tokens());
         process
     }
@@ -220,7 +294,7 @@ impl Netns {
     }
 
     pub(super) fn stop_switches(&mut self) -> Vec<Option<QueueReport>> {
-        self.switches.iter().for_each(|(_, process)| process.ask_to_end());
+        self.switches.iter().for_each(|switch| switch.process.ask_to_end());
         let report = |process: &Process| {
             process.end(GRACE).ok()?;
             let output = process.output(Stream::Out);
@@ -228,7 +302,7 @@ impl Netns {
             let Statistics { longest_queue, queue_drops } = words.statistics;
             Some(QueueReport { longest: longest_queue, drops: queue_drops })
         };
-        self.switches.iter().map(|(_, process)| report(process)).collect()
+        self.switches.iter().map(|switch| report(&switch.process)).collect()
     }
 }
 
@@ -268,13 +342,39 @@ async fn wait_for(socket: &Path, process: &Process) -> Result<()> {
     Ok(())
 }
 
-/// The topology as the testbed has it.
-fn translate(topology: &Topology) -> testbed::Topology {
+/// A process in a link between switches.
+struct Cable {
+    node: String,
+    /// Names of the switches; the first one is at port 1 of the node.
+    between: [String; 2],
+}
+
+/// The topology as the testbed has it. `split`: switches inject no faults, so links between two of
+/// them that have some lead through a node of their own.
+fn translate(topology: &Topology, split: bool) -> (testbed::Topology, Vec<Cable>) {
     let port = |end: End| match end {
         End::Host(host) => testbed::Port::new(&topology.host(host).name, 0),
         End::Switch(switch, port) => testbed::Port::new(&topology.switch(switch).name, port),
     };
-    testbed::Topology {
+    let mut cables = Vec::new();
+    let mut links = Vec::new();
+    for link in &topology.links {
+        let [a, b] = link.ends.map(port);
+        let mtu = link.mtu;
+        let inside = link.ends.iter().all(|end| matches!(end, End::Switch(..)));
+        if split && inside && !link.faults.is_none() {
+            // No host or switch has such a name.
+            let node = format!("{a}={b}");
+            let end = |number| testbed::Port::new(&node, number);
+            cables.push(Cable { node: node.clone(), between: [a.node.clone(), b.node.clone()] });
+            links.push(testbed::Link { a, b: end(1), mtu });
+            links.push(testbed::Link { a: end(2), b, mtu });
+        } else {
+            links.push(testbed::Link { a, b, mtu });
+        }
+    }
+    let between = cables.iter().map(|cable| testbed::Switch { name: cable.node.clone() });
+    let topology = testbed::Topology {
         hosts: topology
             .hosts
             .iter()
@@ -289,15 +389,9 @@ fn translate(topology: &Topology) -> testbed::Topology {
             .switches
             .iter()
             .map(|switch| testbed::Switch { name: switch.name.clone() })
+            .chain(between)
             .collect(),
-        links: topology
-            .links
-            .iter()
-            .map(|link| testbed::Link {
-                a: port(link.ends[0]),
-                b: port(link.ends[1]),
-                mtu: link.mtu,
-            })
-            .collect(),
-    }
+        links,
+    };
+    (topology, cables)
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::command::{JobFile, fail, namespaces, root, succeed};
 
 /// Runs a job file and returns its JSON report.
-fn report(job: &str, fabric: &str, more: &[&str]) -> Value {
+pub(crate) fn report(job: &str, fabric: &str, more: &[&str]) -> Value {
     let directory = tempfile::tempdir().unwrap();
     let json = directory.path().join("report.json").display().to_string();
     let mut args = vec!["run", job, "--fabric", fabric, "--json", &json];
@@ -15,12 +15,12 @@ fn report(job: &str, fabric: &str, more: &[&str]) -> Value {
     serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap()
 }
 
-fn number(value: &Value) -> u64 {
+pub(crate) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 /// Every worker's every value was compared.
-fn assert_verified(report: &Value) {
+pub(crate) fn assert_verified(report: &Value) {
     for job in report["jobs"].as_array().unwrap() {
         let workers = job["workers"].as_array().unwrap();
         assert_eq!(number(&job["verified"]), workers.len() as u64 * number(&job["bytes"]) / 4);

@@ -1,6 +1,7 @@
 //! The `tributary` command as a user calls it.
 
 mod bad_input;
+mod bmv2;
 mod by_hand;
 mod command;
 mod deaths;

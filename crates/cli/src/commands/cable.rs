@@ -1,0 +1,103 @@
+//! `tributary cable`: a link between two interfaces, with the faults that a job file gives it.
+//!
+//! For what cannot inject faults by itself: BMv2 at both ends of a link, or a network under Mininet
+//! where the kernel has no `netem`.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tributary_jobfile::{End, LinkId, Scenario, Topology};
+use tributary_netio::packet::{Config, PacketSocket};
+use tributary_netio::{FrameIo, Watch};
+
+use crate::args::CableArgs;
+use crate::settings;
+
+/// Frames that are passed on at once.
+const BATCH: usize = 64;
+
+/// How often it looks whether it is to end.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Passes frames on until Ctrl-C or SIGTERM.
+///
+/// # Errors
+/// One line that says what went wrong.
+pub(crate) fn run(args: &CableArgs) -> Result<()> {
+    let [first, second] = &args.between[..] else { bail!("--between takes two interfaces") };
+    if first == second {
+        bail!("--between {first} {second}: a cable has two ends; name two interfaces");
+    }
+    let stop = settings::stop_flag()?;
+    let open = |interface: &String| PacketSocket::open(&Config::switch_port(interface.clone()));
+    let (near, mut far) = (open(first)?, open(second)?);
+    let mut near: Box<dyn FrameIo> = match &args.faults {
+        None => Box::new(near),
+        Some(spec) => {
+            let (scenario, link) = read(spec, args.seed)?;
+            let end = scenario.topology.link(link).ends[0];
+            Box::new(settings::faulty(&scenario, link, end, scenario.seed, near)?)
+        }
+    };
+    let mut dropped = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let mut busy = pass(near.as_mut(), &mut far, &mut dropped)?;
+        busy |= pass(&mut far, near.as_mut(), &mut dropped)?;
+        if !busy {
+            let mut watch = Watch::new();
+            near.watch(&mut watch)?;
+            far.watch(&mut watch)?;
+            watch.sleep(Some(TICK))?;
+        }
+    }
+    if dropped > 0 {
+        tracing::warn!("{dropped} frames found no room in {first} or {second}");
+    }
+    Ok(())
+}
+
+/// Passes what has arrived on; false if that was nothing.
+fn pass(from: &mut dyn FrameIo, to: &mut dyn FrameIo, dropped: &mut u64) -> Result<bool> {
+    let mut outcome = Ok(());
+    let received = from.receive(BATCH, &mut |frame| match to.send(frame) {
+        Ok(true) => {}
+        Ok(false) => *dropped += 1,
+        Err(error) if outcome.is_ok() => outcome = Err(error),
+        Err(_) => {}
+    });
+    let received = received.context("cannot receive")?;
+    outcome.context("cannot pass a frame on")?;
+    to.flush().context("cannot pass frames on")?;
+    Ok(received > 0)
+}
+
+/// `JOB.toml:NAME:NAME`: the link, turned so that it begins at the first name.
+fn read(spec: &str, seed: Option<u64>) -> Result<(Scenario, LinkId)> {
+    let mut parts = spec.rsplitn(3, ':');
+    let (Some(second), Some(first), Some(file)) = (parts.next(), parts.next(), parts.next()) else {
+        bail!("--faults {spec}: write JOB.toml:NAME:NAME, with the names of the link's ends");
+    };
+    let mut scenario = settings::load(Path::new(file), seed)?;
+    let topology = &mut scenario.topology;
+    let ends = |link: LinkId| topology.link(link).ends.map(|end| name(topology, end));
+    let found = (0..topology.links.len()).map(LinkId).find(|&link| {
+        let [a, b] = ends(link);
+        (a, b) == (first, second) || (b, a) == (first, second)
+    });
+    let link = found
+        .with_context(|| format!("there is no link between {first} and {second} in {file}"))?;
+    if ends(link)[0] != first {
+        topology.links[link.0].ends.reverse();
+    }
+    Ok((scenario, link))
+}
+
+/// The name of the host or switch at an end of a link.
+pub(crate) fn name(topology: &Topology, end: End) -> &str {
+    match end {
+        End::Host(host) => &topology.host(host).name,
+        End::Switch(switch, _) => &topology.switch(switch).name,
+    }
+}

@@ -1,0 +1,157 @@
+//! `tributary network`: what a job file makes of its topology, for people and for programs that
+//! build the network, such as `bmv2-testbed/run.py`.
+
+use anyhow::Result;
+use serde::Serialize;
+use tributary_jobfile::{Duty, End, HostId, LinkFaults, Scenario};
+
+use super::cable::name;
+use crate::args::NetworkArgs;
+use crate::report::table;
+use crate::settings;
+
+#[derive(Debug, Serialize)]
+struct Network<'a> {
+    name: &'a str,
+    protocol: &'static str,
+    seed: u64,
+    timeout_seconds: f64,
+    /// Bytes of the largest packet, from the IP header on.
+    packet_bytes: u32,
+    switches: Vec<&'a str>,
+    hosts: Vec<Host<'a>>,
+    links: Vec<Link<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Host<'a> {
+    name: &'a str,
+    mac: String,
+    ip: String,
+    /// In the order of the jobs.
+    duties: Vec<Task<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Task<'a> {
+    job: &'a str,
+    /// `worker`, `ps` or `reminder`.
+    duty: &'static str,
+    /// Of a worker.
+    index: Option<u8>,
+}
+
+#[derive(Debug, Serialize)]
+struct Link<'a> {
+    /// Names, and port numbers: 0 at a host.
+    ends: [(&'a str, u16); 2],
+    mtu: u32,
+    loss: f64,
+    delay_us: u64,
+    /// Whether frames suffer anything at all.
+    faulty: bool,
+}
+
+/// Shows the network of a job file.
+///
+/// # Errors
+/// One line that says what is wrong with it.
+pub(crate) fn run(args: &NetworkArgs) -> Result<()> {
+    let scenario = settings::load(&args.job_file, None)?;
+    for job in &scenario.jobs {
+        // What the switches have no room for is said here, too.
+        settings::assignment(&scenario, job)?;
+    }
+    let network = network(&scenario);
+    if args.json {
+        return crate::print(
+            &serde_json::to_string_pretty(&network).expect("a network is plain data"),
+        );
+    }
+    let mut hosts = table(&["host", "MAC address", "IP address", "port", "runs"]);
+    for host in &network.hosts {
+        let port = network.links.iter().find_map(|link| match link.ends {
+            [(end, _), (switch, port)] if end == host.name => Some(format!("{switch}:{port}")),
+            [(switch, port), (end, _)] if end == host.name => Some(format!("{switch}:{port}")),
+            _ => None,
+        });
+        let runs: Vec<String> = host.duties.iter().map(Task::text).collect();
+        hosts.add_row([
+            host.name.to_owned(),
+            host.mac.clone(),
+            host.ip.clone(),
+            port.unwrap_or_default(),
+            runs.join(", "),
+        ]);
+    }
+    let mut links = table(&["link", "MTU", "loss", "delay"]);
+    for link in &network.links {
+        let [(a, a_port), (b, b_port)] = link.ends;
+        links.add_row([
+            format!("{a}:{a_port} – {b}:{b_port}"),
+            link.mtu.to_string(),
+            format!("{:.2} %", 100.0 * link.loss),
+            format!("{} µs", link.delay_us),
+        ]);
+    }
+    crate::print(&format!("{} ({})\n{hosts}\n{links}", network.name, network.protocol))
+}
+
+impl Task<'_> {
+    fn text(&self) -> String {
+        match self.index {
+            Some(index) => format!("worker {index} of {}", self.job),
+            None => format!("{} of {}", self.duty, self.job),
+        }
+    }
+}
+
+fn network(scenario: &Scenario) -> Network<'_> {
+    let topology = &scenario.topology;
+    Network {
+        name: &scenario.name,
+        protocol: scenario.protocol().name(),
+        seed: scenario.seed,
+        timeout_seconds: scenario.timeout.as_secs_f64(),
+        packet_bytes: scenario.switch.packet_bytes(),
+        switches: topology.switches.iter().map(|switch| switch.name.as_str()).collect(),
+        hosts: topology.host_ids().map(|id| host(scenario, id)).collect(),
+        links: topology
+            .links
+            .iter()
+            .map(|link| {
+                let LinkFaults { loss, delay, .. } = link.faults;
+                Link {
+                    ends: link.ends.map(|end| match end {
+                        End::Host(_) => (name(topology, end), 0),
+                        End::Switch(_, port) => (name(topology, end), port),
+                    }),
+                    mtu: link.mtu,
+                    loss,
+                    delay_us: u64::try_from(delay.as_micros()).unwrap_or(u64::MAX),
+                    faulty: !link.faults.is_none(),
+                }
+            })
+            .collect(),
+    }
+}
+
+fn host(scenario: &Scenario, id: HostId) -> Host<'_> {
+    let host = scenario.topology.host(id);
+    Host {
+        name: &host.name,
+        mac: host.address.mac.to_string(),
+        ip: host.address.ip.to_string(),
+        duties: scenario
+            .duties(id)
+            .map(|(job, duty)| {
+                let (duty, index) = match duty {
+                    Duty::Worker(index) => ("worker", Some(index.get())),
+                    Duty::ParameterServer => ("ps", None),
+                    Duty::ReminderAgent => ("reminder", None),
+                };
+                Task { job: &job.name, duty, index }
+            })
+            .collect(),
+    }
+}
