@@ -114,6 +114,9 @@ pub struct Program {
     pub source: String,
     /// Name of the package that `main` instantiates: `V1Switch` or `Switch`.
     pub package: String,
+    /// Name of the pipeline that the package is given, for TNA. p4c's identifiers of P4Info depend on
+    /// it; no name in the IR or in P4Info begins with it.
+    pub pipeline: Option<String>,
     /// Scalar storage.
     pub fields: Vec<Field>,
     /// Header instances.

@@ -17,6 +17,7 @@ mod p4info;
 mod parser;
 mod preprocess;
 mod source;
+mod tofino;
 mod types;
 mod walk;
 

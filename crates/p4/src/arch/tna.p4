@@ -366,7 +366,7 @@ extern MathUnit<T> {
 }
 
 extern RegisterAction<T, I, U> {
-    RegisterAction(Register<T, _> reg);
+    RegisterAction(Register<_, _> reg);
     U execute(in I index);
     U execute_log();
     abstract void apply(inout T value, @optional out U rv);
@@ -374,7 +374,7 @@ extern RegisterAction<T, I, U> {
 }
 
 extern DirectRegisterAction<T, U> {
-    DirectRegisterAction(DirectRegister<T> reg);
+    DirectRegisterAction(DirectRegister<_> reg);
     U execute();
     abstract void apply(inout T value, @optional out U rv);
     U predicate(@optional in bool cmplo, @optional in bool cmphi);

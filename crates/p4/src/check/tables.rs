@@ -268,7 +268,7 @@ impl Checker<'_, '_> {
                     }
                 }
             }
-            "counters" | "meters" | "implementation" => {
+            "counters" | "meters" | "implementation" | "registers" => {
                 let instance = self.expr(value);
                 if matches!(instance.ty, Type::Extern(..)) {
                     table.attached.push(hir::Attached {
@@ -286,12 +286,17 @@ impl Checker<'_, '_> {
                     );
                 }
             }
-            "support_timeout" => {
+            // TNA's name for it is `idle_timeout`.
+            "support_timeout" | "idle_timeout" => {
                 let on = self.expect(value, &Type::Bool);
                 match on.kind {
                     hir::ExprKind::Bool(on) => table.idle_timeout = on,
                     hir::ExprKind::Error => {}
-                    _ => self.error(value.span, "`support_timeout` must be known at compile time"),
+                    _ => {
+                        let message =
+                            format!("`{}` must be known at compile time", property.name.name);
+                        self.error(value.span, message);
+                    }
                 }
             }
             "priority_delta" => table.priority_delta = Some(self.expect(value, &Type::Int)),
@@ -316,6 +321,7 @@ impl Checker<'_, '_> {
                     "counters",
                     "meters",
                     "implementation",
+                    "registers",
                 ];
                 let known: Vec<ast::Str> = known.iter().map(|s| (*s).into()).collect();
                 match super::closest(other, known.iter()) {

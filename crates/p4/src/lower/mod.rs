@@ -97,6 +97,8 @@ pub(crate) struct Lowerer<'r, 't> {
     /// What `exit` must copy out, outermost call first.
     copy_outs: Vec<Vec<(Loc, Store, Type)>>,
     enums: HashMap<u32, usize>,
+    /// What register actions take of their registers' stateful ALUs.
+    uses: Vec<crate::tofino::Use>,
     /// The arguments of all calls of an instance in the block that declares it.
     sites: HashMap<DeclId, Vec<Vec<hir::CallArg>>>,
 }
@@ -168,9 +170,11 @@ pub(crate) fn lower(
         result: None,
         copy_outs: Vec::new(),
         enums: HashMap::new(),
+        uses: Vec::new(),
         sites: HashMap::new(),
     };
     lowerer.package(program);
+    lowerer.check_tofino();
     (lowerer.program, lowerer.info)
 }
 

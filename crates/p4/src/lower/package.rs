@@ -38,17 +38,12 @@ impl Lowerer<'_, '_> {
         };
         self.program.package = package.name.to_string();
         let tna = Architecture::of_package(&package.name) == Some(Architecture::Tna);
-        if tna {
-            // Names of all that is declared outside of the blocks begin with the pipeline's, too.
-            self.prefix = pipe_name(program, &main.construct);
-        }
         for instance in &program.instances {
             let binding = self.instance(instance);
             self.vars.insert(instance.id, binding);
         }
-        self.prefix = String::new();
         if !tna {
-            self.blocks(package, &main.construct.args, "");
+            self.blocks(package, &main.construct.args);
             return;
         }
         if let [_, second, ..] = main.construct.args.as_slice() {
@@ -64,15 +59,14 @@ impl Lowerer<'_, '_> {
             },
             _ => return,
         };
-        // An instance at the top level was named with the prefix in front already.
-        let name = name.rsplit('.').next().unwrap_or(&name).to_owned();
         let Type::Package(package) = &pipeline.ty else { return };
-        self.blocks(package, &pipeline.args, &format!("{name}."));
+        self.program.pipeline = Some(name.to_string());
+        self.blocks(package, &pipeline.args);
     }
 
     /// The blocks that a package is given. Parameters of one package type are one storage: the
     /// headers that the parser fills are those that the controls change and the deparser emits.
-    fn blocks(&mut self, package: &Rc<PackageType>, args: &[hir::Expr], prefix: &str) {
+    fn blocks(&mut self, package: &Rc<PackageType>, args: &[hir::Expr]) {
         let mut shared: Vec<(Type, Store)> = Vec::new();
         for (param, arg) in package.params.iter().zip(args) {
             let Some(construct) = self.block_argument(arg) else { continue };
@@ -84,8 +78,8 @@ impl Lowerer<'_, '_> {
                 binds.push(self.package_param(p, &f.ty, &mut shared));
             }
             let ctor = self.constructor_bindings(&block, &construct.args);
-            let name = format!("{prefix}{}", block.name);
-            let instance = Rc::new(BlockInstance::new(block.clone(), name, Rc::new(ctor)));
+            let instance =
+                Rc::new(BlockInstance::new(block.clone(), block.name.to_string(), Rc::new(ctor)));
             let bound = block.params.iter().map(|p| p.id).zip(binds).collect();
             let block = match block.kind {
                 BlockKind::Control => Block::Control(self.top_control(&instance, bound)),
@@ -166,13 +160,4 @@ impl Lowerer<'_, '_> {
             self.collect_controller_headers(&field.ty);
         }
     }
-}
-
-/// The name of the pipeline that `main` is given.
-fn pipe_name(program: &hir::Program, main: &Construct) -> String {
-    let given = main.args.first().and_then(|arg| match arg.kind {
-        ExprKind::Var(id) => program.instances.iter().find(|i| i.id == id),
-        _ => None,
-    });
-    given.map_or_else(|| "pipe".to_owned(), |i| i.name.to_string())
 }

@@ -2,22 +2,21 @@
 
 use super::store::{Loc, Store};
 use super::{Binding, Lowerer, Value, build};
-use crate::hir::{self, CallArg};
-use crate::ir::{self, BinaryOp, CtorArg, ExternId, StatefulAction};
+use crate::Severity;
+use crate::hir::{self, CallArg, Callee, ExprKind, StmtKind};
+use crate::ir::{self, BinaryOp, CtorArg, ExternId, StatefulAction, Stmt};
+use crate::tofino::{self, Step, alu};
 use crate::types::Type;
 
 impl Lowerer<'_, '_> {
-    /// Lowers the `apply` of a register action.
+    /// Lowers the `apply` of a register action, and checks that Tofino's stateful ALU can do it.
     pub(super) fn stateful_instance(&mut self, id: ExternId, instance: &hir::Instance) {
         let Some(apply) = instance.methods.iter().find(|m| &*m.name == "apply") else { return };
         let e = &self.program.externs[id.index()];
         if !matches!(e.type_name.as_str(), "RegisterAction" | "DirectRegisterAction") {
             return;
         }
-        let register = match e.args.first() {
-            Some(&CtorArg::Instance(register)) => register,
-            _ => return,
-        };
+        let Some(&CtorArg::Instance(register)) = e.args.first() else { return };
         let outer = std::mem::replace(&mut self.prefix, e.name.clone());
         let mut stores = Vec::with_capacity(apply.params.len());
         for param in &apply.params {
@@ -25,20 +24,138 @@ impl Lowerer<'_, '_> {
             self.vars.insert(param.id, Binding::Loc(Loc::Store(store.clone())));
             stores.push(store);
         }
-        let fields = |l: &Self, store: Option<&Store>| {
-            let mut list = Vec::new();
-            if let Some(store) = store {
-                store.fields(&l.program.headers, &mut list);
-            }
-            list
-        };
-        let value = fields(self, stores.first());
-        let result = fields(self, stores.get(1)).first().copied();
+        let mut value = Vec::new();
+        if let Some(store) = stores.first() {
+            store.scalars(&mut value);
+        }
+        let result = stores.get(1).and_then(|store| match store {
+            Store::Scalar(field) => Some(*field),
+            _ => None,
+        });
         let returned = self.result.take();
-        let body = self.buffered(|l| l.statements(&apply.body));
+        let body = self.steps(&apply.body);
         self.result = returned;
         self.prefix = outer;
+        self.check_action(id, register, instance, apply, &value, result, &body);
+        let body = Step::strip(body);
         self.program.stateful.push(StatefulAction { instance: id, register, value, result, body });
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one action")]
+    fn check_action(
+        &mut self,
+        id: ExternId,
+        register: ExternId,
+        instance: &hir::Instance,
+        apply: &hir::Function,
+        value: &[ir::FieldId],
+        result: Option<ir::FieldId>,
+        body: &[Step],
+    ) {
+        let cell: Vec<ir::Scalar> =
+            value.iter().map(|f| self.program.fields[f.index()].ty).collect();
+        let declared = &self.program.externs[register.index()];
+        if declared.type_args != cell {
+            let show = |list: &[ir::Scalar]| {
+                list.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            };
+            let message = format!(
+                "`apply` works on a cell of ({}), but `{}` has cells of ({})",
+                show(&cell),
+                declared.name,
+                show(&declared.type_args)
+            );
+            let help = "give the register action the register's type of cell";
+            self.reporter.error_help(apply.span, message, help);
+            return;
+        }
+        if result.is_none()
+            && let Some(out) = apply.params.get(1)
+        {
+            self.error(apply.span, format!("a register action cannot return {}", out.ty));
+            return;
+        }
+        let mut used = tofino::Use {
+            register,
+            name: self.program.externs[id.index()].name.clone(),
+            span: instance.span,
+            inputs: Vec::new(),
+            constants: Vec::new(),
+            params: Vec::new(),
+        };
+        let fields = &self.program.fields;
+        let action = alu::Action { fields, value, result, body, span: instance.span };
+        if let Err(refusal) = alu::check(&action, &mut used) {
+            self.refuse(refusal);
+        }
+        self.uses.push(used);
+    }
+
+    /// Checks what holds of the program as a whole.
+    pub(super) fn check_tofino(&mut self) {
+        if self.reporter.list.has_errors() {
+            return;
+        }
+        let spans = &self.info.extern_spans;
+        let mut refusals = tofino::check_registers(&self.program, &self.uses, spans);
+        refusals.extend(tofino::access::check(&self.program, &self.info.calls, spans));
+        for refusal in refusals {
+            self.refuse(refusal);
+        }
+    }
+
+    pub(super) fn refuse(&mut self, refusal: tofino::Refusal) {
+        let text = self.reporter.text;
+        let mut d = text.diagnostic(Severity::Error, refusal.span, refusal.message);
+        d.help = Some(refusal.help);
+        if let Some((what, other)) = refusal.other {
+            d.notes.push(format!("{what} at {}", text.place(other)));
+        }
+        self.reporter.list.push(d);
+    }
+
+    /// Statements with the places where they stand.
+    fn steps(&mut self, list: &[hir::Stmt]) -> Vec<Step> {
+        let mut steps = Vec::with_capacity(list.len());
+        for s in list {
+            match &s.kind {
+                StmtKind::Block(inner) => steps.extend(self.steps(inner)),
+                StmtKind::If(condition, then, otherwise) => {
+                    let mut value = build::boolean(false);
+                    let before = self.buffered(|l| value = l.scalar(condition));
+                    steps.extend(before.into_iter().map(|stmt| Step::Leaf(stmt, s.span)));
+                    match build::truth(&value) {
+                        Some(true) => steps.extend(self.steps(then)),
+                        Some(false) => steps.extend(self.steps(otherwise)),
+                        None => {
+                            let then = self.steps(then);
+                            let otherwise = self.steps(otherwise);
+                            let span = condition.span;
+                            steps.push(Step::If { condition: value, span, then, otherwise });
+                        }
+                    }
+                }
+                _ => {
+                    let stmts = self.buffered(|l| l.statement(s));
+                    let predicate = match &s.kind {
+                        StmtKind::Assign(_, value) => predicate_arguments(value),
+                        _ => None,
+                    };
+                    match (predicate, <[Stmt; 1]>::try_from(stmts)) {
+                        (Some(args), Ok([stmt])) => {
+                            let args = args.iter().filter_map(|a| a.value.as_ref());
+                            let comparisons = args.map(|e| self.scalar(e)).collect();
+                            steps.push(Step::Predicate { comparisons, stmt, span: s.span });
+                        }
+                        (_, Ok([stmt])) => steps.push(Step::Leaf(stmt, s.span)),
+                        (_, Err(stmts)) => {
+                            steps.extend(stmts.into_iter().map(|stmt| Step::Leaf(stmt, s.span)));
+                        }
+                    }
+                }
+            }
+        }
+        steps
     }
 
     /// `this.predicate(cmplo, cmphi)`: one of four bits, the comparison of the low unit counting one
@@ -55,5 +172,14 @@ impl Lowerer<'_, '_> {
             mask = build::mux(condition, shifted, mask);
         }
         Value::Scalar(build::cast(mask, wide))
+    }
+}
+
+/// The arguments of `this.predicate(…)`, through casts.
+fn predicate_arguments(e: &hir::Expr) -> Option<&[CallArg]> {
+    match &e.kind {
+        ExprKind::Cast(inner) => predicate_arguments(inner),
+        ExprKind::Call(call) if matches!(call.target, Callee::Predicate) => Some(&call.args),
+        _ => None,
     }
 }

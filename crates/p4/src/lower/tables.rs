@@ -10,8 +10,9 @@ use crate::check::fold::limbs;
 use crate::hir;
 use crate::ir::{self, ActionCall, FieldId, Keyset, MatchKind, Scalar, Stmt, TableId};
 
-/// Entries of a table that gives no size.
+/// Entries of a table that gives no size, on BMv2 and on Tofino.
 const DEFAULT_SIZE: u64 = 1024;
+const TOFINO_DEFAULT_SIZE: u64 = 512;
 
 impl Lowerer<'_, '_> {
     /// `table.apply()`; `hit` and `action` receive the outcome.
@@ -63,9 +64,13 @@ impl Lowerer<'_, '_> {
             None => ActionCall { action: self.no_action(table, &mut actions), args: Vec::new() },
         };
         let entries = self.entries(table, &keys, &actions);
+        let default_size = match self.program.architecture() {
+            Some(crate::Architecture::Tna) => TOFINO_DEFAULT_SIZE,
+            _ => DEFAULT_SIZE,
+        };
         let size = match &table.size {
-            Some(size) => self.constant(size).and_then(|v| v.to_u64()).unwrap_or(DEFAULT_SIZE),
-            None => DEFAULT_SIZE,
+            Some(size) => self.constant(size).and_then(|v| v.to_u64()).unwrap_or(default_size),
+            None => default_size,
         };
         let mut attached = Vec::new();
         for property in &table.attached {

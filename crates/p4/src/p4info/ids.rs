@@ -20,8 +20,12 @@ pub(super) enum Kind {
 }
 
 /// All named objects of a program.
+///
+/// For TNA, p4c hashes the names of tables and externs with the pipeline's in front, and gives the
+/// names without it.
 #[derive(Default)]
 pub(super) struct Symbols {
+    pipeline: Option<String>,
     /// The names of each kind; the identifier if `@id` gives it.
     names: HashMap<Kind, BTreeMap<String, Option<u32>>>,
     ids: HashMap<(Kind, String), u32>,
@@ -29,6 +33,19 @@ pub(super) struct Symbols {
 }
 
 impl Symbols {
+    /// No objects yet, of a program with that pipeline.
+    pub(super) fn new(pipeline: Option<&str>) -> Self {
+        Self { pipeline: pipeline.map(str::to_owned), ..Self::default() }
+    }
+
+    /// The name that an identifier is made of.
+    fn hashed(&self, kind: Kind, name: &str) -> String {
+        match (&self.pipeline, kind) {
+            (None, _) | (_, Kind::Action | Kind::ControllerHeader) => name.to_owned(),
+            (Some(pipeline), _) => format!("{pipeline}.{name}"),
+        }
+    }
+
     /// Adds an object. The same name may come twice.
     pub(super) fn add(&mut self, kind: Kind, name: &str, annotations: &[Annotation]) {
         let id = given_id(annotations).map(|id| (id & 0x00ff_ffff) | (kind as u32) << 24);
@@ -45,7 +62,7 @@ impl Symbols {
         for (kind, names) in &self.names {
             for (name, id) in names {
                 let id = id.unwrap_or_else(|| {
-                    let mut hash = one_at_a_time(name.as_bytes());
+                    let mut hash = one_at_a_time(self.hashed(*kind, name).as_bytes());
                     let make = |hash: u32| (*kind as u32) << 24 | (hash & 0x00ff_ffff);
                     while taken.contains(&make(hash)) {
                         hash = hash.wrapping_add(1);

@@ -22,7 +22,7 @@ pub(crate) fn generate(program: &ir::Program, info: &Info) -> proto::P4Info {
     let mut generator = Generator {
         program,
         info,
-        symbols: Symbols::default(),
+        symbols: Symbols::new(program.pipeline.as_deref()),
         types: proto::P4TypeInfo::default(),
         out: proto::P4Info {
             pkg_info: Some(proto::PkgInfo { arch, ..Default::default() }),
@@ -107,6 +107,12 @@ fn extern_kind(e: &ir::Extern) -> Option<Kind> {
         "direct_meter" => Kind::DirectMeter,
         "register" => Kind::Register,
         "action_profile" | "action_selector" => Kind::ActionProfile,
+        "Counter" => Kind::Counter,
+        "DirectCounter" => Kind::DirectCounter,
+        "Meter" => Kind::Meter,
+        "DirectMeter" => Kind::DirectMeter,
+        "Register" => Kind::Register,
+        "ActionProfile" => Kind::ActionProfile,
         _ => return None,
     })
 }
@@ -311,19 +317,21 @@ impl Generator<'_> {
             });
             let size = size.unwrap_or(0);
             let unit = match symbol {
-                Some("bytes") => counter_spec::Unit::Bytes,
-                Some("packets") => counter_spec::Unit::Packets,
+                Some("bytes" | "BYTES") => counter_spec::Unit::Bytes,
+                Some("packets" | "PACKETS") => counter_spec::Unit::Packets,
                 _ => counter_spec::Unit::Both,
             };
             let meter_unit = match symbol {
-                Some("bytes") => meter_spec::Unit::Bytes,
+                Some("bytes" | "BYTES") => meter_spec::Unit::Bytes,
                 _ => meter_spec::Unit::Packets,
             };
             let counter_spec = Some(proto::CounterSpec { unit: unit.into() });
             let meter_spec =
                 Some(proto::MeterSpec { unit: meter_unit.into(), ..Default::default() });
-            // The index type is the last type argument where there is one.
+            // The index type is the last type argument where there is one. p4c has none for TNA.
+            let tofino = e.type_name.starts_with(|c: char| c.is_ascii_uppercase());
             let index = match kind {
+                _ if tofino => None,
                 Kind::Register => type_args.get(1),
                 _ => type_args.first(),
             };

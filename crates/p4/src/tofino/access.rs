@@ -1,0 +1,353 @@
+//! Who touches which register when: each packet at most once on its way through a pipeline, and all
+//! actions of a table alike.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::Refusal;
+use super::limits::short;
+use crate::ir::{
+    ActionId, Arg, Block, Expr, ExprKind, ExternCall, FieldId, Place, Program, Stmt, Table,
+};
+use crate::source::Span;
+
+/// The registers touched so far on a path, and where.
+type Touched = BTreeMap<u32, Span>;
+
+/// The registers that an action touches: at which index, and where.
+type Indexed<'b> = BTreeMap<u32, (Option<&'b Expr>, Span)>;
+
+struct Walker<'p> {
+    program: &'p Program,
+    calls: &'p HashMap<FieldId, Span>,
+    spans: &'p [Span],
+    /// States at the `return`s out of the scopes that are open.
+    returns: Vec<Vec<Touched>>,
+    /// After a table: the state for each of its actions, and for a hit and a miss.
+    by_action: HashMap<FieldId, Vec<Option<Touched>>>,
+    by_hit: HashMap<FieldId, (Option<Touched>, Option<Touched>)>,
+    refusals: Vec<Refusal>,
+}
+
+/// Checks a program's controls and tables.
+pub(crate) fn check(
+    program: &Program,
+    calls: &HashMap<FieldId, Span>,
+    spans: &[Span],
+) -> Vec<Refusal> {
+    let mut walker = Walker {
+        program,
+        calls,
+        spans,
+        returns: Vec::new(),
+        by_action: HashMap::new(),
+        by_hit: HashMap::new(),
+        refusals: Vec::new(),
+    };
+    if program.stateful.is_empty() {
+        return Vec::new();
+    }
+    let mut gresses: BTreeMap<u32, (String, Span)> = BTreeMap::new();
+    for (role, block) in &program.blocks {
+        let Block::Control(id) = block else { continue };
+        let body = &program.controls[id.index()].body;
+        walker.scope(body, Touched::new());
+        let mut all = Vec::new();
+        walker.all_calls(body, &mut all, 0);
+        for (register, span) in all {
+            let known = gresses.entry(register).or_insert_with(|| (role.clone(), span));
+            if known.0 != *role {
+                let name = walker.name(register);
+                walker.refusals.push(Refusal::new(
+                    span,
+                    format!(
+                        "register `{name}` is touched in {role}, and in {} too: it lives in one of the two",
+                        known.0
+                    ),
+                    "give each of the two a register of its own",
+                ));
+            }
+        }
+    }
+    for table in &program.tables {
+        walker.table(table);
+    }
+    walker.refusals
+}
+
+impl Walker<'_> {
+    fn name(&self, register: u32) -> &str {
+        short(&self.program.externs[register as usize].name)
+    }
+
+    /// The register that a call touches, and where the call stands.
+    fn touches(&self, call: &ExternCall) -> Option<(u32, Span)> {
+        let instance = call.instance?;
+        let register = self.program.stateful_action(instance)?.register;
+        let span = call.args.iter().find_map(|a| match a {
+            Arg::Out(Place::Field(f), _) => self.calls.get(f).copied(),
+            _ => None,
+        });
+        Some((register.0, span.unwrap_or(self.spans[instance.index()])))
+    }
+
+    /// Runs a scope that `return` leaves. None: nothing comes out of it.
+    fn scope(&mut self, list: &[Stmt], state: Touched) -> Option<Touched> {
+        self.returns.push(Vec::new());
+        let end = self.stmts(list, Some(state));
+        let returned = self.returns.pop().unwrap_or_default();
+        returned.into_iter().map(Some).fold(end, join)
+    }
+
+    fn stmts(&mut self, list: &[Stmt], mut state: Option<Touched>) -> Option<Touched> {
+        for stmt in list {
+            state = self.stmt(stmt, state?);
+        }
+        state
+    }
+
+    fn stmt(&mut self, stmt: &Stmt, mut state: Touched) -> Option<Touched> {
+        match stmt {
+            Stmt::Call(call) => {
+                if let Some((register, span)) = self.touches(call) {
+                    if let Some(first) = state.get(&register).copied() {
+                        self.twice(register, first, span);
+                    }
+                    state.insert(register, span);
+                }
+                Some(state)
+            }
+            Stmt::If { condition, then, otherwise } => {
+                let (hit, miss) = self.after_hit(condition, &state);
+                let then = self.stmts(then, hit);
+                let otherwise = self.stmts(otherwise, miss);
+                join(then, otherwise)
+            }
+            Stmt::Switch { on, cases, default } => self.switch(on, cases, default, state),
+            Stmt::Apply { table, hit, action } => self.apply(table.index(), *hit, *action, state),
+            Stmt::Action(id) => self.action(*id, state),
+            Stmt::Block(list) => self.scope(list, state),
+            Stmt::Exit => None,
+            Stmt::Return => {
+                if let Some(scope) = self.returns.last_mut() {
+                    scope.push(state);
+                }
+                None
+            }
+            _ => Some(state),
+        }
+    }
+
+    fn action(&mut self, id: ActionId, state: Touched) -> Option<Touched> {
+        let program = self.program;
+        self.scope(&program.actions[id.index()].body, state)
+    }
+
+    fn apply(
+        &mut self,
+        table: usize,
+        hit: Option<FieldId>,
+        action: Option<FieldId>,
+        state: Touched,
+    ) -> Option<Touched> {
+        let program = self.program;
+        let table = &program.tables[table];
+        let states: Vec<Option<Touched>> =
+            table.actions.iter().map(|a| self.action(a.action, state.clone())).collect();
+        let default = table.default_action.action as usize;
+        let (mut hits, mut misses) = (None, None);
+        for (i, (offered, after)) in table.actions.iter().zip(&states).enumerate() {
+            if !offered.default_only {
+                hits = join(hits, after.clone());
+            }
+            if i == default || !table.const_default && !offered.table_only {
+                misses = join(misses, after.clone());
+            }
+        }
+        if table.keys.is_empty() {
+            hits = None;
+        }
+        let all = join(hits.clone(), misses.clone());
+        if let Some(field) = hit {
+            self.by_hit.insert(field, (hits, misses));
+        }
+        if let Some(field) = action {
+            self.by_action.insert(field, states);
+        }
+        all
+    }
+
+    /// The states in which a condition holds and does not.
+    fn after_hit(
+        &mut self,
+        condition: &Expr,
+        state: &Touched,
+    ) -> (Option<Touched>, Option<Touched>) {
+        match &condition.kind {
+            ExprKind::Field(field) => {
+                if let Some(known) = self.by_hit.remove(field) {
+                    return known;
+                }
+            }
+            ExprKind::Unary(_, inner) => {
+                if let ExprKind::Field(field) = &inner.kind
+                    && let Some((hit, miss)) = self.by_hit.remove(field)
+                {
+                    return (miss, hit);
+                }
+            }
+            _ => {}
+        }
+        (Some(state.clone()), Some(state.clone()))
+    }
+
+    fn switch(
+        &mut self,
+        on: &Expr,
+        cases: &[(Box<[u64]>, Vec<Stmt>)],
+        default: &[Stmt],
+        state: Touched,
+    ) -> Option<Touched> {
+        let states = match &on.kind {
+            ExprKind::Field(field) => self.by_action.remove(field),
+            _ => None,
+        };
+        let Some(states) = states else {
+            let mut end = self.stmts(default, Some(state.clone()));
+            for (_, body) in cases {
+                let after = self.stmts(body, Some(state.clone()));
+                end = join(end, after);
+            }
+            return end;
+        };
+        let mut end = None;
+        for (i, after) in states.into_iter().enumerate() {
+            let case = cases.iter().find(|(label, _)| label.first() == Some(&(i as u64)));
+            let body = case.map_or(default, |(_, body)| body.as_slice());
+            let after = self.stmts(body, after);
+            end = join(end, after);
+        }
+        end
+    }
+
+    fn twice(&mut self, register: u32, first: Span, span: Span) {
+        let name = self.name(register).to_owned();
+        let mut refusal = Refusal::new(
+            span,
+            format!("a packet touches register `{name}` a second time here"),
+            "a register can be touched once on each path: let one register action do both, or use a second register",
+        );
+        refusal.other = Some(("touched first", first));
+        self.refusals.push(refusal);
+    }
+
+    /// All accesses in statements, those of tables and actions included.
+    fn all_calls(&self, list: &[Stmt], out: &mut Vec<(u32, Span)>, depth: u32) {
+        // Actions do not call themselves; the bound is for broken programs.
+        if depth > 64 {
+            return;
+        }
+        for stmt in list {
+            match stmt {
+                Stmt::Call(call) => out.extend(self.touches(call)),
+                Stmt::If { then, otherwise, .. } => {
+                    self.all_calls(then, out, depth);
+                    self.all_calls(otherwise, out, depth);
+                }
+                Stmt::Switch { cases, default, .. } => {
+                    cases.iter().for_each(|(_, body)| self.all_calls(body, out, depth));
+                    self.all_calls(default, out, depth);
+                }
+                Stmt::Apply { table, .. } => {
+                    for offered in &self.program.tables[table.index()].actions {
+                        let body = &self.program.actions[offered.action.index()].body;
+                        self.all_calls(body, out, depth + 1);
+                    }
+                }
+                Stmt::Action(id) => {
+                    self.all_calls(&self.program.actions[id.index()].body, out, depth + 1);
+                }
+                Stmt::Block(list) => self.all_calls(list, out, depth),
+                _ => {}
+            }
+        }
+    }
+
+    /// A table has one port to stateful ALUs: each of its actions that uses any register uses all
+    /// that the table's actions use, at one index.
+    fn table(&mut self, table: &Table) {
+        let mut uses: Vec<(&str, Indexed<'_>)> = Vec::new();
+        for offered in &table.actions {
+            let action = &self.program.actions[offered.action.index()];
+            let mut found = BTreeMap::new();
+            self.indexed(&action.body, &mut found);
+            if !found.is_empty() && !offered.default_only {
+                uses.push((short(&action.name), found));
+            }
+        }
+        for (name, found) in &uses {
+            let mut registers = found.iter();
+            let Some((first, (index, _))) = registers.next() else { continue };
+            for (other, (at, span)) in registers {
+                if format!("{index:?}") != format!("{at:?}") {
+                    let message = format!(
+                        "action `{name}` touches registers `{}` and `{}` at different indices, but a table addresses its registers by one",
+                        self.name(*first),
+                        self.name(*other)
+                    );
+                    let help = "touch each register in a table of its own, or in the `apply` block";
+                    self.refusals.push(Refusal::new(*span, message, help));
+                }
+            }
+        }
+        for (name, found) in &uses {
+            let missing = uses.iter().flat_map(|(other, all)| {
+                all.iter()
+                    .filter(|(r, _)| !found.contains_key(*r))
+                    .map(move |(r, at)| (*other, *r, at.1))
+            });
+            if let Some((other, register, span)) = missing.into_iter().next() {
+                let message = format!(
+                    "of table `{}`, action `{other}` touches register `{}` and action `{name}` another one instead, but a table's actions share their registers",
+                    short(&table.name),
+                    self.name(register)
+                );
+                let help = "touch each register in a table of its own, or in the `apply` block";
+                self.refusals.push(Refusal::new(span, message, help));
+                return;
+            }
+        }
+    }
+
+    /// The registers that an action's own statements touch, with the index.
+    fn indexed<'b>(&self, list: &'b [Stmt], out: &mut Indexed<'b>) {
+        for stmt in list {
+            match stmt {
+                Stmt::Call(call) => {
+                    let Some((register, span)) = self.touches(call) else { continue };
+                    let index = call.args.iter().find_map(|a| match a {
+                        Arg::In(e) => Some(e),
+                        _ => None,
+                    });
+                    out.insert(register, (index, span));
+                }
+                Stmt::If { then, otherwise, .. } => {
+                    self.indexed(then, out);
+                    self.indexed(otherwise, out);
+                }
+                Stmt::Block(list) => self.indexed(list, out),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The registers touched on any of two paths.
+fn join(a: Option<Touched>, b: Option<Touched>) -> Option<Touched> {
+    match (a, b) {
+        (Some(mut a), Some(b)) => {
+            a.extend(b);
+            Some(a)
+        }
+        (a, b) => a.or(b),
+    }
+}

@@ -1,0 +1,817 @@
+//! Whether a register action fits the stateful ALU: its body is run over symbols, and what it
+//! compares, stores and returns is laid out over the ALU's units.
+
+use std::collections::HashMap;
+
+use super::sym::{ALWAYS, Guard, HOLDS, Kind, Op, Operation, Sym, Word};
+use super::{COMPARISONS, OPERATIONS, Refusal, SMALL, Step, Use};
+use crate::ir::{Arg, BinaryOp, Expr, ExprKind, Field, FieldId, Place, Scalar, Stmt, UnaryOp};
+use crate::source::Span;
+
+/// A register action to be checked.
+pub(crate) struct Action<'a> {
+    pub(crate) fields: &'a [Field],
+    /// The cell's words.
+    pub(crate) value: &'a [FieldId],
+    pub(crate) result: Option<FieldId>,
+    pub(crate) body: &'a [Step],
+    pub(crate) span: Span,
+}
+
+/// One comparison: what is tested against zero, and how.
+#[derive(Clone, PartialEq)]
+struct Comparison {
+    op: BinaryOp,
+    signed: bool,
+    /// Word and sign.
+    cell: Option<(Word, bool)>,
+    input: Option<(String, bool)>,
+    constant: i128,
+    param: Option<(u32, bool)>,
+}
+
+/// Something that happens under a condition.
+struct Guarded<T> {
+    guard: Guard,
+    what: T,
+    span: Span,
+}
+
+struct Machine<'a, 'u> {
+    action: &'a Action<'a>,
+    /// Of one word of the cell.
+    width: u32,
+    comparisons: Vec<Comparison>,
+    writes: [Vec<Guarded<Sym>>; 2],
+    outputs: Vec<Guarded<Sym>>,
+    predicate: Option<Span>,
+    locals: HashMap<FieldId, Sym>,
+    /// Where the statement that is being looked at stands.
+    span: Span,
+    used: &'u mut Use,
+}
+
+type Checked<T> = Result<T, Refusal>;
+
+/// Checks one register action; what it takes goes into `used`.
+pub(crate) fn check(action: &Action<'_>, used: &mut Use) -> Result<(), Refusal> {
+    let words: Vec<Scalar> = action.value.iter().map(|f| action.fields[f.index()].ty).collect();
+    let fits = match words.as_slice() {
+        [one] => matches!(one.width, 1 | 8 | 16 | 32),
+        [lo, hi] => lo == hi && matches!(lo.width, 8 | 16 | 32),
+        _ => false,
+    };
+    if !fits {
+        let found: Vec<String> = words.iter().map(ToString::to_string).collect();
+        return Err(Refusal::new(
+            action.span,
+            format!("a cell of ({}) does not fit a register of Tofino", found.join(", ")),
+            "make it bit<1>, bit<8>, bit<16> or bit<32>, or a struct of two equal ones of 8, 16 or 32 bits",
+        ));
+    }
+    let mut machine = Machine {
+        action,
+        width: words[0].width,
+        comparisons: Vec::new(),
+        writes: [Vec::new(), Vec::new()],
+        outputs: Vec::new(),
+        predicate: None,
+        locals: HashMap::new(),
+        span: action.span,
+        used,
+    };
+    machine.steps(action.body, ALWAYS)?;
+    if machine.width == 1 {
+        return machine.one_bit();
+    }
+    machine.stores()?;
+    machine.output()
+}
+
+impl Machine<'_, '_> {
+    fn refuse<T>(&self, message: impl Into<String>, help: impl Into<String>) -> Checked<T> {
+        Err(Refusal::new(self.span, message, help))
+    }
+
+    fn steps(&mut self, steps: &[Step], guard: Guard) -> Checked<()> {
+        for step in steps {
+            match step {
+                Step::Leaf(stmt, span) => {
+                    self.span = *span;
+                    self.statement(stmt, guard)?;
+                }
+                Step::If { condition, span, then, otherwise } => {
+                    self.span = *span;
+                    let holds = self.condition(condition, guard)?;
+                    self.steps(then, guard & holds)?;
+                    self.steps(otherwise, guard & !holds)?;
+                }
+                Step::Predicate { comparisons, span, .. } => {
+                    self.span = *span;
+                    for (i, e) in comparisons.iter().enumerate() {
+                        let holds = self.condition(e, guard)?;
+                        if holds != HOLDS[i] {
+                            return self.refuse(
+                                "`this.predicate` takes the action's first and second comparison, in this order",
+                                "call it before the other comparisons, with one comparison an argument",
+                            );
+                        }
+                    }
+                    self.predicate = Some(*span);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn statement(&mut self, stmt: &Stmt, guard: Guard) -> Checked<()> {
+        match stmt {
+            Stmt::Assign(Place::Field(field), value) => self.assign(*field, value, guard),
+            Stmt::If { condition, then, otherwise } => {
+                let holds = self.condition(condition, guard)?;
+                then.iter().try_for_each(|s| self.statement(s, guard & holds))?;
+                otherwise.iter().try_for_each(|s| self.statement(s, guard & !holds))
+            }
+            // A parameter of the register that the control plane sets.
+            Stmt::Call(call) if call.method == "read" => {
+                match (call.instance, call.args.as_slice()) {
+                    (Some(id), [Arg::Out(Place::Field(to), ty)]) => {
+                        self.used.params.push(id);
+                        self.locals.insert(*to, Sym { ty: *ty, kind: Kind::Param(id) });
+                        Ok(())
+                    }
+                    _ => self.no_call(),
+                }
+            }
+            Stmt::Call(_) => self.no_call(),
+            Stmt::Assign(..) => self.refuse(
+                "the stateful ALU stores words as a whole, not bits of them",
+                "assign to the whole field",
+            ),
+            Stmt::Return | Stmt::Block(_) => {
+                self.refuse("a register action does not return early", "put the rest into `else`")
+            }
+            _ => self.refuse(
+                "the stateful ALU has no such statement",
+                "assignments and `if` are what it has",
+            ),
+        }
+    }
+
+    fn no_call<T>(&self) -> Checked<T> {
+        self.refuse(
+            "a register action calls no other extern",
+            "call it before, in the control, and read the result from the metadata",
+        )
+    }
+
+    fn assign(&mut self, field: FieldId, value: &Expr, guard: Guard) -> Checked<()> {
+        if guard == 0 {
+            return Ok(());
+        }
+        let value = self.value(value, guard)?;
+        self.store(field, value, guard)
+    }
+
+    fn store(&mut self, field: FieldId, value: Sym, guard: Guard) -> Checked<()> {
+        let half = self.action.value.iter().position(|f| *f == field);
+        if half.is_none() && Some(field) != self.action.result {
+            return self.local(field, value, guard);
+        }
+        let mut value = value;
+        if half.is_none() {
+            // The output is 32 bits wide, whatever the cell is.
+            while let Kind::Slice(inner, 0) | Kind::Wide(inner) = value.kind {
+                value = *inner;
+            }
+            if let Kind::Truth(holds) = value.kind {
+                let one = |v| Box::new(Sym { ty: Scalar::bit(1), kind: Kind::Const(v) });
+                value.kind = Kind::Choice(holds, one(1), one(0));
+            }
+        }
+        let same = |w: Word| half == Some(usize::from(w == Word::Hi));
+        if matches!(value.kind, Kind::Old(word) if same(word)) {
+            // What is not stored stays as it is.
+            return Ok(());
+        }
+        if let Kind::Choice(holds, a, b) = value.kind {
+            for (guard, value) in [(guard & holds, *a), (guard & !holds, *b)] {
+                if guard != 0 {
+                    self.store(field, value, guard)?;
+                }
+            }
+            return Ok(());
+        }
+        let span = self.span;
+        let list = match half {
+            Some(half) => &mut self.writes[half],
+            None => &mut self.outputs,
+        };
+        // Zero is what comes out where nothing is driven, so it may be overridden.
+        let zero = |s: &Sym| matches!(s.kind, Kind::Const(0));
+        if half.is_none() {
+            list.retain(|g| g.guard & guard == 0 || !zero(&g.what));
+        }
+        if list.iter().any(|g| g.guard & guard != 0) {
+            return self.refuse(
+                "this is assigned twice on one path, which the stateful ALU cannot do in turn",
+                "assign it once on each path: put the first assignment into `else`",
+            );
+        }
+        list.push(Guarded { guard, what: value, span });
+        Ok(())
+    }
+
+    /// A local variable stands for its value.
+    fn local(&mut self, field: FieldId, value: Sym, guard: Guard) -> Checked<()> {
+        let role = self.action.fields[field.index()].role;
+        if role != crate::ir::FieldRole::Local {
+            return self.refuse(
+                "a register action changes the cell and its `out` parameter only",
+                "return the value, and store it in the control",
+            );
+        }
+        let value = match self.locals.remove(&field) {
+            Some(old) if guard != ALWAYS => {
+                let ty = old.ty;
+                Sym { ty, kind: Kind::Choice(guard, Box::new(value), Box::new(old)) }
+            }
+            None if guard != ALWAYS => {
+                let zero = Sym { ty: value.ty, kind: Kind::Const(0) };
+                let ty = value.ty;
+                Sym { ty, kind: Kind::Choice(guard, Box::new(value), Box::new(zero)) }
+            }
+            _ => value,
+        };
+        self.locals.insert(field, value);
+        Ok(())
+    }
+
+    /// The word of the cell that a field is.
+    fn word(&self, field: FieldId) -> Option<Word> {
+        match self.action.value.iter().position(|f| *f == field)? {
+            0 => Some(Word::Lo),
+            _ => Some(Word::Hi),
+        }
+    }
+
+    fn value(&mut self, e: &Expr, guard: Guard) -> Checked<Sym> {
+        let ty = e.ty;
+        let sym = |kind| Ok(Sym { ty, kind });
+        if ty == Scalar::BOOL && self.compares(e) {
+            return sym(Kind::Truth(self.condition(e, guard)?));
+        }
+        match &e.kind {
+            ExprKind::Const(limbs) => {
+                let low = limbs.iter().take(2).rev().fold(0u128, |v, l| v << 64 | u128::from(*l));
+                let value = low as i128;
+                let negative = ty.signed && ty.width < 127 && value >> (ty.width - 1) & 1 == 1;
+                sym(Kind::Const(if negative { value - (1 << ty.width) } else { value }))
+            }
+            ExprKind::Field(field) => {
+                if let Some(word) = self.word(*field) {
+                    let half = usize::from(word == Word::Hi);
+                    let written = self.writes[half].iter().any(|g| g.guard & guard != 0);
+                    return sym(if written { Kind::New(word) } else { Kind::Old(word) });
+                }
+                if Some(*field) == self.action.result {
+                    return self.refuse(
+                        "the `out` parameter of a register action cannot be read",
+                        "read the cell instead",
+                    );
+                }
+                match self.locals.get(field) {
+                    Some(known) => Ok(known.clone()),
+                    None => sym(Kind::Input(format!("{e:?}"))),
+                }
+            }
+            _ if self.only_packet(e) => {
+                if !crossbar(e) {
+                    return self.packet_operation(e, guard);
+                }
+                sym(Kind::Input(format!("{e:?}")))
+            }
+            ExprKind::Unary(UnaryOp::BitNot, a) => sym(Kind::Not(Box::new(self.value(a, guard)?))),
+            ExprKind::Unary(UnaryOp::Neg, a) => {
+                let zero = Box::new(Sym { ty, kind: Kind::Const(0) });
+                let a = Box::new(self.value(a, guard)?);
+                sym(Kind::Binary(Op::Plain(BinaryOp::Sub), zero, a))
+            }
+            ExprKind::Binary(op, a, b) => self.binary(ty, *op, a, b, guard),
+            ExprKind::Mux(c, a, b) => {
+                if let Some(op) = extreme(c, a, b) {
+                    let a = Box::new(self.value(a, guard)?);
+                    let b = Box::new(self.value(b, guard)?);
+                    return sym(Kind::Binary(op, a, b));
+                }
+                let holds = self.condition(c, guard)?;
+                let (a, b) = (self.value(a, guard)?, self.value(b, guard)?);
+                sym(Kind::Choice(holds, Box::new(a), Box::new(b)))
+            }
+            ExprKind::Cast(a) => {
+                let inner = self.value(a, guard)?;
+                match (inner.ty.width, ty.width) {
+                    (from, to) if from == to => Ok(Sym { ty, kind: inner.kind }),
+                    (from, to) if from > to => sym(Kind::Slice(Box::new(inner), 0)),
+                    _ if inner.ty.signed => sym(Kind::Other("sign extension of the cell")),
+                    _ => sym(Kind::Wide(Box::new(inner))),
+                }
+            }
+            ExprKind::Slice { value, lo, .. } => {
+                let inner = self.value(value, guard)?;
+                sym(Kind::Slice(Box::new(inner), *lo))
+            }
+            ExprKind::Element(..) => sym(Kind::Other("element of a stack by a variable index")),
+            _ => sym(Kind::Other("such value")),
+        }
+    }
+
+    fn binary(
+        &mut self,
+        ty: Scalar,
+        op: BinaryOp,
+        a: &Expr,
+        b: &Expr,
+        guard: Guard,
+    ) -> Checked<Sym> {
+        let what = match op {
+            BinaryOp::Shl | BinaryOp::Shr => Some("shift"),
+            BinaryOp::Mul => Some("multiplication"),
+            BinaryOp::Div | BinaryOp::Mod => Some("division"),
+            BinaryOp::Concat => Some("concatenation with the cell"),
+            _ => None,
+        };
+        if let Some(what) = what {
+            return Ok(Sym { ty, kind: Kind::Other(what) });
+        }
+        let a = Box::new(self.value(a, guard)?);
+        let b = Box::new(self.value(b, guard)?);
+        Ok(Sym { ty, kind: Kind::Binary(Op::Plain(op), a, b) })
+    }
+
+    /// An operation on the packet's words alone, which the ALU may do too if it is one of its own.
+    fn packet_operation(&mut self, e: &Expr, guard: Guard) -> Checked<Sym> {
+        match &e.kind {
+            ExprKind::Binary(op, a, b) => self.binary(e.ty, *op, a, b, guard),
+            ExprKind::Unary(UnaryOp::BitNot, a) => {
+                let a = self.value(a, guard)?;
+                Ok(Sym { ty: e.ty, kind: Kind::Not(Box::new(a)) })
+            }
+            ExprKind::Unary(_, a) => {
+                let zero = Box::new(Sym { ty: e.ty, kind: Kind::Const(0) });
+                let a = Box::new(self.value(a, guard)?);
+                Ok(Sym { ty: e.ty, kind: Kind::Binary(Op::Plain(BinaryOp::Sub), zero, a) })
+            }
+            _ => Ok(Sym { ty: e.ty, kind: Kind::Other("such value") }),
+        }
+    }
+
+    /// Whether neither the cell nor a local variable is in an expression.
+    fn only_packet(&self, e: &Expr) -> bool {
+        match &e.kind {
+            ExprKind::Const(_) | ExprKind::Valid(_) => true,
+            ExprKind::Field(f) => {
+                self.word(*f).is_none()
+                    && Some(*f) != self.action.result
+                    && !self.locals.contains_key(f)
+            }
+            ExprKind::Element(..) | ExprKind::Mux(..) => false,
+            ExprKind::Unary(_, a) | ExprKind::Cast(a) => self.only_packet(a),
+            ExprKind::Slice { value, .. } => self.only_packet(value),
+            ExprKind::Binary(_, a, b) => self.only_packet(a) && self.only_packet(b),
+        }
+    }
+
+    /// Whether a Boolean expression is more than a word of the packet.
+    fn compares(&self, e: &Expr) -> bool {
+        match &e.kind {
+            ExprKind::Unary(UnaryOp::Not, _) => true,
+            ExprKind::Binary(op, ..) => matches!(
+                op,
+                BinaryOp::Eq
+                    | BinaryOp::Ne
+                    | BinaryOp::Lt
+                    | BinaryOp::Le
+                    | BinaryOp::Gt
+                    | BinaryOp::Ge
+                    | BinaryOp::And
+                    | BinaryOp::Or
+            ),
+            _ => false,
+        }
+    }
+
+    /// The outcomes of the comparisons for which a condition holds.
+    fn condition(&mut self, e: &Expr, guard: Guard) -> Checked<Guard> {
+        Ok(match &e.kind {
+            ExprKind::Const(limbs) => {
+                if limbs.iter().any(|l| *l != 0) {
+                    ALWAYS
+                } else {
+                    0
+                }
+            }
+            ExprKind::Unary(UnaryOp::Not, a) => ALWAYS & !self.condition(a, guard)?,
+            ExprKind::Binary(BinaryOp::And, a, b) => {
+                self.condition(a, guard)? & self.condition(b, guard)?
+            }
+            ExprKind::Binary(BinaryOp::Or, a, b) => {
+                self.condition(a, guard)? | self.condition(b, guard)?
+            }
+            ExprKind::Mux(c, a, b) => {
+                let c = self.condition(c, guard)?;
+                c & self.condition(a, guard)? | ALWAYS & !c & self.condition(b, guard)?
+            }
+            ExprKind::Cast(a) if a.ty == Scalar::BOOL => self.condition(a, guard)?,
+            ExprKind::Binary(op, a, b) => match op {
+                BinaryOp::Eq | BinaryOp::Ne if a.ty == Scalar::BOOL && self.compares(a) => {
+                    let equal = self.condition(a, guard)? ^ self.condition(b, guard)? ^ ALWAYS;
+                    if *op == BinaryOp::Eq { equal } else { ALWAYS & !equal }
+                }
+                _ => self.comparison(*op, a, b, guard)?,
+            },
+            ExprKind::Field(f) => match self.locals.get(f).map(|s| &s.kind) {
+                Some(Kind::Truth(holds)) => *holds,
+                _ => self.not_zero(e, guard)?,
+            },
+            _ => self.not_zero(e, guard)?,
+        })
+    }
+
+    fn not_zero(&mut self, e: &Expr, guard: Guard) -> Checked<Guard> {
+        let zero = Expr { ty: e.ty, kind: ExprKind::Const(vec![0; e.ty.limbs()].into()) };
+        self.comparison(BinaryOp::Ne, e, &zero, guard)
+    }
+
+    fn comparison(&mut self, op: BinaryOp, a: &Expr, b: &Expr, guard: Guard) -> Checked<Guard> {
+        let signed = a.ty.signed;
+        let ordered = !matches!(op, BinaryOp::Eq | BinaryOp::Ne);
+        let mut comparison = Comparison {
+            op,
+            signed: signed && ordered,
+            cell: None,
+            input: None,
+            constant: 0,
+            param: None,
+        };
+        let (a, b) = (self.value(a, guard)?, self.value(b, guard)?);
+        let width = a.ty.width;
+        self.terms(&a, true, &mut comparison)?;
+        self.terms(&b, false, &mut comparison)?;
+        if width > self.width.max(8) {
+            return self.refuse(
+                format!("{width} bits are compared, but the register's words have {}", self.width),
+                "compare words as wide as the register's",
+            );
+        }
+        if comparison.constant != 0 && comparison.param.is_some() {
+            return self.refuse(
+                "a comparison of the stateful ALU has one constant or one parameter, not both",
+                "let the control plane add the constant to the parameter",
+            );
+        }
+        let range = i128::from(i32::MIN)..=i128::from(i32::MAX);
+        if ordered && !signed && !range.contains(&comparison.constant) {
+            return self.refuse(
+                format!(
+                    "the stateful ALU's constants are signed: {} is out of their range",
+                    comparison.constant.unsigned_abs()
+                ),
+                "compare with a word of the metadata that holds the constant",
+            );
+        }
+        for (i, known) in self.comparisons.iter().enumerate() {
+            if *known == comparison {
+                return Ok(HOLDS[i]);
+            }
+            let negated = Comparison { op: negate(comparison.op), ..comparison.clone() };
+            if *known == negated {
+                return Ok(ALWAYS & !HOLDS[i]);
+            }
+        }
+        if self.comparisons.len() == COMPARISONS {
+            return self.refuse(
+                format!("this is one comparison more than the {COMPARISONS} that the stateful ALU has"),
+                "compare words of the packet with each other before, in the control, and let the index or a field of the metadata carry the outcome",
+            );
+        }
+        if comparison.constant != 0 {
+            self.used.constants.push(comparison.constant);
+        }
+        if let Some((input, _)) = &comparison.input {
+            self.note_input(&input.clone());
+        }
+        self.comparisons.push(comparison);
+        Ok(HOLDS[self.comparisons.len() - 1])
+    }
+
+    /// Adds the terms of a sum to what a comparison tests.
+    fn terms(&self, value: &Sym, plus: bool, to: &mut Comparison) -> Checked<()> {
+        let twice = |what: &str, help: &str| {
+            self.refuse(format!("a comparison of the stateful ALU reads one {what}, not two"), help)
+        };
+        match &value.kind {
+            Kind::Const(0) => {}
+            Kind::Const(_) if to.constant != 0 => {
+                return twice("constant", "write one constant on one side");
+            }
+            Kind::Const(c) => to.constant = if plus { *c } else { -c },
+            Kind::Param(id) => {
+                if to.param.replace((id.0, plus)).is_some() {
+                    return twice("parameter", "keep the difference in one parameter");
+                }
+            }
+            Kind::Old(word) => {
+                if to.cell.replace((*word, plus)).is_some() {
+                    return twice(
+                        "word of the cell",
+                        "compare each with a word of the packet or a constant",
+                    );
+                }
+            }
+            Kind::Input(name) => {
+                if to.input.replace((name.clone(), plus)).is_some() {
+                    return twice(
+                        "word of the packet",
+                        "compare them before, in the control, and keep the outcome in the metadata",
+                    );
+                }
+            }
+            Kind::Binary(Op::Plain(BinaryOp::Add), a, b) => {
+                self.terms(a, plus, to)?;
+                self.terms(b, plus, to)?;
+            }
+            Kind::Binary(Op::Plain(BinaryOp::Sub), a, b) => {
+                self.terms(a, plus, to)?;
+                self.terms(b, !plus, to)?;
+            }
+            Kind::New(_) => {
+                return self.refuse(
+                    "the stateful ALU compares the cell as it was, not its new value",
+                    "compare before you assign, with the sum written out",
+                );
+            }
+            Kind::Slice(inner, _) if inner.has_cell() => {
+                return self.refuse(
+                    "the stateful ALU compares words of the cell as a whole, not bits of them",
+                    "make the cell a pair, or keep the bits in a register of their own",
+                );
+            }
+            Kind::Binary(Op::Plain(BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor), ..)
+                if value.has_cell() =>
+            {
+                return self.refuse(
+                    "the stateful ALU of Tofino 1 compares without a mask",
+                    "compare for equality with all values in question, or keep the bits in a register of their own",
+                );
+            }
+            _ => {
+                return self.refuse(
+                    "this is too much for a comparison of the stateful ALU",
+                    "a comparison is one word of the cell, one word of the packet and one constant, added or subtracted",
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn note_input(&mut self, name: &str) {
+        if !self.used.inputs.iter().any(|i| i == name) {
+            self.used.inputs.push(name.to_owned());
+        }
+    }
+
+    /// The operation for a value, its operands noted.
+    fn operation(&mut self, value: &Sym, span: Span) -> Checked<Operation> {
+        let operation =
+            value.operation().map_err(|(message, help)| Refusal::new(span, message, help))?;
+        for (operand, _) in &operation.operands {
+            if operand.ty.width > self.width.max(8) {
+                return Err(Refusal::new(
+                    span,
+                    format!(
+                        "an operand has {} bits, but the register's words have {}",
+                        operand.ty.width, self.width
+                    ),
+                    "cut it before, or make the register's words as wide",
+                ));
+            }
+        }
+        Ok(operation)
+    }
+
+    fn note_operation(&mut self, operation: &Operation) {
+        for (operand, _) in &operation.operands {
+            match &operand.kind {
+                Kind::Const(c) if !SMALL.contains(c) => self.used.constants.push(*c),
+                Kind::Input(name) => self.note_input(&name.clone()),
+                _ => {}
+            }
+        }
+    }
+
+    /// Lays what is stored out over the operations of each word.
+    fn stores(&mut self) -> Checked<()> {
+        for half in 0..2 {
+            let list: Vec<(Sym, Span)> =
+                self.writes[half].iter().map(|g| (g.what.clone(), g.span)).collect();
+            self.units(&list, true)?;
+        }
+        Ok(())
+    }
+
+    /// The operations that compute all values, of which one word has two. An `or` of two operations
+    /// may be both at once.
+    fn units(&mut self, list: &[(Sym, Span)], splits: bool) -> Checked<()> {
+        let mut units: Vec<Operation> = Vec::new();
+        let mut parts: Vec<Operation> = Vec::new();
+        let mut last = self.span;
+        let mut failed = None;
+        for (value, span) in list {
+            last = *span;
+            match self.operation(value, *span) {
+                Ok(operation) if !units.contains(&operation) => units.push(operation),
+                Ok(_) => {}
+                Err(refusal) => failed = failed.or(Some(refusal)),
+            }
+        }
+        if failed.is_none() && units.len() <= OPERATIONS {
+            units.iter().for_each(|u| self.note_operation(u));
+            return Ok(());
+        }
+        for (value, span) in list {
+            let sides: Vec<&Sym> = match &value.kind {
+                Kind::Binary(Op::Plain(BinaryOp::BitOr), a, b) if splits => vec![a, b],
+                _ => vec![value],
+            };
+            for side in sides {
+                let operation = self.operation(side, *span)?;
+                if !parts.contains(&operation) {
+                    parts.push(operation);
+                }
+            }
+        }
+        if parts.len() > OPERATIONS {
+            return Err(Refusal::new(
+                last,
+                format!(
+                    "{} different operations give this its value, but the stateful ALU has {OPERATIONS} for a word",
+                    parts.len().min(units.len().max(OPERATIONS + 1))
+                ),
+                "let two paths store the same expression, or choose the operand before, in the control",
+            ));
+        }
+        parts.iter().for_each(|u| self.note_operation(u));
+        Ok(())
+    }
+
+    /// Lays the output out.
+    fn output(&mut self) -> Checked<()> {
+        let mut sources: Vec<(Sym, Span)> = Vec::new();
+        for Guarded { what, span, .. } in std::mem::take(&mut self.outputs) {
+            self.span = span;
+            if let Kind::Slice(..) = what.kind {
+                return self.refuse(
+                    "the stateful ALU's output is a word from its lowest bit on",
+                    "return the whole word, and cut it in the control",
+                );
+            }
+            // What nothing drives is zero.
+            if matches!(what.kind, Kind::Const(0))
+                || sources.iter().any(|(s, _)| s.kind == what.kind)
+            {
+                continue;
+            }
+            sources.push((what, span));
+        }
+        let pair = self.action.value.len() == 2;
+        if let Some(span) = self.predicate {
+            self.span = span;
+            return match sources.is_empty() {
+                true => Ok(()),
+                false => self.refuse(
+                    "the output is the predicate on one path and something else on another",
+                    "return one of the two on all paths",
+                ),
+            };
+        }
+        let Some((first, span)) = sources.first().cloned() else { return Ok(()) };
+        self.span = span;
+        if let [_] = sources.as_slice() {
+            match &first.kind {
+                Kind::Old(_) | Kind::New(_) => return Ok(()),
+                Kind::Input(name) => {
+                    self.note_input(&name.clone());
+                    return Ok(());
+                }
+                // The results of the comparisons, shifted.
+                Kind::Const(c) if *c > 0 && c & (c - 1) == 0 && pair => return Ok(()),
+                _ => {}
+            }
+        }
+        if pair {
+            return match sources.get(1) {
+                Some((_, span)) => {
+                    self.span = *span;
+                    self.refuse(
+                        "the output has two different sources, but where the cell is a pair the stateful ALU has one",
+                        "return one word on all paths (zero on the others), or return it by two registers",
+                    )
+                }
+                None => self.refuse(
+                    "where the cell is a pair, both of the stateful ALU's adders store: the output is a word of the cell, a word of the packet or one power of two",
+                    "store the value in the cell and return it from there, or compute it in the control",
+                ),
+            };
+        }
+        if let Some((_, span)) = sources.iter().find(|(s, _)| matches!(s.kind, Kind::New(_))) {
+            self.span = *span;
+            return self.refuse(
+                "the output is the new value on one path and something else on another",
+                "return the old value on all paths, or make the cell a pair",
+            );
+        }
+        self.units(&sources, false)
+    }
+
+    /// A register of single bits sets, clears and reads, and has no comparison.
+    fn one_bit(&mut self) -> Checked<()> {
+        if !self.comparisons.is_empty() {
+            return self.refuse(
+                "a register of single bits has no comparisons",
+                "choose between two register actions by a table, or make the cell bit<8>",
+            );
+        }
+        for write in &self.writes[0] {
+            if !matches!(write.what.kind, Kind::Const(_)) {
+                return Err(Refusal::new(
+                    write.span,
+                    "a bit is set or cleared, not computed",
+                    "choose between two register actions by a table, or make the cell bit<8>",
+                ));
+            }
+        }
+        for output in &self.outputs {
+            let mut kind = &output.what.kind;
+            while let Kind::Wide(inner) | Kind::Not(inner) = kind {
+                kind = &inner.kind;
+            }
+            if !matches!(kind, Kind::Old(_) | Kind::Const(0)) {
+                return Err(Refusal::new(
+                    output.span,
+                    "a register of single bits returns the bit as it was, or its complement",
+                    "read the bit before it is assigned",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `max(a, b)` and `min(a, b)`, as the front end writes them.
+fn extreme(c: &Expr, a: &Expr, b: &Expr) -> Option<Op> {
+    let ExprKind::Binary(op, x, y) = &c.kind else { return None };
+    let op = match op {
+        BinaryOp::Ge => Op::Max,
+        BinaryOp::Le => Op::Min,
+        _ => return None,
+    };
+    let same = |a: &Expr, b: &Expr| format!("{:?}", a.kind) == format!("{:?}", b.kind);
+    (same(x, a) && same(y, b)).then_some(op)
+}
+
+fn negate(op: BinaryOp) -> BinaryOp {
+    match op {
+        BinaryOp::Eq => BinaryOp::Ne,
+        BinaryOp::Ne => BinaryOp::Eq,
+        BinaryOp::Lt => BinaryOp::Ge,
+        BinaryOp::Ge => BinaryOp::Lt,
+        BinaryOp::Gt => BinaryOp::Le,
+        BinaryOp::Le => BinaryOp::Gt,
+        other => other,
+    }
+}
+
+/// Whether the input crossbar and the hash units can bring an expression of the packet to the ALU as
+/// one word: bits of fields, put together, extended, and xor-ed or masked on the way.
+fn crossbar(e: &Expr) -> bool {
+    fn inner(e: &Expr) -> bool {
+        match &e.kind {
+            ExprKind::Const(_) | ExprKind::Field(_) | ExprKind::Valid(_) => true,
+            ExprKind::Slice { value, .. } => inner(value),
+            ExprKind::Cast(a) => inner(a),
+            ExprKind::Binary(BinaryOp::Concat | BinaryOp::BitXor, a, b) => inner(a) && inner(b),
+            ExprKind::Binary(BinaryOp::BitAnd | BinaryOp::BitOr, a, b) => {
+                let constant = |e: &Expr| matches!(e.kind, ExprKind::Const(_));
+                (constant(a) || constant(b)) && inner(a) && inner(b)
+            }
+            _ => false,
+        }
+    }
+    match &e.kind {
+        ExprKind::Field(_) | ExprKind::Valid(_) => true,
+        ExprKind::Slice { value, .. } => matches!(value.kind, ExprKind::Field(_)) || inner(value),
+        ExprKind::Cast(_) | ExprKind::Binary(BinaryOp::Concat, ..) => inner(e),
+        _ => false,
+    }
+}
