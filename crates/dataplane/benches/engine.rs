@@ -66,10 +66,8 @@ fn atp(c: &mut Criterion) {
                     let time_us = u64::from(sequence) * 100_000;
                     let mut input = IngressInput { port, time_us, ..Default::default() };
                     let ingress = pipeline.ingress(&mut packet, black_box(frame), &input);
-                    if let Some(list) = ingress.resubmit {
-                        packet.preserve(list);
+                    if ingress.resubmit {
                         input.instance = Instance::Resubmitted;
-                        input.preserved = true;
                         pipeline.ingress(&mut packet, frame, &input);
                     } else if let Verdict::Unicast(port) = ingress.verdict {
                         let input = EgressInput { port, ..Default::default() };

@@ -7,7 +7,10 @@
 //! Operations are straight-line except for the jumps. An interpreter walks them (`exec`); a
 //! compiler to machine code would translate them one by one.
 
+use tributary_p4::ir::ExternId;
+
 use crate::externs::hash::Algorithm;
+use crate::externs::tna_hash::TnaHash;
 use crate::layout::{Item, Layout};
 use crate::wide::WideOp;
 
@@ -91,6 +94,8 @@ pub(crate) enum Op {
     StoreElement { src: Slot, index: Slot, element: u32 },
 
     RegisterRead { dst: Slot, register: u32, index: Slot },
+    /// Like [`Op::RegisterRead`], but zero out of range.
+    CellRead { dst: Slot, register: u32, index: Slot },
     RegisterWrite { src: Slot, register: u32, index: Slot },
     RegisterRun(u32),
     Count { counter: u32, index: Slot },
@@ -219,35 +224,41 @@ pub(crate) enum ExternOp {
         message: String,
         values: Vec<Item>,
     },
-}
-
-/// Slots that the engine itself writes or reads: standard metadata and requests of the program.
-/// Metadata that the program's architecture file lacks has a slot that nobody else uses.
-#[derive(Clone, Debug)]
-pub(crate) struct Intrinsics {
-    pub(crate) ingress_port: Item,
-    pub(crate) egress_spec: Item,
-    pub(crate) egress_port: Item,
-    pub(crate) instance_type: Item,
-    pub(crate) packet_length: Item,
-    pub(crate) enq_timestamp: Item,
-    pub(crate) enq_qdepth: Item,
-    pub(crate) deq_timedelta: Item,
-    pub(crate) deq_qdepth: Item,
-    pub(crate) ingress_global_timestamp: Item,
-    pub(crate) egress_global_timestamp: Item,
-    pub(crate) mcast_grp: Item,
-    pub(crate) egress_rid: Item,
-    pub(crate) checksum_error: Item,
-    pub(crate) parser_error: Item,
-    /// Requested field list plus one.
-    pub(crate) resubmit: Slot,
-    /// Requested field list plus one.
-    pub(crate) recirculate: Slot,
-    /// Requested length plus one.
-    pub(crate) truncate: Slot,
-    /// An assertion failed.
-    pub(crate) failed: Slot,
+    /// TNA's `Hash.get`, without base and range.
+    Digest {
+        dst: Slot,
+        width: u32,
+        algorithm: Box<TnaHash>,
+        list: u32,
+    },
+    /// Adds to a sum that [`ExternOp::ChecksumGet`] folds, or subtracts from it.
+    ChecksumAdd {
+        sum: Slot,
+        list: u32,
+        subtract: bool,
+    },
+    ChecksumGet {
+        dst: Slot,
+        sum: Slot,
+    },
+    /// Counts at the entry that matched last.
+    CountDirect {
+        table: u32,
+    },
+    Resubmit {
+        flag: Slot,
+        data: Slot,
+        list: Option<u32>,
+    },
+    Mirror {
+        session: Slot,
+        list: Option<u32>,
+    },
+    /// A message for the controller.
+    Message {
+        instance: ExternId,
+        list: u32,
+    },
 }
 
 /// A table as the interpreter applies it.
@@ -265,21 +276,11 @@ pub(crate) struct ActionCode {
     pub(crate) params: Slot,
 }
 
-/// Where the blocks of v1model start.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Entries {
-    pub(crate) parser: Pc,
-    pub(crate) verify: Pc,
-    pub(crate) ingress: Pc,
-    pub(crate) egress: Pc,
-    pub(crate) compute: Pc,
-    pub(crate) deparser: Pc,
-}
-
 /// Codes of the parser errors that the engine raises.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Errors {
     pub(crate) packet_too_short: u64,
+    pub(crate) stack_out_of_bounds: u64,
     pub(crate) header_too_short: u64,
     pub(crate) timeout: u64,
     pub(crate) invalid_argument: u64,
@@ -289,7 +290,6 @@ pub(crate) struct Errors {
 #[derive(Clone, Debug)]
 pub(crate) struct Code {
     pub(crate) ops: Vec<Op>,
-    pub(crate) entries: Entries,
     pub(crate) headers: Vec<HeaderCode>,
     pub(crate) lookaheads: Vec<Layout>,
     pub(crate) lists: Vec<List>,
@@ -298,7 +298,6 @@ pub(crate) struct Code {
     pub(crate) wides: Vec<WideOp>,
     pub(crate) externs: Vec<ExternOp>,
     pub(crate) tables: Vec<TableCode>,
-    pub(crate) intrinsics: Intrinsics,
     pub(crate) errors: Errors,
 }
 

@@ -4,11 +4,13 @@
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LoadError {
     /// The program is written for an architecture that the engine does not know.
-    #[error("unknown architecture: package `{0}` (known: `V1Switch`)")]
+    #[error("unknown architecture: package `{0}` (known: `V1Switch`, `Switch`)")]
     Package(String),
     /// The package lacks a block, or a control stands where a parser belongs.
-    #[error("package `V1Switch`: no {kind} is bound to parameter `{role}`")]
+    #[error("package `{package}`: no {kind} is bound to parameter `{role}`")]
     Block {
+        /// The package.
+        package: String,
         /// The formal parameter.
         role: &'static str,
         /// `parser` or `control`.
@@ -24,6 +26,14 @@ pub enum LoadError {
         name: String,
         /// What is wrong.
         reason: String,
+    },
+    /// Metadata of the architecture that the program uses and the engine does not model.
+    #[error("the program uses `{name}`: {what} is not supported")]
+    Intrinsic {
+        /// Role and member.
+        name: String,
+        /// What it stands for.
+        what: &'static str,
     },
     /// A header that cannot be put on the wire.
     #[error("header `{name}` has {bits} bits: not a whole number of bytes")]

@@ -6,9 +6,11 @@ use crate::bits::{get_bits, mask, put_bits, signed};
 use crate::code::{Code, ExternOp, HeaderCode, NO_SLOT, Op, Pc, RunKind, Slot, Varbit};
 use crate::externs::checksum::{gather, most_bytes};
 use crate::externs::counter::Counter;
+use crate::externs::hash::{fold, sum_words};
 use crate::externs::random::Random;
 use crate::externs::register::Registers;
 use crate::load::{DEEPEST_CALL, Loaded};
+use crate::packet::Requests;
 use crate::tables::Table;
 use crate::value::Value;
 use crate::wide::scratch_words;
@@ -58,6 +60,8 @@ pub(crate) struct Store {
     pub(crate) counters: Vec<Counter>,
     pub(crate) tables: Vec<Table>,
     random: Random,
+    /// What the deparser asked for besides the frame (TNA).
+    pub(crate) requests: Requests,
     /// Space to put lists of values together.
     buffer: Vec<u8>,
     /// Space for arithmetic on wide values and for keys of tables.
@@ -75,6 +79,7 @@ impl Engine {
                 counters: loaded.counters,
                 tables: loaded.tables,
                 random: Random::new(seed),
+                requests: Requests::default(),
                 buffer: Vec::with_capacity(longest),
                 scratch: vec![0; keys.max(scratch_words(loaded.widest))],
             },
@@ -277,6 +282,10 @@ impl Engine {
                     let index = at!(index);
                     store.registers.read(register, index, &mut state[dst as usize..]);
                 }
+                Op::CellRead { dst, register, index } => {
+                    let index = at!(index);
+                    store.registers.read_cell(register, index, &mut state[dst as usize..]);
+                }
                 Op::RegisterWrite { src, register, index } => {
                     let index = at!(index);
                     store.registers.write(register, index, &state[src as usize..]);
@@ -429,6 +438,48 @@ impl Store {
                     }
                     tracing::info!("{text}");
                 }
+            }
+            ExternOp::Digest { dst, width, algorithm, list } => {
+                let data = gather(&code.lists[*list as usize], state, &mut self.buffer);
+                state[*dst as usize] = algorithm.digest(data, *width);
+            }
+            ExternOp::ChecksumAdd { sum, list, subtract } => {
+                let data = gather(&code.lists[*list as usize], state, &mut self.buffer);
+                let words = u64::from(fold(sum_words(data, &[])));
+                // In one's complement, to subtract is to add the complement.
+                let words = if *subtract { !words & 0xffff } else { words };
+                state[*sum as usize] = u64::from(fold(state[*sum as usize] + words));
+            }
+            ExternOp::ChecksumGet { dst, sum } => {
+                state[*dst as usize] = !state[*sum as usize] & 0xffff;
+            }
+            ExternOp::CountDirect { table } => {
+                self.tables[*table as usize].count_last(io.ingress_length);
+            }
+            ExternOp::Resubmit { flag, data, list } => {
+                state[*flag as usize] = 1;
+                state[*data as usize] = match list {
+                    Some(list) => {
+                        let bytes = gather(&code.lists[*list as usize], state, &mut self.buffer);
+                        let mut all = [0; 8];
+                        all[..bytes.len()].copy_from_slice(bytes);
+                        u64::from_be_bytes(all)
+                    }
+                    None => 0,
+                };
+            }
+            ExternOp::Mirror { session, list } => {
+                let requests = &mut self.requests;
+                requests.mirror = Some(state[*session as usize] as u16);
+                requests.mirror_data.clear();
+                if let Some(list) = list {
+                    gather(&code.lists[*list as usize], state, &mut requests.mirror_data);
+                }
+            }
+            ExternOp::Message { instance, list } => {
+                let requests = &mut self.requests;
+                requests.message = Some(*instance);
+                gather(&code.lists[*list as usize], state, &mut requests.message_data);
             }
         }
         true

@@ -1,10 +1,12 @@
-//! Runs the P4 IR packet by packet with the semantics of BMv2's simple_switch.
+//! Runs the P4 IR packet by packet: v1model programs with the semantics of BMv2's simple_switch, TNA
+//! programs as one pipe of a Tofino 1 does.
 //!
 //! A [`Pipeline`] is a loaded program with its tables, registers and counters; a [`Packet`] is the
 //! storage for one packet's headers and metadata, reused for ever. A switch around it owns ports,
 //! queues and multicast groups: it calls [`Pipeline::ingress`] for a frame, queues the packet (or
 //! copies of it) where the [`Verdict`] says, and calls [`Pipeline::egress`] for the frame that goes
-//! out.
+//! out. The passes are the same for both architectures (`pass`); what happens in one is in `v1model`
+//! and `tna`.
 //!
 //! The engine has no clock, no thread and no source of randomness but a seeded generator. It does
 //! not allocate for a packet once its buffers have grown to the traffic's sizes, and no frame makes
@@ -21,8 +23,10 @@ mod externs;
 mod layout;
 mod load;
 mod packet;
+mod pass;
 mod pipeline;
 mod tables;
+mod tna;
 mod v1model;
 mod value;
 mod wide;
@@ -30,7 +34,10 @@ mod wide;
 pub use error::{LoadError, StateError, TableError};
 pub use externs::counter::CounterData;
 pub use packet::Packet;
+pub use pass::{
+    DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Replication, Verdict,
+};
 pub use pipeline::Pipeline;
 pub use tables::{ActionCall, KeyMatch, TableEntry};
-pub use v1model::{DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Verdict};
+pub use tna::{CELL_BYTES, RECIRCULATION_PORT};
 pub use value::Value;

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use tributary_p4::ir::ExternId;
+
+use crate::bits::mask;
 use crate::layout::Item;
 
 /// What the packets of a program look like.
@@ -11,6 +14,11 @@ pub(crate) struct Shape {
     pub(crate) template: Vec<u64>,
     /// Words that are zero at the start of each packet; all that the program can see changes here.
     pub(crate) live: usize,
+    /// Words that travel through the queues: all live ones in v1model, none in TNA, where the packet
+    /// is parsed again.
+    pub(crate) travelling: usize,
+    /// Bytes that one unit of a queue's depth stands for; with 0, a packet is one unit.
+    pub(crate) cell_bytes: u32,
     /// What survives a resubmission or a recirculation.
     pub(crate) lists: Vec<FieldList>,
 }
@@ -28,6 +36,27 @@ impl FieldList {
     }
 }
 
+/// What a deparser asks for besides the frame.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Requests {
+    /// A copy for a mirror session …
+    pub(crate) mirror: Option<u16>,
+    /// … with this in front.
+    pub(crate) mirror_data: Vec<u8>,
+    /// A message for the controller …
+    pub(crate) message: Option<ExternId>,
+    /// … that says this.
+    pub(crate) message_data: Vec<u8>,
+}
+
+impl Requests {
+    /// Forgets what was asked for; keeps the buffers.
+    pub(crate) fn clear(&mut self) {
+        self.mirror = None;
+        self.message = None;
+    }
+}
+
 /// Storage for the state of one packet: headers, metadata, locals and payload.
 ///
 /// Made by [`crate::Pipeline::new_packet`] and usable with that pipeline only.
@@ -35,7 +64,7 @@ impl FieldList {
 pub struct Packet {
     pub(crate) shape: Arc<Shape>,
     pub(crate) state: Vec<u64>,
-    /// What follows the parsed headers.
+    /// What follows the parsed headers; in TNA's queues the whole frame.
     pub(crate) payload: Vec<u8>,
     pub(crate) length: u32,
     /// Bytes of the frame that came in: what counters count.
@@ -43,6 +72,11 @@ pub struct Packet {
     /// Values of a field list, one after the other.
     preserved: Vec<u64>,
     preserved_list: Option<usize>,
+    /// What TNA's ingress deparser sends along with a resubmitted packet.
+    pub(crate) resubmitted: [u8; 8],
+    /// The packet leaves its queue as it entered it.
+    pub(crate) bypass_egress: bool,
+    pub(crate) requests: Requests,
 }
 
 impl Packet {
@@ -55,6 +89,9 @@ impl Packet {
             ingress_length: 0,
             preserved: Vec::with_capacity(most),
             preserved_list: None,
+            resubmitted: [0; 8],
+            bypass_egress: false,
+            requests: Requests::default(),
             shape,
         }
     }
@@ -62,18 +99,32 @@ impl Packet {
     /// Becomes a copy of another packet of the same pipeline: a multicast replica.
     pub fn copy_from(&mut self, other: &Self) {
         debug_assert!(Arc::ptr_eq(&self.shape, &other.shape), "packets of different pipelines");
-        let live = self.shape.live;
-        self.state[..live].copy_from_slice(&other.state[..live]);
+        let words = self.shape.travelling;
+        self.state[..words].copy_from_slice(&other.state[..words]);
         self.payload.clone_from(&other.payload);
         self.length = other.length;
         self.ingress_length = other.ingress_length;
         self.preserved.clone_from(&other.preserved);
         self.preserved_list = other.preserved_list;
+        self.resubmitted = other.resubmitted;
+        self.bypass_egress = other.bypass_egress;
     }
 
-    /// Saves the fields of an `@field_list`, for the next pass with
-    /// [`crate::IngressInput::preserved`]. A list that the program does not declare is empty.
-    pub fn preserve(&mut self, list: u32) {
+    /// Forgets the packet before.
+    #[inline]
+    pub(crate) fn reset(&mut self) {
+        self.state[..self.shape.live].fill(0);
+    }
+
+    /// Sets a word of metadata, cut to its width.
+    #[inline]
+    pub(crate) fn set(&mut self, item: Item, value: u64) {
+        self.state[item.slot as usize] = value & mask(item.width);
+    }
+
+    /// Saves the fields of an `@field_list` for the next pass. A list that the program does not
+    /// declare is empty.
+    pub(crate) fn preserve(&mut self, list: u32) {
         self.preserved.clear();
         self.preserved_list = self.shape.lists.iter().position(|known| known.id == list);
         if let Some(list) = self.preserved_list {
@@ -96,8 +147,41 @@ impl Packet {
         }
     }
 
-    /// Length in bytes as BMv2 counts it: of the frame that came in, plus headers made valid, minus
-    /// headers made invalid since.
+    /// What the packet adds to a queue's depth as programs see it: one for v1model, which counts
+    /// packets, the number of 80-byte cells for TNA.
+    #[must_use]
+    pub fn queue_units(&self) -> u32 {
+        match self.shape.cell_bytes {
+            0 => 1,
+            bytes => self.length.div_ceil(bytes).max(1),
+        }
+    }
+
+    /// The mirror session that the last pass asked for a copy to, and the data in front of it (TNA).
+    #[must_use]
+    pub fn mirror(&self) -> Option<(u16, &[u8])> {
+        self.requests.mirror.map(|session| (session, self.requests.mirror_data.as_slice()))
+    }
+
+    /// The message for the controller that the last pass packed: the `Digest`, and the values next
+    /// to each other, the last byte filled up with zeros (TNA).
+    #[must_use]
+    pub fn message(&self) -> Option<(ExternId, &[u8])> {
+        self.requests.message.map(|digest| (digest, self.requests.message_data.as_slice()))
+    }
+
+    /// Becomes a packet that waits for egress with these bytes: a mirrored copy (TNA).
+    pub fn become_copy(&mut self, header: &[u8], frame: &[u8]) {
+        self.payload.clear();
+        self.payload.extend_from_slice(header);
+        self.payload.extend_from_slice(frame);
+        self.length = u32::try_from(self.payload.len()).unwrap_or(u32::MAX);
+        self.bypass_egress = false;
+        self.requests.clear();
+    }
+
+    /// Length in bytes: for v1model as BMv2 counts it, of the frame that came in, plus headers made
+    /// valid, minus headers made invalid since; for TNA of the frame that was deparsed last.
     #[must_use]
     pub fn length(&self) -> u32 {
         self.length

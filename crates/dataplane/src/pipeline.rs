@@ -1,21 +1,22 @@
 //! A loaded program: code, tables, registers, counters.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use tributary_p4::Architecture;
 use tributary_p4::ir::{self, ExternId, TableId};
 
-use crate::bits::mask;
 use crate::error::{LoadError, StateError, TableError};
-use crate::exec::{Engine, Flow, Io, MOST_TICKS};
+use crate::exec::Engine;
 use crate::externs::counter::CounterData;
-use crate::layout::Item;
 use crate::load::{self, Instance as ExternInstance};
 use crate::packet::{Packet, Shape};
+use crate::pass::{Egress, EgressInput, Ingress, IngressInput, Instance};
 use crate::tables::{ActionCall, KeyMatch, Table, TableEntry};
-use crate::v1model::{DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Verdict};
 use crate::value::Value;
+use crate::{tna, v1model};
 
-/// Where the generator behind `random()` starts.
+/// Where the generator behind `random()` and `Random` starts.
 const SEED: u64 = 0;
 
 /// A loaded program: code, tables, registers, counters.
@@ -25,22 +26,36 @@ pub struct Pipeline {
     shape: Arc<Shape>,
     instances: Vec<ExternInstance>,
     engine: Engine,
-    /// What blocks before the deparser write to: nothing, ever.
-    nowhere: Vec<u8>,
+    passes: Passes,
+}
+
+/// The part that differs from architecture to architecture.
+#[derive(Debug)]
+pub(crate) enum Passes {
+    V1model(v1model::Passes),
+    Tna(Box<tna::Passes>),
 }
 
 impl Pipeline {
     /// Compiles a program and sets up its state.
     ///
     /// # Errors
-    /// A program for another architecture than v1model, or one that uses an extern that the engine
-    /// does not implement.
+    /// A program for an unknown architecture, or one that uses what the engine does not implement.
     pub fn load(program: ir::Program) -> Result<Self, LoadError> {
-        let mut loaded = load::load(&program)?;
+        let (mut loaded, passes) = load::load(&program)?;
         let shape = Arc::new(std::mem::take(&mut loaded.shape));
         let instances = std::mem::take(&mut loaded.instances);
         let engine = Engine::new(loaded, SEED);
-        Ok(Self { program, shape, instances, engine, nowhere: Vec::new() })
+        Ok(Self { program, shape, instances, engine, passes })
+    }
+
+    /// The architecture that the program is written for.
+    #[must_use]
+    pub fn architecture(&self) -> Architecture {
+        match self.passes {
+            Passes::V1model(_) => Architecture::V1model,
+            Passes::Tna(_) => Architecture::Tna,
+        }
     }
 
     /// The program that was loaded.
@@ -55,61 +70,16 @@ impl Pipeline {
         Packet::new(Arc::clone(&self.shape))
     }
 
-    /// Runs parser, checksum verification and ingress.
-    ///
-    /// A parser error does not stop the packet: ingress finds it in `parser_error`, and what the
-    /// parser had not consumed is payload.
+    /// Runs the ingress half of the pipeline on a frame: up to the point where the switch decides
+    /// about queues.
     pub fn ingress(&mut self, packet: &mut Packet, frame: &[u8], input: &IngressInput) -> Ingress {
-        let entries = self.engine.code.entries;
-        let meta = self.engine.code.intrinsics.clone();
-        let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
-        packet.state[..self.shape.live].fill(0);
-        set(packet, meta.ingress_port, u64::from(input.port));
-        set(packet, meta.ingress_global_timestamp, input.time_us);
-        if input.preserved {
-            packet.restore();
+        match &mut self.passes {
+            Passes::V1model(passes) => passes.ingress(&mut self.engine, packet, frame, input),
+            Passes::Tna(passes) => passes.ingress(&mut self.engine, packet, frame, input),
         }
-        set(packet, meta.instance_type, input.instance as u64);
-        set(packet, meta.packet_length, u64::from(length));
-        packet.ingress_length = length;
-
-        let mut io = Io {
-            frame,
-            at: 0,
-            payload: &[],
-            out: &mut self.nowhere,
-            length,
-            ingress_length: length,
-            ticks: MOST_TICKS,
-        };
-        if let Flow::Error(code) = self.engine.run(entries.parser, &mut packet.state, &mut io) {
-            packet.state[meta.parser_error.slot as usize] = code;
-        }
-        io.payload = &frame[io.at..];
-        self.engine.run(entries.verify, &mut packet.state, &mut io);
-        self.engine.run(entries.ingress, &mut packet.state, &mut io);
-        packet.length = io.length;
-
-        let state = &packet.state;
-        let at = |item: Item| state[item.slot as usize];
-        let verdict = if state[meta.failed as usize] != 0 {
-            return Ingress { verdict: Verdict::Drop, resubmit: None };
-        } else if at(meta.mcast_grp) != 0 {
-            Verdict::Multicast(at(meta.mcast_grp) as u16)
-        } else if at(meta.egress_spec) == u64::from(DROP_PORT) {
-            Verdict::Drop
-        } else {
-            Verdict::Unicast(at(meta.egress_spec) as u16)
-        };
-        let resubmit = request(state[meta.resubmit as usize]);
-        packet.payload.clear();
-        if verdict != Verdict::Drop {
-            packet.payload.extend_from_slice(io.payload);
-        }
-        Ingress { verdict, resubmit }
     }
 
-    /// Runs egress, checksum computation and deparser. `frame` is cleared, and filled unless the
+    /// Runs the egress half on a packet that left a queue. `frame` is cleared, and filled unless the
     /// packet is dropped.
     pub fn egress(
         &mut self,
@@ -117,49 +87,22 @@ impl Pipeline {
         input: &EgressInput,
         frame: &mut Vec<u8>,
     ) -> Egress {
-        let entries = self.engine.code.entries;
-        let meta = self.engine.code.intrinsics.clone();
-        frame.clear();
-        set(packet, meta.egress_global_timestamp, input.time_us);
-        set(packet, meta.enq_timestamp, input.enq_time_us);
-        set(packet, meta.enq_qdepth, u64::from(input.enq_qdepth));
-        set(packet, meta.deq_qdepth, u64::from(input.deq_qdepth));
-        set(packet, meta.deq_timedelta, u64::from(input.deq_timedelta));
-        set(packet, meta.egress_port, u64::from(input.port));
-        set(packet, meta.egress_rid, u64::from(input.rid));
-        set(packet, meta.instance_type, input.instance as u64);
-        // Anything but the drop port; BMv2 takes the next one, modulo the field's width.
-        set(packet, meta.egress_spec, u64::from(DROP_PORT) + 1);
-        let length = packet.length;
-        set(packet, meta.packet_length, u64::from(length));
+        match &mut self.passes {
+            Passes::V1model(passes) => passes.egress(&mut self.engine, packet, input, frame),
+            Passes::Tna(passes) => passes.egress(&mut self.engine, packet, input, frame),
+        }
+    }
 
-        let mut io = Io {
-            frame: &[],
-            at: 0,
-            payload: &packet.payload,
-            out: frame,
-            length,
-            ingress_length: packet.ingress_length,
-            ticks: 0,
-        };
-        let state = &mut packet.state;
-        self.engine.run(entries.egress, state, &mut io);
-        let dropped = state[meta.egress_spec.slot as usize] == u64::from(DROP_PORT);
-        if dropped || state[meta.failed as usize] != 0 {
-            return Egress { drop: true, recirculate: None };
+    /// What the next ingress pass is told, after `last`, of a packet that was resubmitted or
+    /// recirculated.
+    #[must_use]
+    pub fn next_pass(&self, last: &IngressInput, instance: Instance) -> IngressInput {
+        match self.architecture() {
+            // BMv2 resets all metadata before a second pass, the port included; a program that needs
+            // it puts it into the field list.
+            Architecture::V1model => IngressInput { port: 0, instance, ..*last },
+            Architecture::Tna => IngressInput { instance, ..*last },
         }
-        self.engine.run(entries.compute, state, &mut io);
-        self.engine.run(entries.deparser, state, &mut io);
-        packet.length = io.length;
-        frame.extend_from_slice(&packet.payload);
-        if state[meta.failed as usize] != 0 {
-            frame.clear();
-            return Egress { drop: true, recirculate: None };
-        }
-        if let Some(limit) = request(state[meta.truncate as usize]) {
-            frame.truncate(limit as usize);
-        }
-        Egress { drop: false, recirculate: request(state[meta.recirculate as usize]) }
     }
 
     /// Adds an entry to a table.
@@ -262,11 +205,13 @@ impl Pipeline {
     #[must_use]
     pub fn array_size(&self, array: ExternId) -> Option<u64> {
         match *self.instances.get(array.index())? {
-            ExternInstance::Register(register) => Some(self.engine.store.registers.size(register)),
+            ExternInstance::Register { first, .. } => Some(self.engine.store.registers.size(first)),
             ExternInstance::Counter(counter) => {
                 Some(self.engine.store.counters[counter as usize].cells.len() as u64)
             }
-            ExternInstance::DirectCounter => None,
+            ExternInstance::DirectCounter
+            | ExternInstance::Checksum(_)
+            | ExternInstance::Stateless => None,
         }
     }
 
@@ -306,12 +251,33 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Reads an element of a register.
+    /// Scalars of a register's element: 1, or 2 for a pair.
+    ///
+    /// # Errors
+    /// See [`StateError`].
+    pub fn register_scalars(&self, register: ExternId) -> Result<usize, StateError> {
+        Ok(self.registers(register)?.len())
+    }
+
+    /// Reads an element of a register; of a pair its first scalar.
     ///
     /// # Errors
     /// See [`StateError`].
     pub fn register_read(&self, register: ExternId, index: u64) -> Result<Value, StateError> {
-        let number = self.register(register)?;
+        self.register_read_scalar(register, index, 0)
+    }
+
+    /// Reads one scalar of an element of a register.
+    ///
+    /// # Errors
+    /// See [`StateError`].
+    pub fn register_read_scalar(
+        &self,
+        register: ExternId,
+        index: u64,
+        scalar: usize,
+    ) -> Result<Value, StateError> {
+        let number = self.register(register, scalar)?;
         let registers = &self.engine.store.registers;
         let mut limbs = vec![0; registers.registers[number as usize].width.div_ceil(64) as usize];
         if registers.read(number, index, &mut limbs) {
@@ -321,7 +287,7 @@ impl Pipeline {
         }
     }
 
-    /// Sets an element of a register.
+    /// Sets an element of a register; of a pair its first scalar.
     ///
     /// # Errors
     /// See [`StateError`].
@@ -331,7 +297,21 @@ impl Pipeline {
         index: u64,
         value: &Value,
     ) -> Result<(), StateError> {
-        let number = self.register(register)?;
+        self.register_write_scalar(register, index, 0, value)
+    }
+
+    /// Sets one scalar of an element of a register.
+    ///
+    /// # Errors
+    /// See [`StateError`].
+    pub fn register_write_scalar(
+        &mut self,
+        register: ExternId,
+        index: u64,
+        scalar: usize,
+        value: &Value,
+    ) -> Result<(), StateError> {
+        let number = self.register(register, scalar)?;
         let registers = &mut self.engine.store.registers;
         let width = registers.registers[number as usize].width;
         if !value.fits(width) {
@@ -360,20 +340,15 @@ impl Pipeline {
         }
     }
 
-    fn register(&self, register: ExternId) -> Result<u32, StateError> {
+    /// The engine's registers that a register of the program is made of.
+    fn registers(&self, register: ExternId) -> Result<Range<u32>, StateError> {
         match self.instances.get(register.index()) {
-            Some(ExternInstance::Register(number)) => Ok(*number),
+            Some(&ExternInstance::Register { first, scalars }) => Ok(first..first + scalars),
             _ => Err(StateError::Unknown("register")),
         }
     }
-}
 
-/// Sets a word of metadata, cut to its width.
-fn set(packet: &mut Packet, item: Item, value: u64) {
-    packet.state[item.slot as usize] = value & mask(item.width);
-}
-
-/// A request of the program: a number plus one, or zero for none.
-fn request(word: u64) -> Option<u32> {
-    word.checked_sub(1).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
+    fn register(&self, register: ExternId, scalar: usize) -> Result<u32, StateError> {
+        self.registers(register)?.nth(scalar).ok_or(StateError::Unknown("scalar of the register"))
+    }
 }

@@ -1,93 +1,189 @@
-//! The v1model architecture as BMv2's `simple_switch` runs it: what goes into a pass through the
-//! pipeline and what comes out of it.
+//! The v1model architecture as BMv2's `simple_switch` runs it.
+//!
+//! Ingress is parser, checksum verification and ingress control; the packet's whole state waits in
+//! the queue; egress is egress control, checksum computation and deparser. A second pass keeps the
+//! fields of an `@field_list` and nothing else.
 
-/// The port to which dropped packets are sent.
-pub const DROP_PORT: u16 = 511;
+use crate::code::{Pc, Slot};
+use crate::exec::{Engine, Flow, Io, MOST_TICKS};
+use crate::layout::Item;
+use crate::packet::Packet;
+use crate::pass::{DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Verdict};
 
-/// Why a packet is where it is: `standard_metadata.instance_type`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(u8)]
-pub enum Instance {
-    /// Came in through a port, or was sent on to one port.
-    #[default]
-    Normal = 0,
-    /// A clone made at the end of ingress.
-    IngressClone = 1,
-    /// A clone made at the end of egress.
-    EgressClone = 2,
-    /// Reserved by the architecture.
-    Coalesced = 3,
-    /// Came back from the deparser.
-    Recirculated = 4,
-    /// A replica made by a multicast group.
-    Replication = 5,
-    /// Came back from the end of ingress.
-    Resubmitted = 6,
+/// Slots that the engine itself writes or reads: standard metadata and requests of the program.
+/// Metadata that the program's architecture file lacks has a slot that nobody else uses.
+#[derive(Clone, Debug)]
+pub(crate) struct Intrinsics {
+    pub(crate) ingress_port: Item,
+    pub(crate) egress_spec: Item,
+    pub(crate) egress_port: Item,
+    pub(crate) instance_type: Item,
+    pub(crate) packet_length: Item,
+    pub(crate) enq_timestamp: Item,
+    pub(crate) enq_qdepth: Item,
+    pub(crate) deq_timedelta: Item,
+    pub(crate) deq_qdepth: Item,
+    pub(crate) ingress_global_timestamp: Item,
+    pub(crate) egress_global_timestamp: Item,
+    pub(crate) mcast_grp: Item,
+    pub(crate) egress_rid: Item,
+    pub(crate) checksum_error: Item,
+    pub(crate) parser_error: Item,
+    /// Requested field list plus one.
+    pub(crate) resubmit: Slot,
+    /// Requested field list plus one.
+    pub(crate) recirculate: Slot,
+    /// Requested length plus one.
+    pub(crate) truncate: Slot,
+    /// An assertion failed.
+    pub(crate) failed: Slot,
 }
 
-/// What the switch knows about a packet that enters the parser.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct IngressInput {
-    /// Port it came in through.
-    pub port: u16,
-    /// Microseconds since the switch started.
-    pub time_us: u64,
-    /// First pass, resubmitted or recirculated.
-    pub instance: Instance,
-    /// Whether the fields that [`crate::Packet::preserve`] saved last are put back after all others were
-    /// reset.
-    pub preserved: bool,
+/// Where the blocks of v1model start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Entries {
+    pub(crate) parser: Pc,
+    pub(crate) verify: Pc,
+    pub(crate) ingress: Pc,
+    pub(crate) egress: Pc,
+    pub(crate) compute: Pc,
+    pub(crate) deparser: Pc,
 }
 
-/// What the program decided at the end of ingress.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ingress {
-    /// Where the packet goes, unless it is resubmitted.
-    pub verdict: Verdict,
-    /// The program asked for another ingress pass (overrides the verdict), preserving that field
-    /// list. The switch then calls [`crate::Packet::preserve`] and [`crate::Pipeline::ingress`] again
-    /// with the same frame.
-    pub resubmit: Option<u32>,
+/// What runs a packet through the blocks.
+#[derive(Debug)]
+pub(crate) struct Passes {
+    pub(crate) entries: Entries,
+    pub(crate) intrinsics: Intrinsics,
+    /// What blocks before the deparser write to: nothing, ever.
+    nowhere: Vec<u8>,
 }
 
-/// Where a packet goes after ingress.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// Nowhere.
-    Drop,
-    /// To the egress queue of that port.
-    Unicast(u16),
-    /// To the members of that multicast group.
-    Multicast(u16),
+impl Passes {
+    pub(crate) fn new(entries: Entries, intrinsics: Intrinsics) -> Self {
+        Self { entries, intrinsics, nowhere: Vec::new() }
+    }
+
+    /// Runs parser, checksum verification and ingress.
+    ///
+    /// A parser error does not stop the packet: ingress finds it in `parser_error`, and what the
+    /// parser had not consumed is payload.
+    pub(crate) fn ingress(
+        &mut self,
+        engine: &mut Engine,
+        packet: &mut Packet,
+        frame: &[u8],
+        input: &IngressInput,
+    ) -> Ingress {
+        let Self { entries, intrinsics: meta, nowhere } = self;
+        let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+        packet.reset();
+        packet.set(meta.ingress_port, u64::from(input.port));
+        packet.set(meta.ingress_global_timestamp, input.time_us);
+        if matches!(input.instance, Instance::Resubmitted | Instance::Recirculated) {
+            packet.restore();
+        }
+        packet.set(meta.instance_type, input.instance as u64);
+        packet.set(meta.packet_length, u64::from(length));
+        packet.ingress_length = length;
+
+        let mut io = Io {
+            frame,
+            at: 0,
+            payload: &[],
+            out: nowhere,
+            length,
+            ingress_length: length,
+            ticks: MOST_TICKS,
+        };
+        if let Flow::Error(code) = engine.run(entries.parser, &mut packet.state, &mut io) {
+            packet.state[meta.parser_error.slot as usize] = code;
+        }
+        io.payload = &frame[io.at..];
+        engine.run(entries.verify, &mut packet.state, &mut io);
+        engine.run(entries.ingress, &mut packet.state, &mut io);
+        packet.length = io.length;
+
+        let state = &packet.state;
+        let at = |item: Item| state[item.slot as usize];
+        let verdict = if state[meta.failed as usize] != 0 {
+            return Ingress { verdict: Verdict::Drop, resubmit: false };
+        } else if at(meta.mcast_grp) != 0 {
+            Verdict::Multicast(at(meta.mcast_grp) as u16)
+        } else if at(meta.egress_spec) == u64::from(DROP_PORT) {
+            Verdict::Drop
+        } else {
+            Verdict::Unicast(at(meta.egress_spec) as u16)
+        };
+        let resubmit = request(state[meta.resubmit as usize]);
+        packet.payload.clear();
+        if verdict != Verdict::Drop {
+            packet.payload.extend_from_slice(io.payload);
+        }
+        if let Some(list) = resubmit {
+            packet.preserve(list);
+        }
+        Ingress { verdict, resubmit: resubmit.is_some() }
+    }
+
+    /// Runs egress, checksum computation and deparser.
+    pub(crate) fn egress(
+        &mut self,
+        engine: &mut Engine,
+        packet: &mut Packet,
+        input: &EgressInput,
+        frame: &mut Vec<u8>,
+    ) -> Egress {
+        let Self { entries, intrinsics: meta, .. } = self;
+        frame.clear();
+        packet.set(meta.egress_global_timestamp, input.time_us);
+        packet.set(meta.enq_timestamp, input.enq_time_us);
+        packet.set(meta.enq_qdepth, u64::from(input.enq_qdepth));
+        packet.set(meta.deq_qdepth, u64::from(input.deq_qdepth));
+        packet.set(meta.deq_timedelta, u64::from(input.deq_timedelta));
+        packet.set(meta.egress_port, u64::from(input.port));
+        packet.set(meta.egress_rid, u64::from(input.rid));
+        packet.set(meta.instance_type, input.instance as u64);
+        // Anything but the drop port; BMv2 takes the next one, modulo the field's width.
+        packet.set(meta.egress_spec, u64::from(DROP_PORT) + 1);
+        let length = packet.length;
+        packet.set(meta.packet_length, u64::from(length));
+
+        let mut io = Io {
+            frame: &[],
+            at: 0,
+            payload: &packet.payload,
+            out: frame,
+            length,
+            ingress_length: packet.ingress_length,
+            ticks: 0,
+        };
+        let state = &mut packet.state;
+        engine.run(entries.egress, state, &mut io);
+        let dropped = state[meta.egress_spec.slot as usize] == u64::from(DROP_PORT);
+        if dropped || state[meta.failed as usize] != 0 {
+            return Egress { drop: true, recirculate: false };
+        }
+        engine.run(entries.compute, state, &mut io);
+        engine.run(entries.deparser, state, &mut io);
+        packet.length = io.length;
+        frame.extend_from_slice(&packet.payload);
+        if state[meta.failed as usize] != 0 {
+            frame.clear();
+            return Egress { drop: true, recirculate: false };
+        }
+        if let Some(limit) = request(state[meta.truncate as usize]) {
+            frame.truncate(limit as usize);
+        }
+        let recirculate = request(state[meta.recirculate as usize]);
+        if let Some(list) = recirculate {
+            packet.preserve(list);
+        }
+        Egress { drop: false, recirculate: recirculate.is_some() }
+    }
 }
 
-/// What the switch knows about a packet that leaves an egress queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct EgressInput {
-    /// Port whose queue it left.
-    pub port: u16,
-    /// Replication id: the `instance` of the multicast group's member; 0 for unicast.
-    pub rid: u16,
-    /// [`Instance::Normal`] or [`Instance::Replication`].
-    pub instance: Instance,
-    /// Now, in microseconds since the switch started.
-    pub time_us: u64,
-    /// When it was enqueued, on the same clock.
-    pub enq_time_us: u64,
-    /// Packets in the queue when it was enqueued.
-    pub enq_qdepth: u32,
-    /// Packets in the queue when it was taken out.
-    pub deq_qdepth: u32,
-    /// Microseconds that it spent in the queue.
-    pub deq_timedelta: u32,
-}
-
-/// What the program decided at the end of egress.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Egress {
-    /// The packet is dropped; no frame was written.
-    pub drop: bool,
-    /// The frame goes to the parser again instead of out, preserving that field list: the switch
-    /// calls [`crate::Packet::preserve`], then [`crate::Pipeline::ingress`] with the frame.
-    pub recirculate: Option<u32>,
+/// A request of the program: a number plus one, or zero for none.
+fn request(word: u64) -> Option<u32> {
+    word.checked_sub(1).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use common::{Builder, apply, assign, binary, bit, cast, function, words};
 use proptest::prelude::*;
 use tributary_dataplane::{
-    ActionCall, EgressInput, IngressInput, KeyMatch, Pipeline, TableEntry, Value, Verdict,
+    ActionCall, EgressInput, IngressInput, Instance, KeyMatch, Pipeline, TableEntry, Value, Verdict,
 };
 use tributary_p4::ir::*;
 
@@ -192,12 +192,11 @@ fn run(
     out: &mut Vec<u8>,
 ) {
     let [packet, replica] = packets;
-    let mut input = IngressInput::default();
+    let input = IngressInput::default();
     let first = pipeline.ingress(packet, frame, &input);
-    if let Some(list) = first.resubmit {
-        packet.preserve(list);
-        input.preserved = true;
-        pipeline.ingress(packet, frame, &input);
+    if first.resubmit {
+        let again = pipeline.next_pass(&input, Instance::Resubmitted);
+        pipeline.ingress(packet, frame, &again);
     }
     replica.copy_from(packet);
     pipeline.egress(replica, &EgressInput::default(), out);

@@ -58,15 +58,15 @@ fn a_verdict_follows_simple_switchs_order() {
     });
     let mut pipeline = b.load();
     let expected = [
-        (Verdict::Unicast(7), None),
-        (Verdict::Drop, None),
-        (Verdict::Multicast(9), None),
-        (Verdict::Drop, None),
-        (Verdict::Multicast(9), None),
-        (Verdict::Drop, Some(3)),
-        (Verdict::Drop, None),
+        (Verdict::Unicast(7), false),
+        (Verdict::Drop, false),
+        (Verdict::Multicast(9), false),
+        (Verdict::Drop, false),
+        (Verdict::Multicast(9), false),
+        (Verdict::Drop, true),
+        (Verdict::Drop, false),
         // Nothing chosen: port 0.
-        (Verdict::Unicast(0), None),
+        (Verdict::Unicast(0), false),
     ];
     for (case, (verdict, resubmit)) in expected.into_iter().enumerate() {
         assert_eq!(
@@ -101,12 +101,8 @@ fn metadata_is_what_the_switch_says() {
     b.egress = late.iter().enumerate().map(|(i, name)| copy(&b, 4 + i, name)).collect();
     let mut pipeline = b.load();
     let mut packet = pipeline.new_packet();
-    let input = IngressInput {
-        port: 300,
-        time_us: (1 << 48) + 5,
-        instance: Instance::Recirculated,
-        preserved: false,
-    };
+    let input =
+        IngressInput { port: 300, time_us: (1 << 48) + 5, instance: Instance::Recirculated };
     pipeline.ingress(&mut packet, &[0; 111], &input);
     let input = EgressInput {
         port: 17,
@@ -127,6 +123,12 @@ fn metadata_is_what_the_switch_says() {
 
 #[test]
 fn fields_of_a_list_survive_a_second_pass_and_nothing_else_does() {
+    second_pass(2, [5, 0, 7, 8, 9, 9]);
+    // A list that nobody declared keeps nothing.
+    second_pass(77, [0, 0, 0, 0, 9, 9]);
+}
+
+fn second_pass(list: u64, expected: [u8; 6]) {
     let mut b = Builder::new();
     let header = b.bits_header("h", &[8, 8, 16]);
     b.straight(&[header]);
@@ -139,25 +141,18 @@ fn fields_of_a_list_survive_a_second_pass_and_nothing_else_does() {
         b.set(kept, 5),
         b.set(lost, 6),
         b.set(wide, 0x0708),
-        function("resubmit_preserving_field_list", vec![Arg::In(bit(8, 2))]),
+        function("resubmit_preserving_field_list", vec![Arg::In(bit(8, list))]),
     ];
     let mut pipeline = b.load();
     let mut packet = pipeline.new_packet();
     let mut out = Vec::new();
     let frame = [9; 6];
     let first = pipeline.ingress(&mut packet, &frame, &IngressInput::default());
-    assert_eq!(first.resubmit, Some(2));
-    packet.preserve(2);
-    let again =
-        IngressInput { instance: Instance::Resubmitted, preserved: true, ..Default::default() };
+    assert!(first.resubmit);
+    let again = pipeline.next_pass(&IngressInput::default(), Instance::Resubmitted);
     pipeline.ingress(&mut packet, &frame, &again);
     pipeline.egress(&mut packet, &EgressInput::default(), &mut out);
-    assert_eq!(out, [5, 0, 7, 8, 9, 9]);
-    // A list that nobody declared keeps nothing.
-    packet.preserve(77);
-    pipeline.ingress(&mut packet, &frame, &again);
-    pipeline.egress(&mut packet, &EgressInput::default(), &mut out);
-    assert_eq!(out, [0, 0, 0, 0, 9, 9]);
+    assert_eq!(out, expected);
 }
 
 #[test]
@@ -183,11 +178,11 @@ fn egress_drops_recirculates_and_truncates() {
     let mut packet = pipeline.new_packet();
     let mut out = vec![1, 2, 3];
     for (first, drop, recirculate, length) in [
-        (0, false, None, 5),
-        (1, true, None, 0),
-        (2, false, Some(0), 5),
-        (3, false, None, 3),
-        (4, true, None, 0),
+        (0, false, false, 5),
+        (1, true, false, 0),
+        (2, false, true, 5),
+        (3, false, false, 3),
+        (4, true, false, 0),
     ] {
         pipeline.ingress(&mut packet, &[first, 1, 2, 3, 4], &IngressInput::default());
         let egress = pipeline.egress(&mut packet, &EgressInput::default(), &mut out);
@@ -583,6 +578,6 @@ fn what_the_engine_cannot_run_is_refused_by_name() {
     program.blocks.retain(|(role, _)| role != "eg");
     assert_eq!(
         Pipeline::load(program).unwrap_err(),
-        LoadError::Block { role: "eg", kind: "control" }
+        LoadError::Block { package: "V1Switch".to_owned(), role: "eg", kind: "control" }
     );
 }

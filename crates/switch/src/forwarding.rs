@@ -2,11 +2,12 @@
 //! objects by id, multicast groups.
 
 use tributary_dataplane::Pipeline;
+use tributary_p4::Architecture;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 
 use crate::entities::{Annotations, Objects, Refusal};
-use crate::multicast::Groups;
+use crate::multicast::{Groups, Mirrors};
 use crate::p4info;
 
 /// A loaded program and its state.
@@ -15,6 +16,7 @@ pub struct Forwarding {
     pipeline: Pipeline,
     objects: Objects,
     groups: Groups,
+    mirrors: Mirrors,
     annotations: Annotations,
     config: ForwardingPipelineConfig,
 }
@@ -50,6 +52,12 @@ impl Forwarding {
             cookie: None,
         };
         Self::load(program, config)
+    }
+
+    /// The architecture that the program is written for.
+    #[must_use]
+    pub fn architecture(&self) -> Architecture {
+        self.pipeline.architecture()
     }
 
     /// The engine.
@@ -88,6 +96,21 @@ impl Forwarding {
         &mut self.groups
     }
 
+    pub(crate) fn mirrors(&self) -> &Mirrors {
+        &self.mirrors
+    }
+
+    pub(crate) fn mirrors_mut(&mut self) -> &mut Mirrors {
+        &mut self.mirrors
+    }
+
+    /// Sets the ports of a TNA program's level-2 exclusion id: a packet that names it has no replicas
+    /// of its own replication id for them. P4Runtime has no words for this, so only who holds the
+    /// switch itself can set it.
+    pub fn set_exclusion(&mut self, id: u16, ports: impl IntoIterator<Item = u16>) {
+        self.groups.set_exclusion(id, ports.into_iter().collect());
+    }
+
     pub(crate) fn annotations(&self) -> &Annotations {
         &self.annotations
     }
@@ -112,6 +135,13 @@ impl Forwarding {
     ) -> Result<Self, Refusal> {
         let p4info = config.p4info.as_ref();
         let p4info = p4info.ok_or_else(|| Refusal::invalid("the configuration has no P4Info"))?;
+        if let Some(digest) = program.externs.iter().find(|e| e.type_name == "Digest") {
+            return Err(Refusal::unimplemented(format!(
+                "the program has a digest `{}`: digests are not supported by this switch, packets to \
+                 the controller are",
+                digest.name
+            )));
+        }
         let objects = Objects::new(&program, p4info)?;
         let pipeline = Pipeline::load(program)
             .map_err(|error| Refusal::invalid(format!("the program cannot be run: {error}")))?;
@@ -119,6 +149,7 @@ impl Forwarding {
             pipeline,
             objects,
             groups: Groups::default(),
+            mirrors: Mirrors::default(),
             annotations: Annotations::default(),
             config,
         })

@@ -24,7 +24,7 @@ pub mod server;
 mod statistics;
 mod switch;
 
-pub use config::{CPU_PORT, SwitchConfig};
+pub use config::{CPU_PORT, SwitchConfig, TNA_CPU_PORT};
 pub use entities::Refusal;
 pub use forwarding::Forwarding;
 pub use multicast::Replica;

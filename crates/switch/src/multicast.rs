@@ -1,6 +1,8 @@
-//! Multicast groups.
+//! The packet replication engine: multicast groups, exclusion sets, mirror sessions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use tributary_dataplane::Replication;
 
 /// One copy that a group makes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -23,6 +25,8 @@ pub(crate) struct Group {
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     by_id: BTreeMap<u16, Group>,
+    /// Ports that replicas of a packet's replication id are not made for, by exclusion id.
+    exclusions: BTreeMap<u16, BTreeSet<u16>>,
 }
 
 impl Groups {
@@ -43,4 +47,28 @@ impl Groups {
     pub(crate) fn remove(&mut self, id: u16) -> bool {
         self.by_id.remove(&id).is_some()
     }
+
+    /// Sets the ports of an exclusion id.
+    pub(crate) fn set_exclusion(&mut self, id: u16, ports: BTreeSet<u16>) {
+        self.exclusions.insert(id, ports);
+    }
+
+    /// Whether a packet is to have no replica for a port.
+    pub(crate) fn excludes(&self, copies: &Replication, port: u16) -> bool {
+        copies.exclusion != 0
+            && self.exclusions.get(&copies.exclusion).is_some_and(|ports| ports.contains(&port))
+    }
 }
+
+/// Where a mirror session's copies go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Mirror {
+    pub(crate) to: Replica,
+    /// Bytes of the frame that are copied at most.
+    pub(crate) length: Option<usize>,
+    /// Kept for the controller: there is one queue a port.
+    pub(crate) class_of_service: u32,
+}
+
+/// All mirror sessions by number.
+pub(crate) type Mirrors = BTreeMap<u16, Mirror>;

@@ -8,6 +8,8 @@ pub(crate) struct Slot {
     pub(crate) packet: Packet,
     /// Only while the packet waits to be parsed again: what the deparser made of it.
     pub(crate) frame: Vec<u8>,
+    /// The port that it left through then.
+    pub(crate) port: u16,
 }
 
 /// Slots that are free. They belong to one pipeline: another needs another pool.
@@ -21,9 +23,9 @@ pub(crate) struct Pool {
 impl Pool {
     /// A slot whose contents are left from some other packet.
     pub(crate) fn take(&mut self, pipeline: &Pipeline) -> Box<Slot> {
-        self.free
-            .pop()
-            .unwrap_or_else(|| Box::new(Slot { packet: pipeline.new_packet(), frame: Vec::new() }))
+        self.free.pop().unwrap_or_else(|| {
+            Box::new(Slot { packet: pipeline.new_packet(), frame: Vec::new(), port: 0 })
+        })
     }
 
     pub(crate) fn put(&mut self, slot: Box<Slot>) {

@@ -15,14 +15,18 @@ pub(crate) struct Queued {
     pub(crate) rid: u16,
     pub(crate) instance: Instance,
     pub(crate) enq_time_us: u64,
-    /// Packets that were in the queue before it.
+    /// The queue's depth before it, in the architecture's unit.
     pub(crate) enq_qdepth: u32,
+    /// What it adds to the depth.
+    units: u32,
 }
 
 /// One port's queue and counts.
 #[derive(Debug, Default)]
 pub(crate) struct Port {
     queue: VecDeque<Queued>,
+    /// The queue's depth as programs see it.
+    units: u32,
     pub(crate) statistics: PortStatistics,
 }
 
@@ -30,6 +34,8 @@ pub(crate) struct Port {
 #[derive(Debug)]
 pub(crate) struct Queues {
     ports: Vec<Option<Port>>,
+    /// Those of `ports` that have no cable.
+    internal: Vec<u16>,
     limit: usize,
 }
 
@@ -45,12 +51,28 @@ pub(crate) enum Room {
 impl Queues {
     pub(crate) fn new(config: &SwitchConfig) -> Self {
         let mut ports: Vec<Option<Port>> = (0..PORT_COUNT).map(|_| None).collect();
-        for &port in config.ports.iter().chain([&config.cpu_port]) {
+        for &port in &config.ports {
             if let Some(place) = ports.get_mut(usize::from(port)) {
                 *place = Some(Port::default());
             }
         }
-        Self { ports, limit: config.queue_limit }
+        Self { ports, internal: Vec::new(), limit: config.queue_limit }
+    }
+
+    /// Makes these the ports without a cable, besides those with one.
+    pub(crate) fn set_internal(&mut self, wanted: Vec<u16>) {
+        if self.internal == wanted {
+            return;
+        }
+        for &port in self.internal.iter().filter(|port| !wanted.contains(port)) {
+            self.ports[usize::from(port)] = None;
+        }
+        for &port in &wanted {
+            if let Some(place) = self.ports.get_mut(usize::from(port)) {
+                place.get_or_insert_default();
+            }
+        }
+        self.internal = wanted;
     }
 
     pub(crate) fn port(&self, port: u16) -> Option<&Port> {
@@ -84,21 +106,33 @@ impl Queues {
         now_us: u64,
     ) {
         let port = self.port_mut(port).expect("room was asked for");
-        let enq_qdepth = port.queue.len() as u32;
-        port.queue.push_back(Queued { slot, rid, instance, enq_time_us: now_us, enq_qdepth });
+        let (enq_qdepth, units) = (port.units, slot.packet.queue_units());
+        port.units += units;
+        port.queue.push_back(Queued {
+            slot,
+            rid,
+            instance,
+            enq_time_us: now_us,
+            enq_qdepth,
+            units,
+        });
         port.statistics.max_depth = port.statistics.max_depth.max(port.queue.len());
     }
 
-    /// Takes the first packet out, with the number of packets that stay behind it.
+    /// Takes the first packet out, with the depth that stays behind it.
     pub(crate) fn pop(&mut self, port: u16) -> Option<(Queued, u32)> {
         let port = self.port_mut(port)?;
         let queued = port.queue.pop_front()?;
-        Some((queued, port.queue.len() as u32))
+        port.units -= queued.units;
+        Some((queued, port.units))
     }
 
     /// Takes every packet out of every queue.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Queued> {
-        self.ports.iter_mut().flatten().flat_map(|port| port.queue.drain(..))
+        self.ports.iter_mut().flatten().flat_map(|port| {
+            port.units = 0;
+            port.queue.drain(..)
+        })
     }
 }
 

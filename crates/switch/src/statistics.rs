@@ -28,6 +28,8 @@ pub struct SwitchStatistics {
     pub no_such_port: u64,
     /// Packets for a multicast group that does not exist.
     pub no_such_group: u64,
+    /// Packets for a mirror session that does not exist.
+    pub no_such_mirror: u64,
     /// Resubmissions.
     pub resubmitted: u64,
     /// Packets that were resubmitted too often.

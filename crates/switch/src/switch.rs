@@ -7,20 +7,26 @@
 //! packets from its front, a bounded number a call, so that a packet that walks for long (a sweep
 //! passes once for each aggregator) does not hold up other traffic.
 //!
-//! The controller's port has an egress queue as the others have; [`Switch::run_pending`] empties it
+//! A TNA program recirculates through a port (68): what leaves that port's queue joins the same input
+//! queue. The controller's port has an egress queue as the others have; [`Switch::run_pending`] empties it
 //! into [`Switch::poll_packet_in`].
 
 use std::collections::VecDeque;
 
-use tributary_dataplane::{EgressInput, IngressInput, Instance, Packet, Verdict};
+use tributary_dataplane::{EgressInput, IngressInput, Instance, Packet, Replication, Verdict};
+use tributary_p4::Architecture;
 use tributary_p4runtime_proto::p4::v1::{Entity, ForwardingPipelineConfig, Update};
 
 use crate::config::SwitchConfig;
 use crate::entities::{self, Refusal};
 use crate::forwarding::Forwarding;
+use crate::multicast::Replica;
 use crate::pool::{Pool, Slot};
 use crate::queues::{Queues, Room};
 use crate::statistics::{PortStatistics, SwitchStatistics};
+
+/// How often a Tofino resubmits one packet.
+const TNA_RESUBMISSIONS: u32 = 1;
 
 /// A switch: a program with its state, and the traffic manager around it.
 ///
@@ -44,8 +50,10 @@ impl Switch {
     /// A switch without a program: it drops everything.
     #[must_use]
     pub fn new(config: SwitchConfig) -> Self {
+        let mut queues = Queues::new(&config);
+        queues.set_internal(config.internal_ports(Architecture::V1model).collect());
         Self {
-            queues: Queues::new(&config),
+            queues,
             config,
             active: None,
             saved: None,
@@ -69,6 +77,8 @@ impl Switch {
     pub fn commit(&mut self, forwarding: Forwarding) {
         let under_way = self.queues.drain().count() + self.recirculating.drain(..).count();
         self.statistics.replaced += under_way as u64;
+        let internal = self.config.internal_ports(forwarding.architecture());
+        self.queues.set_internal(internal.collect());
         // Storage fits one pipeline only.
         self.pool = Pool::default();
         self.saved = None;
@@ -111,6 +121,21 @@ impl Switch {
         self.active.as_mut()
     }
 
+    /// The port of the controller: which one depends on the active program's architecture.
+    #[must_use]
+    pub fn cpu_port(&self) -> u16 {
+        self.config.cpu_port_of(self.architecture())
+    }
+
+    fn architecture(&self) -> Architecture {
+        self.active.as_ref().map_or(Architecture::V1model, Forwarding::architecture)
+    }
+
+    /// The port whose frames are recirculated, if the active program has one.
+    fn recirculation_port(&self) -> Option<u16> {
+        self.config.recirculation_port_of(self.architecture())
+    }
+
     // --- Entities -------------------------------------------------------------------------------
 
     /// Makes updates in order, each by itself (P4Runtime's `CONTINUE_ON_ERROR`). One result an
@@ -149,15 +174,14 @@ impl Switch {
             return;
         };
         let mut slot = self.pool.take(active.pipeline());
-        let input =
-            IngressInput { port, time_us: now_us, instance: Instance::Normal, preserved: false };
+        let input = IngressInput { port, time_us: now_us, instance: Instance::Normal };
         let verdict = self.ingress(&mut slot.packet, frame, input);
         self.forward(now_us, slot, verdict);
     }
 
     /// Takes a frame from the controller: it came in through the CPU port.
     pub fn packet_out(&mut self, now_us: u64, frame: &[u8]) {
-        self.receive(now_us, self.config.cpu_port, frame);
+        self.receive(now_us, self.cpu_port(), frame);
     }
 
     /// Takes the next frame out of a port's queue into `frame`; false if nothing is to be sent.
@@ -178,12 +202,15 @@ impl Switch {
     /// of frames: `receive` and `transmit` both make work for it.
     pub fn run_pending(&mut self, now_us: u64, budget: usize) -> bool {
         let mut frame = Vec::new();
+        let (cpu_port, recirculation_port) = (self.cpu_port(), self.recirculation_port());
         for _ in 0..budget {
             if !self.has_pending() {
                 return false;
             }
+            if let Some(port) = recirculation_port {
+                self.step_egress(now_us, port, &mut frame);
+            }
             self.step_recirculation(now_us);
-            let cpu_port = self.config.cpu_port;
             if self.step_egress(now_us, cpu_port, &mut frame) == Some(true) {
                 if self.packets_in.len() < self.config.queue_limit {
                     self.packets_in.push_back(std::mem::take(&mut frame));
@@ -198,7 +225,9 @@ impl Switch {
     /// Whether [`run_pending`](Self::run_pending) has something to do.
     #[must_use]
     pub fn has_pending(&self) -> bool {
-        !self.recirculating.is_empty() || self.queue_depth(self.config.cpu_port) > 0
+        !self.recirculating.is_empty()
+            || self.queue_depth(self.cpu_port()) > 0
+            || self.recirculation_port().is_some_and(|port| self.queue_depth(port) > 0)
     }
 
     /// The next frame for the controller.
@@ -228,18 +257,24 @@ impl Switch {
     /// Parser and ingress, as often as the program resubmits: BMv2 parses resubmitted packets before
     /// any other, so they need no queue.
     fn ingress(&mut self, packet: &mut Packet, frame: &[u8], mut input: IngressInput) -> Verdict {
-        let Some(active) = &mut self.active else { return Verdict::Drop };
-        for _ in 0..=self.config.resubmit_limit {
-            let outcome = active.pipeline_mut().ingress(packet, frame, &input);
-            let Some(list) = outcome.resubmit else {
+        let limit = match self.architecture() {
+            Architecture::V1model => self.config.resubmit_limit,
+            Architecture::Tna => self.config.resubmit_limit.min(TNA_RESUBMISSIONS),
+        };
+        for _ in 0..=limit {
+            let Some(active) = &mut self.active else { return Verdict::Drop };
+            let pipeline = active.pipeline_mut();
+            let outcome = pipeline.ingress(packet, frame, &input);
+            let next = pipeline.next_pass(&input, Instance::Resubmitted);
+            self.mirror(packet, frame, input.time_us);
+            if !outcome.resubmit {
                 if outcome.verdict == Verdict::Drop {
                     self.statistics.ingress_drops += 1;
                 }
                 return outcome.verdict;
-            };
+            }
             self.statistics.resubmitted += 1;
-            packet.preserve(list);
-            input = second_pass(Instance::Resubmitted, input.time_us);
+            input = next;
         }
         self.statistics.resubmit_drops += 1;
         Verdict::Drop
@@ -248,38 +283,78 @@ impl Switch {
     fn forward(&mut self, now_us: u64, slot: Box<Slot>, verdict: Verdict) {
         match verdict {
             Verdict::Drop => self.pool.put(slot),
-            Verdict::Unicast(port) => match self.queues.room(port) {
-                Room::Yes => self.queues.push(port, slot, 0, Instance::Normal, now_us),
-                Room::Full => self.pool.put(slot),
-                Room::NoSuchPort => {
-                    self.statistics.no_such_port += 1;
-                    self.pool.put(slot);
+            Verdict::Unicast(port) => self.enqueue(now_us, slot, Replica { port, instance: 0 }),
+            Verdict::Multicast(group) => {
+                self.multicast(now_us, &slot.packet, group, &Replication::default());
+                self.pool.put(slot);
+            }
+            Verdict::Replicate(copies) => {
+                for group in copies.groups.into_iter().filter(|&group| group != 0) {
+                    self.multicast(now_us, &slot.packet, group, &copies);
                 }
-            },
-            Verdict::Multicast(group) => self.replicate(now_us, slot, group),
+                let to_cpu = copies.to_cpu.then(|| self.cpu_port());
+                for port in [to_cpu, copies.unicast].into_iter().flatten() {
+                    if let Some(active) = &self.active {
+                        let mut copy = self.pool.take(active.pipeline());
+                        copy.packet.copy_from(&slot.packet);
+                        self.enqueue(now_us, copy, Replica { port, instance: 0 });
+                    }
+                }
+                self.pool.put(slot);
+            }
+        }
+    }
+
+    /// Puts a packet that is no replica into a queue, if that has room.
+    fn enqueue(&mut self, now_us: u64, slot: Box<Slot>, to: Replica) {
+        let Replica { port, instance } = to;
+        match self.queues.room(port) {
+            Room::Yes => self.queues.push(port, slot, instance, Instance::Normal, now_us),
+            Room::Full => self.pool.put(slot),
+            Room::NoSuchPort => {
+                self.statistics.no_such_port += 1;
+                self.pool.put(slot);
+            }
         }
     }
 
     /// A copy for each member of a group that has room for it. The packet itself is none of them.
-    fn replicate(&mut self, now_us: u64, slot: Box<Slot>, group: u16) {
+    fn multicast(&mut self, now_us: u64, packet: &Packet, group: u16, copies: &Replication) {
         let active = self.active.as_ref();
-        if let Some((active, group)) = active.and_then(|a| a.groups().get(group).map(|g| (a, g))) {
-            for replica in &group.replicas {
-                match self.queues.room(replica.port) {
-                    Room::Yes => {
-                        let mut copy = self.pool.take(active.pipeline());
-                        copy.packet.copy_from(&slot.packet);
-                        let (port, rid) = (replica.port, replica.instance);
-                        self.queues.push(port, copy, rid, Instance::Replication, now_us);
-                    }
-                    Room::Full => {}
-                    Room::NoSuchPort => self.statistics.no_such_port += 1,
-                }
-            }
-        } else {
+        let Some((active, group)) = active.and_then(|a| a.groups().get(group).map(|g| (a, g)))
+        else {
             self.statistics.no_such_group += 1;
+            return;
+        };
+        for replica in &group.replicas {
+            if replica.instance == copies.rid && active.groups().excludes(copies, replica.port) {
+                continue;
+            }
+            match self.queues.room(replica.port) {
+                Room::Yes => {
+                    let mut copy = self.pool.take(active.pipeline());
+                    copy.packet.copy_from(packet);
+                    let (port, rid) = (replica.port, replica.instance);
+                    self.queues.push(port, copy, rid, Instance::Replication, now_us);
+                }
+                Room::Full => {}
+                Room::NoSuchPort => self.statistics.no_such_port += 1,
+            }
         }
-        self.pool.put(slot);
+    }
+
+    /// The copy for a mirror session, if the last pass asked for one.
+    fn mirror(&mut self, packet: &Packet, frame: &[u8], now_us: u64) {
+        let Some((session, header)) = packet.mirror() else { return };
+        let Some(active) = &self.active else { return };
+        let Some(session) = active.mirrors().get(&session).copied() else {
+            self.statistics.no_such_mirror += 1;
+            return;
+        };
+        let mut copy = self.pool.take(active.pipeline());
+        let length = session.length.map_or(frame.len(), |most| most.min(frame.len()));
+        copy.packet.become_copy(header, &frame[..length]);
+        self.enqueue(now_us, copy, session.to);
     }
 
     /// One packet out of a port's queue: `Some(true)` if it goes out as `frame`, `Some(false)` if it
@@ -300,24 +375,25 @@ impl Switch {
             deq_timedelta: u32::try_from(waited).unwrap_or(u32::MAX),
         };
         let outcome = active.pipeline_mut().egress(&mut slot.packet, &input, frame);
+        self.mirror(&slot.packet, frame, now_us);
         let statistics = self.queues.port_mut(port).map(|port| &mut port.statistics);
         if outcome.drop {
             statistics.into_iter().for_each(|s| s.egress_drops += 1);
             self.pool.put(slot);
             return Some(false);
         }
-        let Some(list) = outcome.recirculate else {
+        if !outcome.recirculate {
             statistics.into_iter().for_each(|s| s.sent += 1);
             self.pool.put(slot);
             return Some(true);
-        };
+        }
         if self.recirculating.len() >= self.config.recirculation_limit {
             self.statistics.recirculation_drops += 1;
             self.pool.put(slot);
             return Some(false);
         }
         self.statistics.recirculated += 1;
-        slot.packet.preserve(list);
+        slot.port = port;
         std::mem::swap(&mut slot.frame, frame);
         self.recirculating.push_back(slot);
         Some(false)
@@ -326,17 +402,13 @@ impl Switch {
     /// One packet that was recirculated, through parser and ingress.
     fn step_recirculation(&mut self, now_us: u64) {
         let Some(mut slot) = self.recirculating.pop_front() else { return };
-        let Slot { packet, frame } = &mut *slot;
-        let input = second_pass(Instance::Recirculated, now_us);
+        let Some(active) = &self.active else { return };
+        let Slot { packet, frame, port } = &mut *slot;
+        let last = IngressInput { port: *port, time_us: now_us, instance: Instance::Normal };
+        let input = active.pipeline().next_pass(&last, Instance::Recirculated);
         let verdict = self.ingress(packet, frame, input);
         self.forward(now_us, slot, verdict);
     }
-}
-
-/// BMv2 resets all metadata before a second pass, the port included; a program that needs it puts it
-/// into the field list.
-fn second_pass(instance: Instance, time_us: u64) -> IngressInput {
-    IngressInput { port: 0, time_us, instance, preserved: true }
 }
 
 fn no_pipeline() -> Refusal {

@@ -255,27 +255,18 @@ impl Bench {
         let pipeline = forwarding.pipeline_mut();
         let step = &self.steps[at];
         for frame in &step.frames {
-            let mut input = IngressInput {
-                port: step.port,
-                time_us,
-                instance: Instance::Normal,
-                preserved: false,
-            };
+            let mut input = IngressInput { port: step.port, time_us, instance: Instance::Normal };
             let verdict = loop {
                 let outcome = pipeline.ingress(&mut self.packet, frame, &input);
-                let Some(list) = outcome.resubmit else { break outcome.verdict };
-                self.packet.preserve(list);
-                input = IngressInput {
-                    port: 0,
-                    time_us,
-                    instance: Instance::Resubmitted,
-                    preserved: true,
-                };
+                if !outcome.resubmit {
+                    break outcome.verdict;
+                }
+                input = pipeline.next_pass(&input, Instance::Resubmitted);
             };
             let port = match verdict {
                 Verdict::Drop => continue,
                 Verdict::Unicast(port) => port,
-                Verdict::Multicast(_) => 1,
+                Verdict::Multicast(_) | Verdict::Replicate(_) => 1,
             };
             let input = EgressInput {
                 port,

@@ -1,4 +1,6 @@
-//! Which behaviour stands behind the names of v1model's externs.
+//! Which behaviour stands behind the names of externs, by architecture.
+
+use tributary_p4::Architecture;
 
 /// What a call does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,15 +15,41 @@ pub(crate) enum Behaviour {
     Truncate,
     Random,
     Hash,
-    VerifyChecksum { payload: bool },
-    UpdateChecksum { payload: bool },
-    Assert { what: &'static str },
+    VerifyChecksum {
+        payload: bool,
+    },
+    UpdateChecksum {
+        payload: bool,
+    },
+    Assert {
+        what: &'static str,
+    },
     Log,
+    /// An extern of TNA that v1model has not.
+    Tna(TnaBehaviour),
+}
+
+/// What a call of TNA's own externs does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TnaBehaviour {
+    Execute,
+    DirectCount,
+    Random,
+    Hash,
+    ChecksumAdd { subtract: bool },
+    ChecksumVerify,
+    ChecksumGet,
+    ChecksumUpdate,
+    Resubmit,
+    Mirror,
+    Message,
 }
 
 /// Extern type (none for a function), method, behaviour. Whatever is not here is refused when a
 /// program is loaded.
-const BINDINGS: &[(Option<&str>, &str, Behaviour)] = &[
+type Bindings = &'static [(Option<&'static str>, &'static str, Behaviour)];
+
+const V1MODEL: Bindings = &[
     (Some("register"), "read", Behaviour::RegisterRead),
     (Some("register"), "write", Behaviour::RegisterWrite),
     (Some("counter"), "count", Behaviour::Count),
@@ -41,9 +69,33 @@ const BINDINGS: &[(Option<&str>, &str, Behaviour)] = &[
     (None, "log_msg", Behaviour::Log),
 ];
 
+const TNA: Bindings = &[
+    (Some("RegisterAction"), "execute", Behaviour::Tna(TnaBehaviour::Execute)),
+    (Some("Counter"), "count", Behaviour::Count),
+    (Some("DirectCounter"), "count", Behaviour::Tna(TnaBehaviour::DirectCount)),
+    (Some("Random"), "get", Behaviour::Tna(TnaBehaviour::Random)),
+    (Some("Hash"), "get", Behaviour::Tna(TnaBehaviour::Hash)),
+    (Some("Checksum"), "add", Behaviour::Tna(TnaBehaviour::ChecksumAdd { subtract: false })),
+    (Some("Checksum"), "subtract", Behaviour::Tna(TnaBehaviour::ChecksumAdd { subtract: true })),
+    (Some("Checksum"), "verify", Behaviour::Tna(TnaBehaviour::ChecksumVerify)),
+    (Some("Checksum"), "get", Behaviour::Tna(TnaBehaviour::ChecksumGet)),
+    (Some("Checksum"), "update", Behaviour::Tna(TnaBehaviour::ChecksumUpdate)),
+    (Some("Resubmit"), "emit", Behaviour::Tna(TnaBehaviour::Resubmit)),
+    (Some("Mirror"), "emit", Behaviour::Tna(TnaBehaviour::Mirror)),
+    (Some("Digest"), "pack", Behaviour::Tna(TnaBehaviour::Message)),
+];
+
 /// The behaviour of a method of an extern type, or of a function.
-pub(crate) fn bind(type_name: Option<&str>, method: &str) -> Option<Behaviour> {
-    BINDINGS
+pub(crate) fn bind(
+    architecture: Architecture,
+    type_name: Option<&str>,
+    method: &str,
+) -> Option<Behaviour> {
+    let bindings = match architecture {
+        Architecture::V1model => V1MODEL,
+        Architecture::Tna => TNA,
+    };
+    bindings
         .iter()
         .find(|(of, name, _)| *of == type_name && *name == method)
         .map(|&(_, _, behaviour)| behaviour)

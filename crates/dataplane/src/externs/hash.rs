@@ -53,7 +53,7 @@ impl Algorithm {
 }
 
 /// Sum of big-endian 16-bit words, an odd byte at the end padded with zero.
-fn sum_words(head: &[u8], tail: &[u8]) -> u64 {
+pub(crate) fn sum_words(head: &[u8], tail: &[u8]) -> u64 {
     let (pairs, odd) = head.as_chunks::<2>();
     let mut sum: u64 = pairs.iter().map(|pair| u64::from(u16::from_be_bytes(*pair))).sum();
     let mut tail = tail;
@@ -68,7 +68,7 @@ fn sum_words(head: &[u8], tail: &[u8]) -> u64 {
 }
 
 /// One's complement sum in 16 bits.
-fn fold(mut sum: u64) -> u16 {
+pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }

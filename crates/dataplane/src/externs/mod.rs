@@ -1,4 +1,4 @@
-//! Externs of v1model: what outlives a packet, and the algorithms behind functions.
+//! Externs: what outlives a packet, and the algorithms behind functions.
 
 pub(crate) mod binding;
 pub(crate) mod checksum;
@@ -6,3 +6,4 @@ pub(crate) mod counter;
 pub(crate) mod hash;
 pub(crate) mod random;
 pub(crate) mod register;
+pub(crate) mod tna_hash;

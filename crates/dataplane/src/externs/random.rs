@@ -1,5 +1,19 @@
 //! The generator behind `random()`: seeded, so that a run can be repeated.
 
+/// How far the counter goes at a time.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The `number`th output of a generator that starts at zero.
+pub(crate) const fn mix(number: u64) -> u64 {
+    scramble(number.wrapping_mul(STEP))
+}
+
+const fn scramble(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
 /// Splitmix64: a counter, mixed well.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
@@ -10,11 +24,8 @@ impl Random {
     }
 
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0 = self.0.wrapping_add(STEP);
+        scramble(self.0)
     }
 
     /// A number within `low..=high`, each equally likely; none if the range is empty.

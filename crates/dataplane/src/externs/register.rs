@@ -5,6 +5,8 @@
 //! an index and one column a register. A packet then touches one row, a few cache lines, where
 //! arrays apart would cost a line for every value.
 
+use crate::bits::mask;
+
 /// A register: a column of a bank.
 #[derive(Clone, Debug)]
 pub(crate) struct Register {
@@ -15,6 +17,17 @@ pub(crate) struct Register {
     pub(crate) words: u32,
     /// Bits of an element.
     pub(crate) width: u32,
+}
+
+/// What a register is made from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RegisterShape {
+    /// Elements.
+    pub(crate) size: u64,
+    /// Bits of an element.
+    pub(crate) width: u32,
+    /// What each element starts with.
+    pub(crate) initial: u64,
 }
 
 /// Registers of one size.
@@ -35,10 +48,10 @@ pub(crate) struct Registers {
 }
 
 impl Registers {
-    /// Lays out registers of these sizes and element widths, in order.
-    pub(crate) fn new(shapes: &[(u64, u32)]) -> Self {
+    /// Lays out registers, in order.
+    pub(crate) fn new(shapes: &[RegisterShape]) -> Self {
         let mut all = Self::default();
-        for &(size, width) in shapes {
+        for &RegisterShape { size, width, .. } in shapes {
             let bank = all.banks.iter().position(|bank| bank.size == size).unwrap_or_else(|| {
                 all.banks.push(Bank { size, stride: 0, words: Vec::new() });
                 all.banks.len() - 1
@@ -55,6 +68,14 @@ impl Registers {
         }
         for bank in &mut all.banks {
             bank.words = vec![0; bank.size as usize * bank.stride];
+        }
+        for (register, shape) in (0..).zip(shapes).filter(|(_, shape)| shape.initial != 0) {
+            let limbs = shape.width.div_ceil(64) as usize;
+            let mut value = vec![0; limbs];
+            value[0] = shape.initial & mask(shape.width.min(64));
+            for index in 0..shape.size {
+                all.write(register, index, &value);
+            }
         }
         all
     }
@@ -96,6 +117,15 @@ impl Registers {
         true
     }
 
+    /// Like [`Self::read`], but gives zero out of range.
+    #[inline]
+    pub(crate) fn read_cell(&self, register: u32, index: u64, to: &mut [u64]) {
+        if !self.read(register, index, to) {
+            let width = self.registers[register as usize].width;
+            to[..width.div_ceil(64) as usize].fill(0);
+        }
+    }
+
     /// Sets an element; nothing out of range.
     #[inline]
     pub(crate) fn write(&mut self, register: u32, index: u64, from: &[u64]) -> bool {
@@ -116,9 +146,25 @@ impl Registers {
 mod tests {
     use super::*;
 
+    fn registers(shapes: &[(u64, u32)]) -> Registers {
+        let shape = |&(size, width)| RegisterShape { size, width, initial: 0 };
+        Registers::new(&shapes.iter().map(shape).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn elements_start_with_the_initial_value_in_their_width() {
+        let shape = |width| RegisterShape { size: 3, width, initial: 0x1_ff05 };
+        let registers = Registers::new(&[shape(8), shape(64)]);
+        let mut element = [0];
+        assert!(registers.read(0, 2, &mut element));
+        assert_eq!(element, [5]);
+        assert!(registers.read(1, 0, &mut element));
+        assert_eq!(element, [0x1_ff05]);
+    }
+
     #[test]
     fn registers_of_one_size_share_rows_and_keep_their_elements_apart() {
-        let mut registers = Registers::new(&[(8, 32), (8, 64), (4, 1), (8, 130), (8, 7)]);
+        let mut registers = registers(&[(8, 32), (8, 64), (4, 1), (8, 130), (8, 7)]);
         assert_eq!(registers.banks.len(), 2);
         for index in 0..8 {
             assert!(registers.write(0, index, &[index + 1]));
@@ -141,7 +187,7 @@ mod tests {
 
     #[test]
     fn an_index_out_of_range_touches_nothing() {
-        let mut registers = Registers::new(&[(4, 32)]);
+        let mut registers = registers(&[(4, 32)]);
         assert!(!registers.write(0, 4, &[9]));
         let mut element = [77];
         assert!(!registers.read(0, u64::MAX, &mut element));

@@ -4,13 +4,14 @@ use tributary_p4::ir::{
     Arg, Expr, ExprKind, ExternCall, ExternId, FieldRole, HeaderRef, Place, Scalar,
 };
 
-use super::{Instance, Loader};
+use super::{Instance, Intrinsics, Loader};
 use crate::code::{ExternOp, Group, List, NO_SLOT, Op, Slot};
 use crate::error::LoadError;
 use crate::externs::binding::{Behaviour, bind};
 use crate::externs::hash::Algorithm;
 use crate::layout::{Item, Layout};
-use crate::v1model::DROP_PORT;
+use crate::pass::DROP_PORT;
+use crate::v1model;
 
 impl Loader<'_> {
     /// Compiles a call of an extern.
@@ -24,7 +25,8 @@ impl Loader<'_> {
             }
             None => call.method.clone(),
         };
-        let Some(behaviour) = bind(type_name, &call.method) else {
+        let architecture = self.intrinsics.architecture();
+        let Some(behaviour) = bind(architecture, type_name, &call.method) else {
             return Err(LoadError::Extern(name));
         };
         let use_error = |reason: String| LoadError::ExternUse { name: name.clone(), reason };
@@ -56,14 +58,21 @@ impl Loader<'_> {
             Behaviour::MarkToDrop => {
                 let (port, zero) =
                     (self.slots.constant(u64::from(DROP_PORT)), self.slots.constant(0));
-                self.op(Op::Move { dst: self.intrinsics.egress_spec.slot, src: port });
-                self.op(Op::Move { dst: self.intrinsics.mcast_grp.slot, src: zero });
+                let v1model::Intrinsics { egress_spec, mcast_grp, .. } = *self.v1model(&args)?;
+                self.op(Op::Move { dst: egress_spec.slot, src: port });
+                self.op(Op::Move { dst: mcast_grp.slot, src: zero });
             }
-            Behaviour::Resubmit => self.request(self.intrinsics.resubmit, args.value(0)?)?,
-            Behaviour::Recirculate => self.request(self.intrinsics.recirculate, args.value(0)?)?,
+            Behaviour::Resubmit => {
+                let request = self.v1model(&args)?.resubmit;
+                self.request(request, args.value(0)?)?;
+            }
+            Behaviour::Recirculate => {
+                let request = self.v1model(&args)?.recirculate;
+                self.request(request, args.value(0)?)?;
+            }
             Behaviour::Truncate => {
                 let length = self.word(args.value(0)?)?;
-                let limit = self.intrinsics.truncate;
+                let limit = self.v1model(&args)?.truncate;
                 self.extern_op(ExternOp::Truncate { length, limit });
             }
             Behaviour::Random => {
@@ -92,7 +101,7 @@ impl Loader<'_> {
                 let checksum = self.word(target)?;
                 let valid = self.validity(target);
                 let algorithm = args.algorithm(3)?;
-                let error = self.intrinsics.checksum_error.slot;
+                let error = self.v1model(&args)?.checksum_error.slot;
                 self.extern_op(ExternOp::VerifyChecksum {
                     condition,
                     valid,
@@ -122,7 +131,7 @@ impl Loader<'_> {
             }
             Behaviour::Assert { what } => {
                 let condition = self.expr(args.value(0)?)?;
-                let failed = self.intrinsics.failed;
+                let failed = self.v1model(&args)?.failed;
                 self.extern_op(ExternOp::Assert { condition, failed, what });
             }
             Behaviour::Log => {
@@ -135,22 +144,30 @@ impl Loader<'_> {
                 }
                 self.extern_op(ExternOp::Log { message: message.clone(), values });
             }
+            Behaviour::Tna(behaviour) => self.tna_call(behaviour, call, &args)?,
         }
         Ok(())
     }
 
-    fn instance(&self, instance: Option<ExternId>) -> Option<Instance> {
+    pub(super) fn instance(&self, instance: Option<ExternId>) -> Option<Instance> {
         instance.map(|instance| self.instances[instance.index()])
+    }
+
+    fn v1model(&self, args: &Args<'_>) -> Result<&v1model::Intrinsics, LoadError> {
+        match &self.intrinsics {
+            Intrinsics::V1model(intrinsics) => Ok(intrinsics),
+            Intrinsics::Tna(_) => Err(args.wrong("belongs to v1model")),
+        }
     }
 
     fn register(&self, instance: Option<ExternId>, args: &Args<'_>) -> Result<u32, LoadError> {
         match self.instance(instance) {
-            Some(Instance::Register(register)) => Ok(register),
+            Some(Instance::Register { first, .. }) => Ok(first),
             _ => Err(args.wrong("is not a register")),
         }
     }
 
-    fn extern_op(&mut self, op: ExternOp) {
+    pub(super) fn extern_op(&mut self, op: ExternOp) {
         let number = self.externs.len() as u32;
         self.externs.push(op);
         self.op(Op::Extern(number));
@@ -165,7 +182,7 @@ impl Loader<'_> {
 
     /// Compiles an operation that writes to a slot, and the store from there to a place. The slot
     /// holds the place's value before, for operations that may leave it alone.
-    fn through_place(
+    pub(super) fn through_place(
         &mut self,
         place: &Place,
         ty: Scalar,
@@ -194,7 +211,7 @@ impl Loader<'_> {
     }
 
     /// Compiles a list of values to hash. Fields of invalid headers do not take part.
-    fn list(&mut self, args: &Args<'_>, at: usize) -> Result<u32, LoadError> {
+    pub(super) fn list(&mut self, args: &Args<'_>, at: usize) -> Result<u32, LoadError> {
         let mut items: Vec<(Slot, Item)> = Vec::new();
         if let Some(Arg::Header(HeaderRef::Fixed(header))) = args.args.get(at) {
             let valid = self.header(*header).valid;
@@ -221,24 +238,24 @@ impl Loader<'_> {
 }
 
 /// The arguments of a call, taken by position.
-struct Args<'a> {
-    args: &'a [Arg],
+pub(super) struct Args<'a> {
+    pub(super) args: &'a [Arg],
     error: &'a dyn Fn(String) -> LoadError,
 }
 
 impl<'a> Args<'a> {
-    fn wrong(&self, reason: &str) -> LoadError {
+    pub(super) fn wrong(&self, reason: &str) -> LoadError {
         (self.error)(reason.to_owned())
     }
 
-    fn value(&self, at: usize) -> Result<&'a Expr, LoadError> {
+    pub(super) fn value(&self, at: usize) -> Result<&'a Expr, LoadError> {
         match self.args.get(at) {
             Some(Arg::In(expr)) => Ok(expr),
             _ => Err((self.error)(format!("argument {} must be a value", at + 1))),
         }
     }
 
-    fn out(&self, at: usize) -> Result<(&'a Place, Scalar), LoadError> {
+    pub(super) fn out(&self, at: usize) -> Result<(&'a Place, Scalar), LoadError> {
         match self.args.get(at) {
             Some(Arg::Out(place, ty)) => Ok((place, *ty)),
             _ => Err((self.error)(format!("argument {} must be a place to store to", at + 1))),
@@ -246,7 +263,7 @@ impl<'a> Args<'a> {
     }
 
     /// The values of a list, or one value on its own.
-    fn exprs(&self, at: usize) -> &'a [Expr] {
+    pub(super) fn exprs(&self, at: usize) -> &'a [Expr] {
         match self.args.get(at) {
             Some(Arg::List(list)) => list,
             Some(Arg::In(expr)) => std::slice::from_ref(expr),
@@ -262,7 +279,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    fn narrow(&self, ty: Scalar) -> Result<u32, LoadError> {
+    pub(super) fn narrow(&self, ty: Scalar) -> Result<u32, LoadError> {
         if ty.width <= 64 {
             Ok(ty.width)
         } else {

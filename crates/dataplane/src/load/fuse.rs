@@ -127,6 +127,7 @@ fn lane(ops: &[Op], registers: &Registers) -> Option<Lane> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::externs::register::RegisterShape;
 
     const INDEX: Slot = 0;
     const SUM: Slot = 1;
@@ -147,7 +148,9 @@ mod tests {
 
     fn fused(mut ops: Vec<Op>, shapes: &[(u64, u32)]) -> (Vec<Op>, Vec<RegisterRun>) {
         let mut runs = Vec::new();
-        fuse(&mut ops, 0, &Registers::new(shapes), &mut runs);
+        let shape = |&(size, width)| RegisterShape { size, width, initial: 0 };
+        let registers = Registers::new(&shapes.iter().map(shape).collect::<Vec<_>>());
+        fuse(&mut ops, 0, &registers, &mut runs);
         (ops, runs)
     }
 

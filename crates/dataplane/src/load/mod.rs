@@ -5,38 +5,34 @@ mod control;
 mod expr;
 mod fuse;
 mod headers;
+mod instances;
 mod parser;
+mod scan;
 mod slots;
+mod tna;
+mod tna_calls;
+mod v1model;
 
 use std::collections::HashMap;
 
-use tributary_p4::ir::{
-    ActionId, Block, CtorArg, Extern, FieldId, HeaderId, Program, StackId, Stmt,
-};
+use tributary_p4::Architecture;
+use tributary_p4::ir::{ActionId, Block, FieldId, HeaderId, Program, StackId, Stmt};
 
+pub(crate) use self::instances::Instance;
 use self::slots::Slots;
 use crate::code::{
-    ActionCode, Code, Element, Entries, Errors, ExternOp, HeaderCode, Intrinsics, List, Op, Pc,
-    RegisterRun, Slot, TableCode,
+    ActionCode, Code, Element, Errors, ExternOp, HeaderCode, List, Op, Pc, RegisterRun, Slot,
+    TableCode,
 };
 use crate::error::LoadError;
 use crate::externs::counter::Counter;
 use crate::externs::register::Registers;
 use crate::layout::{Item, Layout};
 use crate::packet::{FieldList, Shape};
+use crate::pipeline::Passes;
 use crate::tables::Table;
+use crate::tna::CELL_BYTES;
 use crate::wide::WideOp;
-
-/// What an extern instance is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Instance {
-    /// Index into the registers.
-    Register(u32),
-    /// Index into the counters.
-    Counter(u32),
-    /// Counts at the entries of the table it is attached to.
-    DirectCounter,
-}
 
 /// A program, ready to run.
 #[derive(Debug)]
@@ -89,26 +85,50 @@ struct Loader<'p> {
     errors: Errors,
 }
 
-/// Compiles a program and sets up what outlives its packets.
-pub(crate) fn load(program: &Program) -> Result<Loaded, LoadError> {
-    if program.package != "V1Switch" {
-        return Err(LoadError::Package(program.package.clone()));
+/// Slots that the engine writes or reads, by architecture.
+#[derive(Clone, Debug)]
+enum Intrinsics {
+    V1model(crate::v1model::Intrinsics),
+    Tna(crate::tna::Intrinsics),
+}
+
+impl Intrinsics {
+    fn architecture(&self) -> Architecture {
+        match self {
+            Self::V1model(_) => Architecture::V1model,
+            Self::Tna(_) => Architecture::Tna,
+        }
     }
-    let (instances, register_shapes, counter_sizes) = instances(program)?;
+}
+
+/// Compiles a program and sets up what outlives its packets.
+pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
+    let Some(architecture) = program.architecture() else {
+        return Err(LoadError::Package(program.package.clone()));
+    };
+    let mut slots = Slots::new(program);
+    let intrinsics = match architecture {
+        Architecture::V1model => Intrinsics::V1model(v1model::intrinsics(program, &mut slots)),
+        Architecture::Tna => {
+            tna::check(program)?;
+            Intrinsics::Tna(tna::intrinsics(program, &mut slots))
+        }
+    };
+    let instances::Instances { instances, registers, counters } =
+        instances::instances(program, architecture, &mut slots)?;
     let mut tables = program
         .tables
         .iter()
         .map(|table| Table::new(program, table))
         .collect::<Result<Vec<_>, _>>()?;
     for (table, ir) in tables.iter_mut().zip(&program.tables) {
-        for attached in &ir.attached {
-            table.has_counter |= instances[attached.index()] == Instance::DirectCounter;
-        }
+        let counts =
+            ir.attached.iter().any(|attached| instances[attached.index()].is_direct_counter());
+        table.has_counter = counts;
+        table.counts_itself = counts && architecture == Architecture::V1model;
     }
     check_depth(program)?;
 
-    let mut slots = Slots::new(program);
-    let intrinsics = intrinsics(program, &mut slots);
     let headers = headers::headers(program, &slots)?;
     slots.end_live();
     let mut loader = Loader {
@@ -120,7 +140,7 @@ pub(crate) fn load(program: &Program) -> Result<Loaded, LoadError> {
         returns: Vec::new(),
         calls: Vec::new(),
         instances,
-        registers: Registers::new(&register_shapes),
+        registers: Registers::new(&registers),
         headers,
         lookaheads: Vec::new(),
         lists: Vec::new(),
@@ -133,6 +153,7 @@ pub(crate) fn load(program: &Program) -> Result<Loaded, LoadError> {
         intrinsics,
         errors: Errors {
             packet_too_short: error_code(program, "PacketTooShort", 1),
+            stack_out_of_bounds: error_code(program, "StackOutOfBounds", 3),
             header_too_short: error_code(program, "HeaderTooShort", 4),
             timeout: error_code(program, "ParserTimeout", 5),
             invalid_argument: error_code(program, "ParserInvalidArgument", 6),
@@ -140,22 +161,28 @@ pub(crate) fn load(program: &Program) -> Result<Loaded, LoadError> {
     };
     loader.table_keys();
     let actions = loader.actions()?;
-    let entries = loader.blocks()?;
+    let passes = match loader.intrinsics.clone() {
+        Intrinsics::V1model(intrinsics) => {
+            let entries = loader.v1model_blocks()?;
+            Passes::V1model(crate::v1model::Passes::new(entries, intrinsics))
+        }
+        Intrinsics::Tna(intrinsics) => {
+            let entries = loader.tna_blocks()?;
+            let handles_errors = tna::handles_errors(program);
+            let passes = crate::tna::Passes::new(entries, intrinsics, handles_errors);
+            Passes::Tna(Box::new(passes))
+        }
+    };
     loader.table_actions(&actions)?;
     for (at, action) in std::mem::take(&mut loader.calls) {
         loader.patch(at, actions[action.index()]);
     }
     loader.thread_jumps();
-    loader.finish(entries, tables, &counter_sizes)
+    Ok((loader.finish(tables, &counters)?, passes))
 }
 
 impl<'p> Loader<'p> {
-    fn finish(
-        self,
-        entries: Entries,
-        tables: Vec<Table>,
-        counter_sizes: &[usize],
-    ) -> Result<Loaded, LoadError> {
+    fn finish(self, tables: Vec<Table>, counter_sizes: &[usize]) -> Result<Loaded, LoadError> {
         let lists = self
             .program
             .field_lists
@@ -166,6 +193,7 @@ impl<'p> Loader<'p> {
             })
             .collect();
         let widest = self.slots.widest();
+        let architecture = self.intrinsics.architecture();
         let (template, live) = self.slots.finish();
         if template.len() >= Slot::MAX as usize / 2 || self.ops.len() >= Pc::MAX as usize / 2 {
             return Err(LoadError::Limit("the program's size".to_owned()));
@@ -173,7 +201,6 @@ impl<'p> Loader<'p> {
         Ok(Loaded {
             code: Code {
                 ops: self.ops,
-                entries,
                 headers: self.headers,
                 lookaheads: self.lookaheads,
                 lists: self.lists,
@@ -182,10 +209,16 @@ impl<'p> Loader<'p> {
                 wides: self.wides,
                 externs: self.externs,
                 tables: self.tables,
-                intrinsics: self.intrinsics,
                 errors: self.errors,
             },
-            shape: Shape { template, live, lists },
+            shape: match architecture {
+                Architecture::V1model => {
+                    Shape { template, live, travelling: live, cell_bytes: 0, lists }
+                }
+                Architecture::Tna => {
+                    Shape { template, live, travelling: 0, cell_bytes: CELL_BYTES, lists }
+                }
+            },
             instances: self.instances,
             registers: self.registers,
             counters: counter_sizes.iter().map(|&size| Counter::new(size)).collect(),
@@ -322,32 +355,26 @@ impl<'p> Loader<'p> {
         Ok(())
     }
 
-    /// Compiles the blocks of the package.
-    fn blocks(&mut self) -> Result<Entries, LoadError> {
-        let parser = match self.program.block("p") {
-            Some(Block::Parser(parser)) => parser,
-            _ => return Err(LoadError::Block { role: "p", kind: "parser" }),
+    fn parser_block(&mut self, role: &'static str) -> Result<Pc, LoadError> {
+        let Some(Block::Parser(parser)) = self.program.block(role) else {
+            return Err(self.no_block(role, "parser"));
         };
         self.context = Context::Parser;
-        let parser = self.parser(&self.program.parsers[parser.index()])?;
-        self.context = Context::Control;
-        let verify = self.control("vr")?;
-        let ingress = self.control("ig")?;
-        let egress = self.control("eg")?;
-        let compute = self.control("ck")?;
-        self.context = Context::Deparser;
-        let deparser = self.control("dep")?;
-        Ok(Entries { parser, verify, ingress, egress, compute, deparser })
+        self.parser(&self.program.parsers[parser.index()])
     }
 
     fn control(&mut self, role: &'static str) -> Result<Pc, LoadError> {
         let Some(Block::Control(control)) = self.program.block(role) else {
-            return Err(LoadError::Block { role, kind: "control" });
+            return Err(self.no_block(role, "control"));
         };
         let entry = self.here();
         self.statements(&self.program.controls[control.index()].body)?;
         self.jump(Op::Return);
         Ok(entry)
+    }
+
+    fn no_block(&self, role: &'static str, kind: &'static str) -> LoadError {
+        LoadError::Block { package: self.program.package.clone(), role, kind }
     }
 }
 
@@ -369,87 +396,13 @@ fn error_code(program: &Program, name: &str, otherwise: u64) -> u64 {
     program.error_code(name).unwrap_or(otherwise)
 }
 
-/// Most bytes that the registers or a counter of a program may take.
-const LARGEST_STATE: u128 = 1 << 33;
-
-type Instances = (Vec<Instance>, Vec<(u64, u32)>, Vec<usize>);
-
-/// Sorts out the extern instances: what they are, the shapes of registers, the sizes of counters.
-fn instances(program: &Program) -> Result<Instances, LoadError> {
-    let mut instances = Vec::new();
-    let mut registers = Vec::new();
-    let mut counters = Vec::new();
-    let mut bytes = 0u128;
-    for instance in &program.externs {
-        instances.push(match instance.type_name.as_str() {
-            "register" => {
-                let Some(element) = instance.type_args.first() else {
-                    return Err(LoadError::ExternUse {
-                        name: instance.name.clone(),
-                        reason: "the type of its elements is not a scalar".to_owned(),
-                    });
-                };
-                let size = size(instance)?;
-                bytes = bytes.saturating_add(size.saturating_mul(element.limbs() as u128 * 8));
-                registers.push((size as u64, element.width));
-                Instance::Register(registers.len() as u32 - 1)
-            }
-            "counter" => {
-                let size = size(instance)?;
-                bytes = bytes.saturating_add(size.saturating_mul(16));
-                counters.push(size as usize);
-                Instance::Counter(counters.len() as u32 - 1)
-            }
-            "direct_counter" => Instance::DirectCounter,
-            other => {
-                return Err(LoadError::Extern(format!("{other} {}", instance.name)));
-            }
-        });
-        if bytes > LARGEST_STATE {
-            return Err(LoadError::Limit(format!("the size of `{}`", instance.name)));
-        }
-    }
-    Ok((instances, registers, counters))
-}
-
-fn size(instance: &Extern) -> Result<u128, LoadError> {
-    match instance.args.first() {
-        Some(CtorArg::Int(size)) => Ok(*size),
-        _ => Err(LoadError::ExternUse {
-            name: instance.name.clone(),
-            reason: "its size is not an integer".to_owned(),
-        }),
-    }
-}
-
-/// Finds the standard metadata.
-fn intrinsics(program: &Program, slots: &mut Slots) -> Intrinsics {
-    let mut item = |name: &str| match program.intrinsic_field(name) {
+/// The slot of a field of the architecture; one of its own where the program has no such field.
+fn intrinsic(program: &Program, slots: &mut Slots, name: &str) -> Item {
+    match program.intrinsic_field(name) {
         Some(field) => {
             Item { slot: slots.field(field), width: program.fields[field.index()].ty.width.min(64) }
         }
         None => Item { slot: slots.words(1), width: 64 },
-    };
-    Intrinsics {
-        ingress_port: item("ingress_port"),
-        egress_spec: item("egress_spec"),
-        egress_port: item("egress_port"),
-        instance_type: item("instance_type"),
-        packet_length: item("packet_length"),
-        enq_timestamp: item("enq_timestamp"),
-        enq_qdepth: item("enq_qdepth"),
-        deq_timedelta: item("deq_timedelta"),
-        deq_qdepth: item("deq_qdepth"),
-        ingress_global_timestamp: item("ingress_global_timestamp"),
-        egress_global_timestamp: item("egress_global_timestamp"),
-        mcast_grp: item("mcast_grp"),
-        egress_rid: item("egress_rid"),
-        checksum_error: item("checksum_error"),
-        parser_error: item("parser_error"),
-        resubmit: slots.words(1),
-        recirculate: slots.words(1),
-        truncate: slots.words(1),
-        failed: slots.words(1),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Parsers: states become labels, selects become tests.
 
+use tributary_p4::Architecture;
 use tributary_p4::ir::{
     Expr, FieldId, HeaderRef, Keyset, Parser, Scalar, StateId, Target, Transition,
 };
@@ -39,7 +40,13 @@ impl Loader<'_> {
 
     fn go(&mut self, target: Target, from: usize, jumps: &mut Vec<(usize, StateId)>) {
         match target {
-            // BMv2 goes on to ingress either way; an error is set where one was raised.
+            // BMv2 goes on to ingress either way; an error is set where one was raised. A Tofino
+            // takes rejection for an error.
+            Target::Reject if self.intrinsics.architecture() == Architecture::Tna => {
+                let code = super::error_code(self.program, "NoMatch", 2);
+                let error = self.slots.constant(code);
+                self.jump(Op::Fail { error });
+            }
             Target::Accept | Target::Reject => {
                 self.jump(Op::Return);
             }

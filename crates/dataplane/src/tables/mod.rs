@@ -109,6 +109,10 @@ pub(crate) struct Table {
     const_default: bool,
     prioritised: bool,
     pub(crate) has_counter: bool,
+    /// Each packet that meets an entry is counted there; otherwise those that an action counts.
+    pub(crate) counts_itself: bool,
+    /// The entry that matched last, where it may be counted at.
+    last: Option<u32>,
     /// Entries by number; freed numbers are used again.
     stored: Vec<Option<Stored>>,
     free: Vec<u32>,
@@ -170,6 +174,8 @@ impl Table {
             const_default: table.const_default,
             prioritised,
             has_counter: false,
+            counts_itself: false,
+            last: None,
             stored: Vec::new(),
             free: Vec::new(),
             numbers: HashMap::new(),
@@ -321,11 +327,28 @@ impl Table {
         match number.and_then(|number| self.stored[number as usize].as_mut()) {
             Some(stored) => {
                 if self.has_counter {
-                    stored.counter.count(bytes);
+                    if self.counts_itself {
+                        stored.counter.count(bytes);
+                    } else {
+                        self.last = number;
+                    }
                 }
                 (&stored.resolved, true)
             }
-            None => (&self.resolved_default, false),
+            None => {
+                if self.has_counter {
+                    self.last = None;
+                }
+                (&self.resolved_default, false)
+            }
+        }
+    }
+
+    /// Counts a packet at the entry that matched last, if one did.
+    pub(crate) fn count_last(&mut self, bytes: u32) {
+        let entry = self.last.and_then(|number| self.stored[number as usize].as_mut());
+        if let Some(stored) = entry {
+            stored.counter.count(bytes);
         }
     }
 

@@ -210,8 +210,7 @@ impl Hardware {
         port: u16,
         frame: &[u8],
     ) -> (Registers, Passed) {
-        let input =
-            IngressInput { port, time_us: NOW_US, instance: Instance::Normal, preserved: false };
+        let input = IngressInput { port, time_us: NOW_US, instance: Instance::Normal };
         let packet = self.pipeline(switch).new_packet();
         self.twice(switch, registers, packet, frame, &input)
     }
@@ -224,7 +223,7 @@ impl Hardware {
         waiting: &Waiting,
     ) -> (Registers, Passed) {
         let instance = waiting.instance;
-        let input = IngressInput { port: 0, time_us: NOW_US, instance, preserved: true };
+        let input = IngressInput { port: 0, time_us: NOW_US, instance };
         self.twice(switch, registers, waiting.packet.clone(), &waiting.frame, &input)
     }
 
@@ -319,8 +318,7 @@ impl Hardware {
         let device = &mut self.devices[switch];
         let pipeline = device.switch.forwarding_mut().expect("it has a program").pipeline_mut();
         let ingress = pipeline.ingress(&mut packet, frame, input);
-        let passed = if let Some(list) = ingress.resubmit {
-            packet.preserve(list);
+        let passed = if ingress.resubmit {
             let instance = Instance::Resubmitted;
             Passed::Again(Box::new(Waiting { frame: frame.to_vec(), packet, instance }))
         } else {
@@ -330,6 +328,7 @@ impl Hardware {
                 Verdict::Multicast(group) => {
                     device.groups.get(&group).cloned().expect("a group of a job")
                 }
+                Verdict::Replicate(_) => unreachable!("the program is of v1model"),
             };
             let multicast = matches!(ingress.verdict, Verdict::Multicast(_));
             let instance = if multicast { Instance::Replication } else { Instance::Normal };
@@ -341,8 +340,7 @@ impl Hardware {
                 let input = EgressInput { port, instance, ..EgressInput::default() };
                 let mut frame = Vec::new();
                 let egress = pipeline.egress(&mut copy, &input, &mut frame);
-                if let Some(list) = egress.recirculate {
-                    copy.preserve(list);
+                if egress.recirculate {
                     let instance = Instance::Recirculated;
                     around = Some(Waiting { frame, packet: copy, instance });
                 } else if !egress.drop {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tributary_dataplane::{self as dataplane, Value};
 use tributary_p4runtime_proto::p4::v1::{
-    CounterData, CounterEntry, Entity, Index, P4Data, RegisterEntry, entity, p4_data,
+    CounterData, CounterEntry, Entity, Index, P4Data, P4StructLike, RegisterEntry, entity, p4_data,
 };
 
 use super::objects::{Array, Element, Register};
@@ -69,18 +69,28 @@ pub(super) fn write_register(
     let range = range(&register.array, entry.index.as_ref())?;
     let data = entry.data.as_ref().and_then(|d| d.data.as_ref());
     let data = data.ok_or_else(|| Refusal::invalid("the register entry has no data"))?;
-    let value = match (element(register)?, data) {
+    let name = &register.array.name;
+    let other_type = || Refusal::invalid(format!("register `{name}`: data of another type"));
+    let values = match (element(register)?, data) {
         (Element::Bits(width), p4_data::Data::Bitstring(bytes)) => {
-            decode(bytes, width, &register.array.name)?
+            vec![decode(bytes, *width, name)?]
         }
-        (Element::Bool, &p4_data::Data::Bool(value)) => Value::from(u64::from(value)),
-        _ => {
-            let name = &register.array.name;
-            return Err(Refusal::invalid(format!("register `{name}`: data of another type")));
+        (Element::Bool, &p4_data::Data::Bool(value)) => vec![Value::from(u64::from(value))],
+        (Element::Struct(widths), p4_data::Data::Struct(data))
+            if widths.len() == data.members.len() =>
+        {
+            let member = |(width, member): (&u32, &P4Data)| match &member.data {
+                Some(p4_data::Data::Bitstring(bytes)) => decode(bytes, *width, name),
+                _ => Err(other_type()),
+            };
+            widths.iter().zip(&data.members).map(member).collect::<Result<_, _>>()?
         }
+        _ => return Err(other_type()),
     };
     for index in range {
-        pipeline.register_write(register.array.at, index, &value)?;
+        for (scalar, value) in values.iter().enumerate() {
+            pipeline.register_write_scalar(register.array.at, index, scalar, value)?;
+        }
     }
     Ok(())
 }
@@ -105,10 +115,19 @@ fn read_register(
 ) -> Result<(), Refusal> {
     let element = element(register)?;
     for index in range(&register.array, template.index.as_ref())? {
-        let value = from.pipeline().register_read(register.array.at, index)?;
+        let scalar =
+            |scalar| from.pipeline().register_read_scalar(register.array.at, index, scalar);
         let data = match element {
-            Element::Bits(_) => p4_data::Data::Bitstring(encode(&value)),
-            Element::Bool => p4_data::Data::Bool(value != Value::zero()),
+            Element::Bits(_) => p4_data::Data::Bitstring(encode(&scalar(0)?)),
+            Element::Bool => p4_data::Data::Bool(scalar(0)? != Value::zero()),
+            Element::Struct(widths) => {
+                let member = |at| {
+                    let data = Some(p4_data::Data::Bitstring(encode(&scalar(at)?)));
+                    Ok(P4Data { data })
+                };
+                let members = (0..widths.len()).map(member).collect::<Result<_, Refusal>>()?;
+                p4_data::Data::Struct(P4StructLike { members })
+            }
         };
         let entry = RegisterEntry {
             register_id: register.array.id,
@@ -120,11 +139,11 @@ fn read_register(
     Ok(())
 }
 
-fn element(register: &Register) -> Result<Element, Refusal> {
-    register.element.ok_or_else(|| {
+fn element(register: &Register) -> Result<&Element, Refusal> {
+    register.element.as_ref().ok_or_else(|| {
         let name = &register.array.name;
         Refusal::unimplemented(format!(
-            "register `{name}`: only bit<W>, int<W> and bool are supported"
+            "register `{name}`: only bit<W>, int<W>, bool and structs of the first two are supported"
         ))
     })
 }

@@ -71,15 +71,17 @@ pub(crate) struct Array {
 #[derive(Debug)]
 pub(crate) struct Register {
     pub(crate) array: Array,
-    /// None where elements are no plain bit strings.
+    /// None where elements are neither plain bit strings nor structs of them.
     pub(crate) element: Option<Element>,
 }
 
 /// How a register's element is written in P4Runtime.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Element {
     Bits(u32),
     Bool,
+    /// The widths of the members: a register of pairs.
+    Struct(Vec<u32>),
 }
 
 /// A field of a controller header.
@@ -99,13 +101,15 @@ impl Objects {
             objects.tables.insert(table.id, table);
         }
         for counter in &p4info.counters {
-            let array = find_array(program, counter.preamble.as_ref(), counter.size, "counter")?;
+            let types = ["counter", "Counter"];
+            let array = find_array(program, counter.preamble.as_ref(), counter.size, types)?;
             objects.counters.insert(array.id, array);
         }
         for register in &p4info.registers {
             let size = i64::from(register.size);
-            let array = find_array(program, register.preamble.as_ref(), size, "register")?;
-            let element = register.type_spec.as_ref().and_then(element);
+            let types = ["register", "Register"];
+            let array = find_array(program, register.preamble.as_ref(), size, types)?;
+            let element = register.type_spec.as_ref().and_then(|spec| element(spec, p4info));
             objects.registers.insert(array.id, Register { array, element });
         }
         for header in &p4info.controller_packet_metadata {
@@ -260,31 +264,48 @@ fn find_array(
     program: &ir::Program,
     object: Option<&info::Preamble>,
     size: i64,
-    type_name: &str,
+    [type_name, in_tna]: [&str; 2],
 ) -> Result<Array, Refusal> {
     let info::Preamble { id, name, .. } = preamble(object)?;
-    let at = program.externs.iter().position(|e| e.name == *name && e.type_name == type_name);
+    let is_it =
+        |e: &ir::Extern| e.name == *name && (e.type_name == type_name || e.type_name == in_tna);
+    let at = program.externs.iter().position(is_it);
     let at = at.ok_or_else(|| mismatch(format!("there is no {type_name} `{name}`")))?;
     let size = u64::try_from(size)
         .map_err(|_| mismatch(format!("{type_name} `{name}` has a negative size")))?;
     Ok(Array { id: *id, name: name.clone(), at: ExternId(at as u32), size })
 }
 
-fn element(spec: &info::P4DataTypeSpec) -> Option<Element> {
-    use info::p4_bitstring_like_type_spec::TypeSpec as Bits;
+fn element(spec: &info::P4DataTypeSpec, p4info: &P4Info) -> Option<Element> {
     use info::p4_data_type_spec::TypeSpec;
     match spec.type_spec.as_ref()? {
         TypeSpec::Bool(_) => Some(Element::Bool),
-        TypeSpec::Bitstring(bits) => {
-            let width = match bits.type_spec.as_ref()? {
-                Bits::Bit(bit) => bit.bitwidth,
-                Bits::Int(int) => int.bitwidth,
-                Bits::Varbit(_) => return None,
+        TypeSpec::Bitstring(bits) => Some(Element::Bits(bit_width(bits)?)),
+        TypeSpec::Struct(named) => {
+            let known = p4info.type_info.as_ref()?.structs.get(&named.name)?;
+            let width = |member: &info::p4_struct_type_spec::Member| match member
+                .type_spec
+                .as_ref()?
+                .type_spec
+                .as_ref()?
+            {
+                TypeSpec::Bitstring(bits) => bit_width(bits),
+                _ => None,
             };
-            Some(Element::Bits(u32::try_from(width).ok()?))
+            Some(Element::Struct(known.members.iter().map(width).collect::<Option<_>>()?))
         }
         _ => None,
     }
+}
+
+fn bit_width(bits: &info::P4BitstringLikeTypeSpec) -> Option<u32> {
+    use info::p4_bitstring_like_type_spec::TypeSpec;
+    let width = match bits.type_spec.as_ref()? {
+        TypeSpec::Bit(bit) => bit.bitwidth,
+        TypeSpec::Int(int) => int.bitwidth,
+        TypeSpec::Varbit(_) => return None,
+    };
+    u32::try_from(width).ok()
 }
 
 fn metadata_field(

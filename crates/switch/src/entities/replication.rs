@@ -1,14 +1,18 @@
-//! The packet replication engine: multicast groups.
+//! The packet replication engine: multicast groups and, for TNA programs, mirror sessions, which
+//! P4Runtime calls clone sessions.
 
 use std::collections::BTreeSet;
 
 use tributary_dataplane::Value;
-use tributary_p4runtime_proto::p4::v1::{self as p4, Entity, MulticastGroupEntry, entity, replica};
+use tributary_p4::Architecture;
+use tributary_p4runtime_proto::p4::v1::{
+    self as p4, CloneSessionEntry, Entity, MulticastGroupEntry, entity, replica,
+};
 
 use super::{Change, Refusal};
 use crate::config::SwitchConfig;
 use crate::forwarding::Forwarding;
-use crate::multicast::{Group, Replica};
+use crate::multicast::{Group, Mirror, Replica};
 
 use p4::packet_replication_engine_entry::Type;
 
@@ -20,6 +24,9 @@ pub(super) fn write(
 ) -> Result<(), Refusal> {
     let entry = match &entry.r#type {
         Some(Type::MulticastGroupEntry(entry)) => entry,
+        Some(Type::CloneSessionEntry(session)) if to.architecture() == Architecture::Tna => {
+            return write_session(to, config, change, session);
+        }
         other => return Err(unsupported(other.as_ref())),
     };
     let id = group_id(entry)?;
@@ -37,7 +44,10 @@ pub(super) fn write(
         }
         Change::Insert | Change::Modify => {}
     }
-    let replicas = replicas(config, entry).map_err(|r| r.of(&format!("multicast group {id}")))?;
+    let architecture = to.architecture();
+    let has_port = |port| config.has_port(architecture, port);
+    let replicas =
+        replicas(&has_port, entry).map_err(|r| r.of(&format!("multicast group {id}")))?;
     to.groups_mut().set(id, Group { replicas, metadata: entry.metadata.clone() });
     Ok(())
 }
@@ -49,8 +59,11 @@ pub(super) fn read(
 ) -> Result<(), Refusal> {
     let template = match &template.r#type {
         Some(Type::MulticastGroupEntry(entry)) => entry,
-        // All of none.
-        Some(Type::CloneSessionEntry(session)) if session.session_id == 0 => return Ok(()),
+        Some(Type::CloneSessionEntry(session))
+            if session.session_id == 0 || from.architecture() == Architecture::Tna =>
+        {
+            return read_sessions(from, session, out);
+        }
         other => return Err(unsupported(other.as_ref())),
     };
     if template.multicast_group_id != 0 {
@@ -81,11 +94,14 @@ fn group_id(entry: &MulticastGroupEntry) -> Result<u16, Refusal> {
     }
 }
 
-fn replicas(config: &SwitchConfig, entry: &MulticastGroupEntry) -> Result<Vec<Replica>, Refusal> {
+fn replicas(
+    has_port: &dyn Fn(u16) -> bool,
+    entry: &MulticastGroupEntry,
+) -> Result<Vec<Replica>, Refusal> {
     let mut seen = BTreeSet::new();
     let mut replicas = Vec::with_capacity(entry.replicas.len());
     for replica in &entry.replicas {
-        let replica = to_replica(config, replica)?;
+        let replica = to_replica(has_port, replica)?;
         if !seen.insert(replica) {
             let Replica { port, instance } = replica;
             return Err(Refusal::invalid(format!(
@@ -97,7 +113,7 @@ fn replicas(config: &SwitchConfig, entry: &MulticastGroupEntry) -> Result<Vec<Re
     Ok(replicas)
 }
 
-fn to_replica(config: &SwitchConfig, replica: &p4::Replica) -> Result<Replica, Refusal> {
+fn to_replica(has_port: &dyn Fn(u16) -> bool, replica: &p4::Replica) -> Result<Replica, Refusal> {
     if !replica.backup_replicas.is_empty() {
         return Err(Refusal::unimplemented("backup replicas: not supported by this switch"));
     }
@@ -109,7 +125,7 @@ fn to_replica(config: &SwitchConfig, replica: &p4::Replica) -> Result<Replica, R
         Some(replica::PortKind::EgressPort(port)) => Some(u64::from(*port)),
         _ => return Err(Refusal::invalid("a replica has no port")),
     };
-    let port = port.and_then(|p| u16::try_from(p).ok()).filter(|&p| config.has_port(p));
+    let port = port.and_then(|p| u16::try_from(p).ok()).filter(|&p| has_port(p));
     let port =
         port.ok_or_else(|| Refusal::invalid("a replica is for a port that this switch has not"))?;
     let instance = replica.instance;
@@ -118,14 +134,17 @@ fn to_replica(config: &SwitchConfig, replica: &p4::Replica) -> Result<Replica, R
     Ok(Replica { port, instance })
 }
 
-fn to_entity(id: u16, group: &Group) -> Entity {
-    let replicas = group.replicas.iter().map(|replica| p4::Replica {
-        port_kind: Some(replica::PortKind::Port(
-            Value::from(u64::from(replica.port)).to_be_bytes(),
-        )),
+fn from_replica(replica: &Replica) -> p4::Replica {
+    let port = Value::from(u64::from(replica.port)).to_be_bytes();
+    p4::Replica {
+        port_kind: Some(replica::PortKind::Port(port)),
         instance: u32::from(replica.instance),
         backup_replicas: Vec::new(),
-    });
+    }
+}
+
+fn to_entity(id: u16, group: &Group) -> Entity {
+    let replicas = group.replicas.iter().map(from_replica);
     let group = MulticastGroupEntry {
         multicast_group_id: u32::from(id),
         replicas: replicas.collect(),
@@ -134,6 +153,90 @@ fn to_entity(id: u16, group: &Group) -> Entity {
     Entity {
         entity: Some(entity::Entity::PacketReplicationEngineEntry(
             p4::PacketReplicationEngineEntry { r#type: Some(Type::MulticastGroupEntry(group)) },
+        )),
+    }
+}
+
+/// Most sessions of a Tofino: their ids have 10 bits.
+const SESSIONS: u32 = 1 << 10;
+
+fn write_session(
+    to: &mut Forwarding,
+    config: &SwitchConfig,
+    change: Change,
+    entry: &CloneSessionEntry,
+) -> Result<(), Refusal> {
+    let id = session_id(entry.session_id)?;
+    let exists = to.mirrors().contains_key(&id);
+    match change {
+        Change::Insert if exists => {
+            return Err(Refusal::already_exists(format!("clone session {id} exists already")));
+        }
+        Change::Modify | Change::Delete if !exists => {
+            return Err(Refusal::not_found(format!("there is no clone session {id}")));
+        }
+        Change::Delete => {
+            to.mirrors_mut().remove(&id);
+            return Ok(());
+        }
+        Change::Insert | Change::Modify => {}
+    }
+    let [replica] = &entry.replicas[..] else {
+        return Err(Refusal::invalid(format!(
+            "clone session {id} has {} replicas: this switch mirrors to exactly one port",
+            entry.replicas.len()
+        )));
+    };
+    let architecture = to.architecture();
+    let has_port = |port| config.has_port(architecture, port);
+    let replica =
+        to_replica(&has_port, replica).map_err(|r| r.of(&format!("clone session {id}")))?;
+    let length = usize::try_from(entry.packet_length_bytes).map_err(|_| {
+        Refusal::invalid(format!("clone session {id}: the packet length is negative"))
+    })?;
+    let length = Some(length).filter(|&length| length > 0);
+    let class_of_service = entry.class_of_service;
+    to.mirrors_mut().insert(id, Mirror { to: replica, length, class_of_service });
+    Ok(())
+}
+
+fn read_sessions(
+    from: &Forwarding,
+    template: &CloneSessionEntry,
+    out: &mut Vec<Entity>,
+) -> Result<(), Refusal> {
+    if template.session_id == 0 {
+        out.extend(from.mirrors().iter().map(|(&id, mirror)| session_entity(id, mirror)));
+        return Ok(());
+    }
+    let id = session_id(template.session_id)?;
+    let mirror = from.mirrors().get(&id);
+    let mirror =
+        mirror.ok_or_else(|| Refusal::not_found(format!("there is no clone session {id}")))?;
+    out.push(session_entity(id, mirror));
+    Ok(())
+}
+
+fn session_id(id: u32) -> Result<u16, Refusal> {
+    match id {
+        1..SESSIONS => Ok(id as u16),
+        _ => Err(Refusal::out_of_range(format!(
+            "clone session {id}: sessions are numbered from 1 to {}",
+            SESSIONS - 1
+        ))),
+    }
+}
+
+fn session_entity(id: u16, mirror: &Mirror) -> Entity {
+    let session = CloneSessionEntry {
+        session_id: u32::from(id),
+        replicas: vec![from_replica(&mirror.to)],
+        class_of_service: mirror.class_of_service,
+        packet_length_bytes: mirror.length.map_or(0, |length| length as i32),
+    };
+    Entity {
+        entity: Some(entity::Entity::PacketReplicationEngineEntry(
+            p4::PacketReplicationEngineEntry { r#type: Some(Type::CloneSessionEntry(session)) },
         )),
     }
 }

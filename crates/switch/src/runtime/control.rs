@@ -108,7 +108,7 @@ impl Control {
 /// What a switch has counted, ports in order and the CPU port last.
 pub(super) fn statistics(switch: &Switch) -> (SwitchStatistics, Vec<(u16, PortStatistics)>) {
     let config = switch.config();
-    let ports = config.ports.iter().chain([&config.cpu_port]);
-    let ports = ports.filter_map(|&port| Some((port, switch.port_statistics(port)?))).collect();
+    let ports = config.ports.iter().copied().chain([switch.cpu_port()]);
+    let ports = ports.filter_map(|port| Some((port, switch.port_statistics(port)?))).collect();
     (switch.statistics(), ports)
 }

@@ -6,6 +6,7 @@ use tributary_p4runtime_proto::p4::v1::{
     set_forwarding_pipeline_config_request::Action,
 };
 
+use crate::config::SwitchConfig;
 use crate::entities::Refusal;
 use crate::forwarding::Forwarding;
 use crate::switch::Switch;
@@ -21,11 +22,16 @@ pub(super) enum Step {
 }
 
 /// Compiles what there is to compile. Takes milliseconds.
-pub(super) fn prepare(request: SetForwardingPipelineConfigRequest) -> Result<Step, Refusal> {
+pub(super) fn prepare(
+    request: SetForwardingPipelineConfigRequest,
+    switch: &SwitchConfig,
+) -> Result<Step, Refusal> {
     let action = request.action();
     let compile = |config: Option<ForwardingPipelineConfig>| {
         let config = config.ok_or_else(|| Refusal::invalid("the request has no configuration"))?;
-        Forwarding::compile(config).map(Box::new)
+        let forwarding = Forwarding::compile(config)?;
+        switch.check_ports(forwarding.architecture())?;
+        Ok(Box::new(forwarding))
     };
     match action {
         Action::Unspecified => Err(Refusal::invalid("the request has no action")),

@@ -212,7 +212,9 @@ impl P4Runtime for Service {
             allowed.map(|()| state).map_err(|r| refused(&r))
         };
         drop(check()?);
-        let step = tokio::task::spawn_blocking(|| pipeline::prepare(request)).await;
+        let control = self.control.clone();
+        let prepare = move || pipeline::prepare(request, control.config());
+        let step = tokio::task::spawn_blocking(prepare).await;
         let step = step.map_err(|_| Status::internal("the compiler panicked"))?;
         let step = step.map_err(|r| refused(&r))?;
         let done = {

@@ -62,8 +62,7 @@ impl Steps {
         let forwarding = self.embedded.switch_mut().forwarding_mut().expect("it has a program");
         let pipeline = forwarding.pipeline_mut();
         let Ingress { verdict, resubmit } = pipeline.ingress(&mut packet, &frame, &input);
-        if let Some(list) = resubmit {
-            packet.preserve(list);
+        if resubmit {
             return Passed::Again(Waiting { packet, frame });
         }
         let mut out = Vec::new();
@@ -86,14 +85,13 @@ impl Steps {
     fn first(&mut self, port: u16, frame: &Frame) -> Passed {
         let forwarding = self.embedded.switch_mut().forwarding_mut().expect("it has a program");
         let packet = forwarding.pipeline().new_packet();
-        let input = IngressInput { port, time_us: 0, instance: Instance::Normal, preserved: false };
+        let input = IngressInput { port, time_us: 0, instance: Instance::Normal };
         self.pass(packet, frame.bytes(), input)
     }
 
     /// The next pass.
     fn again(&mut self, waiting: Waiting) -> Passed {
-        let input =
-            IngressInput { port: 0, time_us: 0, instance: Instance::Resubmitted, preserved: true };
+        let input = IngressInput { port: 0, time_us: 0, instance: Instance::Resubmitted };
         self.pass(waiting.packet, waiting.frame, input)
     }
 

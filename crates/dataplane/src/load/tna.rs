@@ -1,0 +1,122 @@
+//! The blocks, the metadata and the extern instances of TNA.
+
+use tributary_p4::ir::{Expr, ExprKind, FieldId, Place, Program, Stmt};
+
+use super::scan::{self, Scan};
+use super::slots::Slots;
+use super::{Context, Loader};
+use crate::error::LoadError;
+use crate::tna::{Entries, Gress, Intrinsics};
+
+/// Requests that the engine cannot meet. To write zero asks for nothing.
+const NOT_WRITTEN: &[(&str, &str)] = &[
+    ("ig_tm_md.deflect_on_drop", "deflection of dropped packets"),
+    ("eg_dprsr_md.coalesce_flush", "coalesced mirroring"),
+    ("eg_dprsr_md.coalesce_length", "coalesced mirroring"),
+    ("eg_oport_md.capture_tstamp_on_tx", "time stamps of the port"),
+    ("eg_oport_md.update_delay_on_tx", "time stamps of the port"),
+];
+
+/// Metadata that the engine cannot tell.
+const NOT_READ: &[(&str, &str)] = &[("eg_intr_md.egress_rid_first", "which replica is the first")];
+
+impl Loader<'_> {
+    /// Compiles the blocks of a `Switch`'s pipeline.
+    pub(super) fn tna_blocks(&mut self) -> Result<Entries, LoadError> {
+        let ingress_parser = self.parser_block("ingress_parser")?;
+        self.context = Context::Control;
+        let ingress = self.control("ingress")?;
+        self.context = Context::Deparser;
+        let ingress_deparser = self.control("ingress_deparser")?;
+        let egress_parser = self.parser_block("egress_parser")?;
+        self.context = Context::Control;
+        let egress = self.control("egress")?;
+        self.context = Context::Deparser;
+        let egress_deparser = self.control("egress_deparser")?;
+        Ok(Entries {
+            ingress_parser,
+            ingress,
+            ingress_deparser,
+            egress_parser,
+            egress,
+            egress_deparser,
+        })
+    }
+}
+
+/// Finds the intrinsic metadata.
+pub(super) fn intrinsics(program: &Program, slots: &mut Slots) -> Intrinsics {
+    let mut item = |name: &str| super::intrinsic(program, slots, name);
+    let mut gress = |of: &str| Gress {
+        global_tstamp: item(&format!("{of}_prsr_md.global_tstamp")),
+        parser_err: item(&format!("{of}_prsr_md.parser_err")),
+        drop_ctl: item(&format!("{of}_dprsr_md.drop_ctl")),
+    };
+    let (ingress, egress) = (gress("ig"), gress("eg"));
+    Intrinsics {
+        ingress,
+        ucast_egress_port: item("ig_tm_md.ucast_egress_port"),
+        mcast_grp_a: item("ig_tm_md.mcast_grp_a"),
+        mcast_grp_b: item("ig_tm_md.mcast_grp_b"),
+        bypass_egress: item("ig_tm_md.bypass_egress"),
+        copy_to_cpu: item("ig_tm_md.copy_to_cpu"),
+        rid: item("ig_tm_md.rid"),
+        level2_exclusion_id: item("ig_tm_md.level2_exclusion_id"),
+        resubmit: slots.words(1),
+        resubmit_data: slots.words(1),
+        egress,
+    }
+}
+
+/// Whether the program looks at `parser_err` of the ingress parser.
+pub(super) fn handles_errors(program: &Program) -> bool {
+    program
+        .intrinsic_field("ig_prsr_md.parser_err")
+        .is_some_and(|field| scan::program(program, &mut Reads { field, found: false }).found)
+}
+
+/// Refuses what the engine would silently leave undone.
+pub(super) fn check(program: &Program) -> Result<(), LoadError> {
+    for (name, what) in NOT_WRITTEN {
+        let Some(field) = program.intrinsic_field(name) else { continue };
+        if scan::program(program, &mut Writes { field, found: false }).found {
+            return Err(LoadError::Intrinsic { name: (*name).to_owned(), what });
+        }
+    }
+    for (name, what) in NOT_READ {
+        let Some(field) = program.intrinsic_field(name) else { continue };
+        if scan::program(program, &mut Reads { field, found: false }).found {
+            return Err(LoadError::Intrinsic { name: (*name).to_owned(), what });
+        }
+    }
+    Ok(())
+}
+
+/// Looks for a field in expressions.
+struct Reads {
+    field: FieldId,
+    found: bool,
+}
+
+impl Scan for Reads {
+    fn expr(&mut self, expr: &Expr) {
+        self.found |= matches!(expr.kind, ExprKind::Field(field) if field == self.field);
+    }
+}
+
+/// Looks for assignments to a field of anything but zero.
+struct Writes {
+    field: FieldId,
+    found: bool,
+}
+
+impl Scan for Writes {
+    fn statement(&mut self, statement: &Stmt) {
+        if let Stmt::Assign(Place::Field(field) | Place::Slice(field, ..), value) = statement
+            && *field == self.field
+        {
+            let zero = |limbs: &[u64]| limbs.iter().all(|&limb| limb == 0);
+            self.found |= !matches!(&value.kind, ExprKind::Const(limbs) if zero(limbs));
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Calls of TNA's externs.
+
+use tributary_p4::ir::{
+    Arg, CtorArg, Expr, ExprKind, ExternCall, ExternId, HeaderRef, Scalar, Table,
+};
+
+use super::calls::Args;
+use super::{Instance, Intrinsics, Loader};
+use crate::bits::mask;
+use crate::code::{ExternOp, Group, List, NO_SLOT, Op, Slot};
+use crate::error::LoadError;
+use crate::externs::binding::TnaBehaviour;
+use crate::externs::hash::Algorithm;
+use crate::externs::tna_hash::{Polynomial, TnaHash};
+use crate::layout::{Item, Layout};
+use crate::tna;
+
+/// Bits of the data that a resubmitted packet takes along.
+const RESUBMIT_BITS: u32 = 64;
+
+impl Loader<'_> {
+    pub(super) fn tna_call(
+        &mut self,
+        behaviour: TnaBehaviour,
+        call: &ExternCall,
+        args: &Args<'_>,
+    ) -> Result<(), LoadError> {
+        let instance = call.instance.ok_or_else(|| args.wrong("is called without an instance"))?;
+        match behaviour {
+            TnaBehaviour::Execute => self.execute(instance, args)?,
+            TnaBehaviour::DirectCount => {
+                if !args.args.is_empty() {
+                    return Err(args.wrong("an adjustment of the byte count is not supported"));
+                }
+                let attached = |t: &Table| t.attached.contains(&instance);
+                let table = self.program.tables.iter().position(attached);
+                let table = table.ok_or_else(|| args.wrong("is attached to no table"))? as u32;
+                self.extern_op(ExternOp::CountDirect { table });
+            }
+            TnaBehaviour::Random => {
+                let (place, ty) = args.out(0)?;
+                let width = args.narrow(ty)?;
+                let (low, high) = (self.slots.constant(0), self.slots.constant(mask(width)));
+                self.through_place(place, ty, |this, dst| {
+                    this.extern_op(ExternOp::Random { dst, width, low, high });
+                })?;
+            }
+            TnaBehaviour::Hash => {
+                if args.args.len() != 2 {
+                    return Err(args.wrong("a base and a range are not supported"));
+                }
+                let algorithm = self.hash(instance, args)?;
+                let list = self.number(args, 0)?;
+                let (place, ty) = args.out(1)?;
+                let width = args.narrow(ty)?;
+                self.through_place(place, ty, |this, dst| {
+                    this.extern_op(ExternOp::Digest {
+                        dst,
+                        width,
+                        algorithm: Box::new(algorithm),
+                        list,
+                    });
+                })?;
+            }
+            TnaBehaviour::ChecksumAdd { subtract } => {
+                let sum = self.checksum(instance, args)?;
+                let list = self.words_of(args, 0)?;
+                self.extern_op(ExternOp::ChecksumAdd { sum, list, subtract });
+            }
+            TnaBehaviour::ChecksumGet => {
+                let sum = self.checksum(instance, args)?;
+                let (place, ty) = args.out(0)?;
+                self.through_place(place, ty, |this, dst| {
+                    this.extern_op(ExternOp::ChecksumGet { dst, sum });
+                })?;
+            }
+            TnaBehaviour::ChecksumVerify => {
+                let sum = self.checksum(instance, args)?;
+                let (place, ty) = args.out(0)?;
+                let (whole, zero) = (self.slots.temporary(Scalar::bit(16)), self.slots.constant(0));
+                self.extern_op(ExternOp::ChecksumGet { dst: whole, sum });
+                self.through_place(place, ty, |this, dst| {
+                    this.op(Op::Eq { dst, a: whole, b: zero });
+                })?;
+            }
+            TnaBehaviour::ChecksumUpdate => self.checksum_update(args)?,
+            TnaBehaviour::Resubmit => {
+                let Intrinsics::Tna(tna::Intrinsics { resubmit, resubmit_data, .. }) =
+                    self.intrinsics
+                else {
+                    return Err(args.wrong("belongs to TNA"));
+                };
+                let list = self.data(args, 0)?;
+                if let Some(list) = list
+                    && self.bits_of(list) > RESUBMIT_BITS
+                {
+                    return Err(args.wrong("a packet takes at most 64 bits along"));
+                }
+                self.extern_op(ExternOp::Resubmit { flag: resubmit, data: resubmit_data, list });
+            }
+            TnaBehaviour::Mirror => {
+                let session = self.word(args.value(0)?)?;
+                let list = self.data(args, 1)?;
+                self.extern_op(ExternOp::Mirror { session, list });
+            }
+            TnaBehaviour::Message => {
+                let list = self.plain_list(args, 0)?;
+                self.extern_op(ExternOp::Message { instance, list });
+            }
+        }
+        Ok(())
+    }
+
+    /// A stateful action on one cell of its register.
+    fn execute(&mut self, instance: ExternId, args: &Args<'_>) -> Result<(), LoadError> {
+        let program = self.program;
+        let action = program
+            .stateful_action(instance)
+            .ok_or_else(|| args.wrong("has no stateful action"))?;
+        let Some(Instance::Register { first, scalars }) = self.instance(Some(action.register))
+        else {
+            return Err(args.wrong("does not work on a register"));
+        };
+        if scalars as usize != action.value.len() {
+            return Err(args.wrong("has another cell than its register"));
+        }
+        let index = self.word(args.value(0)?)?;
+        for (register, &field) in (first..).zip(&action.value) {
+            let dst = self.slots.field(field);
+            self.op(Op::CellRead { dst, register, index });
+        }
+        if let Some(result) = action.result {
+            let (item, zero) = (self.item(result), self.slots.constant(0));
+            for dst in item.slot..item.slot + item.width.div_ceil(64) {
+                self.op(Op::Move { dst, src: zero });
+            }
+        }
+        self.returns.push(Vec::new());
+        let compiled = self.statements(&action.body);
+        let ends = self.returns.pop().unwrap_or_default();
+        compiled?;
+        if !ends.is_empty() {
+            self.patch_here(&ends);
+        }
+        for (register, &field) in (first..).zip(&action.value) {
+            let src = self.slots.field(field);
+            self.op(Op::RegisterWrite { src, register, index });
+        }
+        if args.args.len() > 1 {
+            let (place, ty) = args.out(1)?;
+            match action.result {
+                Some(result) => self.store(place, self.slots.field(result))?,
+                None => {
+                    let zero = self.slots.wide_constant(&[], ty.limbs());
+                    self.store(place, zero)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn checksum_update(&mut self, args: &Args<'_>) -> Result<(), LoadError> {
+        let condition = self.slots.constant(1);
+        let list = self.words_of(args, 0)?;
+        let last = args.args.len().saturating_sub(1);
+        let zeros_as_ones = last == 2 && constant(args.value(1)?) != Some(0);
+        if zeros_as_ones && constant(args.value(1)?).is_none() {
+            return Err(args.wrong("`zeros_as_ones` must be a constant"));
+        }
+        let (place, ty) = args.out(last)?;
+        let (zero, ones) = (self.slots.constant(0), self.slots.constant(0xffff));
+        let is_zero = self.slots.temporary(Scalar::BOOL);
+        self.through_place(place, ty, |this, checksum| {
+            this.extern_op(ExternOp::UpdateChecksum {
+                condition,
+                checksum,
+                width: 16,
+                algorithm: Algorithm::Csum16,
+                list,
+                payload: false,
+            });
+            if zeros_as_ones {
+                this.op(Op::Eq { dst: is_zero, a: checksum, b: zero });
+                this.op(Op::Select { dst: checksum, c: is_zero, a: ones, b: checksum });
+            }
+        })
+    }
+
+    fn checksum(&self, instance: ExternId, args: &Args<'_>) -> Result<Slot, LoadError> {
+        match self.instance(Some(instance)) {
+            Some(Instance::Checksum(sum)) => Ok(sum),
+            _ => Err(args.wrong("is not a checksum")),
+        }
+    }
+
+    /// The algorithm that a `Hash` was made with.
+    fn hash(&self, instance: ExternId, args: &Args<'_>) -> Result<TnaHash, LoadError> {
+        let externs = &self.program.externs;
+        let instance = &externs[instance.index()];
+        let Some(CtorArg::Symbol(_, name)) = instance.args.first() else {
+            return Err(args.wrong("names no algorithm"));
+        };
+        if let Some(hash) = TnaHash::from_name(name) {
+            return Ok(hash);
+        }
+        let Some(&CtorArg::Instance(polynomial)) = instance.args.get(1) else {
+            return Err(args.wrong(&format!("algorithm `{name}` is not supported")));
+        };
+        let polynomial = &externs[polynomial.index()];
+        let value = |at: usize| match polynomial.args.get(at) {
+            Some(CtorArg::Int(value)) => u64::try_from(*value).ok(),
+            _ => None,
+        };
+        let flag = |at: usize| value(at).map(|value| value != 0);
+        let crc = || {
+            TnaHash::crc(Polynomial {
+                width: polynomial.type_args.first()?.width,
+                coefficient: value(0)?,
+                reversed: flag(1)?,
+                msb: flag(2)?,
+                extended: flag(3)?,
+                initial: value(4)?,
+                last: value(5)?,
+            })
+        };
+        crc().ok_or_else(|| {
+            args.wrong(&format!(
+                "polynomial `{}` needs 8 to 64 bits, and values that fit",
+                polynomial.name
+            ))
+        })
+    }
+
+    /// A list of values as one number: zeros in front fill it up to whole bytes.
+    fn number(&mut self, args: &Args<'_>, at: usize) -> Result<u32, LoadError> {
+        let mut items = self.items(args, at)?;
+        let bits: u32 = items.iter().map(|item| item.width).sum();
+        if !bits.is_multiple_of(8) {
+            items.insert(0, Item { slot: self.slots.constant(0), width: 8 - bits % 8 });
+        }
+        Ok(self.push_list(&items))
+    }
+
+    /// A list of values in wire order, whether their headers are valid or not.
+    fn plain_list(&mut self, args: &Args<'_>, at: usize) -> Result<u32, LoadError> {
+        let items = self.items(args, at)?;
+        Ok(self.push_list(&items))
+    }
+
+    /// Values that are summed up: those of headers that are not valid do not take part.
+    fn words_of(&mut self, args: &Args<'_>, at: usize) -> Result<u32, LoadError> {
+        let list = self.list(args, at)?;
+        if !self.bits_of(list).is_multiple_of(8) {
+            return Err(args.wrong("the values are not whole bytes"));
+        }
+        Ok(list)
+    }
+
+    /// The data of a request, where there is any.
+    fn data(&mut self, args: &Args<'_>, at: usize) -> Result<Option<u32>, LoadError> {
+        if args.args.get(at).is_none() {
+            return Ok(None);
+        }
+        let list = self.plain_list(args, at)?;
+        if !self.bits_of(list).is_multiple_of(8) {
+            return Err(args.wrong("the data is not whole bytes"));
+        }
+        Ok(Some(list))
+    }
+
+    fn items(&mut self, args: &Args<'_>, at: usize) -> Result<Vec<Item>, LoadError> {
+        if let Some(Arg::Header(HeaderRef::Fixed(header))) = args.args.get(at) {
+            let fields = &self.program.headers[header.index()].fields;
+            return Ok(fields.iter().map(|&field| self.item(field)).collect());
+        }
+        let mut items = Vec::new();
+        for expr in args.exprs(at) {
+            items.push(Item { slot: self.expr(expr)?, width: expr.ty.width });
+        }
+        Ok(items)
+    }
+
+    fn push_list(&mut self, items: &[Item]) -> u32 {
+        let group = Group { valid: NO_SLOT, items: items.to_vec(), layout: Layout::new(items) };
+        self.lists.push(List { groups: vec![group], ragged: false });
+        self.lists.len() as u32 - 1
+    }
+
+    fn bits_of(&self, list: u32) -> u32 {
+        self.lists[list as usize].groups.iter().map(|group| group.layout.bits()).sum()
+    }
+}
+
+fn constant(expr: &Expr) -> Option<u64> {
+    match &expr.kind {
+        ExprKind::Const(limbs) => limbs.first().copied(),
+        _ => None,
+    }
+}

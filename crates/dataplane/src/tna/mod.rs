@@ -1,0 +1,234 @@
+//! The Tofino Native Architecture (TNA) of Tofino 1, one pipe.
+//!
+//! Ingress is parser, control and deparser; what the deparser writes is the frame that waits in the
+//! queue; egress parses it again, with headers and metadata of its own. [`intrinsic`] makes the bytes
+//! that the architecture puts in front of a frame. What is modelled and what is not:
+//! `docs/embedded-switch-tna.md`.
+
+mod intrinsic;
+
+use self::intrinsic::{EgressIntrinsic, ingress_intrinsic, nanoseconds};
+use crate::code::{Errors, Pc, Slot};
+use crate::exec::{Engine, Flow, Io, MOST_TICKS};
+use crate::layout::Item;
+use crate::packet::Packet;
+use crate::pass::{
+    DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Replication, Verdict,
+};
+
+/// Bytes of the cells in which Tofino's traffic manager counts queue depths.
+pub const CELL_BYTES: u32 = 80;
+
+/// The port whose frames come in again through the same port.
+pub const RECIRCULATION_PORT: u16 = 68;
+
+/// Bit of `drop_ctl`: no unicast, multicast or resubmission.
+const DROP: u64 = 0b001;
+/// Bit of `drop_ctl`: no copy to the controller's port.
+const DROP_CPU_COPY: u64 = 0b010;
+
+/// Slots that the engine itself writes or reads. Metadata that no block of the program takes has a
+/// slot that nobody else uses.
+#[derive(Clone, Debug)]
+pub(crate) struct Intrinsics {
+    pub(crate) ingress: Gress,
+    pub(crate) ucast_egress_port: Item,
+    pub(crate) mcast_grp_a: Item,
+    pub(crate) mcast_grp_b: Item,
+    pub(crate) bypass_egress: Item,
+    pub(crate) copy_to_cpu: Item,
+    pub(crate) rid: Item,
+    pub(crate) level2_exclusion_id: Item,
+    /// Whether the ingress deparser asked for another pass.
+    pub(crate) resubmit: Slot,
+    /// The eight bytes that go with it, the first one highest.
+    pub(crate) resubmit_data: Slot,
+    pub(crate) egress: Gress,
+}
+
+/// What ingress and egress both have.
+#[derive(Clone, Debug)]
+pub(crate) struct Gress {
+    pub(crate) global_tstamp: Item,
+    pub(crate) parser_err: Item,
+    pub(crate) drop_ctl: Item,
+}
+
+/// Where the blocks start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Entries {
+    pub(crate) ingress_parser: Pc,
+    pub(crate) ingress: Pc,
+    pub(crate) ingress_deparser: Pc,
+    pub(crate) egress_parser: Pc,
+    pub(crate) egress: Pc,
+    pub(crate) egress_deparser: Pc,
+}
+
+/// What runs a packet through the blocks.
+#[derive(Debug)]
+pub(crate) struct Passes {
+    entries: Entries,
+    intrinsics: Intrinsics,
+    /// Whether the program looks at ingress parser errors; if not, such packets are dropped.
+    handles_errors: bool,
+    /// The bytes that a parser sees.
+    input: Vec<u8>,
+    /// What blocks before the deparser write to: nothing, ever.
+    nowhere: Vec<u8>,
+}
+
+impl Passes {
+    pub(crate) fn new(entries: Entries, intrinsics: Intrinsics, handles_errors: bool) -> Self {
+        Self { entries, intrinsics, handles_errors, input: Vec::new(), nowhere: Vec::new() }
+    }
+
+    /// Runs ingress parser, ingress and ingress deparser.
+    pub(crate) fn ingress(
+        &mut self,
+        engine: &mut Engine,
+        packet: &mut Packet,
+        frame: &[u8],
+        input: &IngressInput,
+    ) -> Ingress {
+        const GONE: Ingress = Ingress { verdict: Verdict::Drop, resubmit: false };
+        let Self { entries, intrinsics: meta, handles_errors, input: bytes, nowhere } = self;
+        let resubmitted = input.instance == Instance::Resubmitted;
+        bytes.clear();
+        bytes.extend_from_slice(&ingress_intrinsic(input.port, resubmitted, input.time_us));
+        bytes.extend_from_slice(&if resubmitted { packet.resubmitted } else { [0; 8] });
+        bytes.extend_from_slice(frame);
+
+        packet.reset();
+        packet.requests.clear();
+        packet.set(meta.ingress.global_tstamp, nanoseconds(input.time_us));
+        packet.set(meta.ucast_egress_port, u64::from(DROP_PORT));
+        let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+        let mut io = Io {
+            frame: bytes,
+            at: 0,
+            payload: &[],
+            out: nowhere,
+            length,
+            ingress_length: length,
+            ticks: MOST_TICKS,
+        };
+        if let Flow::Error(code) = engine.run(entries.ingress_parser, &mut packet.state, &mut io) {
+            if !*handles_errors {
+                return GONE;
+            }
+            let flags = parser_error(&engine.code.errors, code);
+            packet.state[meta.ingress.parser_err.slot as usize] = flags;
+        }
+        engine.run(entries.ingress, &mut packet.state, &mut io);
+        packet.payload.clear();
+        io.out = &mut packet.payload;
+        engine.run(entries.ingress_deparser, &mut packet.state, &mut io);
+        let at = io.at;
+        packet.payload.extend_from_slice(&bytes[at..]);
+        std::mem::swap(&mut packet.requests, &mut engine.store.requests);
+
+        let state = &packet.state;
+        let get = |item: Item| state[item.slot as usize];
+        let control = get(meta.ingress.drop_ctl);
+        if control & DROP == 0 && state[meta.resubmit as usize] != 0 {
+            packet.resubmitted = state[meta.resubmit_data as usize].to_be_bytes();
+            return Ingress { verdict: Verdict::Drop, resubmit: true };
+        }
+        let to_cpu = control & DROP_CPU_COPY == 0 && get(meta.copy_to_cpu) != 0;
+        let mut copies = Replication { to_cpu, ..Replication::default() };
+        if control & DROP == 0 {
+            copies.unicast =
+                Some(get(meta.ucast_egress_port) as u16).filter(|&port| port != DROP_PORT);
+            copies.groups = [get(meta.mcast_grp_a) as u16, get(meta.mcast_grp_b) as u16];
+            copies.rid = get(meta.rid) as u16;
+            copies.exclusion = get(meta.level2_exclusion_id) as u16;
+        }
+        packet.bypass_egress = get(meta.bypass_egress) != 0;
+        packet.length = u32::try_from(packet.payload.len()).unwrap_or(u32::MAX);
+        let verdict = match copies {
+            Replication { unicast: None, groups: [0, 0], to_cpu: false, .. } => Verdict::Drop,
+            Replication { unicast: Some(port), groups: [0, 0], to_cpu: false, .. } => {
+                Verdict::Unicast(port)
+            }
+            _ => Verdict::Replicate(copies),
+        };
+        Ingress { verdict, resubmit: false }
+    }
+
+    /// Runs egress parser, egress and egress deparser on what the ingress deparser wrote.
+    pub(crate) fn egress(
+        &mut self,
+        engine: &mut Engine,
+        packet: &mut Packet,
+        input: &EgressInput,
+        frame: &mut Vec<u8>,
+    ) -> Egress {
+        let Self { entries, intrinsics: meta, input: bytes, nowhere, .. } = self;
+        frame.clear();
+        // A recirculated frame is one that left through the recirculation port.
+        let sent = Egress { drop: false, recirculate: input.port == RECIRCULATION_PORT };
+        if packet.bypass_egress {
+            frame.extend_from_slice(&packet.payload);
+            return sent;
+        }
+        let length = packet.length;
+        bytes.clear();
+        let intrinsic = EgressIntrinsic {
+            port: input.port,
+            enq_qdepth: input.enq_qdepth,
+            enq_time_us: input.enq_time_us,
+            deq_qdepth: input.deq_qdepth,
+            deq_timedelta_us: input.deq_timedelta,
+            rid: input.rid,
+            length,
+        };
+        bytes.extend_from_slice(&intrinsic.bytes());
+        bytes.extend_from_slice(&packet.payload);
+
+        packet.reset();
+        packet.requests.clear();
+        packet.set(meta.egress.global_tstamp, nanoseconds(input.time_us));
+        let state = &mut packet.state;
+        let mut io = Io {
+            frame: bytes,
+            at: 0,
+            payload: &[],
+            out: nowhere,
+            length,
+            ingress_length: length,
+            ticks: MOST_TICKS,
+        };
+        // Egress never drops for a parser error.
+        if let Flow::Error(code) = engine.run(entries.egress_parser, state, &mut io) {
+            state[meta.egress.parser_err.slot as usize] = parser_error(&engine.code.errors, code);
+        }
+        engine.run(entries.egress, state, &mut io);
+        if state[meta.egress.drop_ctl.slot as usize] & DROP != 0 {
+            return Egress { drop: true, recirculate: false };
+        }
+        io.out = frame;
+        engine.run(entries.egress_deparser, state, &mut io);
+        let at = io.at;
+        frame.extend_from_slice(&bytes[at..]);
+        std::mem::swap(&mut packet.requests, &mut engine.store.requests);
+        sent
+    }
+}
+
+/// The flag of `parser_err` for an error of the engine.
+fn parser_error(errors: &Errors, code: u64) -> u64 {
+    const NO_MATCH: u64 = 0x0001;
+    const PARTIAL_HEADER: u64 = 0x0002;
+    const COUNTER_RANGE: u64 = 0x0004;
+    const TIMEOUT: u64 = 0x0010;
+    if code == errors.packet_too_short {
+        PARTIAL_HEADER
+    } else if code == errors.timeout {
+        TIMEOUT
+    } else if code == errors.stack_out_of_bounds {
+        COUNTER_RANGE
+    } else {
+        NO_MATCH
+    }
+}
