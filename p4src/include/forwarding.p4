@@ -5,21 +5,21 @@
 
 #include "headers.p4"
 
-control Forwarding(inout headers_t hdr, inout standard_metadata_t standard) {
+control Forwarding(inout headers_t hdr, SENDING) {
     action drop() {
-        mark_to_drop(standard);
+        DROP
     }
 
     action to_port(port_t port) {
-        standard.egress_spec = port;
+        SEND(port)
     }
 
     action flood() {
-        standard.mcast_grp = FLOOD_GROUP;
+        SEND_TO_GROUP(FLOOD_GROUP)
     }
 
     action to_next_hop(port_t port, mac_t source, mac_t destination) {
-        standard.egress_spec = port;
+        SEND(port)
         hdr.ethernet.source = source;
         hdr.ethernet.destination = destination;
         hdr.ipv4.ttl = hdr.ipv4.ttl - 1;

@@ -60,6 +60,7 @@ header values_t {
 #define VALUES_HEADER(n) values_t values##n;
 
 struct headers_t {
+    TARGET_HEADERS
     ethernet_t    ethernet;
     ipv4_t        ipv4;
     udp_t         udp;

@@ -4,7 +4,6 @@
 #define MEMBERSHIP_P4
 
 #include "headers.p4"
-#include "metadata.p4"
 
 control Membership(in headers_t hdr, inout metadata_t meta) {
     // Gradients from a port below which the workers `unit` are; `members` meet in this switch. Where
@@ -16,6 +15,7 @@ control Membership(in headers_t hdr, inout metadata_t meta) {
         meta.members = members;
         meta.group = group;
         meta.slot = slot;
+        COMPARE(unit, members)
     }
 
     // Results from the port of the parameter server, for the workers below this switch.
@@ -23,6 +23,7 @@ control Membership(in headers_t hdr, inout metadata_t meta) {
         meta.member = 1;
         meta.group = group;
         meta.slot = slot;
+        COMPARE(NOBODY_BELOW, NOBODY_BELOW)
     }
 
     // Reminders from the port of the agent: those for `members` are for this switch, others pass.
@@ -31,6 +32,7 @@ control Membership(in headers_t hdr, inout metadata_t meta) {
         meta.unit = members;
         meta.members = members;
         meta.slot = slot;
+        COMPARE(members, members)
     }
 
     // Packets that pass to one host: replies and queries, and reminders for switches further on and
@@ -38,6 +40,7 @@ control Membership(in headers_t hdr, inout metadata_t meta) {
     action answer(job_slot_t slot) {
         meta.member = 1;
         meta.slot = slot;
+        COMPARE(NOBODY_BELOW, NOBODY_BELOW)
     }
 
     // Packets of a job that has no aggregators in this switch.

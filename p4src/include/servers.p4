@@ -4,13 +4,13 @@
 #define SERVERS_P4
 
 #include "headers.p4"
-#include "metadata.p4"
 
 control Servers(inout headers_t hdr, inout metadata_t meta) {
     // Partial sums evicted, by the job that lost the aggregator.
-    direct_counter(CounterType.packets_and_bytes) evictions;
+    DIRECT_COUNTER(evictions)
 
     action to_server(mac_t mac, ipv4_address_t ipv4) {
+        COUNT(evictions)
         hdr.ethernet.destination = mac;
         hdr.ipv4.destination = ipv4;
         meta.forward = 1;

@@ -5,20 +5,16 @@
 #define SERVICES_P4
 
 #include "headers.p4"
-#include "metadata.p4"
 
 control Services(in headers_t hdr, inout metadata_t meta) {
-    index_t place = 0;
-    index_t places = 0;
+    PLACE_VARIABLES
 
     // The job has `size` aggregators from `offset` on, for the contributions of `everyone`.
     action aggregate(index_t offset, index_t size, bitmap_t everyone) {
         meta.served = 1;
         meta.segment = 1;
         meta.everyone = everyone;
-        meta.end = offset + size;
-        place = hdr.aggregation.index - offset;
-        places = size;
+        PLACE(offset, size, everyone)
     }
 
     // The job has none here.
@@ -38,10 +34,7 @@ control Services(in headers_t hdr, inout metadata_t meta) {
 
     apply {
         services.apply();
-        // What lies before the segment is far behind it: subtraction wraps.
-        if (place < places) {
-            meta.inside = 1;
-        }
+        CHECK_PLACE
     }
 }
 

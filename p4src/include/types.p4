@@ -29,11 +29,7 @@ const bit<16> UDP_LENGTH_FULL = UDP_LENGTH_BARE + 4 * VALUES;
 const bit<2> ECN_NOT_CAPABLE = 0;
 const bit<2> ECN_CONGESTION_EXPERIENCED = 3;
 
-// BMv2's instance types that we tell apart.
-const bit<32> RECIRCULATED = 4;
-
-// The controller's port, and the multicast group of all ports.
-const port_t  CPU_PORT = 510;
+// The multicast group of all ports.
 const group_t FLOOD_GROUP = 1;
 
 enum bit<8> protocol_t {

@@ -9,20 +9,21 @@
 
 #include "../include/sizes.p4"
 #include "../include/types.p4"
+#include "../include/v1model/target.p4"
 #include "../include/headers.p4"
-#include "../include/metadata.p4"
-#include "../include/parser.p4"
-#include "../include/deparser.p4"
+#include "../include/v1model/metadata.p4"
+#include "../include/v1model/parser.p4"
+#include "../include/v1model/deparser.p4"
 #include "../include/forwarding.p4"
 #include "../include/membership.p4"
-#include "../include/screening.p4"
-#include "../include/egress.p4"
-#include "../include/outcomes.p4"
-#include "../include/aggregator/identity.p4"
-#include "../include/aggregator/bitmap.p4"
-#include "../include/aggregator/recency.p4"
-#include "../include/aggregator/marks.p4"
-#include "../include/aggregator/values.p4"
+#include "../include/v1model/screening.p4"
+#include "../include/v1model/egress.p4"
+#include "../include/v1model/outcomes.p4"
+#include "../include/v1model/aggregator/identity.p4"
+#include "../include/v1model/aggregator/bitmap.p4"
+#include "../include/v1model/aggregator/recency.p4"
+#include "../include/v1model/aggregator/marks.p4"
+#include "../include/v1model/aggregator/values.p4"
 
 control AtpIngress(inout headers_t hdr, inout metadata_t meta,
                    inout standard_metadata_t standard) {
@@ -86,80 +87,7 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
 
     // --- What becomes of it -------------------------------------------------------------------
 
-    // Stays here.
-    action absorb(value_access_t value_access, outcome_t outcome) {
-        meta.value_access = value_access;
-        meta.outcome = outcome;
-    }
-
-    // Leaves with the aggregator's sum and the bitmap of all that it holds.
-    action carry(value_access_t value_access, outcome_t outcome) {
-        meta.value_access = value_access;
-        meta.outcome = outcome;
-        meta.forward = 1;
-        hdr.aggregation.bitmap = meta.held | hdr.aggregation.bitmap;
-    }
-
-    action collide() {
-        meta.outcome = outcome_t.COLLIDED;
-        meta.forward = 1;
-        hdr.aggregation.collided = 1;
-    }
-
-    action take_over() {
-        meta.pass = pass_t.TAKE_OVER;
-        meta.again = 1;
-    }
-
-    action proceed(outcome_t outcome) {
-        meta.outcome = outcome;
-        meta.forward = 1;
-    }
-
-    action distribute() {
-        meta.outcome = outcome_t.DISTRIBUTED;
-        standard.mcast_grp = meta.group;
-    }
-
-    // ATP, rule by rule.
-    table rules {
-        key = {
-            meta.access:          exact;
-            meta.holder:          exact;
-            hdr.aggregation.kind: exact;
-            meta.overlap:         ternary;
-            meta.last:            ternary;
-            meta.idle:            ternary;
-        }
-        actions = { absorb; carry; collide; take_over; proceed; distribute; NoAction; }
-        const default_action = NoAction();
-        const entries = {
-            // A fresh gradient …                                     overlap last idle
-            (access_t.CLAIM, holder_t.NOBODY, kind_t.GRADIENT,        _,      _,   _): absorb(value_access_t.STORE, outcome_t.ABSORBED);
-            (access_t.CLAIM, holder_t.MINE,   kind_t.GRADIENT,        1,      _,   _): absorb(value_access_t.NONE, outcome_t.DUPLICATE);
-            (access_t.CLAIM, holder_t.MINE,   kind_t.GRADIENT,        0,      0,   _): absorb(value_access_t.ADD, outcome_t.ADDED);
-            (access_t.CLAIM, holder_t.MINE,   kind_t.GRADIENT,        0,      1,   _): carry(value_access_t.ADD, outcome_t.COMPLETED);
-            (access_t.CLAIM, holder_t.OTHER,  kind_t.GRADIENT,        _,      _,   0): collide();
-            (access_t.CLAIM, holder_t.OTHER,  kind_t.GRADIENT,        _,      _,   1): take_over();
-            // … in its second pass.
-            (access_t.SEIZE, holder_t.NOBODY, kind_t.GRADIENT,        _,      _,   _): absorb(value_access_t.STORE, outcome_t.SEIZED);
-            (access_t.SEIZE, holder_t.MINE,   kind_t.GRADIENT,        1,      _,   _): absorb(value_access_t.NONE, outcome_t.DUPLICATE);
-            (access_t.SEIZE, holder_t.MINE,   kind_t.GRADIENT,        0,      0,   _): absorb(value_access_t.ADD, outcome_t.ADDED);
-            (access_t.SEIZE, holder_t.MINE,   kind_t.GRADIENT,        0,      1,   _): carry(value_access_t.ADD, outcome_t.COMPLETED);
-            // A gradient sent again.
-            (access_t.FLUSH, holder_t.MINE,   kind_t.GRADIENT,        0,      _,   _): carry(value_access_t.ADD, outcome_t.FLUSHED);
-            (access_t.FLUSH, holder_t.MINE,   kind_t.GRADIENT,        1,      _,   _): carry(value_access_t.FETCH, outcome_t.FLUSHED);
-            (access_t.FLUSH, holder_t.NOBODY, kind_t.GRADIENT,        _,      _,   _): proceed(outcome_t.RESENT);
-            (access_t.FLUSH, holder_t.OTHER,  kind_t.GRADIENT,        _,      _,   _): proceed(outcome_t.RESENT);
-            // A result.
-            (access_t.FREE,  holder_t.NOBODY, kind_t.PARAMETER,       _,      _,   _): distribute();
-            (access_t.FREE,  holder_t.MINE,   kind_t.PARAMETER,       _,      _,   _): distribute();
-            (access_t.FREE,  holder_t.OTHER,  kind_t.PARAMETER,       _,      _,   _): distribute();
-            (access_t.FREE,  holder_t.NOBODY, kind_t.REPLY,           _,      _,   _): proceed(outcome_t.REPLIED);
-            (access_t.FREE,  holder_t.MINE,   kind_t.REPLY,           _,      _,   _): proceed(outcome_t.REPLIED);
-            (access_t.FREE,  holder_t.OTHER,  kind_t.REPLY,           _,      _,   _): proceed(outcome_t.REPLIED);
-        }
-    }
+    #include "../include/atp/rules.p4"
 
     // --- The two together ---------------------------------------------------------------------
 

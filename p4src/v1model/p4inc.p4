@@ -15,21 +15,22 @@
 
 #include "../include/sizes.p4"
 #include "../include/types.p4"
+#include "../include/v1model/target.p4"
 #include "../include/headers.p4"
-#include "../include/metadata.p4"
-#include "../include/parser.p4"
-#include "../include/deparser.p4"
-#include "../include/screening.p4"
-#include "../include/egress.p4"
+#include "../include/v1model/metadata.p4"
+#include "../include/v1model/parser.p4"
+#include "../include/v1model/deparser.p4"
+#include "../include/v1model/screening.p4"
+#include "../include/v1model/egress.p4"
 #include "../include/forwarding.p4"
 #include "../include/membership.p4"
 #include "../include/services.p4"
 #include "../include/answers.p4"
-#include "../include/outcomes.p4"
-#include "../include/aggregator/rounds.p4"
-#include "../include/aggregator/flags.p4"
-#include "../include/aggregator/values.p4"
-#include "../include/aggregator/copies.p4"
+#include "../include/v1model/outcomes.p4"
+#include "../include/v1model/aggregator/rounds.p4"
+#include "../include/v1model/aggregator/flags.p4"
+#include "../include/v1model/aggregator/values.p4"
+#include "../include/v1model/aggregator/copies.p4"
 
 control P4incIngress(inout headers_t hdr, inout metadata_t meta,
                      inout standard_metadata_t standard) {
@@ -108,109 +109,7 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
 
     // --- What becomes of it -------------------------------------------------------------------
 
-    // Stays here.
-    action absorb(value_access_t value_access, outcome_t outcome) {
-        meta.value_access = value_access;
-        meta.outcome = outcome;
-    }
-
-    // Leaves with the result, for all workers, and leaves a copy of it here.
-    action publish(value_access_t value_access) {
-        meta.value_access = value_access;
-        meta.copy_access = copy_access_t.KEEP;
-        meta.outcome = outcome_t.COMPLETED;
-        meta.result = 1;
-        hdr.aggregation.kind = kind_t.PARAMETER;
-        hdr.aggregation.resend = 0;
-        hdr.aggregation.bitmap = meta.everyone;
-    }
-
-    // Leaves with the sum of all workers below this switch, for the parameter server: for the first
-    // time, or once more.
-    action carry(value_access_t value_access, outcome_t outcome, bit<1> resend) {
-        meta.value_access = value_access;
-        meta.outcome = outcome;
-        meta.forward = 1;
-        hdr.aggregation.resend = resend;
-        hdr.aggregation.bitmap = meta.members;
-    }
-
-    // Returns with the result.
-    action repeat() {
-        meta.copy_access = copy_access_t.RECALL;
-        meta.outcome = outcome_t.REPEATED;
-        meta.forward = 1;
-        hdr.aggregation.kind = kind_t.REPLY;
-        hdr.aggregation.resend = 0;
-        hdr.aggregation.bitmap = meta.everyone;
-    }
-
-    // Returns as it came, for its sender to slow down: an asynchronous error.
-    action reject_early() {
-        meta.mark = 1;
-        meta.outcome = outcome_t.ASYNCHRONOUS;
-        meta.forward = 1;
-        hdr.aggregation.kind = kind_t.ASYNCHRONOUS;
-    }
-
-    action proceed(copy_access_t copy_access, outcome_t outcome) {
-        meta.copy_access = copy_access;
-        meta.outcome = outcome;
-        meta.forward = 1;
-    }
-
-    // P4INC, rule by rule.
-    table rules {
-        key = {
-            meta.access:            exact;
-            hdr.aggregation.kind:   exact;
-            meta.turn:              ternary;
-            meta.last:              ternary;
-            meta.kept:              ternary;
-            meta.local:             ternary;
-            hdr.aggregation.resend: ternary;
-        }
-        actions = { absorb; publish; carry; repeat; reject_early; proceed; distribute; NoAction; }
-        const default_action = NoAction();
-        const entries = {
-            // A: the round before is finished.                 last kept local resend
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.STARTS,   0,   _,   _,    _): absorb(value_access_t.STORE, outcome_t.ABSORBED);
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.STARTS,   1,   _,   1,    _): publish(value_access_t.STORE);
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.STARTS,   1,   _,   0,    _): carry(value_access_t.STORE, outcome_t.COMPLETED, 0);
-
-            // B: the round is under way. In a job over several units it stays so after the last one
-            // here, as others are missing; so nobody takes the aggregator, and what it holds can be
-            // sent again, until the server has answered.
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.JOINS,    0,   _,   _,    _): absorb(value_access_t.ADD, outcome_t.ADDED);
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.JOINS,    1,   _,   1,    _): publish(value_access_t.ADD);
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.JOINS,    1,   _,   0,    _): carry(value_access_t.ADD, outcome_t.COMPLETED, 0);
-
-            // C: the contribution is in already, but its sender wants an answer. There is one if the
-            // round is finished; else the sum, or the server's answer to it, may have been lost, if
-            // all of the sum is here; else others are still to come.
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.AGAIN,    _,   1,   _,    _): repeat();
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.AGAIN,    1,   0,   0,    _): carry(value_access_t.FETCH, outcome_t.RESENT, 1);
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.AGAIN,    _,   0,   _,    _): absorb(value_access_t.NONE, outcome_t.DUPLICATE);
-
-            // D: the aggregator has left the round behind. Most often the next one is under way, and
-            // the copy still holds this one's result. If it does not, every worker of a local job has
-            // that, and this is a late packet. Elsewhere windows may be larger than segments: then
-            // the result, or a sum that this one contribution is missing from, is at the server.
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.LATE,     _,   1,   _,    _): repeat();
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.LATE,     _,   0,   0,    1): proceed(copy_access_t.NONE, outcome_t.RESENT);
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.LATE,     _,   0,   _,    _): absorb(value_access_t.NONE, outcome_t.STALE);
-
-            // E: the round before is not finished.
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.EARLY,    _,   _,   _,    _): reject_early();
-
-            // A result of the server is one of the round that the aggregator is at, or of one that it
-            // has not seen, as nobody here had to add anything; else it is a late copy.
-            (access_t.FREE,  kind_t.PARAMETER, turn_t.LATE,     _,   _,   _,    _): distribute(copy_access_t.NONE);
-            (access_t.FREE,  kind_t.PARAMETER, _,               _,   _,   _,    _): distribute(copy_access_t.KEEP);
-            (access_t.FREE,  kind_t.REPLY,     turn_t.LATE,     _,   _,   _,    _): proceed(copy_access_t.NONE, outcome_t.REPLIED);
-            (access_t.FREE,  kind_t.REPLY,     _,               _,   _,   _,    _): proceed(copy_access_t.KEEP, outcome_t.REPLIED);
-        }
-    }
+    #include "../include/p4inc/rules.p4"
 
     // --- The two together ---------------------------------------------------------------------
 

@@ -11,20 +11,21 @@
 
 #include "../include/sizes.p4"
 #include "../include/types.p4"
+#include "../include/v1model/target.p4"
 #include "../include/headers.p4"
-#include "../include/metadata.p4"
-#include "../include/parser.p4"
-#include "../include/deparser.p4"
-#include "../include/screening.p4"
-#include "../include/egress.p4"
+#include "../include/v1model/metadata.p4"
+#include "../include/v1model/parser.p4"
+#include "../include/v1model/deparser.p4"
+#include "../include/v1model/screening.p4"
+#include "../include/v1model/egress.p4"
 #include "../include/forwarding.p4"
 #include "../include/membership.p4"
 #include "../include/services.p4"
 #include "../include/answers.p4"
-#include "../include/outcomes.p4"
-#include "../include/aggregator/rounds.p4"
-#include "../include/aggregator/flags.p4"
-#include "../include/aggregator/values.p4"
+#include "../include/v1model/outcomes.p4"
+#include "../include/v1model/aggregator/rounds.p4"
+#include "../include/v1model/aggregator/flags.p4"
+#include "../include/v1model/aggregator/values.p4"
 
 control SwitchMlIngress(inout headers_t hdr, inout metadata_t meta,
                         inout standard_metadata_t standard) {
@@ -81,57 +82,7 @@ control SwitchMlIngress(inout headers_t hdr, inout metadata_t meta,
 
     // --- What becomes of it -------------------------------------------------------------------
 
-    // Stays here.
-    action absorb(value_access_t value_access, outcome_t outcome) {
-        meta.value_access = value_access;
-        meta.outcome = outcome;
-    }
-
-    // Leaves with the result, for all workers; the aggregator keeps it.
-    action publish(value_access_t value_access) {
-        meta.value_access = value_access;
-        meta.outcome = outcome_t.COMPLETED;
-        meta.result = 1;
-        hdr.aggregation.kind = kind_t.PARAMETER;
-        hdr.aggregation.resend = 0;
-        hdr.aggregation.bitmap = meta.everyone;
-    }
-
-    // Returns with the result.
-    action repeat() {
-        meta.value_access = value_access_t.FETCH;
-        meta.outcome = outcome_t.REPEATED;
-        meta.forward = 1;
-        hdr.aggregation.kind = kind_t.REPLY;
-        hdr.aggregation.resend = 0;
-        hdr.aggregation.bitmap = meta.everyone;
-    }
-
-    // SwitchML, rule by rule.
-    table rules {
-        key = {
-            meta.access: exact;
-            meta.turn:   exact;
-            meta.last:   ternary;
-        }
-        actions = { absorb; publish; repeat; NoAction; }
-        const default_action = NoAction();
-        const entries = {
-            // A, B: the round before is finished; the round is under way.
-            (access_t.CLAIM, turn_t.STARTS, 0): absorb(value_access_t.STORE, outcome_t.ABSORBED);
-            (access_t.CLAIM, turn_t.STARTS, 1): publish(value_access_t.STORE);
-            (access_t.CLAIM, turn_t.JOINS,  0): absorb(value_access_t.ADD, outcome_t.ADDED);
-            (access_t.CLAIM, turn_t.JOINS,  1): publish(value_access_t.ADD);
-            // C: the contribution is in already, and the result is known, or not yet.
-            (access_t.CLAIM, turn_t.AGAIN,  1): repeat();
-            (access_t.CLAIM, turn_t.AGAIN,  0): absorb(value_access_t.NONE, outcome_t.DUPLICATE);
-            // D: a late packet. Somebody has sent this version's next round, for which they needed
-            // the result of the other version's, for which everybody needed this one's.
-            (access_t.CLAIM, turn_t.LATE,   _): absorb(value_access_t.NONE, outcome_t.STALE);
-            // E: nobody who keeps to the protocol sends it.
-            (access_t.CLAIM, turn_t.EARLY,  _): absorb(value_access_t.NONE, outcome_t.ASYNCHRONOUS);
-        }
-    }
+    #include "../include/switchml/rules.p4"
 
     // --- The two together ---------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 #ifndef CONGESTION_P4
 #define CONGESTION_P4
 
-#include "headers.p4"
+#include "../headers.p4"
 
 control CongestionMark(inout headers_t hdr, in standard_metadata_t standard) {
     apply {

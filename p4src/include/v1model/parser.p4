@@ -3,7 +3,7 @@
 #ifndef PARSER_P4
 #define PARSER_P4
 
-#include "headers.p4"
+#include "../headers.p4"
 
 #define EXTRACT_BLOCK(n) packet.extract(hdr.values##n);
 

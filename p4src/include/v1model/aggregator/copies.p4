@@ -3,7 +3,7 @@
 #ifndef COPIES_P4
 #define COPIES_P4
 
-#include "../headers.p4"
+#include "../../headers.p4"
 #include "../metadata.p4"
 
 // Which round the copy is of: its number plus one; 0: none.

@@ -2,7 +2,7 @@
 #ifndef DEPARSER_P4
 #define DEPARSER_P4
 
-#include "headers.p4"
+#include "../headers.p4"
 
 #define EMIT_BLOCK(n) packet.emit(hdr.values##n);
 

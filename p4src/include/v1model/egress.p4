@@ -2,7 +2,7 @@
 #ifndef EGRESS_P4
 #define EGRESS_P4
 
-#include "headers.p4"
+#include "../headers.p4"
 #include "metadata.p4"
 #include "congestion.p4"
 

@@ -2,7 +2,7 @@
 #ifndef VALUES_P4
 #define VALUES_P4
 
-#include "../headers.p4"
+#include "../../headers.p4"
 #include "../metadata.p4"
 
 #define SUM_REGISTER(i) register<bit<32>>(POOL) sums##i;

@@ -1,0 +1,26 @@
+// Headers that never leave the switch.
+#ifndef TARGET_HEADERS_P4
+#define TARGET_HEADERS_P4
+
+#include "../types.p4"
+
+// Eight bytes, which is what a resubmitted packet can bring along on Tofino.
+header passed_t {
+    bit<8>  pass; // pass_t
+    bit<56> unused;
+}
+
+// From ingress to egress: where a frame must not go, as it is flooded and came from there.
+header bridge_t {
+    bit<6> unused;
+    bit<1> flooded;
+    port_t port;
+}
+
+// Whose an aggregator is, in a cell of two words.
+struct task_t {
+    sequence_t sequence;
+    bit<32>    job; // zero where it is nobody's
+}
+
+#endif

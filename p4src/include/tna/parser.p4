@@ -1,0 +1,108 @@
+// Parser: what the switch itself says of a packet, then as in v1model. Lengths and counts are looked
+// at by the screening table, as the parser of a Tofino compares four bytes a state.
+#ifndef PARSER_P4
+#define PARSER_P4
+
+#include "../headers.p4"
+#include "metadata.p4"
+
+#define EXTRACT_BLOCK(n) packet.extract(hdr.values##n);
+
+parser IngressParser(packet_in packet, out headers_t hdr, out metadata_t meta,
+                     out ingress_intrinsic_metadata_t intrinsic) {
+    Checksum() checksum;
+
+    state start {
+        packet.extract(intrinsic);
+        meta.port = intrinsic.ingress_port;
+        transition select(intrinsic.resubmit_flag) {
+            1: resubmitted;
+            default: arrived;
+        }
+    }
+
+    state arrived {
+        packet.advance(PORT_METADATA_SIZE);
+        transition ethernet;
+    }
+
+    state resubmitted {
+        packet.extract(hdr.passed);
+        transition select(hdr.passed.pass) {
+            1: take_over;
+            2: complete;
+            default: ethernet;
+        }
+    }
+
+    state take_over {
+        meta.pass = pass_t.TAKE_OVER;
+        transition ethernet;
+    }
+
+    state complete {
+        meta.pass = pass_t.COMPLETE;
+        transition ethernet;
+    }
+
+    state ethernet {
+        packet.extract(hdr.ethernet);
+        transition select(hdr.ethernet.ethertype) {
+            ETHERTYPE_IPV4: internet;
+            default: accept;
+        }
+    }
+
+    // Of what has options, the switch does not know the checksum.
+    state internet {
+        transition select(packet.lookahead<bit<8>>()) {
+            0x05 &&& 0x0f: ipv4;
+            default: ipv4_with_options;
+        }
+    }
+
+    state ipv4_with_options {
+        packet.extract(hdr.ipv4_with_options);
+        transition accept;
+    }
+
+    state ipv4 {
+        packet.extract(hdr.ipv4);
+        checksum.add(hdr.ipv4);
+        meta.damaged = checksum.verify();
+        // Fragments are never ours.
+        transition select(hdr.ipv4.version, hdr.ipv4.more_fragments, hdr.ipv4.fragment_offset,
+                          hdr.ipv4.protocol) {
+            (4, 0, 0, IP_PROTOCOL_UDP): udp;
+            default: accept;
+        }
+    }
+
+    state udp {
+        packet.extract(hdr.udp);
+        transition select(hdr.udp.destination_port) {
+            AGGREGATION_PORT: aggregation;
+            default: accept;
+        }
+    }
+
+    state aggregation {
+        packet.extract(hdr.aggregation);
+        transition select(hdr.aggregation.kind, hdr.aggregation.values) {
+            (kind_t.GRADIENT, VALUES): values;
+            (kind_t.PARAMETER, VALUES): values;
+            (kind_t.REPLY, VALUES): values;
+            (kind_t.REMINDER, VALUES): values;
+            (kind_t.ABSENT, VALUES): values;
+            (kind_t.ASYNCHRONOUS, VALUES): values;
+            default: accept;
+        }
+    }
+
+    state values {
+        FOR_EACH_BLOCK(EXTRACT_BLOCK)
+        transition accept;
+    }
+}
+
+#endif

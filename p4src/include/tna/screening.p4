@@ -1,0 +1,81 @@
+// Sorts packets by what their headers say: plain traffic, sweeps of the controller, packets of the
+// program's protocol, and what is wrong with itself. One table does what the parser and a few
+// comparisons do in v1model.
+#ifndef SCREENING_P4
+#define SCREENING_P4
+
+#include "../headers.p4"
+#include "metadata.p4"
+
+// Kind, count and lengths must agree; and an index is below the pool.
+#define FULL VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL
+#define BARE 0, UDP_LENGTH_BARE, IPV4_BYTES + UDP_LENGTH_BARE
+#define IN_POOL 0 &&& ~(32w0 + (POOL - 1))
+
+control Screening(in headers_t hdr, in ingress_intrinsic_metadata_from_parser_t from_parser,
+                  inout metadata_t meta) {
+    action plain() {
+        meta.outcome = outcome_t.FORWARDED;
+        meta.forward = 1;
+    }
+
+    action accept() {
+        meta.ours = 1;
+        meta.job = (bit<32>)hdr.aggregation.job;
+        meta.whose = (bit<32>)hdr.aggregation.job;
+    }
+
+    action sweep() {
+        meta.sweep = 1;
+        meta.outcome = outcome_t.SWEPT;
+        meta.job = (bit<32>)hdr.aggregation.job;
+        meta.whose = (bit<32>)hdr.aggregation.job;
+    }
+
+    action refuse(outcome_t outcome) {
+        meta.outcome = outcome;
+    }
+
+    table shapes {
+        key = {
+            hdr.aggregation.kind:     ternary;
+            hdr.aggregation.values:   ternary;
+            hdr.udp.datagram_length:  ternary;
+            hdr.ipv4.total_length:    ternary;
+            hdr.udp.checksum:         ternary;
+            hdr.aggregation.unused:   ternary;
+            hdr.aggregation.protocol: ternary;
+            hdr.aggregation.index:    ternary;
+            meta.port:                ternary;
+        }
+        actions = { accept; sweep; refuse; }
+        const default_action = refuse(outcome_t.MALFORMED);
+        const entries = {
+            (kind_t.GRADIENT,     FULL, 0, 0, PROTOCOL, IN_POOL, _): accept();
+            (kind_t.PARAMETER,    FULL, 0, 0, PROTOCOL, IN_POOL, _): accept();
+            (kind_t.REPLY,        FULL, 0, 0, PROTOCOL, IN_POOL, _): accept();
+            (kind_t.REMINDER,     FULL, 0, 0, PROTOCOL, IN_POOL, _): accept();
+            (kind_t.ABSENT,       FULL, 0, 0, PROTOCOL, IN_POOL, _): accept();
+#ifdef ASYNCHRONOUS_ERRORS
+            (kind_t.ASYNCHRONOUS, FULL, 0, 0, PROTOCOL, IN_POOL, _): accept();
+#endif
+            (kind_t.QUERY,        BARE, 0, 0, PROTOCOL, IN_POOL, _): accept();
+            // From the controller, and then from ourselves, cell by cell.
+            (kind_t.SWEEP,        BARE, 0, 0, PROTOCOL, IN_POOL, CPU_PORT): sweep();
+            (kind_t.SWEEP,        BARE, 0, 0, PROTOCOL, IN_POOL, RECIRCULATION_PORT): sweep();
+            (kind_t.SWEEP,        BARE, 0, 0, PROTOCOL, IN_POOL, _): refuse(outcome_t.REJECTED);
+        }
+    }
+
+    apply {
+        if (from_parser.parser_err != PARSER_ERROR_OK || meta.damaged) {
+            refuse(outcome_t.MALFORMED);
+        } else if (!hdr.aggregation.isValid()) {
+            plain();
+        } else {
+            shapes.apply();
+        }
+    }
+}
+
+#endif

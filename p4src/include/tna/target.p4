@@ -1,0 +1,48 @@
+// What Tofino has that others have otherwise.
+#ifndef TARGET_P4
+#define TARGET_P4
+
+#include "../types.p4"
+
+#if (POOL & (POOL - 1)) != 0
+#error "on Tofino POOL must be a power of two: the bound of an index is a mask"
+#endif
+
+// Of the first pipe: the controller's port (PCIe), and the one that leads back in.
+const port_t CPU_PORT = 192;
+const port_t RECIRCULATION_PORT = 68;
+
+// How the controls that both architectures share send packets.
+#define SENDING inout ingress_intrinsic_metadata_for_deparser_t for_deparser, \
+                inout ingress_intrinsic_metadata_for_tm_t for_tm
+#define SEND(port) for_tm.ucast_egress_port = port;
+#define SEND_TO_GROUP(group) for_tm.mcast_grp_a = group;
+#define DROP for_deparser.drop_ctl = 1;
+
+// What the counters of a table count.
+#define DIRECT_COUNTER(name) DirectCounter<bit<64>>(CounterType_t.PACKETS_AND_BYTES) name;
+#define COUNT(name) name.count();
+
+// What a resubmitted packet brings along from its pass before, in the place of the port's metadata;
+// what the egress is told; and IPv4 with options, of which the checksum is not known.
+#define TARGET_HEADERS passed_t passed; bridge_t bridge; ipv4_t ipv4_with_options;
+
+const bitmap_t NOBODY_BELOW = 0;
+
+// How the packet's bitmap stands to the workers of its port and of this switch, each zero where two
+// are the same: a comparison of two fields that waits for a table takes a stage of its own.
+#define COMPARE(unit, members) \
+    meta.difference = hdr.aggregation.bitmap ^ unit; \
+    meta.foreign = hdr.aggregation.bitmap & ~unit; \
+    meta.others = hdr.aggregation.bitmap ^ members;
+
+// Where in its segment an aggregator is, and how the packet's bitmap stands to all workers. What lies
+// before the segment is far behind it, as subtraction wraps; what is behind it has no room left.
+#define PLACE_VARIABLES
+#define PLACE(offset, size, everyone) \
+    meta.place = hdr.aggregation.index - offset; \
+    meta.places = size; \
+    meta.strangers = hdr.aggregation.bitmap ^ everyone;
+#define CHECK_PLACE
+
+#endif

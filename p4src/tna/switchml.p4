@@ -1,0 +1,246 @@
+// SwitchML: static pools of aggregators, two for each slot for Tofino (docs/p4/switchml.md,
+// docs/p4/tofino.md), the baseline of the
+// papers' comparisons.
+//
+// The rounds of a slot take turns in its two aggregators, its versions. A worker goes on to a slot's
+// next round when it has the result of the last one, so while a round is under way in one version,
+// the other still holds the result of the round before, for the workers who did not get it. Blocks
+// and rules are those of p4inc.p4 but for that: there is no copy, and every job is local.
+
+#define PROTOCOL (bit<8>)protocol_t.SWITCHML
+
+// As many as one pass through the stages can add.
+#ifndef VALUES
+#define VALUES 32
+#endif
+
+#include <core.p4>
+#include <tna.p4>
+
+#include "../include/sizes.p4"
+#include "../include/types.p4"
+#include "../include/tna/headers.p4"
+#include "../include/tna/target.p4"
+#include "../include/headers.p4"
+#include "../include/tna/metadata.p4"
+#include "../include/tna/parser.p4"
+#include "../include/tna/deparser.p4"
+#include "../include/tna/screening.p4"
+#include "../include/tna/egress.p4"
+#include "../include/forwarding.p4"
+#include "../include/membership.p4"
+#include "../include/tna/workers.p4"
+#include "../include/services.p4"
+#include "../include/answers.p4"
+#include "../include/tna/outcomes.p4"
+#include "../include/tna/aggregator/rounds.p4"
+#include "../include/tna/aggregator/flags.p4"
+#include "../include/tna/aggregator/sums.p4"
+
+control SwitchMlIngress(inout headers_t hdr, inout metadata_t meta,
+                        in ingress_intrinsic_metadata_t intrinsic,
+                        in ingress_intrinsic_metadata_from_parser_t from_parser,
+                             inout ingress_intrinsic_metadata_for_deparser_t for_deparser,
+                             inout ingress_intrinsic_metadata_for_tm_t for_tm) {
+    Screening() screening;
+    Membership() membership;
+    Workers() workers;
+    Services() services;
+    Rounds() rounds;
+    Flags() flags;
+    Values() values;
+    TurnBack() turn_back;
+    Announce() announce;
+    Forwarding() forwarding;
+    Outcomes() outcomes;
+
+    // --- What the packet wants of its aggregator ---------------------------------------------
+
+    action touch(access_t access) {
+        meta.access = access;
+    }
+
+    action pass(outcome_t outcome) {
+        meta.outcome = outcome;
+        meta.forward = 1;
+    }
+
+    action refuse(outcome_t outcome) {
+        meta.outcome = outcome;
+    }
+
+    // Whether the aggregator is inside the segment is known a stage later, and whether the job is
+    // local, too.
+    table intents {
+        key = {
+            hdr.aggregation.kind:     ternary;
+            hdr.aggregation.collided: ternary;
+            hdr.aggregation.sequence: ternary;
+            meta.difference:          ternary;
+            meta.one:                 ternary;
+            meta.segment:             ternary;
+        }
+        actions = { touch; pass; refuse; }
+        const default_action = refuse(outcome_t.MALFORMED);
+        const entries = {
+            // kind           collided sequence difference one segment
+            // A sweep goes through the job's own pool, and no further.
+            (kind_t.SWEEP,     _,       _,       _,         _,  1): touch(access_t.SWEEP);
+            (kind_t.SWEEP,     _,       _,       _,         _,  0): refuse(outcome_t.REJECTED);
+            (_,                _,       NO_ROUND, _,        _,  _): refuse(outcome_t.MALFORMED);
+            // There is no server that would do anything with part of a sum.
+            (kind_t.GRADIENT,  0,       _,       0,         1,  0): pass(outcome_t.BYPASSED);
+            (kind_t.GRADIENT,  0,       _,       0,         1,  1): touch(access_t.CLAIM);
+        }
+    }
+
+    // --- What becomes of it -------------------------------------------------------------------
+
+    #include "../include/switchml/rules.p4"
+
+    // --- The two together ---------------------------------------------------------------------
+
+    action drop() {
+        for_deparser.drop_ctl = 1;
+    }
+
+    action ask_again() {
+        for_deparser.resubmit_type = AGAIN;
+        hdr.passed.setValid();
+        hdr.passed.pass = (bit<8>)meta.pass;
+        hdr.passed.unused = 0;
+    }
+
+    action step() {
+        hdr.aggregation.index = hdr.aggregation.index + 1;
+    }
+
+    apply {
+        screening.apply(hdr, from_parser, meta);
+        if (hdr.aggregation.isValid()) {
+            membership.apply(hdr, meta);
+            services.apply(hdr, meta);
+            workers.apply(hdr, meta);
+        }
+        if (hdr.aggregation.congested == 1 || hdr.ipv4.ecn == ECN_CONGESTION_EXPERIENCED) {
+            meta.mark = 1;
+        }
+        meta.overflow = hdr.aggregation.overflow;
+        meta.round = hdr.aggregation.sequence + 1;
+
+        meta.room = meta.places |-| meta.place;
+        meta.rest = meta.everyone & ~meta.unit;
+        if (meta.group != 0 && meta.others == meta.strangers) {
+            meta.local = 1;
+        }
+
+        if (meta.ours == 1 && (meta.member == 0 || meta.served == 0)) {
+            meta.outcome = outcome_t.REJECTED;
+        } else if (meta.ours == 1 && meta.transit == 1) {
+            meta.outcome = outcome_t.BYPASSED;
+            meta.forward = 1;
+        } else if (meta.ours == 1 || meta.sweep == 1) {
+            intents.apply();
+        }
+
+        if (meta.access != access_t.NONE) {
+            if (meta.room == 0) {
+                meta.access = access_t.NONE;
+                meta.outcome = outcome_t.OUTSIDE;
+            } else if (meta.access == access_t.CLAIM && meta.local == 0) {
+                meta.access = access_t.NONE;
+                meta.outcome = outcome_t.REJECTED;
+            } else {
+                meta.flags = 6w0 ++ meta.mark ++ meta.overflow;
+                rounds.apply(hdr.aggregation.index, meta);
+                flags.apply(hdr.aggregation.index, meta);
+                values.apply(hdr, meta);
+
+                // In the terms of the rules.
+                meta.ahead = meta.round |-| meta.found_round;
+                meta.left_here = meta.left & meta.members;
+                if (meta.left_here == 0) {
+                    meta.last = 1;
+                }
+                if (meta.deed == deed_t.ADD) {
+                    meta.mark = meta.mark | meta.old_flags[1:1];
+                    meta.overflow = meta.overflow | meta.old_flags[0:0];
+                } else if (meta.deed == deed_t.READ) {
+                    meta.mark = meta.mark | meta.old_flags[1:1];
+                    meta.overflow = meta.old_flags[0:0];
+                }
+                if (meta.deed == deed_t.ADD) {
+                    meta.turn = turn_t.JOINS;
+                } else if (meta.deed == deed_t.READ) {
+                    meta.turn = turn_t.AGAIN;
+                } else if (meta.deed == deed_t.PUT) {
+                    meta.turn = turn_t.STARTS;
+                } else if (meta.found_round == meta.round) {
+                    // Another packet was faster and has started the round: this one joins it.
+                    meta.pass = pass_t.FIRST;
+                    meta.again = 1;
+                } else if (meta.ahead == 0) {
+                    meta.turn = turn_t.LATE;
+                } else if (meta.pass == pass_t.FIRST && meta.held == 0) {
+                    // The round before is finished: this one is to be started.
+                    meta.pass = pass_t.TAKE_OVER;
+                    meta.again = 1;
+                } else {
+                    meta.turn = turn_t.EARLY;
+                }
+                if (meta.again == 0) {
+                    rules.apply();
+                }
+            }
+        }
+
+        if (meta.again == 1) {
+            // Counted in its last pass.
+            ask_again();
+        } else {
+            outcomes.apply(meta);
+        }
+
+        if (meta.outcome == outcome_t.REPEATED || meta.outcome == outcome_t.COMPLETED) {
+            hdr.aggregation.congested = meta.mark;
+            hdr.aggregation.overflow = meta.overflow;
+        }
+
+        if (meta.access == access_t.SWEEP) {
+            if (meta.held != 0) {
+                hdr.aggregation.bitmap = hdr.aggregation.bitmap + 1;
+            }
+            if (meta.room == 1) {
+                for_tm.ucast_egress_port = CPU_PORT;
+            } else {
+                for_tm.ucast_egress_port = RECIRCULATION_PORT;
+            }
+            step();
+        } else if (meta.result == 1) {
+            announce.apply(hdr);
+            for_tm.mcast_grp_a = meta.group;
+        } else if (meta.forward == 1) {
+            if (meta.outcome == outcome_t.REPEATED) {
+                turn_back.apply(hdr);
+            }
+            forwarding.apply(hdr, for_deparser, for_tm);
+        } else if (meta.again == 0) {
+            drop();
+        }
+
+        // For the egress.
+        hdr.bridge.setValid();
+        hdr.bridge.unused = 0;
+        hdr.bridge.port = meta.port;
+        hdr.bridge.flooded = 0;
+        if (for_tm.mcast_grp_a == FLOOD_GROUP) {
+            hdr.bridge.flooded = 1;
+        }
+    }
+}
+
+@pa_auto_init_metadata
+Pipeline(IngressParser(), SwitchMlIngress(), IngressDeparser(),
+         EgressParser(), Egress(), EgressDeparser()) pipe;
+
+Switch(pipe) main;
