@@ -33,7 +33,7 @@ const TIMER: Bounds = Bounds { timers: 1, ..NO_FAULTS };
 #[test]
 fn a_contribution_is_added_twice() {
     let source = broken(
-        "include/aggregator/bitmap.p4",
+        "include/v1model/aggregator/bitmap.p4",
         "if ((meta.held & bitmap) != 0) {",
         "if (meta.held == 0xffffffff) {",
     );
@@ -43,7 +43,7 @@ fn a_contribution_is_added_twice() {
 #[test]
 fn an_evicted_sum_does_not_say_whose_it_is() {
     let source = broken(
-        "v1model/esa.p4",
+        "include/esa/rules.p4",
         "        hdr.aggregation.sequence = meta.held_sequence;\n        hdr.aggregation.bitmap = meta.held;",
         "        hdr.aggregation.sequence = meta.held_sequence;\n        hdr.aggregation.bitmap = meta.members;",
     );
@@ -53,7 +53,7 @@ fn an_evicted_sum_does_not_say_whose_it_is() {
 #[test]
 fn an_evicted_sum_keeps_the_values_of_the_packet() {
     let source = broken(
-        "v1model/esa.p4",
+        "include/esa/rules.p4",
         "meta.value_access = value_access_t.SWAP;",
         "meta.value_access = value_access_t.STORE;",
     );
@@ -62,15 +62,18 @@ fn an_evicted_sum_keeps_the_values_of_the_packet() {
 
 #[test]
 fn a_priority_is_never_lowered() {
-    let source =
-        broken("include/aggregator/priority.p4", "meta.stronger == 1 ? old : old >> 1", "old");
+    let source = broken(
+        "include/v1model/aggregator/priority.p4",
+        "meta.stronger == 1 ? old : old >> 1",
+        "old",
+    );
     assert!(found(TWO, NO_FAULTS, &source).contains("I3"));
 }
 
 #[test]
 fn a_sweep_frees_nothing() {
     let source = broken(
-        "include/aggregator/identity.p4",
+        "include/v1model/aggregator/identity.p4",
         "tasks.write(index, old[47:32] == job ? 0 : old);",
         "tasks.write(index, old);",
     );
@@ -80,7 +83,7 @@ fn a_sweep_frees_nothing() {
 #[test]
 fn a_fetched_sum_does_not_say_whose_it_is() {
     let source = broken(
-        "v1model/esa.p4",
+        "include/esa/rules.p4",
         "        hdr.aggregation.resend = 1;\n        hdr.aggregation.bitmap = meta.held;",
         "        hdr.aggregation.resend = 1;",
     );
@@ -98,7 +101,7 @@ fn nobody_is_asked_for_what_is_missing() {
 
 // --- P4INC and SwitchML: what the copies are for ----------------------------------------------
 
-const COPIES: &str = "include/aggregator/copies.p4";
+const COPIES: &str = "include/v1model/aggregator/copies.p4";
 
 #[test]
 fn without_a_copy_a_lost_result_is_lost_for_ever() {
@@ -153,7 +156,7 @@ fn a_round_is_let_in_before_its_time() {
         "(old[63:32] < round ? round ++ others : old));",
     );
     // A window within the segment never sends one.
-    let file = "include/aggregator/rounds.p4";
+    let file = "include/v1model/aggregator/rounds.p4";
     let source = broken_of("p4inc", file, right, wrong);
     assert_eq!(search("broken", LOCAL, DUPLICATE, &source), None);
     let beyond = Setting { slots: 2, ..UNITS };
@@ -165,7 +168,7 @@ fn a_round_is_let_in_before_its_time() {
 fn a_version_that_does_not_answer_loses_a_result_for_ever() {
     let source = broken_of(
         "switchml",
-        "v1model/switchml.p4",
+        "include/switchml/rules.p4",
         "(access_t.CLAIM, turn_t.AGAIN,  1): repeat();",
         "(access_t.CLAIM, turn_t.AGAIN,  1): absorb(value_access_t.NONE, outcome_t.DUPLICATE);",
     );

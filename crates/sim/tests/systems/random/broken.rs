@@ -36,7 +36,7 @@ fn fragments(case: &Case) -> usize {
 #[test]
 fn a_switch_that_stores_instead_of_adding_is_found() {
     let judge = Judge::of_broken(
-        "include/aggregator/values.p4",
+        "include/v1model/aggregator/values.p4",
         "sum = sum + values.v##i; \\",
         "sum = values.v##i; \\",
     );
@@ -51,7 +51,7 @@ fn a_switch_that_stores_instead_of_adding_is_found() {
 #[test]
 fn a_switch_that_adds_a_contribution_twice_is_found() {
     let judge = Judge::of_broken(
-        "include/aggregator/bitmap.p4",
+        "include/v1model/aggregator/bitmap.p4",
         "meta.overlap = 1;",
         "meta.overlap = meta.pass == pass_t.FIRST ? 1w0 : 1w1;",
     );
@@ -66,7 +66,7 @@ fn a_switch_that_adds_a_contribution_twice_is_found() {
 #[test]
 fn a_sweep_that_frees_nothing_is_found() {
     let judge = Judge::of_broken(
-        "include/aggregator/identity.p4",
+        "include/v1model/aggregator/identity.p4",
         "tasks.write(index, old[47:32] == job ? 0 : old);",
         "tasks.write(index, old);",
     );
@@ -80,7 +80,7 @@ fn a_sweep_that_frees_nothing_is_found() {
 #[test]
 fn a_switch_without_copies_is_found() {
     let judge = Judge::of_broken(
-        "include/aggregator/copies.p4",
+        "include/v1model/aggregator/copies.p4",
         "        if (old == round) {\n            meta.kept = 1;\n        }",
         "",
     );
@@ -93,7 +93,7 @@ fn a_switch_without_copies_is_found() {
 #[test]
 fn a_copy_that_is_made_of_the_first_contribution_is_found() {
     let judge = Judge::of_broken(
-        "include/aggregator/copies.p4",
+        "include/v1model/aggregator/copies.p4",
         "            (access_t.CLAIM, turn_t.STARTS,                 1,   1): keep();",
         "            (access_t.CLAIM, turn_t.STARTS,                 _,   1): keep();",
     );
@@ -105,9 +105,9 @@ fn a_copy_that_is_made_of_the_first_contribution_is_found() {
 #[test]
 fn a_switch_that_trusts_workers_to_stay_in_their_segments_is_found() {
     let judge = Judge::of_broken(
-        "include/services.p4",
-        "        if (place < places) {",
-        "        if (places > 0) {",
+        "include/v1model/target.p4",
+        "if (place < places) {",
+        "if (places > 0) {",
     );
     let found = first_failure(&judge, 0..500, Case::segments);
     let (_, case, first) = found.expect("500 seeds find it");
@@ -119,7 +119,7 @@ fn a_switch_that_trusts_workers_to_stay_in_their_segments_is_found() {
 #[test]
 fn a_round_that_is_let_in_before_its_time_is_found() {
     let judge = Judge::of_broken(
-        "include/aggregator/rounds.p4",
+        "include/v1model/aggregator/rounds.p4",
         "(old[63:32] < round && old[31:0] == 0 ? round ++ others : old));",
         "(old[63:32] < round ? round ++ others : old));",
     );
