@@ -149,7 +149,11 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
         meta.round = hdr.aggregation.sequence + 1;
 
         meta.room = meta.places |-| meta.place;
-        meta.rest = meta.everyone & ~meta.unit;
+        if (meta.pass == pass_t.TAKE_OVER) {
+            meta.workers = meta.everyone & ~meta.unit;
+        } else {
+            meta.workers = meta.unit;
+        }
         if (meta.group != 0 && meta.others == meta.strangers) {
             meta.local = 1;
         } else if (meta.others == 0) {

@@ -38,7 +38,7 @@ struct metadata_t {
     bit<1>         segment;    // which gives it a segment of the aggregators
     bitmap_t       everyone;   // all workers of the job
     bitmap_t       strangers;  // difference of the packet's bitmap and everyone
-    bitmap_t       rest;       // everyone but the unit
+    bitmap_t       workers;    // to cross off: the unit; or for a new round to wait for: the others
     bit<1>         local;      // they are all below this switch, which gives the results
     bit<1>         alone;      // they are not, and here is only the packet's
     index_t        place;      // of the packet's aggregator in the segment

@@ -31,7 +31,7 @@ control Rounds(in index_t index, inout metadata_t meta) {
         void apply(inout round_t cell, out bit<32> said) {
             said = cell.round;
             if (cell.round == meta.round) {
-                cell.missing = cell.missing & ~meta.unit;
+                cell.missing = cell.missing & ~meta.workers;
             }
         }
     };
@@ -41,7 +41,7 @@ control Rounds(in index_t index, inout metadata_t meta) {
             said = cell.round;
             if (cell.round < meta.round && cell.missing == 0) {
                 cell.round = meta.round;
-                cell.missing = meta.rest;
+                cell.missing = meta.workers;
             }
         }
     };
@@ -71,7 +71,7 @@ control Rounds(in index_t index, inout metadata_t meta) {
         void apply(inout round_t cell, out bit<32> said) {
             said = cell.missing;
             if (cell.round == meta.round) {
-                cell.missing = cell.missing & ~meta.unit;
+                cell.missing = cell.missing & ~meta.workers;
             }
         }
     };
@@ -80,7 +80,7 @@ control Rounds(in index_t index, inout metadata_t meta) {
         void apply(inout round_t cell, out bit<32> said) {
             if (cell.round < meta.round && cell.missing == 0) {
                 cell.round = meta.round;
-                cell.missing = meta.rest;
+                cell.missing = meta.workers;
                 said = cell.round;
             } else {
                 said = 0;
@@ -112,7 +112,7 @@ control Rounds(in index_t index, inout metadata_t meta) {
     RegisterAction<round_t, index_t, bit<32>>(afters) join_afters = {
         void apply(inout round_t cell, out bit<32> said) {
             if (cell.round == meta.round) {
-                cell.missing = cell.missing & ~meta.unit;
+                cell.missing = cell.missing & ~meta.workers;
             }
             said = cell.missing;
         }
@@ -122,7 +122,7 @@ control Rounds(in index_t index, inout metadata_t meta) {
         void apply(inout round_t cell, out bit<32> said) {
             if (cell.round < meta.round && cell.missing == 0) {
                 cell.round = meta.round;
-                cell.missing = meta.rest;
+                cell.missing = meta.workers;
             }
             said = cell.missing;
         }

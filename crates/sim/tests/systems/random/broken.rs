@@ -104,11 +104,8 @@ fn a_copy_that_is_made_of_the_first_contribution_is_found() {
 
 #[test]
 fn a_switch_that_trusts_workers_to_stay_in_their_segments_is_found() {
-    let judge = Judge::of_broken(
-        "include/v1model/target.p4",
-        "if (place < places) {",
-        "if (places > 0) {",
-    );
+    let judge =
+        Judge::of_broken("include/v1model/target.p4", "if (place < places) {", "if (places > 0) {");
     let found = first_failure(&judge, 0..500, Case::segments);
     let (_, case, first) = found.expect("500 seeds find it");
     let shrunk = shrink(&judge, case, first);
