@@ -5,3 +5,4 @@ mod diagnostics;
 mod lowering;
 mod p4info;
 mod robustness;
+mod tna;

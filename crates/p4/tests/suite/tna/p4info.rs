@@ -1,0 +1,58 @@
+//! P4Info of TNA programs.
+
+use super::{compiles, program};
+
+#[test]
+fn names_are_without_the_pipeline_and_identifiers_with_it() {
+    let info = compiles(&program(
+        "",
+        "Counter<bit<64>, bit<16>>(16, CounterType_t.PACKETS_AND_BYTES) seen;
+DirectCounter<bit<64>>(CounterType_t.PACKETS) hits;
+Register<pair_t, bit<16>>(1024) reg;
+RegisterAction<pair_t, bit<16>, bit<32>>(reg) act = { void apply(inout pair_t value, out bit<32> rv) { rv = value.lo; } };
+action count(bit<16> index) { hits.count(); seen.count(index); hdr.d.r = act.execute(index); }
+table t { key = { hdr.d.a : exact; } actions = { count; } counters = hits; size = 64; }",
+        "t.apply();",
+    ))
+    .p4info;
+    assert_eq!(info.pkg_info.as_ref().unwrap().arch, "tna");
+    let name = |p: &Option<tributary_p4runtime_proto::p4::config::v1::Preamble>| {
+        let p = p.as_ref().unwrap();
+        (p.name.clone(), p.id)
+    };
+    let (table, id) = name(&info.tables[0].preamble);
+    // One-at-a-time hashes of `pipe.Ingress.t` and so on, computed apart.
+    assert_eq!((table.as_str(), id), ("Ingress.t", 0x0200_0000 | one_at_a_time("pipe.Ingress.t")));
+    let (action, id) = name(&info.actions[0].preamble);
+    assert_eq!(
+        (action.as_str(), id),
+        ("Ingress.count", 0x0100_0000 | one_at_a_time("Ingress.count"))
+    );
+    assert_eq!(
+        name(&info.counters[0].preamble),
+        ("Ingress.seen".into(), 0x1200_0000 | one_at_a_time("pipe.Ingress.seen"))
+    );
+    assert_eq!(
+        name(&info.direct_counters[0].preamble),
+        ("Ingress.hits".into(), 0x1300_0000 | one_at_a_time("pipe.Ingress.hits"))
+    );
+    assert_eq!(info.direct_counters[0].direct_table_id, name(&info.tables[0].preamble).1);
+    assert_eq!(
+        name(&info.registers[0].preamble),
+        ("Ingress.reg".into(), 0x1600_0000 | one_at_a_time("pipe.Ingress.reg"))
+    );
+    assert_eq!(info.registers[0].size, 1024);
+    assert!(info.registers[0].index_type_name.is_none());
+}
+
+/// The low 24 bits of Bob Jenkins's hash.
+fn one_at_a_time(name: &str) -> u32 {
+    let hash = name.bytes().fold(0u32, |hash, byte| {
+        let hash = hash.wrapping_add(u32::from(byte));
+        let hash = hash.wrapping_add(hash << 10);
+        hash ^ (hash >> 6)
+    });
+    let hash = hash.wrapping_add(hash << 3);
+    let hash = hash ^ (hash >> 11);
+    hash.wrapping_add(hash << 15) & 0x00ff_ffff
+}
