@@ -3,7 +3,8 @@
 //! The phases are modules: `preprocess` makes one text of many files, `lexer` and `parser` make the
 //! syntax tree (`ast`), `check` resolves names, types and constants (`hir`), `lower` instantiates
 //! the package and writes the [`ir`] that an execution engine runs. Architectures are P4 texts
-//! (`arch`). Start reading at [`compile`].
+//! (`arch`): v1model of BMv2, and TNA of Tofino, for which `tofino` refuses what the chip's stateful
+//! ALUs could not do. Start reading at [`compile`].
 
 mod arch;
 mod ast;

@@ -8,7 +8,7 @@ use crate::arch;
 use crate::diagnostics::{Diagnostic, Diagnostics, Severity};
 
 /// Finds the files that a program includes: on disk, in a map carried by the binary, or among the
-/// architectures built in (`core.p4`, `v1model.p4`).
+/// architectures built in (`core.p4`, `v1model.p4`, `tna.p4`).
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     search: Vec<PathBuf>,

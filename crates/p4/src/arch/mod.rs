@@ -1,7 +1,8 @@
 //! Architectures: P4 declaration texts that programs include.
 //!
 //! They are data. The compiler treats a few externs of `core.p4` specially (`packet_in`,
-//! `packet_out`, `verify`); everything of `v1model.p4` reaches the IR by name.
+//! `packet_out`, `verify`); everything of `v1model.p4` and `tna.p4` reaches the IR by name, but for
+//! what [`crate::ir`] says of TNA.
 
 use std::fmt;
 use std::str::FromStr;

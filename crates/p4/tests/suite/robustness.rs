@@ -28,6 +28,49 @@ meta.x = (meta.flag ? twice(meta.y) : 5)[31:16] ++ hdr.h.a[15:0];",
     )
 }
 
+/// Register actions, requests, nested packages.
+fn tofino() -> String {
+    crate::tna::program(
+        "header bridged_t { bit<8> x; bit<16> y; }
+Register<pair_t, bit<16>>(16, { 1, 2 }) pairs;",
+        "RegisterAction<pair_t, _, bit<32>>(pairs) act = {
+    void apply(inout pair_t value, out bit<32> rv) {
+        bit<32> old = value.lo;
+        if (value.lo == hdr.d.a && value.hi != 0) { value.hi = value.hi - 1; }
+        else if (value.hi == 0) { value = { hdr.d.a, 7 }; }
+        rv = old;
+    }
+};
+RegisterAction<pair_t, bit<16>, bit<32>>(pairs) clear = { void apply(inout pair_t value) { value = { 0, 0 }; } };
+Register<bit<8>, bit<16>>(16) bytes;
+RegisterParam<bit<8>>(3) step;
+RegisterAction<bit<8>, bit<16>, bit<4>>(bytes) tell = {
+    void apply(inout bit<8> value, out bit<4> rv) { rv = this.predicate(value == 0, hdr.d.e == 1); value = value + step.read(); }
+};
+Hash<bit<16>>(HashAlgorithm_t.CRC16) hash; Random<bit<8>>() random;
+Counter<bit<64>, bit<16>>(16, CounterType_t.PACKETS) seen; DirectCounter<bit<32>>(CounterType_t.BYTES) hits;
+action drop() { ig_dprsr_md.drop_ctl = 1; hits.count(); exit; }
+action take(bit<16> index) { hdr.d.r = act.execute(index); hits.count(); }
+@pragma stage 3
+table t { key = { hdr.d.a : ternary; hdr.d.e : exact; } actions = { drop; take; } size = 4; counters = hits;
+    default_action = drop; const entries = { (1 &&& 3, 2) : take(3); } }",
+        "if (hdr.d.isValid()) { t.apply(); } else { clear.execute(0); }
+hdr.d.c = hash.get({ hdr.d.a, hdr.d.b }); hdr.d.f = random.get(); seen.count(hdr.d.index);
+hdr.d.e = (bit<8>)tell.execute(hdr.d.index); md.m = max(hdr.d.a, md.n);",
+    )
+    .replace(
+        "    apply { pkt.emit(hdr); }",
+        "    Checksum() sum; Mirror(1) mirror; Digest<bridged_t>() digest; Resubmit() again;
+    apply {
+        hdr.d.c = sum.update({ hdr.d.a, hdr.d.b });
+        mirror.emit<bridged_t>(5, { hdr.d.e, hdr.d.c });
+        if (ig_dprsr_md.digest_type == 1) { digest.pack({ hdr.d.e, hdr.d.d }); }
+        if (ig_dprsr_md.resubmit_type == 1) { again.emit(); }
+        pkt.emit(hdr);
+    }",
+    )
+}
+
 /// Roughly the tokens of a text, blanks kept with them.
 fn tokens(text: &str) -> Vec<String> {
     let mut list: Vec<String> = Vec::new();
@@ -43,7 +86,7 @@ fn tokens(text: &str) -> Vec<String> {
 
 #[test]
 fn the_programs_compile_unharmed() {
-    for text in [FORWARDER.to_owned(), rich()] {
+    for text in [FORWARDER.to_owned(), rich(), tofino()] {
         if let Err(d) = compile_text("t.p4", &text, &[]) {
             panic!("{}", d.render(false));
         }
@@ -102,6 +145,13 @@ fn mutation() -> impl Strategy<Value = Mutation> {
         "bit<0>",
         "bit<99999999>",
         "main",
+        "RegisterAction",
+        "execute",
+        "pair_t",
+        "value.lo",
+        "{ 0, 0 }",
+        "this.predicate(",
+        "@pragma",
         "\u{e9}",
     ];
     prop_oneof![
@@ -131,10 +181,10 @@ proptest! {
 
     #[test]
     fn mutated_programs_do_not_panic(
-        rich_one in any::<bool>(),
+        which in 0usize..4,
         mutations in prop::collection::vec(mutation(), 1..6),
     ) {
-        let text = if rich_one { rich() } else { FORWARDER.to_owned() };
+        let text = [FORWARDER.to_owned(), rich(), tofino(), tofino()][which].clone();
         let mut list = tokens(&text);
         for m in mutations {
             if list.is_empty() {
@@ -168,11 +218,15 @@ proptest! {
 
     /// Rearranged pieces of real programs get further into the compiler than random bytes.
     #[test]
-    fn shuffled_lines_do_not_panic(order in prop::collection::vec(any::<prop::sample::Index>(), 0..60)) {
-        let text = rich();
+    fn shuffled_lines_do_not_panic(
+        tna in any::<bool>(),
+        order in prop::collection::vec(any::<prop::sample::Index>(), 0..60),
+    ) {
+        let text = if tna { tofino() } else { rich() };
         let lines: Vec<&str> = text.lines().collect();
         let picked: Vec<&str> = order.iter().map(|i| lines[i.index(lines.len())]).collect();
-        check(&format!("#include <v1model.p4>\n{}", picked.join("\n")))?;
+        let architecture = if tna { "tna" } else { "v1model" };
+        check(&format!("#include <{architecture}.p4>\n{}", picked.join("\n")))?;
     }
 }
 

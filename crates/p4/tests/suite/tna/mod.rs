@@ -1,6 +1,7 @@
 //! TNA: its architecture, what Tofino's registers can do, and what its own compiler says of the same
 //! programs.
 
+mod barefoot;
 mod language;
 mod p4info;
 mod samples;

@@ -2,6 +2,48 @@
 
 use super::{compiles, program};
 
+/// A program with all that P4Info describes, over two controls that one calls.
+pub(super) fn everything() -> String {
+    program(
+        "header bridged_t { bit<8> x; bit<16> y; }
+control Inner(inout headers_t hdr)(bit<32> size) {
+    Counter<bit<32>, bit<16>>(size, CounterType_t.BYTES) bytes;
+    action count(bit<16> index, @name(\"other\") bit<8> unused) { bytes.count(index); hdr.d.f = unused; }
+    table inside { key = { hdr.d.e : exact @name(\"e\"); hdr.d.b : lpm; } actions = { count; NoAction; } const default_action = NoAction; }
+    apply { inside.apply(); }
+}",
+        "Counter<bit<64>, bit<16>>(16, CounterType_t.PACKETS_AND_BYTES) seen;
+DirectCounter<bit<64>>(CounterType_t.PACKETS) hits;
+Register<pair_t, bit<16>>(1024) reg;
+RegisterAction<pair_t, bit<16>, bit<32>>(reg) act = { void apply(inout pair_t value, out bit<32> rv) { value.lo = value.lo + 1; rv = value.lo; } };
+Register<bit<8>, bit<16>>(64, 3) small;
+RegisterAction<bit<8>, bit<16>, bit<8>>(small) small_act = { void apply(inout bit<8> value, out bit<8> rv) { rv = value; } };
+Inner(32) first; Inner(64) second;
+action count(bit<16> index) { hits.count(); seen.count(index); hdr.d.r = act.execute(index); }
+@brief(\"Says no.\") action drop() { hits.count(); ig_dprsr_md.drop_ctl = 1; }
+table t { key = { hdr.d.a : ternary; hdr.d.c : range; hdr.d.isValid() : exact; md.m[7:0] : ternary @name(\"low\"); } actions = { count; @defaultonly drop; @tableonly NoAction; } counters = hits; size = 64; default_action = drop; }
+table u { key = { hdr.d.f : exact; } actions = { NoAction; } const entries = { 1 : NoAction(); } idle_timeout = true; size = 16; }",
+        "t.apply(); u.apply(); first.apply(hdr); second.apply(hdr); hdr.d.f = small_act.execute(hdr.d.index);",
+    )
+    .replace(
+        "    apply { pkt.emit(hdr); }",
+        "    Digest<bridged_t>() learn;
+    apply {
+        if (ig_dprsr_md.digest_type == 1) { learn.pack({ hdr.d.e, hdr.d.d }); }
+        pkt.emit(hdr);
+    }",
+    )
+}
+
+#[test]
+fn everything_is_described() {
+    let info = compiles(&everything()).p4info;
+    assert_eq!((info.tables.len(), info.counters.len(), info.direct_counters.len()), (4, 3, 1));
+    assert_eq!((info.registers.len(), info.digests.len()), (2, 1));
+    let sizes: Vec<i64> = info.tables.iter().map(|t| t.size).collect();
+    assert_eq!(sizes, [64, 16, 512, 512]);
+}
+
 #[test]
 fn names_are_without_the_pipeline_and_identifiers_with_it() {
     let info = compiles(&program(

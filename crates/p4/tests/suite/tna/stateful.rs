@@ -14,10 +14,10 @@ fn samples_fit_or_are_refused() {
             (Verdict::Fits, Err(d)) => {
                 wrong.push(format!("{} is refused:\n{}", sample.name, d.render(false)));
             }
-            (Verdict::Refused(why), Ok(_)) => {
+            (Verdict::Refused(why) | Verdict::Stricter(why), Ok(_)) => {
                 wrong.push(format!("{} is accepted, not refused as {why}", sample.name));
             }
-            (Verdict::Refused(why), Err(d)) => {
+            (Verdict::Refused(why) | Verdict::Stricter(why), Err(d)) => {
                 let fits = |d: &tributary_p4::Diagnostic| {
                     d.message.contains(why) && d.help.is_some() && d.file == "locals"
                 };
@@ -83,7 +83,7 @@ fn each_path_touches_a_register_once() {
     assert_eq!(found.len(), 1);
     assert!(found[0].starts_with("locals:6:28"), "{found:?}");
     let error = compile(&program("", COUNTERS, "up.execute(0); down.execute(1);")).unwrap_err();
-    assert_eq!(error.iter().next().unwrap().notes, ["touched first at apply:1:1"]);
+    assert_eq!(error.iter().next().unwrap().notes, ["touched first at apply:1"]);
 }
 
 #[test]
