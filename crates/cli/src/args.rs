@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tributary_netio::device::Kind;
 
 /// Sums the gradients of distributed training inside the network.
 #[derive(Debug, Parser)]
@@ -40,8 +41,8 @@ pub(crate) enum Command {
     /// Check P4 programs and describe them.
     #[command(subcommand)]
     P4(P4Command),
-    /// Measure the engine, all-reduce, fixed-point conversion and the protocols side by side on this
-    /// machine.
+    /// Measure the engine, all-reduce, fixed-point conversion, packet I/O and the protocols side by
+    /// side on this machine.
     Bench(BenchArgs),
 }
 
@@ -65,6 +66,31 @@ pub(crate) enum SwitchKind {
     Bmv2,
 }
 
+/// How raw frames go in and out of network interfaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Io {
+    /// AF_PACKET sockets: works wherever raw sockets do.
+    #[default]
+    Packet,
+    /// AF_XDP sockets, with an XDP program on the interface: needs root.
+    Xdp,
+}
+
+impl std::fmt::Display for Io {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        Kind::from(*self).fmt(f)
+    }
+}
+
+impl From<Io> for Kind {
+    fn from(io: Io) -> Self {
+        match io {
+            Io::Packet => Self::Packet,
+            Io::Xdp => Self::Xdp,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The job file (docs/job-files.md).
@@ -84,6 +110,9 @@ pub(crate) struct RunArgs {
     /// P4 program to run on the switches, in place of the built-in one.
     #[arg(long, value_name = "FILE")]
     pub(crate) p4: Option<PathBuf>,
+    /// How all parts send and receive; for the fabric `netns`.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) io: Io,
 }
 
 #[derive(Debug, Args)]
@@ -93,6 +122,10 @@ pub(crate) struct SwitchArgs {
     /// A port and its interface, such as 1@eth0. Give it once a port.
     #[arg(long = "port", value_name = "N@IFACE", required = true)]
     pub(crate) ports: Vec<String>,
+    /// How frames go in and out of the ports. With `xdp` the switch takes every frame that arrives
+    /// there; the host's own network stack gets none.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) io: Io,
     /// Where P4Runtime listens: ADDRESS:PORT, or unix:PATH.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9559")]
     pub(crate) p4runtime: String,
@@ -123,6 +156,9 @@ pub(crate) struct EndpointArgs {
     /// Network interface towards the switch.
     #[arg(long, value_name = "IFACE")]
     pub(crate) interface: String,
+    /// How our packets go in and out of the interface. All others stay the kernel's.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) io: Io,
     /// Seed in place of the file's.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
@@ -238,6 +274,9 @@ pub(crate) enum Benchmark {
     /// ESA beside ATP: throughput of jobs that share a pool too small for them, over tensor sizes and
     /// numbers of jobs (figure 7 of ESA's paper).
     Esa,
+    /// AF_PACKET beside AF_XDP, and the switch beside a plain forwarder: packets and processor time, by
+    /// the packets' size.
+    Io,
     /// P4INC, ATP, ESA and SwitchML: throughput of one to eight local jobs, with the same bytes of
     /// switch memory.
     Protocols,

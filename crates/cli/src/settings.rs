@@ -10,8 +10,8 @@ use tributary_controller::programs::{self, Compiled, Pipeline, Source};
 use tributary_controller::{p4c, segments};
 use tributary_jobfile::{End, HostId, Job, LinkId, Scenario};
 use tributary_netio::FrameIo;
+use tributary_netio::device::{Config, Device};
 use tributary_netio::faults::{FaultInjector, Faults, Faulty};
-use tributary_netio::packet::{Config, PacketSocket};
 use tributary_protocol::Assignment;
 use tributary_wire::{Host, PORT};
 
@@ -184,13 +184,14 @@ pub(crate) fn faulty<Io: FrameIo>(
 pub(crate) fn open_interface(
     scenario: &Scenario,
     host: HostId,
-    interface: &str,
-) -> Result<Faulty<PacketSocket>> {
+    args: &EndpointArgs,
+) -> Result<Faulty<Device>> {
+    let interface = &args.interface;
     let groups = scenario.jobs.iter().map(|job| Host::group(job.id).mac.0);
     let config = Config { multicast: groups.collect(), ..Config::endpoint(interface, PORT) };
-    let socket = PacketSocket::open(&config)?;
+    let device = Device::open(args.io.into(), &config)?;
     let needed = scenario.switch.packet_bytes() as usize;
-    let mtu = socket.interface().mtu;
+    let mtu = device.interface().mtu;
     if mtu < needed {
         bail!(
             "network interface `{interface}` has an MTU of {mtu}, and packets with {} values need \
@@ -199,7 +200,7 @@ pub(crate) fn open_interface(
         );
     }
     let link = scenario.topology.host(host).link;
-    faulty(scenario, link, End::Host(host), scenario.seed, socket)
+    faulty(scenario, link, End::Host(host), scenario.seed, device)
 }
 
 /// A flag that Ctrl-C and SIGTERM raise. A second signal ends the process at once.

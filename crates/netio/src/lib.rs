@@ -4,26 +4,30 @@
 //!
 //! - [`memory`]: a bounded lock-free link between two threads of one process;
 //! - [`packet`]: a Linux AF_PACKET socket on an interface, with batched system calls;
+//! - [`xdp`]: Linux AF_XDP sockets on an interface, with rings that the kernel and we share;
+//! - [`device::Device`]: one of these two, whichever the user asks for;
 //! - [`faults::Faulty`]: any of them, with frames lost, doubled, reordered and delayed from a seed.
 //!
 //! A thread that has several of them, or that must also be woken by other threads, sleeps in a
 //! [`Poller`]. Nothing here knows what the frames mean: formats are in `tributary-wire`, rules in
 //! `tributary-protocol`.
 //!
-//! A new back end is a module beside [`packet`] that implements the trait; [`interface`] already
-//! answers what any of them asks about a network interface. Start reading at [`FrameIo`].
+//! A new back end is a module beside these that implements the trait; [`interface`] already answers
+//! what any of them asks about a network interface. Start reading at [`FrameIo`].
 
 #![deny(unsafe_code)]
 
 use std::io;
 use std::time::Duration;
 
+pub mod device;
 pub mod faults;
 pub mod interface;
 pub mod memory;
 pub mod packet;
 mod poll;
 mod sys;
+pub mod xdp;
 
 pub use poll::{Poller, Waker, Watch};
 

@@ -24,6 +24,22 @@ pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
+/// Sets a socket option.
+pub(crate) fn set_option<T: Copy>(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    let length = libc::socklen_t::try_from(size_of::<T>()).expect("options are small");
+    // SAFETY: the kernel reads `length` bytes, the size of a live value; the callers pass the type
+    // that the option is documented to take.
+    let result = unsafe {
+        libc::setsockopt(fd.as_raw_fd(), level, name, ptr::from_ref(value).cast(), length)
+    };
+    check(result).map(drop)
+}
+
 /// The kernel lets a thread's timers be up to 50 µs late unless the thread says otherwise; frames
 /// that are held back for 20 µs need better.
 fn tighten_timers() {

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use anyhow::Result;
 
 use super::Spread;
-use crate::args::{self, BenchArgs, RunArgs, SwitchKind};
+use crate::args::{self, BenchArgs, Io, RunArgs, SwitchKind};
 use crate::commands::run;
 use crate::report::{bytes, table};
 
@@ -75,6 +75,7 @@ fn once(
         seed: None,
         json: None,
         p4: None,
+        io: Io::default(),
     })?;
     Ok(report.jobs.into_iter().next().expect("the file has one job"))
 }

@@ -4,6 +4,7 @@ mod allreduce;
 mod engine;
 mod esa;
 mod fixed;
+mod io;
 mod plot;
 mod protocols;
 mod runs;
@@ -23,6 +24,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         Benchmark::Engine,
         Benchmark::Fixed,
         Benchmark::Allreduce,
+        Benchmark::Io,
         Benchmark::Esa,
         Benchmark::Protocols,
     ];
@@ -33,6 +35,10 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         args.json.is_none() || what.iter().filter(writes).count() < 2,
         "--json takes the measurements of one benchmark; name `esa` or `protocols`"
     );
+    if what.contains(&Benchmark::Io) {
+        // Before there is a second thread.
+        tributary_testbed::enter_user_namespace_if_needed()?;
+    }
     println!("{}", machine());
     for benchmark in what {
         match benchmark {
@@ -40,6 +46,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
             Benchmark::Fixed => fixed::run(args),
             Benchmark::Allreduce => allreduce::run(args)?,
             Benchmark::Esa => esa::run(args)?,
+            Benchmark::Io => io::run(args)?,
             Benchmark::Protocols => protocols::run(args)?,
         }
     }

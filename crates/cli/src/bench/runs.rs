@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::Spread;
 use super::plot::{self, Chart};
-use crate::args::{BenchArgs, Fabric, RunArgs, SwitchKind};
+use crate::args::{BenchArgs, Fabric, Io, RunArgs, SwitchKind};
 use crate::commands::run;
 use crate::report::RunReport;
 
@@ -96,6 +96,7 @@ pub(super) fn once_on(fabric: Fabric, switch: SwitchKind, text: &str) -> Result<
         seed: None,
         json: None,
         p4: None,
+        io: Io::default(),
     })
 }
 

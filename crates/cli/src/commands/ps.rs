@@ -99,7 +99,7 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
         }
     };
     let stop = settings::stop_flag()?;
-    let io = settings::open_interface(&scenario, host, &args.endpoint.interface)?;
+    let io = settings::open_interface(&scenario, host, &args.endpoint)?;
     let waker = Waker::new();
     let at = |agent| channel::agent_address(&scenario, agent);
     let hub = channel::hub(&scenario, host, &tokens, at(host), waker.clone())?;

@@ -88,7 +88,7 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
         }
     };
     let stop = settings::stop_flag()?;
-    let io = settings::open_interface(&scenario, host, &args.endpoint.interface)?;
+    let io = settings::open_interface(&scenario, host, &args.endpoint)?;
     let waker = Waker::new();
     let address = channel::agent_address(&scenario, host);
     let hub = channel::hub(&scenario, host, &tokens, address, waker.clone())?;

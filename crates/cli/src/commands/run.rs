@@ -58,6 +58,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
 /// # Errors
 /// One line that says what went wrong; everything is cleaned up then.
 pub(crate) fn execute(args: &RunArgs) -> Result<RunReport> {
+    ensure!(
+        args.io == args::Io::Packet || args.fabric == args::Fabric::Netns,
+        "--io xdp: the memory fabric has no network interfaces; add `--fabric netns`"
+    );
     if args.switch == args::SwitchKind::Bmv2 {
         ensure!(
             args.fabric == args::Fabric::Netns,

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tributary_jobfile::{End, Scenario, SwitchId};
 use tributary_netio::FrameIo;
-use tributary_netio::packet::{Config, PacketSocket};
+use tributary_netio::device::{Config, Device};
 use tributary_switch::runtime::{Report, Runtime};
 use tributary_switch::server::{Listen, ServerHandle, Service};
 use tributary_switch::{Forwarding, SwitchConfig};
@@ -57,17 +57,14 @@ pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
         queue_limit: args.queue_capacity as usize,
         ..SwitchConfig::default()
     });
-    let mut seen = Vec::new();
-    for port in &args.ports {
-        let (number, interface) = parse_port(port)?;
-        if seen.iter().any(|&(known, at)| known == number || at == interface) {
-            bail!("--port {port}: the port or the interface is taken; give each port its own");
-        }
-        seen.push((number, interface));
-        let socket = PacketSocket::open(&Config::switch_port(interface))?;
+    let ports = parse_ports(&args.ports)?;
+    let configs: Vec<Config> =
+        ports.iter().map(|(_, interface)| Config::switch_port(*interface)).collect();
+    let devices = Device::open_all(args.io.into(), &configs)?;
+    for (&(number, _), device) in ports.iter().zip(devices) {
         let io: Box<dyn FrameIo> = match &faults {
-            Some(faults) => faults.around(number, socket)?,
-            None => Box::new(socket),
+            Some(faults) => faults.around(number, device)?,
+            None => Box::new(device),
         };
         runtime.add_port(number, io, None);
     }
@@ -80,7 +77,7 @@ pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
     if !args.json_statistics {
         say!(
             "{} ports, P4Runtime device {} on {}; end with Ctrl-C",
-            seen.len(),
+            ports.len(),
             args.device_id,
             server.address()
         );
@@ -106,6 +103,19 @@ pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
 fn load(path: &Path, defines: &[String]) -> Result<Forwarding> {
     let text = p4::preprocess(path, defines)?;
     Forwarding::from_source(&text).map_err(|refusal| anyhow::anyhow!("{refusal}"))
+}
+
+/// Ports and their interfaces, each once.
+fn parse_ports(texts: &[String]) -> Result<Vec<(u16, &str)>> {
+    let mut ports: Vec<(u16, &str)> = Vec::with_capacity(texts.len());
+    for text in texts {
+        let (number, interface) = parse_port(text)?;
+        if ports.iter().any(|&(known, at)| known == number || at == interface) {
+            bail!("--port {text}: the port or the interface is taken; give each port its own");
+        }
+        ports.push((number, interface));
+    }
+    Ok(ports)
 }
 
 /// `N@IFACE`.
@@ -149,7 +159,7 @@ impl Injected {
         Ok(Self { scenario, switch })
     }
 
-    fn around(&self, port: u16, io: PacketSocket) -> Result<Box<dyn FrameIo>> {
+    fn around(&self, port: u16, io: Device) -> Result<Box<dyn FrameIo>> {
         let topology = &self.scenario.topology;
         let end = End::Switch(self.switch, port);
         let link = topology.ports(self.switch).find(|(number, ..)| *number == port);

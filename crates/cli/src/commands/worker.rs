@@ -54,7 +54,7 @@ fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
     };
     let index = WorkerIndex::new(args.worker).context("a job has at most 32 workers")?;
     let stop = settings::stop_flag()?;
-    let io = settings::open_interface(&scenario, host, &args.endpoint.interface)?;
+    let io = settings::open_interface(&scenario, host, &args.endpoint)?;
     let tokens = settings::tokens(&args.endpoint)?;
     let at = |agent| channel::agent_address(&scenario, agent);
     let link = channel::worker_link(&scenario, job, index, &tokens, at)?;

@@ -21,7 +21,7 @@ use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
 
 use super::{Note, QueueReport, device_id};
 use crate::agent;
-use crate::args::{RunArgs, SwitchKind};
+use crate::args::{Io, RunArgs, SwitchKind};
 use crate::commands::switch::Statistics;
 use crate::commands::{ps, reminder};
 use crate::tokens::Tokens;
@@ -44,6 +44,7 @@ pub(crate) struct Netns {
     job_file: PathBuf,
     program: PathBuf,
     kind: SwitchKind,
+    io: Io,
     switches: Vec<Switch>,
     /// Processes between switches that cannot inject faults.
     cables: Vec<Process>,
@@ -83,6 +84,7 @@ impl Netns {
             job_file,
             program,
             kind,
+            io: args.io,
             switches: Vec::new(),
             cables: Vec::new(),
             workers: Vec::new(),
@@ -141,6 +143,7 @@ impl Netns {
         command.args(["--seed", &scenario.seed.to_string()]);
         let name = &scenario.topology.switch(id).name;
         command.args(["--faults", &format!("{}:{name}", self.job_file.display())]);
+        command.args(["--io", &self.io.to_string()]);
         command.arg("--json-statistics");
         command
     }
@@ -206,6 +209,7 @@ impl Netns {
         let mut process = Command::new(&self.program);
         process.arg(command).arg(&self.job_file);
         process.args(["--interface", "eth0", "--json-events"]);
+        process.args(["--io", &self.io.to_string()]);
         process.args(["--seed", &self.scenario.seed.to_string()]);
         if self.kind == SwitchKind::Bmv2 {
             process.args(["--target", "bmv2"]);

@@ -14,6 +14,8 @@ use std::time::Duration;
 use crate::interface::{Interface, InterfaceError};
 use crate::{ETHERNET_HEADER, FrameIo, Watch};
 
+pub use crate::device::{Config, Statistics, Traffic};
+
 mod filter;
 mod sys;
 
@@ -31,51 +33,6 @@ const DEVICE_RETRY: Duration = Duration::from_micros(50);
 
 /// After so many refusals in a row a frame is given up: some rule drops it, the device is not full.
 const DEVICE_RETRIES: u32 = 100;
-
-/// Which frames arrive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Traffic {
-    /// Every frame, as a switch's port needs it. VLAN tags are in the frame, as on the wire.
-    All,
-    /// UDP over IPv4 to this port, to this host's or a multicast address. The kernel drops the rest
-    /// before it is copied. The UDP port is held, so that the kernel does not answer its datagrams
-    /// with "port unreachable".
-    Udp(u16),
-}
-
-/// How to open a [`PacketSocket`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// The name of the interface, in the calling thread's network namespace.
-    pub interface: String,
-    /// Which frames arrive.
-    pub traffic: Traffic,
-    /// Take frames to all Ethernet addresses.
-    pub promiscuous: bool,
-    /// Ethernet multicast addresses to take.
-    pub multicast: Vec<[u8; 6]>,
-    /// Bytes of frames that the kernel keeps until they are received. Cut down to the system's
-    /// limit (`net.core.rmem_max`) for an ordinary user.
-    pub receive_buffer: usize,
-}
-
-impl Config {
-    /// For a host that talks over UDP port `port`.
-    pub fn endpoint(interface: impl Into<String>, port: u16) -> Self {
-        Self {
-            interface: interface.into(),
-            traffic: Traffic::Udp(port),
-            promiscuous: false,
-            multicast: Vec::new(),
-            receive_buffer: 4 << 20,
-        }
-    }
-
-    /// For a port of a switch: every frame, to any address.
-    pub fn switch_port(interface: impl Into<String>) -> Self {
-        Self { traffic: Traffic::All, promiscuous: true, ..Self::endpoint(interface, 0) }
-    }
-}
 
 /// Why a socket could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -109,22 +66,6 @@ pub enum OpenError {
         /// The kernel's answer.
         source: io::Error,
     },
-}
-
-/// What a socket counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Frames handed to the caller.
-    pub received: u64,
-    /// Frames taken by the kernel.
-    pub sent: u64,
-    /// Frames that the kernel dropped because the receive buffer was full.
-    pub overrun: u64,
-    /// Frames dropped because they were longer than the interface's MTU allowed when the socket was
-    /// opened; merged by receive offload, most likely.
-    pub oversized: u64,
-    /// Frames that the kernel refused to send.
-    pub unsendable: u64,
 }
 
 /// What keeps queued frames from being sent.
@@ -322,8 +263,38 @@ impl PacketSocket {
     }
 }
 
+/// Asks an interface for frames without receiving any: for back ends that receive by other means.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    socket: OwnedFd,
+    index: u32,
+}
+
+impl Requests {
+    /// What is asked for holds as long as this exists.
+    pub(crate) fn new(interface: &Interface) -> io::Result<Self> {
+        Ok(Self { socket: sys::packet_socket()?, index: interface.index })
+    }
+
+    pub(crate) fn promiscuous(&self) -> io::Result<()> {
+        self.ask(sys::Membership::Promiscuous, true)
+    }
+
+    pub(crate) fn join(&self, mac: [u8; 6]) -> io::Result<()> {
+        self.ask(sys::Membership::Multicast(mac), true)
+    }
+
+    pub(crate) fn leave(&self, mac: [u8; 6]) -> io::Result<()> {
+        self.ask(sys::Membership::Multicast(mac), false)
+    }
+
+    fn ask(&self, member: sys::Membership, join: bool) -> io::Result<()> {
+        sys::membership(self.socket.as_fd(), self.index, member, join)
+    }
+}
+
 /// Binds a UDP socket that drops everything.
-fn hold_port(port: u16, interface: &str) -> Result<OwnedFd, OpenError> {
+pub(crate) fn hold_port(port: u16, interface: &str) -> Result<OwnedFd, OpenError> {
     let hold = || -> io::Result<OwnedFd> {
         let socket = sys::udp_socket()?;
         sys::attach_filter(socket.as_fd(), &filter::nothing())?;

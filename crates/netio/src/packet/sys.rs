@@ -8,7 +8,7 @@ use std::ptr;
 
 use super::BATCH;
 use super::filter::Instruction;
-use crate::sys::check;
+use crate::sys::{check, set_option};
 
 /// `value` as it lies in a header.
 fn network_order(value: u16) -> u16 {
@@ -21,21 +21,6 @@ fn new_socket(domain: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
     let fd = check(unsafe { libc::socket(domain, kind, 0) })?;
     // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-fn set_option<T: Copy>(
-    fd: BorrowedFd<'_>,
-    level: libc::c_int,
-    name: libc::c_int,
-    value: &T,
-) -> io::Result<()> {
-    let length = libc::socklen_t::try_from(size_of::<T>()).expect("options are small");
-    // SAFETY: the kernel reads `length` bytes, the size of a live value; the callers pass the type
-    // that the option is documented to take.
-    let result = unsafe {
-        libc::setsockopt(fd.as_raw_fd(), level, name, ptr::from_ref(value).cast(), length)
-    };
-    check(result).map(drop)
 }
 
 /// An unbound raw packet socket that receives nothing yet.

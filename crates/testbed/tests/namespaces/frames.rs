@@ -1,4 +1,4 @@
-//! Frames between nodes.
+//! Frames between nodes, by either kind of socket.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use tributary_netio::{FrameIo, Poller, Waker, memory};
 
 use super::*;
 
-pub(crate) const TESTS: &[Test] = &[
+pub(crate) const TESTS: &[TestOfKind] = &[
     ("frames_go_both_ways_unchanged", frames_go_both_ways_unchanged),
     ("frames_of_9000_bytes_pass_and_longer_ones_are_refused", jumbo),
     ("batches_keep_their_order", batches_keep_their_order),
@@ -24,9 +24,9 @@ pub(crate) const TESTS: &[Test] = &[
     ("faults_are_injected_between_namespaces", faults_are_injected_between_namespaces),
 ];
 
-fn frames_go_both_ways_unchanged() {
+fn frames_go_both_ways_unchanged(kind: Kind) {
     let testbed = two_hosts(1_500);
-    let (mut first, mut second) = (endpoint(&testbed, "h1"), endpoint(&testbed, "h2"));
+    let (mut first, mut second) = (endpoint(&testbed, kind, "h1"), endpoint(&testbed, kind, "h2"));
     assert_eq!(first.interface().mac, mac(1));
     assert_eq!(first.interface().mtu, 1_500);
     for round in 0..200_usize {
@@ -42,9 +42,9 @@ fn frames_go_both_ways_unchanged() {
     assert_eq!((statistics.sent, statistics.received, statistics.overrun), (200, 200, 0));
 }
 
-fn jumbo() {
+fn jumbo(kind: Kind) {
     let testbed = two_hosts(9_500);
-    let (mut first, mut second) = (endpoint(&testbed, "h1"), endpoint(&testbed, "h2"));
+    let (mut first, mut second) = (endpoint(&testbed, kind, "h1"), endpoint(&testbed, kind, "h2"));
     for length in [8_000, 9_000, 9_500 - 28] {
         let payload: Vec<u8> = (0..length).map(|at| (at * 31) as u8).collect();
         let frame = datagram(1, 2, PORT, &payload);
@@ -54,16 +54,21 @@ fn jumbo() {
     let error = first.send(&datagram(1, 2, PORT, &[0; 9_500])).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
     assert!(error.to_string().contains("MTU is 9500"), "{error}");
-    // Room for a VLAN tag is not room for payload: the kernel refuses, and others go on.
-    assert!(first.send(&datagram(1, 2, PORT, &[0; 9_501 - 28])).unwrap());
+    // Room for a VLAN tag is not room for payload: it is refused, and others go on.
+    let too_long = first.send(&datagram(1, 2, PORT, &[0; 9_501 - 28]));
+    match kind {
+        // By the kernel, later.
+        Kind::Packet => assert!(too_long.unwrap()),
+        Kind::Xdp => assert_eq!(too_long.unwrap_err().kind(), std::io::ErrorKind::InvalidInput),
+    }
     send(&mut first, &datagram(1, 2, PORT, &[1]));
     assert_eq!(receive(&mut second, 1, LONG), [datagram(1, 2, PORT, &[1])]);
-    assert_eq!(first.statistics().unwrap().unsendable, 1);
+    assert_eq!(first.statistics().unwrap().unsendable, u64::from(kind == Kind::Packet));
 }
 
-fn batches_keep_their_order() {
+fn batches_keep_their_order(kind: Kind) {
     let testbed = two_hosts(1_500);
-    let (mut first, mut second) = (endpoint(&testbed, "h1"), endpoint(&testbed, "h2"));
+    let (mut first, mut second) = (endpoint(&testbed, kind, "h1"), endpoint(&testbed, kind, "h2"));
     for burst in [1_u32, 31, 32, 33, 200] {
         for number in 0..burst {
             assert!(first.send(&datagram(1, 2, PORT, &number.to_be_bytes())).unwrap());
@@ -76,35 +81,42 @@ fn batches_keep_their_order() {
     }
 }
 
-fn an_endpoint_sees_only_its_own_traffic() {
+fn an_endpoint_sees_only_its_own_traffic(kind: Kind) {
     let testbed = two_hosts(1_500);
-    let mut sender = endpoint(&testbed, "h1");
-    let mut second = endpoint(&testbed, "h2");
-    let mut everything = open(&testbed, "h2", Config::switch_port("eth0"));
-    let mut promiscuous =
-        open(&testbed, "h2", Config { promiscuous: true, ..Config::endpoint("eth0", PORT) });
+    let mut sender = endpoint(&testbed, kind, "h1");
     let for_another_port = datagram(1, 2, PORT + 1, b"other port");
     let for_another_host = datagram(1, 3, PORT, b"other host");
     let mut no_ip = datagram(1, 2, PORT, b"other protocol");
     no_ip[12..14].copy_from_slice(&[0x88, 0xb5]);
     let ours = datagram(1, 2, PORT, b"ours");
-    for frame in [&for_another_port, &for_another_host, &no_ip, &ours] {
-        send(&mut sender, frame);
+    let all = [&for_another_port, &for_another_host, &no_ip, &ours];
+    for promiscuous in [false, true] {
+        let config = Config { promiscuous, ..Config::endpoint("eth0", PORT) };
+        let mut second = open(&testbed, kind, "h2", config);
+        let mut everything = open(&testbed, Kind::Packet, "h2", Config::switch_port("eth0"));
+        all.iter().for_each(|frame| send(&mut sender, frame));
+        let expected: Vec<&[u8]> =
+            if promiscuous { vec![&for_another_host, &ours] } else { vec![&ours] };
+        assert_eq!(receive(&mut second, expected.len(), LONG), expected);
+        assert_eq!(receive(&mut second, 1, SHORT), [[0_u8; 0]; 0]);
+        // What the kernel sees of it: with AF_XDP only what the endpoint does not take.
+        let of_the_kernel: Vec<&[u8]> = all
+            .iter()
+            .map(|frame| &frame[..])
+            .filter(|frame| kind == Kind::Packet || !expected.contains(frame))
+            .collect();
+        // The host's kernel answers for the other port, and asks for the address to answer to.
+        let mut seen = receive(&mut everything, of_the_kernel.len() + 1, SHORT);
+        seen.retain(|frame| frame[12..14] != [8, 6]);
+        assert_eq!(seen, of_the_kernel);
     }
-    assert_eq!(receive(&mut second, 1, LONG), std::slice::from_ref(&ours));
-    assert_eq!(receive(&mut promiscuous, 2, LONG), [for_another_host.clone(), ours.clone()]);
-    // The host's kernel answers for the other port, and asks for the address to answer to.
-    let mut seen = receive(&mut everything, 5, LONG);
-    seen.retain(|frame| frame[12..14] != [8, 6]);
-    assert_eq!(seen, [for_another_port, for_another_host, no_ip, ours]);
-    assert_eq!(receive(&mut second, 1, SHORT), [[0_u8; 0]; 0]);
 }
 
-fn own_frames_do_not_come_back() {
+fn own_frames_do_not_come_back(kind: Kind) {
     let testbed = two_hosts(1_500);
-    let mut sender = open(&testbed, "h1", Config::switch_port("eth0"));
-    let mut beside = open(&testbed, "h1", Config::switch_port("eth0"));
-    let mut peer = endpoint(&testbed, "h2");
+    let mut sender = open(&testbed, kind, "h1", Config::switch_port("eth0"));
+    let mut beside = open(&testbed, Kind::Packet, "h1", Config::switch_port("eth0"));
+    let mut peer = endpoint(&testbed, kind, "h2");
     let frame = datagram(1, 2, PORT, b"there");
     send(&mut sender, &frame);
     assert_eq!(receive(&mut peer, 1, LONG), [frame]);
@@ -112,9 +124,9 @@ fn own_frames_do_not_come_back() {
     assert_eq!(receive(&mut beside, 1, SHORT), [[0_u8; 0]; 0]);
 }
 
-fn the_port_is_held() {
+fn the_port_is_held(kind: Kind) {
     let testbed = two_hosts(1_500);
-    let mut sender = open(&testbed, "h1", Config::switch_port("eth0"));
+    let mut sender = open(&testbed, kind, "h1", Config::switch_port("eth0"));
     // Without an endpoint the host's kernel answers: it looks for the sender's address first.
     send(&mut sender, &datagram(1, 2, PORT, b"nobody there"));
     let answer = receive(&mut sender, 1, LONG);
@@ -122,35 +134,38 @@ fn the_port_is_held() {
     // It may still be busy with that.
     while !receive(&mut sender, 1, SHORT).is_empty() {}
 
-    let mut second = endpoint(&testbed, "h2");
-    let mut third = endpoint(&testbed, "h2");
+    let mut second = endpoint(&testbed, kind, "h2");
+    // AF_XDP sockets have an interface to themselves.
+    let mut third = (kind == Kind::Packet).then(|| endpoint(&testbed, kind, "h2"));
     send(&mut sender, &datagram(1, 2, PORT, b"somebody there"));
     assert_eq!(receive(&mut second, 1, LONG).len(), 1);
-    assert_eq!(receive(&mut third, 1, LONG).len(), 1);
+    assert!(third.as_mut().is_none_or(|third| receive(third, 1, LONG).len() == 1));
     assert_eq!(receive(&mut sender, 1, SHORT), [[0_u8; 0]; 0]);
 
     // Somebody who does not share the port.
     let other = testbed.run_in("h1", || UdpSocket::bind(("0.0.0.0", PORT))).unwrap().unwrap();
     let refused = testbed
-        .run_in("h1", || {
-            tributary_netio::packet::PacketSocket::open(&Config::endpoint("eth0", PORT))
-        })
+        .run_in("h1", || Device::open(kind, &Config::endpoint("eth0", PORT)))
         .unwrap()
         .unwrap_err();
     drop(other);
     assert_eq!(refused.to_string(), "UDP port 29810 of this host is in use by another program");
 }
 
-fn multicast_groups_are_joined_and_left() {
+fn multicast_groups_are_joined_and_left(kind: Kind) {
     let testbed = two_hosts(1_500);
     let group = [0x01, 0x00, 0x5e, 0x54, 0x01, 0x02];
     let memberships = || {
         let read = || std::fs::read_to_string("/proc/thread-self/net/dev_mcast").unwrap();
         testbed.run_in("h2", read).unwrap().matches("01005e540102").count()
     };
-    let mut first = endpoint(&testbed, "h1");
-    let mut second =
-        open(&testbed, "h2", Config { multicast: vec![group], ..Config::endpoint("eth0", PORT) });
+    let mut first = endpoint(&testbed, kind, "h1");
+    let mut second = open(
+        &testbed,
+        kind,
+        "h2",
+        Config { multicast: vec![group], ..Config::endpoint("eth0", PORT) },
+    );
     assert_eq!(memberships(), 1);
     let mut frame = datagram(1, 2, PORT, b"to all");
     frame[..6].copy_from_slice(&group);
@@ -164,10 +179,10 @@ fn multicast_groups_are_joined_and_left() {
     assert_eq!(memberships(), 0, "closing leaves");
 }
 
-fn vlan_tags_stay_in_the_frame() {
+fn vlan_tags_stay_in_the_frame(kind: Kind) {
     let testbed = two_hosts(1_500);
-    let mut sender = open(&testbed, "h1", Config::switch_port("eth0"));
-    let mut receiver = open(&testbed, "h2", Config::switch_port("eth0"));
+    let mut sender = open(&testbed, kind, "h1", Config::switch_port("eth0"));
+    let mut receiver = open(&testbed, kind, "h2", Config::switch_port("eth0"));
     // The kernel sends a service tag only if it finds room for it within the MTU.
     for (protocol, length) in [([0x81, 0x00], 1_500 - 28), ([0x88, 0xa8], 1_496 - 28)] {
         let payload = vec![7; length];
@@ -183,34 +198,29 @@ fn vlan_tags_stay_in_the_frame() {
     }
 }
 
-fn the_kernel_fills_in_checksums() {
+fn the_kernel_fills_in_checksums(kind: Kind) {
     let testbed = two_hosts(1_500);
-    let mut receiver = open(&testbed, "h2", Config::switch_port("eth0"));
+    let mut receiver = open(&testbed, kind, "h2", Config::switch_port("eth0"));
     let socket = testbed.run_in("h1", || UdpSocket::bind(("0.0.0.0", 5_000))).unwrap().unwrap();
-    socket.send_to(b"a datagram from the kernel's own stack", (ip(2), 6_000)).unwrap();
-    let deadline = Instant::now() + LONG;
-    loop {
-        // ARP comes first.
-        assert!(Instant::now() < deadline);
-        let frames = receive(&mut receiver, 1, LONG);
-        let frame = &frames[0];
-        if frame[12..14] != [8, 0] {
-            continue;
-        }
-        assert_eq!(checksum(&frame[14..34]), 0, "IPv4 header");
-        let mut pseudo = frame[26..34].to_vec();
-        pseudo.extend([0, 17, frame[38], frame[39]]);
-        pseudo.extend(&frame[34..]);
-        assert_ne!(frame[40..42], [0, 0], "there is a checksum");
-        assert_eq!(checksum(&pseudo), 0, "UDP");
-        break;
-    }
+    // To all, so that no address is asked for first.
+    socket.set_broadcast(true).unwrap();
+    let everybody = (ip(255), 6_000);
+    socket.send_to(b"a datagram from the kernel's own stack", everybody).unwrap();
+    let frames = receive(&mut receiver, 1, LONG);
+    let frame = &frames[0];
+    assert_eq!(frame[12..14], [8, 0], "IPv4");
+    assert_eq!(checksum(&frame[14..34]), 0, "IPv4 header");
+    let mut pseudo = frame[26..34].to_vec();
+    pseudo.extend([0, 17, frame[38], frame[39]]);
+    pseudo.extend(&frame[34..]);
+    assert_ne!(frame[40..42], [0, 0], "there is a checksum");
+    assert_eq!(checksum(&pseudo), 0, "UDP");
 }
 
-fn a_new_network_is_silent() {
+fn a_new_network_is_silent(kind: Kind) {
     let testbed = Testbed::build(&star(3)).unwrap();
     for (node, interface) in [("h1", "eth0"), ("h3", "eth0"), ("s", "port0"), ("s", "port2")] {
-        let mut port = open(&testbed, node, Config::switch_port(interface));
+        let mut port = open(&testbed, kind, node, Config::switch_port(interface));
         assert_eq!(receive(&mut port, 1, SHORT), [[0_u8; 0]; 0], "at {node}");
     }
 }
@@ -236,19 +246,18 @@ fn flood(mut ports: Vec<Box<dyn FrameIo>>, mut poller: Poller, stop: &AtomicBool
     }
 }
 
-fn one_thread_serves_all_ports_of_a_switch() {
+fn one_thread_serves_all_ports_of_a_switch(kind: Kind) {
     let testbed = Testbed::build(&star(3)).unwrap();
     let poller = Poller::new();
     let waker = poller.waker().clone();
     // A fourth port is a memory link: kinds may be mixed.
     let (near, mut inside) = memory::link(64, poller.waker(), &Waker::new());
     let mut ports: Vec<Box<dyn FrameIo>> = vec![Box::new(near)];
-    for number in 0..3 {
-        let config = Config::switch_port(format!("port{number}"));
-        ports.push(Box::new(open(&testbed, "s", config)));
+    for port in super::ports(&testbed, kind, "s", 3) {
+        ports.push(Box::new(port));
     }
-    let mut hosts: Vec<PacketSocket> =
-        (1..=3).map(|number| endpoint(&testbed, &format!("h{number}"))).collect();
+    let mut hosts: Vec<Device> =
+        (1..=3).map(|number| endpoint(&testbed, kind, &format!("h{number}"))).collect();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| flood(ports, poller, &stop));
@@ -276,7 +285,7 @@ impl Drop for StopWhenDropped<'_> {
     }
 }
 
-fn faults_are_injected_between_namespaces() {
+fn faults_are_injected_between_namespaces(kind: Kind) {
     let testbed = two_hosts(1_500);
     let faults = Faults {
         loss: 0.1,
@@ -286,8 +295,8 @@ fn faults_are_injected_between_namespaces() {
         outages: Vec::new(),
     };
     let injector = || FaultInjector::new(faults.clone(), 7, 1).unwrap();
-    let mut first = Faulty::new(endpoint(&testbed, "h1"), Some(injector()), None);
-    let mut second = endpoint(&testbed, "h2");
+    let mut first = Faulty::new(endpoint(&testbed, kind, "h1"), Some(injector()), None);
+    let mut second = endpoint(&testbed, kind, "h2");
     let count = 1_000_u32;
     let mut seed_alone = injector();
     let mut expected: Vec<u32> = (0..count)

@@ -1,7 +1,8 @@
-//! Testbeds and AF_PACKET sockets, in real network namespaces.
+//! Testbeds, AF_PACKET and AF_XDP sockets, in real network namespaces.
 //!
 //! Needs no root: the program enters a user namespace if it must, which has to happen before any
 //! thread is started, hence a `main` of its own. As root it also runs itself as an ordinary user.
+//! AF_XDP does need root: its tests are skipped, with a line that says why, where it is refused.
 
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
@@ -9,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Trial};
 use tributary_netio::FrameIo;
-use tributary_netio::packet::{Config, PacketSocket};
+use tributary_netio::device::{Config, Device, Kind};
+use tributary_netio::packet::PacketSocket;
+use tributary_netio::xdp::{self, XdpSocket};
 use tributary_testbed::{
     Host, Link, Port, Switch, Testbed, Topology, enter_user_namespace_if_needed,
 };
@@ -17,29 +20,65 @@ use tributary_testbed::{
 mod frames;
 mod life;
 mod roles;
+mod sockets;
 
 /// A test and its name.
 type Test = (&'static str, fn());
+/// A test that is to hold for both kinds of sockets, and its name.
+type TestOfKind = (&'static str, fn(Kind));
 
 fn main() -> ExitCode {
     if let Some(code) = roles::play() {
         return code;
     }
     let entered = enter_user_namespace_if_needed();
-    if let Err(reason) = &entered {
-        eprintln!("skipped: {reason}");
+    let no_xdp = match &entered {
+        Err(reason) => {
+            eprintln!("skipped: {reason}");
+            true
+        }
+        Ok(_) => match xdp_is_refused() {
+            Some(reason) => {
+                eprintln!("AF_XDP skipped: {reason}");
+                true
+            }
+            None => false,
+        },
+    };
+    let mut trials = Vec::new();
+    for (name, test) in life::TESTS {
+        trials.push(trial((*name).to_owned(), *test, entered.is_err()));
     }
-    let tests = frames::TESTS.iter().chain(life::TESTS);
-    let trials = tests
-        .map(|(name, test)| {
-            let run = || {
-                test();
-                Ok(())
-            };
-            Trial::test(*name, run).with_ignored_flag(entered.is_err())
-        })
-        .collect();
+    for (name, test) in sockets::TESTS {
+        trials.push(trial(format!("xdp::{name}"), *test, no_xdp));
+    }
+    for &(name, test) in frames::TESTS {
+        for (kind, skipped) in [(Kind::Packet, entered.is_err()), (Kind::Xdp, no_xdp)] {
+            trials.push(trial(format!("{kind}::{name}"), move || test(kind), skipped));
+        }
+    }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn trial(name: String, test: impl FnOnce() + Send + 'static, skipped: bool) -> Trial {
+    let run = || {
+        test();
+        Ok(())
+    };
+    Trial::test(name, run).with_ignored_flag(skipped)
+}
+
+/// Why there is no AF_XDP here, if there is none.
+fn xdp_is_refused() -> Option<String> {
+    let testbed = two_hosts(1_500);
+    let opened = testbed.run_in("h1", || XdpSocket::open(&Config::endpoint("eth0", PORT))).unwrap();
+    match opened {
+        Err(error @ (xdp::OpenError::NotPermitted(_) | xdp::OpenError::Unsupported)) => {
+            Some(error.to_string())
+        }
+        // What else may be wrong the tests are to show.
+        _ => None,
+    }
 }
 
 /// The port that the endpoints under test talk over.
@@ -85,12 +124,19 @@ fn star(count: u8) -> Topology {
     }
 }
 
-fn open(testbed: &Testbed, node: &str, config: Config) -> PacketSocket {
-    testbed.run_in(node, || PacketSocket::open(&config)).unwrap().unwrap()
+fn open(testbed: &Testbed, kind: Kind, node: &str, config: Config) -> Device {
+    testbed.run_in(node, || Device::open(kind, &config)).unwrap().unwrap()
 }
 
-fn endpoint(testbed: &Testbed, node: &str) -> PacketSocket {
-    open(testbed, node, Config::endpoint("eth0", PORT))
+fn endpoint(testbed: &Testbed, kind: Kind, node: &str) -> Device {
+    open(testbed, kind, node, Config::endpoint("eth0", PORT))
+}
+
+/// Ports 0 to `count` - 1 of a switch.
+fn ports(testbed: &Testbed, kind: Kind, node: &str, count: u16) -> Vec<Device> {
+    let configs: Vec<Config> =
+        (0..count).map(|port| Config::switch_port(format!("port{port}"))).collect();
+    testbed.run_in(node, || Device::open_all(kind, &configs)).unwrap().unwrap()
 }
 
 /// A frame from host `from` to host `to` with `payload`.

@@ -21,6 +21,7 @@ pub(crate) fn play() -> Option<ExitCode> {
     let role = std::env::var(ROLE).ok()?;
     match &role[..] {
         "hold" => hold(),
+        "hold xdp" => hold_xdp(),
         "open without rights" => open_without_rights(),
         "build without rights" => println!("{}", Testbed::build(&star(1)).unwrap_err()),
         "enter too late" => {
@@ -50,10 +51,20 @@ fn hold() {
     }
 }
 
+/// Holds an AF_XDP socket on `eth0` until killed; prints its program's number.
+fn hold_xdp() {
+    let socket = XdpSocket::open(&Config::switch_port("eth0")).unwrap();
+    println!("{}", socket.program_id().unwrap());
+    loop {
+        thread::park();
+    }
+}
+
 /// In a new user namespace this process has no rights over the network namespace that it is in.
 fn open_without_rights() {
     nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWUSER).unwrap();
     println!("{}", PacketSocket::open(&Config::endpoint("lo", PORT)).unwrap_err());
+    println!("{}", XdpSocket::open(&Config::endpoint("lo", PORT)).unwrap_err());
 }
 
 /// Starts a holder and returns what it printed before it was ready.

@@ -1,0 +1,150 @@
+//! Why an AF_XDP socket could not be opened, and what to do about it.
+
+use std::io;
+
+use super::queue::{Failed, Step};
+use crate::interface::InterfaceError;
+use crate::packet;
+
+/// Why an AF_XDP socket could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No such interface, or the kernel does not tell.
+    #[error(transparent)]
+    Interface(#[from] InterfaceError),
+    /// The UDP port cannot be held.
+    #[error(transparent)]
+    Port(#[from] packet::OpenError),
+    /// The interface carries nothing.
+    #[error("network interface `{0}` is down; bring it up, for instance with `ip link set {0} up`")]
+    Down(String),
+    /// The capabilities are missing.
+    #[error(
+        "AF_XDP on `{0}` needs the capabilities CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF outside of \
+         any user namespace; run as root, or give them to the program (`setcap \
+         cap_net_admin,cap_net_raw,cap_bpf+ep PROGRAM`), or use AF_PACKET (`--io packet`)"
+    )]
+    NotPermitted(String),
+    /// The kernel was built without it.
+    #[error(
+        "this kernel has no AF_XDP (CONFIG_XDP_SOCKETS, CONFIG_BPF_SYSCALL; Linux 5.10 or newer); \
+         use AF_PACKET (`--io packet`)"
+    )]
+    Unsupported,
+    /// There is an XDP program on the interface.
+    #[error(
+        "another XDP program is on network interface `{0}` already (`ip link show {0}` tells its \
+         number); end the program that put it there, which may be another worker or switch, or \
+         take it off with `ip link set {0} xdp off`"
+    )]
+    Attached(String),
+    /// There is an AF_XDP socket on the queue.
+    #[error(
+        "another program has an AF_XDP socket on queue {queue} of network interface `{interface}`; \
+         end that program"
+    )]
+    QueueTaken {
+        /// Which interface.
+        interface: String,
+        /// Which of its queues.
+        queue: u32,
+    },
+    /// Neither the driver nor the kernel runs a program on the interface.
+    #[error(
+        "network interface `{interface}` takes no XDP program, neither its driver ({native}) nor \
+         the kernel for it ({generic}); use AF_PACKET (`--io packet`)"
+    )]
+    NoProgram {
+        /// Which interface.
+        interface: String,
+        /// What the driver had to say.
+        native: io::Error,
+        /// What the kernel had to say.
+        generic: io::Error,
+    },
+    /// Frames would not fit.
+    #[error(
+        "network interface `{interface}` has an MTU of {mtu}, and AF_XDP takes at most {most} \
+         there: longer frames need several buffers each (Linux 6.6 or newer, and with zero-copy a \
+         driver that knows them); lower it with `ip link set {interface} mtu {most}`, or use \
+         AF_PACKET (`--io packet`)"
+    )]
+    FramesTooLong {
+        /// Which interface.
+        interface: String,
+        /// Its MTU.
+        mtu: usize,
+        /// The largest MTU that would do.
+        most: usize,
+    },
+    /// This process may not lock so much memory.
+    #[error(
+        "AF_XDP on `{interface}` needs {} MiB of locked memory, more than this process may have; \
+         raise the limit (`ulimit -l`, in a systemd unit `LimitMEMLOCK=`), or run as root",
+        bytes.div_ceil(1 << 20)
+    )]
+    LockedMemory {
+        /// Which interface.
+        interface: String,
+        /// How much is needed.
+        bytes: usize,
+    },
+    /// The kernel's verifier did not accept the program: a fault of this crate.
+    #[error("the kernel rejects the XDP program ({source}): {report}")]
+    Rejected {
+        /// What it said.
+        report: String,
+        /// The error.
+        source: io::Error,
+    },
+    /// Anything else.
+    #[error("cannot {what} on network interface `{interface}`: {source}")]
+    System {
+        /// Which interface.
+        interface: String,
+        /// What was tried.
+        what: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+impl OpenError {
+    pub(super) fn of_system(interface: &str, what: &'static str, source: io::Error) -> Self {
+        let interface = interface.to_owned();
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Self::NotPermitted(interface),
+            Some(libc::ENETDOWN) => Self::Down(interface),
+            Some(libc::EAFNOSUPPORT | libc::ENOSYS) => Self::Unsupported,
+            _ => Self::System { interface, what, source },
+        }
+    }
+
+    pub(super) fn of_attaching(interface: &str, source: io::Error) -> Self {
+        match source.raw_os_error() {
+            Some(libc::EBUSY | libc::EEXIST) => Self::Attached(interface.to_owned()),
+            _ => Self::of_system(interface, "attach an XDP program", source),
+        }
+    }
+
+    pub(super) fn of_queue(interface: &str, queue: u32, bytes: usize, failed: Failed) -> Self {
+        let Failed { step, error } = failed;
+        match (step, error.raw_os_error()) {
+            (Step::Register, Some(libc::ENOBUFS)) => {
+                Self::LockedMemory { interface: interface.to_owned(), bytes }
+            }
+            (Step::Bind, Some(libc::EBUSY)) => {
+                Self::QueueTaken { interface: interface.to_owned(), queue }
+            }
+            _ => {
+                let what = match step {
+                    Step::Open => "open an AF_XDP socket",
+                    Step::Register => "register memory for AF_XDP",
+                    Step::Rings => "make rings for AF_XDP",
+                    Step::Bind => "bind an AF_XDP socket",
+                };
+                Self::of_system(interface, what, error)
+            }
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! One AF_XDP socket: a queue of an interface, with its four rings.
+//!
+//! A chunk is in one of five places: in the memory's pool, in this socket's `spare` ones, in the
+//! fill ring or a frame that arrives, in the transmit ring or a frame that leaves, or in the
+//! completion ring. The kernel has it, for the program here, wherever it is in a ring.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::ring::{Consumer, Producer};
+use super::sys::memory::{Chunk, Descriptor, DescriptorCell, Ring};
+use super::sys::socket::{self, Binding, Rings, Sizes};
+use super::umem::Umem;
+
+/// Frames that the kernel is asked to send in one kick. Without being asked it takes half as many.
+pub(super) const KICK: u32 = 64;
+
+/// Chunks that a socket takes from the pool at a time; it keeps up to twice as many.
+const SPARE: usize = 64;
+
+/// How long the kernel may take to free a queue.
+const RELEASE_TIME: Duration = Duration::from_secs(1);
+
+/// A socket.
+#[derive(Debug)]
+pub(super) struct Queue {
+    socket: OwnedFd,
+    umem: Arc<Umem>,
+    fill: Producer<Ring<AtomicU64>>,
+    receive: Consumer<Ring<DescriptorCell>>,
+    transmit: Producer<Ring<DescriptorCell>>,
+    completion: Consumer<Ring<AtomicU64>>,
+    /// For frames to be sent.
+    spare: Vec<Chunk>,
+    /// The beginning of a frame that takes several chunks.
+    partial: Vec<u8>,
+    zero_copy: bool,
+    /// Descriptors that name no chunk of ours; never, unless the kernel is broken.
+    pub(super) misplaced: u64,
+}
+
+/// What came in.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Received {
+    pub(super) delivered: usize,
+    pub(super) oversized: u64,
+}
+
+/// What became of the frames that were to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flushed {
+    /// The kernel has taken all.
+    All,
+    /// The device takes no more now.
+    Stuck,
+}
+
+/// Where a socket's memory comes from.
+pub(super) enum Memory<'a> {
+    /// Its own, which it registers.
+    Own(Arc<Umem>),
+    /// That of a socket that is bound already.
+    Of(&'a Queue),
+}
+
+/// How a socket is opened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    /// The interface's number.
+    pub(super) interface: u32,
+    pub(super) queue: u32,
+    pub(super) sizes: Sizes,
+    /// Do not ask the driver for zero-copy.
+    pub(super) copy: bool,
+    /// Frames may take several chunks.
+    pub(super) several_chunks: bool,
+}
+
+/// What went wrong, and at which step.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) step: Step,
+    pub(super) error: io::Error,
+}
+
+impl Failed {
+    /// Whether somebody else has the queue.
+    pub(super) fn is_taken(&self) -> bool {
+        self.step == Step::Bind && self.error.raw_os_error() == Some(libc::EBUSY)
+    }
+
+    /// Whether the kernel, or the driver, does not know what was asked for.
+    pub(super) fn is_unsupported(&self) -> bool {
+        self.step == Step::Bind
+            && matches!(self.error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Open,
+    Register,
+    Rings,
+    Bind,
+}
+
+/// Binds a socket to its queue. The kernel frees the queue of a socket that was closed only some time
+/// later: whoever is started again at once waits for that.
+fn bind(socket: &OwnedFd, setting: Setting, binding: Binding<'_>) -> io::Result<()> {
+    let deadline = Instant::now() + RELEASE_TIME;
+    loop {
+        match socket::bind(socket.as_fd(), setting.interface, setting.queue, binding) {
+            Err(error)
+                if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline =>
+            {
+                thread::sleep(Duration::from_millis(5));
+            }
+            other => return other,
+        }
+    }
+}
+
+impl Queue {
+    pub(super) fn open(setting: Setting, memory: Memory<'_>) -> Result<Self, Failed> {
+        let at = |step| move |error| Failed { step, error };
+        let socket = socket::open().map_err(at(Step::Open))?;
+        let (umem, binding) = match memory {
+            Memory::Own(umem) => {
+                socket::register(socket.as_fd(), &umem.area).map_err(at(Step::Register))?;
+                let Setting { copy, several_chunks, .. } = setting;
+                (umem, Binding::Own { copy, several_chunks })
+            }
+            Memory::Of(owner) => (Arc::clone(&owner.umem), Binding::Shared(owner.socket.as_fd())),
+        };
+        let rings = socket::make_rings(socket.as_fd(), setting.sizes).map_err(at(Step::Rings))?;
+        let bytes = setting.sizes.transmit as usize * 2 * umem.area.chunk_size();
+        socket::set_send_buffer(socket.as_fd(), bytes).map_err(at(Step::Rings))?;
+        // Kernels before 6.17 send 32 a kick whatever they are told.
+        let _ = socket::set_kick(socket.as_fd(), KICK);
+        bind(&socket, setting, binding).map_err(at(Step::Bind))?;
+        let zero_copy = socket::is_zero_copy(socket.as_fd()).map_err(at(Step::Bind))?;
+        let mut queue = Self::new(socket, umem, rings, zero_copy);
+        queue.stock(setting.sizes.receive);
+        Ok(queue)
+    }
+
+    fn new(socket: OwnedFd, umem: Arc<Umem>, rings: Rings, zero_copy: bool) -> Self {
+        Self {
+            socket,
+            umem,
+            fill: Producer::new(rings.fill),
+            receive: Consumer::new(rings.receive),
+            transmit: Producer::new(rings.transmit),
+            completion: Consumer::new(rings.completion),
+            spare: Vec::with_capacity(4 * SPARE),
+            partial: Vec::new(),
+            zero_copy,
+            misplaced: 0,
+        }
+    }
+
+    /// Gives the kernel chunks for frames that arrive.
+    fn stock(&mut self, count: u32) {
+        let mut chunks = Vec::with_capacity(count as usize);
+        self.umem.take(count as usize, &mut chunks);
+        for chunk in chunks {
+            self.fill.push(self.umem.area.lend(chunk));
+        }
+        self.fill.publish();
+    }
+
+    pub(super) fn is_zero_copy(&self) -> bool {
+        self.zero_copy
+    }
+
+    /// Shows up to `max` frames of up to `longest` bytes to `sink`.
+    pub(super) fn receive(
+        &mut self,
+        max: usize,
+        longest: usize,
+        sink: &mut dyn FnMut(&[u8]),
+    ) -> Received {
+        let mut received = Received::default();
+        while received.delivered < max {
+            let Some(descriptor) = self.receive.pop() else { break };
+            let area = &self.umem.area;
+            let Some((chunk, offset)) = area.take_back(descriptor.address) else {
+                self.misplaced += 1;
+                continue;
+            };
+            let end = (offset + descriptor.length as usize).min(area.chunk_size());
+            let bytes = &area.bytes(&chunk)[offset..end];
+            let whole = self.partial.is_empty() && !descriptor.continues;
+            if !whole {
+                self.partial.extend_from_slice(bytes);
+            }
+            if !descriptor.continues {
+                let frame = if whole { bytes } else { &self.partial[..] };
+                if frame.len() <= longest {
+                    sink(frame);
+                    received.delivered += 1;
+                } else {
+                    received.oversized += 1;
+                }
+                self.partial.clear();
+            }
+            // The ring has as many places as there are chunks for it.
+            self.fill.push(area.lend(chunk));
+        }
+        self.receive.release();
+        received
+    }
+
+    /// Gives the chunks of received frames to the kernel again.
+    pub(super) fn refill(&mut self) {
+        if self.fill.publish() && wants_kick(&self.fill) {
+            // It only tells the driver to look; whatever there is to say, later calls say it.
+            let _ = socket::kick_receive(self.socket.as_fd());
+        }
+    }
+
+    /// Puts a frame into the transmit ring, to be sent by [`flush`](Self::flush); false if there is
+    /// no room for it.
+    pub(super) fn send(&mut self, frame: &[u8]) -> bool {
+        let chunk_size = self.umem.area.chunk_size();
+        let needed = frame.len().div_ceil(chunk_size);
+        if !self.has_spare(needed) || !self.transmit.has_room(needed as u32) {
+            return false;
+        }
+        for (part, bytes) in frame.chunks(chunk_size).enumerate() {
+            let mut chunk = self.spare.pop().expect("found above");
+            self.umem.area.bytes_mut(&mut chunk)[..bytes.len()].copy_from_slice(bytes);
+            self.transmit.push(Descriptor {
+                address: self.umem.area.lend(chunk),
+                length: bytes.len() as u32,
+                continues: part + 1 < needed,
+            });
+        }
+        true
+    }
+
+    fn has_spare(&mut self, needed: usize) -> bool {
+        if self.spare.len() < needed {
+            self.reap();
+        }
+        if self.spare.len() < needed {
+            self.umem.take(needed.max(SPARE), &mut self.spare);
+        }
+        self.spare.len() >= needed
+    }
+
+    /// Takes back the chunks of frames that were sent.
+    fn reap(&mut self) {
+        while let Some(address) = self.completion.pop() {
+            match self.umem.area.take_back(address) {
+                Some((chunk, _)) => self.spare.push(chunk),
+                None => self.misplaced += 1,
+            }
+        }
+        self.completion.release();
+        self.umem.give(2 * SPARE, &mut self.spare);
+    }
+
+    /// Descriptors that wait for a [`flush`](Self::flush).
+    pub(super) fn unflushed(&self) -> u32 {
+        self.transmit.unpublished()
+    }
+
+    /// Shows the kernel what is in the transmit ring and makes it send. `refused` counts frames that
+    /// the device dropped.
+    pub(super) fn flush(&mut self, refused: &mut u64) -> io::Result<Flushed> {
+        self.transmit.publish();
+        let flushed = if self.zero_copy { self.kick_driver()? } else { self.kick_all(refused)? };
+        self.reap();
+        Ok(flushed)
+    }
+
+    /// In copy mode the kernel sends while it is called, a number of frames a call.
+    fn kick_all(&mut self, refused: &mut u64) -> io::Result<Flushed> {
+        let mut left = self.transmit.unconsumed();
+        while left > 0 {
+            let result = socket::kick_transmit(self.socket.as_fd());
+            let before = std::mem::replace(&mut left, self.transmit.unconsumed());
+            match result.map_err(|error| (error.raw_os_error(), error)) {
+                Ok(()) | Err((Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS), _)) => {}
+                // The device dropped a frame; those behind it were not tried.
+                Err((Some(libc::EBUSY), _)) => *refused += u64::from(left < before),
+                Err((_, error)) => return Err(error),
+            }
+            if left == before {
+                // Either the device is full, or completions were not taken back for long.
+                self.reap();
+                return Ok(Flushed::Stuck);
+            }
+        }
+        Ok(Flushed::All)
+    }
+
+    /// With zero-copy the driver takes frames by itself, once it is awake.
+    fn kick_driver(&mut self) -> io::Result<Flushed> {
+        if self.transmit.unconsumed() > 0 && wants_kick(&self.transmit) {
+            match socket::kick_transmit(self.socket.as_fd()) {
+                Err(error)
+                    if !matches!(
+                        error.raw_os_error(),
+                        Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS | libc::EBUSY)
+                    ) =>
+                {
+                    return Err(error);
+                }
+                _ => {}
+            }
+        }
+        Ok(Flushed::All)
+    }
+
+    /// Frames that the kernel could not put into the receive ring, and frames in the transmit ring
+    /// that it found no good.
+    pub(super) fn dropped(&self) -> io::Result<(u64, u64)> {
+        let counted = socket::statistics(self.socket.as_fd())?;
+        Ok((counted.rx_dropped + counted.rx_ring_full, counted.tx_invalid_descs))
+    }
+}
+
+/// Whether the kernel wants to be told of what was just published.
+fn wants_kick<C>(ring: &Producer<Ring<C>>) -> bool
+where
+    Ring<C>: super::ring::Shared,
+{
+    // The kernel sets the flag and then looks at the counter once more; we have set the counter and
+    // look at the flag. One of the two must see the other.
+    fence(Ordering::SeqCst);
+    ring.memory().needs_wakeup()
+}
+
+impl AsFd for Queue {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

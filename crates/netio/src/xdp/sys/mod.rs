@@ -1,0 +1,7 @@
+//! All that is unsafe about AF_XDP and bpf(2), behind safe functions and types.
+
+#![allow(unsafe_code)]
+
+pub(super) mod bpf;
+pub(super) mod memory;
+pub(super) mod socket;

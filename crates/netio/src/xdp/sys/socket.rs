@@ -1,0 +1,243 @@
+//! AF_XDP sockets: system calls and options.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::AtomicU64;
+
+use super::memory::{Area, DescriptorCell, Offsets, Ring};
+use crate::sys::{check, set_option};
+
+/// Frames that one kick may send beyond the kernel's default of 32; kernels since 6.17 know it.
+const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
+
+/// From linux/ethtool.h.
+const GET_CHANNELS: u32 = 0x3c;
+
+/// A socket that is bound to nothing yet.
+pub(in crate::xdp) fn open() -> io::Result<OwnedFd> {
+    // SAFETY: socket takes three integers.
+    let fd = check(unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn get_option<T: Copy>(fd: BorrowedFd<'_>, name: libc::c_int, value: &mut T) -> io::Result<()> {
+    let mut length = libc::socklen_t::try_from(size_of::<T>()).expect("options are small");
+    // SAFETY: the kernel writes at most `length` bytes, the size of a live value; the callers pass
+    // the type that the option is documented to give, which is integers.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_XDP,
+            name,
+            ptr::from_mut(value).cast(),
+            ptr::from_mut(&mut length),
+        )
+    })
+    .map(drop)
+}
+
+/// Registers memory for frames. The kernel pins it: it counts as locked memory.
+///
+/// The area must not be dropped while the socket is open.
+pub(in crate::xdp) fn register(fd: BorrowedFd<'_>, area: &Area) -> io::Result<()> {
+    // SAFETY: `xdp_umem_reg` is integers, for which all zeroes are valid.
+    let mut registration: libc::xdp_umem_reg = unsafe { std::mem::zeroed() };
+    registration.addr = area.start();
+    registration.len = area.length() as u64;
+    registration.chunk_size = u32::try_from(area.chunk_size()).expect("chunks are small");
+    // The kernel holds on to the pages, not to the mapping: it never writes to memory that was given
+    // back and is used for something else.
+    set_option(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)
+}
+
+/// How many entries a socket's rings are to have: powers of two.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::xdp) struct Sizes {
+    /// Of the fill and the receive ring.
+    pub(in crate::xdp) receive: u32,
+    /// Of the transmit and the completion ring.
+    pub(in crate::xdp) transmit: u32,
+}
+
+/// The four rings of a socket.
+#[derive(Debug)]
+pub(in crate::xdp) struct Rings {
+    /// Chunks for frames that arrive: this process produces.
+    pub(in crate::xdp) fill: Ring<AtomicU64>,
+    /// Frames that arrived: the kernel produces.
+    pub(in crate::xdp) receive: Ring<DescriptorCell>,
+    /// Frames to be sent: this process produces.
+    pub(in crate::xdp) transmit: Ring<DescriptorCell>,
+    /// Chunks of frames that were sent: the kernel produces.
+    pub(in crate::xdp) completion: Ring<AtomicU64>,
+}
+
+/// Makes and maps a socket's rings.
+pub(in crate::xdp) fn make_rings(fd: BorrowedFd<'_>, sizes: Sizes) -> io::Result<Rings> {
+    for (option, size) in [
+        (libc::XDP_UMEM_FILL_RING, sizes.receive),
+        (libc::XDP_RX_RING, sizes.receive),
+        (libc::XDP_TX_RING, sizes.transmit),
+        (libc::XDP_UMEM_COMPLETION_RING, sizes.transmit),
+    ] {
+        set_option(fd, libc::SOL_XDP, option, &size)?;
+    }
+    // SAFETY: `xdp_mmap_offsets` is integers, for which all zeroes are valid.
+    let mut found: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
+    get_option(fd, libc::XDP_MMAP_OFFSETS, &mut found)?;
+    let offsets = |ring: &libc::xdp_ring_offset| Offsets {
+        produced: ring.producer,
+        consumed: ring.consumer,
+        flags: ring.flags,
+        entries: ring.desc,
+    };
+    let page = |offset: libc::off_t| offset as u64;
+    Ok(Rings {
+        fill: Ring::map(fd, libc::XDP_UMEM_PGOFF_FILL_RING, offsets(&found.fr), sizes.receive)?,
+        receive: Ring::map(fd, page(libc::XDP_PGOFF_RX_RING), offsets(&found.rx), sizes.receive)?,
+        transmit: Ring::map(fd, page(libc::XDP_PGOFF_TX_RING), offsets(&found.tx), sizes.transmit)?,
+        completion: Ring::map(
+            fd,
+            libc::XDP_UMEM_PGOFF_COMPLETION_RING,
+            offsets(&found.cr),
+            sizes.transmit,
+        )?,
+    })
+}
+
+/// How a socket is bound to a queue.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::xdp) enum Binding<'a> {
+    /// With memory of its own.
+    Own {
+        /// Do not ask the driver for zero-copy.
+        copy: bool,
+        /// Frames may take several chunks.
+        several_chunks: bool,
+    },
+    /// With the memory, and all settings, of another socket.
+    Shared(BorrowedFd<'a>),
+}
+
+/// Binds a socket to a queue of an interface; frames arrive as soon as a program sends them here.
+pub(in crate::xdp) fn bind(
+    fd: BorrowedFd<'_>,
+    interface: u32,
+    queue: u32,
+    binding: Binding<'_>,
+) -> io::Result<()> {
+    let (flags, owner) = match binding {
+        Binding::Own { copy, several_chunks } => {
+            let copy = if copy { libc::XDP_COPY } else { 0 };
+            let several = if several_chunks { libc::XDP_USE_SG } else { 0 };
+            (libc::XDP_USE_NEED_WAKEUP | copy | several, 0)
+        }
+        Binding::Shared(owner) => (libc::XDP_SHARED_UMEM, owner.as_raw_fd().cast_unsigned()),
+    };
+    let address = libc::sockaddr_xdp {
+        sxdp_family: u16::try_from(libc::AF_XDP).expect("a small constant"),
+        sxdp_flags: flags,
+        sxdp_ifindex: interface,
+        sxdp_queue_id: queue,
+        sxdp_shared_umem_fd: owner,
+    };
+    let length = libc::socklen_t::try_from(size_of_val(&address)).expect("addresses are small");
+    // SAFETY: the kernel reads `length` bytes, the size of a live `sockaddr_xdp`.
+    check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(&address).cast(), length) }).map(drop)
+}
+
+/// Lets one kick send up to `frames`, if the kernel knows of that.
+pub(in crate::xdp) fn set_kick(fd: BorrowedFd<'_>, frames: u32) -> io::Result<()> {
+    set_option(fd, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &frames)
+}
+
+/// Sets how many bytes of frames may be under way in copy mode, beyond the system's limit if this
+/// process may.
+pub(in crate::xdp) fn set_send_buffer(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes)
+        .or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes))
+}
+
+/// Whether the driver and this process share the memory, or the kernel copies between.
+pub(in crate::xdp) fn is_zero_copy(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut options = libc::xdp_options { flags: 0 };
+    get_option(fd, libc::XDP_OPTIONS, &mut options)?;
+    Ok(options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
+}
+
+/// What the kernel has counted since the socket was opened.
+pub(in crate::xdp) fn statistics(fd: BorrowedFd<'_>) -> io::Result<libc::xdp_statistics> {
+    // SAFETY: `xdp_statistics` is integers, for which all zeroes are valid.
+    let mut statistics: libc::xdp_statistics = unsafe { std::mem::zeroed() };
+    get_option(fd, libc::XDP_STATISTICS, &mut statistics)?;
+    Ok(statistics)
+}
+
+/// Makes the kernel look at the transmit ring.
+pub(in crate::xdp) fn kick_transmit(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: no buffer and no address; the frames are in the ring.
+    let result =
+        unsafe { libc::sendto(fd.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Makes the driver look at the fill ring.
+pub(in crate::xdp) fn kick_receive(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: no buffer and no address; the frames come in the ring.
+    let result = unsafe {
+        libc::recvfrom(
+            fd.as_raw_fd(),
+            ptr::null_mut(),
+            0,
+            libc::MSG_DONTWAIT,
+            ptr::null_mut(),
+            ptr::null_mut(),
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// `struct ethtool_channels`.
+#[derive(Default)]
+#[repr(C)]
+struct Channels {
+    command: u32,
+    limits: [u32; 4],
+    receive: u32,
+    transmit: u32,
+    other: u32,
+    combined: u32,
+}
+
+/// The receive queues of an interface of the calling thread's network namespace.
+pub(in crate::xdp) fn receive_queues(interface: &str) -> io::Result<u32> {
+    if interface.len() >= libc::IFNAMSIZ {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
+    // SAFETY: socket takes three integers.
+    let fd = check(unsafe { libc::socket(libc::AF_INET, kind, 0) })?;
+    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let mut channels = Channels { command: GET_CHANNELS, ..Channels::default() };
+    // SAFETY: `ifreq` is integers and pointers, for which all zeroes are valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+        *to = from.cast_signed();
+    }
+    request.ifr_ifru.ifru_data = ptr::from_mut(&mut channels).cast();
+    // SAFETY: SIOCETHTOOL reads the name, which ends with a zero byte because it is shorter than the
+    // field, and follows the data pointer to a live `ethtool_channels`, which this command fills.
+    let result = unsafe {
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, ptr::from_mut(&mut request))
+    };
+    match check(result) {
+        // A driver that has nothing to tell has one queue.
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(1),
+        Err(error) => Err(error),
+        Ok(_) => Ok((channels.receive + channels.combined).max(1)),
+    }
+}

@@ -1,0 +1,370 @@
+//! What only AF_XDP sockets have: programs on interfaces, queues, shared memory.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
+use std::thread;
+
+use futures_util::TryStreamExt;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use rtnetlink::packet_route::link::{LinkAttribute, LinkXdp};
+use rtnetlink::{Handle, LinkUnspec, LinkVeth};
+use tributary_testbed::{Output, Stream};
+
+use super::*;
+use crate::roles;
+
+pub(crate) const TESTS: &[Test] = &[
+    ("a_host_keeps_its_kernel", a_host_keeps_its_kernel),
+    ("a_switch_port_takes_everything", a_switch_port_takes_everything),
+    ("nothing_is_left_after_a_drop", nothing_is_left_after_a_drop),
+    ("nothing_is_left_after_sigkill", || nothing_is_left_after(Signal::SIGKILL)),
+    ("nothing_is_left_after_ctrl_c", || nothing_is_left_after(Signal::SIGINT)),
+    ("nothing_is_left_after_sigterm", || nothing_is_left_after(Signal::SIGTERM)),
+    ("a_failed_opening_leaves_nothing", a_failed_opening_leaves_nothing),
+    ("every_queue_has_a_socket", every_queue_has_a_socket),
+    ("ports_share_memory_and_lose_none_of_it", ports_share_memory_and_lose_none_of_it),
+    ("frames_of_all_sizes_pass_on_all_mtus", frames_of_all_sizes_pass_on_all_mtus),
+    ("a_full_receive_ring_is_counted", a_full_receive_ring_is_counted),
+    ("an_interface_that_goes_down_is_named_and_comes_back", down_and_up),
+    ("what_is_in_the_way_is_named", what_is_in_the_way_is_named),
+];
+
+/// Runs requests over a netlink socket of a node.
+fn netlink<T: Send>(
+    testbed: &Testbed,
+    node: &str,
+    requests: impl AsyncFnOnce(Handle) -> Result<T, rtnetlink::Error> + Send,
+) -> T {
+    let work = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        runtime.block_on(async {
+            let (connection, handle, _) = rtnetlink::new_connection().unwrap();
+            let connection = tokio::spawn(connection);
+            let result = requests(handle).await;
+            connection.abort();
+            result
+        })
+    };
+    testbed.run_in(node, work).unwrap().unwrap()
+}
+
+/// The number of the XDP program on an interface.
+fn program_on(testbed: &Testbed, node: &str, interface: &str) -> Option<u32> {
+    netlink(testbed, node, async |netlink| {
+        let mut links = netlink.link().get().match_name(interface.to_owned()).execute();
+        let link = links.try_next().await?.expect("the interface exists");
+        let xdp = link.attributes.into_iter().find_map(|attribute| match attribute {
+            LinkAttribute::Xdp(xdp) => Some(xdp),
+            _ => None,
+        });
+        Ok(xdp.into_iter().flatten().find_map(|attribute| match attribute {
+            LinkXdp::ProgId(number) => Some(number),
+            _ => None,
+        }))
+    })
+}
+
+/// Whether the system still has a program.
+fn exists(program: u32) -> bool {
+    const GET_DESCRIPTOR_BY_ID: libc::c_int = 13;
+    let mut arguments = [program, 0, 0, 0];
+    // SAFETY: the arguments begin with the number, the rest is zero; their size is given.
+    let descriptor = unsafe {
+        libc::syscall(libc::SYS_bpf, GET_DESCRIPTOR_BY_ID, arguments.as_mut_ptr(), 12_usize)
+    };
+    if descriptor >= 0 {
+        // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+        unsafe { libc::close(descriptor as i32) };
+        return true;
+    }
+    let error = io::Error::last_os_error();
+    assert_eq!(error.raw_os_error(), Some(libc::ENOENT), "{error}");
+    false
+}
+
+fn wait_until_gone(testbed: &Testbed, program: u32) {
+    let deadline = Instant::now() + LONG;
+    while program_on(testbed, "h1", "eth0").is_some() || exists(program) {
+        assert!(Instant::now() < deadline, "program {program} is left");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// ARP, ICMP, TCP and other UDP ports work beside our packets, which the kernel does not get.
+fn a_host_keeps_its_kernel() {
+    let testbed = two_hosts(1_500);
+    let mut first = endpoint(&testbed, Kind::Xdp, "h1");
+    let mut second = endpoint(&testbed, Kind::Xdp, "h2");
+    assert!(program_on(&testbed, "h1", "eth0").is_some());
+    let listener = testbed.run_in("h2", || TcpListener::bind(("0.0.0.0", 7_000))).unwrap().unwrap();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    });
+    // The address is asked for by ARP.
+    let mut client = testbed.run_in("h1", || TcpStream::connect((ip(2), 7_000))).unwrap().unwrap();
+    let text = "all of this goes through the kernel. ".repeat(10_000);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            client.write_all(text.as_bytes()).unwrap();
+            client.shutdown(std::net::Shutdown::Write).unwrap();
+        });
+        for number in 0..1_000_u32 {
+            let frame = datagram(1, 2, PORT, &number.to_be_bytes());
+            send(&mut first, &frame);
+            assert_eq!(receive(&mut second, 1, LONG), [frame]);
+        }
+    });
+    assert_eq!(server.join().unwrap(), text);
+    let bind = |port| move || UdpSocket::bind(("0.0.0.0", port)).unwrap();
+    let there = testbed.run_in("h2", bind(PORT + 1)).unwrap();
+    let here = testbed.run_in("h1", bind(5_000)).unwrap();
+    here.send_to(b"another port", (ip(2), PORT + 1)).unwrap();
+    let mut buffer = [0; 64];
+    there.set_read_timeout(Some(LONG)).unwrap();
+    assert_eq!(there.recv(&mut buffer).unwrap(), 12);
+    // Fragments and IP options are not ours. The kernel gets them, and the port is held: no answer.
+    let mut answers = open(&testbed, Kind::Packet, "h1", Config::switch_port("eth0"));
+    let mut with_options = datagram(1, 2, PORT, &[0; 12]);
+    with_options.splice(34..34, [0; 4]);
+    with_options[14] = 0x46;
+    with_options[17] += 4;
+    with_options[24..26].copy_from_slice(&[0, 0]);
+    let header = checksum(&with_options[14..38]).to_be_bytes();
+    with_options[24..26].copy_from_slice(&header);
+    send(&mut first, &with_options);
+    assert_eq!(receive(&mut answers, 1, SHORT), [[0_u8; 0]; 0]);
+    assert_eq!(receive(&mut second, 1, SHORT), [[0_u8; 0]; 0]);
+}
+
+fn a_switch_port_takes_everything() {
+    let testbed = two_hosts(1_500);
+    let mut port = open(&testbed, Kind::Xdp, "h2", Config::switch_port("eth0"));
+    let mut kernel = open(&testbed, Kind::Packet, "h2", Config::switch_port("eth0"));
+    let mut sender = open(&testbed, Kind::Packet, "h1", Config::switch_port("eth0"));
+    let mut arp = vec![0xff; 60];
+    arp[12..14].copy_from_slice(&[8, 6]);
+    let frames = [arp, datagram(1, 2, PORT, b"ours"), datagram(1, 3, 9, b"other"), vec![0xee; 14]];
+    frames.iter().for_each(|frame| send(&mut sender, frame));
+    assert_eq!(receive(&mut port, frames.len(), LONG), frames);
+    assert_eq!(receive(&mut kernel, 1, SHORT), [[0_u8; 0]; 0], "the kernel gets nothing");
+    drop(port);
+    frames.iter().for_each(|frame| send(&mut sender, frame));
+    // Among them is an answer to a question of the host's own.
+    let mut seen = receive(&mut kernel, frames.len() + 1, SHORT);
+    seen.retain(|frame| frames.contains(frame));
+    assert_eq!(seen, frames, "and then everything again");
+}
+
+fn nothing_is_left_after_a_drop() {
+    let testbed = two_hosts(1_500);
+    for _ in 0..3 {
+        let open = || XdpSocket::open(&Config::switch_port("eth0"));
+        let socket = testbed.run_in("h1", open).unwrap().unwrap();
+        assert!(socket.is_native(), "virtual Ethernet runs programs itself");
+        assert!(!socket.is_zero_copy(), "and shares no memory");
+        let program = socket.program_id().unwrap();
+        assert_eq!(program_on(&testbed, "h1", "eth0"), Some(program));
+        assert!(exists(program));
+        drop(socket);
+        wait_until_gone(&testbed, program);
+    }
+}
+
+fn nothing_is_left_after(signal: Signal) {
+    let testbed = two_hosts(1_500);
+    let holder = testbed.spawn("h1", roles::command("hold xdp"), Output::Keep).unwrap();
+    let deadline = Instant::now() + LONG;
+    while !holder.output(Stream::Out).ends_with('\n') {
+        assert!(Instant::now() < deadline, "{}", holder.output(Stream::Err));
+        thread::sleep(Duration::from_millis(2));
+    }
+    let program = holder.output(Stream::Out).trim().parse().unwrap();
+    assert_eq!(program_on(&testbed, "h1", "eth0"), Some(program));
+    assert!(exists(program));
+    kill(Pid::from_raw(holder.id().cast_signed()), signal).unwrap();
+    assert!(!holder.wait(Some(LONG)).unwrap().unwrap().success());
+    wait_until_gone(&testbed, program);
+    // The interface is free for the next.
+    let next = open(&testbed, Kind::Xdp, "h1", Config::switch_port("eth0"));
+    assert_eq!(next.interface().name, "eth0");
+}
+
+fn refusal(testbed: &Testbed, node: &str, configs: &[Config]) -> String {
+    let opened = testbed.run_in(node, || XdpSocket::open_all(configs)).unwrap();
+    opened.unwrap_err().to_string()
+}
+
+fn a_failed_opening_leaves_nothing() {
+    let testbed = Testbed::build(&star(2)).unwrap();
+    let ports = ["port0", "port1", "port2"].map(Config::switch_port);
+    let error = refusal(&testbed, "s", &ports);
+    assert!(error.contains("no network interface `port2`"), "{error}");
+    // The last one is taken: those before it are given back.
+    let taken = open(&testbed, Kind::Xdp, "s", Config::switch_port("port1"));
+    let error = refusal(&testbed, "s", &ports[..2]);
+    assert!(error.contains("`port1`"), "{error}");
+    assert_eq!(program_on(&testbed, "s", "port0"), None);
+    drop(taken);
+    testbed.run_in("s", || XdpSocket::open_all(&ports[..2])).unwrap().unwrap();
+}
+
+/// Interfaces `m0` and `m1`, joined, with `queues` queues each, in node `h1`.
+fn make_pair(testbed: &Testbed, queues: u32) {
+    netlink(testbed, "h1", async |netlink| {
+        let pair = LinkVeth::new("m0", "m1")
+            .append_extra_attribute(LinkAttribute::NumTxQueues(queues))
+            .append_extra_attribute(LinkAttribute::NumRxQueues(queues))
+            .build();
+        netlink.link().add(pair).execute().await?;
+        for name in ["m0", "m1"] {
+            netlink.link().set(LinkUnspec::new_with_name(name).up().build()).execute().await?;
+        }
+        Ok(())
+    });
+}
+
+fn every_queue_has_a_socket() {
+    let testbed = two_hosts(1_500);
+    make_pair(&testbed, 3);
+    let open_xdp = |name| testbed.run_in("h1", || XdpSocket::open(&Config::switch_port(name)));
+    let mut m0 = open_xdp("m0").unwrap().unwrap();
+    assert_eq!(m0.queues(), 3);
+    let mut sender = open(&testbed, Kind::Packet, "h1", Config::switch_port("m1"));
+    // The kernel spreads flows over the queues by their addresses and ports.
+    let flow = |number: u32| datagram((number % 200) as u8, 2, PORT, &number.to_be_bytes());
+    let count = 600;
+    (0..count).for_each(|number| send(&mut sender, &flow(number)));
+    let mut received = receive(&mut m0, count as usize, LONG);
+    received.sort_by_key(|frame| u32::from_be_bytes(frame[42..46].try_into().unwrap()));
+    let mut expected: Vec<Vec<u8>> = (0..count).map(flow).collect();
+    expected.sort_by_key(|frame| u32::from_be_bytes(frame[42..46].try_into().unwrap()));
+    assert_eq!(received, expected);
+    // The other way frames keep their order, and do not depend on what the peer has.
+    (0..100).for_each(|number| send(&mut m0, &flow(number)));
+    assert_eq!(receive(&mut sender, 100, LONG), (0..100).map(flow).collect::<Vec<_>>());
+}
+
+/// Many more frames than there is memory for, of all sizes, from all ports to all.
+fn ports_share_memory_and_lose_none_of_it() {
+    let testbed = Testbed::build(&star(3)).unwrap();
+    let mut ports = ports(&testbed, Kind::Xdp, "s", 3);
+    let mut hosts: Vec<Device> =
+        (1..=3).map(|number| endpoint(&testbed, Kind::Xdp, &format!("h{number}"))).collect();
+    let payload = |round: usize| -> Vec<u8> {
+        (0..(round * 37) % 1_400).map(|at| (at * 7 + round) as u8).collect()
+    };
+    for round in 0..20_000_usize {
+        let (from, to) = (round % 3, (round + 1 + round % 2) % 3);
+        let frame = datagram(from as u8 + 1, to as u8 + 1, PORT, &payload(round));
+        send(&mut hosts[from], &frame);
+        let mut seen = receive(&mut ports[from], 1, LONG);
+        assert_eq!(seen, std::slice::from_ref(&frame));
+        send(&mut ports[to], &seen.remove(0));
+        assert_eq!(receive(&mut hosts[to], 1, LONG), [frame]);
+    }
+    for device in ports.iter_mut().chain(&mut hosts) {
+        let statistics = device.statistics().unwrap();
+        assert_eq!((statistics.overrun, statistics.unsendable, statistics.oversized), (0, 0, 0));
+        assert!(statistics.received > 6_000 && statistics.sent > 6_000, "{statistics:?}");
+    }
+}
+
+fn frames_of_all_sizes_pass_on_all_mtus() {
+    // Below and above what fits a small chunk, a large chunk, and a page for the driver.
+    for mtu in [68, 1_500, 1_774, 1_775, 3_498, 3_506, 3_507, 3_822, 3_823, 9_000, 65_535] {
+        let testbed = two_hosts(mtu);
+        let mut first = endpoint(&testbed, Kind::Xdp, "h1");
+        let mut second = endpoint(&testbed, Kind::Xdp, "h2");
+        let mtu = mtu as usize;
+        for length in [28, mtu / 2, mtu - 1, mtu] {
+            let payload: Vec<u8> = (0..length.max(28) - 28).map(|at| (at * 31) as u8).collect();
+            let frame = datagram(1, 2, PORT, &payload);
+            send(&mut first, &frame);
+            assert!(receive(&mut second, 1, LONG) == [frame], "{length} bytes, MTU {mtu}");
+        }
+        let error = first.send(&vec![0; 14 + mtu + 1]).unwrap_err();
+        assert!(error.to_string().contains(&format!("MTU is {mtu}")), "{error}");
+    }
+}
+
+fn a_full_receive_ring_is_counted() {
+    let testbed = two_hosts(1_500);
+    let mut sender = endpoint(&testbed, Kind::Packet, "h1");
+    let config = Config { receive_buffer: 128 * 2_048, ..Config::endpoint("eth0", PORT) };
+    let mut receiver = open(&testbed, Kind::Xdp, "h2", config);
+    for number in 0..300_u32 {
+        send(&mut sender, &datagram(1, 2, PORT, &number.to_be_bytes()));
+    }
+    let received = receive(&mut receiver, 300, SHORT);
+    let first: Vec<Vec<u8>> =
+        (0..128_u32).map(|number| datagram(1, 2, PORT, &number.to_be_bytes())).collect();
+    assert_eq!(received, first, "the oldest are kept, in order");
+    assert_eq!(receiver.statistics().unwrap().overrun, 300 - 128);
+    // There is room again.
+    send(&mut sender, &datagram(1, 2, PORT, b"next"));
+    assert_eq!(receive(&mut receiver, 1, LONG), [datagram(1, 2, PORT, b"next")]);
+}
+
+fn down_and_up() {
+    let testbed = two_hosts(1_500);
+    let mut first = endpoint(&testbed, Kind::Xdp, "h1");
+    let mut second = endpoint(&testbed, Kind::Xdp, "h2");
+    let set = |up: bool| {
+        netlink(&testbed, "h1", async |netlink| {
+            let link = LinkUnspec::new_with_name("eth0");
+            let link = if up { link.up() } else { link.down() };
+            netlink.link().set(link.build()).execute().await
+        });
+    };
+    set(false);
+    let error = refusal(&testbed, "h1", &[Config::endpoint("eth0", PORT)]);
+    assert!(error.contains("`eth0` is down") && error.contains("ip link set eth0 up"), "{error}");
+    assert!(first.send(&datagram(1, 2, PORT, b"lost")).unwrap());
+    let error = first.flush().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::NetworkDown);
+    assert!(error.to_string().contains("`eth0`"), "{error}");
+    set(true);
+    // It takes a while until a link works.
+    let deadline = Instant::now() + LONG;
+    let frame = datagram(1, 2, PORT, b"again");
+    loop {
+        send(&mut first, &frame);
+        if receive(&mut second, 2, SHORT).contains(&frame) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "the link does not come back");
+    }
+}
+
+fn what_is_in_the_way_is_named() {
+    let testbed = two_hosts(1_500);
+    let endpoint = [Config::endpoint("eth0", PORT)];
+    let held = open(&testbed, Kind::Xdp, "h1", Config::switch_port("eth0"));
+    let error = refusal(&testbed, "h1", &endpoint);
+    assert!(error.starts_with("another XDP program is on network interface `eth0` already"));
+    assert!(error.contains("ip link set eth0 xdp off"), "{error}");
+    drop(held);
+    let error = refusal(&testbed, "h1", &[Config::endpoint("eth7", PORT)]);
+    assert!(error.contains("there is no network interface `eth7` here"), "{error}");
+
+    // Memory that may not be locked: a process with a small limit, and no right to go beyond it.
+    let script = "ulimit -l 64; exec setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock \"$0\"";
+    let mut command = Command::new("sh");
+    let role = roles::command("hold xdp");
+    command.arg("-c").arg(script).arg(role.get_program());
+    command.envs(role.get_envs().map(|(name, value)| (name, value.unwrap())));
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        eprintln!("skipped: setpriv (util-linux) not found on the PATH");
+    } else {
+        let process = testbed.spawn("h1", command, Output::Keep).unwrap();
+        process.wait(Some(LONG)).unwrap().expect("it cannot open the socket");
+        let error = process.output(Stream::Err);
+        assert!(error.contains("LockedMemory"), "{error}");
+        assert_eq!(program_on(&testbed, "h1", "eth0"), None);
+    }
+}
