@@ -20,6 +20,12 @@ fn an_unknown_key_is_placed_and_mended() {
 }
 
 #[test]
+fn af_xdp_needs_interfaces() {
+    let line = fail(&["run", "examples/digits.toml", "--io", "xdp"]);
+    assert!(line.contains("--io xdp") && line.contains("--fabric netns"), "{line}");
+}
+
+#[test]
 fn a_job_file_that_is_not_there() {
     let line = fail(&["run", "no-such-file.toml"]);
     assert!(line.contains("no-such-file.toml"), "{line}");

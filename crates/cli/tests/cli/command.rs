@@ -69,14 +69,26 @@ impl JobFile {
 
 /// Whether network namespaces can be made here; says so where not.
 pub(crate) fn namespaces() -> bool {
+    works("network namespaces", &[])
+}
+
+/// Whether AF_XDP works in network namespaces here; says so where not.
+pub(crate) fn xdp() -> bool {
+    works("AF_XDP", &["--io", "xdp"])
+}
+
+/// Tries a small job; `false` if it fails for want of rights, or of the kernel's support.
+fn works(what: &str, more: &[&str]) -> bool {
     let probe = "[topology]\nkind = \"star\"\n[[job]]\nworkers = 1\n\
                  workload = { kind = \"random\", tensors = 1, elements = 10 }\n";
     let file = JobFile::new(probe);
-    let output = tributary(&["run", &file.name(), "--fabric", "netns"]).output().unwrap();
+    let name = file.name();
+    let args = [&["run", &name, "--fabric", "netns"], more].concat();
+    let output = tributary(&args).output().unwrap();
     let errors = text(&output.stderr);
-    let refused = ["namespace", "not permitted", "CAP_"].iter().any(|word| errors.contains(word));
-    if !output.status.success() && refused {
-        println!("skipped: no network namespaces here ({})", errors.trim());
+    let refusals = ["namespace", "not permitted", "CAP_", "this kernel has no"];
+    if !output.status.success() && refusals.iter().any(|word| errors.contains(word)) {
+        println!("skipped: no {what} here ({})", errors.trim());
         return false;
     }
     assert!(output.status.success(), "{errors}");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::command::{JobFile, fail, namespaces, root, succeed};
+use crate::command::{JobFile, fail, namespaces, root, succeed, xdp};
 
 /// Runs a job file and returns its JSON report.
 pub(crate) fn report(job: &str, fabric: &str, more: &[&str]) -> Value {
@@ -257,9 +257,19 @@ fn sums_of_files_are_written() {
 
 #[test]
 fn the_same_in_namespaces() {
-    if !namespaces() {
-        return;
+    if namespaces() {
+        all_in_namespaces("packet");
     }
+}
+
+#[test]
+fn the_same_over_af_xdp() {
+    if xdp() {
+        all_in_namespaces("xdp");
+    }
+}
+
+fn all_in_namespaces(io: &str) {
     for job in [
         "examples/two-racks.toml",
         "examples/digits.toml",
@@ -271,9 +281,9 @@ fn the_same_in_namespaces() {
         "examples/p4inc-both.toml",
         "examples/switchml.toml",
     ] {
-        assert_verified(&report(job, "netns", &[]));
+        assert_verified(&report(job, "netns", &["--io", io]));
     }
-    let lossy = report("examples/lossy.toml", "netns", &[]);
+    let lossy = report("examples/lossy.toml", "netns", &["--io", io]);
     assert_verified(&lossy);
     assert!(number(&lossy["switches"][0]["outcomes"]["flushed"]) > 0, "packets were lost");
 }
