@@ -1,0 +1,65 @@
+//! The embedded switch and BMv2 on small programs, each about one feature of v1model: the same
+//! entries and packets, drawn from a seed, go through both, and what comes out, the counters and the
+//! entries' own counters must be the same.
+//!
+//! Without BMv2 and p4c on the PATH, the same packets go through the embedded switch alone, which
+//! must take all programs, entries and packets; and what it does not support must be refused, by name.
+//!
+//! A failure names its seed; `TRIBUTARY_SEED=N` runs that one alone. [`programs`] lists the programs,
+//! [`draw`] draws entries and packets, [`switches`] are the two switches.
+
+use std::process::ExitCode;
+use std::sync::OnceLock;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use tributary_controller::p4c;
+use tributary_testbed::enter_user_namespace_if_needed;
+
+mod draw;
+mod lockstep;
+mod programs;
+mod refused;
+mod switches;
+
+/// Why BMv2 is not used here; `None` if it is.
+static OBSTACLE: OnceLock<Option<String>> = OnceLock::new();
+
+/// Whether there is BMv2 to compare with.
+fn with_bmv2() -> bool {
+    OBSTACLE.get().is_some_and(Option::is_none)
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // Before any thread is started.
+    let obstacle = p4c::find("simple_switch_grpc", "")
+        .and_then(|_| p4c::bmv2_compiler())
+        .map_err(|error| match error {
+            tributary_controller::Error::NoTool { program, .. } => {
+                format!("skipped: {program} not found on the PATH")
+            }
+            other => format!("skipped: {other}"),
+        })
+        .and_then(|_| {
+            enter_user_namespace_if_needed().map_err(|refusal| format!("skipped: {refusal}"))
+        })
+        .err();
+    if let (Some(obstacle), false) = (&obstacle, arguments.list) {
+        eprintln!("{obstacle}");
+    }
+    OBSTACLE.get_or_init(|| obstacle);
+    // BMv2 takes some threads of its own.
+    arguments.test_threads.get_or_insert(4);
+    let same = programs::ALL.iter().map(|program| {
+        Trial::test(format!("same::{}", program.name), move || {
+            lockstep::run(program);
+            Ok(())
+        })
+    });
+    let refused = refused::ALL.iter().map(|(name, says)| {
+        Trial::test(format!("refused::{name}"), move || {
+            refused::check(name, says).map_err(Failed::from)
+        })
+    });
+    libtest_mimic::run(&arguments, same.chain(refused).collect()).exit_code()
+}

@@ -1,0 +1,40 @@
+//! Programs that BMv2 takes and the embedded switch does not: it says what is missing, and where that
+//! can be known, in which line.
+
+use tributary_controller::p4c;
+use tributary_controller::programs::Source;
+use tributary_p4::Sources;
+use tributary_switch::Forwarding;
+
+use crate::programs::DIRECTORY;
+
+/// Names of programs, and what the refusal must say.
+pub(crate) const ALL: [(&str, &[&str]); 7] = [
+    ("clone", &["clone", "not supported"]),
+    ("digest", &["digest", "not supported"]),
+    ("header_union", &["header_union.p4", "`header_union` is not supported"]),
+    ("meter", &["meter", "not supported"]),
+    ("selector", &["selector", "not supported"]),
+    ("value_set", &["value_set.p4", "`value_set` is not supported"]),
+    ("varbit", &["varbit.p4", "`varbit` is not supported"]),
+];
+
+pub(crate) fn check(name: &str, says: &[&str]) -> Result<(), String> {
+    let path = format!("{DIRECTORY}/refused/{name}.p4");
+    let refusal = match tributary_p4::preprocess(&Sources::disk(), &path, &[]) {
+        Err(errors) => errors.render(false),
+        Ok(text) => match Forwarding::from_source(&text) {
+            Ok(_) => return Err(format!("{name} is taken; move it among the programs to compare")),
+            Err(refusal) => refusal.to_string(),
+        },
+    };
+    if let Some(missing) = says.iter().find(|says| !refusal.contains(**says)) {
+        return Err(format!("the refusal does not say `{missing}`:\n{refusal}"));
+    }
+    if crate::with_bmv2() {
+        // Else the program is merely wrong.
+        let source = Source { main: path, files: Vec::new() };
+        p4c::bmv2(&source, &[]).map_err(|error| format!("p4c refuses it too: {error}"))?;
+    }
+    Ok(())
+}
