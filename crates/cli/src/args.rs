@@ -269,6 +269,9 @@ pub(crate) enum Benchmark {
     Engine,
     /// Goodput of all-reduce, by workers and tensor size.
     Allreduce,
+    /// BMv2 beside the embedded switch: packets, goodput and processor time of one all-reduce, in
+    /// network namespaces. Only if it is named: it needs BMv2 and p4c.
+    Bmv2,
     /// Fixed-point conversion beside memcpy.
     Fixed,
     /// ESA beside ATP: throughput of jobs that share a pool too small for them, over tensor sizes and

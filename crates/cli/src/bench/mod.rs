@@ -1,6 +1,7 @@
 //! `tributary bench`: what this machine does, with the spread over repetitions.
 
 mod allreduce;
+mod bmv2;
 mod engine;
 mod esa;
 mod fixed;
@@ -43,6 +44,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     for benchmark in what {
         match benchmark {
             Benchmark::Engine => engine::run(args)?,
+            Benchmark::Bmv2 => bmv2::run(args)?,
             Benchmark::Fixed => fixed::run(args),
             Benchmark::Allreduce => allreduce::run(args)?,
             Benchmark::Esa => esa::run(args)?,
