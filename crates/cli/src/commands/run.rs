@@ -152,7 +152,11 @@ impl Run<'_> {
         // The endpoints are ended in any case, and the switches are left clean.
         tokio::task::block_in_place(|| fabric.stop_endpoints());
         self.gather_servers(&mut inbox, &mut gathered).await;
-        let cleaned = self.clean().await;
+        let cleaned = match fabric.switches_run() {
+            true => self.clean().await,
+            // There is nothing to clean, and who waits for an answer waits in vain.
+            false => Err(anyhow!("a switch has ended")),
+        };
         // Before the switches end, so that nobody misses them.
         let Self { args, scenario, aggregator_bits, controller, .. } = self;
         drop(controller);

@@ -86,6 +86,14 @@ impl Fabric {
         }
     }
 
+    /// Whether no switch has ended.
+    pub(crate) fn switches_run(&self) -> bool {
+        match self {
+            Self::Memory(_) => true,
+            Self::Netns(netns) => netns.switches_run(),
+        }
+    }
+
     /// Starts workers and parameter servers. `stop` ends the workers early.
     ///
     /// # Errors

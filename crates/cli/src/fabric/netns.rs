@@ -164,6 +164,11 @@ impl Netns {
         self.switches.iter().map(|switch| switch.config.clone()).collect()
     }
 
+    pub(super) fn switches_run(&self) -> bool {
+        let runs = |switch: &Switch| matches!(switch.process.wait(Some(Duration::ZERO)), Ok(None));
+        self.switches.iter().all(runs)
+    }
+
     pub(super) fn cpu_times(&self) -> Vec<Option<Duration>> {
         let since = |switch: &Switch| {
             let now = switch.process.cpu_time().ok()?;

@@ -7,6 +7,7 @@ mod command;
 mod deaths;
 mod esa;
 mod examples;
+mod mininet;
 mod plain_traffic;
 mod scheduler;
 mod segments;
