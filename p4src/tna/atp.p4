@@ -124,7 +124,8 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
     action ask_again() {
         for_deparser.resubmit_type = AGAIN;
         hdr.passed.setValid();
-        hdr.passed.pass = (bit<8>)meta.pass;
+        hdr.passed.empty = 0;
+        hdr.passed.pass = meta.pass;
         hdr.passed.unused = 0;
     }
 

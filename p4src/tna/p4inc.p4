@@ -127,7 +127,8 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
     action ask_again() {
         for_deparser.resubmit_type = AGAIN;
         hdr.passed.setValid();
-        hdr.passed.pass = (bit<8>)meta.pass;
+        hdr.passed.empty = 0;
+        hdr.passed.pass = meta.pass;
         hdr.passed.unused = 0;
     }
 

@@ -2,11 +2,12 @@
 #ifndef TARGET_HEADERS_P4
 #define TARGET_HEADERS_P4
 
-#include "../types.p4"
+#include "../states.p4"
 
 // Eight bytes, which is what a resubmitted packet can bring along on Tofino.
 header passed_t {
-    bit<8>  pass; // pass_t
+    bit<6>  empty;
+    pass_t  pass;
     bit<56> unused;
 }
 

@@ -29,8 +29,8 @@ parser IngressParser(packet_in packet, out headers_t hdr, out metadata_t meta,
     state resubmitted {
         packet.extract(hdr.passed);
         transition select(hdr.passed.pass) {
-            1: take_over;
-            2: complete;
+            pass_t.TAKE_OVER: take_over;
+            pass_t.COMPLETE: complete;
             default: ethernet;
         }
     }
