@@ -105,6 +105,7 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
             (kind_t.QUERY,     0,     _,       _,       _,         _,      _,     _,     _):                pass(outcome_t.QUERIED);
             (kind_t.SWEEP,     _,     _,       _,       _,         _,      _,     _,     _):                touch_sweep();
         }
+        size = 16;
     }
 
     // --- What becomes of it -------------------------------------------------------------------
@@ -112,6 +113,39 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
     #include "../include/atp/rules.p4"
 
     // --- The two together ---------------------------------------------------------------------
+
+    // Each of the following in a table of its own: what is worked out in one stage is compared in the
+    // next, and a condition works nothing out.
+
+    action unite() {
+        meta.together = meta.held | hdr.aggregation.bitmap;
+    }
+
+    table union {
+        actions = { unite; }
+        const default_action = unite();
+        size = 1;
+    }
+
+    action take_age() {
+        meta.age = meta.now - meta.last_use;
+    }
+
+    table ages {
+        actions = { take_age; }
+        const default_action = take_age();
+        size = 1;
+    }
+
+    action take_overtime() {
+        meta.overtime = meta.age |-| IDLE_NS;
+    }
+
+    table overtimes {
+        actions = { take_overtime; }
+        const default_action = take_overtime();
+        size = 1;
+    }
 
     action drop() {
         for_deparser.drop_ctl = 1;
@@ -172,13 +206,13 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
             if (meta.common != 0) {
                 meta.overlap = 1;
             }
-            meta.together = meta.held | hdr.aggregation.bitmap;
+            union.apply();
             if (meta.together == meta.members) {
                 meta.last = 1;
             }
             if (meta.last_use_known == 1) {
-                meta.age = meta.now - meta.last_use;
-                meta.overtime = meta.age |-| IDLE_NS;
+                ages.apply();
+                overtimes.apply();
                 if (meta.overtime != 0) {
                     meta.idle = 1;
                 }

@@ -148,6 +148,7 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
             (kind_t.ABSENT,    0,     0,       0,       _,     _,         _,      _,    _,       _,     _,    _):                pass(outcome_t.ANSWERED);
             (kind_t.SWEEP,     _,     _,       _,       _,     _,         _,      _,    _,       _,     _,    _):                touch_sweep();
         }
+        size = 32;
     }
 
     // --- What becomes of it -------------------------------------------------------------------
@@ -157,6 +158,19 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
     #include "../include/esa/rules.p4"
 
     // --- The two together ---------------------------------------------------------------------
+
+    // In a table of its own, as what is worked out in one stage is compared in the
+    // next, and a condition works nothing out.
+
+    action unite() {
+        meta.together = meta.held | hdr.aggregation.bitmap;
+    }
+
+    table union {
+        actions = { unite; }
+        const default_action = unite();
+        size = 1;
+    }
 
     // To whom it came from.
     action turn_back() {
@@ -239,7 +253,7 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
             if (meta.common != 0) {
                 meta.overlap = 1;
             }
-            meta.together = meta.held | hdr.aggregation.bitmap;
+            union.apply();
             if (meta.together == meta.members) {
                 meta.last = 1;
             }

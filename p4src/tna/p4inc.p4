@@ -112,6 +112,7 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
             // Its question to a worker.
             (kind_t.QUERY,     0,     0,       _,       _,         _,  _,        _): pass(outcome_t.QUERIED);
         }
+        size = 16;
     }
 
     // --- What becomes of it -------------------------------------------------------------------
@@ -119,6 +120,39 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
     #include "../include/p4inc/rules.p4"
 
     // --- The two together ---------------------------------------------------------------------
+
+    // Each of the following in a table of its own: what is worked out in one stage is compared in the
+    // next, and a condition works nothing out.
+
+    action measure_room() {
+        meta.room = meta.places + meta.before;
+    }
+
+    table rooms {
+        actions = { measure_room; }
+        const default_action = measure_room();
+        size = 1;
+    }
+
+    action take_lead() {
+        meta.ahead = meta.round |-| meta.found_round;
+    }
+
+    table leads {
+        actions = { take_lead; }
+        const default_action = take_lead();
+        size = 1;
+    }
+
+    action look_here() {
+        meta.left_here = meta.left & meta.members;
+    }
+
+    table remainders {
+        actions = { look_here; }
+        const default_action = look_here();
+        size = 1;
+    }
 
     action drop() {
         for_deparser.drop_ctl = 1;
@@ -149,7 +183,10 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
         meta.overflow = hdr.aggregation.overflow;
         meta.round = hdr.aggregation.sequence + 1;
 
-        meta.room = meta.places |-| meta.place;
+        rooms.apply();
+        if (meta.before == 0 || meta.before[31:31] == 1) {
+            meta.begun = 1;
+        }
         if (meta.pass == pass_t.TAKE_OVER) {
             meta.workers = meta.everyone & ~meta.unit;
         } else {
@@ -171,7 +208,7 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
         }
 
         if (meta.access != access_t.NONE) {
-            if (meta.room == 0) {
+            if (meta.begun == 0 || meta.room == 0 || meta.room[31:31] == 1) {
                 meta.access = access_t.NONE;
                 meta.outcome = outcome_t.OUTSIDE;
             } else if (meta.access == access_t.CLAIM && meta.alone == 1) {
@@ -186,8 +223,8 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
                 values.apply(hdr, meta);
 
                 // In the terms of the rules.
-                meta.ahead = meta.round |-| meta.found_round;
-                meta.left_here = meta.left & meta.members;
+                leads.apply();
+                remainders.apply();
                 if (meta.left_here == 0) {
                     meta.last = 1;
                 }

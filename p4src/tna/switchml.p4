@@ -92,6 +92,7 @@ control SwitchMlIngress(inout headers_t hdr, inout metadata_t meta,
             (kind_t.GRADIENT,  0,       _,       0,         1,  0): pass(outcome_t.BYPASSED);
             (kind_t.GRADIENT,  0,       _,       0,         1,  1): touch(access_t.CLAIM);
         }
+        size = 8;
     }
 
     // --- What becomes of it -------------------------------------------------------------------
@@ -99,6 +100,39 @@ control SwitchMlIngress(inout headers_t hdr, inout metadata_t meta,
     #include "../include/switchml/rules.p4"
 
     // --- The two together ---------------------------------------------------------------------
+
+    // Each of the following in a table of its own: what is worked out in one stage is compared in the
+    // next, and a condition works nothing out.
+
+    action measure_room() {
+        meta.room = meta.places + meta.before;
+    }
+
+    table rooms {
+        actions = { measure_room; }
+        const default_action = measure_room();
+        size = 1;
+    }
+
+    action take_lead() {
+        meta.ahead = meta.round |-| meta.found_round;
+    }
+
+    table leads {
+        actions = { take_lead; }
+        const default_action = take_lead();
+        size = 1;
+    }
+
+    action look_here() {
+        meta.left_here = meta.left & meta.members;
+    }
+
+    table remainders {
+        actions = { look_here; }
+        const default_action = look_here();
+        size = 1;
+    }
 
     action drop() {
         for_deparser.drop_ctl = 1;
@@ -129,7 +163,10 @@ control SwitchMlIngress(inout headers_t hdr, inout metadata_t meta,
         meta.overflow = hdr.aggregation.overflow;
         meta.round = hdr.aggregation.sequence + 1;
 
-        meta.room = meta.places |-| meta.place;
+        rooms.apply();
+        if (meta.before == 0 || meta.before[31:31] == 1) {
+            meta.begun = 1;
+        }
         if (meta.pass == pass_t.TAKE_OVER) {
             meta.workers = meta.everyone & ~meta.unit;
         } else {
@@ -149,7 +186,7 @@ control SwitchMlIngress(inout headers_t hdr, inout metadata_t meta,
         }
 
         if (meta.access != access_t.NONE) {
-            if (meta.room == 0) {
+            if (meta.begun == 0 || meta.room == 0 || meta.room[31:31] == 1) {
                 meta.access = access_t.NONE;
                 meta.outcome = outcome_t.OUTSIDE;
             } else if (meta.access == access_t.CLAIM && meta.local == 0) {
@@ -162,8 +199,8 @@ control SwitchMlIngress(inout headers_t hdr, inout metadata_t meta,
                 values.apply(hdr, meta);
 
                 // In the terms of the rules.
-                meta.ahead = meta.round |-| meta.found_round;
-                meta.left_here = meta.left & meta.members;
+                leads.apply();
+                remainders.apply();
                 if (meta.left_here == 0) {
                     meta.last = 1;
                 }

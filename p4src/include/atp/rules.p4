@@ -73,4 +73,5 @@
             (access_t.FREE,  holder_t.MINE,   kind_t.REPLY,           _,      _,   _): proceed(outcome_t.REPLIED);
             (access_t.FREE,  holder_t.OTHER,  kind_t.REPLY,           _,      _,   _): proceed(outcome_t.REPLIED);
         }
+        RULES_SIZE
     }

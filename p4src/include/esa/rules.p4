@@ -134,4 +134,5 @@
             (access_t.FREE,  holder_t.MINE,   kind_t.PARAMETER,       _,      _,   _): distribute();
             (access_t.FREE,  holder_t.OTHER,  kind_t.PARAMETER,       _,      _,   _): distribute();
         }
+        RULES_SIZE
     }

@@ -102,4 +102,5 @@
             (access_t.FREE,  kind_t.REPLY,     turn_t.LATE,     _,   _,   _,    _): proceed(copy_access_t.NONE, outcome_t.REPLIED);
             (access_t.FREE,  kind_t.REPLY,     _,               _,   _,   _,    _): proceed(copy_access_t.KEEP, outcome_t.REPLIED);
         }
+        RULES_SIZE
     }

@@ -50,4 +50,5 @@
             // E: nobody who keeps to the protocol sends it.
             (access_t.CLAIM, turn_t.EARLY,  _): absorb(value_access_t.NONE, outcome_t.ASYNCHRONOUS);
         }
+        RULES_SIZE
     }

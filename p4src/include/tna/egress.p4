@@ -67,6 +67,7 @@ control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
             (1, ECN_CELLS + 1 .. 0x7ffff): mark();
             (2, ECN_CELLS + 1 .. 0x7ffff): mark();
         }
+        size = 2;
     }
 
     apply {

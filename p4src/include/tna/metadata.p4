@@ -41,9 +41,10 @@ struct metadata_t {
     bitmap_t       workers;    // to cross off: the unit; or for a new round to wait for: the others
     bit<1>         local;      // they are all below this switch, which gives the results
     bit<1>         alone;      // they are not, and here is only the packet's
-    index_t        place;      // of the packet's aggregator in the segment
+    index_t        before;     // from the packet's aggregator to the segment's first: not above zero …
+    bit<1>         begun;      // … is in the segment or behind it
     index_t        places;     // in the segment
-    index_t        room;       // from the packet's aggregator to the segment's end; 0: it is not in there
+    index_t        room;       // from the packet's aggregator to the segment's end: above zero is not behind
 
     // From the aggregator.
     bit<32>        job;        // the packet's, as wide as a register's cell

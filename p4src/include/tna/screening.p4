@@ -65,6 +65,7 @@ control Screening(in headers_t hdr, in ingress_intrinsic_metadata_from_parser_t 
             (kind_t.SWEEP,        BARE, 0, 0, PROTOCOL, IN_POOL, RECIRCULATION_PORT): sweep();
             (kind_t.SWEEP,        BARE, 0, 0, PROTOCOL, IN_POOL, _): refuse(outcome_t.REJECTED);
         }
+        size = 16;
     }
 
     apply {

@@ -19,6 +19,9 @@ const port_t RECIRCULATION_PORT = 68;
 #define SEND_TO_GROUP(group) for_tm.mcast_grp_a = group;
 #define DROP for_deparser.drop_ctl = 1;
 
+// Tables of constant entries say how many these are.
+#define RULES_SIZE size = 64;
+
 // What the counters of a table count.
 #define DIRECT_COUNTER(name) DirectCounter<bit<64>>(CounterType_t.PACKETS_AND_BYTES) name;
 #define COUNT(name) name.count();
@@ -36,11 +39,11 @@ const bitmap_t NOBODY_BELOW = 0;
     meta.foreign = hdr.aggregation.bitmap & ~unit; \
     meta.others = hdr.aggregation.bitmap ^ members;
 
-// Where in its segment an aggregator is, and how the packet's bitmap stands to all workers. What lies
-// before the segment is far behind it, as subtraction wraps; what is behind it has no room left.
+// Where in its segment an aggregator is, and how the packet's bitmap stands to all workers. Action data
+// can be subtracted from, but not be subtracted.
 #define PLACE_VARIABLES
 #define PLACE(offset, size, everyone) \
-    meta.place = hdr.aggregation.index - offset; \
+    meta.before = offset - hdr.aggregation.index; \
     meta.places = size; \
     meta.strangers = hdr.aggregation.bitmap ^ everyone;
 #define CHECK_PLACE

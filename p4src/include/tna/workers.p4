@@ -19,6 +19,7 @@ control Workers(in headers_t hdr, inout metadata_t meta) {
         const entries = {
             FOR_EACH_LANE(ONE_WORKER)
         }
+        size = 32;
     }
 
     apply {

@@ -16,6 +16,9 @@ const bit<32> RECIRCULATED = 4;
 #define SEND_TO_GROUP(group) standard.mcast_grp = group;
 #define DROP mark_to_drop(standard);
 
+// Tables of constant entries have room enough.
+#define RULES_SIZE
+
 // What the counters of a table count.
 #define DIRECT_COUNTER(name) direct_counter(CounterType.packets_and_bytes) name;
 #define COUNT(name)

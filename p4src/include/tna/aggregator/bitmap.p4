@@ -88,6 +88,7 @@ control Contributions(in bitmap_t bitmap, in index_t index, inout metadata_t met
             access_t.FREE:  clear_held();
             access_t.SWEEP: clear_held();
         }
+        size = 8;
     }
 
     table common_ours {
@@ -102,6 +103,7 @@ control Contributions(in bitmap_t bitmap, in index_t index, inout metadata_t met
             access_t.FREE:  clear_common();
             access_t.SWEEP: clear_common();
         }
+        size = 8;
     }
 
     // It was another's.
@@ -113,6 +115,7 @@ control Contributions(in bitmap_t bitmap, in index_t index, inout metadata_t met
             access_t.SEIZE: start_held();
             access_t.SWAP:  start_held();
         }
+        size = 2;
     }
 
     table common_theirs {
@@ -123,6 +126,7 @@ control Contributions(in bitmap_t bitmap, in index_t index, inout metadata_t met
             access_t.SEIZE: start_common();
             access_t.SWAP:  start_common();
         }
+        size = 2;
     }
 
     apply {

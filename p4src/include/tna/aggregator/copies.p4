@@ -148,6 +148,7 @@ control Value(inout bit<32> value, in index_t index, in metadata_t meta) {
             (deed_t.READ,  1): read();
             (deed_t.OLDER, 1): recall();
         }
+        size = 8;
     }
 
     apply {

@@ -56,6 +56,7 @@ control Marks(in index_t index, inout metadata_t meta) {
             (access_t.SWAP,  0, _, _): swap();
             (access_t.FLUSH, 1, _, _): join();
         }
+        size = 16;
     }
 
     apply {

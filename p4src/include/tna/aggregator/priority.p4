@@ -63,6 +63,7 @@ control Priorities(in sequence_t sequence, in priority_t priority, in index_t in
             (access_t.SWAP,  1): renew();
             (access_t.SWAP,  0): renew();
         }
+        size = 4;
     }
 
 #if PREEMPTION == 0
@@ -116,10 +117,17 @@ control Priorities(in sequence_t sequence, in priority_t priority, in index_t in
             6: halve_6();
             7: halve_7();
         }
+        size = 8;
     }
 
     action exceed() {
         meta.excess = priority |-| meta.rank;
+    }
+
+    table excesses {
+        actions = { exceed; }
+        const default_action = exceed();
+        size = 1;
     }
 #elif PREEMPTION == 2
     Random<bit<1>>() coin;
@@ -132,7 +140,7 @@ control Priorities(in sequence_t sequence, in priority_t priority, in index_t in
         if (meta.challenges == 1) {
 #if PREEMPTION == 0
             halvings.apply();
-            exceed();
+            excesses.apply();
             if (meta.excess != 0) {
                 meta.stronger = 1;
             }

@@ -49,6 +49,7 @@ control Recency(in index_t index, inout metadata_t meta) {
             (access_t.SEIZE, 0): touch();
             (access_t.SEIZE, 1): touch();
         }
+        size = 4;
     }
 
     apply {

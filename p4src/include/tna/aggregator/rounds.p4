@@ -209,6 +209,7 @@ control Rounds(in index_t index, inout metadata_t meta) {
             (access_t.FREE,  _):                finish_round();
             (access_t.SWEEP, _):                clear_round();
         }
+        size = 4;
     }
 
     table before {
@@ -224,6 +225,7 @@ control Rounds(in index_t index, inout metadata_t meta) {
             (access_t.FREE,  _):                finish_before();
             (access_t.SWEEP, _):                clear_before();
         }
+        size = 4;
     }
 
     table after {
@@ -239,6 +241,7 @@ control Rounds(in index_t index, inout metadata_t meta) {
             (access_t.FREE,  _):                finish_after();
             (access_t.SWEEP, _):                clear_after();
         }
+        size = 4;
     }
 
     apply {

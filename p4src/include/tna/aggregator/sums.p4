@@ -49,6 +49,7 @@ control Value(inout bit<32> value, in index_t index, in metadata_t meta) {
             deed_t.ADD:  add();
             deed_t.READ: fetch();
         }
+        size = 4;
     }
 
     apply {

@@ -79,6 +79,7 @@ control Value(inout bit<32> value, in index_t index, in metadata_t meta) {
             (access_t.SEIZE, 0, _, _): store();
             (access_t.SWAP,  0, _, _): swap();
         }
+        size = 16;
     }
 
     apply {
