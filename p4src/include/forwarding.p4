@@ -15,7 +15,7 @@ control Forwarding(inout headers_t hdr, SENDING) {
     }
 
     action flood() {
-        SEND_TO_GROUP(FLOOD_GROUP)
+        FLOOD
     }
 
     action to_next_hop(port_t port, mac_t source, mac_t destination) {

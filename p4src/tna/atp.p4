@@ -168,6 +168,12 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
     }
 
     apply {
+        // For the egress.
+        hdr.bridge.setValid();
+        hdr.bridge.unused = 0;
+        hdr.bridge.flooded = 0;
+        hdr.bridge.port = meta.port;
+
         screening.apply(hdr, from_parser, meta);
         if (hdr.aggregation.isValid()) {
             membership.apply(hdr, meta);
@@ -186,49 +192,43 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
             intents.apply();
         }
 
-        if (meta.access != access_t.NONE) {
-            contributions.apply(hdr.aggregation.bitmap, hdr.aggregation.index, meta);
-            recency.apply(hdr.aggregation.index, meta);
-            marks.apply(hdr.aggregation.index, meta);
-            values.apply(hdr, meta);
+        contributions.apply(hdr.aggregation.bitmap, hdr.aggregation.index, meta);
+        recency.apply(hdr.aggregation.index, meta);
+        marks.apply(hdr.aggregation.index, meta);
+        values.apply(hdr, meta);
 
-            // In the terms of the rules.
-            if (meta.joined == 0) {
-                meta.holder = holder_t.OTHER;
-            } else if (meta.held == 0) {
+        // In the terms of the rules.
+        if (meta.joined == 0) {
+            if (meta.access == access_t.SEIZE) {
                 meta.holder = holder_t.NOBODY;
             } else {
-                meta.holder = holder_t.MINE;
+                meta.holder = holder_t.OTHER;
             }
-            if (meta.access == access_t.SEIZE && meta.joined == 0) {
-                meta.holder = holder_t.NOBODY;
-            }
-            if (meta.common != 0) {
-                meta.overlap = 1;
-            }
-            union.apply();
-            if (meta.together == meta.members) {
-                meta.last = 1;
-            }
-            if (meta.last_use_known == 1) {
-                ages.apply();
-                overtimes.apply();
-                if (meta.overtime != 0) {
-                    meta.idle = 1;
-                }
-            }
-            join_marks();
-            rules.apply();
+        } else if (meta.held != 0) {
+            meta.holder = holder_t.MINE;
         }
+        if (meta.common != 0) {
+            meta.overlap = 1;
+        }
+        union.apply();
+        if (meta.together == meta.members) {
+            meta.last = 1;
+        }
+        ages.apply();
+        overtimes.apply();
+        if (meta.overtime != 0) {
+            meta.idle = 1;
+        }
+        join_marks();
+        rules.apply();
 
+        // A packet that comes again is counted then.
+        outcomes.apply(meta);
         if (meta.again == 1) {
-            // Counted in the second pass.
             ask_again();
-        } else {
-            outcomes.apply(meta);
         }
 
-        if (meta.sweep == 1 && meta.access == access_t.SWEEP) {
+        if (meta.access == access_t.SWEEP) {
             if (meta.joined == 1) {
                 hdr.aggregation.bitmap = hdr.aggregation.bitmap + 1;
             }
@@ -246,18 +246,12 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
         } else if (meta.outcome != outcome_t.DISTRIBUTED && meta.again == 0) {
             drop();
         }
-
-        // For the egress.
-        hdr.bridge.setValid();
-        hdr.bridge.unused = 0;
-        hdr.bridge.port = meta.port;
-        hdr.bridge.flooded = 0;
-        if (for_tm.mcast_grp_a == FLOOD_GROUP) {
-            hdr.bridge.flooded = 1;
-        }
     }
 }
 
+// Kind and flags, which one action may write, in containers of their own.
+@pa_container_size("ingress", "hdr.aggregation.kind", 8)
+@pa_container_size("ingress", "hdr.aggregation.resend", 8)
 @pa_auto_init_metadata
 Pipeline(IngressParser(), AtpIngress(), IngressDeparser(),
          EgressParser(), Egress(), EgressDeparser()) pipe;

@@ -213,6 +213,12 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
     }
 
     apply {
+        // For the egress.
+        hdr.bridge.setValid();
+        hdr.bridge.unused = 0;
+        hdr.bridge.flooded = 0;
+        hdr.bridge.port = meta.port;
+
         screening.apply(hdr, from_parser, meta);
         if (hdr.aggregation.isValid()) {
             membership.apply(hdr, meta);
@@ -235,45 +241,39 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
         if (meta.group != 0) {
             top = 1;
         }
-        if (meta.access != access_t.NONE) {
-            contributions.apply(hdr.aggregation.bitmap, hdr.aggregation.index, meta);
-            priorities.apply(hdr.aggregation.sequence, hdr.aggregation.priority,
-                             hdr.aggregation.index, meta);
-            marks.apply(hdr.aggregation.index, meta);
-            values.apply(hdr, meta);
+        contributions.apply(hdr.aggregation.bitmap, hdr.aggregation.index, meta);
+        priorities.apply(hdr.aggregation.sequence, hdr.aggregation.priority,
+                         hdr.aggregation.index, meta);
+        marks.apply(hdr.aggregation.index, meta);
+        values.apply(hdr, meta);
 
-            // In the terms of the rules.
-            if (meta.joined == 0) {
-                meta.holder = holder_t.OTHER;
-            } else if (meta.held == 0) {
-                meta.holder = holder_t.NOBODY;
-            } else {
-                meta.holder = holder_t.MINE;
-            }
-            if (meta.common != 0) {
-                meta.overlap = 1;
-            }
-            union.apply();
-            if (meta.together == meta.members) {
-                meta.last = 1;
-            }
-            meta.held_job = meta.found[15:0];
-            join_marks();
+        // In the terms of the rules.
+        if (meta.joined == 0) {
+            meta.holder = holder_t.OTHER;
+        } else if (meta.held != 0) {
+            meta.holder = holder_t.MINE;
         }
+        if (meta.common != 0) {
+            meta.overlap = 1;
+        }
+        union.apply();
+        if (meta.together == meta.members) {
+            meta.last = 1;
+        }
+        meta.held_job = meta.found[15:0];
+        join_marks();
         meta.mark = meta.marked[0:0];
-        if (meta.access != access_t.NONE) {
-            rules.apply();
-        }
+        rules.apply();
 
+        // A packet that comes again is counted then.
+        outcomes.apply(meta);
         if (meta.again == 1) {
-            // Counted in its last pass.
             ask_again();
-        } else {
-            outcomes.apply(meta);
         }
 
         if (meta.outcome == outcome_t.PREEMPTED) {
-            // Of the mark, the sum has a flag.
+            // Of its mark, the sum has a flag.
+            hdr.aggregation.congested = meta.mark;
             if (hdr.ipv4.ecn == ECN_CONGESTION_EXPERIENCED) {
                 hdr.ipv4.ecn = ECN_CAPABLE;
             }
@@ -303,18 +303,12 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
         } else if (meta.outcome != outcome_t.DISTRIBUTED && meta.again == 0) {
             drop();
         }
-
-        // For the egress.
-        hdr.bridge.setValid();
-        hdr.bridge.unused = 0;
-        hdr.bridge.port = meta.port;
-        hdr.bridge.flooded = 0;
-        if (for_tm.mcast_grp_a == FLOOD_GROUP) {
-            hdr.bridge.flooded = 1;
-        }
     }
 }
 
+// Kind and flags, which one action may write, in containers of their own.
+@pa_container_size("ingress", "hdr.aggregation.kind", 8)
+@pa_container_size("ingress", "hdr.aggregation.resend", 8)
 @pa_auto_init_metadata
 Pipeline(IngressParser(), EsaIngress(), IngressDeparser(),
          EgressParser(), Egress(), EgressDeparser()) pipe;

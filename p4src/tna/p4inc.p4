@@ -171,6 +171,12 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
     }
 
     apply {
+        // For the egress.
+        hdr.bridge.setValid();
+        hdr.bridge.unused = 0;
+        hdr.bridge.flooded = 0;
+        hdr.bridge.port = meta.port;
+
         screening.apply(hdr, from_parser, meta);
         if (hdr.aggregation.isValid()) {
             membership.apply(hdr, meta);
@@ -216,55 +222,56 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
                 meta.outcome = outcome_t.BYPASSED;
                 meta.forward = 1;
             } else {
-                meta.flags = 6w0 ++ meta.mark ++ meta.overflow;
                 rounds.apply(hdr.aggregation.index, meta);
-                copied.apply(hdr.aggregation.index, meta);
-                flags.apply(hdr.aggregation.index, meta);
-                values.apply(hdr, meta);
-
-                // In the terms of the rules.
-                leads.apply();
-                remainders.apply();
-                if (meta.left_here == 0) {
-                    meta.last = 1;
-                }
-                if (meta.deed == deed_t.ADD) {
-                    meta.mark = meta.mark | meta.old_flags[1:1];
-                    meta.overflow = meta.overflow | meta.old_flags[0:0];
-                } else if (meta.deed == deed_t.READ || (meta.deed == deed_t.OLDER && meta.kept == 1)) {
-                    meta.mark = meta.mark | meta.old_flags[1:1];
-                    meta.overflow = meta.old_flags[0:0];
-                }
-                if (meta.deed == deed_t.ADD) {
-                    meta.turn = turn_t.JOINS;
-                } else if (meta.deed == deed_t.READ) {
-                    meta.turn = turn_t.AGAIN;
-                } else if (meta.deed == deed_t.PUT) {
-                    meta.turn = turn_t.STARTS;
-                } else if (meta.found_round == meta.round) {
-                    // Another packet was faster and has started the round: this one joins it.
-                    meta.pass = pass_t.FIRST;
-                    meta.again = 1;
-                } else if (meta.ahead == 0) {
-                    meta.turn = turn_t.LATE;
-                } else if (meta.pass == pass_t.FIRST && meta.held == 0) {
-                    // The round before is finished: this one is to be started.
-                    meta.pass = pass_t.TAKE_OVER;
-                    meta.again = 1;
-                } else {
-                    meta.turn = turn_t.EARLY;
-                }
-                if (meta.again == 0) {
-                    rules.apply();
-                }
             }
         }
+        meta.flags = 6w0 ++ meta.mark ++ meta.overflow;
+        copied.apply(hdr.aggregation.index, meta);
+        flags.apply(hdr.aggregation.index, meta);
+        values.apply(hdr, meta);
 
+        // In the terms of the rules.
+        leads.apply();
+        remainders.apply();
+        if (meta.left_here == 0) {
+            meta.last = 1;
+        }
+        if (meta.deed == deed_t.ADD) {
+            meta.mark = meta.mark | meta.old_flags[1:1];
+            meta.overflow = meta.overflow | meta.old_flags[0:0];
+        } else if (meta.deed == deed_t.READ || (meta.deed == deed_t.OLDER && meta.kept == 1)) {
+            meta.mark = meta.mark | meta.old_flags[1:1];
+            meta.overflow = meta.old_flags[0:0];
+        }
+        if (meta.access == access_t.CLAIM || meta.access == access_t.FREE) {
+            if (meta.deed == deed_t.ADD) {
+                meta.turn = turn_t.JOINS;
+            } else if (meta.deed == deed_t.READ) {
+                meta.turn = turn_t.AGAIN;
+            } else if (meta.deed == deed_t.PUT) {
+                meta.turn = turn_t.STARTS;
+            } else if (meta.found_round == meta.round) {
+                // Another packet was faster and has started the round: this one joins it.
+                meta.pass = pass_t.FIRST;
+                meta.again = 1;
+            } else if (meta.ahead == 0) {
+                meta.turn = turn_t.LATE;
+            } else if (meta.pass == pass_t.FIRST && meta.held == 0) {
+                // The round before is finished: this one is to be started.
+                meta.pass = pass_t.TAKE_OVER;
+                meta.again = 1;
+            } else {
+                meta.turn = turn_t.EARLY;
+            }
+        }
+        if (meta.again == 0) {
+            rules.apply();
+        }
+
+        // A packet that comes again is counted then.
+        outcomes.apply(meta);
         if (meta.again == 1) {
-            // Counted in its last pass.
             ask_again();
-        } else {
-            outcomes.apply(meta);
         }
 
         if (meta.outcome == outcome_t.REPEATED || meta.outcome == outcome_t.ASYNCHRONOUS) {
@@ -294,18 +301,12 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
         } else if (meta.outcome != outcome_t.DISTRIBUTED && meta.again == 0) {
             drop();
         }
-
-        // For the egress.
-        hdr.bridge.setValid();
-        hdr.bridge.unused = 0;
-        hdr.bridge.port = meta.port;
-        hdr.bridge.flooded = 0;
-        if (for_tm.mcast_grp_a == FLOOD_GROUP) {
-            hdr.bridge.flooded = 1;
-        }
     }
 }
 
+// Kind and flags, which one action may write, in containers of their own.
+@pa_container_size("ingress", "hdr.aggregation.kind", 8)
+@pa_container_size("ingress", "hdr.aggregation.resend", 8)
 @pa_auto_init_metadata
 Pipeline(IngressParser(), P4incIngress(), IngressDeparser(),
          EgressParser(), Egress(), EgressDeparser()) pipe;

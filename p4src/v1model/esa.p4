@@ -215,7 +215,8 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
         }
 
         if (meta.outcome == outcome_t.PREEMPTED) {
-            // Of the mark, the sum has a flag.
+            // Of its mark, the sum has a flag.
+            hdr.aggregation.congested = meta.mark;
             if (hdr.ipv4.ecn == ECN_CONGESTION_EXPERIENCED) {
                 hdr.ipv4.ecn = ECN_CAPABLE;
             }

@@ -52,7 +52,6 @@
         hdr.aggregation.bitmap = meta.held;
         hdr.aggregation.priority = 0;
         hdr.aggregation.collided = 1;
-        hdr.aggregation.congested = meta.mark;
     }
 
     action distribute() {

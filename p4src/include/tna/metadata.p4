@@ -62,12 +62,10 @@ struct metadata_t {
     bit<1>         last;       // with the packet's, of the same task, there are all members' values
     bit<32>        now;        // ns
     bit<32>        last_use;   // ns
-    bit<1>         last_use_known;
     bit<32>        age;        // ns
     bit<32>        overtime;   // of the age, ns
     bit<1>         idle;
     bit<32>        priority;   // the packet's, as wide as a register's cell
-    bit<1>         challenges; // the packet wants another task's aggregator
     bit<32>        challenge;  // the priority of a holder, and how often it was challenged
     priority_t     rank;       // that priority, as it is by now
     priority_t     excess;     // of the packet's priority over it

@@ -1,4 +1,4 @@
-// Counts every packet once, by job and by what became of it.
+// Counts every packet once, in its last pass, by job and by what became of it.
 #ifndef OUTCOMES_P4
 #define OUTCOMES_P4
 
@@ -10,7 +10,9 @@ control Outcomes(inout metadata_t meta) {
 
     apply {
         meta.counter = meta.slot ++ (bit<5>)meta.outcome;
-        outcomes.count(meta.counter);
+        if (meta.again == 0) {
+            outcomes.count(meta.counter);
+        }
     }
 }
 

@@ -17,6 +17,7 @@ const port_t RECIRCULATION_PORT = 68;
                 inout ingress_intrinsic_metadata_for_tm_t for_tm
 #define SEND(port) for_tm.ucast_egress_port = port;
 #define SEND_TO_GROUP(group) for_tm.mcast_grp_a = group;
+#define FLOOD for_tm.mcast_grp_a = FLOOD_GROUP; hdr.bridge.flooded = 1;
 #define DROP for_deparser.drop_ctl = 1;
 
 // Tables of constant entries say how many these are.

@@ -14,6 +14,7 @@ const bit<32> RECIRCULATED = 4;
 #define SENDING inout standard_metadata_t standard
 #define SEND(port) standard.egress_spec = port;
 #define SEND_TO_GROUP(group) standard.mcast_grp = group;
+#define FLOOD standard.mcast_grp = FLOOD_GROUP;
 #define DROP mark_to_drop(standard);
 
 // Tables of constant entries have room enough.

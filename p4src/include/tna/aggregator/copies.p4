@@ -67,17 +67,19 @@ control Copied(in index_t index, inout metadata_t meta) {
             if (meta.found_round == meta.round) {
                 keep();
             }
-        } else if (meta.pass == pass_t.TAKE_OVER && meta.held != 0) {
-            if (meta.local == 1 && meta.left == 0) {
+        } else if (meta.access == access_t.CLAIM) {
+            if (meta.pass == pass_t.TAKE_OVER && meta.held != 0) {
+                if (meta.local == 1 && meta.left == 0) {
+                    keep();
+                } else {
+                    shift();
+                }
+            } else if (meta.pass == pass_t.FIRST && meta.local == 1 && meta.left == 0
+                       && meta.found_round == meta.round && meta.held != meta.left) {
                 keep();
             } else {
-                shift();
+                look();
             }
-        } else if (meta.pass == pass_t.FIRST && meta.local == 1 && meta.left == 0
-                   && meta.found_round == meta.round && meta.held != meta.left) {
-            keep();
-        } else {
-            look();
         }
     }
 }

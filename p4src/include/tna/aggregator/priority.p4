@@ -47,7 +47,6 @@ control Priorities(in sequence_t sequence, in priority_t priority, in index_t in
     // so that nobody holds an aggregator for long while others want it.
     action challenge() {
         meta.challenge = challenge_rank.execute(index);
-        meta.challenges = 1;
     }
 
     table access {
@@ -137,19 +136,17 @@ control Priorities(in sequence_t sequence, in priority_t priority, in index_t in
 
     apply {
         access.apply();
-        if (meta.challenges == 1) {
 #if PREEMPTION == 0
-            halvings.apply();
-            excesses.apply();
-            if (meta.excess != 0) {
-                meta.stronger = 1;
-            }
-#elif PREEMPTION == 1
+        halvings.apply();
+        excesses.apply();
+        if (meta.excess != 0) {
             meta.stronger = 1;
-#else
-            meta.stronger = coin.get();
-#endif
         }
+#elif PREEMPTION == 1
+        meta.stronger = 1;
+#else
+        meta.stronger = coin.get();
+#endif
     }
 }
 

@@ -33,7 +33,6 @@ control Recency(in index_t index, inout metadata_t meta) {
 
     action look() {
         meta.last_use = look_use.execute(index);
-        meta.last_use_known = 1;
     }
 
     table access {
