@@ -82,6 +82,7 @@ impl Lowerer<'_, '_> {
             inputs: Vec::new(),
             constants: Vec::new(),
             params: Vec::new(),
+            flags: Vec::new(),
         };
         let fields = &self.program.fields;
         let action = alu::Action { fields, value, result, body, span: instance.span };
@@ -135,6 +136,13 @@ impl Lowerer<'_, '_> {
                         }
                     }
                 }
+                StmtKind::Assign(to, value) if crosses(to, value) => {
+                    self.refuse(tofino::Refusal::new(
+                        s.span,
+                        "Tofino's compiler copies a list that reads one word of the cell for the other, which no register action can hold",
+                        "keep one word in a local variable, and assign to the two one after the other",
+                    ));
+                }
                 _ => {
                     let stmts = self.buffered(|l| l.statement(s));
                     let predicate = match &s.kind {
@@ -173,6 +181,24 @@ impl Lowerer<'_, '_> {
         }
         Value::Scalar(build::cast(mask, wide))
     }
+}
+
+/// Whether a list that is assigned to a struct reads another of its fields than the one it is for.
+fn crosses(to: &hir::Expr, value: &hir::Expr) -> bool {
+    let (ExprKind::Var(cell), ExprKind::List(items)) = (&to.kind, &value.kind) else {
+        return false;
+    };
+    items.iter().enumerate().any(|(i, item)| {
+        let mut found = false;
+        crate::walk::expr(item, &mut |e| {
+            if let ExprKind::Field(base, at) = &e.kind
+                && matches!(&base.kind, ExprKind::Var(id) if id == cell)
+            {
+                found |= *at != i;
+            }
+        });
+        found
+    })
 }
 
 /// The arguments of `this.predicate(…)`, through casts.

@@ -44,6 +44,8 @@ struct Machine<'a, 'u> {
     comparisons: Vec<Comparison>,
     writes: [Vec<Guarded<Sym>>; 2],
     outputs: Vec<Guarded<Sym>>,
+    /// Where the new value of each word was read.
+    read: [Guard; 2],
     predicate: Option<Span>,
     locals: HashMap<FieldId, Sym>,
     /// Where the statement that is being looked at stands.
@@ -75,6 +77,7 @@ pub(crate) fn check(action: &Action<'_>, used: &mut Use) -> Result<(), Refusal> 
         comparisons: Vec::new(),
         writes: [Vec::new(), Vec::new()],
         outputs: Vec::new(),
+        read: [0; 2],
         predicate: None,
         locals: HashMap::new(),
         span: action.span,
@@ -181,8 +184,17 @@ impl Machine<'_, '_> {
         let mut value = value;
         if half.is_none() {
             // The output is 32 bits wide, whatever the cell is.
-            while let Kind::Slice(inner, 0) | Kind::Wide(inner) = value.kind {
+            while let Kind::Wide(inner) = value.kind {
                 value = *inner;
+            }
+            // The compiler takes the word after the update wherever an assignment stands before.
+            if let Kind::Old(word) = value.kind
+                && !self.writes[usize::from(word == Word::Hi)].is_empty()
+            {
+                value.kind = Kind::New(word);
+            }
+            if let Kind::New(word) = value.kind {
+                self.read[usize::from(word == Word::Hi)] |= guard;
             }
             if let Kind::Truth(holds) = value.kind {
                 let one = |v| Box::new(Sym { ty: Scalar::bit(1), kind: Kind::Const(v) });
@@ -193,6 +205,12 @@ impl Machine<'_, '_> {
         if matches!(value.kind, Kind::Old(word) if same(word)) {
             // What is not stored stays as it is.
             return Ok(());
+        }
+        if let (Kind::Choice(..), Some(_)) = (&value.kind, half) {
+            return self.refuse(
+                "the cell's new value is chosen by `? :`, which Tofino's compiler does not lay out",
+                "write if (…) { … } else { … }",
+            );
         }
         if let Kind::Choice(holds, a, b) = value.kind {
             for (guard, value) in [(guard & holds, *a), (guard & !holds, *b)] {
@@ -207,11 +225,15 @@ impl Machine<'_, '_> {
             Some(half) => &mut self.writes[half],
             None => &mut self.outputs,
         };
-        // Zero is what comes out where nothing is driven, so it may be overridden.
+        // Zero is what comes out where nothing is driven, so it may be overridden; and what nobody
+        // has read may be.
         let zero = |s: &Sym| matches!(s.kind, Kind::Const(0));
-        if half.is_none() {
-            list.retain(|g| g.guard & guard == 0 || !zero(&g.what));
-        }
+        let read = half.map_or(0, |half| self.read[half]);
+        list.retain(|g| {
+            let overridden = g.guard & !guard == 0 && g.guard & read == 0;
+            let undriven = half.is_none() && zero(&g.what);
+            g.guard & guard == 0 || !(overridden || undriven)
+        });
         if list.iter().any(|g| g.guard & guard != 0) {
             return self.refuse(
                 "this is assigned twice on one path, which the stateful ALU cannot do in turn",
@@ -231,18 +253,12 @@ impl Machine<'_, '_> {
                 "return the value, and store it in the control",
             );
         }
-        let value = match self.locals.remove(&field) {
-            Some(old) if guard != ALWAYS => {
-                let ty = old.ty;
-                Sym { ty, kind: Kind::Choice(guard, Box::new(value), Box::new(old)) }
-            }
-            None if guard != ALWAYS => {
-                let zero = Sym { ty: value.ty, kind: Kind::Const(0) };
-                let ty = value.ty;
-                Sym { ty, kind: Kind::Choice(guard, Box::new(value), Box::new(zero)) }
-            }
-            _ => value,
-        };
+        if guard != ALWAYS {
+            return self.refuse(
+                "a local variable of a register action has one value on all paths",
+                "assign to the cell or the `out` parameter on each path",
+            );
+        }
         self.locals.insert(field, value);
         Ok(())
     }
@@ -275,10 +291,13 @@ impl Machine<'_, '_> {
                     return sym(if written { Kind::New(word) } else { Kind::Old(word) });
                 }
                 if Some(*field) == self.action.result {
-                    return self.refuse(
-                        "the `out` parameter of a register action cannot be read",
-                        "read the cell instead",
-                    );
+                    return match self.outputs.as_slice() {
+                        [Guarded { guard: ALWAYS, what, .. }] => Ok(what.clone()),
+                        _ => self.refuse(
+                            "the `out` parameter of a register action cannot be read",
+                            "read the cell instead",
+                        ),
+                    };
                 }
                 match self.locals.get(field) {
                     Some(known) => Ok(known.clone()),
@@ -471,7 +490,7 @@ impl Machine<'_, '_> {
             );
         }
         let range = i128::from(i32::MIN)..=i128::from(i32::MAX);
-        if ordered && !signed && !range.contains(&comparison.constant) {
+        if !range.contains(&comparison.constant) {
             return self.refuse(
                 format!(
                     "the stateful ALU's constants are signed: {} is out of their range",
@@ -665,73 +684,114 @@ impl Machine<'_, '_> {
         Ok(())
     }
 
-    /// Lays the output out.
+    /// Lays the output out. Where the cell is no pair, several values come through the operations of
+    /// the free word. Which of them can, and in which order, is the compiler's way of doing it.
     fn output(&mut self) -> Checked<()> {
-        let mut sources: Vec<(Sym, Span)> = Vec::new();
-        for Guarded { what, span, .. } in std::mem::take(&mut self.outputs) {
-            self.span = span;
-            if let Kind::Slice(..) = what.kind {
-                return self.refuse(
-                    "the stateful ALU's output is a word from its lowest bit on",
-                    "return the whole word, and cut it in the control",
-                );
-            }
-            // What nothing drives is zero.
-            if matches!(what.kind, Kind::Const(0))
-                || sources.iter().any(|(s, _)| s.kind == what.kind)
-            {
-                continue;
-            }
-            sources.push((what, span));
-        }
-        let pair = self.action.value.len() == 2;
+        let outputs = std::mem::take(&mut self.outputs);
+        let driven: Vec<(Sym, Span)> = outputs
+            .into_iter()
+            .filter(|g| !matches!(g.what.kind, Kind::Const(0)))
+            .map(|g| (g.what, g.span))
+            .collect();
         if let Some(span) = self.predicate {
             self.span = span;
-            return match sources.is_empty() {
-                true => Ok(()),
-                false => self.refuse(
+            if !driven.is_empty() {
+                return self.refuse(
                     "the output is the predicate on one path and something else on another",
                     "return one of the two on all paths",
-                ),
-            };
+                );
+            }
+            self.used.flags.push(None);
+            return Ok(());
         }
-        let Some((first, span)) = sources.first().cloned() else { return Ok(()) };
-        self.span = span;
-        if let [_] = sources.as_slice() {
-            match &first.kind {
-                Kind::Old(_) | Kind::New(_) => return Ok(()),
-                Kind::Input(name) => {
-                    self.note_input(&name.clone());
-                    return Ok(());
+        let pair = self.action.value.len() == 2;
+        let mut direct: Option<Kind> = None;
+        let mut computed: Vec<(Sym, Span)> = Vec::new();
+        for (value, span) in driven {
+            self.span = span;
+            let source = matches!(
+                value.kind,
+                Kind::Old(_) | Kind::New(_) | Kind::Input(_) | Kind::Slice(..)
+            );
+            if let Some(known) = direct.as_ref() {
+                if *known == value.kind {
+                    continue;
                 }
-                // The results of the comparisons, shifted.
-                Kind::Const(c) if *c > 0 && c & (c - 1) == 0 && pair => return Ok(()),
-                _ => {}
+                // What came out directly so far goes through an operation from now on.
+                let moves = matches!(known, Kind::Old(_) | Kind::Input(_))
+                    && matches!(value.kind, Kind::Const(_))
+                    && !pair;
+                if !moves {
+                    return self.other_source(pair);
+                }
+                let ty = value.ty;
+                computed.extend(direct.take().map(|kind| (Sym { ty, kind }, span)));
+                computed.push((value, span));
+            } else if source && computed.is_empty() {
+                self.is_source(&value)?;
+                direct = Some(value.kind);
+            } else if source && !matches!(value.kind, Kind::Old(_)) {
+                return self.other_source(pair);
+            } else {
+                computed.push((value, span));
             }
         }
-        if pair {
-            return match sources.get(1) {
-                Some((_, span)) => {
-                    self.span = *span;
-                    self.refuse(
-                        "the output has two different sources, but where the cell is a pair the stateful ALU has one",
-                        "return one word on all paths (zero on the others), or return it by two registers",
-                    )
-                }
-                None => self.refuse(
+        if let Some(Kind::Input(name)) = &direct {
+            self.note_input(&name.clone());
+        }
+        if !pair {
+            return self.units(&computed, false);
+        }
+        // The results of the comparisons, shifted.
+        let power = |kind: &Kind| match kind {
+            Kind::Const(c) if *c > 0 && c & (c - 1) == 0 => Some(*c),
+            _ => None,
+        };
+        for (value, span) in &computed {
+            self.span = *span;
+            if matches!(value.kind, Kind::Old(_)) {
+                return self.other_source(true);
+            }
+            let Some(flag) = power(&value.kind) else {
+                return self.refuse(
                     "where the cell is a pair, both of the stateful ALU's adders store: the output is a word of the cell, a word of the packet or one power of two",
                     "store the value in the cell and return it from there, or compute it in the control",
-                ),
+                );
             };
+            if direct.is_some() || power(&computed[0].0.kind) != Some(flag) {
+                return self.other_source(true);
+            }
+            self.used.flags.push(Some(flag));
         }
-        if let Some((_, span)) = sources.iter().find(|(s, _)| matches!(s.kind, Kind::New(_))) {
-            self.span = *span;
-            return self.refuse(
-                "the output is the new value on one path and something else on another",
-                "return the old value on all paths, or make the cell a pair",
-            );
+        Ok(())
+    }
+
+    /// A word that can be an output as it is.
+    fn is_source(&self, value: &Sym) -> Checked<()> {
+        match &value.kind {
+            Kind::Slice(inner, _)
+                if !matches!(inner.kind, Kind::Old(_) | Kind::New(_) | Kind::Input(_)) =>
+            {
+                self.refuse(
+                    "the stateful ALU does not cut the result of an operation",
+                    "return the whole word, and cut it in the control",
+                )
+            }
+            _ => Ok(()),
         }
-        self.units(&sources, false)
+    }
+
+    fn other_source<T>(&self, pair: bool) -> Checked<T> {
+        match pair {
+            true => self.refuse(
+                "the output has two different sources, but where the cell is a pair the stateful ALU has one",
+                "return one word on all paths (zero on the others), or return it by two registers",
+            ),
+            false => self.refuse(
+                "the output has two different sources that Tofino's compiler does not bring together",
+                "return one word on all paths, or the old value and constants, and choose in the control",
+            ),
+        }
     }
 
     /// A register of single bits sets, clears and reads, and has no comparison.

@@ -18,6 +18,9 @@ pub(crate) struct Use {
     pub(crate) constants: Vec<i128>,
     /// `RegisterParam`s.
     pub(crate) params: Vec<ExternId>,
+    /// Powers of two that the comparisons' results stand for in the output, or (none) all four
+    /// results as they are.
+    pub(crate) flags: Vec<Option<i128>>,
 }
 
 /// The last part of a hierarchical name.
@@ -80,6 +83,16 @@ pub(crate) fn check_registers(program: &Program, uses: &[Use], spans: &[Span]) -
                     ));
                 }
             }
+        }
+        let flags: BTreeSet<Option<i128>> = all.iter().flat_map(|u| &u.flags).copied().collect();
+        if let (Some(last), true) = (all.last(), flags.len() > 1) {
+            refusals.push(Refusal::new(
+                last.span,
+                format!(
+                    "the actions of register `{name}` return different powers of two, but all results of its comparisons are shifted alike"
+                ),
+                "return the same one in all actions, and tell them apart in the control",
+            ));
         }
         let large: BTreeSet<i128> =
             all.iter().flat_map(|u| &u.constants).copied().filter(|c| !SMALL.contains(c)).collect();

@@ -3,7 +3,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::{env, fs, thread};
 
 use tributary_p4::P4Info;
 use tributary_p4runtime_proto::text;
@@ -11,13 +13,22 @@ use tributary_p4runtime_proto::text;
 use super::compiles;
 use super::samples::{SAMPLES, Verdict};
 
-fn compiler() -> Option<PathBuf> {
+/// The compiler and its assembler.
+struct Tools {
+    compiler: PathBuf,
+    assembler: PathBuf,
+}
+
+fn tools() -> Option<Tools> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let found = env::split_paths(&path).map(|d| d.join("p4c-barefoot")).find(|file| file.is_file());
-    if found.is_none() {
-        println!("skipped: p4c-barefoot not found on the PATH");
-    }
-    found
+    let find = |program: &str| {
+        let found = env::split_paths(&path).map(|d| d.join(program)).find(|file| file.is_file());
+        if found.is_none() {
+            println!("skipped: {program} not found on the PATH");
+        }
+        found
+    };
+    Some(Tools { compiler: find("p4c-barefoot")?, assembler: find("bfas")? })
 }
 
 /// A directory of its own under the target directory.
@@ -28,44 +39,69 @@ fn directory(name: &str) -> PathBuf {
     directory
 }
 
-/// Compiles a program; gives what the compiler said where it refused, and its P4Info.
-fn barefoot(compiler: &Path, directory: &Path, source: &str) -> Result<P4Info, String> {
+/// What a program said where it failed.
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command.output().expect("the program starts");
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )),
+    }
+}
+
+/// Compiles and assembles a program; gives what was said where it was refused, and its P4Info.
+fn barefoot(tools: &Tools, directory: &Path, source: &str) -> Result<P4Info, String> {
     let file = directory.join("program.p4");
     let info = directory.join("p4info.txtpb");
+    let out = directory.join("out");
     fs::write(&file, source).expect("the directory can be written");
-    let output = Command::new(compiler)
-        .args(["--target", "tofino", "--arch", "tna", "--p4runtime-force-std-externs"])
-        .args(["-D__TARGET_TOFINO__=1", "-o"])
-        .arg(directory.join("out"))
-        .arg("--p4runtime-files")
+    run(Command::new(&tools.compiler)
+        .args(["--target", "tofino", "--arch", "tna", "--std", "p4-16"])
+        .args(["--p4runtime-force-std-externs", "--p4runtime-files"])
         .arg(&info)
-        .arg(&file)
-        .output()
-        .expect("the compiler starts");
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-    }
+        .arg("-o")
+        .arg(&out)
+        .arg(&file))?;
+    let pipe = out.join("pipe");
+    fs::create_dir_all(pipe.join("logs")).expect("the directory can be written");
+    run(Command::new(&tools.assembler)
+        .args(["--target", "tofino", "-o", "."])
+        .arg("program.bfa")
+        .current_dir(&pipe))?;
     let text = fs::read_to_string(&info).expect("P4Info was written");
     text::from_text(&text).map_err(|e| e.to_string())
 }
 
 #[test]
 fn it_accepts_and_refuses_the_same_register_actions() {
-    let Some(compiler) = compiler() else { return };
-    let mut different = Vec::new();
-    for sample in SAMPLES {
-        let directory = directory(sample.name);
-        let found = barefoot(&compiler, &directory, &sample.source());
-        let agrees = matches!(
-            (sample.verdict, &found),
-            (Verdict::Fits, Ok(_)) | (Verdict::Refused(_), Err(_)) | (Verdict::Stricter(_), Ok(_))
-        );
-        if !agrees {
-            let said = found.err().unwrap_or_else(|| "accepted".to_owned());
-            different.push(format!("{}: {said}", sample.name));
+    let Some(tools) = tools() else { return };
+    let next = AtomicUsize::new(0);
+    let different = Mutex::new(Vec::new());
+    let work = || {
+        while let Some(sample) = SAMPLES.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let directory = directory(sample.name);
+            let found = barefoot(&tools, &directory, &sample.source());
+            let agrees = matches!(
+                (sample.verdict, &found),
+                (Verdict::Fits | Verdict::Stricter(_), Ok(_)) | (Verdict::Refused(_), Err(_))
+            );
+            if !agrees {
+                let said = found.err().unwrap_or_else(|| "accepted".to_owned());
+                let mut list = different.lock().unwrap_or_else(PoisonError::into_inner);
+                list.push(format!("{}: {said}", sample.name));
+            }
+            let _ = fs::remove_dir_all(directory);
         }
-        let _ = fs::remove_dir_all(directory);
-    }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let different = different.into_inner().unwrap_or_else(PoisonError::into_inner);
     assert!(different.is_empty(), "{} differ:\n{}", different.len(), different.join("\n"));
 }
 
@@ -90,10 +126,10 @@ fn sorted(mut info: P4Info) -> P4Info {
 
 #[test]
 fn it_prints_the_same_p4info() {
-    let Some(compiler) = compiler() else { return };
+    let Some(tools) = tools() else { return };
     let source = super::p4info::everything();
     let directory = directory("p4info");
-    let theirs = barefoot(&compiler, &directory, &source).unwrap_or_else(|e| panic!("{e}"));
+    let theirs = barefoot(&tools, &directory, &source).unwrap_or_else(|e| panic!("{e}"));
     let ours = compiles(&source).p4info;
     let (ours, theirs) = (text::to_text(&sorted(ours)), text::to_text(&sorted(theirs)));
     assert!(ours == theirs, "ours\n{ours}\n\nits own\n{theirs}");

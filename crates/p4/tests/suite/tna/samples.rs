@@ -142,7 +142,7 @@ pub(super) const SAMPLES: &[Sample] = &[
         &["rv = value.lo; value.lo = value.lo + value.hi;"],
         Refused("one word of the cell, not both"),
     ),
-    pair("swap", &["rv = value.lo; value = { value.hi, value.lo };"], Fits),
+    pair("swap", &["rv = value.lo; value = { value.hi, value.lo };"], Refused("for the other")),
     pair("cross", &["rv = value.lo; value.lo = value.hi + 1;"], Fits),
     word(
         "or_of_two",
@@ -176,7 +176,7 @@ pub(super) const SAMPLES: &[Sample] = &[
     word(
         "negated_comparison",
         &["rv = 0; if (value == 0) { value = 1; } if (value != 0) { rv = 1; }"],
-        Refused("as it was, not its new value"),
+        Stricter("as it was, not its new value"),
     ),
     word(
         "same_comparison",
@@ -234,7 +234,7 @@ pub(super) const SAMPLES: &[Sample] = &[
         ],
         Refused("3 different operations"),
     ),
-    word("twice", &["rv = value; value = value + 1; value = hdr.d.a;"], Refused("assigned twice")),
+    word("dead_store", &["rv = value; value = value + 1; value = hdr.d.a;"], Fits),
     word(
         "overlapping",
         &["rv = value; if (value == hdr.d.a) { value = 1; } if (hdr.d.b == 0) { value = 2; }"],
@@ -259,7 +259,7 @@ pub(super) const SAMPLES: &[Sample] = &[
     word(
         "choose_output",
         &["if (value == 0) { rv = hdr.d.a; value = hdr.d.a; } else { rv = value; }"],
-        Fits,
+        Refused("two different sources"),
     ),
     pair(
         "choose_word",
@@ -285,8 +285,115 @@ pub(super) const SAMPLES: &[Sample] = &[
         &["rv = this.predicate(value.lo == hdr.d.a, value.hi == 0); value.lo = hdr.d.a;"],
         Fits,
     ),
-    word("read_output", &["rv = value; value = rv + 1;"], Refused("cannot be read")),
+    word("read_output", &["rv = value; value = rv + 1;"], Fits),
     word("local", &["bit<32> old = value; value = hdr.d.a; rv = old;"], Fits),
+    // What the compiler does besides.
+    word("slice_out", &["rv = (bit<32>)value[15:8]; value = value + 1;"], Fits),
+    of("narrow_out", "bit<32>", "bit<8>", &["rv = value[15:8]; value = value + 1;"], Fits),
+    of(
+        "two_slices",
+        "bit<32>",
+        "bit<8>",
+        &["if (value == 0) { rv = value[7:0]; } else { rv = value[15:8]; }"],
+        Refused("two different sources"),
+    ),
+    word("old_or_constant", &["if (value == 0) { rv = 1; } else { rv = value; }"], Fits),
+    word(
+        "old_or_operation",
+        &["if (value == 0) { rv = value; } else { rv = value + hdr.d.a; }"],
+        Refused("two different sources"),
+    ),
+    word("input_or_constant", &["if (value == 0) { rv = hdr.d.a; } else { rv = 1; }"], Fits),
+    word(
+        "constant_or_input",
+        &["if (value == 0) { rv = 3; } else { rv = hdr.d.a; }"],
+        Refused("two different sources"),
+    ),
+    word(
+        "two_inputs_out",
+        &["if (value == 0) { rv = hdr.d.a; } else { rv = hdr.d.b; }"],
+        Refused("two different sources"),
+    ),
+    word(
+        "new_or_constant",
+        &["value = value + 1; if (hdr.d.b == 1) { rv = value; } else { rv = 1; }"],
+        Refused("two different sources"),
+    ),
+    pair(
+        "pair_flags",
+        &[
+            "rv = 0; if (value.lo == hdr.d.a) { rv = 1; } else if (value.hi == 0) { rv = 2; } value.lo = hdr.d.a;",
+        ],
+        Refused("two different sources"),
+    ),
+    pair(
+        "pair_flag_or_word",
+        &["if (value.lo == hdr.d.a) { rv = 1; } else { rv = value.hi; } value.lo = hdr.d.a;"],
+        Refused("two different sources"),
+    ),
+    pair(
+        "flags_of_two_actions",
+        &[
+            "rv = 0; if (value.lo == hdr.d.a) { rv = 1; } value.lo = hdr.d.a;",
+            "rv = 0; if (value.hi == 0) { rv = 4; } value.hi = 1;",
+        ],
+        Refused("different powers of two"),
+    ),
+    word(
+        "equal_large",
+        &["rv = value; if (value == 0xc0000000) { value = 0; }"],
+        Refused("out of their range"),
+    ),
+    word("equal_largest", &["rv = value; if (value == 0x80000000) { value = 0; }"], Fits),
+    word(
+        "chosen_store",
+        &["rv = 0; value = hdr.d.b == 1 ? hdr.d.a : value + 1;"],
+        Refused("`? :`"),
+    ),
+    word("chosen_output", &["rv = value == hdr.d.a ? 32w1 : 32w0; value = hdr.d.a;"], Fits),
+    word(
+        "default_local",
+        &["bit<32> x = 1; if (hdr.d.b == 1) { x = hdr.d.a; } rv = value; value = value + x;"],
+        Refused("one value on all paths"),
+    ),
+    word("computed_local", &["bit<32> x = value + hdr.d.a; rv = x; value = x;"], Fits),
+    word(
+        "local_condition",
+        &["bool x = value == hdr.d.a; rv = value; if (x) { value = 0; }"],
+        Fits,
+    ),
+    pair("pair_list", &["rv = value.lo; value = { value.lo, 7 };"], Fits),
+    pair(
+        "swap_in_turn",
+        &["bit<32> old = value.lo; value.lo = value.hi; value.hi = old; rv = old;"],
+        Fits,
+    ),
+    word(
+        "both_complemented",
+        &["rv = value; value = ~value & ~hdr.d.a;"],
+        Stricter("more than one operation"),
+    ),
+    word("validity", &["rv = value; if (hdr.g.isValid()) { value = 0; }"], Fits),
+    word(
+        "or_of_three_paths",
+        &[
+            "rv = 0; if (value == 0 && hdr.d.b == 1) { value = hdr.d.a | (value + 1); } else if (value == 0) { value = hdr.d.a; } else if (hdr.d.b == 1) { value = value + 1; }",
+        ],
+        Fits,
+    ),
+    word(
+        "inputs_mixed",
+        &["rv = value; value = value ^ (hdr.d.a ^ hdr.d.b);"],
+        Refused("more than one operation"),
+    ),
+    of(
+        "too_wide",
+        "bit<8>",
+        "bit<8>",
+        &["rv = value; if ((bit<32>)value == hdr.d.a) { value = 0; }"],
+        Refused("too much for a comparison"),
+    ),
+    of("wide_constant", "bit<8>", "bit<32>", &["rv = 300; value = 1;"], Refused("32 bits, but")),
     // What all actions of a register share.
     word(
         "four_actions",
