@@ -20,8 +20,9 @@ Register<bit<8>, bit<16>>(64, 3) small;
 RegisterAction<bit<8>, bit<16>, bit<8>>(small) small_act = { void apply(inout bit<8> value, out bit<8> rv) { rv = value; } };
 Inner(32) first; Inner(64) second;
 action count(bit<16> index) { hits.count(); hdr.d.r = act.execute(index); }
+action keep() { hits.count(); }
 @brief(\"Says no.\") action drop() { hits.count(); ig_dprsr_md.drop_ctl = 1; }
-table t { key = { hdr.d.a : ternary; hdr.d.c : range; hdr.d.isValid() : exact; md.m[7:0] : ternary @name(\"low\"); } actions = { count; @defaultonly drop; @tableonly NoAction; } counters = hits; size = 64; default_action = drop; }
+table t { key = { hdr.d.a : ternary; hdr.d.c : range; hdr.d.isValid() : exact; md.m[7:0] : ternary @name(\"low\"); } actions = { count; @defaultonly drop; @tableonly keep; } counters = hits; size = 64; default_action = drop; }
 table u { key = { hdr.d.f : exact; } actions = { NoAction; } const entries = { 1 : NoAction(); } idle_timeout = true; size = 16; }",
         "t.apply(); u.apply(); seen.count(hdr.d.index); first.apply(hdr); second.apply(hdr); hdr.d.f = small_act.execute(hdr.d.index);",
     )
