@@ -83,8 +83,8 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
 
 fn job_file(protocol: &str, slots: u32, size: u64, seed: u32) -> String {
     format!(
-        "seed = {seed}\nprotocol = \"{protocol}\"\n[topology]\nkind = \"star\"\nworkers = {WORKERS}\n\
-         [protocol]\nslots = {slots}\n[[job]]\nname = \"bench\"\n\
+        "seed = {seed}\n[topology]\nkind = \"star\"\nworkers = {WORKERS}\n\
+         [protocol]\nkind = \"{protocol}\"\nslots = {slots}\n[[job]]\nname = \"bench\"\n\
          workload = {{ kind = \"random\", tensors = 1, elements = {} }}\n",
         size / 4
     )
