@@ -22,7 +22,8 @@ pub enum OpenError {
     #[error(
         "AF_XDP on `{0}` needs the capabilities CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF outside of \
          any user namespace; run as root, or give them to the program (`setcap \
-         cap_net_admin,cap_net_raw,cap_bpf+ep PROGRAM`), or use AF_PACKET (`--io packet`)"
+         cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep PROGRAM`), or use AF_PACKET (`--io \
+         packet`)"
     )]
     NotPermitted(String),
     /// The kernel was built without it.

@@ -16,7 +16,7 @@ use super::sys::memory::{Chunk, Descriptor, DescriptorCell, Ring};
 use super::sys::socket::{self, Binding, Rings, Sizes};
 use super::umem::Umem;
 
-/// Frames that the kernel is asked to send in one kick. Without being asked it takes half as many.
+/// Frames that the kernel is asked to send in one kick, in place of 32.
 pub(super) const KICK: u32 = 64;
 
 /// Chunks that a socket takes from the pool at a time; it keeps up to twice as many.

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use super::memory::{Area, DescriptorCell, Offsets, Ring};
 use crate::sys::{check, set_option};
 
-/// Frames that one kick may send beyond the kernel's default of 32; kernels since 6.17 know it.
+/// How many frames one kick may send; kernels since 6.17 know it, and others send 32.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
 /// From linux/ethtool.h.
@@ -39,16 +39,14 @@ fn get_option<T: Copy>(fd: BorrowedFd<'_>, name: libc::c_int, value: &mut T) -> 
 }
 
 /// Registers memory for frames. The kernel pins it: it counts as locked memory.
-///
-/// The area must not be dropped while the socket is open.
 pub(in crate::xdp) fn register(fd: BorrowedFd<'_>, area: &Area) -> io::Result<()> {
     // SAFETY: `xdp_umem_reg` is integers, for which all zeroes are valid.
     let mut registration: libc::xdp_umem_reg = unsafe { std::mem::zeroed() };
     registration.addr = area.start();
     registration.len = area.length() as u64;
     registration.chunk_size = u32::try_from(area.chunk_size()).expect("chunks are small");
-    // The kernel holds on to the pages, not to the mapping: it never writes to memory that was given
-    // back and is used for something else.
+    // The kernel holds on to the pages, not to the mapping: when the area is dropped before the
+    // socket, the kernel does not write to what takes its place.
     set_option(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)
 }
 
