@@ -158,6 +158,45 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
         for_deparser.drop_ctl = 1;
     }
 
+    action join_flags() {
+        meta.flags = meta.marked | meta.spilled;
+    }
+
+    action add_flags() {
+        meta.flags = meta.flags | meta.old_flags;
+    }
+
+    // The values are the aggregator's alone; the way of the packet that takes them is its own.
+    action take_flags() {
+        meta.flags = meta.marked | meta.old_flags;
+    }
+
+    action say(bit<1> congested, bit<1> overflow) {
+        hdr.aggregation.congested = congested;
+        hdr.aggregation.overflow = overflow;
+    }
+
+    // What the packet says of the sum that it has. An asynchronous error is always marked.
+    table statements {
+        key = {
+            meta.flags: exact;
+            meta.mark:  exact;
+        }
+        actions = { say; NoAction; }
+        const default_action = NoAction();
+        const entries = {
+            (0, 0): say(0, 0);
+            (1, 0): say(0, 1);
+            (2, 0): say(1, 0);
+            (3, 0): say(1, 1);
+            (0, 1): say(1, 0);
+            (1, 1): say(1, 1);
+            (2, 1): say(1, 0);
+            (3, 1): say(1, 1);
+        }
+        size = 8;
+    }
+
     action ask_again() {
         for_deparser.resubmit_type = AGAIN;
         hdr.passed.setValid();
@@ -184,9 +223,11 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
             workers.apply(hdr, meta);
         }
         if (hdr.aggregation.congested == 1 || hdr.ipv4.ecn == ECN_CONGESTION_EXPERIENCED) {
-            meta.mark = 1;
+            meta.marked = 2;
         }
-        meta.overflow = hdr.aggregation.overflow;
+        if (hdr.aggregation.overflow == 1) {
+            meta.spilled = 1;
+        }
         meta.round = hdr.aggregation.sequence + 1;
 
         rooms.apply();
@@ -225,7 +266,7 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
                 rounds.apply(hdr.aggregation.index, meta);
             }
         }
-        meta.flags = 6w0 ++ meta.mark ++ meta.overflow;
+        join_flags();
         copied.apply(hdr.aggregation.index, meta);
         flags.apply(hdr.aggregation.index, meta);
         values.apply(hdr, meta);
@@ -237,11 +278,9 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
             meta.last = 1;
         }
         if (meta.deed == deed_t.ADD) {
-            meta.mark = meta.mark | meta.old_flags[1:1];
-            meta.overflow = meta.overflow | meta.old_flags[0:0];
+            add_flags();
         } else if (meta.deed == deed_t.READ || (meta.deed == deed_t.OLDER && meta.kept == 1)) {
-            meta.mark = meta.mark | meta.old_flags[1:1];
-            meta.overflow = meta.old_flags[0:0];
+            take_flags();
         }
         if (meta.access == access_t.CLAIM || meta.access == access_t.FREE) {
             if (meta.deed == deed_t.ADD) {
@@ -279,8 +318,7 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
         }
         // What is in no need of an aggregator here passes untouched.
         if (meta.access != access_t.NONE && (meta.forward == 1 || meta.result == 1)) {
-            hdr.aggregation.congested = meta.mark;
-            hdr.aggregation.overflow = meta.overflow;
+            statements.apply();
         }
 
         if (meta.access == access_t.SWEEP) {

@@ -72,9 +72,9 @@ struct metadata_t {
     bit<1>         stronger;   // the packet may take the aggregator from its holder
     bit<1>         mark;       // congestion met by any packet of the task so far
     bit<8>         marked;     // the same, as wide as a register's cell
+    bit<8>         spilled;    // and that for the overflow below
     bit<8>         old_marks;
-    bit<1>         overflow;   // any packet of the task had values too large for its scale
-    bit<8>         flags;      // both, as wide as a register's cell
+    bit<8>         flags;      // any packet of the task met congestion (2), had values too large (1)
     bit<8>         old_flags;
     sequence_t     round;      // the packet's, plus one
     sequence_t     found_round;

@@ -7,7 +7,7 @@
 #include "../metadata.p4"
 
 struct flags_t {
-    bit<8> sum;  // congestion above, overflow below
+    bit<8> sum;  // congestion 2, overflow 1
     bit<8> copy;
 }
 
