@@ -135,6 +135,12 @@ impl Catalogue {
         }
     }
 
+    /// How many jobs the program counts apart.
+    #[must_use]
+    pub fn job_slots(&self) -> usize {
+        self.slots
+    }
+
     /// Aggregators of a switch, if jobs have some of their own.
     #[must_use]
     pub fn pool(&self) -> Option<u32> {

@@ -12,6 +12,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, Streaming};
 use tributary_p4runtime_proto::google::rpc;
+use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use tributary_p4runtime_proto::p4::v1::{
     self as p4, Entity, ForwardingPipelineConfig, GetForwardingPipelineConfigRequest,
@@ -21,6 +22,7 @@ use tributary_p4runtime_proto::p4::v1::{
     stream_message_request, stream_message_response,
 };
 
+use crate::catalogue::Catalogue;
 use crate::error::{Error, one_line};
 use crate::programs::Pipeline;
 use crate::reconcile::describe;
@@ -57,6 +59,8 @@ pub struct SwitchConfig {
     pub request_timeout: Duration,
     /// How long an operation waits for a lost connection to come back.
     pub patience: Duration,
+    /// Pause between looks at whether the switch still answers and holds what it should.
+    pub audit: Duration,
 }
 
 impl SwitchConfig {
@@ -70,6 +74,7 @@ impl SwitchConfig {
             election_id: 1,
             request_timeout: Duration::from_secs(10),
             patience: Duration::from_secs(10),
+            audit: Duration::from_secs(5),
         }
     }
 
@@ -111,6 +116,33 @@ fn reason(status: &Status) -> String {
     match one_line(status.message()) {
         text if text.is_empty() => format!("{:?}", status.code()),
         text => text,
+    }
+}
+
+/// Who rules a switch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mastership {
+    /// A controller with this election ID.
+    Held(u128),
+    /// Nobody.
+    Vacant,
+}
+
+/// What a switch says that it runs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Running {
+    /// What whoever pushed it called it; 0 if nothing.
+    pub cookie: u64,
+    /// Names and numbers of its tables, actions and counters.
+    pub p4info: Option<P4Info>,
+}
+
+impl Running {
+    /// Whether that is the pipeline, as far as the controller has to do with it.
+    #[must_use]
+    pub fn is(&self, pipeline: &Pipeline, catalogue: &Catalogue) -> bool {
+        let same = |info: &P4Info| Catalogue::new(info).is_ok_and(|found| found == *catalogue);
+        self.cookie == pipeline.cookie() && self.p4info.as_ref().is_none_or(same)
     }
 }
 
@@ -211,6 +243,40 @@ impl Client {
         }
     }
 
+    /// Who rules the switch, without a bid of our own: nobody is deposed.
+    ///
+    /// # Errors
+    /// [`Error::Device`], [`Error::Unreachable`], [`Error::Lost`].
+    pub async fn mastership(&self) -> Result<Mastership, Error> {
+        let limit = self.config.request_timeout;
+        match tokio::time::timeout(limit, self.look_for_primary()).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(self.config.lost(format!("no answer to arbitration in {limit:?}"))),
+        }
+    }
+
+    async fn look_for_primary(&self) -> Result<Mastership, Error> {
+        let (requests, receiver) = mpsc::channel(STREAM_ROOM);
+        let arbitration = MasterArbitrationUpdate {
+            device_id: self.config.device_id,
+            ..MasterArbitrationUpdate::default()
+        };
+        let update = stream_message_request::Update::Arbitration(arbitration);
+        let closed = |_| self.config.lost("the stream closed");
+        requests.send(StreamMessageRequest { update: Some(update) }).await.map_err(closed)?;
+        let responses = self.rpc.clone().stream_channel(ReceiverStream::new(receiver)).await;
+        let responses = responses.map_err(|status| self.refused(&status))?.into_inner();
+        let mut stream = Stream { config: self.config.clone(), requests, responses };
+        loop {
+            match stream.next().await {
+                Ok(Event::Vacant(_)) => return Ok(Mastership::Vacant),
+                Err(Error::NotPrimary { primary, .. }) => return Ok(Mastership::Held(primary)),
+                Err(error) => return Err(error),
+                Ok(_) => {}
+            }
+        }
+    }
+
     /// Why the stream did not open.
     fn refused(&self, status: &Status) -> Error {
         if is_lost(status) {
@@ -223,25 +289,27 @@ impl Client {
         stream_error(&self.config, status)
     }
 
-    /// The cookie of the pipeline that the switch runs; `None` if it runs none.
+    /// What the switch runs; `None` if it runs nothing. Needs no stream, and not to be primary.
     ///
     /// # Errors
     /// [`Error::Request`], [`Error::Lost`].
-    pub async fn cookie(&self) -> Result<Option<u64>, Error> {
+    pub async fn running(&self) -> Result<Option<Running>, Error> {
         let request = self.request(GetForwardingPipelineConfigRequest {
             device_id: self.config.device_id,
-            response_type: get::ResponseType::CookieOnly.into(),
+            response_type: get::ResponseType::P4infoAndCookie.into(),
         });
         match self.rpc.clone().get_forwarding_pipeline_config(request).await {
-            Ok(response) => {
-                let config = response.into_inner().config;
-                Ok(config.and_then(|config| config.cookie).map(|cookie| cookie.cookie))
-            }
+            Ok(response) => Ok(response.into_inner().config.and_then(|config| {
+                let cookie = config.cookie.map_or(0, |cookie| cookie.cookie);
+                // Some switches answer with an empty configuration.
+                let nothing = cookie == 0 && config.p4info.is_none();
+                (!nothing).then_some(Running { cookie, p4info: config.p4info })
+            })),
             // That is how switches say that there is no pipeline.
             Err(status) if matches!(status.code(), Code::FailedPrecondition | Code::NotFound) => {
                 Ok(None)
             }
-            Err(status) => Err(self.config.failed("reading the pipeline's cookie", &status)),
+            Err(status) => Err(self.config.failed("reading what runs", &status)),
         }
     }
 

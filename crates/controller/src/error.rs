@@ -45,20 +45,17 @@ pub enum Error {
         reason: String,
     },
     /// The switch listens to another controller.
-    #[error(
-        "switch {switch}: another controller is primary (election ID {primary}, ours is {own}); stop \
-         it, or start this one with a higher election ID"
-    )]
+    #[error("switch {switch}: {}", not_primary(*primary, *own))]
     NotPrimary {
         /// Name of the switch.
         switch: String,
-        /// The other's election ID, as far as the switch tells.
+        /// The other's election ID; 0 if the switch does not tell.
         primary: u128,
         /// Ours.
         own: u128,
     },
     /// The switch has no device of that ID.
-    #[error("switch {switch}: it has no device {device} ({reason}); correct the device ID")]
+    #[error("switch {switch}: it has no device {device} ({reason}); correct --device-id")]
     Device {
         /// Name of the switch.
         switch: String,
@@ -103,6 +100,22 @@ pub enum Error {
         /// gRPC status code.
         code: Code,
         /// What the switch said.
+        reason: String,
+    },
+    /// What a target is to run cannot be built, or is not what it should be.
+    #[error("{what}: {reason}")]
+    Bundle {
+        /// The file or directory.
+        what: String,
+        /// What is wrong, and what to do.
+        reason: String,
+    },
+    /// The file that says which ports of a switch those of the job file are.
+    #[error("{file}: {reason}")]
+    Ports {
+        /// The file.
+        file: String,
+        /// What is wrong, and what to do.
         reason: String,
     },
     /// The program does not have what the controller needs.
@@ -220,6 +233,25 @@ pub enum Error {
         /// How long the controller waited.
         seconds: u64,
     },
+}
+
+/// Who rules instead of us, and what to do.
+fn not_primary(primary: u128, own: u128) -> String {
+    match primary {
+        0 => format!(
+            "another controller has become primary (our election ID is {own}); stop it, or take over \
+             with a higher --election-id"
+        ),
+        primary if primary == own => format!(
+            "another controller has our election ID {own}; stop it, or take over with --election-id {}",
+            own.saturating_add(1)
+        ),
+        primary => format!(
+            "another controller is primary (election ID {primary}, ours is {own}); stop it, or take \
+             over with --election-id {}",
+            primary.saturating_add(1)
+        ),
+    }
 }
 
 /// Text from a switch may have many lines; an error is one.

@@ -16,9 +16,10 @@ use crate::error::Error;
 use crate::memory::Memory;
 use crate::outcomes::{self, Count, Outcomes};
 use crate::plan::{self, JobAtSwitch, Placement};
+use crate::ports::PortMap;
 use crate::programs::Pipeline;
 use crate::services::ServiceAtSwitch;
-use crate::session::Session;
+use crate::session::{Found, Session};
 use crate::sweep::sweep;
 
 /// How long a walk through a switch's aggregators may take. BMv2 visits about 20 000 a second.
@@ -28,12 +29,24 @@ const SWEEP_LIMIT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Controller {
     pub(crate) topology: Topology,
+    ports: PortMap,
     pub(crate) catalogue: Catalogue,
     /// By [`SwitchId`].
     switches: Vec<Session>,
     jobs: Mutex<BTreeMap<JobId, Admitted>>,
     /// Who holds which aggregators, where jobs have some of their own.
     pub(crate) memory: Option<Mutex<Memory>>,
+}
+
+/// How far a controller is with its switches.
+#[derive(Clone, Copy, Debug)]
+pub enum Progress<'s> {
+    /// It connects to a switch.
+    Connecting(&'s SwitchConfig),
+    /// It makes the switch of that name as it should be.
+    Installing(&'s str),
+    /// It has: what it found there, and did.
+    Installed(&'s str, &'s Found),
 }
 
 /// A job that has a counter slot, and so an ID that is taken.
@@ -71,12 +84,41 @@ impl Controller {
         switches: Vec<SwitchConfig>,
         pipeline: &Pipeline,
     ) -> Result<Self, Error> {
+        Self::connect_ports(topology, &PortMap::default(), switches, pipeline, |_| {}).await
+    }
+
+    /// [`connect`](Self::connect) for switches that have numbers of their own for their ports.
+    /// `progress` is told how far it is. Nothing is changed in any switch before all of them are
+    /// connected and listen to us.
+    ///
+    /// # Errors
+    /// The first thing that keeps a switch from being as it should be.
+    ///
+    /// # Panics
+    /// If there are not as many switches as the topology has.
+    pub async fn connect_ports(
+        topology: &Topology,
+        ports: &PortMap,
+        switches: Vec<SwitchConfig>,
+        pipeline: &Pipeline,
+        mut progress: impl FnMut(Progress<'_>),
+    ) -> Result<Self, Error> {
         assert_eq!(switches.len(), topology.switches.len(), "one address for each switch");
         let catalogue = Catalogue::new(&pipeline.p4info)?;
-        let mut sessions = Vec::with_capacity(switches.len());
-        for (config, forwarding) in switches.into_iter().zip(plan::forwarding(topology)) {
+        let mut opened = Vec::with_capacity(switches.len());
+        for config in switches {
+            progress(Progress::Connecting(&config));
+            opened.push(Session::open(config, pipeline.clone()).await?);
+        }
+        let mut sessions = Vec::with_capacity(opened.len());
+        let forwarding = topology.switch_ids().zip(plan::forwarding(topology));
+        for (opened, (switch, forwarding)) in opened.into_iter().zip(forwarding) {
+            progress(Progress::Installing(opened.name()));
+            let forwarding = ports.forwarding(switch, forwarding);
             let entities = entries::forwarding(&catalogue, &forwarding);
-            sessions.push(Session::connect(config, pipeline.clone(), &entities).await?);
+            let session = opened.establish(&entities).await?;
+            progress(Progress::Installed(session.name(), session.found()));
+            sessions.push(session);
         }
         for session in &sessions {
             match catalogue.pool() {
@@ -85,8 +127,8 @@ impl Controller {
             }
         }
         let memory = catalogue.pool().map(|pool| Mutex::new(Memory::new(sessions.len(), pool)));
-        let topology = topology.clone();
-        Ok(Self { topology, catalogue, switches: sessions, jobs: Mutex::default(), memory })
+        let (topology, ports) = (topology.clone(), ports.clone());
+        Ok(Self { topology, ports, catalogue, switches: sessions, jobs: Mutex::default(), memory })
     }
 
     /// The switches, by [`SwitchId`].
@@ -150,6 +192,7 @@ impl Controller {
         before: &[JobAtSwitch],
     ) -> Result<(), Error> {
         let parts = plan::job(&self.topology, placement);
+        let parts: Vec<JobAtSwitch> = parts.into_iter().map(|p| self.ports.part(p)).collect();
         if let Some(admitted) = self.jobs().get_mut(&placement.job) {
             admitted.placement = placement.clone();
             admitted.parts = parts.clone();

@@ -1,9 +1,12 @@
 //! The control plane: tells switches over P4Runtime what to be and which jobs to serve.
 //!
+//! - [`targets`]: what each kind of switch takes as a pipeline, and whether it is whole;
+//! - [`ports`]: which ports of a real switch the job file's ports are;
 //! - [`programs`]: the P4 programs, carried in the library, and their compile-time constants;
 //! - [`p4c`]: the same compiled for BMv2 by p4c, where that is installed;
 //! - [`plan`]: from a topology and a job's place in it to each switch's part, without I/O;
 //! - [`entries`]: a plan as P4Runtime updates, for whoever holds a switch in their hand;
+//! - [`describe`]: those in words;
 //! - [`client`]: one connection to one switch;
 //! - [`session`]: a switch kept as it should be, over lost connections and restarts;
 //! - [`jobs`]: jobs admitted and removed at run time, counters read, aggregators swept;
@@ -21,6 +24,7 @@
 
 mod catalogue;
 pub mod client;
+pub mod describe;
 pub mod entries;
 mod error;
 pub mod jobs;
@@ -29,6 +33,7 @@ pub mod outcomes;
 pub mod p4c;
 mod paths;
 pub mod plan;
+pub mod ports;
 pub mod programs;
 mod reconcile;
 mod reminders;
@@ -37,6 +42,7 @@ pub mod segments;
 pub mod services;
 pub mod session;
 pub mod sweep;
+pub mod targets;
 
 pub use catalogue::Catalogue;
 pub use error::Error;

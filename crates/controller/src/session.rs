@@ -17,7 +17,7 @@ use tributary_p4runtime_proto::p4::v1::{
 use tributary_wire::{JobId, Protocol};
 
 use crate::catalogue::Catalogue;
-use crate::client::{Client, Event, PacketSender, Stream, SwitchConfig};
+use crate::client::{Client, Event, PacketSender, Running, Stream, SwitchConfig};
 use crate::entries;
 use crate::error::Error;
 use crate::programs::Pipeline;
@@ -40,13 +40,25 @@ pub struct Session {
     found: Found,
 }
 
-/// What a connection found in the switch.
+/// A connection to a switch that we are the primary controller of, before anything was changed in it.
 #[derive(Debug)]
-struct Found {
+pub struct Opened {
+    shared: Arc<Shared>,
+    client: Client,
+    stream: Stream,
+}
+
+/// What a connection found in the switch, and did about it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Found {
     /// Jobs that it had entries of which are not desired.
-    orphans: Vec<JobId>,
+    pub orphans: Vec<JobId>,
+    /// The cookie of the pipeline that it ran; `None` if it ran none.
+    pub before: Option<u64>,
     /// Whether it ran the pipeline already, and so may have something in its registers.
-    running: bool,
+    pub running: bool,
+    /// Entries and groups that were inserted, changed or deleted.
+    pub updates: usize,
 }
 
 #[derive(Debug)]
@@ -58,6 +70,8 @@ struct Shared {
     /// Held by whoever changes the switch.
     changes: AsyncMutex<()>,
     link: watch::Sender<Link>,
+    /// The connection by which the switch did not answer in time.
+    doubted: watch::Sender<u64>,
     packets: broadcast::Sender<Vec<u8>>,
 }
 
@@ -82,22 +96,30 @@ impl Session {
         pipeline: Pipeline,
         entities: &[Entity],
     ) -> Result<Self, Error> {
+        Self::open(config, pipeline).await?.establish(entities).await
+    }
+
+    /// The first half of [`connect`](Self::connect): becomes primary and changes nothing yet. Whoever
+    /// has several switches opens all of them before they change one.
+    ///
+    /// # Errors
+    /// [`Error::Program`] if the pipeline is none for the controller; whatever keeps us from being
+    /// primary.
+    pub async fn open(config: SwitchConfig, pipeline: Pipeline) -> Result<Opened, Error> {
         let catalogue = Catalogue::new(&pipeline.p4info)?;
         let config = Arc::new(config);
-        let mut desired = Desired::default();
-        desired.add(entities);
         let shared = Arc::new(Shared {
-            desired: Mutex::new(desired),
+            desired: Mutex::default(),
             changes: AsyncMutex::new(()),
             link: watch::Sender::new(Link::Down(0, config.lost("not connected yet"))),
+            doubted: watch::Sender::new(0),
             packets: broadcast::Sender::new(PACKETS_WAITING),
             catalogue,
             pipeline,
             config,
         });
-        let (stream, found) = shared.establish_first().await?;
-        let supervisor = tokio::spawn(supervise(shared.clone(), stream));
-        Ok(Self { shared, supervisor, found })
+        let (client, stream) = shared.open_first().await?;
+        Ok(Opened { shared, client, stream })
     }
 
     /// The protocol that the switch's program speaks.
@@ -196,6 +218,12 @@ impl Session {
         self.shared.packets.subscribe()
     }
 
+    /// What the first connection found, and did about it.
+    #[must_use]
+    pub fn found(&self) -> &Found {
+        &self.found
+    }
+
     /// Jobs whose entries were in the switch at the first connection, and were removed: another run
     /// of the controller left them. Their aggregators may still be taken.
     #[must_use]
@@ -219,11 +247,45 @@ impl Session {
         let mut after = 0;
         loop {
             let (generation, client, _) = self.shared.up(deadline, after).await?;
-            match call(client).await {
-                Err(Error::Lost { .. }) if Instant::now() < deadline => after = generation,
-                outcome => return outcome,
+            let outcome = call(client).await;
+            if matches!(outcome, Err(Error::Lost { .. })) {
+                self.shared.doubt(generation);
+                if Instant::now() < deadline {
+                    after = generation;
+                    continue;
+                }
             }
+            return outcome;
         }
+    }
+}
+
+impl Opened {
+    /// The switch's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.shared.config.name
+    }
+
+    /// Makes the switch run the pipeline and hold `entities` and nothing else in the tables that are
+    /// the controller's.
+    ///
+    /// # Errors
+    /// Whatever keeps the switch from being as it should be.
+    pub async fn establish(self, entities: &[Entity]) -> Result<Session, Error> {
+        let Self { shared, client, stream } = self;
+        lock(&shared.desired).add(entities);
+        let found = shared.settle(1, client, &stream).await?;
+        let supervisor = tokio::spawn(supervise(shared.clone(), stream));
+        Ok(Session { shared, supervisor, found })
+    }
+
+    /// What the switch runs so far.
+    ///
+    /// # Errors
+    /// [`Error::Request`], [`Error::Lost`].
+    pub async fn running(&self) -> Result<Option<Running>, Error> {
+        self.client.running().await
     }
 }
 
@@ -279,28 +341,67 @@ impl Shared {
         desire(&mut lock(&self.desired));
         let current = self.link.borrow().clone();
         let after = match current {
-            Link::Up(generation, client, _) => match client.write(updates).await {
-                Ok(()) => return Ok(()),
-                Err(Error::Lost { .. }) => generation,
-                // An update may fail because it is done already: the difference decides.
-                Err(error) => match self.reconcile(&client).await {
-                    Ok(_) => return Ok(()),
-                    Err(Error::Lost { .. }) => generation,
-                    Err(_) => return Err(error),
-                },
-            },
+            Link::Up(generation, client, _) => {
+                let lost = match client.write(updates).await {
+                    Ok(()) => return Ok(()),
+                    Err(Error::Lost { .. }) => true,
+                    // An update may fail because it is done already: the difference decides.
+                    Err(error) => match self.reconcile(&client).await {
+                        Ok(_) => return Ok(()),
+                        Err(Error::Lost { .. }) => true,
+                        Err(_) => return Err(error),
+                    },
+                };
+                if lost {
+                    self.doubt(generation);
+                }
+                generation
+            }
             Link::Down(generation, _) => generation,
         };
         drop(guard);
         self.up(deadline, after).await.map(|_| ())
     }
 
+    /// A request by this connection was not answered: nobody knows what came of it. Only a new
+    /// connection, which compares, tells.
+    fn doubt(&self, generation: u64) {
+        self.doubted.send_if_modified(|doubted| {
+            let later = generation > *doubted;
+            *doubted = generation.max(*doubted);
+            later
+        });
+    }
+
+    /// Ends when this connection is doubted.
+    async fn doubted(&self, generation: u64) -> Error {
+        // The sender is ours, and does not go.
+        let _ = self.doubted.subscribe().wait_for(|doubted| *doubted >= generation).await;
+        self.config.lost("a request was not answered in time")
+    }
+
+    /// Looks from time to time whether the switch answers and is as it should be, and mends it; ends
+    /// when that is not to be had by this connection.
+    async fn audit(&self) -> Error {
+        loop {
+            tokio::time::sleep(self.config.audit).await;
+            let guard = self.changes.lock().await;
+            let current = self.link.borrow().clone();
+            if let Link::Up(_, client, _) = current
+                && let Err(error) = self.reconcile(&client).await
+            {
+                return error;
+            }
+            drop(guard);
+        }
+    }
+
     /// The first connection. A controller that was just stopped may have had our election ID: the
     /// switch needs a moment to notice that it is gone.
-    async fn establish_first(&self) -> Result<(Stream, Found), Error> {
+    async fn open_first(&self) -> Result<(Client, Stream), Error> {
         let deadline = Instant::now() + GRACE;
         loop {
-            match self.establish(1).await {
+            match self.open().await {
                 Err(Error::NotPrimary { primary, own, .. })
                     if primary == own && Instant::now() < deadline =>
                 {
@@ -311,21 +412,38 @@ impl Shared {
         }
     }
 
-    /// Connects, becomes primary, makes the switch as it should be.
-    async fn establish(&self, generation: u64) -> Result<(Stream, Found), Error> {
+    /// Connects and becomes primary.
+    async fn open(&self) -> Result<(Client, Stream), Error> {
         let mut client = Client::connect(self.config.clone()).await?;
         let stream = client.arbitrate().await?;
-        let guard = self.changes.lock().await;
+        Ok((client, stream))
+    }
+
+    /// Makes the switch as it should be, and from then on the connection the one that is used.
+    async fn settle(
+        &self,
+        generation: u64,
+        client: Client,
+        stream: &Stream,
+    ) -> Result<Found, Error> {
+        let _guard = self.changes.lock().await;
         let found = self.reconcile(&client).await?;
         self.link.send_replace(Link::Up(generation, client, stream.packets()));
-        drop(guard);
-        Ok((stream, found))
+        Ok(found)
+    }
+
+    /// A connection in place of a lost one.
+    async fn establish(&self, generation: u64) -> Result<Stream, Error> {
+        let (client, stream) = self.open().await?;
+        self.settle(generation, client, &stream).await?;
+        Ok(stream)
     }
 
     /// Writes the difference between what the switch has and what is desired. The caller holds
     /// `changes`.
     async fn reconcile(&self, client: &Client) -> Result<Found, Error> {
-        let running = client.cookie().await? == Some(self.pipeline.cookie());
+        let before = client.running().await?;
+        let running = before.as_ref().is_some_and(|at| at.is(&self.pipeline, &self.catalogue));
         if !running {
             tracing::info!(switch = %self.config.name, "pushing the pipeline");
             client.set_pipeline(&self.pipeline).await?;
@@ -341,7 +459,12 @@ impl Shared {
             tracing::info!(switch = %self.config.name, updates = updates.len(), "reconciling");
         }
         client.write(&updates).await?;
-        Ok(Found { orphans: self.jobs_deleted(&updates), running })
+        Ok(Found {
+            orphans: self.jobs_deleted(&updates),
+            before: before.map(|before| before.cookie),
+            running,
+            updates: updates.len(),
+        })
     }
 
     fn jobs_deleted(&self, updates: &[Update]) -> Vec<JobId> {
@@ -360,7 +483,11 @@ impl Shared {
 async fn supervise(shared: Arc<Shared>, mut stream: Stream) {
     let mut generation = 1;
     loop {
-        let error = pump(&shared, &mut stream).await;
+        let error = tokio::select! {
+            error = pump(&shared, &mut stream) => error,
+            error = shared.doubted(generation) => error,
+            error = shared.audit() => error,
+        };
         tracing::warn!("{error}");
         shared.link.send_replace(Link::Down(generation, error));
         drop(stream);
@@ -368,7 +495,7 @@ async fn supervise(shared: Arc<Shared>, mut stream: Stream) {
         stream = loop {
             tokio::time::sleep(pause).await;
             match shared.establish(generation + 1).await {
-                Ok((stream, _)) => break stream,
+                Ok(stream) => break stream,
                 Err(error) => {
                     tracing::debug!("{error}");
                     shared.link.send_replace(Link::Down(generation, error));

@@ -115,3 +115,31 @@ async fn p4inc_jobs_come_move_and_go() {
         support::p4inc_jobs_come_move_and_go(&kit).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_admission_is_whole_wherever_it_breaks() {
+    if let Some(kit) = bmv2() {
+        support::failures::an_admission_is_whole_wherever_it_breaks(&kit).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_switch_that_falls_silent() {
+    if let Some(kit) = bmv2() {
+        support::failures::a_switch_that_falls_silent(&kit).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stray_hand_is_undone() {
+    if let Some(kit) = bmv2() {
+        support::failures::a_stray_hand_is_undone(&kit).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_program_under_our_cookie() {
+    if let (Some(kit), Some(esa)) = (bmv2(), running("esa")) {
+        support::failures::another_program_under_our_cookie(&kit, esa.pipeline).await;
+    }
+}

@@ -175,3 +175,51 @@ async fn a_removed_job_leaves_no_aggregator() {
     assert!(outcomes.iter().all(|(_, count)| count.packets == 0));
     assert_eq!(controller.remove(placement.job).await.unwrap()[&switch], 0);
 }
+
+/// The cases about failures, with a controller that comes to know of them late.
+mod failures {
+    use std::time::{Duration, Instant};
+
+    use tributary_controller::client::{SwitchConfig, Target};
+    use tributary_controller::session::Session;
+
+    use super::support::failures;
+    use super::{embedded, running};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_admission_is_whole_wherever_it_breaks() {
+        failures::an_admission_is_whole_wherever_it_breaks(&embedded()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_switch_that_falls_silent() {
+        failures::a_switch_that_falls_silent(&embedded()).await;
+    }
+
+    /// A server that takes connections and says nothing is given up in time, and named.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_server_that_never_answers() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = silent.local_addr().unwrap();
+        let config = SwitchConfig {
+            request_timeout: Duration::from_millis(300),
+            ..SwitchConfig::new("s1", Target::Address(address.to_string()))
+        };
+        let start = Instant::now();
+        let connected = Session::connect(config, embedded().pipeline, &[]).await;
+        let error = connected.unwrap_err().to_string();
+        assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+        assert!(error.starts_with("switch s1: ") && error.contains("300ms"), "{error}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_stray_hand_is_undone() {
+        failures::a_stray_hand_is_undone(&embedded()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn another_program_under_our_cookie() {
+        let esa = running("esa").pipeline;
+        failures::another_program_under_our_cookie(&embedded(), esa).await;
+    }
+}

@@ -1,6 +1,8 @@
 //! What a controller must be able to do with any switch. The cases are the same for every target;
 //! a target says how to start one.
 
+pub(crate) mod failures;
+
 use std::time::{Duration, Instant};
 
 use tributary_controller::client::{SwitchConfig, Target};
@@ -499,8 +501,8 @@ pub(crate) async fn a_second_controller_is_told(kit: &impl Kit) {
     let message = backup.unwrap_err().to_string();
     assert_eq!(
         message,
-        "switch s1: another controller is primary (election ID 7, ours is 1); stop it, or start this \
-         one with a higher election ID"
+        "switch s1: another controller is primary (election ID 7, ours is 1); stop it, or take over \
+         with --election-id 8"
     );
     // A higher one deposes the ruler.
     let usurper = SwitchConfig { election_id: 8, ..config("s1", port) };
