@@ -37,7 +37,9 @@ pub(crate) enum Command {
     /// Show the network of a job file: hosts, addresses, switch ports, and what runs where.
     Network(NetworkArgs),
     /// Program switches for a job file, and clean them when it is over.
-    Controller(ControllerArgs),
+    Controller(Box<ControllerArgs>),
+    /// Look for what may keep jobs from running on this host and its switches, and say what to do.
+    Doctor(DoctorArgs),
     /// Check P4 programs and describe them.
     #[command(subcommand)]
     P4(P4Command),
@@ -195,6 +197,68 @@ pub(crate) struct PsArgs {
     pub(crate) host: String,
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum ControllerTask {
+    /// Push the program, forwarding and jobs into the switches once, and leave them there.
+    Push(PushArgs),
+}
+
+/// A kind of switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TargetKind {
+    /// `tributary switch`: takes the P4 source.
+    Embedded,
+    /// BMv2's simple_switch_grpc: takes the JSON that p4c-bm2-ss makes.
+    Bmv2,
+    /// A Tofino under Stratum: takes what p4c-barefoot and bfas make, in one message.
+    Stratum,
+}
+
+impl From<TargetKind> for SwitchKind {
+    fn from(kind: TargetKind) -> Self {
+        match kind {
+            TargetKind::Bmv2 => Self::Bmv2,
+            // A Tofino asks no patience of endpoints.
+            TargetKind::Embedded | TargetKind::Stratum => Self::Embedded,
+        }
+    }
+}
+
+/// Which switches, what they are, and what they are to run.
+#[derive(Debug, Args)]
+pub(crate) struct SwitchesArgs {
+    /// Where a switch of the job file listens for P4Runtime, such as s1=10.0.0.1:9559 or
+    /// s1=unix:/run/s1.sock. Give it once a switch.
+    #[arg(long = "switch", value_name = "NAME=ADDR")]
+    pub(crate) switches: Vec<String>,
+    /// What the switches are.
+    #[arg(long, value_enum, default_value_t = TargetKind::Embedded)]
+    pub(crate) target: TargetKind,
+    /// P4 program to push, in place of the built-in one.
+    #[arg(long, value_name = "FILE", conflicts_with = "bundle")]
+    pub(crate) p4: Option<PathBuf>,
+    /// What a compiler made already, in place of calling it: BMv2's JSON, or the output directory of
+    /// p4c-barefoot; the P4Info is beside it.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) bundle: Option<PathBuf>,
+    /// The bundle's P4Info, where it is not beside it.
+    #[arg(long, value_name = "FILE", requires = "bundle")]
+    pub(crate) p4info: Option<PathBuf>,
+    /// Which ports of the switches those of the job file are, for switches with numbers of their own
+    /// (docs/tofino-deployment.md).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ports: Option<PathBuf>,
+    /// P4Runtime device ID of each switch; with Stratum the node's.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) device_id: u64,
+    /// Of several controllers, switches listen to the one with the highest election ID.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) election_id: u64,
+    /// How long a switch may take to answer, and a lost one to come back.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) timeout: u64,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct CableArgs {
     /// The interfaces: what comes in at one goes out at the other.
@@ -219,19 +283,16 @@ pub(crate) struct NetworkArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct ControllerArgs {
+    /// What to do instead of serving the jobs of a file until Ctrl-C.
+    #[command(subcommand)]
+    pub(crate) command: Option<ControllerTask>,
     /// The job file.
-    pub(crate) job_file: PathBuf,
-    /// Where a switch of the job file listens for P4Runtime, such as s1=10.0.0.1:9559 or
-    /// s1=unix:/run/s1.sock. Give it once a switch.
-    #[arg(long = "switch", value_name = "NAME=ADDR", required = true)]
-    pub(crate) switches: Vec<String>,
-    /// What the switches are: for BMv2, p4c compiles the program.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) target: SwitchKind,
-    /// P4 program to push, in place of the built-in one.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) p4: Option<PathBuf>,
+    #[arg(required = true)]
+    pub(crate) job_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) switches: SwitchesArgs,
     /// Where to write the tokens that the endpoints of ESA jobs show each other. Only its owner may
     /// read the file; take it to the hosts that run endpoints.
     #[arg(long, value_name = "FILE")]
@@ -240,6 +301,58 @@ pub(crate) struct ControllerArgs {
     /// (P4INC, SwitchML; proto/README.md). Whoever reaches it may do anything with the jobs.
     #[arg(long, value_name = "ADDR")]
     pub(crate) scheduler: Option<SocketAddr>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PushArgs {
+    /// The job file.
+    pub(crate) job_file: PathBuf,
+    #[command(flatten)]
+    pub(crate) switches: SwitchesArgs,
+    /// Where to write the tokens of ESA jobs.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokens: Option<PathBuf>,
+    /// Push the program and forwarding only; jobs that are in the switches are removed.
+    #[arg(long)]
+    pub(crate) no_jobs: bool,
+    /// Print all that would be pushed, and connect to no switch.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Also write what the switches are to run: the device configuration and its P4Info.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) save: Option<PathBuf>,
+    /// Also write Stratum's chassis configuration of each switch, as NAME.pb.txt. Needs --ports.
+    #[arg(long, value_name = "DIR", requires = "ports")]
+    pub(crate) chassis_config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// The job file that is to run: what is found is compared with it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) job: Option<PathBuf>,
+    /// Name of this host in the job file; otherwise it is told by its MAC address.
+    #[arg(long, value_name = "NAME", requires = "job")]
+    pub(crate) host: Option<String>,
+    /// Network interface to look at. May be given several times.
+    #[arg(long, value_name = "IFACE")]
+    pub(crate) interface: Vec<String>,
+    /// Where a switch listens for P4Runtime: HOST:PORT, unix:PATH, or NAME= and one of them. May be
+    /// given several times.
+    #[arg(long = "switch", value_name = "ADDR")]
+    pub(crate) switches: Vec<String>,
+    /// What the switches are.
+    #[arg(long, value_enum, default_value_t = TargetKind::Embedded)]
+    pub(crate) target: TargetKind,
+    /// What a compiler made already, as for `tributary controller`.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) bundle: Option<PathBuf>,
+    /// P4Runtime device ID of the switches.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) device_id: u64,
+    /// Print the checks as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -2,7 +2,7 @@
 //!
 //! `args` is the command line; `commands` has a file a command. `tributary run` puts a job file on
 //! a fabric (`fabric`), gives each worker its workload (`workload`, `agent`) and reports (`report`).
-//! `channel` and `tokens` are for ESA, whose endpoints also talk over TCP.
+//! `channel` and `tokens` are for ESA, whose endpoints also talk over TCP. `doctor` looks at machines.
 //! Whatever goes wrong becomes one line on standard error and exit status 1; a wrong command line
 //! is status 2.
 
@@ -21,6 +21,7 @@ mod args;
 mod bench;
 mod channel;
 mod commands;
+mod doctor;
 mod fabric;
 mod progress;
 mod report;
@@ -75,6 +76,7 @@ fn run(command: Command) -> Result<()> {
         Command::Cable(args) => commands::cable::run(&args),
         Command::Network(args) => commands::network::run(&args),
         Command::Controller(args) => commands::controller::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::P4(P4Command::Check(args)) => commands::p4::check(&args),
         Command::P4(P4Command::Info(args)) => commands::p4::info(&args),
         Command::Bench(args) => bench::run(&args),

@@ -109,8 +109,16 @@ fn protocol(scenario: &Scenario) -> Result<&'static str> {
 fn source(scenario: &Scenario, replacement: Option<&Path>) -> Result<Source> {
     Ok(match replacement {
         Some(path) => Source::file(path)?,
-        None => Source::built_in(protocol(scenario)?)?,
+        None => built_in(scenario)?,
     })
+}
+
+/// The program of the library that speaks the scenario's protocol.
+///
+/// # Errors
+/// If the jobs have different protocols.
+pub(crate) fn built_in(scenario: &Scenario) -> Result<Source> {
+    Ok(Source::built_in(protocol(scenario)?)?)
 }
 
 /// The program of a scenario's switches: its protocol's, or the one in a file.

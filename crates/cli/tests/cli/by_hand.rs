@@ -25,7 +25,6 @@ impl Net {
     /// With these hosts at the switch's ports, from port 1 up.
     pub(crate) fn with(job: &str, names: &[&str]) -> Self {
         let hosts: Vec<Host> = (1..).zip(names).map(|(number, name)| host(number, name)).collect();
-        let ports: Vec<String> = (1..=names.len()).map(|n| format!("{n}@port{n}")).collect();
         let cable = |(port, host): (u16, &Host)| Link {
             a: Port::new(&host.name, 0),
             b: Port::new("s1", port),
@@ -37,16 +36,19 @@ impl Net {
             switches: vec![Switch { name: "s1".into() }],
         });
         let net = Self { file: JobFile::new(job), testbed: testbed.unwrap() };
-        let socket = net.socket();
+        net.start_switch(names.len());
+        net
+    }
+
+    /// The switch, with so many ports; once more if it has ended.
+    pub(crate) fn start_switch(&self, ports: usize) -> Process {
+        let ports: Vec<String> = (1..=ports).map(|n| format!("{n}@port{n}")).collect();
+        let socket = self.socket();
         let ports = ports.iter().flat_map(|port| ["--port", port]);
         let args: Vec<&str> = ["switch", "--p4runtime", &socket].into_iter().chain(ports).collect();
-        net.start("s1", &args);
-        let deadline = Instant::now() + DEADLINE;
-        while !net.file.path("s1.sock").exists() {
-            assert!(Instant::now() < deadline, "the switch does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        net
+        let switch = self.start("s1", &args);
+        until(&switch, "end with Ctrl-C");
+        switch
     }
 
     pub(crate) fn socket(&self) -> String {

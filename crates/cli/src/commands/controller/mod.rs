@@ -1,29 +1,39 @@
 //! `tributary controller`: programs real switches for a job file, and cleans them.
 
+mod push;
+mod switches;
+
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
 use tributary_controller::scheduler::{Scheduler, Server};
 use tributary_controller::segments;
 use tributary_jobfile::{Protocol, Scenario};
 
-use crate::args::ControllerArgs;
+use crate::args::{ControllerArgs, ControllerTask};
 use crate::settings;
 use crate::tokens::Tokens;
 
-/// Admits the jobs, or lets others decide about them, keeps the switches as they should be until
-/// Ctrl-C or SIGTERM, and removes the jobs again.
-///
 /// # Errors
 /// One line that says what went wrong.
 pub(crate) fn run(args: &ControllerArgs) -> Result<()> {
+    match &args.command {
+        Some(ControllerTask::Push(args)) => push::run(args),
+        None => serve_until_end(args),
+    }
+}
+
+/// Admits the jobs, or lets others decide about them, keeps the switches as they should be until
+/// Ctrl-C or SIGTERM, and removes the jobs again.
+fn serve_until_end(args: &ControllerArgs) -> Result<()> {
     let stop = settings::stop_flag()?;
-    let scenario = settings::load_for(&args.job_file, None, args.target)?;
+    let job_file = args.job_file.as_deref().context("name a job file")?;
+    let scenario = settings::load_for(job_file, None, args.switches.target.into())?;
     let protocol = scenario.protocol();
     if args.scheduler.is_some() && !matches!(protocol, Protocol::P4inc | Protocol::SwitchMl) {
         bail!(
@@ -32,30 +42,40 @@ pub(crate) fn run(args: &ControllerArgs) -> Result<()> {
             protocol.name()
         );
     }
-    let compiled = settings::compile(&scenario, args.p4.as_deref())?.pipeline;
-    let pipeline = settings::pipeline(&scenario, args.p4.as_deref(), compiled, args.target)?;
-    let switches = switches(&scenario, &args.switches)?;
-    match &args.tokens {
-        Some(path) => Tokens::draw(&scenario).write(path)?,
-        None if protocol == Protocol::Esa => {
-            bail!(
-                "the endpoints of ESA jobs need tokens; say where to write them with --tokens FILE"
-            )
-        }
-        None => {}
-    }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .context("cannot start threads")?;
-    runtime.block_on(async {
-        let controller = Controller::connect(&scenario.topology, switches, &pipeline).await?;
+    let ports = switches::ports(&scenario, &args.switches)?;
+    let addresses = switches::switches(&scenario, &args.switches)?;
+    let pipeline = switches::build(&scenario, &args.switches)?.pipeline;
+    write_tokens(&scenario, args.tokens.as_deref())?;
+    runtime()?.block_on(async {
+        let topology = &scenario.topology;
+        let controller =
+            Controller::connect_ports(topology, &ports, addresses, &pipeline, |_| {}).await?;
         match args.scheduler {
             Some(address) => serve(controller, &scenario, address, &stop).await,
             None => admit(&controller, &scenario, &stop).await,
         }
     })
+}
+
+/// Draws the tokens of ESA's jobs.
+fn write_tokens(scenario: &Scenario, path: Option<&Path>) -> Result<()> {
+    match path {
+        Some(path) => Tokens::draw(scenario).write(path),
+        None if scenario.protocol() == Protocol::Esa => {
+            bail!(
+                "the endpoints of ESA jobs need tokens; say where to write them with --tokens FILE"
+            )
+        }
+        None => Ok(()),
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .context("cannot start threads")
 }
 
 /// Keeps all jobs of the file admitted until the end.
@@ -125,28 +145,4 @@ async fn until(stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-}
-
-/// `NAME=ADDR` for each switch of the scenario, in its order.
-fn switches(scenario: &Scenario, given: &[String]) -> Result<Vec<SwitchConfig>> {
-    let topology = &scenario.topology;
-    let mut addresses = vec![None; topology.switches.len()];
-    for text in given {
-        let parsed = text.split_once('=');
-        let (name, address) =
-            parsed.with_context(|| format!("--switch {text}: write NAME=ADDRESS"))?;
-        let id = topology.switch_named(name);
-        let id = id.with_context(|| format!("--switch {text}: the file has no such switch"))?;
-        if addresses[id.0].replace(address).is_some() {
-            bail!("--switch {text}: switch {name} has an address already");
-        }
-    }
-    let config = |(index, address): (usize, Option<&str>)| {
-        let name = &topology.switches[index].name;
-        let address = address.with_context(|| {
-            format!("switch {name} has no address; say where it is with --switch {name}=HOST:PORT")
-        })?;
-        Ok(SwitchConfig::new(name, Target::Address(address.into())))
-    };
-    addresses.into_iter().enumerate().map(config).collect()
 }

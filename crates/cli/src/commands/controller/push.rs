@@ -1,0 +1,268 @@
+//! `tributary controller push`: everything into the switches, once.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use tributary_controller::client::SwitchConfig;
+use tributary_controller::describe::describe;
+use tributary_controller::entries::{self, JobSlot};
+use tributary_controller::jobs::{Controller, Progress};
+use tributary_controller::plan::{self, JobAtSwitch, Placement};
+use tributary_controller::ports::PortMap;
+use tributary_controller::session::Found;
+use tributary_controller::targets::{Built, Kind, chassis};
+use tributary_controller::{Catalogue, segments};
+use tributary_jobfile::{Scenario, SwitchId};
+use tributary_p4runtime_proto::p4::v1::Entity;
+
+use super::switches;
+use crate::args::PushArgs;
+use crate::{report, settings};
+
+/// Pushes, and says what is in the switches now.
+///
+/// # Errors
+/// One line that says what went wrong. Jobs that were admitted before it are removed again.
+pub(super) fn run(args: &PushArgs) -> Result<()> {
+    let scenario = settings::load_for(&args.job_file, None, args.switches.target.into())?;
+    let ports = switches::ports(&scenario, &args.switches)?;
+    let configs = match args.dry_run {
+        true => Vec::new(),
+        false => switches::switches(&scenario, &args.switches)?,
+    };
+    if let Some(directory) = &args.chassis_config {
+        write_chassis(&scenario, &ports, args.switches.device_id, directory)?;
+    }
+    let built = switches::build(&scenario, &args.switches)?;
+    if let Some(directory) = &args.save {
+        save(&built, args.switches.target.into(), directory)?;
+    }
+    let plan = Plan::new(&scenario, &ports, &built, args)?;
+    if args.dry_run {
+        plan.print();
+        return Ok(());
+    }
+    let stop = settings::stop_flag()?;
+    if !args.no_jobs {
+        super::write_tokens(&scenario, args.tokens.as_deref())?;
+    }
+    super::runtime()?.block_on(async {
+        let mut done = Pushed::default();
+        let progress = |step: Progress<'_>| done.note(step);
+        let controller = Controller::connect_ports(
+            &scenario.topology,
+            &ports,
+            configs.clone(),
+            &built.pipeline,
+            progress,
+        )
+        .await?;
+        let mut admitted = Vec::new();
+        for placement in &plan.placements {
+            let outcome = controller.admit(placement).await;
+            let refused = match outcome {
+                Ok(_) => {
+                    admitted.push(placement.job);
+                    None
+                }
+                Err(error) => Some(error.into()),
+            };
+            let interrupted = stop.load(Ordering::Relaxed);
+            let failure = refused.or_else(|| interrupted.then(|| anyhow::anyhow!("interrupted")));
+            if let Some(failure) = failure {
+                for job in admitted {
+                    if let Err(error) = controller.remove(job).await {
+                        eprintln!("job {job} is left in the switches: {error}");
+                    }
+                }
+                return Err(failure);
+            }
+        }
+        plan.summarize(&configs, &done);
+        Ok(())
+    })
+}
+
+/// What is pushed.
+struct Plan<'a> {
+    scenario: &'a Scenario,
+    built: &'a Built,
+    target: Kind,
+    placements: Vec<Placement>,
+    /// By switch.
+    forwarding: Vec<Vec<Entity>>,
+    /// By switch and job, in the order of the file.
+    jobs: BTreeMap<(SwitchId, usize), Vec<Entity>>,
+}
+
+impl<'a> Plan<'a> {
+    fn new(
+        scenario: &'a Scenario,
+        ports: &PortMap,
+        built: &'a Built,
+        args: &PushArgs,
+    ) -> Result<Self> {
+        let topology = &scenario.topology;
+        let catalogue = Catalogue::new(&built.pipeline.p4info)?;
+        let forwarding = topology.switch_ids().zip(plan::forwarding(topology));
+        let forwarding = forwarding
+            .map(|(switch, plan)| entries::forwarding(&catalogue, &ports.forwarding(switch, plan)))
+            .collect();
+        let assignments = segments::assignments(scenario)?;
+        let jobs = if args.no_jobs { &[][..] } else { &scenario.jobs };
+        let placements: Vec<Placement> =
+            jobs.iter().map(|job| Placement::from(job).assigned(assignments[&job.id])).collect();
+        let mut of_jobs = BTreeMap::new();
+        for (index, placement) in placements.iter().enumerate() {
+            // The slots that a controller gives to the first jobs that it admits.
+            let slot = u8::try_from(index + 1).ok().and_then(JobSlot::new);
+            let slot = slot.filter(|slot| usize::from(slot.get()) <= catalogue.job_slots());
+            let slot = slot.with_context(|| {
+                format!("the file has {} jobs, more than a switch counts apart", placements.len())
+            })?;
+            for part in plan::job(topology, placement) {
+                let part: JobAtSwitch = ports.part(part);
+                let entities = entries::job(&catalogue, &part, placement.job, slot);
+                of_jobs.insert((part.switch, index), entities);
+            }
+        }
+        let target = args.switches.target.into();
+        Ok(Self { scenario, built, target, placements, forwarding, jobs: of_jobs })
+    }
+
+    /// Everything, for `--dry-run`.
+    fn print(&self) {
+        let pipeline = &self.built.pipeline;
+        say!("program    {}", self.built.origin);
+        say!(
+            "pipeline   {} for {}, {} bytes, cookie {:#018x}",
+            self.scenario.protocol().name(),
+            self.target,
+            pipeline.device_config.len(),
+            pipeline.cookie()
+        );
+        let info = &pipeline.p4info;
+        say!(
+            "P4Info     {} tables, {} actions, {} counters, {} registers",
+            info.tables.len(),
+            info.actions.len(),
+            info.counters.len(),
+            info.registers.len()
+        );
+        for switch in self.scenario.topology.switch_ids() {
+            say!("switch {}", self.scenario.topology.switch(switch).name);
+            for entity in &self.forwarding[switch.0] {
+                say!("  {}", describe(info, entity));
+            }
+            for (index, job) in self.scenario.jobs.iter().enumerate() {
+                let Some(entities) = self.jobs.get(&(switch, index)) else { continue };
+                say!("  job {} ({})", job.name, job.id);
+                for entity in entities {
+                    say!("    {}", describe(info, entity));
+                }
+            }
+        }
+        say!("nothing was pushed (--dry-run)");
+    }
+
+    /// What is in each switch now.
+    fn summarize(&self, configs: &[SwitchConfig], done: &Pushed) {
+        let mut table = report::table(&[
+            "switch", "at", "device", "before", "pipeline", "entries", "changed", "jobs", "seconds",
+        ]);
+        for (config, (found, took)) in configs.iter().zip(&done.switches) {
+            let switch = self.scenario.topology.switch_named(&config.name);
+            let of_jobs = self.jobs.iter().filter(|((at, _), _)| Some(*at) == switch);
+            let of_jobs: Vec<usize> = of_jobs.map(|(_, entities)| entities.len()).collect();
+            let entries = switch.map_or(0, |switch| self.forwarding[switch.0].len())
+                + of_jobs.iter().sum::<usize>();
+            table.add_row([
+                config.name.clone(),
+                config.address().to_owned(),
+                config.device_id.to_string(),
+                match found.before {
+                    None => "no program".into(),
+                    Some(_) if found.running => "the same".into(),
+                    Some(cookie) => format!("another ({cookie:#x})"),
+                },
+                match found.running {
+                    true => "kept".into(),
+                    false => format!("pushed, {} bytes", self.built.pipeline.device_config.len()),
+                },
+                entries.to_string(),
+                (found.updates + of_jobs.iter().sum::<usize>()).to_string(),
+                of_jobs.len().to_string(),
+                format!("{:.2}", took.as_secs_f64()),
+            ]);
+        }
+        say!("{} on {}: {}", self.scenario.protocol().name(), self.target, self.built.origin);
+        say!("{table}");
+    }
+}
+
+/// What became of each switch so far.
+#[derive(Default)]
+struct Pushed {
+    started: Option<Instant>,
+    switches: Vec<(Found, Duration)>,
+}
+
+impl Pushed {
+    fn note(&mut self, step: Progress<'_>) {
+        let line = match step {
+            Progress::Connecting(config) => {
+                format!("{}: connecting to {}", config.name, config.address())
+            }
+            Progress::Installing(name) => {
+                self.started = Some(Instant::now());
+                format!("{name}: installing program and forwarding")
+            }
+            Progress::Installed(name, found) => {
+                let took = self.started.map_or(Duration::ZERO, |start| start.elapsed());
+                self.switches.push((found.clone(), took));
+                format!("{name}: done in {:.2} s", took.as_secs_f64())
+            }
+        };
+        if switches::is_watched() {
+            eprintln!("{line}");
+        }
+    }
+}
+
+/// The device configuration and its P4Info as files.
+fn save(built: &Built, target: Kind, directory: &Path) -> Result<()> {
+    let name = match target {
+        Kind::Embedded => "pipeline.p4",
+        Kind::Bmv2 => "pipeline.json",
+        Kind::Stratum => "pipeline.pb.bin",
+    };
+    let info = tributary_p4runtime_proto::text::to_text(&built.pipeline.p4info);
+    write(directory, name, &built.pipeline.device_config)?;
+    write(directory, "p4info.txtpb", info.as_bytes())
+}
+
+fn write_chassis(
+    scenario: &Scenario,
+    ports: &PortMap,
+    device_id: u64,
+    directory: &Path,
+) -> Result<()> {
+    let topology = &scenario.topology;
+    for switch in topology.switch_ids() {
+        let text = chassis::config(topology, ports, switch, device_id)?;
+        write(directory, &format!("{}.pb.txt", topology.switch(switch).name), text.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn write(directory: &Path, name: &str, contents: &[u8]) -> Result<()> {
+    let path = directory.join(name);
+    let written = std::fs::create_dir_all(directory).and_then(|()| std::fs::write(&path, contents));
+    if let Err(error) = written {
+        bail!("{}: cannot be written: {error}", path.display());
+    }
+    Ok(())
+}

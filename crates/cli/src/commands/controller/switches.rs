@@ -1,0 +1,95 @@
+//! What `--switch`, `--target` and what goes with them mean.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tributary_controller::client::{SwitchConfig, Target};
+use tributary_controller::ports::PortMap;
+use tributary_controller::programs::Source;
+use tributary_controller::targets::{self, Built, Given, Kind};
+use tributary_controller::{Error, programs};
+use tributary_jobfile::Scenario;
+
+use crate::args::{SwitchesArgs, TargetKind};
+use crate::settings;
+
+impl From<TargetKind> for Kind {
+    fn from(kind: TargetKind) -> Self {
+        match kind {
+            TargetKind::Embedded => Self::Embedded,
+            TargetKind::Bmv2 => Self::Bmv2,
+            TargetKind::Stratum => Self::Stratum,
+        }
+    }
+}
+
+/// What the switches are to run.
+///
+/// # Errors
+/// If it cannot be compiled or read, or is not what the target takes.
+pub(super) fn build(scenario: &Scenario, args: &SwitchesArgs) -> Result<Built> {
+    let source = match &args.p4 {
+        Some(path) => Source::file(path)?,
+        None => settings::built_in(scenario)?,
+    };
+    let given = Given { bundle: args.bundle.clone(), p4info: args.p4info.clone() };
+    let defines = programs::defines(&scenario.switch);
+    match targets::build(args.target.into(), &source, &defines, &given) {
+        Err(Error::Compile(diagnostics)) => {
+            eprint!("{diagnostics}");
+            bail!("{} has errors", source.main)
+        }
+        other => Ok(other?),
+    }
+}
+
+/// The numbers that the switches have for the job file's ports.
+///
+/// # Errors
+/// If the file is no good.
+pub(super) fn ports(scenario: &Scenario, args: &SwitchesArgs) -> Result<PortMap> {
+    match &args.ports {
+        Some(path) => Ok(PortMap::read(path, &scenario.topology)?),
+        None => Ok(PortMap::default()),
+    }
+}
+
+/// `NAME=ADDR` for each switch of the scenario, in its order.
+///
+/// # Errors
+/// If a switch has no address, or there is no such switch.
+pub(super) fn switches(scenario: &Scenario, args: &SwitchesArgs) -> Result<Vec<SwitchConfig>> {
+    let topology = &scenario.topology;
+    let mut addresses = vec![None; topology.switches.len()];
+    for text in &args.switches {
+        let parsed = text.split_once('=');
+        let (name, address) =
+            parsed.with_context(|| format!("--switch {text}: write NAME=ADDRESS"))?;
+        let id = topology.switch_named(name);
+        let id = id.with_context(|| format!("--switch {text}: the file has no such switch"))?;
+        if addresses[id.0].replace(address).is_some() {
+            bail!("--switch {text}: switch {name} has an address already");
+        }
+    }
+    let timeout = Duration::from_secs(args.timeout);
+    let config = |(index, address): (usize, Option<&str>)| {
+        let name = &topology.switches[index].name;
+        let address = address.with_context(|| {
+            format!("switch {name} has no address; say where it is with --switch {name}=HOST:PORT")
+        })?;
+        Ok(SwitchConfig {
+            device_id: args.device_id,
+            election_id: args.election_id.into(),
+            request_timeout: timeout,
+            patience: timeout,
+            ..SwitchConfig::new(name, Target::Address(address.into()))
+        })
+    };
+    addresses.into_iter().enumerate().map(config).collect()
+}
+
+/// Whether somebody watches.
+pub(super) fn is_watched() -> bool {
+    std::io::stderr().is_terminal()
+}

@@ -1,0 +1,76 @@
+//! What a job file asks for that a host or a switch may not give.
+
+use std::time::Duration;
+
+use tributary_jobfile::Scenario;
+
+use super::check::{Area, Check};
+
+/// A switch that is started again gets its program and entries back within this (measured: well under
+/// a second); workers should not give up before.
+const RESTART: Duration = Duration::from_secs(2);
+
+/// The facts of a job file that are judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts {
+    pub(super) hosts: usize,
+    pub(super) switches: usize,
+    pub(super) packet_bytes: u32,
+    pub(super) smallest_mtu: u32,
+    pub(super) worker_timeout: Duration,
+}
+
+impl Facts {
+    pub(super) fn of(scenario: &Scenario) -> Self {
+        let topology = &scenario.topology;
+        Self {
+            hosts: topology.hosts.len(),
+            switches: topology.switches.len(),
+            packet_bytes: scenario.switch.packet_bytes(),
+            smallest_mtu: topology.links.iter().map(|link| link.mtu).min().unwrap_or(0),
+            worker_timeout: scenario.worker_timeout,
+        }
+    }
+}
+
+/// What they mean.
+pub(super) fn judge(name: &str, facts: &Facts) -> Vec<Check> {
+    let mut area = Area::new(format!("job file {name}"));
+    area.ok(
+        "topology",
+        format!(
+            "{} hosts, {} switches, links of {} bytes or more",
+            facts.hosts, facts.switches, facts.smallest_mtu
+        ),
+    );
+    area.ok("packets", format!("{} bytes from the IP header on", facts.packet_bytes));
+    let found = format!("worker_timeout is {:?}", facts.worker_timeout);
+    match facts.worker_timeout < RESTART {
+        true => area.warn(
+            "time-outs",
+            format!("{found}: a switch that is started again may be back too late"),
+            "set worker_timeout = \"10s\" in the job file",
+        ),
+        false => area.ok("time-outs", found),
+    }
+    area.into_checks()
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_jobfile::parse;
+
+    use super::super::check::Verdict;
+    use super::super::check::tests::named;
+    use super::*;
+
+    #[test]
+    fn short_time_outs_are_seen() {
+        for (text, expected) in [("", Verdict::Ok), ("worker_timeout = \"1s\"\n", Verdict::Warn)] {
+            let scenario = parse(&format!("{text}[[job]]\nworkers = 2\n"), "test").unwrap();
+            let checks = judge("test", &Facts::of(&scenario));
+            assert_eq!(named(&checks, "time-outs").verdict, expected);
+            assert_eq!(named(&checks, "packets").found, "304 bytes from the IP header on");
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! A network interface: what `/sys/class/net` and ethtool tell about it, and what that means.
+
+use std::fs;
+use std::path::Path;
+
+use super::check::{Area, Check};
+use super::ethtool::{Live, Offloads};
+
+/// Drivers that run XDP programs before the kernel makes a packet buffer, and whether they give
+/// AF_XDP their own memory too (zero copy). From the kernel's sources; the driver of a virtual pair
+/// takes frames up to 3506 bytes like this.
+const XDP_DRIVERS: &[(&str, bool)] = &[
+    ("bnxt_en", false),
+    ("ena", false),
+    ("gve", true),
+    ("i40e", true),
+    ("ice", true),
+    ("idpf", false),
+    ("igb", true),
+    ("igc", true),
+    ("ixgbe", true),
+    ("ixgbevf", false),
+    ("mana", false),
+    ("mlx4_en", false),
+    ("mlx5_core", true),
+    ("mvneta", false),
+    ("nfp", true),
+    ("qede", false),
+    ("sfc", false),
+    ("stmmac", true),
+    ("tun", false),
+    ("veth", false),
+    ("virtio_net", true),
+];
+
+/// What a job asks of an interface.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wanted {
+    /// Bytes of a packet from the IP header on, and values in it.
+    pub(super) packet: Option<(u32, u32)>,
+    /// The host's address in the job file, if it is known which host this is.
+    pub(super) mac: Option<String>,
+    /// Whether the job has a TCP channel beside its packets (ESA).
+    pub(super) tcp: bool,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Facts {
+    pub(super) exists: bool,
+    /// Ethernet's is 1, the loopback's 772.
+    pub(super) kind: Option<u32>,
+    pub(super) driver: Option<String>,
+    pub(super) mac: Option<String>,
+    pub(super) mtu: Option<u32>,
+    /// `up`, `down`, `unknown`.
+    pub(super) state: Option<String>,
+    pub(super) speed_mbps: Option<i64>,
+    pub(super) receive_queues: usize,
+    pub(super) send_queues: usize,
+    /// Other interfaces of the machine, for who misspelt it.
+    pub(super) others: Vec<String>,
+    pub(super) offloads: Offloads,
+}
+
+/// Reads the facts below `root`, which is `/` but in tests.
+pub(super) fn gather(root: &Path, interface: &str, offloads: Offloads) -> Facts {
+    let all = root.join("sys/class/net");
+    let own = all.join(interface);
+    let text = |name: &str| -> Option<String> {
+        fs::read_to_string(own.join(name)).ok().map(|text| text.trim().to_owned())
+    };
+    let names = |path: &Path| -> Vec<String> {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    };
+    let queues = |prefix: &str| {
+        names(&own.join("queues")).iter().filter(|name| name.starts_with(prefix)).count()
+    };
+    // Virtual devices have none: a virtual pair is told by its peer's number.
+    let driver = fs::read_link(own.join("device/driver"))
+        .ok()
+        .and_then(|link| Some(link.file_name()?.to_string_lossy().into_owned()));
+    let link = text("iflink").zip(text("ifindex")).is_some_and(|(peer, index)| peer != index);
+    let virtual_pair = driver.is_none() && link && text("type").as_deref() == Some("1");
+    let mut others = names(&all);
+    others.sort();
+    Facts {
+        exists: !interface.is_empty() && !interface.contains('/') && own.exists(),
+        kind: text("type").and_then(|kind| kind.parse().ok()),
+        driver: driver.or_else(|| virtual_pair.then(|| "veth".into())),
+        mac: text("address"),
+        mtu: text("mtu").and_then(|mtu| mtu.parse().ok()),
+        state: text("operstate"),
+        speed_mbps: text("speed").and_then(|speed| speed.parse().ok()),
+        receive_queues: queues("rx-"),
+        send_queues: queues("tx-"),
+        others,
+        offloads,
+    }
+}
+
+impl Facts {
+    /// The same with what the kernel says of the interface in this process's network namespace. `/sys`
+    /// may show those of another, which then tell nothing.
+    pub(super) fn seen(self, live: Option<Live>) -> Self {
+        let Some(live) = live else { return Self { exists: false, ..self } };
+        let same = self.exists && self.mac.as_ref() == Some(&live.mac);
+        let known = if same { self } else { Self { offloads: self.offloads, ..Self::default() } };
+        let state = match (&known.state, live.running) {
+            (Some(state), _) => state.clone(),
+            (None, true) => "up".into(),
+            (None, false) => "down".into(),
+        };
+        Self {
+            exists: true,
+            kind: Some(live.kind),
+            mac: Some(live.mac),
+            mtu: Some(live.mtu),
+            state: Some(state),
+            ..known
+        }
+    }
+}
+
+/// What the facts mean.
+pub(super) fn judge(interface: &str, facts: &Facts, wanted: &Wanted) -> Vec<Check> {
+    let mut area = Area::new(format!("interface {interface}"));
+    if !facts.exists {
+        area.fail(
+            "presence",
+            "there is no such interface",
+            format!("name one of {}", facts.others.join(", ")),
+        );
+        return area.into_checks();
+    }
+    match facts.kind {
+        Some(1) | None => {}
+        Some(772) => area.fail(
+            "presence",
+            "the loopback joins no host and switch",
+            "name the interface towards the switch",
+        ),
+        Some(kind) => area.fail(
+            "presence",
+            format!("is no Ethernet (type {kind})"),
+            "name an Ethernet interface",
+        ),
+    }
+    link(&mut area, interface, facts);
+    address(&mut area, interface, facts, wanted);
+    mtu(&mut area, interface, facts, wanted);
+    offloads(&mut area, interface, facts, wanted);
+    xdp(&mut area, interface, facts);
+    area.into_checks()
+}
+
+fn link(area: &mut Area, interface: &str, facts: &Facts) {
+    let speed = match facts.speed_mbps {
+        Some(speed @ 1..) => format!(", {speed} Mbit/s"),
+        _ => String::new(),
+    };
+    match facts.state.as_deref() {
+        Some("up") => area.ok("link", format!("up{speed}")),
+        // Drivers that never tell.
+        Some("unknown") | None => area.note("link", format!("not told by the driver{speed}")),
+        Some(state) => area.fail(
+            "link",
+            state,
+            format!("ip link set {interface} up; see cable and switch port"),
+        ),
+    }
+}
+
+fn address(area: &mut Area, interface: &str, facts: &Facts, wanted: &Wanted) {
+    match (&facts.mac, &wanted.mac) {
+        (Some(own), Some(wanted)) if own.eq_ignore_ascii_case(wanted) => area.ok("address", own),
+        (Some(own), Some(wanted)) => area.fail(
+            "address",
+            format!("{own}, and the job file gives this host {wanted}"),
+            format!("correct the job file, or ip link set {interface} address {wanted}"),
+        ),
+        (Some(own), None) => area.note("address", own),
+        (None, _) => area.note("address", "cannot be read"),
+    }
+}
+
+fn mtu(area: &mut Area, interface: &str, facts: &Facts, wanted: &Wanted) {
+    match (facts.mtu, wanted.packet) {
+        (Some(mtu), Some((needed, values))) if mtu < needed => area.fail(
+            "MTU",
+            format!("{mtu}, and packets with {values} values need {needed}"),
+            format!("ip link set {interface} mtu {needed}"),
+        ),
+        (Some(mtu), Some((needed, _))) => area.ok("MTU", format!("{mtu}; packets need {needed}")),
+        (Some(mtu), None) => area.note("MTU", mtu.to_string()),
+        (None, _) => area.note("MTU", "cannot be read"),
+    }
+}
+
+fn offloads(area: &mut Area, interface: &str, facts: &Facts, wanted: &Wanted) {
+    let Offloads { tx_checksum, gro, lro } = facts.offloads;
+    let virtual_driver =
+        matches!(facts.driver.as_deref(), Some("veth" | "virtio_net" | "tun") | None);
+    match tx_checksum {
+        // A card fills them in; a virtual one may leave them out for good.
+        Some(true) if wanted.tcp && virtual_driver => area.warn(
+            "checksum offload",
+            "on: TCP frames may leave without their checksum, and switches do not fill it in",
+            format!("ethtool -K {interface} tx off"),
+        ),
+        Some(true) => area.ok("checksum offload", "on; the job's own packets have none"),
+        Some(false) => area.ok("checksum offload", "off"),
+        None => area.note("checksum offload", "not told by the driver"),
+    }
+    match (gro, lro) {
+        (_, Some(true)) => area.note_with(
+            "merging",
+            "LRO is on",
+            format!("at a switch's port: ethtool -K {interface} gro off lro off"),
+        ),
+        (Some(true), _) => area.note_with(
+            "merging",
+            "GRO is on, which is right for a host",
+            format!("at a switch's port: ethtool -K {interface} gro off lro off"),
+        ),
+        (Some(false), _) => area.ok("merging", "off"),
+        (None, _) => area.note("merging", "not told by the driver"),
+    }
+}
+
+fn xdp(area: &mut Area, interface: &str, facts: &Facts) {
+    let (receive, send) = (facts.receive_queues, facts.send_queues);
+    match receive {
+        0 => area.note("queues", "not told by the driver"),
+        1 => area.ok("queues", format!("1 to receive, {send} to send")),
+        _ => area.note_with(
+            "queues",
+            format!("{receive} to receive, {send} to send; an AF_XDP socket has one"),
+            format!(
+                "with --io xdp: ethtool -L {interface} combined 1, or steer UDP port 29810 to one \
+                     queue (RSS): ethtool -N {interface} flow-type udp4 dst-port 29810 action 0"
+            ),
+        ),
+    }
+    let Some(driver) = facts.driver.as_deref() else {
+        area.note("XDP", "no driver is told: generic at best, in copy mode");
+        return;
+    };
+    match XDP_DRIVERS.iter().find(|(name, _)| *name == driver) {
+        Some((_, true)) => {
+            area.ok("XDP", format!("{driver}: native, zero copy with recent kernels"))
+        }
+        Some((_, false)) => area.ok("XDP", format!("{driver}: native, in copy mode")),
+        None => area
+            .note("XDP", format!("{driver}: not known to run XDP natively; generic, in copy mode")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::Verdict;
+    use super::super::check::tests::named;
+    use super::*;
+
+    /// An interface `eth0` with the given files.
+    fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let own = root.path().join("sys/class/net/eth0");
+        for queue in ["rx-0", "tx-0"] {
+            fs::create_dir_all(own.join("queues").join(queue)).unwrap();
+        }
+        fs::create_dir_all(root.path().join("sys/class/net/lo")).unwrap();
+        fs::create_dir_all(root.path().join("drivers/ice")).unwrap();
+        fs::create_dir_all(own.join("device")).unwrap();
+        std::os::unix::fs::symlink(root.path().join("drivers/ice"), own.join("device/driver"))
+            .unwrap();
+        let usual = [
+            ("type", "1\n"),
+            ("address", "02:00:00:00:00:01\n"),
+            ("mtu", "1500\n"),
+            ("operstate", "up\n"),
+            ("speed", "100000\n"),
+            ("ifindex", "3\n"),
+            ("iflink", "3\n"),
+        ];
+        for (name, text) in usual.iter().chain(files) {
+            fs::write(own.join(name), text).unwrap();
+        }
+        root
+    }
+
+    fn wanted() -> Wanted {
+        Wanted { packet: Some((304, 64)), mac: Some("02:00:00:00:00:01".into()), tcp: false }
+    }
+
+    fn judged(files: &[(&str, &str)], wanted: &Wanted) -> Vec<Check> {
+        let root = machine(files);
+        let offloads = Offloads { tx_checksum: Some(false), gro: Some(false), lro: Some(false) };
+        judge("eth0", &gather(root.path(), "eth0", offloads), wanted)
+    }
+
+    #[test]
+    fn a_good_interface_passes() {
+        let checks = judged(&[], &wanted());
+        assert!(checks.iter().all(|check| check.verdict == Verdict::Ok), "{checks:#?}");
+        assert_eq!(named(&checks, "link").found, "up, 100000 Mbit/s");
+        assert!(named(&checks, "XDP").found.starts_with("ice: native, zero copy"));
+    }
+
+    #[test]
+    fn what_keeps_a_job_from_running_fails() {
+        for (file, text, name, says) in [
+            ("operstate", "down", "link", "down"),
+            ("address", "02:00:00:00:00:09", "address", "02:00:00:00:00:09, and the job file"),
+            ("mtu", "300", "MTU", "300, and packets with 64 values need 304"),
+            ("type", "772", "presence", "the loopback joins"),
+            ("type", "65534", "presence", "is no Ethernet"),
+        ] {
+            let checks = judged(&[(file, text)], &wanted());
+            let check = named(&checks, name);
+            assert_eq!(check.verdict, Verdict::Fail, "{check:?}");
+            assert!(check.found.starts_with(says), "{check:?}");
+        }
+        let checks = judged(&[("mtu", "300")], &wanted());
+        assert_eq!(named(&checks, "MTU").mend.as_deref(), Some("ip link set eth0 mtu 304"));
+        // Without a job there is nothing to compare with.
+        let checks = judged(&[("mtu", "300"), ("address", "x")], &Wanted::default());
+        assert!(checks.iter().all(|check| check.verdict <= Verdict::Note), "{checks:#?}");
+    }
+
+    #[test]
+    fn an_interface_that_is_not_there_names_the_others() {
+        let root = machine(&[]);
+        for name in ["eth9", "", "../net/eth0"] {
+            let facts = gather(root.path(), name, Offloads::default());
+            let checks = judge(name, &facts, &wanted());
+            let check = named(&checks, "presence");
+            assert_eq!(check.verdict, Verdict::Fail);
+            assert_eq!(check.mend.as_deref(), Some("name one of eth0, lo"));
+            assert_eq!(checks.len(), 1);
+        }
+    }
+
+    #[test]
+    fn offloads_matter_to_a_tcp_channel_over_virtual_interfaces() {
+        let on = Offloads { tx_checksum: Some(true), gro: Some(true), lro: Some(false) };
+        let judged = |driver: Option<&str>, tcp| {
+            let root = machine(&[]);
+            let facts = gather(root.path(), "eth0", on);
+            let facts = Facts { driver: driver.map(Into::into), ..facts };
+            judge("eth0", &facts, &Wanted { tcp, ..wanted() })
+        };
+        for (driver, tcp, expected) in [
+            (Some("veth"), true, Verdict::Warn),
+            (Some("veth"), false, Verdict::Ok),
+            (Some("ice"), true, Verdict::Ok),
+            (None, true, Verdict::Warn),
+        ] {
+            let checks = judged(driver, tcp);
+            assert_eq!(named(&checks, "checksum offload").verdict, expected, "{driver:?} {tcp}");
+            assert_eq!(named(&checks, "merging").verdict, Verdict::Note);
+        }
+    }
+
+    #[test]
+    fn drivers_and_queues_are_told() {
+        let root = machine(&[("iflink", "7")]);
+        let own = root.path().join("sys/class/net/eth0");
+        fs::create_dir_all(own.join("queues/rx-1")).unwrap();
+        fs::remove_file(own.join("device/driver")).unwrap();
+        let facts = gather(root.path(), "eth0", Offloads::default());
+        assert_eq!(facts.driver.as_deref(), Some("veth"), "told by its peer");
+        let checks = judge("eth0", &facts, &wanted());
+        assert!(named(&checks, "queues").found.starts_with("2 to receive, 1 to send"));
+        assert!(named(&checks, "XDP").found.contains("copy mode"));
+        let unknown = Facts { driver: Some("weird".into()), ..facts };
+        assert_eq!(named(&judge("eth0", &unknown, &wanted()), "XDP").verdict, Verdict::Note);
+    }
+
+    #[test]
+    fn what_another_namespace_has_does_not_count() {
+        let root = machine(&[]);
+        let facts = gather(root.path(), "eth0", Offloads::default());
+        let live = Live { mac: "02:00:00:00:00:01".into(), kind: 1, mtu: 1400, running: false };
+        // The same interface: what only /sys knows stays.
+        let same = facts.clone().seen(Some(live.clone()));
+        assert_eq!((same.driver.as_deref(), same.mtu), (Some("ice"), Some(1400)));
+        assert_eq!(same.state.as_deref(), Some("up"));
+        let other = Live { mac: "02:00:00:00:00:07".into(), ..live };
+        let other = facts.clone().seen(Some(other));
+        assert_eq!((other.driver, other.receive_queues), (None, 0));
+        assert_eq!(
+            (other.mac.as_deref(), other.state.as_deref()),
+            (Some("02:00:00:00:00:07"), Some("down"))
+        );
+        assert!(!facts.seen(None).exists);
+    }
+
+    #[test]
+    fn the_list_of_drivers_is_sorted_and_has_none_twice() {
+        assert!(XDP_DRIVERS.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+}
