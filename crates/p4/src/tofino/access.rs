@@ -1,5 +1,8 @@
 //! Who touches which register when: each packet at most once on its way through a pipeline, and all
 //! actions of a table alike.
+//!
+//! `p4c-barefoot` (9.13.4) lets a second touch through, and puts both into the register's stage, where
+//! the ALU runs once.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,9 +15,6 @@ use crate::source::Span;
 
 /// The registers touched so far on a path, and where.
 type Touched = BTreeMap<u32, Span>;
-
-/// The registers that an action touches: at which index, and where.
-type Indexed<'b> = BTreeMap<u32, (Option<&'b Expr>, Span)>;
 
 struct Walker<'p> {
     program: &'p Program,
@@ -272,38 +272,35 @@ impl Walker<'_> {
         }
     }
 
-    /// A table has one port to stateful ALUs: each of its actions that uses any register uses all
-    /// that the table's actions use, at one index.
+    /// A table has one port to stateful ALUs: its actions touch one register, all the same.
     fn table(&mut self, table: &Table) {
-        let mut uses: Vec<(&str, Indexed<'_>)> = Vec::new();
+        let mut uses: Vec<(&str, Touched)> = Vec::new();
         for offered in &table.actions {
             let action = &self.program.actions[offered.action.index()];
-            let mut found = BTreeMap::new();
-            self.indexed(&action.body, &mut found);
+            let mut found = Touched::new();
+            self.own(&action.body, &mut found);
             if !found.is_empty() && !offered.default_only {
                 uses.push((short(&action.name), found));
             }
         }
         for (name, found) in &uses {
             let mut registers = found.iter();
-            let Some((first, (index, _))) = registers.next() else { continue };
-            for (other, (at, span)) in registers {
-                if format!("{index:?}") != format!("{at:?}") {
-                    let message = format!(
-                        "action `{name}` touches registers `{}` and `{}` at different indices, but a table addresses its registers by one",
-                        self.name(*first),
-                        self.name(*other)
-                    );
-                    let help = "touch each register in a table of its own, or in the `apply` block";
-                    self.refusals.push(Refusal::new(*span, message, help));
-                }
+            if let (Some((first, _)), Some((other, span))) = (registers.next(), registers.next()) {
+                let message = format!(
+                    "action `{name}` touches registers `{}` and `{}`, but a table's action has one stateful ALU",
+                    self.name(*first),
+                    self.name(*other)
+                );
+                let help = "touch each register in a table of its own, or in the `apply` block";
+                self.refusals.push(Refusal::new(*span, message, help));
+                return;
             }
         }
         for (name, found) in &uses {
             let missing = uses.iter().flat_map(|(other, all)| {
                 all.iter()
                     .filter(|(r, _)| !found.contains_key(*r))
-                    .map(move |(r, at)| (*other, *r, at.1))
+                    .map(move |(r, at)| (*other, *r, *at))
             });
             if let Some((other, register, span)) = missing.into_iter().next() {
                 let message = format!(
@@ -318,23 +315,16 @@ impl Walker<'_> {
         }
     }
 
-    /// The registers that an action's own statements touch, with the index.
-    fn indexed<'b>(&self, list: &'b [Stmt], out: &mut Indexed<'b>) {
+    /// The registers that an action's own statements touch.
+    fn own(&self, list: &[Stmt], out: &mut Touched) {
         for stmt in list {
             match stmt {
-                Stmt::Call(call) => {
-                    let Some((register, span)) = self.touches(call) else { continue };
-                    let index = call.args.iter().find_map(|a| match a {
-                        Arg::In(e) => Some(e),
-                        _ => None,
-                    });
-                    out.insert(register, (index, span));
-                }
+                Stmt::Call(call) => out.extend(self.touches(call)),
                 Stmt::If { then, otherwise, .. } => {
-                    self.indexed(then, out);
-                    self.indexed(otherwise, out);
+                    self.own(then, out);
+                    self.own(otherwise, out);
                 }
-                Stmt::Block(list) => self.indexed(list, out),
+                Stmt::Block(list) => self.own(list, out),
                 _ => {}
             }
         }
