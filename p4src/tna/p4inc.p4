@@ -228,7 +228,6 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
         if (hdr.aggregation.overflow == 1) {
             meta.spilled = 1;
         }
-        meta.round = hdr.aggregation.sequence + 1;
 
         rooms.apply();
         if (meta.before == 0 || meta.before[31:31] == 1) {

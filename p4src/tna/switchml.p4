@@ -208,7 +208,6 @@ control SwitchMlIngress(inout headers_t hdr, inout metadata_t meta,
         if (hdr.aggregation.overflow == 1) {
             meta.spilled = 1;
         }
-        meta.round = hdr.aggregation.sequence + 1;
 
         rooms.apply();
         if (meta.before == 0 || meta.before[31:31] == 1) {

@@ -23,6 +23,7 @@ control Screening(in headers_t hdr, in ingress_intrinsic_metadata_from_parser_t 
         meta.ours = 1;
         meta.job = (bit<32>)hdr.aggregation.job;
         meta.whose = (bit<32>)hdr.aggregation.job;
+        meta.round = hdr.aggregation.sequence + 1;
     }
 
     action sweep() {
@@ -30,6 +31,7 @@ control Screening(in headers_t hdr, in ingress_intrinsic_metadata_from_parser_t 
         meta.outcome = outcome_t.SWEPT;
         meta.job = (bit<32>)hdr.aggregation.job;
         meta.whose = (bit<32>)hdr.aggregation.job;
+        meta.round = hdr.aggregation.sequence + 1;
     }
 
     action refuse(outcome_t outcome) {

@@ -30,6 +30,10 @@ fn main() {
     if let (Err(why), false) = (bmv2, arguments.list) {
         eprintln!("{why}");
     }
+    let tofino = tools::tofino();
+    if let (Err(why), false) = (&tofino, arguments.list) {
+        eprintln!("{why}");
+    }
     if bmv2.is_ok() {
         // They mostly wait for BMv2, which hands frames over in blocks, some milliseconds late.
         arguments.test_threads.get_or_insert(8);
@@ -44,5 +48,8 @@ fn main() {
     let everywhere = cases::EVERYWHERE.iter().copied().flatten().map(trial);
     let with_bmv2 = cases::WITH_BMV2.iter().copied().flatten().map(trial);
     let with_bmv2 = with_bmv2.map(|trial| trial.with_ignored_flag(bmv2.is_err()));
-    libtest_mimic::run(&arguments, everywhere.chain(with_bmv2).collect()).exit();
+    let for_tofino = cases::FOR_TOFINO.iter().copied().flatten().map(trial);
+    let for_tofino = for_tofino.map(|trial| trial.with_ignored_flag(tofino.is_err()));
+    let all = everywhere.chain(with_bmv2).chain(for_tofino);
+    libtest_mimic::run(&arguments, all.collect()).exit();
 }

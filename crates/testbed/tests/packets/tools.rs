@@ -17,6 +17,35 @@ pub(crate) fn source(program: Program) -> String {
     format!("{SOURCES}/v1model/{}.p4", program.name())
 }
 
+/// The Tofino back end of p4c; `Err` says in one line why it is not used.
+pub(crate) fn tofino() -> Result<PathBuf, String> {
+    find("p4c-barefoot")
+}
+
+/// Compiles a program for Tofino, and gives the number of stages that it takes of ingress and egress,
+/// or what the compiler says against it.
+pub(crate) fn compile_for_tofino(compiler: &Path, program: Program) -> Result<usize, String> {
+    let name = program.name();
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("tofino-{name}-{}", std::process::id()));
+    let output = Command::new(compiler)
+        .args(["--target", "tofino", "--arch", "tna", "-g", "-o"])
+        .arg(&kept)
+        .arg(format!("{SOURCES}/tna/{name}.p4"))
+        .output()
+        .map_err(|error| error.to_string())?;
+    let assembly = fs::read_to_string(kept.join(format!("pipe/{name}.bfa")));
+    let _ = fs::remove_dir_all(&kept);
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    let assembly = assembly.map_err(|error| error.to_string())?;
+    let stages = assembly
+        .lines()
+        .filter_map(|line| line.strip_prefix("stage ")?.split(' ').next()?.parse::<usize>().ok());
+    stages.max().map(|last| last + 1).ok_or_else(|| "the assembly has no stages".to_owned())
+}
+
 /// BMv2 and the compiler for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Bmv2Tools {

@@ -74,9 +74,14 @@ control Copied(in index_t index, inout metadata_t meta) {
                 } else {
                     shift();
                 }
-            } else if (meta.pass == pass_t.FIRST && meta.local == 1 && meta.left == 0
-                       && meta.found_round == meta.round && meta.held != meta.left) {
-                keep();
+            } else if (meta.local == 1 && meta.left == 0) {
+                if (meta.held == meta.left) {
+                    look();
+                } else if (meta.found_round == meta.round) {
+                    keep();
+                } else {
+                    look();
+                }
             } else {
                 look();
             }

@@ -1,8 +1,8 @@
 //! Both compilers say the same of a program: what a controller wrote for one switch suits another.
 
-use super::cases;
+use super::{Case, cases};
 use crate::embedded::Embedded;
-use crate::target::{ALWAYS, Build, COIN, Target};
+use crate::target::{ALWAYS, Build, COIN, Program, Target};
 use crate::tools;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::text;
@@ -51,6 +51,20 @@ fn same_p4info(build: &Build) {
         panic!("line {line}: ours\n{}\n\np4c's\n{}", near(&ours), near(&theirs));
     }
     assert_eq!(ours.len(), theirs.len());
+}
+
+pub(in crate::cases) const FOR_TOFINO: &[Case] =
+    &[("compilers::fits_tofino_atp", || fits_tofino(Program::Atp))];
+
+/// The stages of one pipe.
+const STAGES: usize = 12;
+
+fn fits_tofino(program: Program) {
+    let compiler = tools::tofino().expect("else this is not run");
+    match tools::compile_for_tofino(&compiler, program) {
+        Ok(stages) => assert!(stages <= STAGES, "{}: {stages} stages", program.name()),
+        Err(messages) => panic!("p4c-barefoot refuses {}:\n{messages}", program.name()),
+    }
 }
 
 /// All that entities are written with, in an order that does not depend on the compiler. Which types

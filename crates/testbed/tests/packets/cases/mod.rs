@@ -68,3 +68,6 @@ pub(crate) const EVERYWHERE: &[&[Case]] = &[
 
 /// Those that have nothing to do where BMv2 is not installed.
 pub(crate) const WITH_BMV2: &[&[Case]] = &[compilers::CASES];
+
+/// Those that have nothing to do where the Tofino back end of p4c is not installed.
+pub(crate) const FOR_TOFINO: &[&[Case]] = &[compilers::FOR_TOFINO];
