@@ -23,8 +23,19 @@ PREFIX = "tributary-bmv2-"
 libc = ctypes.CDLL(None, use_errno=True)
 
 
+# The signal that asked the run to end, if one did.
+asked = None
+
+
 class Interrupted(Exception):
     """The run was asked to end."""
+
+
+def check():
+    """Ends a run that was asked to. The exception of the handler may have come up where it is dropped,
+    for example while a process was being started."""
+    if asked:
+        raise Interrupted(asked)
 
 
 def enter(work):
@@ -98,7 +109,9 @@ def inner(directory, work):
         # Once: cleaning up is not to be interrupted by the terminal and the outer process both.
         for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(other, signal.SIG_IGN)
-        raise Interrupted(signal.Signals(number).name)
+        global asked  # pylint: disable=global-statement
+        asked = signal.Signals(number).name
+        raise Interrupted(asked)
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)

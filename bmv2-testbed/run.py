@@ -161,6 +161,7 @@ class Run:
                 *self.servers]
 
     def watch(self):
+        isolation.check()
         for process in self.everything():
             if ended := process.ended():
                 raise Wrong(ended)
