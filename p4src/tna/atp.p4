@@ -190,6 +190,9 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
             meta.forward = 1;
         } else if (meta.ours == 1 || meta.sweep == 1) {
             intents.apply();
+        } else {
+            // What is wrong with itself is counted for no job, whatever it names.
+            meta.slot = 0;
         }
 
         contributions.apply(hdr.aggregation.bitmap, hdr.aggregation.index, meta);

@@ -229,6 +229,9 @@ control SwitchMlIngress(inout headers_t hdr, inout metadata_t meta,
             meta.forward = 1;
         } else if (meta.ours == 1 || meta.sweep == 1) {
             intents.apply();
+        } else {
+            // What is wrong with itself is counted for no job, whatever it names.
+            meta.slot = 0;
         }
 
         if (meta.access != access_t.NONE) {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tributary_netio::device::Kind;
+use tributary_p4::Architecture;
 
 /// Sums the gradients of distributed training inside the network.
 #[derive(Debug, Parser)]
@@ -103,6 +104,9 @@ pub(crate) struct RunArgs {
     /// What the switches are: BMv2 needs `--fabric netns`.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) switch: SwitchKind,
+    /// Architecture of the program: v1model, or tna, which only the embedded switch runs here.
+    #[arg(long, value_name = "ARCH", default_value_t = Architecture::V1model)]
+    pub(crate) arch: Architecture,
     /// Seed of faults and random workloads, in place of the file's.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
@@ -171,6 +175,9 @@ pub(crate) struct EndpointArgs {
     /// What the switches are; the same for all processes of a job file.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) target: SwitchKind,
+    /// Architecture of the switches' program, v1model or tna; the same for all processes of a job file.
+    #[arg(long, value_name = "ARCH", default_value_t = Architecture::V1model)]
+    pub(crate) arch: Architecture,
     /// Print events as JSON, one a line, instead of text.
     #[arg(long)]
     pub(crate) json_events: bool,

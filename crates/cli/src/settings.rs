@@ -12,6 +12,7 @@ use tributary_jobfile::{End, HostId, Job, LinkId, Scenario};
 use tributary_netio::FrameIo;
 use tributary_netio::device::{Config, Device};
 use tributary_netio::faults::{FaultInjector, Faults, Faulty};
+use tributary_p4::Architecture;
 use tributary_protocol::Assignment;
 use tributary_wire::{Host, PORT};
 
@@ -26,7 +27,11 @@ pub(crate) fn load(path: &Path, seed: Option<u64>) -> Result<Scenario> {
     Ok(tributary_jobfile::load_with_seed(path, seed)?)
 }
 
-/// Reads a job file that is to run on switches of a kind.
+/// Most values of a packet with the programs for TNA: one pipe of a Tofino has stateful ALUs for no
+/// more.
+const TNA_VALUES: u16 = 32;
+
+/// Reads a job file that is to run on switches of a kind, with programs for v1model.
 ///
 /// # Errors
 /// One line that names file, line and column.
@@ -36,6 +41,32 @@ pub(crate) fn load_for(path: &Path, seed: Option<u64>, switches: SwitchKind) -> 
         scenario.pace_for_bmv2();
     }
     Ok(scenario)
+}
+
+/// The same with programs for an architecture. All processes of a job file must agree on it.
+///
+/// # Errors
+/// As [`load_for`].
+pub(crate) fn load_with(
+    path: &Path,
+    seed: Option<u64>,
+    switches: SwitchKind,
+    architecture: Architecture,
+) -> Result<Scenario> {
+    let mut scenario = load_for(path, seed, switches)?;
+    if architecture == Architecture::Tna {
+        let values = &mut scenario.switch.values_per_packet;
+        *values = TNA_VALUES.min(*values);
+    }
+    Ok(scenario)
+}
+
+/// Reads the job file of an endpoint.
+///
+/// # Errors
+/// One line that names file, line and column.
+pub(crate) fn load_endpoint(args: &EndpointArgs) -> Result<Scenario> {
+    load_with(&args.job_file, args.seed, args.target, args.arch)
 }
 
 /// The job of a name, or the only one.
@@ -106,27 +137,48 @@ fn protocol(scenario: &Scenario) -> Result<&'static str> {
     Ok(first.protocol.name())
 }
 
-fn source(scenario: &Scenario, replacement: Option<&Path>) -> Result<Source> {
+fn source(
+    scenario: &Scenario,
+    architecture: Architecture,
+    replacement: Option<&Path>,
+) -> Result<Source> {
     Ok(match replacement {
         Some(path) => Source::file(path)?,
-        None => built_in(scenario)?,
+        None => built_in_for(scenario, architecture)?,
     })
 }
 
-/// The program of the library that speaks the scenario's protocol.
+/// The program of the library that speaks the scenario's protocol, for v1model.
 ///
 /// # Errors
 /// If the jobs have different protocols.
 pub(crate) fn built_in(scenario: &Scenario) -> Result<Source> {
-    Ok(Source::built_in(protocol(scenario)?)?)
+    built_in_for(scenario, Architecture::V1model)
 }
 
-/// The program of a scenario's switches: its protocol's, or the one in a file.
+fn built_in_for(scenario: &Scenario, architecture: Architecture) -> Result<Source> {
+    Ok(Source::built_in_for(architecture, protocol(scenario)?)?)
+}
+
+/// The program of a scenario's switches for v1model: its protocol's, or the one in a file.
 ///
 /// # Errors
 /// If it cannot be read or has errors; they are shown, and the error is one line.
 pub(crate) fn compile(scenario: &Scenario, replacement: Option<&Path>) -> Result<Compiled> {
-    let source = source(scenario, replacement)?;
+    compile_for(scenario, Architecture::V1model, replacement)
+}
+
+/// The program of a scenario's switches for an architecture. One in a file says by itself which it is
+/// for.
+///
+/// # Errors
+/// As [`compile`].
+pub(crate) fn compile_for(
+    scenario: &Scenario,
+    architecture: Architecture,
+    replacement: Option<&Path>,
+) -> Result<Compiled> {
+    let source = source(scenario, architecture, replacement)?;
     match programs::compile(&source, &programs::defines(&scenario.switch)) {
         Err(tributary_controller::Error::Compile(diagnostics)) => {
             eprint!("{diagnostics}");
@@ -150,7 +202,7 @@ pub(crate) fn pipeline(
     if switches == SwitchKind::Embedded {
         return Ok(compiled);
     }
-    let source = source(scenario, replacement)?;
+    let source = source(scenario, Architecture::V1model, replacement)?;
     match p4c::bmv2(&source, &programs::defines(&scenario.switch)) {
         Err(tributary_controller::Error::Compile(diagnostics)) => {
             eprint!("{diagnostics}");

@@ -2,6 +2,7 @@
 //! and how to mend it.
 
 use tonic::Code;
+use tributary_p4::Architecture;
 use tributary_wire::JobId;
 
 use crate::segments::Refusal;
@@ -146,10 +147,12 @@ pub enum Error {
         mend: &'static str,
     },
     /// There is no program of that name.
-    #[error("there is no P4 program `{name}`; the ones built in are {known}")]
+    #[error("there is no P4 program `{name}` for {architecture}; the ones built in are {known}")]
     UnknownProgram {
         /// The name asked for.
         name: String,
+        /// The architecture asked for.
+        architecture: Architecture,
         /// The names that there are.
         known: String,
     },

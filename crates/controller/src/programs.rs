@@ -4,7 +4,7 @@ use std::path::Path;
 
 use prost::Message;
 use tributary_jobfile::{Preemption, SwitchSettings};
-use tributary_p4::{Sources, ir};
+use tributary_p4::{Architecture, Sources, ir};
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 
 use crate::Error;
@@ -28,18 +28,29 @@ impl Source {
     /// # Errors
     /// [`Error::UnknownProgram`].
     pub fn built_in(name: &str) -> Result<Self, Error> {
-        let main = format!("v1model/{name}.p4");
+        Self::built_in_for(Architecture::V1model, name)
+    }
+
+    /// A program of the library for an architecture.
+    ///
+    /// # Errors
+    /// [`Error::UnknownProgram`].
+    pub fn built_in_for(architecture: Architecture, name: &str) -> Result<Self, Error> {
+        let main = format!("{architecture}/{name}.p4");
         if !FILES.iter().any(|(path, _)| *path == main) {
-            let known = Self::names().collect::<Vec<_>>().join(", ");
-            return Err(Error::UnknownProgram { name: name.to_owned(), known });
+            let known = Self::names(architecture).collect::<Vec<_>>().join(", ");
+            return Err(Error::UnknownProgram { name: name.to_owned(), architecture, known });
         }
         let files = FILES.iter().map(|&(path, text)| (path.to_owned(), text.to_owned()));
         Ok(Self { main, files: files.collect() })
     }
 
-    /// Names of the programs of the library.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        FILES.iter().filter_map(|(path, _)| path.strip_prefix("v1model/")?.strip_suffix(".p4"))
+    /// Names of the programs of the library for an architecture.
+    pub fn names(architecture: Architecture) -> impl Iterator<Item = &'static str> {
+        let directory = architecture.name();
+        FILES.iter().filter_map(move |(path, _)| {
+            path.strip_prefix(directory)?.strip_prefix('/')?.strip_suffix(".p4")
+        })
     }
 
     /// A program in a file, as `--p4 FILE` names it.
@@ -248,7 +259,8 @@ mod tests {
     fn unknown_programs_are_named() {
         let error = Source::built_in("apt").unwrap_err().to_string();
         assert!(
-            error.starts_with("there is no P4 program `apt`; the ones built in are atp"),
+            error
+                .starts_with("there is no P4 program `apt` for v1model; the ones built in are atp"),
             "{error}"
         );
         let error = Source::file(Path::new("/nonexistent.p4")).unwrap_err().to_string();

@@ -25,9 +25,6 @@ use crate::pool::{Pool, Slot};
 use crate::queues::{Queues, Room};
 use crate::statistics::{PortStatistics, SwitchStatistics};
 
-/// How often a Tofino resubmits one packet.
-const TNA_RESUBMISSIONS: u32 = 1;
-
 /// A switch: a program with its state, and the traffic manager around it.
 ///
 /// Times are microseconds since the switch started, as programs see them; they must not decrease.
@@ -257,11 +254,7 @@ impl Switch {
     /// Parser and ingress, as often as the program resubmits: BMv2 parses resubmitted packets before
     /// any other, so they need no queue.
     fn ingress(&mut self, packet: &mut Packet, frame: &[u8], mut input: IngressInput) -> Verdict {
-        let limit = match self.architecture() {
-            Architecture::V1model => self.config.resubmit_limit,
-            Architecture::Tna => self.config.resubmit_limit.min(TNA_RESUBMISSIONS),
-        };
-        for _ in 0..=limit {
+        for _ in 0..=self.config.resubmit_limit {
             let Some(active) = &mut self.active else { return Verdict::Drop };
             let pipeline = active.pipeline_mut();
             let outcome = pipeline.ingress(packet, frame, &input);

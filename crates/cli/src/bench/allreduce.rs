@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use anyhow::Result;
+use tributary_p4::Architecture;
 
 use super::Spread;
 use crate::args::{self, BenchArgs, Io, RunArgs, SwitchKind};
@@ -72,6 +73,7 @@ fn once(
         job: job.path().to_owned(),
         fabric,
         switch: SwitchKind::default(),
+        arch: Architecture::V1model,
         seed: None,
         json: None,
         p4: None,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
+use tributary_p4::Architecture;
 
 use super::Spread;
 use super::plot::{self, Chart};
@@ -93,6 +94,7 @@ pub(super) fn once_on(fabric: Fabric, switch: SwitchKind, text: &str) -> Result<
         job: job.path().to_owned(),
         fabric,
         switch,
+        arch: Architecture::V1model,
         seed: None,
         json: None,
         p4: None,

@@ -62,8 +62,7 @@ impl Event {
 /// # Errors
 /// One line that says what went wrong.
 pub(crate) fn run(args: &PsArgs) -> Result<()> {
-    let scenario =
-        settings::load_for(&args.endpoint.job_file, args.endpoint.seed, args.endpoint.target)?;
+    let scenario = settings::load_endpoint(&args.endpoint)?;
     let host = settings::host(&scenario, &args.host)?;
     let servers = channel::servers(&scenario, host)?;
     if servers.is_empty() {

@@ -55,8 +55,7 @@ pub(crate) fn agent(scenario: &Scenario, host: HostId) -> Result<Option<Agent>> 
 /// # Errors
 /// One line that says what went wrong.
 pub(crate) fn run(args: &PsArgs) -> Result<()> {
-    let scenario =
-        settings::load_for(&args.endpoint.job_file, args.endpoint.seed, args.endpoint.target)?;
+    let scenario = settings::load_endpoint(&args.endpoint)?;
     let host = settings::host(&scenario, &args.host)?;
     let Some(agent) = agent(&scenario, host)? else {
         bail!(

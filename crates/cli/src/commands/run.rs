@@ -14,6 +14,7 @@ use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
 use tributary_controller::services;
 use tributary_jobfile::{Job, Protocol, Scenario, Workload};
+use tributary_p4::Architecture;
 use tributary_wire::JobId;
 
 use crate::agent::{Event, WorkerReport};
@@ -67,17 +68,22 @@ pub(crate) fn execute(args: &RunArgs) -> Result<RunReport> {
             args.fabric == args::Fabric::Netns,
             "--switch bmv2 needs --fabric netns: BMv2's ports are network interfaces"
         );
+        ensure!(
+            args.arch == Architecture::V1model,
+            "--switch bmv2 runs programs for v1model, not for {}: leave --switch out",
+            args.arch
+        );
         // Missing programs are said before anything is done.
         Bmv2::find()?;
     }
-    let scenario = Arc::new(settings::load_for(&args.job, args.seed, args.switch)?);
+    let scenario = Arc::new(settings::load_with(&args.job, args.seed, args.switch, args.arch)?);
     for job in &scenario.jobs {
         // What is wrong with a workload or too large for the switches is said before anything is
         // started.
         workload::of(job, 0).with_context(|| format!("job {}", job.name))?;
         settings::assignment(&scenario, job)?;
     }
-    let compiled = settings::compile(&scenario, args.p4.as_deref())?;
+    let compiled = settings::compile_for(&scenario, args.arch, args.p4.as_deref())?;
     let aggregator_bits = aggregator_bits(&compiled.program, scenario.switch.pool);
     let pipeline =
         settings::pipeline(&scenario, args.p4.as_deref(), compiled.pipeline, args.switch)?;

@@ -46,8 +46,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
 }
 
 fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
-    let scenario =
-        settings::load_for(&args.endpoint.job_file, args.endpoint.seed, args.endpoint.target)?;
+    let scenario = settings::load_endpoint(&args.endpoint)?;
     let job = settings::job(&scenario, args.job.as_deref())?;
     let Some(&host) = job.workers.get(usize::from(args.worker)) else {
         bail!("job {} has workers 0 to {}, not {}", job.name, job.workers.len() - 1, args.worker);

@@ -17,6 +17,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_jobfile::{Duty, End, HostId, Scenario, SwitchId, Topology};
+use tributary_p4::Architecture;
 use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
 
 use super::{Note, QueueReport, device_id};
@@ -44,6 +45,7 @@ pub(crate) struct Netns {
     job_file: PathBuf,
     program: PathBuf,
     kind: SwitchKind,
+    arch: Architecture,
     io: Io,
     switches: Vec<Switch>,
     /// Processes between switches that cannot inject faults.
@@ -84,6 +86,7 @@ impl Netns {
             job_file,
             program,
             kind,
+            arch: args.arch,
             io: args.io,
             switches: Vec::new(),
             cables: Vec::new(),
@@ -219,6 +222,7 @@ impl Netns {
         if self.kind == SwitchKind::Bmv2 {
             process.args(["--target", "bmv2"]);
         }
+        process.args(["--arch", self.arch.name()]);
         process.arg("--tokens").arg(self.tokens());
         process
     }

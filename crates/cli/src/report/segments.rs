@@ -68,11 +68,17 @@ impl SegmentReport {
     }
 }
 
+fn is_register(instance: &ir::Extern) -> bool {
+    matches!(instance.type_name.as_str(), "register" | "Register")
+}
+
 /// Bits of memory that one of `pool` aggregators takes in a program: in all register arrays.
 pub(crate) fn aggregator_bits(program: &ir::Program, pool: u32) -> u64 {
-    let registers = program.externs.iter().filter(|instance| instance.type_name == "register");
+    let registers = program.externs.iter().filter(|instance| is_register(instance));
     let bits = registers.map(|register| {
-        let width = register.type_args.first().map_or(0, |element| u64::from(element.width));
+        // v1model has no registers of structs; a second argument is the index there.
+        let scalars = if register.type_name == "Register" { 2 } else { 1 };
+        let width = register.type_args.iter().take(scalars).map(|s| u64::from(s.width)).sum();
         match register.args.first() {
             Some(&ir::CtorArg::Int(cells)) if cells == u128::from(pool) => width,
             _ => 0,

@@ -79,8 +79,9 @@ impl Loader<'_> {
                 let (place, ty) = args.out(0)?;
                 let (whole, zero) = (self.slots.temporary(Scalar::bit(16)), self.slots.constant(0));
                 self.extern_op(ExternOp::ChecksumGet { dst: whole, sum });
+                // What the hardware says is that the checksum is wrong.
                 self.through_place(place, ty, |this, dst| {
-                    this.op(Op::Eq { dst, a: whole, b: zero });
+                    this.op(Op::Ne { dst, a: whole, b: zero });
                 })?;
             }
             TnaBehaviour::ChecksumUpdate => self.checksum_update(args)?,

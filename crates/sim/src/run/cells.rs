@@ -90,10 +90,12 @@ fn register(pipeline: &Pipeline, name: &str) -> Option<ExternId> {
     u32::try_from(number).ok().map(ExternId)
 }
 
-/// The cells of a register of at most 64 bits.
+/// The cells of a register of at most 64 bits; of a register of pairs the second scalar above the
+/// first, which has 32 bits.
 fn cells(pipeline: &Pipeline, register: ExternId) -> impl Iterator<Item = (u64, u64)> + '_ {
     let cells = 0..pipeline.array_size(register).unwrap_or_default();
     cells.filter_map(move |cell| {
-        Some((cell, pipeline.register_read(register, cell).ok()?.to_u64()?))
+        let scalar = |at| pipeline.register_read_scalar(register, cell, at).ok()?.to_u64();
+        Some((cell, scalar(0)? | scalar(1).map_or(0, |high| high << 32)))
     })
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tributary_p4::Sources;
+use tributary_p4::{Architecture, Sources};
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::Update;
 use tributary_switch::{Forwarding, Switch, SwitchConfig};
@@ -16,15 +16,28 @@ use crate::tools::source;
 const STEPS: usize = 1 << 20;
 
 pub(crate) struct Embedded {
+    architecture: Architecture,
     switch: Switch,
     p4info: P4Info,
     now_us: u64,
 }
 
 impl Embedded {
+    /// With the program for v1model.
     pub(crate) fn new(build: &Build) -> Self {
+        Self::with(Architecture::V1model, build)
+    }
+
+    /// With the program for TNA, where there is one: a pipe has stateful ALUs for 32 values, and pools
+    /// are powers of two.
+    pub(crate) fn tna(build: &Build) -> Option<Self> {
+        let fits = build.values == 32 && build.pool.is_power_of_two();
+        fits.then(|| Self::with(Architecture::Tna, build))
+    }
+
+    pub(crate) fn with(architecture: Architecture, build: &Build) -> Self {
         let defines = build.defines().map(|(name, value)| (name.to_owned(), value));
-        let path = source(build.program);
+        let path = source(architecture, build.program);
         let source = tributary_p4::preprocess(&Sources::disk(), &path, &defines);
         let source = source.unwrap_or_else(|errors| panic!("the program has errors:\n{errors}"));
         let forwarding = Forwarding::from_source(&source);
@@ -33,7 +46,7 @@ impl Embedded {
         let ports = PORTS.collect();
         let mut switch = Switch::new(SwitchConfig { ports, ..SwitchConfig::default() });
         switch.commit(forwarding);
-        Self { switch, p4info, now_us: 0 }
+        Self { architecture, switch, p4info, now_us: 0 }
     }
 }
 
@@ -46,7 +59,10 @@ impl Embedded {
 
 impl Target for Embedded {
     fn name(&self) -> &'static str {
-        "the embedded switch"
+        match self.architecture {
+            Architecture::V1model => "the embedded switch",
+            Architecture::Tna => "the embedded switch with the program for TNA",
+        }
     }
 
     fn p4info(&self) -> &P4Info {
@@ -57,7 +73,7 @@ impl Target for Embedded {
         let results = self.switch.write(updates).expect("a pipeline is set");
         for (result, update) in results.into_iter().zip(updates) {
             if let Err(refusal) = result {
-                panic!("the embedded switch refuses an update: {refusal}\n{update:#?}");
+                panic!("{} refuses an update: {refusal}\n{update:#?}", self.name());
             }
         }
     }

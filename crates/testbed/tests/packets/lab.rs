@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use tributary_p4::Architecture;
 use tributary_p4runtime_proto::p4::v1::update;
 
 use crate::bmv2::Bmv2;
@@ -54,17 +55,33 @@ pub(crate) struct Lab {
 impl Lab {
     /// Every switch that there is on this machine.
     pub(crate) fn new(build: Build) -> Self {
-        let mut targets: Vec<Box<dyn Target>> = vec![Box::new(Embedded::new(&build))];
+        let mut targets = embedded(&build);
         if let Ok(tools) = tools::bmv2(|| None) {
             targets.push(Box::new(Bmv2::start(tools, &build)));
         }
         Self { targets, build, counts: Counts::new() }
     }
 
+    /// Every switch that there is on this machine, with the program for v1model: for what that for TNA
+    /// does otherwise.
+    pub(crate) fn v1model(build: Build) -> Self {
+        let mut lab = Self::alone(Architecture::V1model, build);
+        if let Ok(tools) = tools::bmv2(|| None) {
+            lab.targets.push(Box::new(Bmv2::start(tools, &build)));
+        }
+        lab
+    }
+
+    /// The embedded switch with one variant of the program: for what no two switches do alike.
+    pub(crate) fn alone(architecture: Architecture, build: Build) -> Self {
+        let target = Embedded::with(architecture, &build);
+        Self { targets: vec![Box::new(target)], build, counts: Counts::new() }
+    }
+
     /// Only the embedded switch: for what BMv2 does not let a test control, such as exact times and
     /// queue lengths.
     pub(crate) fn embedded(build: Build) -> Self {
-        Self { targets: vec![Box::new(Embedded::new(&build))], build, counts: Counts::new() }
+        Self { targets: embedded(&build), build, counts: Counts::new() }
     }
 
     pub(crate) fn build(&self) -> Build {
@@ -227,6 +244,12 @@ impl Lab {
     pub(crate) fn check_gone(&mut self, port: u16, frame: &[u8], counted_as: (u8, Outcome)) {
         self.check(port, frame, counted_as, &[]);
     }
+}
+
+/// The embedded switch, once with each variant of the program.
+fn embedded(build: &Build) -> Vec<Box<dyn Target>> {
+    let tna = Embedded::tna(build).map(|target| Box::new(target) as Box<dyn Target>);
+    std::iter::once(Box::new(Embedded::new(build)) as Box<dyn Target>).chain(tna).collect()
 }
 
 /// Where an outcome of a job is counted.

@@ -1,6 +1,6 @@
-//! Rule-by-rule packet tests of the programs in `p4src/v1model/`.
+//! Rule-by-rule packet tests of the programs in `p4src/v1model/` and `p4src/tna/`.
 //!
-//! Every case sends frames through the embedded switch and, where `simple_switch_grpc` and
+//! Every case sends frames through the embedded switch, once with each variant of the program, and, where `simple_switch_grpc` and
 //! `p4c-bm2-ss` are on the PATH, through BMv2, and compares frames and counters with what
 //! `docs/p4/` says and with each other. BMv2 is the reference for the architecture.
 //!

@@ -129,6 +129,13 @@ pub(crate) fn rack(build: Build) -> Lab {
     lab
 }
 
+/// The same with the program for v1model alone.
+pub(crate) fn v1model_rack(build: Build) -> Lab {
+    let mut lab = Lab::v1model(build);
+    furnish(&mut lab);
+    lab
+}
+
 /// The same on the embedded switch alone.
 pub(crate) fn embedded_rack(build: Build) -> Lab {
     let mut lab = Lab::embedded(build);

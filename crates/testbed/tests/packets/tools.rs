@@ -7,14 +7,16 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::{env, fs};
 
+use tributary_p4::Architecture;
+
 use crate::target::{Build, Program};
 
 /// Where the programs under test are.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4src");
 
 /// The file of a program.
-pub(crate) fn source(program: Program) -> String {
-    format!("{SOURCES}/v1model/{}.p4", program.name())
+pub(crate) fn source(architecture: Architecture, program: Program) -> String {
+    format!("{SOURCES}/{architecture}/{}.p4", program.name())
 }
 
 /// The Tofino back end of p4c; `Err` says in one line why it is not used.
@@ -108,7 +110,7 @@ pub(crate) fn compile(tools: &Bmv2Tools, build: &Build) -> Compiled {
         .arg(fresh.join("program.json"))
         .arg("--p4runtime-files")
         .arg(fresh.join("p4info.txtpb"))
-        .arg(source(build.program))
+        .arg(source(Architecture::V1model, build.program))
         .output()
         .expect("p4c-bm2-ss can be started");
     let messages = String::from_utf8_lossy(&output.stderr);

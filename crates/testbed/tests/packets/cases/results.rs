@@ -4,12 +4,13 @@ use super::cases;
 use crate::entries::{Entry, FLOOD};
 use crate::frames::{COLLISION, MARKED, OVERFLOW, RESEND};
 use crate::lab::Outcome::*;
-use crate::scene::{A, B, PS, rack, sum, values};
+use crate::scene::{A, B, PS, rack, sum, v1model_rack, values};
 use crate::target::Build;
 
 cases!("results":
     distributed_frees, distributed_without_cell, distributed_leaves_another_task_alone,
     reply_frees, reply_leaves_another_task_alone, queried, flags_of_results, multicast_groups,
+    flood_group,
 );
 
 fn distributed_frees() {
@@ -121,7 +122,14 @@ fn multicast_groups() {
     lab.check_gone(PS, &result.bytes(), (A.slot, Distributed));
     lab.delete(&[Entry::group(A.group, &[])]);
     lab.check_gone(PS, &result.bytes(), (A.slot, Distributed));
-    // The flood group leaves the origin out, whatever is flooded.
+}
+
+/// The flood group leaves the origin out, whatever is flooded. With TNA only plain frames are: a job's
+/// group is never that one.
+fn flood_group() {
+    let mut lab = v1model_rack(Build::PATIENT);
+    let result = A.parameter(7, 3, &values(&lab, 1));
+    let expected = [1, 2, 3, 5, 6].map(|port| (port, result.bytes()));
     lab.modify(&[Entry::distribute(A.id, PS, FLOOD, A.slot)]);
-    lab.check(PS, &result.bytes(), (A.slot, Distributed), &to(&[1, 2, 3, 5, 6]));
+    lab.check(PS, &result.bytes(), (A.slot, Distributed), &expected);
 }

@@ -1,5 +1,7 @@
 //! Who evicts whom: the three rules that the program can be compiled with.
 
+use tributary_p4::Architecture;
+
 use super::{A, B, furnished, values};
 use crate::cases::cases;
 use crate::frames::COLLISION;
@@ -24,11 +26,16 @@ fn always() {
     lab.check_gone(1, &weak.bytes(), (A.slot, Duplicate));
 }
 
-/// About half, whatever the priorities; and either way nothing is lost. The embedded switch alone:
-/// no two switches toss alike.
+/// About half, whatever the priorities; and either way nothing is lost. Each switch alone: no two toss
+/// alike.
 fn coin() {
+    Architecture::ALL.into_iter().for_each(toss);
+}
+
+fn toss(architecture: Architecture) {
     for (holder, packet) in [(255, 1), (1, 255)] {
-        let mut lab = furnished(Lab::embedded(Build { preemption: COIN, ..Build::ESA }));
+        let build = Build { preemption: COIN, ..Build::ESA };
+        let mut lab = furnished(Lab::alone(architecture, build));
         let [x, y] = values(&lab);
         let mut evictions = 0;
         for sequence in 0..200 {
