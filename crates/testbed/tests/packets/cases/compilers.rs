@@ -53,8 +53,10 @@ fn same_p4info(build: &Build) {
     assert_eq!(ours.len(), theirs.len());
 }
 
-pub(in crate::cases) const FOR_TOFINO: &[Case] =
-    &[("compilers::fits_tofino_atp", || fits_tofino(Program::Atp))];
+pub(in crate::cases) const FOR_TOFINO: &[Case] = &[
+    ("compilers::fits_tofino_atp", || fits_tofino(Program::Atp)),
+    ("compilers::fits_tofino_esa", || fits_tofino(Program::Esa)),
+];
 
 /// The stages of one pipe.
 const STAGES: usize = 12;
