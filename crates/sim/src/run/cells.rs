@@ -33,7 +33,7 @@ impl Run<'_> {
     fn held_at(&self, id: SwitchId) -> Vec<Held> {
         let forwarding = self.network.switch(id).forwarding().expect("a program was pushed");
         let pipeline = forwarding.pipeline();
-        if let Some(tasks) = register(pipeline, "identity.tasks") {
+        if let Some(tasks) = register(pipeline, ".tasks") {
             let holder = |(cell, identity): (u64, u64)| {
                 let job = JobId::new(u16::try_from(identity >> 32).ok()?)?;
                 Some(Held { switch: id, cell, job: Some(job), sequence: Sequence(identity as u32) })

@@ -6,6 +6,7 @@ use crate::exact::{check_exact, describe};
 use tributary_controller::outcomes::{Outcome as Fate, Outcomes};
 use tributary_controller::programs::Source;
 use tributary_jobfile::{HostId, Scenario, SwitchId, parse};
+use tributary_p4::Architecture;
 use tributary_protocol::Tensor;
 use tributary_sim::{Inputs, Options, Outcome, Program, Run, run};
 use tributary_wire::JobId;
@@ -32,20 +33,34 @@ pub(crate) fn inputs(scenario: &Scenario, tensors: usize, values: usize) -> Inpu
 
 /// The program of the scenario's protocol.
 pub(crate) fn program(scenario: &Scenario) -> Program {
-    let source = Source::built_in(scenario.jobs[0].protocol.name()).unwrap();
+    program_for(Architecture::V1model, scenario)
+}
+
+fn program_for(architecture: Architecture, scenario: &Scenario) -> Program {
+    let protocol = scenario.jobs[0].protocol.name();
+    let source = Source::built_in_for(architecture, protocol).unwrap();
     Program::compile(&source, &scenario.switch).unwrap()
 }
 
-/// Runs a case and checks what must hold in every one.
+/// Runs a case with the programs of both architectures and checks what must hold in every one; gives
+/// what became of it with v1model's.
 fn run_exactly(file: &str, tensors: usize, values: usize) -> (Scenario, Outcome) {
     let scenario = scenario(file);
     let inputs = inputs(&scenario, tensors, values);
-    let outcome =
-        run(&scenario, &program(&scenario), inputs.clone(), &Options::seeded(scenario.seed))
-            .unwrap();
-    assert!(outcome.complete, "{}", describe(&outcome));
-    check_exact(&scenario, &inputs, &outcome.sums).unwrap();
-    assert_eq!(outcome.left_behind, 0, "{}", describe(&outcome));
+    let exactly = |architecture: Architecture, scenario: &Scenario| {
+        let program = program_for(architecture, scenario);
+        let options = Options::seeded(scenario.seed);
+        let outcome = run(scenario, &program, inputs.clone(), &options).unwrap();
+        assert!(outcome.complete, "{architecture}: {}", describe(&outcome));
+        check_exact(scenario, &inputs, &outcome.sums).unwrap();
+        assert_eq!(outcome.left_behind, 0, "{architecture}: {}", describe(&outcome));
+        outcome
+    };
+    // One pipe of a Tofino sums no more values at once.
+    let mut narrow = scenario.clone();
+    narrow.switch.values_per_packet = 32;
+    exactly(Architecture::Tna, &narrow);
+    let outcome = exactly(Architecture::V1model, &scenario);
     (scenario, outcome)
 }
 

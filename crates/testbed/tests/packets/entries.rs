@@ -193,7 +193,7 @@ pub(crate) fn eviction_counters(info: &P4Info) -> Vec<Entity> {
     counters.map(entity).into_iter().collect()
 }
 
-/// Whether something has a name, the program's control (and pipe) aside: `AtpIngress.outcomes.outcomes`.
+/// Whether something has a name, the program's control aside: `AtpIngress.outcomes.outcomes`.
 fn named(preamble: &Option<Preamble>, name: &str) -> bool {
     let own = preamble.as_ref().map_or("", |p| p.name.as_str());
     own.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use tributary_controller::outcomes::{Outcome as Fate, Outcomes};
 use tributary_controller::programs::Source;
 use tributary_jobfile::{Preemption, Protocol, Scenario};
+use tributary_p4::Architecture;
 use tributary_sim::{Act, Chart, Outcome, Program, Run};
 
 use super::case::Case;
@@ -22,6 +23,7 @@ pub(crate) struct Violation {
 
 /// The switch programs, compiled once for each setting: that takes longer than many a run.
 pub(crate) struct Judge {
+    architecture: Architecture,
     /// All files of the programs.
     files: Vec<(String, String)>,
     programs: Mutex<HashMap<Settings, Arc<Program>>>,
@@ -31,9 +33,15 @@ pub(crate) struct Judge {
 type Settings = (Protocol, u32, u32, Preemption);
 
 impl Judge {
-    /// With the programs as they are.
+    /// With the programs for v1model as they are.
     pub(crate) fn new() -> Self {
-        Self { files: Source::built_in("esa").unwrap().files, programs: Mutex::default() }
+        Self::of(Architecture::V1model)
+    }
+
+    /// With the programs for an architecture as they are.
+    pub(crate) fn of(architecture: Architecture) -> Self {
+        let files = Source::built_in_for(architecture, "esa").unwrap().files;
+        Self { architecture, files, programs: Mutex::default() }
     }
 
     /// With one place in one file replaced.
@@ -50,7 +58,7 @@ impl Judge {
         let key = (case.protocol, settings.pool, settings.ecn_threshold, settings.preemption);
         let mut programs = self.programs.lock().unwrap();
         let program = programs.entry(key).or_insert_with(|| {
-            let main = format!("v1model/{}.p4", case.protocol.name());
+            let main = format!("{}/{}.p4", self.architecture, case.protocol.name());
             let source = Source { main, files: self.files.clone() };
             Arc::new(Program::compile(&source, settings).unwrap())
         });

@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 
 use case::Case;
 use judge::Judge;
+use tributary_p4::Architecture;
 use tributary_sim::{Act, EsaStats};
 
 use crate::exact::seeds;
@@ -96,6 +97,25 @@ fn hold_under_random_schedules() {
     let judge = Judge::new();
     let (seeds, _) = seeds(SEEDS);
     seeds::hold(&judge, seeds, Case::esa);
+}
+
+/// The same with the programs for TNA, whose pools are powers of two.
+#[test]
+fn hold_under_random_schedules_with_tna() {
+    let judge = Judge::of(Architecture::Tna);
+    let (seeds, _) = seeds(SEEDS / 2);
+    seeds::hold(&judge, seeds, |seed| with_tna(Case::esa(seed)));
+}
+
+#[test]
+fn segments_hold_under_random_schedules_with_tna() {
+    let judge = Judge::of(Architecture::Tna);
+    let (seeds, _) = seeds(SEEDS / 2);
+    seeds::hold(&judge, seeds, |seed| with_tna(Case::segments(seed)));
+}
+
+fn with_tna(case: Case) -> Case {
+    Case { pool: case.pool.next_power_of_two(), ..case }
 }
 
 /// The same for P4INC and SwitchML.
