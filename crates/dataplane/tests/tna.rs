@@ -485,7 +485,7 @@ fn a_direct_counter_counts_where_an_action_says_so() {
     for a in [1, 2, 3, 1] {
         through(&mut pipeline, &frame(3, a, 0, 0, 0));
     }
-    let mut count = |a| pipeline.direct_counter_read(table, &key(a), 0).unwrap();
+    let count = |a| pipeline.direct_counter_read(table, &key(a), 0).unwrap();
     let (loud, quiet) = (count(1), count(2));
     assert_eq!((loud.packets, loud.bytes, quiet.packets), (2, 32, 0));
     let all = pipeline.program().externs.iter().position(|e| e.type_name == "Counter").unwrap();
