@@ -319,9 +319,9 @@ pub(crate) mod tests {
             ("= 12", "= 4", "switch s1: two ports are device port 4 or connector 2/0"),
             ("connector = 2", "connector = 1", "switch s1: two ports are device port 12 or"),
             (
-                "= 140",
-                "= 300",
-                "switch s1: device ports 132 and 300 are of the pipes 1 and 2, which",
+                "= 20",
+                "= 148",
+                "switch s1: device port 148 is of pipe 1, whose registers are not those of pipe 0",
             ),
             ("= 12", "= 600", "device_port = 600: there are 0 to 511"),
             ("40G", "400G", "speed = \"400G\": a Tofino's ports have"),

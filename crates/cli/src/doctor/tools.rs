@@ -83,11 +83,11 @@ fn version(program: &PathBuf) -> Option<String> {
     version_in(&said)
 }
 
-/// The first line with a number that is no path, without blanks around it.
+/// The first line with a number such as 1.2 that is no path, without blanks around it.
 fn version_in(said: &str) -> Option<String> {
     let telling = |line: &&str| {
-        let number = line.contains(|c: char| c.is_ascii_digit());
-        number && !line.starts_with('/') && line.len() < 120
+        let digits = |s: &[u8]| s[0].is_ascii_digit() && s[1] == b'.' && s[2].is_ascii_digit();
+        line.as_bytes().windows(3).any(digits) && !line.starts_with('/') && line.len() < 120
     };
     said.lines().map(str::trim).find(telling).map(str::to_owned)
 }

@@ -36,6 +36,8 @@ pub(super) struct Queue {
     completion: Consumer<Ring<AtomicU64>>,
     /// For frames to be sent.
     spare: Vec<Chunk>,
+    /// Of received frames, that the fill ring had no place for yet.
+    waiting: Vec<Chunk>,
     /// The beginning of a frame that takes several chunks.
     partial: Vec<u8>,
     zero_copy: bool,
@@ -157,6 +159,7 @@ impl Queue {
             transmit: Producer::new(rings.transmit),
             completion: Consumer::new(rings.completion),
             spare: Vec::with_capacity(4 * SPARE),
+            waiting: Vec::new(),
             partial: Vec::new(),
             zero_copy,
             misplaced: 0,
@@ -208,8 +211,13 @@ impl Queue {
                 }
                 self.partial.clear();
             }
-            // The ring has as many places as there are chunks for it.
-            self.fill.push(area.lend(chunk));
+            // The kernel shows received frames before it gives the places of their chunks free, so
+            // the ring may look full for a moment although no more chunks than places are on the way.
+            if self.fill.has_room(1) {
+                self.fill.push(area.lend(chunk));
+            } else {
+                self.waiting.push(chunk);
+            }
         }
         self.receive.release();
         received
@@ -217,6 +225,11 @@ impl Queue {
 
     /// Gives the chunks of received frames to the kernel again.
     pub(super) fn refill(&mut self) {
+        while self.fill.has_room(1)
+            && let Some(chunk) = self.waiting.pop()
+        {
+            self.fill.push(self.umem.area.lend(chunk));
+        }
         if self.fill.publish() && wants_kick(&self.fill) {
             // It only tells the driver to look; whatever there is to say, later calls say it.
             let _ = socket::kick_receive(self.socket.as_fd());
