@@ -8,7 +8,7 @@
 #error "on Tofino POOL must be a power of two: the bound of an index is a mask"
 #endif
 
-// Of the first pipe: the controller's port (PCIe), and the one that leads back in.
+// The controller's port (PCIe, on a chip of two pipes), and the one that leads back into the first pipe.
 const port_t CPU_PORT = 192;
 const port_t RECIRCULATION_PORT = 68;
 
