@@ -68,7 +68,7 @@ pub struct Built {
 /// Makes what a kind of switch runs: of what is given, or else of the program.
 ///
 /// # Errors
-/// [`Error::Compile`], [`Error::Compiler`], [`Error::Bundle`].
+/// [`Error::Compile`], [`Error::NoTool`], [`Error::Bundle`].
 pub fn build(
     kind: Kind,
     source: &Source,

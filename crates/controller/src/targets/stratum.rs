@@ -71,7 +71,7 @@ pub struct Profile {
 /// Compiles a program with `p4c-barefoot` and `bfas`.
 ///
 /// # Errors
-/// [`Error::Compiler`].
+/// [`Error::Compile`].
 pub fn compile(source: &Source, defines: &[(String, String)]) -> Result<Built, Error> {
     let directory = scratch()?;
     let main = on_disk(source, &directory.path().join("source"))?;
