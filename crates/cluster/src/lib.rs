@@ -1,0 +1,20 @@
+//! GPU clusters and the training jobs in them: what there is, who runs where, what the network gives
+//! each job, and how a trace of jobs unfolds in time.
+//!
+//! Nothing here decides where a job goes: that is a [`Policy`], and the policies live in
+//! `tributary-placement`. Nothing here moves packets either: rates are fluid, as in NetPack §4.
+//!
+//! Where to start: a [`Cluster`] is what there is, a [`Job`] is what someone wants, a [`Plan`] is a
+//! policy's answer, and a [`State`] is a cluster with the plans of the jobs that run in it.
+
+mod job;
+mod plan;
+mod policy;
+mod state;
+mod topology;
+
+pub use job::{Job, JobId};
+pub use plan::Plan;
+pub use policy::{Pending, Policy, Round};
+pub use state::{Infeasible, Running, State};
+pub use topology::{Cluster, Pod, PodIndex, Rack, RackIndex, Server, ServerIndex, Shape};

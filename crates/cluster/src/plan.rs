@@ -1,0 +1,61 @@
+//! A policy's answer: where a job runs.
+
+use crate::topology::{Cluster, RackIndex, ServerIndex};
+
+/// Where a job runs.
+///
+/// A server's GPUs of one job are one *worker*: they sum among themselves before anything goes to the
+/// network (NetPack §2.1).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Plan {
+    /// The server of each GPU of the job, in the order of the job's ranks.
+    pub ranks: Vec<ServerIndex>,
+    /// Where the parameter server is; none if the job sums its gradients without one.
+    pub ps: Option<ServerIndex>,
+    /// Racks whose switch aggregates for the job, in order.
+    pub aggregating: Vec<RackIndex>,
+}
+
+impl Plan {
+    /// All GPUs on one server: nothing goes to the network.
+    #[must_use]
+    pub fn on_one(server: ServerIndex, gpus: u32) -> Self {
+        Self { ranks: vec![server; gpus as usize], ..Self::default() }
+    }
+
+    /// GPUs on several servers, with a parameter server; every switch on the way aggregates.
+    #[must_use]
+    pub fn spread(cluster: &Cluster, shares: &[(ServerIndex, u32)], ps: ServerIndex) -> Self {
+        let ranks = shares
+            .iter()
+            .flat_map(|&(server, gpus)| std::iter::repeat_n(server, gpus as usize))
+            .collect();
+        let mut plan = Self { ranks, ps: Some(ps), aggregating: Vec::new() };
+        plan.aggregating = plan.racks(cluster);
+        plan
+    }
+
+    /// The workers: servers in order, each with the GPUs that the job has there.
+    #[must_use]
+    pub fn workers(&self) -> Vec<(ServerIndex, u32)> {
+        let mut servers = self.ranks.clone();
+        servers.sort_unstable();
+        servers.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u32)).collect()
+    }
+
+    /// Whether gradients go to the network.
+    #[must_use]
+    pub fn is_distributed(&self) -> bool {
+        self.ranks.windows(2).any(|pair| pair[0] != pair[1])
+    }
+
+    /// Racks of workers and parameter server, in order.
+    #[must_use]
+    pub fn racks(&self, cluster: &Cluster) -> Vec<RackIndex> {
+        let mut racks: Vec<_> =
+            self.ranks.iter().chain(&self.ps).map(|&server| cluster.server(server).rack).collect();
+        racks.sort_unstable();
+        racks.dedup();
+        racks
+    }
+}

@@ -1,0 +1,157 @@
+//! A cluster and the jobs that run in it.
+
+use std::collections::BTreeMap;
+
+use crate::job::{Job, JobId};
+use crate::plan::Plan;
+use crate::topology::{Cluster, RackIndex, ServerIndex};
+
+/// A job that runs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Running {
+    /// The job.
+    pub job: Job,
+    /// Where.
+    pub plan: Plan,
+}
+
+/// Why a plan cannot be followed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Infeasible {
+    /// The job runs already.
+    #[error("job {} runs already", .0.0)]
+    Runs(JobId),
+    /// The plan has too few or too many GPUs.
+    #[error("job {} wants {wanted} GPUs; its plan has {planned}", job.0)]
+    Gpus {
+        /// The job.
+        job: JobId,
+        /// GPUs that it wants.
+        wanted: u32,
+        /// GPUs in the plan.
+        planned: u32,
+    },
+    /// A server has fewer free GPUs than the plan takes.
+    #[error("job {} takes {taken} GPUs of server {}, where {free} are free", job.0, server.0)]
+    Taken {
+        /// The job.
+        job: JobId,
+        /// The server.
+        server: ServerIndex,
+        /// GPUs that the plan takes there.
+        taken: u32,
+        /// GPUs that are free there.
+        free: u32,
+    },
+    /// The plan names a server that is not in the cluster.
+    #[error("job {} names server {}, which the cluster does not have", job.0, server.0)]
+    Unknown {
+        /// The job.
+        job: JobId,
+        /// The server.
+        server: ServerIndex,
+    },
+}
+
+/// A cluster and the jobs that run in it.
+#[derive(Clone, Debug)]
+pub struct State<'c> {
+    cluster: &'c Cluster,
+    free: Vec<u32>,
+    free_total: u32,
+    running: BTreeMap<JobId, Running>,
+}
+
+impl<'c> State<'c> {
+    /// An empty cluster.
+    #[must_use]
+    pub fn new(cluster: &'c Cluster) -> Self {
+        Self {
+            cluster,
+            free: cluster.servers().iter().map(|server| server.gpus).collect(),
+            free_total: cluster.gpus(),
+            running: BTreeMap::new(),
+        }
+    }
+
+    /// What there is.
+    #[must_use]
+    pub const fn cluster(&self) -> &'c Cluster {
+        self.cluster
+    }
+
+    /// Free GPUs of a server.
+    #[must_use]
+    pub fn free(&self, server: ServerIndex) -> u32 {
+        self.free[server.at()]
+    }
+
+    /// Free GPUs of the cluster.
+    #[must_use]
+    pub const fn free_total(&self) -> u32 {
+        self.free_total
+    }
+
+    /// The jobs that run.
+    #[must_use]
+    pub const fn running(&self) -> &BTreeMap<JobId, Running> {
+        &self.running
+    }
+
+    /// Starts a job.
+    ///
+    /// # Errors
+    ///
+    /// If the plan cannot be followed; then nothing has changed.
+    pub fn start(&mut self, job: &Job, plan: Plan) -> Result<(), Infeasible> {
+        if self.running.contains_key(&job.id) {
+            return Err(Infeasible::Runs(job.id));
+        }
+        if plan.ranks.len() != job.gpus as usize {
+            return Err(Infeasible::Gpus {
+                job: job.id,
+                wanted: job.gpus,
+                planned: plan.ranks.len() as u32,
+            });
+        }
+        for &server in plan.ranks.iter().chain(&plan.ps) {
+            if server.at() >= self.free.len() {
+                return Err(Infeasible::Unknown { job: job.id, server });
+            }
+        }
+        let workers = plan.workers();
+        for &(server, taken) in &workers {
+            let free = self.free(server);
+            if taken > free {
+                return Err(Infeasible::Taken { job: job.id, server, taken, free });
+            }
+        }
+        for (server, taken) in workers {
+            self.free[server.at()] -= taken;
+        }
+        self.free_total -= job.gpus;
+        let job = job.clone();
+        self.running.insert(job.id, Running { job, plan });
+        Ok(())
+    }
+
+    /// Ends a job and gives its GPUs back; `None` if it does not run.
+    pub fn end(&mut self, job: JobId) -> Option<Running> {
+        let ended = self.running.remove(&job)?;
+        for (server, taken) in ended.plan.workers() {
+            self.free[server.at()] += taken;
+        }
+        self.free_total += ended.job.gpus;
+        Some(ended)
+    }
+
+    /// Has these racks' switches aggregate for a running job, and no others (NetPack §5.2, step 4).
+    ///
+    /// # Panics
+    ///
+    /// If the job does not run.
+    pub fn aggregate_at(&mut self, job: JobId, racks: Vec<RackIndex>) {
+        let running = self.running.get_mut(&job).expect("the job runs");
+        running.plan.aggregating = racks;
+    }
+}
