@@ -7,12 +7,14 @@
 //! Where to start: a [`Cluster`] is what there is, a [`Job`] is what someone wants, a [`Plan`] is a
 //! policy's answer, and a [`State`] is a cluster with the plans of the jobs that run in it.
 
+mod collective;
 mod job;
 mod plan;
 mod policy;
 mod state;
 mod topology;
 
+pub use collective::{Collective, Phase, path_gbps};
 pub use job::{Job, JobId};
 pub use plan::Plan;
 pub use policy::{Pending, Policy, Round};
