@@ -7,11 +7,13 @@
 //! Where to start: a [`Cluster`] is what there is, a [`Job`] is what someone wants, a [`Plan`] is a
 //! policy's answer, and a [`State`] is a cluster with the plans of the jobs that run in it.
 
+pub mod aggregation;
 mod collective;
 mod job;
 mod plan;
 mod policy;
 mod state;
+mod steady;
 mod topology;
 
 pub use collective::{Collective, Phase, path_gbps};
@@ -19,4 +21,5 @@ pub use job::{Job, JobId};
 pub use plan::Plan;
 pub use policy::{Pending, Policy, Round};
 pub use state::{Infeasible, Running, State};
+pub use steady::Network;
 pub use topology::{Cluster, Pod, PodIndex, Rack, RackIndex, Server, ServerIndex, Shape};

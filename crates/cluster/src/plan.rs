@@ -23,7 +23,7 @@ impl Plan {
         Self { ranks: vec![server; gpus as usize], ..Self::default() }
     }
 
-    /// GPUs on several servers, with a parameter server; every switch on the way aggregates.
+    /// GPUs on several servers, with a parameter server; every switch that has something to sum does.
     #[must_use]
     pub fn spread(cluster: &Cluster, shares: &[(ServerIndex, u32)], ps: ServerIndex) -> Self {
         let ranks = shares
@@ -31,7 +31,7 @@ impl Plan {
             .flat_map(|&(server, gpus)| std::iter::repeat_n(server, gpus as usize))
             .collect();
         let mut plan = Self { ranks, ps: Some(ps), aggregating: Vec::new() };
-        plan.aggregating = plan.racks(cluster);
+        plan.aggregating = plan.summing_racks(cluster);
         plan
     }
 
@@ -54,6 +54,24 @@ impl Plan {
     pub fn racks(&self, cluster: &Cluster) -> Vec<RackIndex> {
         let mut racks: Vec<_> =
             self.ranks.iter().chain(&self.ps).map(|&server| cluster.server(server).rack).collect();
+        racks.sort_unstable();
+        racks.dedup();
+        racks
+    }
+
+    /// Racks whose switch may have something to sum, in order: those with several workers, and the
+    /// parameter server's.
+    ///
+    /// A rack with one worker sends one flow in any case. If it is told to aggregate it takes its share
+    /// of the switch's memory all the same (NetPack, algorithm 1, line 26).
+    #[must_use]
+    pub fn summing_racks(&self, cluster: &Cluster) -> Vec<RackIndex> {
+        let rack = |server: ServerIndex| cluster.server(server).rack;
+        let mut workers: Vec<_> =
+            self.workers().into_iter().map(|(server, _)| rack(server)).collect();
+        workers.sort_unstable();
+        let several = workers.chunk_by(|a, b| a == b).filter(|same| same.len() > 1);
+        let mut racks: Vec<_> = several.map(|same| same[0]).chain(self.ps.map(rack)).collect();
         racks.sort_unstable();
         racks.dedup();
         racks

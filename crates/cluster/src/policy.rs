@@ -5,6 +5,7 @@ use std::ops::Deref;
 use crate::job::{Job, JobId};
 use crate::plan::Plan;
 use crate::state::{Infeasible, State};
+use crate::steady::Network;
 use crate::topology::RackIndex;
 
 /// A job that waits to be placed.
@@ -62,6 +63,16 @@ impl<'s, 'c> Round<'s, 'c> {
     pub fn aggregate_at(&mut self, job: JobId, racks: Vec<RackIndex>) {
         assert!(self.started.contains(&job), "only jobs of this round change");
         self.state.aggregate_at(job, racks);
+    }
+
+    /// What the network gives each job that runs, and what it has left ([`State::network`]).
+    pub fn network(&mut self) -> &Network {
+        self.state.network()
+    }
+
+    /// [`network`](Self::network), and the state beside it.
+    pub fn with_network(&mut self) -> (&State<'c>, &Network) {
+        self.state.with_network()
     }
 
     /// Jobs started in this round, in order.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::job::{Job, JobId};
 use crate::plan::Plan;
+use crate::steady::Network;
 use crate::topology::{Cluster, RackIndex, ServerIndex};
 
 /// A job that runs.
@@ -60,6 +61,7 @@ pub struct State<'c> {
     free: Vec<u32>,
     free_total: u32,
     running: BTreeMap<JobId, Running>,
+    network: Option<Network>,
 }
 
 impl<'c> State<'c> {
@@ -71,6 +73,7 @@ impl<'c> State<'c> {
             free: cluster.servers().iter().map(|server| server.gpus).collect(),
             free_total: cluster.gpus(),
             running: BTreeMap::new(),
+            network: None,
         }
     }
 
@@ -130,6 +133,7 @@ impl<'c> State<'c> {
             self.free[server.at()] -= taken;
         }
         self.free_total -= job.gpus;
+        self.network = None;
         let job = job.clone();
         self.running.insert(job.id, Running { job, plan });
         Ok(())
@@ -138,6 +142,7 @@ impl<'c> State<'c> {
     /// Ends a job and gives its GPUs back; `None` if it does not run.
     pub fn end(&mut self, job: JobId) -> Option<Running> {
         let ended = self.running.remove(&job)?;
+        self.network = None;
         for (server, taken) in ended.plan.workers() {
             self.free[server.at()] += taken;
         }
@@ -153,5 +158,23 @@ impl<'c> State<'c> {
     pub fn aggregate_at(&mut self, job: JobId, racks: Vec<RackIndex>) {
         let running = self.running.get_mut(&job).expect("the job runs");
         running.plan.aggregating = racks;
+        self.network = None;
+    }
+
+    /// What the network gives each job that runs, and what it has left.
+    pub fn network(&mut self) -> &Network {
+        self.settle();
+        self.network.as_ref().expect("it has settled")
+    }
+
+    /// [`network`](Self::network), and the state beside it.
+    pub fn with_network(&mut self) -> (&Self, &Network) {
+        self.settle();
+        (self, self.network.as_ref().expect("it has settled"))
+    }
+
+    fn settle(&mut self) {
+        let plans = self.running.iter().map(|(job, running)| (*job, &running.plan));
+        self.network.get_or_insert_with(|| Network::plain(self.cluster, plans));
     }
 }

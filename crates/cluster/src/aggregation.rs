@@ -1,0 +1,123 @@
+//! One job alone: what the switches of its hierarchy make of its traffic at a given rate (NetPack
+//! §4.1, table 1 and figure 5).
+//!
+//! This is the closed form; [`State::network`](crate::State::network) finds the rates of many jobs.
+//!
+//! ```
+//! use tributary_cluster::aggregation::{Switch, single};
+//!
+//! // Figure 5: four racks with two workers each, the parameter server in the second.
+//! let rack = |pat_gbps| Switch { workers: 2, pat_gbps };
+//! let slow = single(rack(20.0), &[rack(10.0), rack(30.0), rack(40.0)], 5.0);
+//! assert_eq!((slow.fc, slow.fs), (3, 1));
+//! let fast = single(rack(20.0), &[rack(10.0), rack(30.0), rack(40.0)], 50.0);
+//! assert_eq!((fast.fc, fast.fs), (6, 8));
+//! ```
+
+/// A rack's switch with some of the job's workers under it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Switch {
+    /// Workers of the job in the rack.
+    pub workers: u32,
+    /// Peak aggregation throughput that the switch has for the job, Gb/s.
+    pub pat_gbps: f64,
+}
+
+/// What a switch sends towards the parameter server.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Output {
+    /// Flows.
+    pub flows: u32,
+    /// The part that it has aggregated, Gb/s.
+    pub aggregated_gbps: f64,
+    /// The part that passes it as it came, Gb/s over all flows.
+    pub unaggregated_gbps: f64,
+}
+
+impl Output {
+    /// Table 1: `arriving` flows come to a switch, of workers that send at `rate_gbps`.
+    ///
+    /// The paper's text has a switch whose throughput is just the rate aggregate in part; as in the
+    /// table, it aggregates all.
+    #[must_use]
+    pub fn of(pat_gbps: f64, rate_gbps: f64, arriving: u32) -> Self {
+        if pat_gbps >= rate_gbps {
+            Self { flows: 1, aggregated_gbps: rate_gbps, unaggregated_gbps: 0.0 }
+        } else {
+            Self {
+                flows: arriving,
+                aggregated_gbps: pat_gbps,
+                unaggregated_gbps: (rate_gbps - pat_gbps) * f64::from(arriving),
+            }
+        }
+    }
+
+    /// All that it sends, Gb/s.
+    #[must_use]
+    pub fn gbps(&self) -> f64 {
+        self.aggregated_gbps + self.unaggregated_gbps
+    }
+}
+
+/// What the hierarchy of a job makes of its traffic.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Single {
+    /// What leaves each rack other than the parameter server's.
+    pub leaves: Vec<Output>,
+    /// What the switch of the parameter server's rack sends it.
+    ///
+    /// Table 1 counts all that the switch does not aggregate once for each flow that arrives. If a rack
+    /// below it still aggregated some of that, less arrives: [`State::network`](crate::State::network)
+    /// counts what arrives. Numbers of flows are the same.
+    pub root: Output,
+    /// Flows that come to the parameter server's rack from others.
+    pub fc: u32,
+    /// Flows on the parameter server's link.
+    pub fs: u32,
+}
+
+/// A job with workers in the parameter server's rack (`root`) and in others, which send at `rate_gbps`.
+#[must_use]
+pub fn single(root: Switch, leaves: &[Switch], rate_gbps: f64) -> Single {
+    let output = |switch: &Switch| Output::of(switch.pat_gbps, rate_gbps, switch.workers);
+    let leaves: Vec<_> = leaves.iter().map(output).collect();
+    let fc = leaves.iter().map(|leaf| leaf.flows).sum();
+    let root = Output::of(root.pat_gbps, rate_gbps, root.workers + fc);
+    Single { fc, fs: root.flows, leaves, root }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rack(pat_gbps: f64) -> Switch {
+        Switch { workers: 2, pat_gbps }
+    }
+
+    /// Figure 5b, from left to right: just below, at and just above each switch's throughput.
+    #[test]
+    fn figure_5b() {
+        let at = |rate_gbps| {
+            let single = single(rack(20.0), &[rack(10.0), rack(30.0), rack(40.0)], rate_gbps);
+            (single.fc, single.fs)
+        };
+        assert_eq!([9.9, 10.0].map(at), [(3, 1); 2]);
+        assert_eq!([10.1, 20.0].map(at), [(4, 1); 2]);
+        assert_eq!([20.1, 30.0].map(at), [(4, 6); 2]);
+        assert_eq!([30.1, 40.0].map(at), [(5, 7); 2]);
+        assert_eq!([40.1, 1e6].map(at), [(6, 8); 2]);
+    }
+
+    /// Both columns of table 1, and the edge between them.
+    #[test]
+    fn table_1() {
+        let enough = Output { flows: 1, aggregated_gbps: 10.0, unaggregated_gbps: 0.0 };
+        assert_eq!(Output::of(15.0, 10.0, 7), enough);
+        assert_eq!(Output::of(10.0, 10.0, 7), enough);
+        let scarce = Output { flows: 7, aggregated_gbps: 4.0, unaggregated_gbps: 42.0 };
+        assert_eq!(Output::of(4.0, 10.0, 7), scarce);
+        assert_eq!(scarce.gbps(), 46.0);
+        let none = Output { flows: 7, aggregated_gbps: 0.0, unaggregated_gbps: 70.0 };
+        assert_eq!(Output::of(0.0, 10.0, 7), none);
+    }
+}

@@ -1,0 +1,163 @@
+//! The way of a job's gradients: from its workers over their racks' switches to the parameter server.
+
+use super::resources::{Resource, Resources};
+use crate::plan::Plan;
+use crate::topology::{Cluster, RackIndex, ServerIndex};
+
+/// A share of the aggregation throughput counts as all of a job's rate from here on, so that the last
+/// bits of a sum do not decide how many flows leave a switch.
+const NEARLY_ALL: f64 = 1.0 - 1e-9;
+
+/// The aggregation hierarchy of a job (NetPack §4.1): the parameter server's rack is the root, the
+/// other racks with workers are the leaves.
+#[derive(Clone, Debug)]
+pub(super) struct Tree {
+    /// Links of servers with workers, in order.
+    workers: Vec<Resource>,
+    leaves: Vec<Leaf>,
+    root: Switch,
+    /// The parameter server's link.
+    ps: Resource,
+}
+
+/// A rack with workers, without the parameter server.
+#[derive(Clone, Debug)]
+struct Leaf {
+    switch: Switch,
+    /// Links from its switch to the root's.
+    path: Vec<Resource>,
+}
+
+/// A rack's switch, as a job sees it.
+#[derive(Clone, Copy, Debug)]
+struct Switch {
+    rack: RackIndex,
+    /// Workers of the job under it.
+    workers: u32,
+    /// Its memory, if it is to aggregate for the job and has any.
+    memory: Option<Resource>,
+}
+
+impl Switch {
+    /// Whether it aggregates, if `sums` says which switches have memory left.
+    fn sums(&self, sums: impl Fn(RackIndex) -> bool) -> bool {
+        self.memory.is_some() && sums(self.rack)
+    }
+
+    /// Flows that leave it when `arriving` come (algorithm 1, lines 15 and 16).
+    fn flows(&self, arriving: u32, sums: impl Fn(RackIndex) -> bool) -> u32 {
+        if self.sums(sums) { 1 } else { arriving }
+    }
+
+    /// What it aggregates of a job's rate if it ran out of memory when jobs had come to `level_gbps`.
+    fn share_gbps(&self, rate_gbps: f64, level_gbps: impl Fn(RackIndex) -> f64) -> f64 {
+        self.memory.map_or(0.0, |_| level_gbps(self.rack).min(rate_gbps))
+    }
+
+    /// What leaves it if its workers send at `rate_gbps` and it aggregates up to `share_gbps` (table 1).
+    fn output_gbps(&self, rate_gbps: f64, share_gbps: f64) -> f64 {
+        share_gbps.min(rate_gbps) + f64::from(self.workers) * (rate_gbps - share_gbps).max(0.0)
+    }
+}
+
+impl Tree {
+    /// None if nothing of the job goes to a parameter server over the network.
+    pub(super) fn of(cluster: &Cluster, resources: &Resources, plan: &Plan) -> Option<Self> {
+        let ps = plan.ps.filter(|_| plan.is_distributed())?;
+        let servers: Vec<_> = plan.workers().into_iter().map(|(server, _)| server).collect();
+        let rack_of = |server: ServerIndex| cluster.server(server).rack;
+        let switch = |rack: RackIndex, workers| {
+            let aggregates = plan.aggregating.contains(&rack) && cluster.rack(rack).pat_gbps > 0.0;
+            Switch { rack, workers, memory: aggregates.then(|| resources.memory(rack)) }
+        };
+        let mut root = switch(rack_of(ps), 0);
+        let mut leaves = Vec::new();
+        // Servers of a rack are consecutive.
+        for same in servers.chunk_by(|a, b| rack_of(*a) == rack_of(*b)) {
+            let switch = switch(rack_of(same[0]), same.len() as u32);
+            if switch.rack == root.rack {
+                root = switch;
+            } else {
+                let path = resources.between(cluster, switch.rack, root.rack);
+                leaves.push(Leaf { switch, path });
+            }
+        }
+        let workers = servers.into_iter().map(Resource::server).collect();
+        Some(Self { workers, leaves, root, ps: Resource::server(ps) })
+    }
+
+    fn switches(&self) -> impl Iterator<Item = &Switch> {
+        self.leaves.iter().map(|leaf| &leaf.switch).chain([&self.root])
+    }
+
+    /// Calls `on` with what the job takes of each resource for each Gb/s of its rate, if `sums` says
+    /// which switches have memory left: of a link, once for each of its flows there (algorithm 1, lines
+    /// 10 to 16), of such a switch's memory, once.
+    ///
+    /// A link comes as often as the job crosses it: the uplink of the parameter server's rack once for
+    /// every other rack, the link of a server with a worker and the parameter server twice.
+    pub(super) fn uses(&self, sums: impl Fn(RackIndex) -> bool, mut on: impl FnMut(Resource, u32)) {
+        self.workers.iter().for_each(|&link| on(link, 1));
+        let mut arriving = self.root.workers;
+        for leaf in &self.leaves {
+            let flows = leaf.switch.flows(leaf.switch.workers, &sums);
+            leaf.path.iter().for_each(|&link| on(link, flows));
+            arriving += flows;
+        }
+        on(self.ps, self.root.flows(arriving, &sums));
+        for switch in self.switches() {
+            if let Some(memory) = switch.memory.filter(|_| sums(switch.rack)) {
+                on(memory, 1);
+            }
+        }
+    }
+
+    /// [`uses`](Self::uses) when workers send at `rate_gbps` and each switch ran out of memory at its
+    /// level: flows as table 1 has them.
+    pub(super) fn uses_at(
+        &self,
+        rate_gbps: f64,
+        level_gbps: impl Fn(RackIndex) -> f64,
+        on: impl FnMut(Resource, u32),
+    ) {
+        self.uses(|rack| level_gbps(rack) >= rate_gbps * NEARLY_ALL, on);
+    }
+
+    /// Calls `on` with what the job takes of each resource, Gb/s, when its workers send at `rate_gbps`
+    /// and each switch ran out of memory at its level; as often as it crosses a link.
+    pub(super) fn loads_gbps(
+        &self,
+        rate_gbps: f64,
+        level_gbps: impl Fn(RackIndex) -> f64,
+        mut on: impl FnMut(Resource, f64),
+    ) {
+        self.workers.iter().for_each(|&link| on(link, rate_gbps));
+        // What the root aggregates is the part of the rate that was filled in first; of the rest it
+        // passes on whatever arrives.
+        let root = self.root.share_gbps(rate_gbps, &level_gbps);
+        let mut to_ps = root + f64::from(self.root.workers) * (rate_gbps - root);
+        for Leaf { switch, path } in &self.leaves {
+            let share = switch.share_gbps(rate_gbps, &level_gbps);
+            let output = switch.output_gbps(rate_gbps, share);
+            path.iter().for_each(|&link| on(link, output));
+            to_ps += output - switch.output_gbps(root, share);
+        }
+        on(self.ps, to_ps);
+        for switch in self.switches() {
+            if let Some(memory) = switch.memory {
+                on(memory, switch.share_gbps(rate_gbps, &level_gbps));
+            }
+        }
+    }
+
+    /// What a rack's switch aggregates of the job's rate.
+    pub(super) fn aggregated_gbps(
+        &self,
+        rack: RackIndex,
+        rate_gbps: f64,
+        level_gbps: impl Fn(RackIndex) -> f64,
+    ) -> f64 {
+        let switch = self.switches().find(|switch| switch.rack == rack);
+        switch.map_or(0.0, |switch| switch.share_gbps(rate_gbps, level_gbps))
+    }
+}
