@@ -1,0 +1,364 @@
+//! Charts as SVG: lines over time or a parameter, bars in groups.
+
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::prelude::*;
+
+use crate::table::Spread;
+
+const SIZE: (u32, u32) = (760, 420);
+const FONT: &str = "sans-serif";
+
+/// Colours that are told apart without red beside green, in the order of use.
+const COLORS: [RGBColor; 9] = [
+    RGBColor(0, 90, 160),
+    RGBColor(200, 90, 0),
+    RGBColor(0, 130, 70),
+    RGBColor(150, 60, 150),
+    RGBColor(120, 120, 120),
+    RGBColor(90, 170, 220),
+    RGBColor(220, 170, 40),
+    RGBColor(110, 80, 50),
+    RGBColor(30, 30, 30),
+];
+
+/// How far apart the values of an axis are drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scale {
+    /// By their difference.
+    Linear,
+    /// By their ratio; values must be above zero.
+    Logarithmic,
+}
+
+/// A chart.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Chart {
+    /// What it shows.
+    pub title: String,
+    /// The vertical axis, with its unit.
+    pub y: String,
+    /// What is drawn.
+    pub marks: Marks,
+}
+
+/// What a chart draws.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Marks {
+    /// Lines through points.
+    Lines {
+        /// The horizontal axis, with its unit.
+        x: String,
+        /// How both axes are scaled, horizontal first.
+        scales: [Scale; 2],
+        /// The lines: a name, and points from left to right.
+        lines: Vec<(String, Vec<(f64, Spread)>)>,
+    },
+    /// Bars side by side in groups.
+    Bars {
+        /// What each group is.
+        groups: Vec<String>,
+        /// Bars of a kind: a name, and its bar in each group, if it has one.
+        bars: Vec<(String, Vec<Option<Spread>>)>,
+    },
+}
+
+/// Why a chart could not be drawn.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("cannot draw “{title}”: {why}")]
+pub struct DrawError {
+    /// The chart's title.
+    pub title: String,
+    /// What the plotting library said.
+    pub why: String,
+}
+
+impl Chart {
+    /// As SVG text.
+    ///
+    /// # Errors
+    ///
+    /// If there is nothing to draw, or a value has no place on its scale.
+    pub fn to_svg(&self) -> Result<String, DrawError> {
+        let mut text = String::new();
+        self.draw(&mut text).map_err(|why| DrawError { title: self.title.clone(), why })?;
+        Ok(text)
+    }
+
+    fn draw(&self, text: &mut String) -> Result<(), String> {
+        let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
+        root.fill(&WHITE).map_err(describe)?;
+        let root = root.titled(&self.title, (FONT, 18)).map_err(describe)?;
+        match &self.marks {
+            Marks::Lines { x, scales, lines } => self.draw_lines(&root, x, *scales, lines)?,
+            Marks::Bars { groups, bars } => self.draw_bars(&root, groups, bars)?,
+        }
+        root.present().map_err(describe)
+    }
+
+    fn draw_lines(
+        &self,
+        root: &Area<'_>,
+        x: &str,
+        scales: [Scale; 2],
+        lines: &[(String, Vec<(f64, Spread)>)],
+    ) -> Result<(), String> {
+        let points = || lines.iter().flat_map(|(_, points)| points);
+        let across = extent(points().map(|&(x, _)| x))?;
+        let up = extent(points().map(|(_, y)| y.mean))?;
+        let linear_up = up.start.min(0.0)..up.end * 1.05 + f64::from(u8::from(up.end == 0.0));
+        if scales[0] == Scale::Logarithmic && across.start <= 0.0 {
+            return Err("a logarithmic axis starts above zero".to_owned());
+        }
+        if scales[1] == Scale::Logarithmic && up.start <= 0.0 {
+            return Err("a logarithmic axis starts above zero".to_owned());
+        }
+        let log_up = up.start * 0.8..up.end * 1.25;
+        match scales {
+            [Scale::Linear, Scale::Linear] => self.lines_on(root, x, across, linear_up, lines),
+            [Scale::Logarithmic, Scale::Linear] => {
+                self.lines_on(root, x, across.log_scale(), linear_up, lines)
+            }
+            [Scale::Linear, Scale::Logarithmic] => {
+                self.lines_on(root, x, across, log_up.log_scale(), lines)
+            }
+            [Scale::Logarithmic, Scale::Logarithmic] => {
+                self.lines_on(root, x, across.log_scale(), log_up.log_scale(), lines)
+            }
+        }
+    }
+
+    fn lines_on<X, Y>(
+        &self,
+        root: &Area<'_>,
+        x: &str,
+        across: X,
+        up: Y,
+        lines: &[(String, Vec<(f64, Spread)>)],
+    ) -> Result<(), String>
+    where
+        X: AsRangedCoord<Value = f64>,
+        Y: AsRangedCoord<Value = f64>,
+        X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+        Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    {
+        let mut chart = ChartBuilder::on(root)
+            .margin(12)
+            .x_label_area_size(44)
+            .y_label_area_size(72)
+            .build_cartesian_2d(across, up)
+            .map_err(describe)?;
+        chart
+            .configure_mesh()
+            .x_desc(x)
+            .y_desc(&self.y)
+            .x_label_formatter(&|x| short(*x))
+            .y_label_formatter(&|y| short(*y))
+            .label_style((FONT, 13))
+            .axis_desc_style((FONT, 14))
+            .light_line_style(WHITE)
+            .draw()
+            .map_err(describe)?;
+        for ((name, points), color) in lines.iter().zip(COLORS.iter().cycle()) {
+            let line = points.iter().map(|&(x, y)| (x, y.mean));
+            chart
+                .draw_series(LineSeries::new(line, color.stroke_width(2)))
+                .map_err(describe)?
+                .label(name)
+                .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], color.stroke_width(2)));
+            // Many points are a curve, a few are measurements.
+            if points.len() <= 32 {
+                let dots = points.iter().map(|&(x, y)| Circle::new((x, y.mean), 3, color.filled()));
+                chart.draw_series(dots).map_err(describe)?;
+            }
+            let ranges = points.iter().filter(|(_, y)| y.deviation > 0.0).map(|&(x, y)| {
+                let ends = [(x, y.mean - y.deviation), (x, y.mean + y.deviation)];
+                PathElement::new(ends, color.stroke_width(1))
+            });
+            chart.draw_series(ranges).map_err(describe)?;
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
+            .label_font((FONT, 13))
+            .border_style(BLACK.mix(0.3))
+            .background_style(WHITE.mix(0.85).filled())
+            .draw()
+            .map_err(describe)
+    }
+
+    fn draw_bars(
+        &self,
+        root: &Area<'_>,
+        groups: &[String],
+        bars: &[(String, Vec<Option<Spread>>)],
+    ) -> Result<(), String> {
+        let all = bars.iter().flat_map(|(_, bars)| bars).flatten();
+        let up = extent(all.map(|spread| spread.mean + spread.deviation))?;
+        let across = -0.5..groups.len() as f64 - 0.5;
+        let mut chart = ChartBuilder::on(root)
+            .margin(12)
+            .x_label_area_size(30)
+            .y_label_area_size(72)
+            .build_cartesian_2d(across, up.start.min(0.0)..up.end * 1.25)
+            .map_err(describe)?;
+        // Groups stand at whole numbers.
+        let label = |x: &f64| {
+            let group = groups.get(x.round().max(0.0) as usize);
+            group.filter(|_| (x - x.round()).abs() < 1e-6).cloned().unwrap_or_default()
+        };
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .x_labels(2 * groups.len() + 1)
+            .x_label_formatter(&label)
+            .y_label_formatter(&|y| short(*y))
+            .y_desc(&self.y)
+            .label_style((FONT, 13))
+            .axis_desc_style((FONT, 14))
+            .light_line_style(WHITE)
+            .draw()
+            .map_err(describe)?;
+        let width = 0.8 / bars.len().max(1) as f64;
+        for (at, ((name, bars), color)) in bars.iter().zip(COLORS.iter().cycle()).enumerate() {
+            let left = -0.4 + width * at as f64;
+            let present =
+                || bars.iter().enumerate().filter_map(|(group, bar)| Some((group as f64, (*bar)?)));
+            chart
+                .draw_series(present().map(|(group, bar)| {
+                    let corners = [(group + left, 0.0), (group + left + 0.9 * width, bar.mean)];
+                    Rectangle::new(corners, color.filled())
+                }))
+                .map_err(describe)?
+                .label(name)
+                .legend(|(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], color.filled()));
+            chart
+                .draw_series(present().filter(|(_, bar)| bar.deviation > 0.0).map(
+                    |(group, bar)| {
+                        let middle = group + left + 0.45 * width;
+                        let ends = [
+                            (middle, bar.mean - bar.deviation),
+                            (middle, bar.mean + bar.deviation),
+                        ];
+                        PathElement::new(ends, BLACK.stroke_width(1))
+                    },
+                ))
+                .map_err(describe)?;
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
+            .label_font((FONT, 13))
+            .border_style(BLACK.mix(0.3))
+            .background_style(WHITE.mix(0.85).filled())
+            .draw()
+            .map_err(describe)
+    }
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+/// Least and greatest of some values.
+fn extent(values: impl Iterator<Item = f64>) -> Result<Range<f64>, String> {
+    let mut range: Option<Range<f64>> = None;
+    for value in values {
+        if !value.is_finite() {
+            return Err(format!("{value} has no place on an axis"));
+        }
+        let so_far = range.unwrap_or(value..value);
+        range = Some(so_far.start.min(value)..so_far.end.max(value));
+    }
+    let range = range.ok_or("there is nothing to draw")?;
+    // A single place still needs some width.
+    Ok(if range.start == range.end { range.start..range.end + 1.0 } else { range })
+}
+
+/// A number on an axis: no more digits than it needs.
+fn short(value: f64) -> String {
+    let magnitude = value.abs();
+    if magnitude >= 1e6 || (magnitude > 0.0 && magnitude < 1e-3) {
+        format!("{value:.1e}")
+    } else if magnitude >= 100.0 || value == value.round() {
+        format!("{value:.0}")
+    } else if magnitude >= 1.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.3}")
+    }
+}
+
+/// Errors of the library borrow from it.
+fn describe(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(scales: [Scale; 2], points: &[(f64, f64)]) -> Chart {
+        let points = points.iter().map(|&(x, y)| (x, Spread { mean: y, deviation: 0.1 })).collect();
+        Chart {
+            title: "JCT by size".to_owned(),
+            y: "JCT, s".to_owned(),
+            marks: Marks::Lines {
+                x: "servers".to_owned(),
+                scales,
+                lines: vec![("NetPack".to_owned(), points)],
+            },
+        }
+    }
+
+    #[test]
+    fn lines_have_their_points_and_names() {
+        for scales in [
+            [Scale::Linear, Scale::Linear],
+            [Scale::Logarithmic, Scale::Linear],
+            [Scale::Linear, Scale::Logarithmic],
+            [Scale::Logarithmic, Scale::Logarithmic],
+        ] {
+            let svg = lines(scales, &[(1.0, 2.0), (10.0, 3.0), (100.0, 9.0)]).to_svg().unwrap();
+            assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"), "{svg}");
+            assert_eq!(svg.matches("<circle ").count(), 3, "{svg}");
+            for word in ["JCT by size", "JCT, s", "servers", "NetPack"] {
+                assert_eq!(svg.matches(&format!(">\n{word}\n<")).count(), 1, "{word}\n{svg}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_place_is_refused() {
+        let nothing = lines([Scale::Linear; 2], &[]).to_svg().unwrap_err();
+        assert_eq!(nothing.to_string(), "cannot draw “JCT by size”: there is nothing to draw");
+        let nan = lines([Scale::Linear; 2], &[(1.0, f64::NAN)]).to_svg().unwrap_err();
+        assert!(nan.to_string().ends_with("NaN has no place on an axis"), "{nan}");
+        let zero = lines([Scale::Linear, Scale::Logarithmic], &[(1.0, 0.0)]).to_svg().unwrap_err();
+        assert!(zero.to_string().ends_with("starts above zero"), "{zero}");
+    }
+
+    #[test]
+    fn a_missing_bar_leaves_a_gap() {
+        let bar = |mean| Some(Spread::exact(mean));
+        let chart = Chart {
+            title: "JCT".to_owned(),
+            y: "normalized".to_owned(),
+            marks: Marks::Bars {
+                groups: vec!["real".to_owned(), "Poisson".to_owned()],
+                bars: vec![
+                    ("NetPack".to_owned(), vec![bar(1.0), bar(1.0)]),
+                    ("GB".to_owned(), vec![bar(1.4), None]),
+                ],
+            },
+        };
+        let svg = chart.to_svg().unwrap();
+        for word in ["real", "Poisson", "NetPack", "GB"] {
+            assert_eq!(svg.matches(&format!(">\n{word}\n<")).count(), 1, "{word}\n{svg}");
+        }
+        // Background, three bars, two keys, the box around the keys, twice: filled and drawn.
+        let filled = |color: &str| {
+            svg.lines().filter(|line| line.starts_with("<rect") && line.contains(color)).count()
+        };
+        assert_eq!((filled("#005AA0"), filled("#C85A00")), (3, 2), "{svg}");
+    }
+}

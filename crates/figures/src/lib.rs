@@ -1,0 +1,13 @@
+//! Policies compared over a trace, and the figures of NetPack's and Titan's papers, as tables, charts
+//! and pages.
+//!
+//! Every number comes from `tributary-cluster` and `tributary-placement`; here experiments are set up,
+//! repeated and shown. Nothing is printed or written: a [`Figure`] is what the caller prints and writes.
+
+mod chart;
+mod page;
+mod table;
+
+pub use chart::{Chart, DrawError, Marks, Scale};
+pub use page::{Figure, page};
+pub use table::{Cell, Spread, Table};

@@ -1,0 +1,215 @@
+//! Rows of numbers: for a terminal, for a page and as CSV.
+
+use std::fmt::Write as _;
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{CellAlignment, ContentArrangement};
+
+/// Mean and standard deviation over repetitions.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Spread {
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation (of the sample: divided by one less than there are repetitions).
+    pub deviation: f64,
+}
+
+impl Spread {
+    /// Of some repetitions. Nothing was measured if there are none: both are NaN.
+    #[must_use]
+    pub fn of(repetitions: &[f64]) -> Self {
+        let count = repetitions.len() as f64;
+        let mean = repetitions.iter().sum::<f64>() / count;
+        let squares: f64 = repetitions.iter().map(|one| (one - mean).powi(2)).sum();
+        let deviation = if repetitions.len() == 1 { 0.0 } else { (squares / (count - 1.0)).sqrt() };
+        Self { mean, deviation }
+    }
+
+    /// A single value.
+    #[must_use]
+    pub const fn exact(mean: f64) -> Self {
+        Self { mean, deviation: 0.0 }
+    }
+}
+
+/// One cell.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Cell {
+    /// Words.
+    Text(String),
+    /// A number, shown with so many digits behind the point.
+    Number(f64, usize),
+    /// A mean and its deviation, shown with so many digits behind the point.
+    Spread(Spread, usize),
+    /// Nothing to say.
+    None,
+}
+
+impl Cell {
+    /// Words.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Number(number, digits) => format!("{number:.digits$}"),
+            Self::Spread(Spread { mean, deviation }, digits) => {
+                format!("{mean:.digits$} ± {deviation:.digits$}")
+            }
+            Self::None => "–".to_owned(),
+        }
+    }
+
+    fn is_text(&self) -> bool {
+        matches!(self, Self::Text(_))
+    }
+}
+
+/// Rows under a head.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Table {
+    /// What each column holds, with its unit.
+    pub columns: Vec<String>,
+    /// The rows, each as long as the head.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// A table without rows.
+    #[must_use]
+    pub fn new<S: Into<String>>(columns: impl IntoIterator<Item = S>) -> Self {
+        Self { columns: columns.into_iter().map(Into::into).collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row.
+    ///
+    /// # Panics
+    ///
+    /// If it is not as long as the head.
+    pub fn push(&mut self, row: Vec<Cell>) {
+        assert_eq!(row.len(), self.columns.len(), "a row has a cell for each column");
+        self.rows.push(row);
+    }
+
+    /// For a terminal.
+    #[must_use]
+    pub fn to_terminal(&self) -> String {
+        let mut table = comfy_table::Table::new();
+        table.load_style(UTF8_FULL_CONDENSED);
+        table.set_content_arrangement(ContentArrangement::Disabled);
+        table.set_header(&self.columns);
+        for row in &self.rows {
+            let cells = row.iter().map(|cell| {
+                let align = if cell.is_text() { CellAlignment::Left } else { CellAlignment::Right };
+                comfy_table::Cell::new(cell.shown()).set_alignment(align)
+            });
+            table.add_row(cells);
+        }
+        table.to_string()
+    }
+
+    /// As comma-separated values, numbers with all their digits; a mean has its deviation in a column
+    /// of its own behind it.
+    #[must_use]
+    pub fn to_csv(&self) -> String {
+        let spreads: Vec<bool> = (0..self.columns.len())
+            .map(|at| self.rows.iter().any(|row| matches!(row[at], Cell::Spread(..))))
+            .collect();
+        let mut text = String::new();
+        for (at, column) in self.columns.iter().enumerate() {
+            separate(&mut text, at);
+            text.push_str(&quoted(column));
+            if spreads[at] {
+                text.push(',');
+                text.push_str(&quoted(&format!("{column}, deviation")));
+            }
+        }
+        text.push('\n');
+        for row in &self.rows {
+            for (at, cell) in row.iter().enumerate() {
+                separate(&mut text, at);
+                let deviation = match cell {
+                    Cell::Text(words) => {
+                        text.push_str(&quoted(words));
+                        None
+                    }
+                    Cell::Number(number, _) => {
+                        let _ = write!(text, "{number}");
+                        None
+                    }
+                    Cell::Spread(spread, _) => {
+                        let _ = write!(text, "{}", spread.mean);
+                        Some(spread.deviation)
+                    }
+                    Cell::None => None,
+                };
+                if spreads[at] {
+                    text.push(',');
+                    if let Some(deviation) = deviation {
+                        let _ = write!(text, "{deviation}");
+                    }
+                }
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The cells as shown, row by row: for a page.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = Vec<(String, bool)>> {
+        self.rows.iter().map(|row| row.iter().map(|cell| (cell.shown(), cell.is_text())).collect())
+    }
+}
+
+fn separate(text: &mut String, at: usize) {
+    if at > 0 {
+        text.push(',');
+    }
+}
+
+/// A field of a CSV file (RFC 4180).
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::new(["policy", "JCT, s"]);
+        table.push(vec![Cell::text("a \"b\""), Cell::Spread(Spread::of(&[1.0, 2.0, 6.0]), 1)]);
+        table.push(vec![Cell::text("plain"), Cell::None]);
+        table
+    }
+
+    #[test]
+    fn a_spread_is_mean_and_sample_deviation() {
+        let spread = Spread::of(&[1.0, 2.0, 6.0]);
+        assert_eq!(spread.mean, 3.0);
+        assert!((spread.deviation - 7.0_f64.sqrt()).abs() < 1e-12);
+        assert_eq!(Spread::of(&[5.0]), Spread::exact(5.0));
+        assert!(Spread::of(&[]).mean.is_nan());
+    }
+
+    #[test]
+    fn csv_has_every_digit_and_a_column_for_deviations() {
+        let deviation = 7.0_f64.sqrt();
+        let expected = format!(
+            "policy,\"JCT, s\",\"JCT, s, deviation\"\n\"a \"\"b\"\"\",3,{deviation}\nplain,,\n"
+        );
+        assert_eq!(table().to_csv(), expected);
+    }
+
+    #[test]
+    fn a_terminal_gets_rounded_numbers() {
+        let shown = table().to_terminal();
+        assert!(shown.contains("3.0 ± 2.6") && shown.contains('–'), "{shown}");
+    }
+}
