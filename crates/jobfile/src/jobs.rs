@@ -3,17 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tributary_document::{Error, Item, Table, suggest};
 use tributary_wire::{FRAGMENTS_MAX, JobId, WORKERS_MAX};
 
-use crate::error::Error;
 use crate::network::Servers;
 use crate::protocol::{self, Choice, ESA_KEYS, P4INC_KEYS};
-use crate::reader::{Item, Table};
 use crate::scenario::{
     Aggregation, Digits, Distribution, Job, Protocol, RandomTensors, Straggler, SwitchSettings,
     TensorFiles, Workload, worker_index,
 };
-use crate::suggest;
 use crate::topology::{HostId, HostRole, Topology};
 
 /// Values a packet may carry: the sizes that the P4 programs can be built for.

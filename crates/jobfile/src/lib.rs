@@ -8,27 +8,23 @@
 //! The crate knows no fabric: it neither starts nor connects anything. `docs/job-files.md` is the
 //! user's side of it.
 //!
-//! Start reading at [`Scenario`]; `reader` is how values and their positions come out of the TOML.
+//! Start reading at [`Scenario`]; `tributary-document` is how values and their positions come out of
+//! the TOML.
 
 mod endpoints;
-mod error;
 mod jobs;
 mod network;
 mod pace;
 mod protocol;
-mod reader;
 mod scenario;
-mod suggest;
 mod topology;
-mod units;
 
 use std::path::Path;
 use std::time::Duration;
 
-use toml::de::DeTable;
+use tributary_document::{Document, Kind};
 use tributary_protocol::rtt::RttConfig;
 
-pub use error::{Error, Fault};
 pub use scenario::{
     Aggregation, Digits, Distribution, Duty, Job, Preemption, Profile, Protocol, RandomTensors,
     Scenario, Straggler, SwitchSettings, TensorFiles, Workload,
@@ -36,14 +32,13 @@ pub use scenario::{
 pub use topology::{
     End, Host, HostId, HostRole, Link, LinkFaults, LinkId, Switch, SwitchId, Topology,
 };
+pub use tributary_document::{Error, Fault};
 
-use error::Source;
 use jobs::Jobs;
 use network::Demand;
-use reader::Table;
 
-/// Largest job file: hundreds of times what a person writes.
-const MAX_BYTES: usize = 4 << 20;
+/// What messages call such a file.
+const KIND: Kind = Kind { name: "job file", page: "docs/job-files.md" };
 
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -62,8 +57,7 @@ pub fn load(path: impl AsRef<Path>) -> Result<Scenario, Error> {
 /// As [`load`].
 pub fn load_with_seed(path: impl AsRef<Path>, seed: Option<u64>) -> Result<Scenario, Error> {
     let path = path.as_ref();
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let text = KIND.read(path)?;
     let directory = path.parent().unwrap_or(Path::new(""));
     read(&text, &path.display().to_string(), Some(directory), seed)
 }
@@ -83,37 +77,18 @@ fn read(
     directory: Option<&Path>,
     seed: Option<u64>,
 ) -> Result<Scenario, Error> {
-    let source = Source { file, text };
-    if text.len() > MAX_BYTES {
-        return Err(source.fault(
-            &(MAX_BYTES..MAX_BYTES),
-            format!("the file has more than {MAX_BYTES} bytes"),
-            "is this a job file?",
-        ));
-    }
-    let parsed = DeTable::parse(text).map_err(|error| {
-        let span = error.span().unwrap_or(text.len()..text.len());
-        source.fault(
-            &span,
-            error.message().trim_end(),
-            "see docs/job-files.md for how it is written",
-        )
-    })?;
-    let document = Table::document(
-        source,
-        parsed.get_ref(),
-        &[
-            "name",
-            "seed",
-            "timeout",
-            "worker_timeout",
-            "topology",
-            "protocol",
-            "switch",
-            "faults",
-            "job",
-        ],
-    )?;
+    let parsed = Document::parse(KIND, text, file)?;
+    let document = parsed.table(&[
+        "name",
+        "seed",
+        "timeout",
+        "worker_timeout",
+        "topology",
+        "protocol",
+        "switch",
+        "faults",
+        "job",
+    ])?;
     let stem = Path::new(file).file_stem().map_or("job".into(), |stem| stem.to_string_lossy());
     let name = document.or("name", stem.as_ref(), |name| name.word("digits"))?.to_owned();
     let written = document.or("seed", 1, |seed| seed.integer(0..=u64::MAX))?;

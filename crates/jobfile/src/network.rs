@@ -4,11 +4,9 @@ use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use tributary_document::{Error, Item, Place, Table, suggest};
 use tributary_wire::{Host as Address, Mac};
 
-use crate::error::Error;
-use crate::reader::{Item, Place, Table};
-use crate::suggest;
 use crate::topology::HostId;
 use crate::topology::{End, Host, HostRole, Link, LinkFaults, LinkId, Switch, SwitchId, Topology};
 

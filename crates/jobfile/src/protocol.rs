@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use tributary_document::{Error, Item, Table};
+
 use crate::LONGEST;
-use crate::error::Error;
-use crate::reader::{Item, Table};
 use crate::scenario::{Aggregation, Preemption, Profile, Protocol};
 
 /// Keys of `[protocol]`.

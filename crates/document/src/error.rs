@@ -1,17 +1,19 @@
-//! What is wrong with a job file, where, and how to mend it: always one line.
+//! What is wrong with a file, where, and how to mend it: always one line.
 
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// Why a job file was refused.
+/// Why a file was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file could not be read.
-    #[error("{}: cannot read the job file: {source}", path.display())]
+    #[error("{}: cannot read the {kind}: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
+        /// What kind of file it should be.
+        kind: &'static str,
         /// What the operating system said.
         source: io::Error,
     },
@@ -31,7 +33,7 @@ impl Error {
     }
 }
 
-/// One fault in a job file. Displays as `file.toml:LINE:COLUMN: what is wrong; how to mend`.
+/// One fault in a file. Displays as `file.toml:LINE:COLUMN: what is wrong; how to mend`.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{file}:{line}:{column}: {problem}; {mend}")]
 pub struct Fault {
@@ -47,11 +49,11 @@ pub struct Fault {
     pub mend: String,
 }
 
-/// The text of a job file and its name: turns byte offsets into faults.
+/// The text of a file and its name: turns byte offsets into faults.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source<'a> {
-    pub(crate) file: &'a str,
-    pub(crate) text: &'a str,
+    pub file: &'a str,
+    pub text: &'a str,
 }
 
 impl Source<'_> {

@@ -2,10 +2,7 @@
 
 /// The candidate nearest to `word`, if one is near enough to be a slip of the fingers. Of equally
 /// near ones the first in the alphabet: the order of the candidates does not matter.
-pub(crate) fn nearest<'c>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'c str>,
-) -> Option<&'c str> {
+pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let word = word.to_lowercase();
     let letters = word.chars().count();
     // Comparing a very long key would be work for nothing.
@@ -21,7 +18,7 @@ pub(crate) fn nearest<'c>(
 }
 
 /// `a, b, c`, with a mark around each.
-pub(crate) fn list<'c>(candidates: impl IntoIterator<Item = &'c str>) -> String {
+pub fn list<'c>(candidates: impl IntoIterator<Item = &'c str>) -> String {
     const SHOWN: usize = 24;
     let all: Vec<String> = candidates.into_iter().map(|c| format!("`{c}`")).collect();
     if all.len() > SHOWN {

@@ -9,11 +9,11 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{Error, Source};
-use crate::{suggest, units};
+use crate::{Kind, suggest, units};
 
 /// A table whose keys are all known.
 #[derive(Clone, Debug)]
-pub(crate) struct Table<'a> {
+pub struct Table<'a> {
     source: Source<'a>,
     /// What messages call it: `[switch]`, `job 2`, …
     name: String,
@@ -26,11 +26,12 @@ impl<'a> Table<'a> {
     /// The whole document.
     pub(crate) fn document(
         source: Source<'a>,
+        kind: Kind,
         entries: &'a DeTable<'a>,
         keys: &[&str],
     ) -> Result<Self, Error> {
-        let table =
-            Self { source, name: "the job file".into(), span: 0..0, entries: Some(entries) };
+        let name = format!("the {}", kind.name);
+        let table = Self { source, name, span: 0..0, entries: Some(entries) };
         table.check_keys(keys)?;
         Ok(table)
     }
@@ -53,7 +54,7 @@ impl<'a> Table<'a> {
     }
 
     /// A key's value, if the file has it.
-    pub(crate) fn get(&self, key: &str) -> Option<Item<'a>> {
+    pub fn get(&self, key: &str) -> Option<Item<'a>> {
         let (key, value) = self.entries?.get_key_value(key)?;
         Some(Item {
             source: self.source,
@@ -64,14 +65,14 @@ impl<'a> Table<'a> {
     }
 
     /// A key's value; without it a fault that says what to add.
-    pub(crate) fn require(&self, key: &str, example: &str) -> Result<Item<'a>, Error> {
+    pub fn require(&self, key: &str, example: &str) -> Result<Item<'a>, Error> {
         self.get(key).ok_or_else(|| {
             self.fault(format!("{} has no `{key}`", self.name), format!("add `{key} = {example}`"))
         })
     }
 
     /// A sub-table; one that takes every default where the file has none.
-    pub(crate) fn table(&self, key: &str, keys: &[&str]) -> Result<Table<'a>, Error> {
+    pub fn table(&self, key: &str, keys: &[&str]) -> Result<Table<'a>, Error> {
         match self.get(key) {
             Some(item) => item.table(&format!("[{key}]"), keys),
             None => Ok(self.absent(key)),
@@ -79,7 +80,7 @@ impl<'a> Table<'a> {
     }
 
     /// [`table`](Self::table), but where the value is one word, there is no table.
-    pub(crate) fn table_unless_word(&self, key: &str, keys: &[&str]) -> Result<Table<'a>, Error> {
+    pub fn table_unless_word(&self, key: &str, keys: &[&str]) -> Result<Table<'a>, Error> {
         match self.get(key) {
             Some(item) if !item.is_string() => item.table(&format!("[{key}]"), keys),
             _ => Ok(self.absent(key)),
@@ -97,12 +98,12 @@ impl<'a> Table<'a> {
     }
 
     /// An array of tables (`[[key]]`); empty where the file has none.
-    pub(crate) fn items(&self, key: &str) -> Result<Vec<Item<'a>>, Error> {
+    pub fn items(&self, key: &str) -> Result<Vec<Item<'a>>, Error> {
         self.get(key).map_or_else(|| Ok(Vec::new()), |item| item.array(&format!("[[{key}]]")))
     }
 
     /// A key read by `read`, or a default.
-    pub(crate) fn or<T>(
+    pub fn or<T>(
         &self,
         key: &str,
         default: T,
@@ -112,37 +113,38 @@ impl<'a> Table<'a> {
     }
 
     /// A fault at the table's head.
-    pub(crate) fn fault(&self, problem: impl Into<String>, mend: impl Into<String>) -> Error {
+    pub fn fault(&self, problem: impl Into<String>, mend: impl Into<String>) -> Error {
         self.source.fault(&self.span, problem, mend)
     }
 
     /// Where the table stands.
-    pub(crate) fn place(&self) -> Place<'a> {
+    pub fn place(&self) -> Place<'a> {
         Place { source: self.source, span: self.span.clone() }
     }
 
     /// Where a key's value stands, or the table if the file does not have the key.
-    pub(crate) fn place_of(&self, key: &str) -> Place<'a> {
+    pub fn place_of(&self, key: &str) -> Place<'a> {
         self.get(key).map_or_else(|| self.place(), |item| item.place())
     }
 }
 
 /// A position in the file, kept for faults that show only later.
 #[derive(Clone, Debug)]
-pub(crate) struct Place<'a> {
+pub struct Place<'a> {
     source: Source<'a>,
     span: Range<usize>,
 }
 
 impl Place<'_> {
-    pub(crate) fn fault(&self, problem: impl Into<String>, mend: impl Into<String>) -> Error {
+    /// A fault at that position.
+    pub fn fault(&self, problem: impl Into<String>, mend: impl Into<String>) -> Error {
         self.source.fault(&self.span, problem, mend)
     }
 }
 
 /// A value, its name and its place.
 #[derive(Clone, Debug)]
-pub(crate) struct Item<'a> {
+pub struct Item<'a> {
     source: Source<'a>,
     name: String,
     span: Range<usize>,
@@ -150,16 +152,18 @@ pub(crate) struct Item<'a> {
 }
 
 impl<'a> Item<'a> {
-    pub(crate) fn place(&self) -> Place<'a> {
+    /// Where it stands.
+    pub fn place(&self) -> Place<'a> {
         Place { source: self.source, span: self.span.clone() }
     }
 
-    pub(crate) fn fault(&self, problem: impl Into<String>, mend: impl Into<String>) -> Error {
+    /// A fault at the value.
+    pub fn fault(&self, problem: impl Into<String>, mend: impl Into<String>) -> Error {
         self.source.fault(&self.span, problem, mend)
     }
 
     /// What messages call it.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 
@@ -180,21 +184,22 @@ impl<'a> Item<'a> {
     }
 
     /// Whether the value is written as a string.
-    pub(crate) fn is_string(&self) -> bool {
+    pub fn is_string(&self) -> bool {
         matches!(self.value, DeValue::String(_))
     }
 
     /// Whether the value is written as an array.
-    pub(crate) fn is_array(&self) -> bool {
+    pub fn is_array(&self) -> bool {
         matches!(self.value, DeValue::Array(_))
     }
 
     /// Whether the value is a table with that key.
-    pub(crate) fn has(&self, key: &str) -> bool {
+    pub fn has(&self, key: &str) -> bool {
         matches!(self.value, DeValue::Table(entries) if entries.contains_key(key))
     }
 
-    pub(crate) fn string(&self, example: &str) -> Result<&'a str, Error> {
+    /// Text.
+    pub fn string(&self, example: &str) -> Result<&'a str, Error> {
         match self.value {
             DeValue::String(text) => Ok(text.as_ref()),
             _ => Err(self.wrong_type("a string", &format!("{example:?}"))),
@@ -202,7 +207,7 @@ impl<'a> Item<'a> {
     }
 
     /// A name of something: letters, digits, `-`, `_`, `.`; not empty, at most 64 long.
-    pub(crate) fn word(&self, example: &str) -> Result<&'a str, Error> {
+    pub fn word(&self, example: &str) -> Result<&'a str, Error> {
         let text = self.string(example)?;
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if text.is_empty() || text.len() > 64 || !text.chars().all(fits) {
@@ -214,7 +219,8 @@ impl<'a> Item<'a> {
         Ok(text)
     }
 
-    pub(crate) fn integer(&self, range: RangeInclusive<u64>) -> Result<u64, Error> {
+    /// A whole number within limits.
+    pub fn integer(&self, range: RangeInclusive<u64>) -> Result<u64, Error> {
         let DeValue::Integer(integer) = self.value else {
             return Err(self.wrong_type("a whole number", &range.start().max(&1).to_string()));
         };
@@ -226,7 +232,7 @@ impl<'a> Item<'a> {
     }
 
     /// An integer that fits `u32`.
-    pub(crate) fn integer32(&self, range: RangeInclusive<u32>) -> Result<u32, Error> {
+    pub fn integer32(&self, range: RangeInclusive<u32>) -> Result<u32, Error> {
         let value = self.integer(u64::from(*range.start())..=u64::from(*range.end()))?;
         // The range's end is a u32.
         Ok(u32::try_from(value).unwrap_or(*range.end()))
@@ -240,7 +246,7 @@ impl<'a> Item<'a> {
     }
 
     /// A finite number, with or without a fraction.
-    pub(crate) fn number(&self, range: RangeInclusive<f64>) -> Result<f64, Error> {
+    pub fn number(&self, range: RangeInclusive<f64>) -> Result<f64, Error> {
         let text = match self.value {
             DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
             DeValue::Float(float) => float.as_str(),
@@ -252,12 +258,13 @@ impl<'a> Item<'a> {
             .ok_or_else(|| self.out_of_range(text, &range))
     }
 
-    pub(crate) fn probability(&self) -> Result<f64, Error> {
+    /// A number from 0 to 1.
+    pub fn probability(&self) -> Result<f64, Error> {
         self.number(0.0..=1.0)
     }
 
     /// A duration, within limits.
-    pub(crate) fn duration(&self, range: RangeInclusive<Duration>) -> Result<Duration, Error> {
+    pub fn duration(&self, range: RangeInclusive<Duration>) -> Result<Duration, Error> {
         let text = match self.value {
             DeValue::String(text) => text.as_ref(),
             _ => return Err(self.wrong_type("a duration with its unit", "\"50ms\"")),
@@ -279,7 +286,7 @@ impl<'a> Item<'a> {
     }
 
     /// A size in bytes, with its unit.
-    pub(crate) fn size(&self) -> Result<u64, Error> {
+    pub fn size(&self) -> Result<u64, Error> {
         let text = match self.value {
             DeValue::String(text) => text.as_ref(),
             _ => return Err(self.wrong_type("a size with its unit", "\"4MB\"")),
@@ -293,7 +300,7 @@ impl<'a> Item<'a> {
     }
 
     /// One of several words.
-    pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Error> {
+    pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Error> {
         let word = self.string(choices.first().map_or("", |(word, _)| word))?;
         if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == word) {
             return Ok(*choice);
@@ -307,7 +314,7 @@ impl<'a> Item<'a> {
     }
 
     /// The elements of an array, each called `what`.
-    pub(crate) fn array(&self, what: &str) -> Result<Vec<Item<'a>>, Error> {
+    pub fn array(&self, what: &str) -> Result<Vec<Item<'a>>, Error> {
         let DeValue::Array(array) = self.value else {
             return Err(self.wrong_type("an array", &format!("{what} or [ … ]")));
         };
@@ -324,7 +331,7 @@ impl<'a> Item<'a> {
     }
 
     /// The table, after its keys were checked.
-    pub(crate) fn table(&self, name: &str, keys: &[&str]) -> Result<Table<'a>, Error> {
+    pub fn table(&self, name: &str, keys: &[&str]) -> Result<Table<'a>, Error> {
         let table = self.unchecked_table(name)?;
         table.check_keys(keys)?;
         Ok(table)
@@ -332,7 +339,7 @@ impl<'a> Item<'a> {
 
     /// The table with a `kind`: which keys it may have depends on that. `kinds` are the kinds, what
     /// each means and the keys of each besides `kind`.
-    pub(crate) fn table_by_kind<T: Copy + PartialEq>(
+    pub fn table_by_kind<T: Copy + PartialEq>(
         &self,
         name: &str,
         default: Option<T>,
