@@ -1,0 +1,35 @@
+//! Comb: servers by free GPUs, then by memory of the rack's switch, then by bandwidth, each looked at
+//! only where what comes before it ties (NetPack §6.4).
+//!
+//! The paper has it sort "in descending order" by the three and take the first that match. Memory is
+//! the peak aggregation throughput that the switch has left; bandwidth what the server's link has.
+
+use std::cmp::Reverse;
+
+use tributary_cluster::ServerIndex;
+
+use crate::ranked::{Preference, Ranked, View};
+
+/// Comb.
+pub type Comb = Ranked<OneAfterTheOther>;
+
+/// GPUs, then memory, then bandwidth.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OneAfterTheOther;
+
+impl Preference for OneAfterTheOther {
+    const NAME: &'static str = "comb";
+
+    /// Free GPUs, then kb/s.
+    type Key = Reverse<(u32, u64, u64)>;
+
+    fn key(view: &View<'_>, server: ServerIndex) -> Self::Key {
+        let rack = view.state.cluster().server(server).rack;
+        let kbps = |gbps: f64| (gbps * 1e6).round() as u64;
+        Reverse((
+            view.state.free(server),
+            kbps(view.network.pat_left_gbps(rack)),
+            kbps(view.network.available_gbps(server)),
+        ))
+    }
+}

@@ -1,0 +1,27 @@
+//! Flow-balance: prefers servers with fewer flows (NetPack §6.1).
+
+use tributary_cluster::ServerIndex;
+
+use crate::ranked::{Preference, Ranked, View};
+
+/// Flow-balance.
+pub type FlowBalance = Ranked<FewerFlows>;
+
+/// Fewest flows first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FewerFlows;
+
+impl Preference for FewerFlows {
+    const NAME: &'static str = "flow-balance";
+
+    type Key = u32;
+
+    fn key(view: &View<'_>, server: ServerIndex) -> u32 {
+        view.network.flows(server)
+    }
+
+    /// Flows are all that counts: a server without a free GPU is as good as another.
+    fn ps_key(view: &View<'_>, server: ServerIndex) -> Option<u32> {
+        Some(Self::key(view, server))
+    }
+}

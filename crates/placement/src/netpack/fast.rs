@@ -1,0 +1,178 @@
+//! Algorithm 2 over classes of servers.
+
+use std::collections::BTreeSet;
+
+use tributary_cluster::{Cluster, Job, Pending, Plan, Policy, Round, ServerIndex};
+
+use super::classes::{Class, Filed, Index};
+use super::offers::{Kbps, Offer, fastest};
+use super::penalty::{Uplinks, is_oversubscribed};
+use super::ps::{Equation, Placed};
+use super::readings::Readings;
+use super::workers::Candidate;
+use super::{Search, knapsack, place_jobs, plan, subset};
+use crate::regions;
+
+/// NetPack's policy: the plans of [`Plain`](super::Plain) with its default readings, sooner.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NetPack;
+
+impl Policy for NetPack {
+    fn name(&self) -> &'static str {
+        "netpack"
+    }
+
+    fn place(&mut self, round: &mut Round<'_, '_>, waiting: &[Pending]) {
+        let mut search = Fast::new(round);
+        place_jobs(&mut search, round, waiting);
+    }
+}
+
+/// The search of one round.
+struct Fast {
+    link: Kbps,
+    oversubscribed: bool,
+    /// Servers by free GPUs.
+    by_free: Vec<BTreeSet<ServerIndex>>,
+    /// By server: where it is in `by_free`.
+    free: Vec<u32>,
+    /// The index and how many of its regions, the first, are single racks; nothing before the first
+    /// job that is spread.
+    index: Option<(Index, usize)>,
+}
+
+impl Fast {
+    fn new(round: &Round<'_, '_>) -> Self {
+        let cluster = round.cluster();
+        let free: Vec<_> = cluster.server_indices().map(|server| round.free(server)).collect();
+        let most_free = free.iter().copied().max().unwrap_or(0);
+        let mut by_free = vec![BTreeSet::new(); most_free as usize + 1];
+        for (server, &free) in cluster.server_indices().zip(&free) {
+            by_free[free as usize].insert(server);
+        }
+        let oversubscribed = is_oversubscribed(cluster);
+        Self { link: fastest(cluster), oversubscribed, by_free, free, index: None }
+    }
+}
+
+/// An index of single racks if those come first, then of all regions; and how many racks there are.
+fn index(cluster: &Cluster, racks_first: bool) -> (Index, usize) {
+    let mut regions = if racks_first { regions::racks(cluster) } else { Vec::new() };
+    let racks = regions.len();
+    regions.extend(regions::of(cluster));
+    (Index::new(cluster, &regions), racks)
+}
+
+impl Search for Fast {
+    fn subset(&self, waiting: &[Pending], free_gpus: u32) -> Vec<usize> {
+        subset::subset(waiting, free_gpus)
+    }
+
+    fn single(&self, _: &Round<'_, '_>, gpus: u32) -> Option<ServerIndex> {
+        self.by_free.iter().skip(gpus as usize).find_map(BTreeSet::first).copied()
+    }
+
+    fn spread(&mut self, round: &mut Round<'_, '_>, job: &Job) -> Option<Plan> {
+        let (link, oversubscribed) = (self.link, self.oversubscribed);
+        let (state, network) = round.with_network();
+        let cluster = state.cluster();
+        let readings = Readings::default();
+        let (index, racks) = self.index.get_or_insert_with(|| index(cluster, oversubscribed));
+        index.refresh(state, network);
+        let (index, racks) = (&*index, *racks);
+        let best_of = |regions: std::ops::Range<usize>, uplinks_count: bool| {
+            let equation = Equation::of(cluster, network, link, uplinks_count, &readings);
+            regions
+                .filter_map(|region| within(&equation, index.region(region), job.gpus))
+                .reduce(|a, b| if b.worth > a.worth { b } else { a })
+        };
+        let placed =
+            best_of(0..racks, false).or_else(|| best_of(racks..index.len(), oversubscribed))?;
+        Some(plan(round, &placed, job.gpus))
+    }
+
+    fn started(&mut self, round: &Round<'_, '_>, servers: &[ServerIndex]) {
+        for &server in servers {
+            let now = round.free(server);
+            let before = std::mem::replace(&mut self.free[server.at()], now);
+            self.by_free[before as usize].remove(&server);
+            self.by_free[now as usize].insert(server);
+        }
+    }
+}
+
+/// The best plan among the servers of a region.
+fn within(equation: &Equation<'_>, filed: &Filed, gpus: u32) -> Option<Placed> {
+    if filed.free() < gpus {
+        return None;
+    }
+    let classes = filed.classes(gpus);
+    let mut best: Option<Placed> = None;
+    for workers in knapsack::candidates(&classes, gpus) {
+        let uplinks = equation.uplinks(&workers);
+        let at_least = best.as_ref().map_or(Kbps::MIN, |best| best.worth);
+        let search = PsSearch { equation, filed, workers: &workers, uplinks };
+        if let Some((worth, ps)) = search.better_than(at_least, &classes) {
+            best = Some(Placed { worth, workers, ps });
+        }
+    }
+    best
+}
+
+/// The search for a candidate's parameter server.
+struct PsSearch<'a> {
+    equation: &'a Equation<'a>,
+    filed: &'a Filed,
+    workers: &'a Candidate,
+    uplinks: Option<Uplinks>,
+}
+
+impl PsSearch<'_> {
+    /// The first best server, if that makes the plan worth more than `best`.
+    fn better_than(&self, mut best: Kbps, classes: &[Class]) -> Option<(Kbps, Offer)> {
+        let mut found = None;
+        let mut servers = self.workers.servers.as_slice();
+        for class in classes {
+            let of_class = servers.partition_point(|offer| offer.kind <= class.kind);
+            servers = &servers[of_class..];
+            if self.uplinks.is_some() {
+                self.walk(class, of_class, &mut best, &mut found);
+                continue;
+            }
+            let with_worker = (of_class > 0).then(|| class.first[0]);
+            let without = class.first.get(of_class).copied();
+            for (ps, has_worker) in
+                with_worker.map(|ps| (ps, true)).into_iter().chain(without.map(|ps| (ps, false)))
+            {
+                let worth = self.equation.worth(self.workers, None, &ps, has_worker);
+                if worth > best {
+                    (best, found) = (worth, Some((worth, ps)));
+                }
+            }
+        }
+        found
+    }
+
+    /// Looks at the servers of a class one by one, as what each is worth depends on its rack as well,
+    /// until what is left of the class cannot be worth more whatever the rack.
+    fn walk(
+        &self,
+        class: &Class,
+        workers: usize,
+        best: &mut Kbps,
+        found: &mut Option<(Kbps, Offer)>,
+    ) {
+        let flows = self.workers.flows.max(class.kind.flows);
+        let hot_spot = self.equation.penalty.term(flows, None);
+        for (at, ps) in self.filed.from(class.first[0]).enumerate() {
+            if self.workers.value + ps.value(1) + hot_spot <= *best {
+                break;
+            }
+            let uplinks = self.uplinks.as_ref();
+            let worth = self.equation.worth(self.workers, uplinks, ps, at < workers);
+            if worth > *best {
+                (*best, *found) = (worth, Some((worth, *ps)));
+            }
+        }
+    }
+}

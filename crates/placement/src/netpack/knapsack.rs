@@ -1,0 +1,89 @@
+//! Step 2 over classes of servers: the same dynamic program on far fewer servers, with one table in
+//! place of one for each number of flows.
+//!
+//! Servers come in the order of their flows. Once all with at most `f` flows are in the table, it has
+//! the best plans with at most `f` flows on a server, and the next number goes on from there.
+
+use super::classes::{Class, most_workers};
+use super::offers::{Kbps, Offer};
+use super::workers::Candidate;
+
+/// Below this no sum of values is; less than half of it is still out of reach.
+const UNREACHED: Kbps = Kbps::MIN / 2;
+
+/// The best values by GPUs, and which servers make them.
+struct Table {
+    /// By GPUs, exactly so many.
+    best: Vec<Kbps>,
+    next: Vec<Kbps>,
+    offers: Vec<Offer>,
+    /// By server and GPUs, whether the best of the servers so far has it.
+    taken: Vec<bool>,
+}
+
+impl Table {
+    fn new(most_gpus: usize) -> Self {
+        let mut best = vec![UNREACHED; most_gpus + 1];
+        best[0] = 0;
+        Self { next: best.clone(), best, offers: Vec::new(), taken: Vec::new() }
+    }
+
+    fn add(&mut self, offer: &Offer) {
+        let (free, value) = (offer.kind.gpus as usize, offer.value(0));
+        let start = self.taken.len();
+        self.taken.resize(start + self.best.len(), false);
+        if let Some(takes) = self.taken.get_mut(start + free..) {
+            let cells = self.next[free..].iter_mut().zip(takes);
+            for ((next, takes), (without, before)) in
+                cells.zip(self.best[free..].iter().zip(&self.best))
+            {
+                let with = before + value;
+                *takes = with > *without;
+                *next = with.max(*without);
+            }
+        }
+        self.best.copy_from_slice(&self.next);
+        self.offers.push(*offer);
+    }
+
+    /// The best plan with the fewest GPUs from `gpus` on, unless none of its servers is among those
+    /// from `new` on.
+    fn candidate(&self, gpus: usize, new: usize) -> Option<Candidate> {
+        let enough = (gpus..self.best.len()).find(|&gpus| self.best[gpus] > UNREACHED / 2)?;
+        let mut left = enough;
+        let mut servers = Vec::new();
+        for (at, offer) in self.offers.iter().enumerate().rev() {
+            if at < new && servers.is_empty() {
+                return None;
+            }
+            if self.taken[at * self.best.len() + left] {
+                left -= offer.kind.gpus as usize;
+                servers.push(*offer);
+            }
+        }
+        servers.reverse();
+        let flows = servers.last()?.kind.flows;
+        Some(Candidate { flows, value: self.best[enough], servers })
+    }
+}
+
+/// The candidates that [`workers::candidates`](super::workers::candidates) finds among all servers of
+/// these classes, with the least surplus.
+pub(super) fn candidates(classes: &[Class], gpus: u32) -> Vec<Candidate> {
+    let most_free = classes.iter().map(|class| class.kind.gpus).max().unwrap_or(0);
+    let mut table = Table::new((gpus + most_free) as usize);
+    let mut candidates = Vec::new();
+    for of_flows in classes.chunk_by(|a, b| a.kind.flows == b.kind.flows) {
+        let new = table.offers.len();
+        for class in of_flows {
+            let workers = most_workers(class.kind, gpus).min(class.first.len());
+            for offer in &class.first[..workers] {
+                table.add(offer);
+            }
+        }
+        if table.offers.len() > new {
+            candidates.extend(table.candidate(gpus as usize, new));
+        }
+    }
+    candidates
+}

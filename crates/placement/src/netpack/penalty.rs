@@ -1,0 +1,99 @@
+//! The last term of equation 1: what hot spots cost, and what crossing racks does.
+
+use tributary_cluster::{Cluster, Network, RackIndex, ServerIndex};
+
+use super::offers::{Kbps, kbps};
+use super::readings::HotSpot;
+
+/// Whether some rack's uplinks are slower than the links of its servers together.
+pub(super) fn is_oversubscribed(cluster: &Cluster) -> bool {
+    cluster.racks().iter().any(|rack| {
+        let links: f64 =
+            rack.servers.clone().map(|server| cluster.server(ServerIndex(server)).link_gbps).sum();
+        rack.uplink_gbps < links * (1.0 - 1e-9)
+    })
+}
+
+/// What hot spots make of a plan's worth.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Penalty {
+    /// `C`.
+    pub(super) link: Kbps,
+    /// Which sign it has.
+    pub(super) reading: HotSpot,
+}
+
+impl Penalty {
+    /// The term, for a plan whose busiest server has `flows` flows before the job comes, and whose
+    /// busiest uplink gives it `uplink` if it crosses racks.
+    pub(super) fn term(&self, flows: u32, uplink: Option<Kbps>) -> Kbps {
+        let share = self.share(flows);
+        match self.reading {
+            HotSpot::Share => uplink.map_or(share, |uplink| share.min(uplink)),
+            HotSpot::Subtracted => -uplink.map_or(share, |uplink| share.max(uplink)),
+        }
+    }
+
+    /// What the job gets of a link with `flows` flows.
+    pub(super) const fn share(&self, flows: u32) -> Kbps {
+        self.link / (flows + 1) as Kbps
+    }
+}
+
+/// The uplinks that a set of workers crosses, by where the parameter server is.
+#[derive(Clone, Debug)]
+pub(super) struct Uplinks {
+    /// Racks with workers, and the flows that leave each.
+    racks: Vec<(RackIndex, u32)>,
+    /// All those flows.
+    flows: u32,
+    reading: HotSpot,
+}
+
+impl Uplinks {
+    /// Those of the given workers.
+    pub(super) fn of(
+        cluster: &Cluster,
+        network: &Network,
+        workers: impl Iterator<Item = ServerIndex>,
+        reading: HotSpot,
+    ) -> Self {
+        let mut of_workers: Vec<_> = workers.map(|server| cluster.server(server).rack).collect();
+        of_workers.sort_unstable();
+        let racks: Vec<_> = of_workers
+            .chunk_by(|a, b| a == b)
+            .map(|same| {
+                let rack = same[0];
+                let aggregates = network.pat_left_gbps(rack) > 0.0;
+                (rack, if aggregates { 1 } else { same.len() as u32 })
+            })
+            .collect();
+        let flows = racks.iter().map(|(_, flows)| flows).sum();
+        Self { racks, flows, reading }
+    }
+
+    /// What the job gets of the busiest uplink that it crosses; none if it stays in one rack. As
+    /// printed, of the least busy one.
+    pub(super) fn share(
+        &self,
+        cluster: &Cluster,
+        network: &Network,
+        ps: RackIndex,
+    ) -> Option<Kbps> {
+        let from_ps_rack =
+            self.racks.iter().find(|(rack, _)| *rack == ps).map_or(0, |(_, flows)| *flows);
+        let to_ps = self.flows - from_ps_rack;
+        if to_ps == 0 {
+            return None;
+        }
+        let others = self.racks.iter().filter(|(rack, _)| *rack != ps).copied();
+        let shares = others.chain([(ps, to_ps)]).map(|(rack, flows)| {
+            let uplink = kbps(cluster.rack(rack).uplink_gbps);
+            uplink / Kbps::from(network.rack_flows(rack) + flows)
+        });
+        match self.reading {
+            HotSpot::Share => shares.min(),
+            HotSpot::Subtracted => shares.max(),
+        }
+    }
+}

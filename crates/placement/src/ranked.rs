@@ -1,0 +1,187 @@
+//! What the policies that NetPack is compared with share: servers in an order of preference, filled
+//! one after the other (NetPack §6.1).
+//!
+//! The paper gives each of them a sentence, on which servers it prefers. What it leaves open is decided
+//! the same way for all, and in their favour where NetPack has the like:
+//!
+//! - Jobs are placed in the order of submission; one that does not fit waits, and those behind it are
+//!   tried ([`Queue::Fifo`]). With [`Queue::Knapsack`] they choose their jobs as NetPack does, so that
+//!   only placement differs.
+//! - A job that fits on one server goes onto one: of those it fits on, the most preferred.
+//! - Else the most preferred servers are filled, each with all of the job that it takes.
+//! - The parameter server goes onto the most preferred server without a worker of the job; of those
+//!   with a free GPU, as servers without one are none of these policies' business, unless there is no
+//!   other. With a worker it goes only if all servers have one.
+//! - All switches on the way aggregate, as ATP's do without being asked.
+//! - Ties go to the server that comes first.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use tributary_cluster::{Network, Pending, Plan, Policy, Round, ServerIndex, State};
+
+use crate::netpack::subset::subset;
+use crate::regions;
+
+/// Which waiting jobs a policy tries, in which order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Queue {
+    /// All, in the order of submission.
+    #[default]
+    Fifo,
+    /// Those that NetPack would place (NetPack §5.2, step 1).
+    Knapsack,
+}
+
+impl Queue {
+    fn of(self, waiting: &[Pending], free_gpus: u32) -> Vec<usize> {
+        match self {
+            Self::Fifo => (0..waiting.len()).collect(),
+            Self::Knapsack => subset(waiting, free_gpus),
+        }
+    }
+}
+
+/// A cluster as preferences look at it.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    /// Servers and jobs.
+    pub(crate) state: &'a State<'a>,
+    /// What the network has left.
+    pub(crate) network: &'a Network,
+    /// GPUs of the job to place.
+    pub(crate) gpus: u32,
+}
+
+/// An order of servers.
+pub(crate) trait Preference {
+    /// What the field calls the policy.
+    const NAME: &'static str;
+
+    /// What servers are compared by: least first.
+    type Key: Ord;
+
+    /// Where a server comes in the order.
+    fn key(view: &View<'_>, server: ServerIndex) -> Self::Key;
+
+    /// Where it comes in the order for parameter servers; none if it is not for them. Servers without a
+    /// free GPU are not, unless a policy says otherwise.
+    fn ps_key(view: &View<'_>, server: ServerIndex) -> Option<Self::Key> {
+        (view.state.free(server) > 0).then(|| Self::key(view, server))
+    }
+
+    /// The job's GPUs on each server, given the servers in order.
+    fn shares(
+        view: &View<'_>,
+        ordered: impl Iterator<Item = ServerIndex>,
+    ) -> Vec<(ServerIndex, u32)> {
+        fill(view, ordered)
+    }
+
+    /// The server for the parameter server, given the workers.
+    fn ps(view: &View<'_>, servers: &[ServerIndex], workers: &[(ServerIndex, u32)]) -> ServerIndex {
+        next_without_worker::<Self>(view, servers, workers)
+    }
+}
+
+/// A policy that prefers servers in some order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ranked<P> {
+    /// Which jobs it places.
+    pub queue: Queue,
+    preference: P,
+}
+
+impl<P: Default> Ranked<P> {
+    /// A policy with the given queue.
+    #[must_use]
+    pub fn new(queue: Queue) -> Self {
+        Self { queue, preference: P::default() }
+    }
+}
+
+impl<P: Preference> Policy for Ranked<P> {
+    fn name(&self) -> &'static str {
+        P::NAME
+    }
+
+    fn place(&mut self, round: &mut Round<'_, '_>, waiting: &[Pending]) {
+        let regions: Vec<Vec<ServerIndex>> = regions::of(round.cluster())
+            .iter()
+            .map(|region| region.servers(round.cluster()).collect())
+            .collect();
+        for at in self.queue.of(waiting, round.free_total()) {
+            let job = &waiting[at].job;
+            if job.gpus > round.free_total() {
+                continue;
+            }
+            let (state, network) = round.with_network();
+            let view = View { state, network, gpus: job.gpus };
+            let plan = on_one::<P>(&view)
+                .or_else(|| regions.iter().find_map(|servers| spread::<P>(&view, servers)));
+            if let Some(plan) = plan {
+                round.start(job, plan).expect("a plan takes only what is free");
+            }
+        }
+    }
+}
+
+/// The most preferred server that takes the whole job.
+fn on_one<P: Preference>(view: &View<'_>) -> Option<Plan> {
+    let servers = view.state.cluster().server_indices();
+    servers
+        .filter(|&server| view.state.free(server) >= view.gpus)
+        .min_by_key(|&server| (P::key(view, server), server))
+        .map(|server| Plan::on_one(server, view.gpus))
+}
+
+/// Workers on the most preferred servers, and a parameter server; none if the servers have too few
+/// free GPUs.
+fn spread<P: Preference>(view: &View<'_>, servers: &[ServerIndex]) -> Option<Plan> {
+    let with_gpus = servers.iter().filter(|&&server| view.state.free(server) > 0);
+    if with_gpus.clone().map(|&server| view.state.free(server)).sum::<u32>() < view.gpus {
+        return None;
+    }
+    let mut ordered: BinaryHeap<_> =
+        with_gpus.map(|&server| Reverse((P::key(view, server), server))).collect();
+    let ordered = std::iter::from_fn(|| ordered.pop().map(|Reverse((_, server))| server));
+    let mut workers = P::shares(view, ordered);
+    workers.sort_unstable();
+    let ps = P::ps(view, servers, &workers);
+    Some(Plan::spread(view.state.cluster(), &workers, ps))
+}
+
+/// All of the job that each server takes, until all of it is placed.
+pub(crate) fn fill(
+    view: &View<'_>,
+    ordered: impl Iterator<Item = ServerIndex>,
+) -> Vec<(ServerIndex, u32)> {
+    let mut left = view.gpus;
+    let mut workers = Vec::new();
+    for server in ordered {
+        let share = view.state.free(server).min(left);
+        workers.push((server, share));
+        left -= share;
+        if left == 0 {
+            break;
+        }
+    }
+    workers
+}
+
+/// The most preferred server without a worker, or else the first worker's.
+fn next_without_worker<P: Preference + ?Sized>(
+    view: &View<'_>,
+    servers: &[ServerIndex],
+    workers: &[(ServerIndex, u32)],
+) -> ServerIndex {
+    let has_worker =
+        |server: &ServerIndex| workers.binary_search_by_key(server, |worker| worker.0).is_ok();
+    let without = servers.iter().copied().filter(|server| !has_worker(server));
+    let suited = without
+        .clone()
+        .filter_map(|server| P::ps_key(view, server).map(|key| (key, server)))
+        .min()
+        .map(|(_, server)| server);
+    suited.or_else(|| without.min_by_key(|&server| P::key(view, server))).unwrap_or(workers[0].0)
+}

@@ -1,0 +1,163 @@
+//! How long placing a batch takes (NetPack figure 10).
+
+use std::time::{Duration, Instant};
+
+use tributary_cluster::{Cluster, Job, JobId, Pending, Policy, Round, Shape, State};
+
+/// Batches to measure.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Batch {
+    /// Servers, of four GPUs each.
+    pub servers: u32,
+    /// Racks that they are in, as evenly as can be.
+    pub racks: u32,
+    /// Links of a rack's servers over its uplinks.
+    pub oversubscription: f64,
+    /// Jobs that wait.
+    pub jobs: u32,
+    /// What they want.
+    pub demand: Demand,
+    /// Which of the random batches.
+    pub seed: u64,
+}
+
+/// How many GPUs jobs want.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Demand {
+    /// Mostly one, some of up to 32: about what the Microsoft trace has.
+    Trace,
+    /// Five to twelve: no job fits on one server, and four thousand of them nearly fill ten thousand.
+    Spread,
+}
+
+/// What came of a batch.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Placed {
+    /// Jobs placed.
+    pub jobs: u32,
+    /// Jobs placed on more than one server.
+    pub distributed: u32,
+    /// Time that it took, with the steady state after each distributed job.
+    pub took: Duration,
+}
+
+impl Placed {
+    /// Seconds for each job of the batch that was placed.
+    #[must_use]
+    pub fn per_job_s(&self) -> f64 {
+        self.took.as_secs_f64() / f64::from(self.jobs.max(1))
+    }
+}
+
+impl Batch {
+    /// The cluster, idle.
+    ///
+    /// # Panics
+    ///
+    /// If the servers cannot be told out evenly to the racks.
+    #[must_use]
+    pub fn cluster(&self) -> Cluster {
+        assert_eq!(self.servers % self.racks, 0, "racks have as many servers each");
+        Cluster::uniform(&Shape {
+            racks: self.racks,
+            servers_per_rack: self.servers / self.racks,
+            oversubscription: self.oversubscription,
+            ..Shape::default()
+        })
+    }
+
+    /// The jobs.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<Pending> {
+        let mut random = Random(self.seed);
+        (0..self.jobs)
+            .map(|id| {
+                let gpus = match self.demand {
+                    Demand::Trace => match random.below(100) {
+                        0..68 => 1,
+                        68..78 => 2,
+                        78..88 => 4,
+                        88..97 => 8,
+                        97..99 => 16,
+                        _ => 32,
+                    },
+                    Demand::Spread => 5 + random.below(8) as u32,
+                };
+                let job = Job {
+                    id: JobId(id),
+                    submit_s: 0.0,
+                    gpus,
+                    iterations: 1000.0,
+                    compute_s: 0.1,
+                    gradient_bytes: 1e8,
+                    value: 1.0,
+                };
+                Pending { value: job.value, job }
+            })
+            .collect()
+    }
+
+    /// Places the batch on the idle cluster.
+    #[must_use]
+    pub fn place(&self, policy: &mut dyn Policy) -> Placed {
+        let (cluster, waiting) = (self.cluster(), self.waiting());
+        let mut state = State::new(&cluster);
+        let start = Instant::now();
+        let mut round = Round::new(&mut state);
+        policy.place(&mut round, &waiting);
+        let jobs = round.started().len() as u32;
+        state.network();
+        let took = start.elapsed();
+        let distributed = state.running().values().filter(|running| running.plan.is_distributed());
+        Placed { jobs, distributed: distributed.count() as u32, took }
+    }
+}
+
+/// SplitMix64: enough to draw jobs with.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ mixed >> 31) % bound
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NAMES, by_name};
+
+    #[test]
+    fn every_policy_places_a_batch_that_fits() {
+        let batch = Batch {
+            servers: 48,
+            racks: 4,
+            oversubscription: 1.0,
+            jobs: 15,
+            demand: Demand::Spread,
+            seed: 1,
+        };
+        for name in NAMES {
+            let placed = batch.place(&mut *by_name(name).expect("a name that is listed"));
+            assert_eq!((placed.jobs, placed.distributed), (15, 15), "{name}");
+        }
+    }
+
+    #[test]
+    fn batches_are_drawn_by_their_seed() {
+        let batch = |seed| Batch {
+            servers: 16,
+            racks: 1,
+            oversubscription: 1.0,
+            jobs: 100,
+            demand: Demand::Trace,
+            seed,
+        };
+        assert_eq!(batch(1).waiting(), batch(1).waiting());
+        assert_ne!(batch(1).waiting(), batch(2).waiting());
+    }
+}
