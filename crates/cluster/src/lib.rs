@@ -5,16 +5,24 @@
 //! `tributary-placement`. Nothing here moves packets either: rates are fluid, as in NetPack §4.
 //!
 //! Where to start: a [`Cluster`] is what there is, a [`Job`] is what someone wants, a [`Plan`] is a
-//! policy's answer, and a [`State`] is a cluster with the plans of the jobs that run in it.
+//! policy's answer, and a [`State`] is a cluster with the plans of the jobs that run in it. [`mod@file`] and
+//! [`trace`] read clusters and jobs, [`simulate`] runs them, [`metrics`] says how good that was, and
+//! [`validate`] checks it.
 
 pub mod aggregation;
 mod collective;
+pub mod file;
 mod job;
+pub mod metrics;
+pub mod model;
 mod plan;
 mod policy;
+pub mod simulate;
 mod state;
 mod steady;
 mod topology;
+pub mod trace;
+pub mod validate;
 
 pub use collective::{Collective, Phase, path_gbps};
 pub use job::{Job, JobId};

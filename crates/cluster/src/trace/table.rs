@@ -1,0 +1,273 @@
+//! Traces that are tables with a head: which column says what, and what a row says.
+
+use std::borrow::Cow;
+use std::io::BufRead;
+
+use super::{Error, Format, Record, Records, time};
+
+/// Columns that a row is read from.
+const SUBMIT: usize = 0;
+const DURATION: usize = 1;
+const GPUS: usize = 2;
+const START: usize = 3;
+const END: usize = 4;
+const GROUP: usize = 5;
+const COLUMNS: usize = 6;
+
+/// The columns of a format by name, in the order of the constants above; how many of them a table must
+/// have.
+const fn columns(format: Format) -> (&'static [&'static str], usize) {
+    match format {
+        Format::PhillyTable => (&["timestamp", "duration", "num_gpus", "", "", "cluster"], 3),
+        Format::Helios => {
+            (&["submit_time", "duration", "gpu_num", "start_time", "end_time", "vc"], 3)
+        }
+        Format::Acme => {
+            (&["submit_time", "duration", "gpu_num", "start_time", "end_time", "type"], 3)
+        }
+        Format::Compact => (&["submit_s", "duration_s", "gpus", "", "", "group"], 3),
+        Format::PhillyLog => (&[], 0),
+    }
+}
+
+/// A column of a format that no other format has.
+const MARKS: [(&str, Format); 4] = [
+    ("submit_s", Format::Compact),
+    ("timestamp", Format::PhillyTable),
+    ("vc", Format::Helios),
+    ("gpu_time", Format::Acme),
+];
+
+/// Where a table has the columns of its format.
+#[derive(Debug)]
+struct Layout {
+    format: Format,
+    at: [Option<usize>; COLUMNS],
+}
+
+impl Layout {
+    fn new(
+        head: &str,
+        line: u64,
+        format: Option<Format>,
+        records: &Records,
+    ) -> Result<Self, Error> {
+        let names: Vec<_> = fields(head).map(|name| name.trim().to_ascii_lowercase()).collect();
+        let has = |name: &str| names.iter().any(|found| found == name);
+        let format = format.or_else(|| {
+            let fits = |format: Format| {
+                let (columns, needed) = columns(format);
+                columns[..needed].iter().all(|column| has(column))
+            };
+            let marks = MARKS.iter().filter(|(mark, format)| has(mark) && fits(*format));
+            marks.map(|&(_, format)| format).next()
+        });
+        let Some(format) = format else {
+            return Err(Error::Unknown { file: records.file.clone(), line, found: quote(head) });
+        };
+        let (columns, needed) = columns(format);
+        let mut at = [None; COLUMNS];
+        for (index, &column) in columns.iter().enumerate() {
+            at[index] = names.iter().position(|name| name == column && !column.is_empty());
+            if at[index].is_none() && index < needed {
+                let file = records.file.clone();
+                return Err(Error::NoColumn { file, line, format, column });
+            }
+        }
+        Ok(Self { format, at })
+    }
+
+    /// Takes a row into the records, or leaves it out.
+    fn take(&self, row: &str, line: u64, records: &mut Records) {
+        let mut cells = [const { None }; COLUMNS];
+        let mut width = 0;
+        for (index, field) in fields(row).enumerate() {
+            width += 1;
+            if let Some(column) = self.at.iter().position(|&at| at == Some(index)) {
+                cells[column] = Some(field);
+            }
+        }
+        let cell = |column: usize| cells[column].as_deref().map_or("", str::trim);
+        for column in [SUBMIT, DURATION, GPUS] {
+            if cells[column].is_none() {
+                let name = columns(self.format).0[column];
+                let what = format!("the row has {width} fields and no `{name}` among them");
+                return records.leave_out(line, what);
+            }
+        }
+        let Some(gpus) = whole(cell(GPUS)) else {
+            let what = format!("`{}` is no number of GPUs", excerpt(cell(GPUS)));
+            return records.leave_out(line, what);
+        };
+        if gpus == 0 && matches!(self.format, Format::Helios | Format::Acme) {
+            // Jobs for processors only are half of these traces.
+            return records.leave_out_without_gpu(line);
+        }
+        let submit_s = if self.format == Format::Compact {
+            cell(SUBMIT).parse().ok().filter(|submit_s: &f64| submit_s.is_finite())
+        } else {
+            time::parse(cell(SUBMIT))
+        };
+        let Some(submit_s) = submit_s else {
+            let what = format!("`{}` is no time of submission", excerpt(cell(SUBMIT)));
+            return records.leave_out(line, what);
+        };
+        // Where start and end are there, they count: Kalos' durations have the waiting in them.
+        let held_s = time::parse(cell(START))
+            .zip(time::parse(cell(END)))
+            .map(|(start_s, end_s)| end_s - start_s);
+        let Some(duration_s) = held_s.or_else(|| cell(DURATION).parse().ok()) else {
+            let what = format!("`{}` is no duration", excerpt(cell(DURATION)));
+            return records.leave_out(line, what);
+        };
+        let group = cells[GROUP].as_deref().map(str::trim);
+        records.take(Record { line, submit_s, duration_s, gpus, group });
+    }
+}
+
+/// Reads a table; without a format its head tells which.
+pub(super) fn read(
+    mut reader: impl BufRead,
+    format: Option<Format>,
+    records: &mut Records,
+) -> Result<(), Error> {
+    let mut layout = None;
+    let mut bytes = Vec::new();
+    let mut line = 0;
+    loop {
+        bytes.clear();
+        let read = reader.read_until(b'\n', &mut bytes);
+        let read = read.map_err(|source| Error::Read { file: records.file.clone(), source })?;
+        if read == 0 {
+            break;
+        }
+        line += 1;
+        let text = if line == 1 {
+            bytes.strip_prefix(&super::BYTE_ORDER_MARK).unwrap_or(&bytes)
+        } else {
+            &bytes
+        };
+        let text = text.trim_ascii();
+        if text.is_empty() {
+            continue;
+        }
+        match (&layout, std::str::from_utf8(text)) {
+            (None, Ok(head)) => layout = Some(Layout::new(head, line, format, records)?),
+            (None, Err(_)) => {
+                let found = "it is not text".to_owned();
+                return Err(Error::Unknown { file: records.file.clone(), line, found });
+            }
+            (Some(layout), Ok(row)) => layout.take(row, line, records),
+            (Some(_), Err(_)) => records.leave_out(line, "the row is not text"),
+        }
+    }
+    if layout.is_none() {
+        let found = "it is empty".to_owned();
+        return Err(Error::Unknown { file: records.file.clone(), line: line.max(1), found });
+    }
+    Ok(())
+}
+
+/// A whole number; some tables write it with a fraction of zero.
+fn whole(text: &str) -> Option<u32> {
+    text.parse().ok().or_else(|| {
+        let value: f64 = text.parse().ok()?;
+        (value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value))
+            .then_some(value as u32)
+    })
+}
+
+/// The fields of a row; one in quotes may have commas and doubled quotes in it.
+fn fields(row: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    let mut rest = Some(row);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        if let Some(quoted) = text.strip_prefix('"') {
+            let (field, after) = unquote(quoted);
+            rest = after;
+            return Some(field);
+        }
+        let (field, after) = match text.split_once(',') {
+            Some((field, after)) => (field, Some(after)),
+            None => (text, None),
+        };
+        rest = after;
+        Some(Cow::Borrowed(field))
+    })
+}
+
+/// A field after its opening quote, and what follows the comma after it.
+fn unquote(text: &str) -> (Cow<'_, str>, Option<&str>) {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        if bytes[at] == b'"' {
+            if bytes.get(at + 1) != Some(&b'"') {
+                break;
+            }
+            at += 1;
+        }
+        at += 1;
+    }
+    let end = at.min(bytes.len());
+    let field = &text[..end];
+    let field = if field.contains('"') {
+        Cow::Owned(field.replace("\"\"", "\""))
+    } else {
+        Cow::Borrowed(field)
+    };
+    let after = text.get(end + 1..).and_then(|after| after.split_once(',')).map(|(_, after)| after);
+    (field, after)
+}
+
+/// The head of a table as a message may show it.
+fn quote(head: &str) -> String {
+    format!("it begins with `{}`", excerpt(head))
+}
+
+/// As much of a text as a message may show, on one line.
+pub(super) fn excerpt(text: &str) -> String {
+    const SHOWN: usize = 60;
+    let mut short: String =
+        text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(row: &str) -> Vec<String> {
+        fields(row).map(Cow::into_owned).collect()
+    }
+
+    #[test]
+    fn fields_of_a_row() {
+        assert_eq!(split("a,b,,c"), ["a", "b", "", "c"]);
+        assert_eq!(split(""), [""]);
+        assert_eq!(split("a,"), ["a", ""]);
+        assert_eq!(split("\"a,b\",c"), ["a,b", "c"]);
+        assert_eq!(split("\"say \"\"x\"\"\",2"), ["say \"x\"", "2"]);
+        assert_eq!(split("\"never ends"), ["never ends"]);
+        assert_eq!(split("\"a\""), ["a"]);
+        assert_eq!(split("\"a\",\"\""), ["a", ""]);
+    }
+
+    #[test]
+    fn whole_numbers() {
+        assert_eq!(whole("8"), Some(8));
+        assert_eq!(whole("8.0"), Some(8));
+        for text in ["8.5", "-1", "", "x", "1e99", "nan"] {
+            assert_eq!(whole(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn excerpts_stay_short_and_on_one_line() {
+        assert_eq!(excerpt("a\tb"), "a b");
+        assert_eq!(excerpt(&"é".repeat(100)).chars().count(), 61);
+    }
+}
