@@ -5,34 +5,50 @@
 //! what its paper compares it with place the ranks of an all-reduce.
 
 pub mod comb;
+mod elasticflow;
 pub mod flow_balance;
 pub mod gpu_balance;
+mod hived;
 pub mod least_fragmentation;
+mod machines;
 pub mod netpack;
 pub mod optimus;
 mod ranked;
 mod regions;
 pub mod speed;
+#[cfg(test)]
+mod testing;
 pub mod tetris;
+mod tiresias;
+pub mod titan;
 
 pub use comb::Comb;
+pub use elasticflow::Elasticflow;
 pub use flow_balance::FlowBalance;
 pub use gpu_balance::GpuBalance;
+pub use hived::HiveD;
 pub use least_fragmentation::LeastFragmentation;
+pub use machines::Machine;
 pub use netpack::NetPack;
 pub use optimus::Optimus;
 pub use ranked::{Queue, Ranked};
 pub use tetris::Tetris;
-use tributary_cluster::Policy;
+pub use tiresias::{PROFILES, Profile, Tiresias};
+pub use titan::Titan;
+use tributary_cluster::{Collective, Policy};
 
-/// The policies that are compared with one another, by what the field calls them.
+/// The policies for jobs that are aggregated in the network, by what the field calls them.
 ///
 /// [`by_name`] knows `netpack-plain` and `netpack-printed` besides: the reference that `netpack` must
 /// agree with, and the paper's algorithm as near to its letter as it can be run.
 pub const NAMES: &[&str] =
     &["netpack", "gpu-balance", "flow-balance", "least-fragmentation", "optimus", "tetris", "comb"];
 
-/// A policy by its name.
+/// The policies for jobs that sum their gradients by all-reduce, by what the field calls them: their
+/// plans have no parameter server.
+pub const ALL_REDUCE_NAMES: &[&str] = &["titan", "elasticflow", "hived", "tiresias"];
+
+/// A policy by its name; one for all-reduce expects the one that is the default.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Box<dyn Policy>> {
     with_queue(name, Queue::default())
@@ -52,6 +68,32 @@ pub fn with_queue(name: &str, queue: Queue) -> Option<Box<dyn Policy>> {
         "optimus" => Box::new(Optimus::new(queue)),
         "tetris" => Box::new(Tetris::new(queue)),
         "comb" => Box::new(Comb::new(queue)),
+        _ => return all_reduce(name, Collective::default()),
+    })
+}
+
+/// A policy of [`ALL_REDUCE_NAMES`] for this collective.
+#[must_use]
+pub fn all_reduce(name: &str, collective: Collective) -> Option<Box<dyn Policy>> {
+    Some(match name {
+        "titan" => Box::new(Titan { collective, ..Titan::default() }),
+        "elasticflow" => Box::new(Elasticflow::new(collective)),
+        "hived" => Box::new(HiveD::new(collective)),
+        "tiresias" => Box::new(Tiresias::new(collective)),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_has_a_policy() {
+        for name in NAMES.iter().chain(ALL_REDUCE_NAMES) {
+            assert!(by_name(name).is_some(), "{name}");
+        }
+        assert!(by_name("best").is_none());
+        assert!(all_reduce("netpack", Collective::Ring).is_none());
+    }
 }

@@ -1,0 +1,157 @@
+//! What docs/placement/titan.md shows: `gap` to the exact optimum, the `testbed` of figures 8 to 11,
+//! and the `speed` of placing a trace's worth of jobs.
+//!
+//! ```text
+//! cargo run --release -p tributary-placement --example titan -- gap|testbed|speed [servers]
+//! ```
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::{Duration, Instant};
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use tributary_cluster::{Cluster, Collective, Job, JobId, Pending, Round, Shape, State};
+use tributary_placement::titan::gap::{Cases, gaps};
+use tributary_placement::titan::testbed::Testbed;
+use tributary_placement::{ALL_REDUCE_NAMES, all_reduce};
+
+fn main() {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    match arguments.first().map(String::as_str) {
+        Some("gap") => gap(),
+        Some("testbed") => testbed(),
+        Some("speed") => {
+            let servers = arguments.get(1).map_or(Ok(512), |servers| servers.parse());
+            speed(servers.expect("servers is a number"));
+        }
+        _ => eprintln!("say which: gap, testbed or speed"),
+    }
+}
+
+fn gap() {
+    for link_gbps in [1e6, 400.0, 200.0] {
+        let cases = Cases { count: 1000, link_gbps, ..Cases::default() };
+        let (solved, gaps) = gaps(&cases);
+        println!("links of at most {link_gbps} Gb/s: {solved} of {} cases solved", cases.count);
+        println!("policy        placed  feasible  launched  of the job  crossing");
+        for gap in gaps {
+            println!(
+                "{:<12}  {:>6}  {:>8}  {:>+7.1}%  {:>+9.1}%  {:>+7.1}%",
+                gap.policy,
+                gap.placed,
+                gap.feasible,
+                100.0 * gap.launched.gap(),
+                100.0 * gap.machines.gap(),
+                100.0 * gap.crossing.gap(),
+            );
+        }
+        println!();
+    }
+}
+
+fn testbed() {
+    println!("model      workers  policy       machines  machine h  images/s  comm. s/epoch  GPUs");
+    for row in Testbed::default().rows().expect("there is room") {
+        let gpus: Vec<_> = row
+            .plan
+            .workers()
+            .iter()
+            .map(|(server, gpus)| format!("{}:{gpus}", server.0))
+            .collect();
+        println!(
+            "{:<9}  {:>7}  {:<11}  {:>8}  {:>9.2}  {:>8.0}  {:>13.2}  {}",
+            row.model,
+            row.workers,
+            row.policy,
+            row.machines,
+            row.machine_hours,
+            row.images_per_s,
+            row.communication_s,
+            gpus.join(" "),
+        );
+        if row.published != Default::default() {
+            let or =
+                |number: Option<f64>| number.map_or(String::new(), |number| number.to_string());
+            println!(
+                "{:<40} {:>9}  {:>8}  {:>13}",
+                "  the paper",
+                or(row.published.machine_hours),
+                or(row.published.images_per_s),
+                or(row.published.communication_s),
+            );
+        }
+    }
+}
+
+/// A trace's worth of jobs onto machines of 8 GPUs, as many running as there is room for: the time in
+/// `Policy::place` alone.
+fn speed(servers: u32) {
+    const JOBS: u32 = 70_000;
+    let shape = Shape {
+        racks: servers.div_ceil(8),
+        servers_per_rack: 8,
+        gpus_per_server: 8,
+        racks_per_pod: Some(8),
+        ..Shape::default()
+    };
+    let cluster = Cluster::uniform(&shape);
+    println!("{JOBS} jobs, {} servers", cluster.servers().len());
+    for name in ALL_REDUCE_NAMES {
+        let mut policy = all_reduce(name, Collective::HalvingDoubling).expect("it is a policy");
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        let mut state = State::new(&cluster);
+        let mut ends = BinaryHeap::new();
+        let (mut spent, mut slowest, mut spread, mut now) =
+            (Duration::ZERO, Duration::ZERO, 0_u32, 0_u64);
+        for id in 0..JOBS {
+            let job = draw(&mut random, id);
+            let pending = [Pending { job, value: 1.0 }];
+            let job = &pending[0].job;
+            now += random.random_range(0..2);
+            loop {
+                while let Some(&Reverse((end, ended))) = ends.peek()
+                    && end <= now
+                {
+                    state.end(JobId(ended));
+                    ends.pop();
+                }
+                let before = Instant::now();
+                policy.place(&mut Round::new(&mut state), &pending);
+                let took = before.elapsed();
+                spent += took;
+                slowest = slowest.max(took);
+                if let Some(running) = state.running().get(&job.id) {
+                    spread += u32::from(running.plan.is_distributed());
+                    ends.push(Reverse((now + random.random_range(1..4000), id)));
+                    break;
+                }
+                now = ends.peek().expect("something runs").0.0;
+            }
+        }
+        println!(
+            "{name:<12} {:>7.3} s in all, {:>7.2} µs a job, slowest {:>8.1} µs, {spread} on several machines",
+            spent.as_secs_f64(),
+            1e6 * spent.as_secs_f64() / f64::from(JOBS),
+            1e6 * slowest.as_secs_f64(),
+        );
+    }
+}
+
+/// A job with GPUs drawn as they are in the Philly trace, but fewer single ones.
+fn draw(random: &mut ChaCha8Rng, id: u32) -> Job {
+    const GPUS: [(f64, u32); 7] =
+        [(0.60, 1), (0.75, 2), (0.87, 4), (0.97, 8), (0.99, 16), (0.998, 32), (1.0, 64)];
+    let drawn = random.random::<f64>();
+    let gpus = GPUS.iter().find(|&&(below, _)| drawn < below).map_or(1, |&(_, gpus)| gpus);
+    let gradient_bytes = if random.random() { 553e6 } else { 102e6 };
+    Job {
+        id: JobId(id),
+        submit_s: 0.0,
+        gpus,
+        iterations: 1.0,
+        compute_s: 1.0,
+        gradient_bytes,
+        value: 1.0,
+    }
+}

@@ -1,0 +1,157 @@
+//! Elasticflow's placement, as Titan's paper compares with it (§II-A, §II-B, §V-A).
+
+use std::collections::BTreeMap;
+
+use tributary_cluster::{Collective, Job, JobId, Pending, Plan, Policy, Round, ServerIndex, State};
+
+use crate::machines::{Machine, consolidated, in_order, plan_of, with_idle_gpus};
+
+/// Best fit: as few machines as possible, and among those the idle GPUs closest to what is wanted.
+///
+/// Against fragments it holds a power of two of GPUs for each job (§II-A): a job that wants 5 keeps 8
+/// from others. It runs on the 5; the other 3 stay idle until it ends. A job for which the whole
+/// cluster is too small a power of two holds the whole cluster.
+#[derive(Clone, Debug)]
+pub struct Elasticflow {
+    collective: Collective,
+    holds_powers_of_two: bool,
+    /// GPUs held but not used, of jobs that run.
+    held: BTreeMap<JobId, Vec<(ServerIndex, u32)>>,
+}
+
+impl Elasticflow {
+    /// Best fit that holds powers of two of GPUs, for ranks that sum their gradients so.
+    #[must_use]
+    pub const fn new(collective: Collective) -> Self {
+        Self { collective, holds_powers_of_two: true, held: BTreeMap::new() }
+    }
+
+    /// Best fit alone (§V-A), without holding more than is wanted.
+    #[must_use]
+    pub fn best_fit(collective: Collective) -> Self {
+        Self { holds_powers_of_two: false, ..Self::new(collective) }
+    }
+
+    /// GPUs that a job keeps from others without using them.
+    #[must_use]
+    pub fn held(&self, job: JobId) -> u32 {
+        self.held.get(&job).map_or(0, |held| held.iter().map(|&(_, gpus)| gpus).sum())
+    }
+
+    /// Machines with GPUs that are neither used nor held.
+    fn machines(&self, state: &State<'_>) -> Vec<Machine> {
+        let mut machines: Vec<_> = with_idle_gpus(state).collect();
+        for &(server, gpus) in self.held.values().flatten() {
+            let at = machines.binary_search_by_key(&server, |machine| machine.server);
+            if let Ok(at) = at {
+                machines[at].free = machines[at].free.saturating_sub(gpus);
+            }
+        }
+        machines.retain(|machine| machine.free > 0);
+        machines
+    }
+
+    fn plan(&mut self, state: &State<'_>, job: &Job) -> Option<Plan> {
+        let wanted = if self.holds_powers_of_two {
+            job.gpus.next_power_of_two().min(state.cluster().gpus())
+        } else {
+            job.gpus
+        };
+        let mut shares = consolidated(self.machines(state), wanted)?;
+        let held = cut(&mut shares, job.gpus);
+        if !held.is_empty() {
+            self.held.insert(job.id, held);
+        }
+        Some(plan_of(&shares, self.collective))
+    }
+}
+
+/// Leaves so many GPUs of the shares, the first ones, and gives the others.
+fn cut(shares: &mut Vec<(ServerIndex, u32)>, gpus: u32) -> Vec<(ServerIndex, u32)> {
+    let (mut left, mut rest) = (gpus, Vec::new());
+    for (server, share) in &mut *shares {
+        let kept = left.min(*share);
+        if kept < *share {
+            rest.push((*server, *share - kept));
+        }
+        left -= kept;
+        *share = kept;
+    }
+    shares.retain(|&(_, share)| share > 0);
+    rest
+}
+
+impl Policy for Elasticflow {
+    fn name(&self) -> &'static str {
+        "Elasticflow"
+    }
+
+    fn place(&mut self, round: &mut Round<'_, '_>, waiting: &[Pending]) {
+        self.held.retain(|job, _| round.running().contains_key(job));
+        in_order(round, waiting, |state, job| self.plan(state, job));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{cluster, free, job, occupied, place_one};
+
+    fn elasticflow() -> Elasticflow {
+        Elasticflow::new(Collective::HalvingDoubling)
+    }
+
+    /// Titan §II-B, figure 1 (b): idle GPUs 4, 3, 2, 1 and 4 workers.
+    #[test]
+    fn the_example_of_section_2b_launches_the_idle_machine() {
+        let cluster = cluster(4, 4);
+        let mut state = occupied(&cluster, &[4, 3, 2, 1]);
+        let plan = place_one(&mut elasticflow(), &mut state, 4).unwrap();
+        assert_eq!(plan.workers(), [(ServerIndex(0), 4)]);
+    }
+
+    #[test]
+    fn it_takes_the_idle_gpus_closest_to_what_is_wanted() {
+        let cluster = cluster(5, 8);
+        let mut state = occupied(&cluster, &[8, 5, 4, 7, 3]);
+        let plan = place_one(&mut elasticflow(), &mut state, 4).unwrap();
+        assert_eq!(plan.workers(), [(ServerIndex(2), 4)]);
+        // None has 16: the two with most, then the tightest for the last one.
+        let plan = place_one(&mut elasticflow(), &mut state, 16).unwrap();
+        let workers = [(ServerIndex(0), 8), (ServerIndex(3), 7), (ServerIndex(4), 1)];
+        assert_eq!(plan.workers(), workers);
+    }
+
+    #[test]
+    fn five_workers_hold_eight_gpus_until_they_end() {
+        let cluster = cluster(1, 8);
+        let mut state = State::new(&cluster);
+        let mut policy = elasticflow();
+        let five = job(1, 5);
+        let pending = |job: &Job| Pending { job: job.clone(), value: 1.0 };
+        policy.place(&mut Round::new(&mut state), &[pending(&five), pending(&job(2, 1))]);
+        assert_eq!(free(&state), [3]);
+        assert_eq!(policy.held(five.id), 3);
+        assert!(!state.running().contains_key(&JobId(2)), "the idle GPUs are held");
+        state.end(five.id);
+        policy.place(&mut Round::new(&mut state), &[pending(&job(2, 1))]);
+        assert!(state.running().contains_key(&JobId(2)));
+        assert_eq!(policy.held(five.id), 0);
+    }
+
+    #[test]
+    fn best_fit_alone_holds_nothing() {
+        let cluster = cluster(1, 8);
+        let mut state = State::new(&cluster);
+        let mut policy = Elasticflow::best_fit(Collective::Ring);
+        place_one(&mut policy, &mut state, 5).unwrap();
+        assert!(place_one(&mut policy, &mut state, 3).is_some());
+    }
+
+    #[test]
+    fn a_job_as_large_as_an_odd_cluster_gets_it() {
+        let cluster = cluster(3, 4);
+        let mut state = State::new(&cluster);
+        assert!(place_one(&mut elasticflow(), &mut state, 9).is_some());
+    }
+}

@@ -1,0 +1,119 @@
+//! HiveD's placement, as Titan's paper compares with it (§II-B, §V-A).
+
+use tributary_cluster::{Collective, Job, Pending, Plan, Policy, Round, State};
+
+use crate::machines::{Machine, Shares, in_order, plan_of, sort_by_most, with_idle_gpus};
+
+/// Scattered idle GPUs first, so that whole machines stay whole.
+///
+/// HiveD keeps GPUs in cells that split into halves, buddies of each other, and breaks the smallest
+/// cell that serves. What Titan's paper says of it (§II-B) is that scattered GPUs go first and that a
+/// machine is filled where it can be: of the machines partly in use, the one with the most idle GPUs
+/// that the job takes all of; when none is left that the job would fill, the one with the fewest idle
+/// GPUs for the rest. Only then machines in which nothing runs, by the same two rules.
+#[derive(Clone, Copy, Debug)]
+pub struct HiveD {
+    collective: Collective,
+}
+
+impl HiveD {
+    /// For ranks that sum their gradients so.
+    #[must_use]
+    pub const fn new(collective: Collective) -> Self {
+        Self { collective }
+    }
+
+    fn plan(&self, state: &State<'_>, job: &Job) -> Option<Plan> {
+        let (mut whole, mut scattered): (Vec<_>, Vec<_>) =
+            with_idle_gpus(state).partition(|machine| machine.idle);
+        let mut shares = Vec::new();
+        let rest = fill(&mut scattered, job.gpus, &mut shares);
+        let rest = fill(&mut whole, rest, &mut shares);
+        (rest == 0).then(|| plan_of(&shares, self.collective))
+    }
+}
+
+/// Takes GPUs of these machines until none are wanted, and gives those still wanted.
+fn fill(machines: &mut [Machine], gpus: u32, shares: &mut Shares) -> u32 {
+    sort_by_most(machines);
+    let mut rest = gpus;
+    // Machines behind have fewer idle GPUs, and the rest only shrinks: those passed over are too
+    // large, the last of them is the tightest.
+    let mut too_large = None;
+    for machine in machines {
+        if rest == 0 {
+            return 0;
+        }
+        if machine.free <= rest {
+            shares.push((machine.server, machine.free));
+            rest -= machine.free;
+        } else if too_large.is_none_or(|tightest: Machine| machine.free < tightest.free) {
+            too_large = Some(*machine);
+        }
+    }
+    match too_large {
+        Some(tightest) if rest > 0 => {
+            shares.push((tightest.server, rest));
+            0
+        }
+        _ => rest,
+    }
+}
+
+impl Policy for HiveD {
+    fn name(&self) -> &'static str {
+        "HiveD"
+    }
+
+    fn place(&mut self, round: &mut Round<'_, '_>, waiting: &[Pending]) {
+        in_order(round, waiting, |state, job| self.plan(state, job));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_cluster::ServerIndex;
+
+    use super::*;
+    use crate::testing::{cluster, occupied, place_one};
+
+    fn hived() -> HiveD {
+        HiveD::new(Collective::HalvingDoubling)
+    }
+
+    /// Titan §II-B, figure 1 (c): idle GPUs 4, 3, 2, 1 and 4 workers.
+    #[test]
+    fn the_example_of_section_2b_takes_scattered_gpus() {
+        let cluster = cluster(4, 4);
+        let mut state = occupied(&cluster, &[4, 3, 2, 1]);
+        let plan = place_one(&mut hived(), &mut state, 4).unwrap();
+        assert_eq!(plan.ranks, [1, 1, 1, 3].map(ServerIndex), "machines 2 and 4 are full");
+        let crossing = Collective::HalvingDoubling.cross_machine_bytes(1.0, &plan.ranks);
+        assert_eq!(crossing, 1.5, "3K/2");
+    }
+
+    #[test]
+    fn a_job_is_split_to_fill_machines() {
+        let cluster = cluster(4, 8);
+        let mut state = occupied(&cluster, &[8, 6, 1, 1]);
+        let plan = place_one(&mut hived(), &mut state, 2).unwrap();
+        assert_eq!(plan.workers(), [(ServerIndex(2), 1), (ServerIndex(3), 1)]);
+    }
+
+    #[test]
+    fn the_rest_breaks_the_tightest_machine() {
+        let cluster = cluster(4, 8);
+        let mut state = occupied(&cluster, &[8, 7, 5, 2]);
+        let plan = place_one(&mut hived(), &mut state, 3).unwrap();
+        assert_eq!(plan.workers(), [(ServerIndex(2), 1), (ServerIndex(3), 2)]);
+    }
+
+    #[test]
+    fn idle_machines_come_last_and_whole() {
+        let cluster = cluster(4, 8);
+        let mut state = occupied(&cluster, &[8, 2, 8, 8]);
+        let plan = place_one(&mut hived(), &mut state, 19).unwrap();
+        let workers = [(0, 8), (1, 2), (2, 8), (3, 1)];
+        assert_eq!(plan.workers(), workers.map(|(server, gpus)| (ServerIndex(server), gpus)));
+    }
+}

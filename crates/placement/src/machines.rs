@@ -1,0 +1,98 @@
+//! What Titan and its baselines look at: machines with idle GPUs, and the jobs one after another.
+
+use tributary_cluster::{Collective, Job, Pending, Plan, Round, ServerIndex, State};
+
+/// A machine with idle GPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Machine {
+    /// Which server.
+    pub server: ServerIndex,
+    /// Its idle GPUs: R<sub>s</sub> of Titan §III-A.
+    pub free: u32,
+    /// Whether all of its GPUs are idle: S<sub>n</sub>, else S<sub>f</sub>.
+    pub idle: bool,
+}
+
+/// All machines with idle GPUs, in order.
+pub(crate) fn with_idle_gpus<'s>(state: &'s State<'_>) -> impl Iterator<Item = Machine> + 's {
+    let cluster = state.cluster();
+    cluster.server_indices().filter_map(move |server| {
+        let free = state.free(server);
+        (free > 0).then(|| Machine { server, free, idle: free == cluster.server(server).gpus })
+    })
+}
+
+/// The machine with the fewest idle GPUs that has these; of several the first.
+pub(crate) fn tightest(machines: impl Iterator<Item = Machine>, gpus: u32) -> Option<Machine> {
+    let mut best: Option<Machine> = None;
+    for machine in machines {
+        if machine.free >= gpus && best.is_none_or(|best| machine.free < best.free) {
+            if machine.free == gpus {
+                return Some(machine);
+            }
+            best = Some(machine);
+        }
+    }
+    best
+}
+
+/// Sorts by idle GPUs, most first; ties by index.
+pub(crate) fn sort_by_most(machines: &mut [Machine]) {
+    machines.sort_unstable_by_key(|machine| (std::cmp::Reverse(machine.free), machine.server));
+}
+
+/// GPUs of servers, in the order in which ranks fill them.
+pub(crate) type Shares = Vec<(ServerIndex, u32)>;
+
+/// As few machines as possible: while none has room for the rest, the one with the most idle GPUs;
+/// then the one with the fewest that has room. `None` if there are too few GPUs.
+pub(crate) fn consolidated(mut machines: Vec<Machine>, gpus: u32) -> Option<Shares> {
+    sort_by_most(&mut machines);
+    let (mut shares, mut rest, mut next) = (Vec::new(), gpus, 0);
+    loop {
+        let most = machines.get(next)?;
+        if most.free >= rest {
+            let last = tightest(machines[next..].iter().copied(), rest)?;
+            shares.push((last.server, rest));
+            return Some(shares);
+        }
+        shares.push((most.server, most.free));
+        rest -= most.free;
+        next += 1;
+    }
+}
+
+/// The plan whose ranks fill these shares, dealt out in the collective's
+/// [order of locality](Collective::locality_order).
+pub(crate) fn plan_of(shares: &[(ServerIndex, u32)], collective: Collective) -> Plan {
+    let [(server, gpus)] = *shares else {
+        let ranks = shares.iter().map(|&(_, gpus)| gpus).sum::<u32>();
+        let on = |&(server, gpus): &(ServerIndex, u32)| std::iter::repeat_n(server, gpus as usize);
+        let mut plan = Plan { ranks: vec![ServerIndex(0); ranks as usize], ..Plan::default() };
+        let order = collective.locality_order(ranks);
+        for (rank, server) in order.into_iter().zip(shares.iter().flat_map(on)) {
+            plan.ranks[rank as usize] = server;
+        }
+        return plan;
+    };
+    Plan::on_one(server, gpus)
+}
+
+/// Places jobs in the order of submission. A job that finds no place waits; those behind it do not
+/// wait for it.
+pub(crate) fn in_order(
+    round: &mut Round<'_, '_>,
+    waiting: &[Pending],
+    mut place: impl FnMut(&State<'_>, &Job) -> Option<Plan>,
+) {
+    for Pending { job, .. } in waiting {
+        if round.free_total() == 0 {
+            return;
+        }
+        if job.gpus <= round.free_total()
+            && let Some(plan) = place(round, job)
+        {
+            round.start(job, plan).expect("policies take idle GPUs only");
+        }
+    }
+}

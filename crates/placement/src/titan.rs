@@ -1,0 +1,73 @@
+//! Titan: machines in use before idle ones, few machines before many, little traffic before much
+//! (Fang et al., "Non-Idle Machine-Aware Worker Placement").
+//!
+//! [`Instance`] is the problem of one job (equation 1), [`place`] the algorithms 1 to 3, and
+//! [`exact`] what they are measured against. What the paper leaves open or prints wrongly, and which
+//! reading was taken, is in `docs/placement/titan.md`.
+
+pub mod exact;
+mod feasible;
+pub mod gap;
+mod instance;
+mod merge;
+mod overall;
+mod shares;
+pub mod testbed;
+
+use tributary_cluster::{Collective, Job, Pending, Plan, Policy, Round, State};
+
+pub use instance::{Instance, Objectives};
+pub use overall::place;
+
+use crate::machines::{in_order, tightest, with_idle_gpus};
+
+/// Titan's policy.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Titan {
+    /// How ranks sum their gradients.
+    pub collective: Collective,
+    /// Time that a phase may take between two machines, seconds.
+    ///
+    /// A job that no placement in the cluster as it is gives that waits. One that even the empty
+    /// cluster would not give it would wait for ever, and is placed without the bandwidth constraint.
+    pub phase_s: f64,
+}
+
+impl Default for Titan {
+    /// Halving-doubling (§V-B), and a second: the bytes of a phase are compared with what a path
+    /// takes in the unit of its bandwidth.
+    fn default() -> Self {
+        Self { collective: Collective::HalvingDoubling, phase_s: 1.0 }
+    }
+}
+
+impl Titan {
+    fn plan(&self, state: &State<'_>, job: &Job) -> Option<Plan> {
+        // One machine in use has room: neither objective can be better, and nothing crosses machines.
+        let used = with_idle_gpus(state).filter(|machine| !machine.idle);
+        if let Some(machine) = tightest(used, job.gpus) {
+            return Some(Plan::on_one(machine.server, job.gpus));
+        }
+        let instance = Instance::of(state, job, self.collective, self.phase_s);
+        let plan = place(&instance).or_else(|| {
+            let empty =
+                Instance::of(&State::new(state.cluster()), job, self.collective, self.phase_s);
+            let unconstrained = Instance { phase_s: f64::INFINITY, ..instance.clone() };
+            if place(&empty).is_some() { None } else { place(&unconstrained) }
+        })?;
+        Some(Plan { ranks: instance.servers(&plan), ..Plan::default() })
+    }
+}
+
+impl Policy for Titan {
+    fn name(&self) -> &'static str {
+        "Titan"
+    }
+
+    fn place(&mut self, round: &mut Round<'_, '_>, waiting: &[Pending]) {
+        in_order(round, waiting, |state, job| self.plan(state, job));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! The overall algorithm (Titan algorithm 3): idle machines first of all, then all machines, then
+//! traffic.
+
+use std::cmp::Reverse;
+
+use super::feasible::Deployment;
+use super::instance::Instance;
+use super::merge::merge;
+use super::shares;
+
+/// Places a job: the machine of each rank, or `None` if no placement is found that meets the
+/// constraints.
+///
+/// Algorithm 3 as printed merges over the machines in use and the idle machines Φ<sub>n</sub> of its
+/// first step together; as idle machines have the largest feasible sets, they would always win, which
+/// is neither what its step 2 says nor what figure 1 (d) shows. Here the second step is offered the
+/// machines in use and 0, 1, 2… idle ones, until that is enough: O<sub>1</sub> before O<sub>2</sub>.
+/// Φ<sub>n</sub> bounds how many idle ones are tried, and is the answer if nothing better is found.
+#[must_use]
+pub fn place(instance: &Instance<'_>) -> Option<Vec<usize>> {
+    if instance.ranks == 0 {
+        return Some(Vec::new());
+    }
+    let search = Search::new(instance);
+    let fewest_idle = search.fewest_idle()?;
+    // Step 1: the idle machines alone. Where bandwidth cannot be short, step 2 needs no bound.
+    let alone = if search.constrained {
+        let mut deployment = Deployment::new(instance);
+        merge(&mut deployment, &search.idle, &search.order).and_then(|_| deployment.plan())
+    } else {
+        None
+    };
+    let most_idle = match &alone {
+        Some(plan) => instance.objectives(plan).idle as usize,
+        None => search.idle.len(),
+    };
+    (fewest_idle..=most_idle).find_map(|idle| search.with_idle(idle)).or(alone)
+}
+
+/// What both steps look at.
+struct Search<'i, 'c> {
+    instance: &'i Instance<'c>,
+    /// S<sub>n</sub> and S<sub>f</sub>, most idle GPUs first.
+    idle: Vec<usize>,
+    used: Vec<usize>,
+    /// Ranks, those together that exchange most.
+    order: Vec<u32>,
+    constrained: bool,
+}
+
+impl<'i, 'c> Search<'i, 'c> {
+    fn new(instance: &'i Instance<'c>) -> Self {
+        let mut machines: Vec<_> = (0..instance.machines.len()).collect();
+        machines.sort_by_key(|&machine| Reverse(instance.machines[machine].free));
+        let (idle, used) =
+            machines.into_iter().partition(|&machine| instance.machines[machine].idle);
+        Self {
+            instance,
+            idle,
+            used,
+            order: instance.collective.locality_order(instance.ranks),
+            constrained: instance.can_congest(),
+        }
+    }
+
+    fn free(&self, machine: usize) -> u32 {
+        self.instance.machines[machine].free
+    }
+
+    /// How many idle machines it takes at least for GPUs enough.
+    fn fewest_idle(&self) -> Option<usize> {
+        let mut gpus: u32 = self.used.iter().map(|&machine| self.free(machine)).sum();
+        let mut idle = 0;
+        while gpus < self.instance.ranks {
+            gpus += self.free(*self.idle.get(idle)?);
+            idle += 1;
+        }
+        Some(idle)
+    }
+
+    /// The machines with most GPUs that so many idle ones and those in use have, no more than it
+    /// takes.
+    fn fewest_machines(&self, idle: usize) -> Vec<usize> {
+        let mut left = self.instance.ranks;
+        let mut machines = Vec::new();
+        for &machine in self.idle[..idle].iter().chain(&self.used) {
+            if left == 0 {
+                break;
+            }
+            machines.push(machine);
+            left = left.saturating_sub(self.free(machine));
+        }
+        machines
+    }
+
+    /// Step 2: the machines in use and so many idle ones.
+    fn with_idle(&self, idle: usize) -> Option<Vec<usize>> {
+        let mut deployment = Deployment::new(self.instance);
+        let pool: Vec<_> = self.idle[..idle].iter().chain(&self.used).copied().collect();
+        let merged = merge(&mut deployment, &pool, &self.order);
+        let plan = merged.and_then(|_| deployment.plan());
+        let fewest = self.fewest_machines(idle);
+        // Sharing the ranks out in other ways may do with fewer machines than merging them greedily;
+        // and with as many, less may cross them.
+        let most = merged.unwrap_or(fewest.len()).min(pool.len());
+        for machines in fewest.len()..=most {
+            let fixed = idle.min(machines);
+            let machines: Vec<_> =
+                self.idle[..fixed].iter().chain(&self.used).copied().take(machines).collect();
+            let last = merged == Some(machines.len());
+            let merged = plan.clone().filter(|_| last);
+            if let Some(plan) = self.least_traffic(&machines, fixed, merged) {
+                return Some(plan);
+            }
+        }
+        plan
+    }
+
+    /// Step 3: of the ways to share out the ranks over these machines, of which the first so many are
+    /// idle, and the merged one, the one with the least traffic.
+    fn least_traffic(
+        &self,
+        machines: &[usize],
+        idle: usize,
+        merged: Option<Vec<usize>>,
+    ) -> Option<Vec<usize>> {
+        let traffic = |plan: &Vec<usize>| self.instance.cross_machine_bytes(plan);
+        let mut best = merged.map(|plan| (traffic(&plan), plan));
+        // Sharing out wants the machines by room; idle ones may be smaller than others.
+        let mut sorted = machines.to_vec();
+        sorted.sort_by_key(|&machine| Reverse(self.free(machine)));
+        let room: Vec<_> = sorted.iter().map(|&machine| self.free(machine)).collect();
+        for shares in shares::candidates(&room, self.instance.ranks) {
+            let shares: Vec<_> = sorted.iter().copied().zip(shares).collect();
+            let plan = self.deal(&shares);
+            let traffic = traffic(&plan);
+            if best.as_ref().is_some_and(|(least, _)| traffic >= *least * (1.0 - 1e-12)) {
+                continue;
+            }
+            let tight = self.deal(&self.tighten(&shares, &machines[..idle]));
+            if let Some(plan) = [tight, plan].into_iter().find(|plan| self.is_feasible(plan)) {
+                best = Some((traffic, plan));
+            }
+        }
+        best.map(|(_, plan)| plan)
+    }
+
+    /// The same shares on the machines in use that they leave the fewest idle GPUs of. Idle machines
+    /// keep theirs.
+    fn tighten(&self, shares: &[(usize, u32)], idle: &[usize]) -> Vec<(usize, u32)> {
+        let mut shares = shares.to_vec();
+        shares.sort_by_key(|&(machine, share)| (Reverse(share), machine));
+        let mut left: Vec<_> = self.used.clone();
+        left.sort_by_key(|&machine| (self.free(machine), machine));
+        for (machine, share) in &mut shares {
+            if idle.contains(machine) || *share == 0 {
+                continue;
+            }
+            let at = left.partition_point(|&machine| self.free(machine) < *share);
+            *machine = left.remove(at);
+        }
+        shares
+    }
+
+    /// The plan that deals the ranks out in these shares, the largest first.
+    fn deal(&self, shares: &[(usize, u32)]) -> Vec<usize> {
+        let mut shares = shares.to_vec();
+        shares.sort_by_key(|&(machine, share)| (Reverse(share), machine));
+        let machines = shares
+            .iter()
+            .flat_map(|&(machine, share)| std::iter::repeat_n(machine, share as usize));
+        let mut plan = vec![0; self.order.len()];
+        for (&rank, machine) in self.order.iter().zip(machines) {
+            plan[rank as usize] = machine;
+        }
+        plan
+    }
+
+    fn is_feasible(&self, plan: &[usize]) -> bool {
+        if !self.constrained {
+            return true;
+        }
+        let mut deployment = Deployment::new(self.instance);
+        plan.iter().zip(0..).all(|(&machine, rank)| deployment.try_put(rank, machine))
+    }
+}
