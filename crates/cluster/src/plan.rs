@@ -1,5 +1,7 @@
 //! A policy's answer: where a job runs.
 
+use std::cmp::Reverse;
+
 use crate::topology::{Cluster, RackIndex, ServerIndex};
 
 /// Where a job runs.
@@ -33,6 +35,20 @@ impl Plan {
         let mut plan = Self { ranks, ps: Some(ps), aggregating: Vec::new() };
         plan.aggregating = plan.summing_racks(cluster);
         plan
+    }
+
+    /// The plan with a parameter server beside the worker with the most GPUs, of those the first, and
+    /// every switch on the way aggregating. Servers that the cluster does not have are left to whoever
+    /// follows the plan to refuse.
+    #[must_use]
+    pub fn with_server(mut self, cluster: &Cluster) -> Self {
+        if self.ranks.iter().any(|server| server.at() >= cluster.servers().len()) {
+            return self;
+        }
+        let most = self.workers().into_iter().min_by_key(|&(_, gpus)| Reverse(gpus));
+        self.ps = most.map(|(server, _)| server);
+        self.aggregating = self.racks(cluster);
+        self
     }
 
     /// The workers: servers in order, each with the GPUs that the job has there.

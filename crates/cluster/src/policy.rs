@@ -35,13 +35,21 @@ pub trait Policy {
 pub struct Round<'s, 'c> {
     state: &'s mut State<'c>,
     started: Vec<JobId>,
+    in_network: bool,
 }
 
 impl<'s, 'c> Round<'s, 'c> {
     /// A round on a cluster.
     #[must_use]
     pub const fn new(state: &'s mut State<'c>) -> Self {
-        Self { state, started: Vec::new() }
+        Self { state, started: Vec::new(), in_network: false }
+    }
+
+    /// A round on a cluster whose jobs sum their gradients in the network: a distributed job of a policy
+    /// that knows of no parameter servers gets one, [beside a worker](Plan::with_server).
+    #[must_use]
+    pub const fn in_network(state: &'s mut State<'c>) -> Self {
+        Self { state, started: Vec::new(), in_network: true }
     }
 
     /// Starts a job.
@@ -50,6 +58,8 @@ impl<'s, 'c> Round<'s, 'c> {
     ///
     /// If the plan cannot be followed; then nothing has changed.
     pub fn start(&mut self, job: &Job, plan: Plan) -> Result<(), Infeasible> {
+        let alone = self.in_network && plan.ps.is_none() && plan.is_distributed();
+        let plan = if alone { plan.with_server(self.state.cluster()) } else { plan };
         self.state.start(job, plan)?;
         self.started.push(job.id);
         Ok(())
@@ -87,5 +97,43 @@ impl<'c> Deref for Round<'_, 'c> {
 
     fn deref(&self) -> &State<'c> {
         self.state
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{Cluster, ServerIndex, Shape};
+
+    #[test]
+    fn in_the_network_nobody_is_left_without_a_server() {
+        let shape = Shape { racks: 2, servers_per_rack: 2, gpus_per_server: 4, ..Shape::default() };
+        let cluster = Cluster::uniform(&shape);
+        let job = |id| Job {
+            id: JobId(id),
+            submit_s: 0.0,
+            gpus: 4,
+            iterations: 1.0,
+            compute_s: 1.0,
+            gradient_bytes: 1.0,
+            value: 1.0,
+        };
+        let ranks = |servers: [u32; 4]| Plan {
+            ranks: servers.map(ServerIndex).to_vec(),
+            ..Plan::default()
+        };
+        let mut state = State::new(&cluster);
+        let mut round = Round::in_network(&mut state);
+        round.start(&job(0), ranks([0, 2, 2, 2])).unwrap();
+        round.start(&job(1), ranks([1, 1, 1, 1])).unwrap();
+        let mut round = Round::new(&mut state);
+        round.start(&job(2), ranks([0, 0, 3, 3])).unwrap();
+        let plan = |id| &state.running()[&JobId(id)].plan;
+        let racks = vec![RackIndex(0), RackIndex(1)];
+        assert_eq!((plan(0).ps, &plan(0).aggregating), (Some(ServerIndex(2)), &racks));
+        assert_eq!((plan(1).ps, plan(2).ps), (None, None), "alone on a server; by all-reduce");
+        // What cannot be is refused as ever.
+        let error = Round::in_network(&mut state).start(&job(3), ranks([0, 9, 9, 9]));
+        assert!(matches!(error, Err(Infeasible::Unknown { .. })), "{error:?}");
     }
 }

@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
-
-use crate::table::Spread;
+use tributary_cluster::metrics::Spread;
 
 const SIZE: (u32, u32) = (760, 420);
 const FONT: &str = "sans-serif";
@@ -298,7 +297,8 @@ mod tests {
     use super::*;
 
     fn lines(scales: [Scale; 2], points: &[(f64, f64)]) -> Chart {
-        let points = points.iter().map(|&(x, y)| (x, Spread { mean: y, deviation: 0.1 })).collect();
+        let points =
+            points.iter().map(|&(x, y)| (x, Spread { runs: 2, mean: y, deviation: 0.1 })).collect();
         Chart {
             title: "JCT by size".to_owned(),
             y: "JCT, s".to_owned(),
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_missing_bar_leaves_a_gap() {
-        let bar = |mean| Some(Spread::exact(mean));
+        let bar = |mean| Some(Spread::of(&[mean]));
         let chart = Chart {
             title: "JCT".to_owned(),
             y: "normalized".to_owned(),

@@ -5,9 +5,14 @@
 //! repeated and shown. Nothing is printed or written: a [`Figure`] is what the caller prints and writes.
 
 mod chart;
+pub mod compare;
 mod page;
+mod runs;
 mod table;
+mod workload;
 
 pub use chart::{Chart, DrawError, Marks, Scale};
 pub use page::{Figure, page};
-pub use table::{Cell, Spread, Table};
+pub use runs::{Progress, Run, RunError, policy, run};
+pub use table::{Cell, Table};
+pub use workload::{Workload, load};

@@ -4,33 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement};
-
-/// Mean and standard deviation over repetitions.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Spread {
-    /// The mean.
-    pub mean: f64,
-    /// The standard deviation (of the sample: divided by one less than there are repetitions).
-    pub deviation: f64,
-}
-
-impl Spread {
-    /// Of some repetitions. Nothing was measured if there are none: both are NaN.
-    #[must_use]
-    pub fn of(repetitions: &[f64]) -> Self {
-        let count = repetitions.len() as f64;
-        let mean = repetitions.iter().sum::<f64>() / count;
-        let squares: f64 = repetitions.iter().map(|one| (one - mean).powi(2)).sum();
-        let deviation = if repetitions.len() == 1 { 0.0 } else { (squares / (count - 1.0)).sqrt() };
-        Self { mean, deviation }
-    }
-
-    /// A single value.
-    #[must_use]
-    pub const fn exact(mean: f64) -> Self {
-        Self { mean, deviation: 0.0 }
-    }
-}
+use tributary_cluster::metrics::Spread;
 
 /// One cell.
 #[derive(Clone, PartialEq, Debug)]
@@ -55,7 +29,7 @@ impl Cell {
         match self {
             Self::Text(text) => text.clone(),
             Self::Number(number, digits) => format!("{number:.digits$}"),
-            Self::Spread(Spread { mean, deviation }, digits) => {
+            Self::Spread(Spread { mean, deviation, .. }, digits) => {
                 format!("{mean:.digits$} ± {deviation:.digits$}")
             }
             Self::None => "–".to_owned(),
@@ -187,15 +161,6 @@ mod tests {
         table.push(vec![Cell::text("a \"b\""), Cell::Spread(Spread::of(&[1.0, 2.0, 6.0]), 1)]);
         table.push(vec![Cell::text("plain"), Cell::None]);
         table
-    }
-
-    #[test]
-    fn a_spread_is_mean_and_sample_deviation() {
-        let spread = Spread::of(&[1.0, 2.0, 6.0]);
-        assert_eq!(spread.mean, 3.0);
-        assert!((spread.deviation - 7.0_f64.sqrt()).abs() < 1e-12);
-        assert_eq!(Spread::of(&[5.0]), Spread::exact(5.0));
-        assert!(Spread::of(&[]).mean.is_nan());
     }
 
     #[test]

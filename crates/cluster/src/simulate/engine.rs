@@ -244,7 +244,10 @@ impl<'c> Engine<'c> {
         happened: &mut Happened,
         observer: &mut dyn Observer,
     ) {
-        let mut round = Round::new(&mut self.state);
+        let mut round = match self.options.communication {
+            Communication::InNetwork => Round::in_network(&mut self.state),
+            Communication::AllReduce(_) => Round::new(&mut self.state),
+        };
         policy.place(&mut round, &self.waiting);
         let mut started: Vec<_> = round.started().to_vec();
         self.meter.totals.rounds += 1;

@@ -1,0 +1,146 @@
+//! Many simulations, side by side on the cores that there are.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+
+use tributary_cluster::simulate::{Communication, Observer, Options, Outcome, simulate};
+use tributary_cluster::validate::Validator;
+use tributary_cluster::{Cluster, Job, JobId, Plan, Policy, State};
+use tributary_placement::{all_reduce, by_name};
+
+/// One simulation.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// Where.
+    pub cluster: &'a Cluster,
+    /// Of what.
+    pub jobs: &'a [Job],
+    /// The policy's name.
+    pub policy: &'a str,
+    /// How.
+    pub options: Options,
+}
+
+/// Told how many of how many jobs are done with, over all simulations; from several threads.
+pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
+
+/// Why no comparison was made.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RunError {
+    /// There is no such policy.
+    #[error("no policy is called `{0}`; there are {1}")]
+    Policy(String, String),
+    /// A policy broke a rule of the cluster: a fault of this program.
+    #[error("{policy}: {count} plans or rates cannot be; the first: {first}")]
+    Infeasible {
+        /// The policy.
+        policy: String,
+        /// Violations.
+        count: usize,
+        /// The first of them.
+        first: String,
+    },
+}
+
+/// The policy of that name; one for all-reduce expects the collective that jobs use.
+///
+/// # Errors
+///
+/// If there is none.
+pub fn policy(name: &str, communication: Communication) -> Result<Box<dyn Policy>, RunError> {
+    let found = match communication {
+        Communication::AllReduce(collective) => all_reduce(name, collective),
+        Communication::InNetwork => None,
+    };
+    found.or_else(|| by_name(name)).ok_or_else(|| RunError::Policy(name.to_owned(), names()))
+}
+
+fn names() -> String {
+    let names = tributary_placement::NAMES.iter().chain(tributary_placement::ALL_REDUCE_NAMES);
+    names.copied().collect::<Vec<_>>().join(", ")
+}
+
+/// Runs simulations, and checks every plan and every rate by the validator, which shares no code with
+/// what made them.
+///
+/// # Errors
+///
+/// If a policy is unknown, or a plan or a rate cannot be.
+pub fn run(runs: &[Run<'_>], progress: Progress<'_>) -> Result<Vec<Outcome>, RunError> {
+    for run in runs {
+        policy(run.policy, run.options.communication)?;
+    }
+    let total = runs.iter().map(|run| run.jobs.len() as u64).sum();
+    let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
+    let outcomes = Mutex::new(BTreeMap::new());
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(run) = runs.get(at) else { break };
+            let mut watch = Watch {
+                validator: Validator::new(
+                    run.cluster,
+                    run.options.communication == Communication::InNetwork,
+                ),
+                settled: 0,
+                tell: &|more| progress(done.fetch_add(more, Ordering::Relaxed) + more, total),
+            };
+            let outcome = one(run, &mut watch);
+            let mut outcomes = outcomes.lock().expect("no simulation panics with this lock");
+            outcomes.insert(at, outcome);
+        }
+    };
+    thread::scope(|scope| {
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(runs.len());
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    let outcomes = outcomes.into_inner().expect("all threads have ended");
+    outcomes.into_values().collect()
+}
+
+fn one(run: &Run<'_>, watch: &mut Watch<'_>) -> Result<Outcome, RunError> {
+    let mut policy = policy(run.policy, run.options.communication)?;
+    let outcome = simulate(run.cluster, run.jobs, &mut *policy, &run.options, watch);
+    let violations = watch.validator.violations();
+    match violations.first() {
+        None => Ok(outcome),
+        Some(first) => Err(RunError::Infeasible {
+            policy: run.policy.to_owned(),
+            count: violations.len(),
+            first: first.to_string(),
+        }),
+    }
+}
+
+/// Checks, and tells how far a simulation has come.
+struct Watch<'a> {
+    validator: Validator<'a>,
+    settled: usize,
+    tell: &'a dyn Fn(u64),
+}
+
+impl Observer for Watch<'_> {
+    fn progress(&mut self, _: f64, settled: usize, total: usize) {
+        // Not at every event: there are more of them than anybody can see.
+        if settled - self.settled >= 256 || settled == total {
+            (self.tell)((settled - self.settled) as u64);
+            self.settled = settled;
+        }
+    }
+
+    fn started(&mut self, now_s: f64, job: &Job, plan: &Plan) {
+        self.validator.started(now_s, job, plan);
+    }
+
+    fn ended(&mut self, now_s: f64, job: JobId) {
+        self.validator.ended(now_s, job);
+    }
+
+    fn network(&mut self, now_s: f64, state: &mut State<'_>) {
+        self.validator.network(now_s, state);
+    }
+}

@@ -1,0 +1,110 @@
+//! Parts of a trace, at a load that a cluster of any size can be compared under.
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use tributary_cluster::model::Profile;
+use tributary_cluster::trace::{Demand, Trace};
+use tributary_cluster::{Cluster, Job};
+
+/// What to draw from a trace.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Workload {
+    /// Consecutive jobs of the trace, from a place that the seed gives; all of them if there are fewer.
+    pub jobs: usize,
+    /// GPU-time of the jobs over the GPU-time that the cluster has from the first to the last submission.
+    /// None: jobs come when the trace has them.
+    pub load: Option<f64>,
+    /// In place of the trace's demand for GPUs.
+    pub demand: Option<Demand>,
+}
+
+impl Workload {
+    /// Draws jobs. Those that are larger than the cluster are left out: no policy can place them.
+    #[must_use]
+    pub fn draw(
+        &self,
+        trace: &Trace,
+        cluster: &Cluster,
+        profiles: &[Profile],
+        seed: u64,
+    ) -> Vec<Job> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let spare = trace.submissions.len().saturating_sub(self.jobs);
+        let first = rng.random_range(0..=spare);
+        let last = (first + self.jobs).min(trace.submissions.len());
+        let mut part =
+            Trace { submissions: trace.submissions[first..last].to_vec(), ..trace.clone() };
+        let start_s = part.submissions.first().map_or(0.0, |job| job.submit_s);
+        for job in &mut part.submissions {
+            job.submit_s -= start_s;
+        }
+        if let Some(demand) = self.demand {
+            demand.apply(&mut part, seed);
+        }
+        part.submissions.retain(|job| job.gpus <= cluster.gpus());
+        let mut jobs = part.jobs(profiles, seed);
+        if let Some(load) = self.load {
+            scale(&mut jobs, cluster, load);
+        }
+        jobs
+    }
+}
+
+/// GPU-time of jobs over the GPU-time that a cluster has from the first to the last submission.
+#[must_use]
+pub fn load(jobs: &[Job], cluster: &Cluster) -> f64 {
+    let work: f64 = jobs.iter().map(|job| f64::from(job.gpus) * job.ideal_s()).sum();
+    let last_s = jobs.iter().map(|job| job.submit_s).fold(0.0, f64::max);
+    work / (last_s * f64::from(cluster.gpus()))
+}
+
+/// Moves submissions together or apart until the load is as wished.
+fn scale(jobs: &mut [Job], cluster: &Cluster, wished: f64) {
+    let factor = load(jobs, cluster) / wished;
+    if factor.is_finite() {
+        for job in jobs {
+            job.submit_s *= factor;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tributary_cluster::Shape;
+    use tributary_cluster::model::Profiles;
+    use tributary_cluster::trace::Generator;
+
+    #[test]
+    fn a_part_of_a_trace_has_the_load_that_was_asked_for() {
+        let trace = Generator::trace(2_000, 7);
+        let cluster = Cluster::uniform(&Shape::default());
+        let profiles = Profiles::netpack();
+        for (wished, seed) in [(0.3, 1), (0.9, 2), (2.0, 3)] {
+            let workload = Workload { jobs: 500, load: Some(wished), demand: None };
+            let jobs = workload.draw(&trace, &cluster, profiles.all(), seed);
+            assert_eq!(jobs.len(), 500);
+            assert!((load(&jobs, &cluster) - wished).abs() < 1e-9);
+            assert_eq!(jobs[0].submit_s, 0.0);
+            let again = workload.draw(&trace, &cluster, profiles.all(), seed);
+            assert_eq!(jobs, again);
+            let other = workload.draw(&trace, &cluster, profiles.all(), seed + 10);
+            assert_ne!(jobs, other);
+        }
+    }
+
+    #[test]
+    fn jobs_that_no_policy_can_place_are_left_out() {
+        let trace = Generator::trace(5_000, 7);
+        let shape = Shape { racks: 1, servers_per_rack: 2, ..Shape::default() };
+        let cluster = Cluster::uniform(&shape);
+        let workload = Workload { jobs: 5_000, load: None, demand: None };
+        let jobs = workload.draw(&trace, &cluster, Profiles::netpack().all(), 1);
+        assert!(jobs.len() < 5_000 && jobs.iter().all(|job| job.gpus <= 8));
+        let wide = Demand::Poisson { mean: 4.0 };
+        let workload = Workload { demand: Some(wide), ..workload };
+        let jobs = workload.draw(&trace, &cluster, Profiles::netpack().all(), 1);
+        let mean = jobs.iter().map(|job| f64::from(job.gpus)).sum::<f64>() / jobs.len() as f64;
+        assert!((3.5..4.1).contains(&mean), "{mean}");
+    }
+}
