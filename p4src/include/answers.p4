@@ -9,7 +9,8 @@
 
 // Back to whom it came from.
 control TurnBack(inout headers_t hdr) {
-    apply {
+    @hidden
+    action turn_back() {
         mac_t mac = hdr.ethernet.source;
         hdr.ethernet.source = hdr.ethernet.destination;
         hdr.ethernet.destination = mac;
@@ -17,15 +18,24 @@ control TurnBack(inout headers_t hdr) {
         hdr.ipv4.source = hdr.ipv4.destination;
         hdr.ipv4.destination = address;
     }
+
+    apply {
+        turn_back();
+    }
 }
 
 // To all workers of the job.
 control Announce(inout headers_t hdr) {
-    apply {
+    @hidden
+    action announce() {
         hdr.ethernet.source = hdr.ethernet.destination;
         hdr.ethernet.destination = GROUP_MAC ++ hdr.aggregation.job;
         hdr.ipv4.source = hdr.ipv4.destination;
         hdr.ipv4.destination = GROUP_IPV4 ++ hdr.aggregation.job;
+    }
+
+    apply {
+        announce();
     }
 }
 

@@ -24,8 +24,9 @@ control Copied(in index_t index, inout metadata_t meta) {
     };
 
     RegisterAction<sequence_t, index_t, bit<1>>(copied) keep_copied = {
-        void apply(inout sequence_t cell) {
+        void apply(inout sequence_t cell, out bit<1> kept) {
             cell = meta.round;
+            kept = 1;
         }
     };
 
@@ -49,7 +50,7 @@ control Copied(in index_t index, inout metadata_t meta) {
     }
 
     action keep() {
-        keep_copied.execute(index);
+        meta.kept = keep_copied.execute(index);
     }
 
     action shift() {
@@ -60,31 +61,51 @@ control Copied(in index_t index, inout metadata_t meta) {
         clear_copied.execute(index);
     }
 
+    // The aggregator is at the packet's round, which is finished by a result of the server, and in a
+    // local job when nobody is missing.
+    table same {
+        key = {
+            meta.access: exact;
+            meta.local:  ternary;
+            meta.left:   ternary;
+        }
+        actions = { look; keep; clear; NoAction; }
+        const default_action = NoAction();
+        const entries = {
+            (access_t.FREE,  _, _): keep();
+            (access_t.CLAIM, 1, 0): keep();
+            (access_t.CLAIM, _, _): look();
+            (access_t.SWEEP, _, _): clear();
+        }
+        size = 4;
+    }
+
+    // It is or was at another. Where nobody was held as missing, the round was not started.
+    table other {
+        key = {
+            meta.access: exact;
+            meta.pass:   ternary;
+            meta.held:   ternary;
+            meta.local:  ternary;
+            meta.left:   ternary;
+        }
+        actions = { look; keep; shift; clear; NoAction; }
+        const default_action = NoAction();
+        const entries = {
+            (access_t.CLAIM, pass_t.FIRST, _, _, _): look();
+            (access_t.CLAIM, _,            0, _, _): look();
+            (access_t.CLAIM, _,            _, 1, 0): keep();
+            (access_t.CLAIM, _,            _, _, _): shift();
+            (access_t.SWEEP, _,            _, _, _): clear();
+        }
+        size = 8;
+    }
+
     apply {
-        if (meta.access == access_t.SWEEP) {
-            clear();
-        } else if (meta.access == access_t.FREE) {
-            if (meta.found_round == meta.round) {
-                keep();
-            }
-        } else if (meta.access == access_t.CLAIM) {
-            if (meta.pass == pass_t.TAKE_OVER && meta.held != 0) {
-                if (meta.local == 1 && meta.left == 0) {
-                    keep();
-                } else {
-                    shift();
-                }
-            } else if (meta.local == 1 && meta.left == 0) {
-                if (meta.held == meta.left) {
-                    look();
-                } else if (meta.found_round == meta.round) {
-                    keep();
-                } else {
-                    look();
-                }
-            } else {
-                look();
-            }
+        if (meta.found_round == meta.round) {
+            same.apply();
+        } else {
+            other.apply();
         }
     }
 }

@@ -60,24 +60,58 @@ control Flags(in index_t index, inout metadata_t meta) {
         meta.deed = deed_t.OLDER;
     }
 
-    // What the packet does to its round's aggregator, as far as the rounds tell.
+    // What the packet does to its round's aggregator: its own round, without it; with it; another.
+    table joins {
+        key = {
+            meta.access: exact;
+            meta.pass:   ternary;
+        }
+        actions = { put; add; NoAction; }
+        const default_action = NoAction();
+        const entries = {
+            (access_t.FREE,  _):            put();
+            (access_t.CLAIM, pass_t.FIRST): add();
+        }
+        size = 2;
+    }
+
+    table repeats {
+        key = {
+            meta.access: exact;
+            meta.pass:   ternary;
+        }
+        actions = { put; read; NoAction; }
+        const default_action = NoAction();
+        const entries = {
+            (access_t.FREE,  _):            put();
+            (access_t.CLAIM, pass_t.FIRST): read();
+        }
+        size = 2;
+    }
+
+    table others {
+        key = {
+            meta.access: exact;
+            meta.pass:   ternary;
+            meta.held:   ternary;
+        }
+        actions = { put; recall; NoAction; }
+        const default_action = NoAction();
+        const entries = {
+            (access_t.CLAIM, pass_t.FIRST, _): recall();
+            (access_t.CLAIM, _,            0): recall();
+            (access_t.CLAIM, _,            _): put();
+        }
+        size = 4;
+    }
+
     apply {
-        if (meta.access == access_t.FREE) {
-            if (meta.found_round == meta.round) {
-                put();
-            }
-        } else if (meta.access == access_t.CLAIM) {
-            if (meta.pass == pass_t.TAKE_OVER && meta.held != 0) {
-                put();
-            } else if (meta.found_round != meta.round) {
-                recall();
-            } else if (meta.pass == pass_t.FIRST) {
-                if (meta.held != meta.left) {
-                    add();
-                } else {
-                    read();
-                }
-            }
+        if (meta.found_round != meta.round) {
+            others.apply();
+        } else if (meta.held != meta.left) {
+            joins.apply();
+        } else {
+            repeats.apply();
         }
     }
 }
