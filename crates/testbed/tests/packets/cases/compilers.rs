@@ -56,6 +56,7 @@ fn same_p4info(build: &Build) {
 pub(in crate::cases) const FOR_TOFINO: &[Case] = &[
     ("compilers::fits_tofino_atp", || fits_tofino(Program::Atp)),
     ("compilers::fits_tofino_esa", || fits_tofino(Program::Esa)),
+    ("compilers::fits_tofino_p4inc", || fits_tofino(Program::P4inc)),
 ];
 
 /// The stages of one pipe.
