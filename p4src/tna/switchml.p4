@@ -291,6 +291,9 @@ control SwitchMlIngress(inout headers_t hdr, inout metadata_t meta,
             ask_again();
         }
 
+        if (meta.outcome == outcome_t.REPEATED) {
+            turn_back.apply(hdr);
+        }
         if (meta.outcome == outcome_t.REPEATED || meta.outcome == outcome_t.COMPLETED) {
             statements.apply();
         }
@@ -309,9 +312,6 @@ control SwitchMlIngress(inout headers_t hdr, inout metadata_t meta,
             announce.apply(hdr);
             for_tm.mcast_grp_a = meta.group;
         } else if (meta.forward == 1) {
-            if (meta.outcome == outcome_t.REPEATED) {
-                turn_back.apply(hdr);
-            }
             forwarding.apply(hdr, for_deparser, for_tm);
         } else if (meta.again == 0) {
             drop();
