@@ -57,6 +57,7 @@ pub(in crate::cases) const FOR_TOFINO: &[Case] = &[
     ("compilers::fits_tofino_atp", || fits_tofino(Program::Atp)),
     ("compilers::fits_tofino_esa", || fits_tofino(Program::Esa)),
     ("compilers::fits_tofino_p4inc", || fits_tofino(Program::P4inc)),
+    ("compilers::fits_tofino_switchml", || fits_tofino(Program::SwitchMl)),
 ];
 
 /// The stages of one pipe.
