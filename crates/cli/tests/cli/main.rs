@@ -13,4 +13,5 @@ mod plain_traffic;
 mod push;
 mod scheduler;
 mod segments;
+mod tna;
 mod units;
