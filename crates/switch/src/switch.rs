@@ -40,6 +40,8 @@ pub struct Switch {
     /// Packets that wait to be parsed again, each with its frame.
     recirculating: VecDeque<Box<Slot>>,
     packets_in: VecDeque<Vec<u8>>,
+    /// Where frames are written that go back in or to the controller.
+    spare: Vec<u8>,
     statistics: SwitchStatistics,
 }
 
@@ -57,6 +59,7 @@ impl Switch {
             pool: Pool::default(),
             recirculating: VecDeque::new(),
             packets_in: VecDeque::new(),
+            spare: Vec::new(),
             statistics: SwitchStatistics::default(),
         }
     }
@@ -198,11 +201,11 @@ impl Switch {
     /// Whoever drives a switch calls this while [`has_pending`](Self::has_pending), between batches
     /// of frames: `receive` and `transmit` both make work for it.
     pub fn run_pending(&mut self, now_us: u64, budget: usize) -> bool {
-        let mut frame = Vec::new();
+        let mut frame = std::mem::take(&mut self.spare);
         let (cpu_port, recirculation_port) = (self.cpu_port(), self.recirculation_port());
         for _ in 0..budget {
             if !self.has_pending() {
-                return false;
+                break;
             }
             if let Some(port) = recirculation_port {
                 self.step_egress(now_us, port, &mut frame);
@@ -216,6 +219,7 @@ impl Switch {
                 }
             }
         }
+        self.spare = frame;
         self.has_pending()
     }
 

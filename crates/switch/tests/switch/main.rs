@@ -5,4 +5,5 @@ mod common;
 mod entities;
 mod runtime;
 mod server;
+mod tna;
 mod traffic;

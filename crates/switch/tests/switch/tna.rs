@@ -1,0 +1,313 @@
+//! Traffic and entities of a TNA program.
+
+use tributary_p4runtime_proto::google::rpc::Code;
+use tributary_p4runtime_proto::p4::v1::{
+    self as p4, Entity, RegisterEntry, entity, p4_data, packet_replication_engine_entry, replica,
+};
+use tributary_switch::{Forwarding, Switch, SwitchConfig, TNA_CPU_PORT};
+
+use crate::common::*;
+
+const TNA: &str = include_str!("programs/tna.p4");
+
+const UNICAST: u8 = 0;
+const GROUPS: u8 = 1;
+const RESUBMIT: u8 = 2;
+const RECIRCULATE: u8 = 3;
+const MIRROR: u8 = 4;
+const COPY_TO_CPU: u8 = 5;
+const EGRESS_MIRROR: u8 = 6;
+
+/// A packet of tna.p4.
+fn probe(op: u8, left: u8, to: u16, second: u16, name: &[u8]) -> Vec<u8> {
+    let mut frame = vec![op, left];
+    frame.extend_from_slice(&to.to_be_bytes());
+    frame.extend_from_slice(&second.to_be_bytes());
+    frame.resize(24, 0);
+    frame.extend_from_slice(name);
+    frame
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Seen {
+    from: u16,
+    passes: u32,
+    enq: u32,
+    deq: u32,
+    rid: u16,
+    mark: u16,
+    name: Vec<u8>,
+}
+
+fn seen(frame: &[u8]) -> Seen {
+    let long = |at: usize| u32::from_be_bytes(frame[at..at + 4].try_into().unwrap());
+    let short = |at: usize| u16::from_be_bytes(frame[at..at + 2].try_into().unwrap());
+    Seen {
+        from: short(6),
+        passes: long(8),
+        enq: long(12),
+        deq: long(16),
+        rid: short(20),
+        mark: short(22),
+        name: frame[24..].to_vec(),
+    }
+}
+
+/// Ports 1 to 4, each reached by its number.
+fn tna() -> Switch {
+    let mut switch = switch(TNA, SwitchConfig::default());
+    let names = Names::of(&switch);
+    for port in 1..=4_u8 {
+        let param = p4::action::Param { param_id: 1, value: vec![port] };
+        let action = names.action("Ingress.send");
+        let action = p4::Action { action_id: action, params: vec![param] };
+        let entry = p4::TableEntry {
+            table_id: names.table("Ingress.ports"),
+            r#match: vec![exact(1, &[port])],
+            action: Some(p4::TableAction { r#type: Some(p4::table_action::Type::Action(action)) }),
+            ..p4::TableEntry::default()
+        };
+        write(&mut switch, insert(whole(entity::Entity::TableEntry(entry)))).unwrap();
+    }
+    switch
+}
+
+fn whole(entity: entity::Entity) -> Entity {
+    Entity { entity: Some(entity) }
+}
+
+fn settle(switch: &mut Switch) {
+    for _ in 0..1000 {
+        if !switch.run_pending(0, 1) {
+            return;
+        }
+    }
+    panic!("a packet walks for ever");
+}
+
+#[test]
+fn queue_depths_are_cells_of_eighty_bytes() {
+    let mut switch = tna();
+    // 24 and 124 and 224 bytes: 1, 2 and 3 cells.
+    for length in [0, 100, 200] {
+        switch.receive(0, 1, &probe(UNICAST, 0, 2, 0, &vec![9; length]));
+    }
+    let depths: Vec<(u32, u32)> = (0..3)
+        .map(|_| transmit(&mut switch, 0, 2).map(|frame| seen(&frame)).unwrap())
+        .map(|seen| (seen.enq, seen.deq))
+        .collect();
+    assert_eq!(depths, [(0, 5), (1, 3), (3, 0)]);
+}
+
+#[test]
+fn both_groups_get_copies_except_for_excluded_ports() {
+    let mut switch = tna();
+    write(&mut switch, insert(group(7, &[(1, 10), (2, 10), (3, 11)]))).unwrap();
+    write(&mut switch, insert(group(8, &[(2, 12), (4, 10)]))).unwrap();
+    let got = |switch: &mut Switch| {
+        switch.receive(0, 1, &probe(GROUPS, 0, 7, 8, b"x"));
+        let mut all = Vec::new();
+        for port in 1..=4 {
+            while let Some(frame) = transmit(switch, 0, port) {
+                all.push((port, seen(&frame).rid));
+            }
+        }
+        all
+    };
+    assert_eq!(got(&mut switch), [(1, 10), (2, 10), (2, 12), (3, 11), (4, 10)]);
+    // Only copies with the packet's own replication id are left out.
+    switch.forwarding_mut().unwrap().set_exclusion(5, [2, 3, 4]);
+    assert_eq!(got(&mut switch), [(1, 10), (2, 12), (3, 11)]);
+    switch.receive(0, 1, &probe(GROUPS, 0, 7, 99, b"x"));
+    assert_eq!(switch.statistics().no_such_group, 1);
+}
+
+#[test]
+fn resubmitted_packets_come_from_the_same_port() {
+    let mut switch = tna();
+    switch.receive(0, 3, &probe(RESUBMIT, 4, 2, 0, b"again"));
+    let seen = seen(&transmit(&mut switch, 0, 2).unwrap());
+    assert_eq!((seen.from, seen.passes, &seen.name[..]), (3, 4, &b"again"[..]));
+    assert_eq!(switch.statistics().resubmitted, 4);
+    switch.receive(0, 3, &probe(RESUBMIT, 200, 2, 0, b"for ever"));
+    assert_eq!(switch.statistics().resubmit_drops, 1);
+}
+
+#[test]
+fn packets_recirculate_through_a_port() {
+    let mut switch = tna();
+    switch.receive(0, 3, &probe(RECIRCULATE, 5, 2, 0, b"round"));
+    assert!(transmit(&mut switch, 0, 2).is_none());
+    settle(&mut switch);
+    let seen = seen(&transmit(&mut switch, 0, 2).unwrap());
+    assert_eq!((seen.from, seen.passes), (68, 6));
+    assert_eq!(switch.statistics().recirculated, 5);
+    assert!(!switch.has_pending());
+}
+
+#[test]
+fn the_controller_is_at_the_port_of_a_tofino() {
+    let mut switch = tna();
+    assert_eq!(switch.cpu_port(), TNA_CPU_PORT);
+    let mut out = vec![0, 3];
+    out.extend(probe(UNICAST, 0, 0, 0, b"out"));
+    switch.packet_out(0, &out);
+    assert_eq!(seen(&transmit(&mut switch, 0, 3).unwrap()).from, TNA_CPU_PORT);
+    switch.receive(0, 2, &probe(UNICAST, 0, TNA_CPU_PORT, 0, b"in"));
+    settle(&mut switch);
+    let up = switch.poll_packet_in().unwrap();
+    assert_eq!((&up[..2], &seen(&up[2..]).name[..]), (&[0, 2][..], &b"in"[..]));
+    // A copy for the controller, besides the packet.
+    switch.receive(0, 2, &probe(COPY_TO_CPU, 0, 3, 0, b"both"));
+    settle(&mut switch);
+    assert!(switch.poll_packet_in().is_some() && transmit(&mut switch, 0, 3).is_some());
+    // Programs of the other architecture have it elsewhere.
+    switch.commit(forwarding(TRAFFIC));
+    assert_eq!(switch.cpu_port(), tributary_switch::CPU_PORT);
+    assert_eq!(switch.port_statistics(TNA_CPU_PORT), None);
+}
+
+#[test]
+fn mirror_sessions_are_clone_sessions() {
+    let session = |id: u32, ports: &[u16], length: i32| {
+        let replicas = ports.iter().map(|&port| p4::Replica {
+            port_kind: Some(replica::PortKind::Port(shortest(u64::from(port)))),
+            instance: 6,
+            ..p4::Replica::default()
+        });
+        let entry = p4::CloneSessionEntry {
+            session_id: id,
+            replicas: replicas.collect(),
+            packet_length_bytes: length,
+            ..p4::CloneSessionEntry::default()
+        };
+        whole(entity::Entity::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry {
+            r#type: Some(packet_replication_engine_entry::Type::CloneSessionEntry(entry)),
+        }))
+    };
+    let mut switch = tna();
+    write(&mut switch, insert(session(33, &[4], 0))).unwrap();
+    write(&mut switch, insert(session(34, &[4], 26))).unwrap();
+    for (op, wanted) in [(MIRROR, &b"name"[..]), (EGRESS_MIRROR, &b"na"[..])] {
+        let id = if op == MIRROR { 33 } else { 34 };
+        switch.receive(0, 1, &probe(op, 0, 2, id, b"name"));
+        let original = seen(&transmit(&mut switch, 0, 2).unwrap());
+        assert_eq!((original.mark, original.passes, &original.name[..]), (0, 1, &b"name"[..]));
+        let copy = seen(&transmit(&mut switch, 0, 4).unwrap());
+        // Of ingress the frame as it came, of egress as it left.
+        let passes = u32::from(op == EGRESS_MIRROR);
+        assert_eq!((copy.mark, copy.passes, &copy.name[..]), (0xabcd, passes, wanted));
+        assert_eq!(copy.rid, 6);
+    }
+    switch.receive(0, 1, &probe(MIRROR, 0, 2, 35, b"lost"));
+    assert_eq!(switch.statistics().no_such_mirror, 1);
+
+    assert_eq!(read(&switch, session(0, &[], 0)).len(), 2);
+    let mut refused = |entity| write(&mut switch, insert(entity)).unwrap_err().code;
+    assert_eq!(refused(session(33, &[4], 0)), Code::AlreadyExists);
+    assert_eq!(refused(session(36, &[1, 2], 0)), Code::InvalidArgument);
+    assert_eq!(refused(session(36, &[99], 0)), Code::InvalidArgument);
+    assert_eq!(refused(session(1024, &[1], 0)), Code::OutOfRange);
+    // v1model programs have none.
+    let mut other = crate::common::switch(TRAFFIC, SwitchConfig::default());
+    let refusal = write(&mut other, insert(session(1, &[1], 0))).unwrap_err();
+    assert_eq!(refusal.code, Code::Unimplemented);
+}
+
+#[test]
+fn registers_of_pairs_and_counters_are_read() {
+    let mut switch = tna();
+    for _ in 0..3 {
+        switch.receive(0, 1, &probe(UNICAST, 0, 2, 0, b"counted"));
+    }
+    let names = Names::of(&switch);
+    let template = RegisterEntry {
+        register_id: names.register("Ingress.seen"),
+        index: Some(p4::Index { index: 0 }),
+        data: None,
+    };
+    let pair = |entity: &Entity| -> Vec<Vec<u8>> {
+        let Some(entity::Entity::RegisterEntry(entry)) = &entity.entity else {
+            panic!("{entity:?}");
+        };
+        let Some(p4_data::Data::Struct(data)) = entry.data.as_ref().and_then(|d| d.data.as_ref())
+        else {
+            panic!("{entry:?}");
+        };
+        let bits = |member: &p4::P4Data| match &member.data {
+            Some(p4_data::Data::Bitstring(bytes)) => bytes.clone(),
+            other => panic!("{other:?}"),
+        };
+        data.members.iter().map(bits).collect()
+    };
+    let cell = |switch: &Switch, index| {
+        let index = Some(p4::Index { index });
+        let entry = entity::Entity::RegisterEntry(RegisterEntry { index, ..template.clone() });
+        pair(&read(switch, whole(entry))[0])
+    };
+    assert_eq!(cell(&switch, 0), [[3], [1]]);
+    assert_eq!(cell(&switch, 1), [[0], [7]]);
+    let member = |value| p4::P4Data { data: Some(p4_data::Data::Bitstring(shortest(value))) };
+    let data = p4::P4StructLike { members: vec![member(500), member(2)] };
+    let data = Some(p4::P4Data { data: Some(p4_data::Data::Struct(data)) });
+    let entry = RegisterEntry { data, ..template.clone() };
+    write(&mut switch, modify(whole(entity::Entity::RegisterEntry(entry)))).unwrap();
+    assert_eq!(cell(&switch, 0), [vec![1, 244], vec![2]]);
+
+    let counter = p4::CounterEntry {
+        counter_id: names.counter("Ingress.ops"),
+        index: Some(p4::Index { index: 0 }),
+        data: None,
+    };
+    let answer = read(&switch, whole(entity::Entity::CounterEntry(counter)));
+    let Some(entity::Entity::CounterEntry(entry)) = &answer[0].entity else {
+        panic!("no counter");
+    };
+    let data = entry.data.unwrap();
+    assert_eq!((data.packet_count, data.byte_count), (3, 3 * 31));
+}
+
+#[test]
+fn what_would_be_silently_lost_is_refused() {
+    let digest = TNA
+        .replace("Resubmit(1) resubmit;", "Resubmit(1) resubmit; Digest<meta_t>(1) digest;")
+        .replace(
+            "packet.emit(hdr.up);\n        packet.emit(hdr.probe);\n    }\n}\n\nstruct",
+            "digest.pack(meta);\n    }\n}\n\nstruct",
+        );
+    let refusal = Forwarding::from_source(&digest).unwrap_err();
+    assert_eq!(refusal.code, Code::Unimplemented);
+    assert!(refusal.message.contains("digest"), "{refusal}");
+}
+
+#[test]
+fn steady_traffic_allocates_nothing() {
+    let mut switch = tna();
+    write(&mut switch, insert(group(5, &[(2, 10), (3, 11), (4, 12)]))).unwrap();
+    let frames = [
+        probe(UNICAST, 0, 2, 0, &[1; 300]),
+        probe(GROUPS, 0, 5, 5, &[2; 300]),
+        probe(RESUBMIT, 3, 2, 0, &[3; 300]),
+        probe(RECIRCULATE, 5, 2, 0, &[4; 300]),
+    ];
+    let mut out = Vec::new();
+    let mut sent = 0;
+    let mut round = |rounds: usize| {
+        for _ in 0..rounds {
+            for frame in &frames {
+                switch.receive(0, 1, frame);
+            }
+            for _ in 0..8 {
+                switch.run_pending(0, 4);
+                for port in 1..=4 {
+                    while switch.transmit(0, port, &mut out) {
+                        sent += 1;
+                    }
+                }
+            }
+        }
+    };
+    round(10);
+    assert_eq!(crate::allocations::allocations(|| round(1000)), 0);
+    assert_eq!(sent, 1010 * 9);
+}
