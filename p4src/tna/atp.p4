@@ -241,6 +241,8 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
                 for_tm.ucast_egress_port = RECIRCULATION_PORT;
             }
             step();
+        } else if (meta.entering == 1) {
+            for_tm.ucast_egress_port = RECIRCULATION_PORT;
         } else if (meta.forward == 1) {
             if (meta.access != access_t.NONE && meta.marked == 1) {
                 hdr.aggregation.congested = 1;

@@ -295,6 +295,8 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
                 for_tm.ucast_egress_port = RECIRCULATION_PORT;
             }
             step();
+        } else if (meta.entering == 1) {
+            for_tm.ucast_egress_port = RECIRCULATION_PORT;
         } else if (meta.result == 1) {
             announce();
         } else if (meta.forward == 1) {

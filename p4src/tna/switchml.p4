@@ -308,6 +308,8 @@ control SwitchMlIngress(inout headers_t hdr, inout metadata_t meta,
                 for_tm.ucast_egress_port = RECIRCULATION_PORT;
             }
             step();
+        } else if (meta.entering == 1) {
+            for_tm.ucast_egress_port = RECIRCULATION_PORT;
         } else if (meta.result == 1) {
             announce.apply(hdr);
             for_tm.mcast_grp_a = meta.group;

@@ -18,6 +18,7 @@ struct metadata_t {
     port_t         port;       // where the packet came in
     bit<1>         ours;       // a packet of the program's protocol, right as far as it shows
     bit<1>         sweep;      // or one of the controller's sweeps
+    bit<1>         entering;   // or such a sweep that has just come, maybe to another pipe
     pass_t         pass;       // which time the packet goes through, and why
 
     // From the membership table.

@@ -10,7 +10,7 @@ control Outcomes(inout metadata_t meta) {
 
     apply {
         meta.counter = meta.slot ++ (bit<5>)meta.outcome;
-        if (meta.again == 0) {
+        if (meta.again == 0 && meta.entering == 0) {
             outcomes.count(meta.counter);
         }
     }

@@ -34,6 +34,13 @@ control Screening(in headers_t hdr, in ingress_intrinsic_metadata_from_parser_t 
         meta.round = hdr.aggregation.sequence + 1;
     }
 
+    // Registers are a pipe's own, and the controller's port may be another pipe's than the workers': a
+    // sweep has to change over before it looks at a cell.
+    action enter() {
+        meta.entering = 1;
+        meta.outcome = outcome_t.SWEPT;
+    }
+
     action refuse(outcome_t outcome) {
         meta.outcome = outcome;
     }
@@ -50,7 +57,7 @@ control Screening(in headers_t hdr, in ingress_intrinsic_metadata_from_parser_t 
             hdr.aggregation.index:    ternary;
             meta.port:                ternary;
         }
-        actions = { accept; sweep; refuse; }
+        actions = { accept; enter; sweep; refuse; }
         const default_action = refuse(outcome_t.MALFORMED);
         const entries = {
             (kind_t.GRADIENT,     FULL, 0, 0, PROTOCOL, IN_POOL, _): accept();
@@ -63,7 +70,7 @@ control Screening(in headers_t hdr, in ingress_intrinsic_metadata_from_parser_t 
 #endif
             (kind_t.QUERY,        BARE, 0, 0, PROTOCOL, IN_POOL, _): accept();
             // From the controller, and then from ourselves, cell by cell.
-            (kind_t.SWEEP,        BARE, 0, 0, PROTOCOL, IN_POOL, CPU_PORT): sweep();
+            (kind_t.SWEEP,        BARE, 0, 0, PROTOCOL, IN_POOL, CPU_PORT): enter();
             (kind_t.SWEEP,        BARE, 0, 0, PROTOCOL, IN_POOL, RECIRCULATION_PORT): sweep();
             (kind_t.SWEEP,        BARE, 0, 0, PROTOCOL, IN_POOL, _): refuse(outcome_t.REJECTED);
         }

@@ -8,7 +8,8 @@
 #error "on Tofino POOL must be a power of two: the bound of an index is a mask"
 #endif
 
-// The controller's port (PCIe, on a chip of two pipes), and the one that leads back into the first pipe.
+// The controller's port (PCIe: on a chip of two pipes a port of the second), and the one that leads back
+// into the first pipe, where the workers are.
 const port_t CPU_PORT = 192;
 const port_t RECIRCULATION_PORT = 68;
 

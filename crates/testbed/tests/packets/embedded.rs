@@ -115,4 +115,9 @@ impl Target for Embedded {
         let which = eviction_counters(&self.p4info);
         to_evictions(&self.switch.read(&which).expect("the counters can be read"))
     }
+
+    fn recirculated(&self) -> Option<u64> {
+        let pipes = self.architecture == Architecture::Tna;
+        pipes.then(|| self.switch.statistics().recirculated)
+    }
 }

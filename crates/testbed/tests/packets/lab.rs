@@ -191,6 +191,11 @@ impl Lab {
         change
     }
 
+    /// How often packets have come back into the workers' pipe, if one of the switches has pipes.
+    pub(crate) fn recirculated(&self) -> Option<u64> {
+        self.targets.iter().find_map(|target| target.recirculated())
+    }
+
     /// How often partial sums of each job were evicted so far, the same by all switches.
     pub(crate) fn evictions(&mut self) -> Evictions {
         let mut first: Option<(&'static str, Evictions)> = None;

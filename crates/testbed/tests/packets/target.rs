@@ -137,4 +137,10 @@ pub(crate) trait Target {
 
     /// Reads the counters of evicted partial sums, at rest.
     fn evictions(&mut self) -> Evictions;
+
+    /// How often packets came in by the port that leads back into the workers' pipe, where the
+    /// architecture has pipes.
+    fn recirculated(&self) -> Option<u64> {
+        None
+    }
 }
