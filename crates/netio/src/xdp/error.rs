@@ -149,3 +149,49 @@ impl OpenError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn os(code: i32) -> io::Error {
+        io::Error::from_raw_os_error(code)
+    }
+
+    #[test]
+    fn what_the_kernel_answers_is_told_in_terms_of_the_cause() {
+        let queue = |step, code| {
+            OpenError::of_queue("eth0", 3, 5 << 20, Failed { step, error: os(code) }).to_string()
+        };
+        let cases = [
+            (queue(Step::Open, libc::EAFNOSUPPORT), "this kernel has no AF_XDP"),
+            (queue(Step::Open, libc::EPERM), "needs the capabilities CAP_NET_ADMIN"),
+            (queue(Step::Register, libc::ENOBUFS), "needs 5 MiB of locked memory"),
+            (queue(Step::Rings, libc::ENOMEM), "cannot make rings for AF_XDP on network interface"),
+            (queue(Step::Bind, libc::EBUSY), "another program has an AF_XDP socket on queue 3"),
+            (queue(Step::Bind, libc::ENETDOWN), "network interface `eth0` is down"),
+            (queue(Step::Bind, libc::EINVAL), "cannot bind an AF_XDP socket on network interface"),
+            (OpenError::of_system("eth0", "load it", os(libc::ENOSYS)).to_string(), "this kernel"),
+            (OpenError::of_attaching("eth0", os(libc::EEXIST)).to_string(), "another XDP program"),
+            (OpenError::of_attaching("eth0", os(libc::EACCES)).to_string(), "needs the capab"),
+        ];
+        for (message, expected) in cases {
+            assert!(message.contains(expected), "{message}");
+            assert!(!message.contains('\n'), "one line: {message}");
+        }
+    }
+
+    #[test]
+    fn every_refusal_names_the_way_out() {
+        let native = os(libc::EINVAL);
+        let generic = os(libc::EOPNOTSUPP);
+        let refused = OpenError::NoProgram { interface: "eth0".to_owned(), native, generic };
+        let refused = refused.to_string();
+        let both = ["Invalid argument", "Operation not supported", "--io packet"];
+        assert!(both.into_iter().all(|part| refused.contains(part)), "{refused}");
+        let long =
+            OpenError::FramesTooLong { interface: "eth0".to_owned(), mtu: 9_000, most: 3_822 };
+        let long = long.to_string();
+        assert!(long.contains("MTU of 9000") && long.contains("eth0 mtu 3822"), "{long}");
+    }
+}

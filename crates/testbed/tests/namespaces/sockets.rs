@@ -9,7 +9,7 @@ use futures_util::TryStreamExt;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rtnetlink::packet_route::link::{LinkAttribute, LinkXdp};
-use rtnetlink::{Handle, LinkUnspec, LinkVeth};
+use rtnetlink::{Handle, LinkBridge, LinkUnspec, LinkVeth};
 use tributary_testbed::{Output, Stream};
 
 use super::*;
@@ -27,6 +27,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("ports_share_memory_and_lose_none_of_it", ports_share_memory_and_lose_none_of_it),
     ("frames_of_all_sizes_pass_on_all_mtus", frames_of_all_sizes_pass_on_all_mtus),
     ("a_full_receive_ring_is_counted", a_full_receive_ring_is_counted),
+    ("no_chunk_is_lost_under_load", no_chunk_is_lost_under_load),
+    ("a_driver_without_programs_gets_the_kernels", a_driver_without_programs_gets_the_kernels),
     ("an_interface_that_goes_down_is_named_and_comes_back", down_and_up),
     ("what_is_in_the_way_is_named", what_is_in_the_way_is_named),
 ];
@@ -308,6 +310,69 @@ fn a_full_receive_ring_is_counted() {
     // There is room again.
     send(&mut sender, &datagram(1, 2, PORT, b"next"));
     assert_eq!(receive(&mut receiver, 1, LONG), [datagram(1, 2, PORT, b"next")]);
+}
+
+/// The kernel shows frames before it frees the places of their chunks: under load a ring looks full
+/// that is not.
+fn no_chunk_is_lost_under_load() {
+    const RING: u32 = 128;
+    let testbed = two_hosts(1_500);
+    let config = Config { receive_buffer: RING as usize * 2_048, ..Config::endpoint("eth0", PORT) };
+    let mut receiver = open(&testbed, Kind::Xdp, "h2", config);
+    let mut sender = endpoint(&testbed, Kind::Xdp, "h1");
+    let frame = |number: u32| datagram(1, 2, PORT, &number.to_be_bytes());
+    let end = frame(u32::MAX);
+    let sending = thread::spawn(move || {
+        (0..200_000).for_each(|number| send(&mut sender, &frame(number)));
+        sender
+    });
+    while !sending.is_finished() {
+        receiver.receive(32, &mut |_| {}).unwrap();
+    }
+    let mut sender = sending.join().unwrap();
+    while !receive(&mut receiver, RING as usize, SHORT).is_empty() {}
+    // Every place of the ring has a chunk again: a ring full of frames comes in before one is taken out.
+    let before = receiver.statistics().unwrap().overrun;
+    let full: Vec<Vec<u8>> = (1..RING).map(frame).chain([end]).collect();
+    full.iter().for_each(|frame| send(&mut sender, frame));
+    assert_eq!(receive(&mut receiver, full.len(), LONG), full);
+    assert_eq!(receiver.statistics().unwrap().overrun, before);
+}
+
+/// A bridge's driver runs no XDP program; the kernel runs it for the bridge, beside a port that shares
+/// the memory and runs its own.
+fn a_driver_without_programs_gets_the_kernels() {
+    let testbed = two_hosts(1_500);
+    make_pair(&testbed, 1);
+    netlink(&testbed, "h1", async |netlink| {
+        netlink.link().add(LinkBridge::new("br0").build()).execute().await?;
+        let number = async |name: &str| {
+            let mut links = netlink.link().get().match_name(name.to_owned()).execute();
+            let link = links.try_next().await?.expect("the interface exists");
+            Ok::<_, rtnetlink::Error>(link.header.index)
+        };
+        let bridge = number("br0").await?;
+        netlink.link().set(LinkUnspec::new_with_name("br0").up().build()).execute().await?;
+        let port = LinkUnspec::new_with_name("m1").controller(bridge).build();
+        netlink.link().set(port).execute().await
+    });
+    let ports = ["br0", "eth0"].map(Config::switch_port);
+    let opened = testbed.run_in("h1", || XdpSocket::open_all(&ports)).unwrap().unwrap();
+    let [mut bridge, mut port]: [XdpSocket; 2] = opened.try_into().unwrap();
+    assert!(!bridge.is_native() && port.is_native());
+    let mut host = open(&testbed, Kind::Xdp, "h1", Config::switch_port("m0"));
+    let mut other = endpoint(&testbed, Kind::Xdp, "h2");
+    for length in [18_usize, 500, 1_472] {
+        let mut frame = datagram(1, 2, PORT, &vec![length as u8; length]);
+        frame[..6].fill(0xff);
+        send(&mut host, &frame);
+        let seen = receive(&mut bridge, 1, LONG);
+        assert_eq!(seen, std::slice::from_ref(&frame), "by the kernel's hook");
+        send(&mut port, &datagram(1, 2, PORT, &frame[42..]));
+        assert_eq!(receive(&mut other, 1, LONG), [datagram(1, 2, PORT, &frame[42..])]);
+        send(&mut bridge, &frame);
+        assert_eq!(receive(&mut host, 1, LONG), [frame], "and out of the bridge");
+    }
 }
 
 fn down_and_up() {

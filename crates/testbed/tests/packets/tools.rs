@@ -24,20 +24,33 @@ pub(crate) fn tofino() -> Result<PathBuf, String> {
     find("p4c-barefoot")
 }
 
-/// Compiles a program for Tofino, and gives the number of stages that it takes of ingress and egress,
-/// or what the compiler says against it.
-pub(crate) fn compile_for_tofino(compiler: &Path, program: Program) -> Result<usize, String> {
+/// A program compiled for Tofino.
+pub(crate) struct ForTofino {
+    /// Stages that it takes of ingress and egress.
+    pub(crate) stages: usize,
+    /// P4Info as text, counters and registers in P4Runtime's own terms.
+    pub(crate) p4info: String,
+}
+
+/// Compiles a program for Tofino, or gives what the compiler says against it.
+pub(crate) fn compile_for_tofino(compiler: &Path, program: Program) -> Result<ForTofino, String> {
     let name = program.name();
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("tofino-{name}-{}", std::process::id()));
+    let p4info = kept.with_extension("txtpb");
     let output = Command::new(compiler)
-        .args(["--target", "tofino", "--arch", "tna", "-g", "-o"])
+        .args(["--target", "tofino", "--arch", "tna", "-g", "--p4runtime-force-std-externs"])
+        .arg("--p4runtime-files")
+        .arg(&p4info)
+        .arg("-o")
         .arg(&kept)
         .arg(format!("{SOURCES}/tna/{name}.p4"))
         .output()
         .map_err(|error| error.to_string())?;
     let assembly = fs::read_to_string(kept.join(format!("pipe/{name}.bfa")));
+    let info = fs::read_to_string(&p4info);
     let _ = fs::remove_dir_all(&kept);
+    let _ = fs::remove_file(&p4info);
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
@@ -45,7 +58,8 @@ pub(crate) fn compile_for_tofino(compiler: &Path, program: Program) -> Result<us
     let stages = assembly
         .lines()
         .filter_map(|line| line.strip_prefix("stage ")?.split(' ').next()?.parse::<usize>().ok());
-    stages.max().map(|last| last + 1).ok_or_else(|| "the assembly has no stages".to_owned())
+    let last = stages.max().ok_or("the assembly has no stages")?;
+    Ok(ForTofino { stages: last + 1, p4info: info.map_err(|error| error.to_string())? })
 }
 
 /// BMv2 and the compiler for it.
