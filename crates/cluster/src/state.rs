@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::job::{Job, JobId};
 use crate::plan::Plan;
-use crate::steady::Network;
+use crate::steady::{Network, Steady};
 use crate::topology::{Cluster, RackIndex, ServerIndex};
 
 /// A job that runs.
@@ -61,7 +61,7 @@ pub struct State<'c> {
     free: Vec<u32>,
     free_total: u32,
     running: BTreeMap<JobId, Running>,
-    network: Option<Network>,
+    steady: Steady,
 }
 
 impl<'c> State<'c> {
@@ -73,7 +73,7 @@ impl<'c> State<'c> {
             free: cluster.servers().iter().map(|server| server.gpus).collect(),
             free_total: cluster.gpus(),
             running: BTreeMap::new(),
-            network: None,
+            steady: Steady::new(cluster),
         }
     }
 
@@ -133,7 +133,7 @@ impl<'c> State<'c> {
             self.free[server.at()] -= taken;
         }
         self.free_total -= job.gpus;
-        self.network = None;
+        self.steady.insert(self.cluster, job.id, &plan);
         let job = job.clone();
         self.running.insert(job.id, Running { job, plan });
         Ok(())
@@ -142,7 +142,7 @@ impl<'c> State<'c> {
     /// Ends a job and gives its GPUs back; `None` if it does not run.
     pub fn end(&mut self, job: JobId) -> Option<Running> {
         let ended = self.running.remove(&job)?;
-        self.network = None;
+        self.steady.remove(job);
         for (server, taken) in ended.plan.workers() {
             self.free[server.at()] += taken;
         }
@@ -158,23 +158,30 @@ impl<'c> State<'c> {
     pub fn aggregate_at(&mut self, job: JobId, racks: Vec<RackIndex>) {
         let running = self.running.get_mut(&job).expect("the job runs");
         running.plan.aggregating = racks;
-        self.network = None;
+        self.steady.remove(job);
+        self.steady.insert(self.cluster, job, &running.plan);
     }
 
     /// What the network gives each job that runs, and what it has left.
+    ///
+    /// It costs nothing if nothing has changed since the last call. Otherwise new rates are found for the
+    /// jobs that feel the change: those that it reaches, from job to job, over links and switches that
+    /// are at their limit. If they use `u` links and switches, each counted once for each of its jobs,
+    /// that costs O(u log u).
     pub fn network(&mut self) -> &Network {
-        self.settle();
-        self.network.as_ref().expect("it has settled")
+        self.steady.settle();
+        self.steady.network()
     }
 
     /// [`network`](Self::network), and the state beside it.
     pub fn with_network(&mut self) -> (&Self, &Network) {
-        self.settle();
-        (self, self.network.as_ref().expect("it has settled"))
+        self.steady.settle();
+        (self, self.steady.network())
     }
 
-    fn settle(&mut self) {
-        let plans = self.running.iter().map(|(job, running)| (*job, &running.plan));
-        self.network.get_or_insert_with(|| Network::plain(self.cluster, plans));
+    /// The jobs whose rates have changed since the last call, in order; of those that the network
+    /// carries and that run.
+    pub fn take_rerated(&mut self) -> Vec<JobId> {
+        self.steady.take_rerated()
     }
 }

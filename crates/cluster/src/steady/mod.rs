@@ -2,15 +2,20 @@
 //!
 //! Jobs raise the rates of their workers together until each meets a full link. They share switches'
 //! memory on the way: where it runs out, as many flows leave a switch as come to it. That is algorithm
-//! 1 of the paper, kept line by line in [`Network::plain`].
+//! 1 of the paper, kept line by line in `plain`. What runs is `fill`, which goes from event to event, on
+//! as few of the jobs as `settle` can tell.
 
+mod fill;
+mod members;
 mod plain;
 mod resources;
+mod settle;
 mod tree;
 
 use std::collections::HashMap;
 
 use self::resources::{Resource, Resources};
+pub(crate) use self::settle::Steady;
 use self::tree::Tree;
 use crate::job::JobId;
 use crate::plan::Plan;
@@ -27,8 +32,9 @@ pub struct Network {
     resources: Resources,
     /// Where in `flowing` a job is; none if it sends nothing.
     jobs: HashMap<JobId, Option<u32>>,
-    /// Jobs that send.
+    /// Jobs that send, and places of such that no longer run.
     flowing: Vec<Flowing>,
+    vacant: Vec<u32>,
     /// By rack: rate of the jobs that were still rising when the switch ran out of memory.
     level_gbps: Vec<f64>,
     /// By resource.
@@ -40,8 +46,15 @@ pub struct Network {
 /// A job that sends.
 #[derive(Clone, Debug)]
 struct Flowing {
+    job: JobId,
     tree: Tree,
+    /// What it shares with others, each once and in order.
+    resources: Vec<Resource>,
     rate_gbps: f64,
+    /// Its rate when the network settled last.
+    settled_gbps: f64,
+    /// Whether its rate has changed since someone wanted to know.
+    rerated: bool,
 }
 
 impl Network {
@@ -51,6 +64,7 @@ impl Network {
         Self {
             jobs: HashMap::new(),
             flowing: Vec::new(),
+            vacant: Vec::new(),
             level_gbps: vec![f64::INFINITY; resources.racks()],
             available_gbps: resources.capacity_gbps.clone(),
             flows: vec![0; resources.count()],
@@ -116,13 +130,29 @@ impl Network {
         at.map(|at| &self.flowing[at as usize])
     }
 
-    fn insert(&mut self, cluster: &Cluster, job: JobId, plan: &Plan) {
-        let tree = Tree::of(cluster, &self.resources, plan);
-        let at = tree.map(|tree| {
-            self.flowing.push(Flowing { tree, rate_gbps: 0.0 });
-            self.flowing.len() as u32 - 1
+    /// Adds a job; returns its place if it sends anything.
+    fn insert(&mut self, cluster: &Cluster, job: JobId, plan: &Plan) -> Option<u32> {
+        let at = Tree::of(cluster, &self.resources, plan).map(|tree| {
+            let resources = tree.resources();
+            let (rate_gbps, settled_gbps) = (0.0, f64::NAN);
+            let flowing = Flowing { job, tree, resources, rate_gbps, settled_gbps, rerated: false };
+            if let Some(at) = self.vacant.pop() {
+                self.flowing[at as usize] = flowing;
+                at
+            } else {
+                self.flowing.push(flowing);
+                self.flowing.len() as u32 - 1
+            }
         });
         self.jobs.insert(job, at);
+        at
+    }
+
+    /// Removes a job; returns its place if it sent anything.
+    fn remove(&mut self, job: JobId) -> Option<u32> {
+        let at = self.jobs.remove(&job)?;
+        self.vacant.extend(at);
+        at
     }
 
     /// Takes over what came out, and counts what that leaves.

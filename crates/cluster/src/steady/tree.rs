@@ -90,6 +90,15 @@ impl Tree {
         self.leaves.iter().map(|leaf| &leaf.switch).chain([&self.root])
     }
 
+    /// What the job shares with others, each once and in order.
+    pub(super) fn resources(&self) -> Vec<Resource> {
+        let mut all = Vec::new();
+        self.uses(|_| true, |resource, _| all.push(resource));
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
     /// Calls `on` with what the job takes of each resource for each Gb/s of its rate, if `sums` says
     /// which switches have memory left: of a link, once for each of its flows there (algorithm 1, lines
     /// 10 to 16), of such a switch's memory, once.
@@ -121,6 +130,27 @@ impl Tree {
         on: impl FnMut(Resource, u32),
     ) {
         self.uses(|rack| level_gbps(rack) >= rate_gbps * NEARLY_ALL, on);
+    }
+
+    /// Calls `on` with each link on which the job has more flows once the switch of `rack` runs out of
+    /// memory, and how many more; `sums` as after that.
+    pub(super) fn growth(
+        &self,
+        rack: RackIndex,
+        sums: impl Fn(RackIndex) -> bool,
+        mut on: impl FnMut(Resource, u32),
+    ) {
+        if rack == self.root.rack {
+            let leaves = self.leaves.iter().map(|leaf| &leaf.switch);
+            let arriving: u32 = leaves.map(|leaf| leaf.flows(leaf.workers, &sums)).sum();
+            on(self.ps, arriving + self.root.workers - 1);
+        } else if let Some(leaf) = self.leaves.iter().find(|leaf| leaf.switch.rack == rack) {
+            let more = leaf.switch.workers - 1;
+            leaf.path.iter().for_each(|&link| on(link, more));
+            if !self.root.sums(sums) {
+                on(self.ps, more);
+            }
+        }
     }
 
     /// Calls `on` with what the job takes of each resource, Gb/s, when its workers send at `rate_gbps`

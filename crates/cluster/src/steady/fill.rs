@@ -1,0 +1,152 @@
+//! Water-filling by events: rates rise from one full link, or one exhausted switch, to the next.
+//!
+//! Between two events each resource fills at a constant pace, so that the rate at which it will be full
+//! is known ahead, and a queue hands out the lowest. An event touches no more than the resources of the
+//! jobs that it freezes, or of whose flows it makes several. If jobs use `u` resources, each counted
+//! once for each of its jobs, all of it costs O(u log u); algorithm 1 looks at all links and all flows
+//! for each event.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::Flowing;
+use super::members::Members;
+use super::resources::{Resource, Resources};
+use crate::topology::RackIndex;
+
+/// How full a resource is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Gauge {
+    /// Gb/s left when rates were at `since_gbps`.
+    left_gbps: f64,
+    since_gbps: f64,
+    /// Gb/s that it loses for each Gb/s that rates rise.
+    users: u32,
+    full: bool,
+}
+
+impl Gauge {
+    /// Rate at which it is full if its users stay as they are.
+    fn full_at_gbps(&self) -> f64 {
+        self.since_gbps + self.left_gbps.max(0.0) / f64::from(self.users)
+    }
+
+    /// Accounts for what its users took until now.
+    fn advance(&mut self, water_gbps: f64) {
+        self.left_gbps -= (water_gbps - self.since_gbps) * f64::from(self.users);
+        self.since_gbps = water_gbps;
+    }
+}
+
+/// What is to be filled.
+pub(super) struct Filling<'a> {
+    pub(super) resources: &'a Resources,
+    pub(super) members: &'a Members,
+    pub(super) flowing: &'a mut [Flowing],
+    /// By rack: the rate at which its switch ran out of memory.
+    pub(super) level_gbps: &'a mut [f64],
+    /// The jobs whose rates are wanted.
+    pub(super) jobs: &'a [u32],
+    /// All that these use, and how much of it there is for them.
+    pub(super) left_gbps: &'a [(Resource, f64)],
+}
+
+/// Does the filling; kept from one time to the next for its memory.
+#[derive(Clone, Debug)]
+pub(super) struct Filler {
+    gauges: Vec<Gauge>,
+    /// By a job's place: whether its rate still rises.
+    rising: Vec<bool>,
+    /// What is full at the lowest rate comes first; of the same, what has the lower number. Rates are
+    /// not negative, so that their bits are in their order.
+    queue: BinaryHeap<Reverse<(u64, Resource)>>,
+}
+
+impl Filler {
+    pub(super) fn new(resources: &Resources) -> Self {
+        Self {
+            gauges: vec![Gauge::default(); resources.count()],
+            rising: Vec::new(),
+            queue: BinaryHeap::new(),
+        }
+    }
+
+    /// Finds the rates of the jobs.
+    pub(super) fn fill(&mut self, filling: &mut Filling<'_>) {
+        self.begin(filling);
+        while let Some(Reverse((bits, resource))) = self.queue.pop() {
+            let gauge = &mut self.gauges[resource.at()];
+            if gauge.full || gauge.users == 0 {
+                continue;
+            }
+            let water_gbps = gauge.full_at_gbps();
+            if water_gbps.to_bits() > bits {
+                // It has lost users since it was put there.
+                self.queue.push(Reverse((water_gbps.to_bits(), resource)));
+                continue;
+            }
+            gauge.full = true;
+            self.overflow(filling, resource, water_gbps);
+        }
+    }
+
+    fn begin(&mut self, filling: &mut Filling<'_>) {
+        for &(resource, left_gbps) in filling.left_gbps {
+            self.gauges[resource.at()] = Gauge { left_gbps, ..Gauge::default() };
+            if let Some(rack) = filling.resources.as_memory(resource) {
+                filling.level_gbps[rack.at()] = f64::INFINITY;
+            }
+        }
+        self.rising.resize(filling.flowing.len(), false);
+        for &job in filling.jobs {
+            self.rising[job as usize] = true;
+            let count = |resource: Resource, times| self.gauges[resource.at()].users += times;
+            filling.flowing[job as usize].tree.uses(|_| true, count);
+        }
+        for &(resource, _) in filling.left_gbps {
+            self.enqueue(resource);
+        }
+    }
+
+    fn enqueue(&mut self, resource: Resource) {
+        let gauge = &self.gauges[resource.at()];
+        if gauge.users > 0 {
+            self.queue.push(Reverse((gauge.full_at_gbps().to_bits(), resource)));
+        }
+    }
+
+    /// A full link freezes the jobs that cross it; a switch without memory lets through what comes.
+    fn overflow(&mut self, filling: &mut Filling<'_>, resource: Resource, water_gbps: f64) {
+        let rack = filling.resources.as_memory(resource);
+        if let Some(rack) = rack {
+            filling.level_gbps[rack.at()] = water_gbps;
+        }
+        let level_gbps = &*filling.level_gbps;
+        for member in filling.members.of(resource) {
+            let at = member.at as usize;
+            if !self.rising[at] {
+                continue;
+            }
+            let Flowing { tree, rate_gbps, .. } = &mut filling.flowing[at];
+            let sums = |rack: RackIndex| level_gbps[rack.at()].is_infinite();
+            if let Some(rack) = rack {
+                tree.growth(rack, sums, |link, more| {
+                    let gauge = &mut self.gauges[link.at()];
+                    gauge.advance(water_gbps);
+                    gauge.users += more;
+                    if more > 0 {
+                        self.queue.push(Reverse((gauge.full_at_gbps().to_bits(), link)));
+                    }
+                });
+            } else {
+                self.rising[at] = false;
+                *rate_gbps = water_gbps;
+                tree.uses(sums, |resource, times| {
+                    let gauge = &mut self.gauges[resource.at()];
+                    gauge.advance(water_gbps);
+                    gauge.users -= times;
+                });
+            }
+        }
+    }
+}

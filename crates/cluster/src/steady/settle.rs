@@ -1,0 +1,272 @@
+//! Keeping the steady state up to date while jobs come and go.
+//!
+//! A resource that never runs out could as well not be there. What jobs take only grows while their
+//! rates rise, so one with something left in the end had something left all along, and jobs that share
+//! nothing but such resources do not feel each other. When a job comes or goes, new rates are due to
+//! those that it reaches over resources that *are* full, from job to job. They are filled anew, with
+//! what the others leave them of the rest. If something of that rest runs out now, its other users are
+//! reached too and it begins again; if nothing does, all is as if everything had been filled anew.
+
+use super::fill::{Filler, Filling};
+use super::members::{Members, Use};
+use super::resources::Resource;
+use super::{Network, left_gbps};
+use crate::job::JobId;
+use crate::plan::Plan;
+use crate::topology::{Cluster, RackIndex};
+
+/// A network that is kept up to date.
+#[derive(Clone, Debug)]
+pub(crate) struct Steady {
+    network: Network,
+    members: Members,
+    /// By resource: whether it ran out.
+    full: Vec<bool>,
+    /// Jobs that came since it settled last.
+    came: Vec<JobId>,
+    /// What those used that went since.
+    left: Vec<Resource>,
+    reach: Reach,
+    filler: Filler,
+    /// By resource: what one job, and then all jobs take.
+    taken: Vec<Use>,
+    /// Places of jobs that may have other rates than at the last call of [`Steady::take_rerated`].
+    rerated: Vec<u32>,
+}
+
+impl Steady {
+    pub(crate) fn new(cluster: &Cluster) -> Self {
+        let network = Network::new(cluster);
+        let count = network.resources.count();
+        Self {
+            members: Members::new(&network.resources),
+            full: vec![false; count],
+            came: Vec::new(),
+            left: Vec::new(),
+            reach: Reach { users: vec![None; count], ..Reach::default() },
+            filler: Filler::new(&network.resources),
+            taken: vec![Use::default(); count],
+            rerated: Vec::new(),
+            network,
+        }
+    }
+
+    pub(crate) fn insert(&mut self, cluster: &Cluster, job: JobId, plan: &Plan) {
+        if let Some(at) = self.network.insert(cluster, job, plan) {
+            for &resource in &self.network.flowing[at as usize].resources {
+                self.members.insert(resource, job, at);
+            }
+            self.came.push(job);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, job: JobId) {
+        if let Some(at) = self.network.remove(job) {
+            let flowing = &mut self.network.flowing[at as usize];
+            flowing.rerated = false;
+            for &resource in &flowing.resources {
+                self.members.remove(resource, job);
+                self.left.push(resource);
+            }
+        }
+    }
+
+    /// The network, which must have settled.
+    pub(crate) fn network(&self) -> &Network {
+        debug_assert!(self.came.is_empty() && self.left.is_empty(), "it has settled");
+        &self.network
+    }
+
+    /// Jobs whose rates have changed since the last call, in order.
+    pub(crate) fn take_rerated(&mut self) -> Vec<JobId> {
+        self.settle();
+        let mut jobs = Vec::new();
+        for at in self.rerated.drain(..) {
+            let flowing = &mut self.network.flowing[at as usize];
+            if std::mem::take(&mut flowing.rerated) {
+                jobs.push(flowing.job);
+            }
+        }
+        jobs.sort_unstable();
+        jobs
+    }
+
+    /// Takes into account who came and who went.
+    pub(crate) fn settle(&mut self) {
+        if self.came.is_empty() && self.left.is_empty() {
+            return;
+        }
+        self.reach.begin(self.network.flowing.len());
+        for resource in self.left.drain(..) {
+            self.reach.add_resource(resource, &self.members, &self.full);
+        }
+        for job in self.came.drain(..) {
+            if let Some(&Some(at)) = self.network.jobs.get(&job) {
+                self.reach.add_job(at);
+            }
+        }
+        loop {
+            self.reach.follow(&self.network, &self.members, &self.full);
+            self.fill();
+            if !self.spread() {
+                break;
+            }
+        }
+        self.publish();
+    }
+
+    /// Fills the jobs that were reached, and counts what all jobs then take.
+    fn fill(&mut self) {
+        let Self { network, members, reach, filler, .. } = self;
+        let capacity_gbps = &network.resources.capacity_gbps;
+        let left_gbps: Vec<_> = reach
+            .resources
+            .iter()
+            .map(|&resource| {
+                let others = if reach.has_all(resource, members) {
+                    0.0
+                } else {
+                    members.sum(resource, |at| !reach.has_job[at as usize]).load_gbps
+                };
+                (resource, capacity_gbps[resource.at()] - others)
+            })
+            .collect();
+        filler.fill(&mut Filling {
+            resources: &network.resources,
+            members,
+            flowing: &mut network.flowing,
+            level_gbps: &mut network.level_gbps,
+            jobs: &reach.jobs,
+            left_gbps: &left_gbps,
+        });
+        self.count();
+    }
+
+    fn count(&mut self) {
+        let Self { network, members, reach, taken, .. } = self;
+        let level = |rack: RackIndex| network.level_gbps[rack.at()];
+        for &at in &reach.jobs {
+            let flowing = &network.flowing[at as usize];
+            let rate_gbps = flowing.rate_gbps;
+            for &resource in &flowing.resources {
+                taken[resource.at()] = Use::default();
+            }
+            let tree = &flowing.tree;
+            tree.uses_at(rate_gbps, level, |which, flows| taken[which.at()].flows += flows);
+            tree.loads_gbps(rate_gbps, level, |which, load| taken[which.at()].load_gbps += load);
+            for &resource in &flowing.resources {
+                members.set(resource, flowing.job, taken[resource.at()]);
+            }
+        }
+        for &resource in &reach.resources {
+            taken[resource.at()] = members.sum(resource, |_| true);
+        }
+    }
+
+    /// Whether something that others use too ran out; then these are reached.
+    fn spread(&mut self) -> bool {
+        let mut spreads = false;
+        for index in 0..self.reach.resources.len() {
+            let resource = self.reach.resources[index];
+            if self.reach.has_all(resource, &self.members) {
+                continue;
+            }
+            if self.ran_out(resource) {
+                spreads = true;
+                self.reach.add_members(resource, &self.members);
+            }
+        }
+        spreads
+    }
+
+    fn ran_out(&self, resource: Resource) -> bool {
+        let capacity_gbps = self.network.resources.capacity_gbps[resource.at()];
+        left_gbps(capacity_gbps, self.taken[resource.at()].load_gbps) == 0.0
+    }
+
+    fn publish(&mut self) {
+        for index in 0..self.reach.resources.len() {
+            let resource = self.reach.resources[index];
+            self.full[resource.at()] = self.ran_out(resource);
+            let capacity_gbps = self.network.resources.capacity_gbps[resource.at()];
+            let taken = self.taken[resource.at()];
+            self.network.available_gbps[resource.at()] = left_gbps(capacity_gbps, taken.load_gbps);
+            self.network.flows[resource.at()] = taken.flows;
+        }
+        for &at in &self.reach.jobs {
+            let flowing = &mut self.network.flowing[at as usize];
+            if flowing.rate_gbps != flowing.settled_gbps {
+                flowing.settled_gbps = flowing.rate_gbps;
+                if !std::mem::replace(&mut flowing.rerated, true) {
+                    self.rerated.push(at);
+                }
+            }
+        }
+        self.reach.end();
+    }
+}
+
+/// Jobs that feel a change, and what they use.
+#[derive(Clone, Debug, Default)]
+struct Reach {
+    /// Places of the jobs.
+    jobs: Vec<u32>,
+    /// By place.
+    has_job: Vec<bool>,
+    resources: Vec<Resource>,
+    /// By resource: how many of the jobs use it; none if it is not among the resources.
+    users: Vec<Option<u32>>,
+    /// How many of the jobs have had their resources added.
+    followed: usize,
+}
+
+impl Reach {
+    /// Starts with nothing, where there are so many places.
+    fn begin(&mut self, places: usize) {
+        self.has_job.resize(places, false);
+    }
+
+    fn add_job(&mut self, at: u32) {
+        if !std::mem::replace(&mut self.has_job[at as usize], true) {
+            self.jobs.push(at);
+        }
+    }
+
+    fn add_members(&mut self, resource: Resource, members: &Members) {
+        members.of(resource).iter().for_each(|member| self.add_job(member.at));
+    }
+
+    /// Adds a resource, and if it is full all who use it.
+    fn add_resource(&mut self, resource: Resource, members: &Members, full: &[bool]) {
+        if self.users[resource.at()].is_none() {
+            self.users[resource.at()] = Some(0);
+            self.resources.push(resource);
+            if full[resource.at()] {
+                self.add_members(resource, members);
+            }
+        }
+    }
+
+    /// Adds what the jobs use, and whom they reach by that.
+    fn follow(&mut self, network: &Network, members: &Members, full: &[bool]) {
+        while let Some(&at) = self.jobs.get(self.followed) {
+            self.followed += 1;
+            for &resource in &network.flowing[at as usize].resources {
+                self.add_resource(resource, members, full);
+                *self.users[resource.at()].get_or_insert(0) += 1;
+            }
+        }
+    }
+
+    /// Whether all that use a resource are among the jobs.
+    fn has_all(&self, resource: Resource, members: &Members) -> bool {
+        self.users[resource.at()] == Some(members.of(resource).len() as u32)
+    }
+
+    /// Forgets everything.
+    fn end(&mut self) {
+        self.jobs.drain(..).for_each(|at| self.has_job[at as usize] = false);
+        self.resources.drain(..).for_each(|resource| self.users[resource.at()] = None);
+        self.followed = 0;
+    }
+}
