@@ -93,7 +93,15 @@ pub(super) struct Index {
     /// By server.
     regions_of: Vec<Vec<u32>>,
     /// By server; none before it is filed or if no distributed job may use it.
-    offers: Vec<Option<Offer>>,
+    offers: Vec<Option<(Seen, Offer)>>,
+}
+
+/// What an offer is made of, as it was when it was made.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Seen {
+    free: u32,
+    flows: u32,
+    available_gbps: f64,
 }
 
 impl Index {
@@ -114,19 +122,20 @@ impl Index {
 
     /// Files what has changed since the last time.
     pub(super) fn refresh(&mut self, state: &State<'_>, network: &Network) {
-        for server in state.cluster().server_indices() {
-            if self.regions_of[server.at()].is_empty() {
+        for (server, filed) in state.cluster().server_indices().zip(&mut self.offers) {
+            let seen = Seen {
+                free: state.free(server),
+                flows: network.flows(server),
+                available_gbps: network.available_gbps(server),
+            };
+            if filed.is_some_and(|(before, _)| before == seen) {
                 continue;
             }
             let offer = Offer::of(state, network, server);
-            let filed = &mut self.offers[server.at()];
-            if *filed == Some(offer) {
-                continue;
-            }
-            let old = filed.replace(offer);
+            let old = filed.replace((seen, offer));
             for &region in &self.regions_of[server.at()] {
                 let region = &mut self.regions[region as usize];
-                if let Some(old) = &old {
+                if let Some((_, old)) = &old {
                     region.remove(old);
                 }
                 region.insert(offer);

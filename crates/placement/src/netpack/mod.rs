@@ -9,6 +9,7 @@
 
 mod classes;
 mod enable;
+pub mod exact;
 mod fast;
 mod knapsack;
 mod offers;

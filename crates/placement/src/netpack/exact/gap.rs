@@ -1,0 +1,121 @@
+//! How far policies are from the optimum.
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use tributary_cluster::{Cluster, Job, JobId, Pending, Plan, Policy, Round, Shape, State};
+
+use super::exhaustive::{fairest, settled_cost_s};
+use super::{Instance, Memory, Unsolved, optimum};
+
+/// Random small instances.
+///
+/// Two racks of two or three servers of two GPUs, 100 Gb/s, full bisection; switches with memory for
+/// 1 Tb/s, 60 Gb/s or none; two to four jobs of one to five GPUs, of 50 to 500 MB, that fit together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cases {
+    /// How many.
+    pub instances: u32,
+    /// Which.
+    pub seed: u64,
+}
+
+/// What a policy makes of the instances, Σ d/v of all its jobs' rates in the steady state.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Gap {
+    /// The policy.
+    pub policy: String,
+    /// Over all instances, seconds an iteration.
+    pub cost_s: f64,
+    /// How much that is above the optimum of table 3, as a part of it.
+    pub above_optimum: f64,
+    /// How much it is above the best that a placement can have in the steady state, as a part of it.
+    pub above_fairest: f64,
+    /// Instances in which the policy is within 1 % of that best.
+    pub best_in: u32,
+    /// The most that it is above that best in one instance, as a part of it; infinite if the best has
+    /// nothing to sum over the network.
+    pub worst: f64,
+}
+
+/// Makes a policy.
+pub type Make<'a> = &'a dyn Fn() -> Box<dyn Policy>;
+
+/// The gaps of policies, each made anew for every instance; before them that of the best placement in
+/// the steady state, called `best placement`.
+///
+/// # Errors
+///
+/// If a solver gives up.
+pub fn gaps(cases: &Cases, policies: &[(&str, Make<'_>)]) -> Result<Vec<Gap>, Unsolved> {
+    let mut random = ChaCha8Rng::seed_from_u64(cases.seed);
+    let instances: Vec<_> = (0..cases.instances).map(|_| instance(&mut random)).collect();
+    let mut optimum_s = 0.0;
+    let mut fairest_s = Vec::new();
+    for instance in &instances {
+        optimum_s += optimum(instance, Memory::OnTheWay)?.bound_s;
+        fairest_s.push(fairest(instance)?.cost_s);
+    }
+    let best = ("best placement".to_owned(), fairest_s.clone());
+    let of_policies = policies.iter().map(|(name, policy)| {
+        let costs_s = instances.iter().map(|instance| cost_s(instance, &mut *policy()));
+        ((*name).to_owned(), costs_s.collect())
+    });
+    let all = std::iter::once(best).chain(of_policies);
+    Ok(all.map(|(policy, costs_s)| gap(policy, &costs_s, optimum_s, &fairest_s)).collect())
+}
+
+fn gap(policy: String, costs_s: &[f64], optimum_s: f64, fairest_s: &[f64]) -> Gap {
+    let cost_s: f64 = costs_s.iter().sum();
+    let above: Vec<_> = costs_s
+        .iter()
+        .zip(fairest_s)
+        .map(|(cost, fairest)| if cost == fairest { 0.0 } else { cost / fairest - 1.0 })
+        .collect();
+    Gap {
+        policy,
+        cost_s,
+        above_optimum: cost_s / optimum_s - 1.0,
+        above_fairest: cost_s / fairest_s.iter().sum::<f64>() - 1.0,
+        best_in: above.iter().filter(|above| **above <= 0.01).count() as u32,
+        worst: above.iter().copied().fold(0.0, f64::max),
+    }
+}
+
+/// Σ d/v of what a policy makes of an instance; every job must be placed.
+fn cost_s(instance: &Instance, policy: &mut dyn Policy) -> f64 {
+    let mut state = State::new(&instance.cluster);
+    let jobs = instance.jobs.iter();
+    let waiting: Vec<_> = jobs.map(|job| Pending { job: job.clone(), value: job.value }).collect();
+    policy.place(&mut Round::new(&mut state), &waiting);
+    let plans: Vec<Plan> =
+        instance.jobs.iter().map(|job| state.running()[&job.id].plan.clone()).collect();
+    settled_cost_s(instance, &plans)
+}
+
+fn instance(random: &mut ChaCha8Rng) -> Instance {
+    let cluster = Cluster::uniform(&Shape {
+        racks: 2,
+        servers_per_rack: random.random_range(2..=3),
+        gpus_per_server: 2,
+        pat_gbps: [1000.0, 60.0, 0.0][random.random_range(0..3)],
+        ..Shape::default()
+    });
+    let mut left = cluster.gpus();
+    let mut jobs = Vec::new();
+    for id in 0..random.random_range(2..=4) {
+        let gpus = random.random_range(1..=5).min(left);
+        if gpus > 0 {
+            left -= gpus;
+            jobs.push(Job {
+                id: JobId(id),
+                submit_s: 0.0,
+                gpus,
+                iterations: 1.0,
+                compute_s: 0.1,
+                gradient_bytes: random.random_range(5e7..5e8),
+                value: 1.0,
+            });
+        }
+    }
+    Instance { cluster, jobs }
+}
