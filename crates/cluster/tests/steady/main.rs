@@ -7,7 +7,10 @@
 //! TRIBUTARY_SEEDS=100000 cargo test -p tributary-cluster --test steady incremental
 //! ```
 
+mod fair;
+mod hierarchy;
 mod incremental;
+mod oracle;
 mod random;
 
 use std::ops::Range;

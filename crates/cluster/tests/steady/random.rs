@@ -134,3 +134,13 @@ pub(crate) fn job(id: u32, gpus: u32) -> Job {
         value: 1.0,
     }
 }
+
+/// Starts as many jobs as that at most.
+pub(crate) fn start(random: &mut Random, state: &mut State<'_>, jobs: u32, gpus: u32) {
+    for id in 0..jobs {
+        let most = random.upto(gpus);
+        if let Some(plan) = random.plan(state, most) {
+            state.start(&job(id, plan.ranks.len() as u32), plan).expect("it fits");
+        }
+    }
+}
