@@ -257,13 +257,18 @@ impl<'c> Validator<'c> {
         }
     }
 
+    /// Whether all servers of a plan exist.
+    fn knows(&self, plan: &Plan) -> bool {
+        plan.ranks.iter().chain(&plan.ps).all(|server| server.at() < self.taken.len())
+    }
+
     /// A job ends.
     pub fn end(&mut self, now_s: f64, job: JobId) {
         self.at(now_s);
         let Some(plan) = self.running.remove(&job) else {
             return self.broken(Broken::NotRunning(job));
         };
-        if plan.ranks.iter().chain(&plan.ps).all(|server| server.at() < self.taken.len()) {
+        if self.knows(&plan) {
             for &server in &plan.ranks {
                 self.taken[server.at()] -= 1;
             }
@@ -302,7 +307,8 @@ impl<'c> Validator<'c> {
     fn check_share(&mut self, share: &Share, plan: &Plan) -> bool {
         let Share { job, rate_gbps, .. } = *share;
         let sane = |value: f64| (0.0..f64::INFINITY).contains(&value);
-        let mut good = plan.ps.is_some();
+        // Links of servers that do not exist carry nothing.
+        let mut good = plan.ps.is_some() && self.knows(plan);
         if !sane(rate_gbps) {
             self.broken(Broken::Rate { job, rate_gbps, aggregated_gbps: 0.0 });
             good = false;

@@ -29,6 +29,8 @@ struct Progress {
     /// Counts changes of speed: an end that was foreseen before the last one does not come.
     version: u32,
     traffic_bytes: f64,
+    /// What it earns an hour if it sends, GPU-hours.
+    earning: f64,
 }
 
 /// An end that was foreseen.
@@ -74,8 +76,12 @@ pub(super) struct Engine<'c> {
     fruitless: u32,
     /// GPUs of the running jobs that send nothing.
     local_gpus: u64,
-    /// What the other running jobs earn an hour, GPU-hours.
+    /// The other running jobs.
+    distributed: u32,
+    /// What those earn an hour, GPU-hours.
     distributed_earning: f64,
+    /// Those of them that started since the last time that speeds were settled.
+    fresh: Vec<usize>,
     meter: Meter<'c>,
     records: Vec<(usize, Record)>,
     unfinished: Vec<(Job, Reason)>,
@@ -113,7 +119,9 @@ impl<'c> Engine<'c> {
             round: 0,
             fruitless: 0,
             local_gpus: 0,
+            distributed: 0,
             distributed_earning: 0.0,
+            fresh: Vec::new(),
             meter: Meter::new(cluster, start_s, options.sample_s),
             records: Vec::with_capacity(jobs.len()),
             total: jobs.len() + unfinished.len(),
@@ -214,10 +222,13 @@ impl<'c> Engine<'c> {
             let Some(Reverse(end)) = self.ends.pop() else { break };
             let Some(progress) = self.running.remove(&end.job) else { break };
             let job = &self.jobs[end.job];
-            let Progress { plan, start_s, traffic_bytes, distributed, .. } = progress;
+            let Progress { plan, start_s, traffic_bytes, distributed, earning, .. } = progress;
             self.state.end(job.id);
             self.meter.end(&plan, traffic_bytes);
-            if !distributed {
+            if distributed {
+                self.distributed -= 1;
+                self.distributed_earning -= earning;
+            } else {
                 self.local_gpus -= u64::from(job.gpus);
             }
             happened.ended = true;
@@ -296,10 +307,13 @@ impl<'c> Engine<'c> {
             speed: 0.0,
             version: 0,
             traffic_bytes,
+            earning: 0.0,
         };
         self.running.insert(index, progress);
         if distributed {
             happened.network = true;
+            self.distributed += 1;
+            self.fresh.push(index);
         } else {
             self.local_gpus += u64::from(job.gpus);
             let speed = 1.0 / job.compute_s;
@@ -307,40 +321,55 @@ impl<'c> Engine<'c> {
         }
     }
 
-    /// Gives every job that sends the speed that it has from now on.
+    /// Gives the jobs that send, as far as something has changed for them, the speed that they have from
+    /// now on.
     fn settle(&mut self, now_s: f64, observer: &mut dyn Observer) {
         self.meter.totals.settlings += 1;
-        self.distributed_earning = 0.0;
-        let mut changed = Vec::new();
-        for (&index, progress) in self.running.iter().filter(|(_, progress)| progress.distributed) {
+        let fresh = std::mem::take(&mut self.fresh);
+        let felt = match self.options.communication {
+            Communication::InNetwork => {
+                self.state.network();
+                let rerated = self.state.take_rerated();
+                rerated.into_iter().map(|id| self.index[&id]).collect()
+            }
+            // Nobody disturbs it: it goes on as it began.
+            Communication::AllReduce(_) => fresh,
+        };
+        for index in felt {
+            let speed = self.speed(index);
             let job = &self.jobs[index];
-            let sum_s = match self.options.communication {
-                _ if job.gradient_bytes == 0.0 => Some(0.0),
-                // Nobody disturbs it: it goes on as it began.
-                Communication::AllReduce(_) if progress.version > 0 => None,
-                Communication::AllReduce(collective) => {
-                    let ranks = &progress.plan.ranks;
-                    Some(collective.time_s(self.cluster, job.gradient_bytes, ranks))
-                }
-                // To the network such a job sends nothing; here it would be done in no time.
-                Communication::InNetwork if progress.plan.ps.is_none() => Some(f64::INFINITY),
-                Communication::InNetwork => {
-                    let rate_gbps = self.state.network().rate_gbps(job.id);
-                    Some(job.gradient_bytes * 8.0 / (rate_gbps * 1e9))
-                }
-            };
-            let speed = sum_s.map_or(progress.speed, |sum_s| 1.0 / (job.compute_s + sum_s));
-            self.distributed_earning += f64::from(job.gpus) * job.compute_s * speed;
+            let progress = self.running.get_mut(&index).expect("it sends, so it runs");
+            let earning = f64::from(job.gpus) * job.compute_s * speed;
+            self.distributed_earning += earning - std::mem::replace(&mut progress.earning, earning);
             if speed != progress.speed {
-                changed.push((index, speed));
+                self.change_speed(index, speed, now_s, observer);
             }
         }
-        for (index, speed) in changed {
-            self.change_speed(index, speed, now_s, observer);
+        if self.distributed == 0 {
+            // Whatever rounding left behind.
+            self.distributed_earning = 0.0;
         }
         if matches!(self.options.communication, Communication::InNetwork) {
             observer.network(now_s, &mut self.state);
         }
+    }
+
+    /// Iterations a second of a running job that sends.
+    fn speed(&mut self, index: usize) -> f64 {
+        let job = &self.jobs[index];
+        let plan = &self.running[&index].plan;
+        let sum_s = match self.options.communication {
+            Communication::AllReduce(collective) => {
+                collective.time_s(self.cluster, job.gradient_bytes, &plan.ranks)
+            }
+            // No time even where there is no bandwidth.
+            Communication::InNetwork if job.gradient_bytes == 0.0 => 0.0,
+            Communication::InNetwork => {
+                let rate_gbps = self.state.network().rate_gbps(job.id);
+                job.gradient_bytes * 8.0 / (rate_gbps * 1e9)
+            }
+        };
+        1.0 / (job.compute_s + sum_s)
     }
 
     fn change_speed(&mut self, index: usize, speed: f64, now_s: f64, observer: &mut dyn Observer) {

@@ -100,8 +100,7 @@ pub enum Reason {
     Senseless,
     /// It waited until nothing could change any more, and the policy did not place it.
     NotPlaced,
-    /// It was placed where the network gives it no bandwidth at all, or on several servers without the
-    /// parameter server that it needs.
+    /// It was placed where the network gives it no bandwidth at all.
     Stalled,
 }
 

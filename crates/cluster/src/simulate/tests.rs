@@ -248,7 +248,7 @@ fn a_policy_that_places_nothing_comes_to_an_end() {
     }
 }
 
-/// Spreads a job over two servers without a parameter server.
+/// Spreads a job over two servers and knows of no parameter servers.
 struct NoPs;
 
 impl Policy for NoPs {
@@ -263,10 +263,15 @@ impl Policy for NoPs {
 }
 
 #[test]
-fn a_job_that_lacks_its_parameter_server_does_not_run_for_free() {
+fn a_job_that_sums_in_the_network_gets_a_parameter_server_others_do_not() {
     let jobs = [job(0, 0.0, 2, 10.0)];
-    let outcome = simulate(&cluster(1, 2, 2), &jobs, &mut NoPs, &AT_ONCE, &mut ());
-    assert_eq!(outcome.unfinished[0].1, Reason::Stalled);
+    let plan = |options| {
+        let outcome = simulate(&cluster(1, 2, 2), &jobs, &mut NoPs, &options, &mut ());
+        outcome.records[0].plan.clone()
+    };
+    assert!(plan(AT_ONCE).ps.is_some(), "or it would send nothing and be done in no time");
+    let communication = Communication::AllReduce(Collective::Ring);
+    assert_eq!(plan(Options { communication, ..AT_ONCE }).ps, None);
 }
 
 #[test]
