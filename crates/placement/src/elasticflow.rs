@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use tributary_cluster::{Collective, Job, JobId, Pending, Plan, Policy, Round, ServerIndex, State};
 
-use crate::machines::{Machine, consolidated, in_order, plan_of, with_idle_gpus};
+use crate::deal::plan_of;
+use crate::machines::{Machine, consolidated, in_order, with_idle_gpus};
 
 /// Best fit: as few machines as possible, and among those the idle GPUs closest to what is wanted.
 ///

@@ -2,7 +2,8 @@
 
 use tributary_cluster::{Collective, Job, Pending, Plan, Policy, Round, State};
 
-use crate::machines::{Machine, Shares, in_order, plan_of, sort_by_most, with_idle_gpus};
+use crate::deal::plan_of;
+use crate::machines::{Machine, Shares, in_order, sort_by_most, with_idle_gpus};
 
 /// Scattered idle GPUs first, so that whole machines stay whole.
 ///

@@ -5,6 +5,7 @@
 //! what its paper compares it with place the ranks of an all-reduce.
 
 pub mod comb;
+mod deal;
 mod elasticflow;
 pub mod flow_balance;
 pub mod gpu_balance;
@@ -33,7 +34,7 @@ pub use netpack::NetPack;
 pub use optimus::Optimus;
 pub use ranked::{Queue, Ranked};
 pub use tetris::Tetris;
-pub use tiresias::{PROFILES, Profile, Tiresias};
+pub use tiresias::{PROFILES, TensorProfile, Tiresias};
 pub use titan::Titan;
 use tributary_cluster::{Collective, Policy};
 

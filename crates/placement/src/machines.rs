@@ -1,6 +1,6 @@
 //! What Titan and its baselines look at: machines with idle GPUs, and the jobs one after another.
 
-use tributary_cluster::{Collective, Job, Pending, Plan, Round, ServerIndex, State};
+use tributary_cluster::{Job, Pending, Plan, Round, ServerIndex, State};
 
 /// A machine with idle GPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,22 +60,6 @@ pub(crate) fn consolidated(mut machines: Vec<Machine>, gpus: u32) -> Option<Shar
         rest -= most.free;
         next += 1;
     }
-}
-
-/// The plan whose ranks fill these shares, dealt out in the collective's
-/// [order of locality](Collective::locality_order).
-pub(crate) fn plan_of(shares: &[(ServerIndex, u32)], collective: Collective) -> Plan {
-    let [(server, gpus)] = *shares else {
-        let ranks = shares.iter().map(|&(_, gpus)| gpus).sum::<u32>();
-        let on = |&(server, gpus): &(ServerIndex, u32)| std::iter::repeat_n(server, gpus as usize);
-        let mut plan = Plan { ranks: vec![ServerIndex(0); ranks as usize], ..Plan::default() };
-        let order = collective.locality_order(ranks);
-        for (rank, server) in order.into_iter().zip(shares.iter().flat_map(on)) {
-            plan.ranks[rank as usize] = server;
-        }
-        return plan;
-    };
-    Plan::on_one(server, gpus)
 }
 
 /// Places jobs in the order of submission. A job that finds no place waits; those behind it do not

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use tributary_cluster::{Collective, Job, Pending, Plan, Policy, Round, ServerIndex, State};
 
-use crate::machines::{Machine, Shares, consolidated, in_order, plan_of, with_idle_gpus};
+use crate::deal::plan_of;
+use crate::machines::{Machine, Shares, consolidated, in_order, with_idle_gpus};
 
 /// What Tiresias's profiler found of a model: how its gradients are spread over tensors.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Profile {
+pub struct TensorProfile {
     /// The model.
     pub model: &'static str,
     /// Gradients of the whole model, bytes.
@@ -20,17 +21,17 @@ pub struct Profile {
 
 /// The models of the papers with their parameters (4 bytes each), and those of their largest tensor:
 /// the first fully connected layer of VGG and the second of AlexNet, a convolution of ResNet.
-pub const PROFILES: [Profile; 7] = [
-    Profile::of("VGG-11", 132_863_336, 102_760_448),
-    Profile::of("VGG-16", 138_357_544, 102_760_448),
-    Profile::of("VGG-19", 143_667_240, 102_760_448),
-    Profile::of("AlexNet", 61_100_840, 37_748_736),
-    Profile::of("ResNet-50", 25_557_032, 2_359_296),
-    Profile::of("ResNet-101", 44_549_160, 2_359_296),
-    Profile::of("ResNet-152", 60_192_808, 2_359_296),
+pub const PROFILES: [TensorProfile; 7] = [
+    TensorProfile::of("VGG-11", 132_863_336, 102_760_448),
+    TensorProfile::of("VGG-16", 138_357_544, 102_760_448),
+    TensorProfile::of("VGG-19", 143_667_240, 102_760_448),
+    TensorProfile::of("AlexNet", 61_100_840, 37_748_736),
+    TensorProfile::of("ResNet-50", 25_557_032, 2_359_296),
+    TensorProfile::of("ResNet-101", 44_549_160, 2_359_296),
+    TensorProfile::of("ResNet-152", 60_192_808, 2_359_296),
 ];
 
-impl Profile {
+impl TensorProfile {
     pub(crate) const fn of(model: &'static str, parameters: u32, largest: u32) -> Self {
         Self { model, gradient_bytes: 4.0 * parameters as f64, largest_bytes: 4.0 * largest as f64 }
     }
@@ -54,7 +55,7 @@ pub struct Tiresias {
     /// How ranks sum their gradients.
     pub collective: Collective,
     /// What was profiled; at least one model.
-    pub profiles: Vec<Profile>,
+    pub profiles: Vec<TensorProfile>,
     /// Models with a skew of at least this are consolidated.
     pub consolidate_from: f64,
 }
@@ -70,7 +71,8 @@ impl Tiresias {
     /// Whether a job suffers from being spread.
     #[must_use]
     pub fn is_sensitive(&self, job: &Job) -> bool {
-        let apart = |profile: &&Profile| (profile.gradient_bytes / job.gradient_bytes).ln().abs();
+        let apart =
+            |profile: &&TensorProfile| (profile.gradient_bytes / job.gradient_bytes).ln().abs();
         let nearest = self.profiles.iter().min_by(|a, b| apart(a).total_cmp(&apart(b)));
         nearest.is_some_and(|profile| profile.skew() >= self.consolidate_from)
     }
@@ -150,6 +152,15 @@ mod tests {
             .map(|profile| profile.model)
             .collect();
         assert_eq!(sensitive, ["VGG-11", "VGG-16", "VGG-19", "AlexNet"]);
+    }
+
+    #[test]
+    fn every_model_that_a_trace_may_be_given_is_profiled() {
+        for known in tributary_cluster::model::Profiles::known().all() {
+            let same = |profile: &&TensorProfile| profile.gradient_bytes == known.gradient_bytes();
+            let profile = PROFILES.iter().find(same).unwrap();
+            assert_eq!(profile.model.to_lowercase().replace('-', ""), known.name);
+        }
     }
 
     #[test]

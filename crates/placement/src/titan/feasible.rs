@@ -89,7 +89,7 @@ impl<'i, 'c> Deployment<'i, 'c> {
     }
 
     /// Takes the rank that was put last away again.
-    fn take(&mut self, rank: u32) {
+    pub(super) fn take(&mut self, rank: u32) {
         let machine = self.at[rank as usize].take().expect("the rank was put");
         let added: Vec<_> = self.exchanges(rank, machine).collect();
         for (key, bytes) in added {

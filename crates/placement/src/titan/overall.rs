@@ -7,6 +7,7 @@ use super::feasible::Deployment;
 use super::instance::Instance;
 use super::merge::merge;
 use super::shares;
+use crate::deal::Dealer;
 
 /// Places a job: the machine of each rank, or `None` if no placement is found that meets the
 /// constraints.
@@ -18,24 +19,13 @@ use super::shares;
 /// Φ<sub>n</sub> bounds how many idle ones are tried, and is the answer if nothing better is found.
 #[must_use]
 pub fn place(instance: &Instance<'_>) -> Option<Vec<usize>> {
-    if instance.ranks == 0 {
-        return Some(Vec::new());
-    }
     let search = Search::new(instance);
     let fewest_idle = search.fewest_idle()?;
-    // Step 1: the idle machines alone. Where bandwidth cannot be short, step 2 needs no bound.
-    let alone = if search.constrained {
-        let mut deployment = Deployment::new(instance);
-        merge(&mut deployment, &search.idle, &search.order).and_then(|_| deployment.plan())
-    } else {
-        None
-    };
-    let most_idle = match &alone {
-        Some(plan) => instance.objectives(plan).idle as usize,
-        None => search.idle.len(),
-    };
-    (fewest_idle..=most_idle).find_map(|idle| search.with_idle(idle)).or(alone)
+    search.place(fewest_idle).or_else(|| search.step_by_step(fewest_idle))
 }
+
+/// How often the search that takes choices back chooses, at most.
+const CHOICES: u32 = 4_000;
 
 /// What both steps look at.
 struct Search<'i, 'c> {
@@ -45,6 +35,7 @@ struct Search<'i, 'c> {
     used: Vec<usize>,
     /// Ranks, those together that exchange most.
     order: Vec<u32>,
+    dealer: Dealer,
     constrained: bool,
 }
 
@@ -59,8 +50,67 @@ impl<'i, 'c> Search<'i, 'c> {
             idle,
             used,
             order: instance.collective.locality_order(instance.ranks),
+            dealer: Dealer::new(instance.collective, instance.ranks),
             constrained: instance.can_congest(),
         }
+    }
+
+    /// Algorithm 3 from so many idle machines on.
+    fn place(&self, fewest_idle: usize) -> Option<Vec<usize>> {
+        // Step 1: the idle machines alone. Where bandwidth cannot be short, step 2 needs no bound.
+        let alone = if self.constrained {
+            let mut deployment = Deployment::new(self.instance);
+            merge(&mut deployment, &self.idle, &self.order).and_then(|_| deployment.plan())
+        } else {
+            None
+        };
+        let most_idle = match &alone {
+            Some(plan) => self.instance.objectives(plan).idle as usize,
+            None => self.idle.len(),
+        };
+        (fewest_idle..=most_idle).find_map(|idle| self.with_idle(idle)).or(alone)
+    }
+
+    /// Where merging leads into a dead end: rank after rank on the first machine that takes it, taking
+    /// the last choice back where none does. Titan §IV-B leaves out such a depth-first search for its
+    /// cost, so it is a short one.
+    fn step_by_step(&self, fewest_idle: usize) -> Option<Vec<usize>> {
+        let mut choices = CHOICES;
+        (fewest_idle..=self.idle.len()).find_map(|idle| {
+            let pool: Vec<_> = self.used.iter().chain(&self.idle[..idle]).copied().collect();
+            let mut deployment = Deployment::new(self.instance);
+            let mut held = vec![0; self.instance.machines.len()];
+            self.descend(&mut deployment, &pool, &mut held, 0, &mut choices);
+            deployment.plan()
+        })
+    }
+
+    /// Places the ranks from a turn on; if it cannot, those are left without a machine.
+    fn descend(
+        &self,
+        deployment: &mut Deployment<'_, '_>,
+        pool: &[usize],
+        held: &mut [u32],
+        turn: usize,
+        choices: &mut u32,
+    ) -> bool {
+        let Some(&rank) = self.order.get(turn) else { return true };
+        for &machine in pool {
+            if *choices == 0 {
+                return false;
+            }
+            *choices -= 1;
+            if held[machine] == self.free(machine) || !deployment.try_put(rank, machine) {
+                continue;
+            }
+            held[machine] += 1;
+            if self.descend(deployment, pool, held, turn + 1, choices) {
+                return true;
+            }
+            held[machine] -= 1;
+            deployment.take(rank);
+        }
+        false
     }
 
     fn free(&self, machine: usize) -> u32 {
@@ -132,12 +182,12 @@ impl<'i, 'c> Search<'i, 'c> {
         let room: Vec<_> = sorted.iter().map(|&machine| self.free(machine)).collect();
         for shares in shares::candidates(&room, self.instance.ranks) {
             let shares: Vec<_> = sorted.iter().copied().zip(shares).collect();
-            let plan = self.deal(&shares);
+            let plan = self.dealer.deal(&shares);
             let traffic = traffic(&plan);
             if best.as_ref().is_some_and(|(least, _)| traffic >= *least * (1.0 - 1e-12)) {
                 continue;
             }
-            let tight = self.deal(&self.tighten(&shares, &machines[..idle]));
+            let tight = self.dealer.deal(&self.tighten(&shares, &machines[..idle]));
             if let Some(plan) = [tight, plan].into_iter().find(|plan| self.is_feasible(plan)) {
                 best = Some((traffic, plan));
             }
@@ -159,21 +209,8 @@ impl<'i, 'c> Search<'i, 'c> {
             let at = left.partition_point(|&machine| self.free(machine) < *share);
             *machine = left.remove(at);
         }
-        shares
-    }
-
-    /// The plan that deals the ranks out in these shares, the largest first.
-    fn deal(&self, shares: &[(usize, u32)]) -> Vec<usize> {
-        let mut shares = shares.to_vec();
         shares.sort_by_key(|&(machine, share)| (Reverse(share), machine));
-        let machines = shares
-            .iter()
-            .flat_map(|&(machine, share)| std::iter::repeat_n(machine, share as usize));
-        let mut plan = vec![0; self.order.len()];
-        for (&rank, machine) in self.order.iter().zip(machines) {
-            plan[rank as usize] = machine;
-        }
-        plan
+        shares
     }
 
     fn is_feasible(&self, plan: &[usize]) -> bool {

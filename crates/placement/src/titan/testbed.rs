@@ -5,13 +5,13 @@ use tributary_cluster::{
     Cluster, Collective, Job, JobId, Pending, Plan, Policy, Round, Shape, State,
 };
 
-use crate::{Elasticflow, HiveD, Profile, Tiresias, Titan};
+use crate::{Elasticflow, HiveD, TensorProfile, Tiresias, Titan};
 
 /// What is trained: a model for 32 × 32 pixels and 100 classes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Model {
     /// How its gradients are spread over tensors.
-    pub profile: Profile,
+    pub profile: TensorProfile,
     /// Images a second that one GPU trains on when it waits for nobody.
     pub images_per_s: f64,
 }
@@ -19,12 +19,12 @@ pub struct Model {
 /// ResNet-50; 200 epochs on 8 GPUs take Elasticflow about 3 147 s (figure 12a), communication
 /// included, hence some 400 images/s a GPU.
 pub const RESNET_50: Model =
-    Model { profile: Profile::of("ResNet-50", 23_712_932, 2_359_296), images_per_s: 400.0 };
+    Model { profile: TensorProfile::of("ResNet-50", 23_712_932, 2_359_296), images_per_s: 400.0 };
 
 /// VGG-16; 11.11 machine hours on 8 machines (figure 9b) are 25 s an epoch, 8.4 s of them
 /// communication (figure 11b), hence some 376 images/s a GPU.
 pub const VGG_16: Model =
-    Model { profile: Profile::of("VGG-16", 34_015_396, 16_777_216), images_per_s: 376.0 };
+    Model { profile: TensorProfile::of("VGG-16", 34_015_396, 16_777_216), images_per_s: 376.0 };
 
 /// The testbed and what runs on it.
 #[derive(Clone, PartialEq, Debug)]
