@@ -49,13 +49,28 @@ impl Titan {
             return Some(Plan::on_one(machine.server, job.gpus));
         }
         let instance = Instance::of(state, job, self.collective, self.phase_s);
-        let plan = place(&instance).or_else(|| {
-            let empty =
-                Instance::of(&State::new(state.cluster()), job, self.collective, self.phase_s);
-            let unconstrained = Instance { phase_s: f64::INFINITY, ..instance.clone() };
-            if place(&empty).is_some() { None } else { place(&unconstrained) }
-        })?;
+        let plan = place(&instance).or_else(|| self.place_unconstrained(state, job, &instance))?;
         Some(Plan { ranks: instance.servers(&plan), ..Plan::default() })
+    }
+}
+
+impl Titan {
+    /// Places a job that bandwidth keeps back, if it would do so for ever: then a slow sum is better
+    /// than none, but not one that never ends.
+    fn place_unconstrained(
+        &self,
+        state: &State<'_>,
+        job: &Job,
+        instance: &Instance<'_>,
+    ) -> Option<Vec<usize>> {
+        let empty = State::new(state.cluster());
+        if place(&Instance::of(&empty, job, self.collective, self.phase_s)).is_some() {
+            return None;
+        }
+        let plan = place(&Instance { phase_s: f64::INFINITY, ..instance.clone() })?;
+        let ranks = instance.servers(&plan);
+        let time_s = self.collective.time_s(state.cluster(), job.gradient_bytes, &ranks);
+        time_s.is_finite().then_some(plan)
     }
 }
 

@@ -118,6 +118,8 @@ pub(super) struct Case {
     cluster: Cluster,
     free: Vec<u32>,
     pub(super) job: Job,
+    /// Whether Tiresias is to find that the job suffers from being spread.
+    sensitive: bool,
 }
 
 impl Case {
@@ -143,7 +145,8 @@ impl Case {
             gradient_bytes: 12.5e9,
             value: 1.0,
         };
-        Self { cluster: Cluster::new(servers, vec![rack], Vec::new()), free, job }
+        let cluster = Cluster::new(servers, vec![rack], Vec::new());
+        Self { cluster, free, job, sensitive: random.random() }
     }
 
     pub(super) fn state(&self) -> State<'_> {
@@ -166,7 +169,10 @@ impl Case {
             "Titan" => return place(instance),
             "Elasticflow" => Box::new(Elasticflow::best_fit(collective)),
             "HiveD" => Box::new(HiveD::new(collective)),
-            _ => Box::new(Tiresias::new(collective)),
+            _ => {
+                let consolidate_from = if self.sensitive { 0.0 } else { f64::INFINITY };
+                Box::new(Tiresias { consolidate_from, ..Tiresias::new(collective) })
+            }
         };
         let mut state = self.state();
         let pending = Pending { job: self.job.clone(), value: 1.0 };

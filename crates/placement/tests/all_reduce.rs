@@ -1,0 +1,89 @@
+//! Policies for all-reduce: every plan can be followed, and whole traces run to their end.
+
+mod common;
+
+use proptest::prelude::*;
+use tributary_cluster::model::Profiles;
+use tributary_cluster::simulate::{Communication, Observer, Options, simulate};
+use tributary_cluster::trace::Generator;
+use tributary_cluster::validate::Validator;
+use tributary_cluster::{Cluster, Collective, Job, JobId, Plan, Shape, State};
+use tributary_placement::{ALL_REDUCE_NAMES, all_reduce};
+
+use common::{any_batches, any_cluster, job, place, waiting};
+
+proptest! {
+    #[test]
+    fn plans_can_be_followed(
+        cluster in any_cluster(),
+        batches in any_batches(),
+        ends in prop::collection::vec(any::<prop::sample::Index>(), 8),
+        kind in 0_usize..3,
+    ) {
+        for name in ALL_REDUCE_NAMES {
+            let mut policy = all_reduce(name, Collective::ALL[kind]).expect("a name that is listed");
+            let mut state = State::new(&cluster);
+            let mut next = 0;
+            for (batch, end) in batches.iter().zip(&ends) {
+                let jobs = batch.iter().map(|&(gpus, value)| {
+                    next += 1;
+                    Job { value, ..job(next, gpus) }
+                });
+                let jobs: Vec<_> = jobs.collect();
+                for id in place(&mut *policy, &mut state, &waiting(jobs)) {
+                    let running = &state.running()[&id];
+                    prop_assert_eq!(running.plan.ranks.len(), running.job.gpus as usize);
+                    prop_assert_eq!(running.plan.ps, None, "all-reduce needs none");
+                    prop_assert!(running.plan.aggregating.is_empty());
+                }
+                let mut used = vec![0; cluster.servers().len()];
+                for server in state.running().values().flat_map(|running| &running.plan.ranks) {
+                    used[server.at()] += 1;
+                }
+                for server in cluster.server_indices() {
+                    prop_assert!(used[server.at()] <= cluster.server(server).gpus);
+                }
+                let running: Vec<_> = state.running().keys().copied().collect();
+                if !running.is_empty() {
+                    state.end(*end.get(&running));
+                }
+            }
+        }
+    }
+}
+
+struct Watch<'c>(Validator<'c>);
+
+impl Observer for Watch<'_> {
+    fn started(&mut self, now_s: f64, job: &Job, plan: &Plan) {
+        self.0.start(now_s, job, plan);
+    }
+
+    fn ended(&mut self, now_s: f64, job: JobId) {
+        self.0.end(now_s, job);
+    }
+}
+
+#[test]
+fn traces_run_to_their_end_without_a_violation() {
+    let shape = Shape { racks: 4, servers_per_rack: 4, gpus_per_server: 8, ..Shape::default() };
+    let cluster = Cluster::uniform(&shape);
+    let options = Options {
+        period_s: 0.0,
+        communication: Communication::AllReduce(Collective::HalvingDoubling),
+        ..Options::default()
+    };
+    for seed in 0..2 {
+        let mut trace = Generator::trace(2000, seed);
+        trace.submissions.retain(|submission| submission.gpus <= cluster.gpus());
+        let jobs = trace.jobs(Profiles::known().all(), seed);
+        for name in ALL_REDUCE_NAMES {
+            let mut policy = all_reduce(name, Collective::HalvingDoubling).expect("it is listed");
+            let mut watch = Watch(Validator::new(&cluster, false));
+            let outcome = simulate(&cluster, &jobs, policy.as_mut(), &options, &mut watch);
+            assert_eq!(watch.0.violations(), [], "{name}");
+            assert_eq!(outcome.unfinished, [], "{name}");
+            assert_eq!(outcome.records.len(), jobs.len(), "{name}");
+        }
+    }
+}
