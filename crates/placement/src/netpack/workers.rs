@@ -91,3 +91,97 @@ fn last_row(best: &[Vec<Option<Candidate>>], gpus: usize, surplus: Surplus) -> V
     }
     candidates
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Reverse;
+
+    use tributary_cluster::ServerIndex;
+
+    use super::super::offers::Kind;
+    use super::*;
+
+    /// A server with this many free GPUs and flows, and bandwidth left of a link of 100.
+    fn offer(server: u32, gpus: u32, flows: u32, available: Kbps) -> Offer {
+        let kind = Kind { flows, gpus, link: 100 };
+        Offer { kind, available: Reverse(available), server: ServerIndex(server) }
+    }
+
+    fn servers(candidate: &Candidate) -> Vec<u32> {
+        candidate.servers.iter().map(|offer| offer.server.0).collect()
+    }
+
+    /// Lines 12 to 26 to the letter, with `f` for `f_max`, and line 24 where `j - w` is negative.
+    fn printed(offers: &[Offer], gpus: usize, most_flows: usize) -> Vec<Vec<(Kbps, Vec<u32>)>> {
+        let most = gpus + offers.iter().map(|offer| offer.kind.gpus).max().unwrap() as usize;
+        let nothing = vec![vec![(0, Vec::new()); most + 1]; most_flows + 1];
+        offers.iter().fold(nothing.clone(), |before, offer| {
+            let mut row = nothing.clone();
+            let w = offer.kind.gpus as usize;
+            for i in 0..=most_flows {
+                for j in 0..=most {
+                    let f = i.max(offer.kind.flows as usize);
+                    row[f][j] = before[f][j].clone();
+                    if let Some((value, servers)) = j.checked_sub(w).map(|left| &before[i][left]) {
+                        let value = value + offer.value(0);
+                        if before[f][j].0 < value {
+                            let with = servers.iter().copied().chain([offer.server.0]).collect();
+                            row[f][j] = (value, with);
+                        }
+                    }
+                }
+            }
+            row
+        })
+    }
+
+    #[test]
+    fn all_servers_of_an_exact_fit_are_chosen() {
+        let offers = [offer(0, 3, 0, 100), offer(1, 2, 0, 100), offer(2, 4, 0, 100)];
+        let mut sorted = offers;
+        sorted.sort_unstable();
+        let found = candidates(&sorted, 6, Surplus::Least);
+        assert_eq!(found.len(), 1);
+        assert_eq!((servers(&found[0]), found[0].value), (vec![1, 2], 200));
+    }
+
+    #[test]
+    fn each_bound_on_flows_has_its_own_best_plan() {
+        let offers = [offer(0, 3, 0, 50), offer(1, 3, 0, 40), offer(2, 3, 2, 97)];
+        let found = candidates(&offers, 6, Surplus::Least);
+        let found: Vec<_> = found.iter().map(|found| (found.flows, servers(found))).collect();
+        assert_eq!(found, [(0, vec![0, 1]), (2, vec![0, 2])]);
+    }
+
+    #[test]
+    fn zeros_as_printed_make_plans_with_too_few_gpus() {
+        let idle = [offer(0, 1, 0, 100), offer(1, 1, 0, 100)];
+        assert_eq!(printed(&idle, 4, 0)[0][4], (200, vec![0, 1]), "two GPUs of four");
+        assert!(candidates(&idle, 4, Surplus::Any).is_empty());
+        // Servers of negative value are better left out than used.
+        let busy = [offer(0, 1, 3, 0), offer(1, 1, 3, 0)];
+        assert_eq!(printed(&busy, 2, 3)[3][2], (0, vec![]));
+        assert_eq!(servers(&candidates(&busy, 2, Surplus::Least)[0]), [0, 1]);
+    }
+
+    #[test]
+    fn as_printed_a_busy_server_wipes_out_plans_with_fewer_flows() {
+        // f is at least the server's flows, so that no cell below is carried over from the row before.
+        let offers = [offer(0, 2, 0, 100), offer(1, 2, 0, 100), offer(2, 1, 1, 90)];
+        assert_eq!(printed(&offers[..2], 4, 1)[0][4], (200, vec![0, 1]));
+        assert_eq!(printed(&offers, 4, 1)[0][4], (0, vec![]));
+        assert_eq!(servers(&candidates(&offers, 4, Surplus::Least)[0]), [0, 1]);
+    }
+
+    #[test]
+    fn what_a_job_does_not_need_is_released_where_least_is_going_on() {
+        let servers = vec![offer(1, 4, 0, 60), offer(2, 4, 0, 50), offer(0, 4, 1, 90)];
+        let candidate = Candidate { flows: 1, value: 0, servers };
+        let shares = |gpus| -> Vec<_> {
+            let shares = candidate.shares(gpus);
+            shares.iter().map(|(offer, share)| (offer.server.0, *share)).collect()
+        };
+        assert_eq!(shares(10), [(0, 4), (1, 2), (2, 4)]);
+        assert_eq!(shares(6), [(0, 4), (2, 2)]);
+    }
+}

@@ -10,7 +10,7 @@ use super::{Instance, Memory, Unsolved, optimum};
 /// Random small instances.
 ///
 /// Two racks of two or three servers of two GPUs, 100 Gb/s, full bisection; switches with memory for
-/// 1 Tb/s, 60 Gb/s or none; two to four jobs of one to five GPUs, of 50 to 500 MB, that fit together.
+/// 1 Tb/s, 60 Gb/s or none; two or three jobs of one to five GPUs, of 50 to 500 MB, that fit together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cases {
     /// How many.
@@ -102,7 +102,7 @@ fn instance(random: &mut ChaCha8Rng) -> Instance {
     });
     let mut left = cluster.gpus();
     let mut jobs = Vec::new();
-    for id in 0..random.random_range(2..=4) {
+    for id in 0..random.random_range(2..=3) {
         let gpus = random.random_range(1..=5).min(left);
         if gpus > 0 {
             left -= gpus;

@@ -1,13 +1,11 @@
 //! NetPack: the fast search against the plain one.
 
-mod common;
-
 use proptest::prelude::*;
 use tributary_cluster::{Cluster, Job, Policy, Shape, State};
 use tributary_placement::NetPack;
 use tributary_placement::netpack::Plain;
 
-use common::{any_batches, any_cluster, job, place, waiting};
+use crate::common::{any_batches, any_cluster, job, place, waiting};
 
 /// Has both searches place the same batches, between which the same jobs end, and compares all plans.
 fn compare(

@@ -1,12 +1,12 @@
 //! Every plan of every policy can be followed, on any cluster.
 
-mod common;
-
 use proptest::prelude::*;
+use tributary_cluster::simulate::{Options, Reason, simulate};
+use tributary_cluster::validate::Validator;
 use tributary_cluster::{Cluster, Job, Running, State};
 use tributary_placement::{NAMES, Queue, with_queue};
 
-use common::{any_batches, any_cluster, job, place, waiting};
+use crate::common::{any_batches, any_cluster, job, place, waiting};
 
 /// What must hold of a job that runs, whoever placed it.
 fn check(cluster: &Cluster, running: &Running) -> Result<(), TestCaseError> {
@@ -68,6 +68,30 @@ proptest! {
                 if !running.is_empty() {
                     state.end(*end.get(&running));
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn simulations_break_no_rule(
+        cluster in any_cluster(),
+        jobs in prop::collection::vec((0.0..300.0, 1_u32..16, 1.0..2000.0, 1e7..1e10), 1..25),
+    ) {
+        let jobs: Vec<_> = (0..)
+            .zip(jobs)
+            .map(|(id, (submit_s, gpus, iterations, gradient_bytes))| {
+                Job { submit_s, iterations, gradient_bytes, ..job(id, gpus) }
+            })
+            .collect();
+        for name in NAMES.iter().chain(&["netpack-printed"]) {
+            let mut policy = with_queue(name, Queue::Fifo).expect("a name that is listed");
+            let mut validator = Validator::new(&cluster, true);
+            let outcome =
+                simulate(&cluster, &jobs, &mut *policy, &Options::default(), &mut validator);
+            prop_assert_eq!(validator.violations(), &[], "{}", name);
+            prop_assert_eq!(outcome.records.len() + outcome.unfinished.len(), jobs.len());
+            for (job, reason) in &outcome.unfinished {
+                prop_assert_ne!(*reason, Reason::Stalled, "{}: job {}", name, job.id.0);
             }
         }
     }
