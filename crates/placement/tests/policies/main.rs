@@ -1,5 +1,6 @@
-//! NetPack and the policies that it is compared with, from the outside.
+//! The policies from the outside.
 
+mod all_reduce;
 mod baselines;
 mod common;
 mod enable;

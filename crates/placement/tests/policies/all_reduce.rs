@@ -1,7 +1,5 @@
 //! Policies for all-reduce: every plan can be followed, and whole traces run to their end.
 
-mod common;
-
 use proptest::prelude::*;
 use tributary_cluster::model::Profiles;
 use tributary_cluster::simulate::{Communication, Observer, Options, simulate};
@@ -10,7 +8,7 @@ use tributary_cluster::validate::Validator;
 use tributary_cluster::{Cluster, Collective, Job, JobId, Plan, Shape, State};
 use tributary_placement::{ALL_REDUCE_NAMES, all_reduce};
 
-use common::{any_batches, any_cluster, job, place, waiting};
+use crate::common::{any_batches, any_cluster, job, place, waiting};
 
 proptest! {
     #[test]
