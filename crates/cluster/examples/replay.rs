@@ -1,5 +1,5 @@
-//! Replays a trace as fast as it goes, with a policy that costs next to nothing, and says how fast that
-//! was:
+//! Replays a trace as fast as it goes, with a policy that costs next to nothing, and says how fast
+//! that was:
 //!
 //! ```sh
 //! cargo run --release -p tributary-cluster --example replay -- philly.csv [cluster.toml]

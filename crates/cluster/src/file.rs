@@ -1,8 +1,8 @@
 //! Cluster files: what a cluster is made of, in TOML.
 //!
 //! A file either gives the shape of a cluster whose racks are all alike, or names every rack
-//! (`[[rack]]`). What it leaves out is as in NetPack §6.1. `docs/placement/simulator.md` is the user's
-//! side of it.
+//! (`[[rack]]`). What it leaves out is as in NetPack §6.1. `docs/placement/simulator.md` is the
+//! user's side of it.
 
 use std::path::Path;
 
@@ -266,10 +266,8 @@ mod tests {
         let warnings = read(text).warnings;
         assert_eq!(
             warnings,
-            [
-                "c.toml:7:15: rack b has no uplink; only jobs that fit in it can be placed there: give \
-              `uplink_gbps` if that is not meant"
-            ]
+            ["c.toml:7:15: rack b has no uplink; only jobs that fit in it can be placed there: \
+                 give `uplink_gbps` if that is not meant"]
         );
         assert_eq!(read("[[rack]]\nuplink_gbps = 0\n").warnings, [""; 0], "it is alone anyway");
     }

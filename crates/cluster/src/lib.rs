@@ -1,13 +1,13 @@
-//! GPU clusters and the training jobs in them: what there is, who runs where, what the network gives
-//! each job, and how a trace of jobs unfolds in time.
+//! GPU clusters and the training jobs in them: what there is, who runs where, what the network
+//! gives each job, and how a trace of jobs unfolds in time.
 //!
 //! Nothing here decides where a job goes: that is a [`Policy`], and the policies live in
 //! `tributary-placement`. Nothing here moves packets either: rates are fluid, as in NetPack §4.
 //!
 //! Where to start: a [`Cluster`] is what there is, a [`Job`] is what someone wants, a [`Plan`] is a
-//! policy's answer, and a [`State`] is a cluster with the plans of the jobs that run in it. [`mod@file`] and
-//! [`trace`] read clusters and jobs, [`simulate`] runs them, [`metrics`] says how good that was, and
-//! [`validate`] checks it.
+//! policy's answer, and a [`State`] is a cluster with the plans of the jobs that run in it.
+//! [`mod@file`] and [`trace`] read clusters and jobs, [`simulate`] runs them, [`metrics`] says how
+//! good that was, and [`validate`] checks it.
 
 pub mod aggregation;
 mod collective;

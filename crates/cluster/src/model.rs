@@ -1,7 +1,7 @@
 //! Models that jobs train: how much they compute and how much they sum in an iteration.
 //!
-//! NetPack §6.1 measured its models on RTX 2080 Ti GPUs and did not publish the figures. Ours are put
-//! together from public ones; `docs/placement/simulator.md` has sources and arithmetic.
+//! NetPack §6.1 measured its models on RTX 2080 Ti GPUs and did not publish the figures. Ours are
+//! put together from public ones; `docs/placement/simulator.md` has sources and arithmetic.
 
 use std::path::Path;
 
@@ -59,8 +59,8 @@ pub struct Profiles(Vec<Profile>);
 /// Name, parameters and images per second of an RTX 2080 in batches of 32, single precision.
 ///
 /// Parameters follow from the layers (the tests compute them). Speeds are one public series with
-/// TensorFlow 1.11; its card could not hold ResNet-152, whose speed here is ResNet-101's divided by how
-/// many more multiplications it has.
+/// TensorFlow 1.11; its card could not hold ResNet-152, whose speed here is ResNet-101's divided by
+/// how many more multiplications it has.
 const KNOWN: [(&str, u64, f64); 7] = [
     ("vgg11", 132_863_336, 240.60),
     ("vgg16", 138_357_544, 126.27),
@@ -288,7 +288,8 @@ mod tests {
 
     #[test]
     fn a_file_changes_and_adds_models() {
-        let text = "[[model]]\nname = \"vgg16\"\ncompute_s = 0.5\n\n[[model]]\nname = \"mine\"\nparameters = 1000\ncompute_s = 1\n";
+        let text = "[[model]]\nname = \"vgg16\"\ncompute_s = 0.5\n\n\
+                    [[model]]\nname = \"mine\"\nparameters = 1000\ncompute_s = 1\n";
         let profiles = Profiles::known().parse(text, "p.toml").unwrap();
         assert_eq!(profiles.get("vgg16").unwrap().compute_s, 0.5);
         assert_eq!(profiles.get("vgg16").unwrap().parameters, 138_357_544);

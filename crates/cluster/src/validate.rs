@@ -1,8 +1,8 @@
 //! An independent check of what a policy decided and what the network was said to give.
 //!
 //! Nothing here uses [`State`]'s bookkeeping or the network's: a [`Validator`] sees starts,
-//! ends and rates, counts GPUs itself and adds up every link's load by its own arithmetic from table 1 of
-//! NetPack. It can watch a simulation, or be fed by hand.
+//! ends and rates, counts GPUs itself and adds up every link's load by its own arithmetic from
+//! table 1 of NetPack. It can watch a simulation, or be fed by hand.
 
 use std::collections::BTreeMap;
 
@@ -94,7 +94,7 @@ pub enum Broken {
     #[error("job {} runs on several servers and has no parameter server", .0.0)]
     NoPs(JobId),
     /// A rack aggregates for a job that has nothing there, or is named twice.
-    #[error("rack {} aggregates for job {}, which has nothing there, or is named twice", rack.0, job.0)]
+    #[error("rack {} aggregates for job {}, which is not there, or twice", rack.0, job.0)]
     Aggregates {
         /// The job.
         job: JobId,

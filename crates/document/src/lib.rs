@@ -1,9 +1,9 @@
 //! TOML that people write, read with a place for every fault.
 //!
-//! A [`Document`] is a parsed file; its [`Table`]s and [`Item`]s know where they stand and what they
-//! are called, so that whatever is wrong becomes one line that names file, line and column and says
-//! how to mend it ([`Fault`]). What may stand in a file is its reader's matter: `tributary-jobfile` for
-//! job files, `tributary-cluster` for clusters and model profiles.
+//! A [`Document`] is a parsed file; its [`Table`]s and [`Item`]s know where they stand and what
+//! they are called, so that whatever is wrong becomes one line that names file, line and column and
+//! says how to mend it ([`Fault`]). What may stand in a file is its reader's matter:
+//! `tributary-jobfile` for job files, `tributary-cluster` for clusters and model profiles.
 
 mod error;
 mod reader;

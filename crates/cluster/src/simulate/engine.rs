@@ -11,8 +11,8 @@ use crate::policy::{Pending, Policy, Round};
 use crate::state::State;
 use crate::topology::Cluster;
 
-/// Rounds that may start nothing, with values growing, before a job that nothing else can help is given
-/// up.
+/// Rounds that may start nothing, with values growing, before a job that nothing else can help is
+/// given up.
 const PATIENCE: u32 = 256;
 
 /// A job that runs.
@@ -269,10 +269,12 @@ impl<'c> Engine<'c> {
         for &id in &started {
             self.start(id, now_s, happened, observer);
         }
-        started.sort_unstable();
-        let before = self.waiting.len();
-        self.waiting.retain(|pending| started.binary_search(&pending.job.id).is_err());
-        assert_eq!(before - self.waiting.len(), started.len(), "policies start waiting jobs");
+        if !started.is_empty() {
+            started.sort_unstable();
+            let before = self.waiting.len();
+            self.waiting.retain(|pending| started.binary_search(&pending.job.id).is_err());
+            assert_eq!(before - self.waiting.len(), started.len(), "policies start waiting jobs");
+        }
         for pending in &mut self.waiting {
             pending.value += self.options.ageing;
         }
@@ -321,8 +323,8 @@ impl<'c> Engine<'c> {
         }
     }
 
-    /// Gives the jobs that send, as far as something has changed for them, the speed that they have from
-    /// now on.
+    /// Gives the jobs that send, as far as something has changed for them, the speed that they have
+    /// from now on.
     fn settle(&mut self, now_s: f64, observer: &mut dyn Observer) {
         self.meter.totals.settlings += 1;
         let fresh = std::mem::take(&mut self.fresh);

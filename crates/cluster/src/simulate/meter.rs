@@ -16,13 +16,14 @@ pub struct Sample {
     pub used_machines: u32,
     /// GPUs taken.
     pub busy_gpus: u32,
-    /// Idle GPUs over all GPUs of a server, mean over the used servers; 0 if there are none (Titan §V.A,
-    /// machine fragmentation rate).
+    /// Idle GPUs over all GPUs of a server, mean over the used servers; 0 if there are none (Titan
+    /// §V.A, machine fragmentation rate).
     pub fragmentation: f64,
-    /// What the running jobs send between servers in an iteration of each, bytes (Titan §V.B, exp. 3).
+    /// What the running jobs send between servers in an iteration of each, bytes (Titan §V.B, exp.
+    /// 3).
     pub traffic_bytes: f64,
-    /// What the running jobs earn an hour, GPU-hours of computing, over the used machines (Titan §V.A,
-    /// average profit rate); 0 if there are none.
+    /// What the running jobs earn an hour, GPU-hours of computing, over the used machines (Titan
+    /// §V.A, average profit rate); 0 if there are none.
     pub profit_rate: f64,
 }
 

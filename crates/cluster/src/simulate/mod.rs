@@ -1,12 +1,12 @@
 //! How a trace of jobs unfolds on a cluster under a policy: a flow-level discrete-event simulation
 //! (NetPack §6.1, Titan §V.B).
 //!
-//! Jobs wait from their submission to a round in which the policy starts them, and then stay where they
-//! are. A round is held at every multiple of the batch period, or, with a period of zero, whenever a job
-//! arrives or ends. Between two events every running job goes on at a steady speed: one iteration in its
-//! time of computing plus the time of summing its gradients at the rate that the network gives it. What
-//! happens at one instant happens in this order: jobs end, jobs arrive, a round is held; jobs that end or
-//! wait together are taken by time of submission, then by number.
+//! Jobs wait from their submission to a round in which the policy starts them, and then stay where
+//! they are. A round is held at every multiple of the batch period, or, with a period of zero,
+//! whenever a job arrives or ends. Between two events every running job goes on at a steady speed:
+//! one iteration in its time of computing plus the time of summing its gradients at the rate that
+//! the network gives it. What happens at one instant happens in this order: jobs end, jobs arrive,
+//! a round is held; jobs that end or wait together are taken by time of submission, then by number.
 
 mod engine;
 mod meter;
@@ -24,7 +24,8 @@ pub use observe::Observer;
 /// How jobs sum their gradients, and how long that takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Communication {
-    /// Through switches to a parameter server, at the rates of the network's steady state (NetPack §4).
+    /// Through switches to a parameter server, at the rates of the network's steady state (NetPack
+    /// §4).
     InNetwork,
     /// By an all-reduce among the ranks that nobody else disturbs (Titan §V.B adds its time to the
     /// duration of the trace).
@@ -36,7 +37,8 @@ pub enum Communication {
 pub struct Options {
     /// Time between two rounds, seconds; zero: a round whenever a job arrives or ends.
     pub period_s: f64,
-    /// What a waiting job's value grows by in every round that passes it over (NetPack §5.2, step 1).
+    /// What a waiting job's value grows by in every round that passes it over (NetPack §5.2, step
+    /// 1).
     pub ageing: f64,
     /// How jobs sum their gradients.
     pub communication: Communication,
@@ -134,8 +136,8 @@ pub struct Outcome {
 ///
 /// # Panics
 ///
-/// If two jobs have one number, if an option is negative or not a number, or if the policy starts a job
-/// that does not wait.
+/// If two jobs have one number, if an option is negative or not a number, or if the policy starts a
+/// job that does not wait.
 pub fn simulate(
     cluster: &Cluster,
     jobs: &[Job],

@@ -23,13 +23,14 @@ pub trait Observer {
         let _ = (now_s, job);
     }
 
-    /// A running job goes on at this speed, iterations a second, until it is told another one or ends.
+    /// A running job goes on at this speed, iterations a second, until it is told another one or
+    /// ends.
     fn speed(&mut self, now_s: f64, job: JobId, speed: f64) {
         let _ = (now_s, job, speed);
     }
 
-    /// The network has settled with the jobs that run now; only told where gradients are summed in the
-    /// network and a job with gradients in it started or ended.
+    /// The network has settled with the jobs that run now; only told where gradients are summed in
+    /// the network and a job with gradients in it started or ended.
     fn network(&mut self, now_s: f64, state: &mut State<'_>) {
         let _ = (now_s, state);
     }

@@ -11,8 +11,8 @@ use crate::state::State;
 use crate::topology::{RackIndex, ServerIndex, Shape};
 use crate::trace::Generator;
 
-/// Takes jobs as they come, each onto the first servers with GPUs left; the parameter server is on the
-/// first server that the job has no part of.
+/// Takes jobs as they come, each onto the first servers with GPUs left; the parameter server is on
+/// the first server that the job has no part of.
 #[derive(Default)]
 struct FirstFit {
     /// Values that jobs had when they were passed over.
@@ -156,8 +156,8 @@ fn a_trace_may_start_between_two_rounds() {
 
 #[test]
 fn two_jobs_share_a_link() {
-    // Workers on the two servers of rack 0, the parameter server on rack 1's first; all GPUs of a server
-    // are one worker. 5e8 bytes at 100 Gb/s take 40 ms, at half the rate 80 ms.
+    // Workers on the two servers of rack 0, the parameter server on rack 1's first; all GPUs of a
+    // server are one worker. 5e8 bytes at 100 Gb/s take 40 ms, at half the rate 80 ms.
     let cluster = cluster(2, 2, 2);
     let jobs = [job(0, 0.0, 4, 10.0)];
     let alone = run(&cluster, &jobs, &AT_ONCE);
@@ -345,8 +345,8 @@ fn jobs_with_one_number_are_refused() {
     run(&cluster(1, 1, 1), &[job(0, 0.0, 1, 1.0), job(0, 1.0, 1, 1.0)], &AT_ONCE);
 }
 
-/// The same simulation once more, the plain way: all jobs are looked at in every step, and all go on by
-/// the step's length.
+/// The same simulation once more, the plain way: all jobs are looked at in every step, and all go
+/// on by the step's length.
 fn naive(cluster: &Cluster, jobs: &[Job], options: &Options) -> Vec<(u32, f64, f64)> {
     struct Live {
         job: Job,

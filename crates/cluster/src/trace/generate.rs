@@ -1,7 +1,8 @@
 //! Traces like Philly's, made up: as many jobs as wanted, without anybody's data.
 //!
-//! Times between submissions depend on the hour of day, durations on the number of GPUs, both as in the
-//! trace; within a part of a distribution whose ends and mean are known, what is drawn has that mean.
+//! Times between submissions depend on the hour of day, durations on the number of GPUs, both as in
+//! the trace; within a part of a distribution whose ends and mean are known, what is drawn has that
+//! mean.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -9,7 +10,8 @@ use rand_chacha::ChaCha8Rng;
 use super::philly::{DURATIONS_BY_GPUS, GAPS_BY_HOUR, GPUS, PARTS};
 use super::{DAY_S, Submission, Trace};
 
-/// A distribution: at each of [`PARTS`] its quantile, and the mean of the values from there to the next.
+/// A distribution: at each of [`PARTS`] its quantile, and the mean of the values from there to the
+/// next.
 pub type Marginal = [(f64, f64); PARTS.len()];
 
 /// Makes up submissions one after another.
@@ -86,7 +88,8 @@ impl Iterator for Generator {
     }
 }
 
-/// Which of the durations a job of so many GPUs has: those of one GPU, of less than eight, or of more.
+/// Which of the durations a job of so many GPUs has: those of one GPU, of less than eight, or of
+/// more.
 #[must_use]
 pub const fn class(gpus: u32) -> usize {
     match gpus {

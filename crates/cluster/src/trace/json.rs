@@ -1,7 +1,7 @@
 //! The Philly trace as published: a JSON list of jobs, each with the attempts to run it.
 //!
-//! The list is cut into its jobs while it is read: memory holds one of them, each knows its line, and
-//! one that is malformed costs only itself.
+//! The list is cut into its jobs while it is read: memory holds one of them, each knows its line,
+//! and one that is malformed costs only itself.
 
 use std::io::BufRead;
 

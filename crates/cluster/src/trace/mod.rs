@@ -1,11 +1,11 @@
 //! Traces: which jobs were submitted to a real cluster, when, for how long and on how many GPUs.
 //!
-//! [`Trace::open`] reads any of the [`Format`]s below, told apart by their content. A record that makes
-//! no sense becomes a [`Warning`] with its line, and reading goes on; a file that is no trace at all is
-//! an [`Error`]. Reading holds one record at a time: a file may be larger than memory.
+//! [`Trace::open`] reads any of the [`Format`]s below, told apart by their content. A record that
+//! makes no sense becomes a [`Warning`] with its line, and reading goes on; a file that is no trace
+//! at all is an [`Error`]. Reading holds one record at a time: a file may be larger than memory.
 //!
-//! NetPack §6.1 takes start, end and number of GPUs from the logs and draws each job's model at random;
-//! [`Trace::jobs`] does that.
+//! NetPack §6.1 takes start, end and number of GPUs from the logs and draws each job's model at
+//! random; [`Trace::jobs`] does that.
 
 mod demand;
 mod generate;
@@ -110,7 +110,8 @@ pub enum Error {
     },
     /// A table lacks a column that its format has.
     #[error(
-        "{file}:{line}: a {format} trace has a column `{column}`, this table has none; add it or name the format that the table has"
+        "{file}:{line}: a {format} trace has a column `{column}`, this table has none; add it or \
+         name the format that the table has"
     )]
     NoColumn {
         /// The file.
@@ -294,7 +295,8 @@ impl Trace {
     }
 }
 
-/// The first byte that is neither white space nor of a byte-order mark; `head` gets what came before it.
+/// The first byte that is neither white space nor of a byte-order mark; `head` gets what came
+/// before it.
 fn first_byte(reader: &mut impl BufRead, head: &mut Vec<u8>) -> io::Result<Option<u8>> {
     loop {
         let held = reader.fill_buf()?;

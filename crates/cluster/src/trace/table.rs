@@ -14,8 +14,8 @@ const END: usize = 4;
 const GROUP: usize = 5;
 const COLUMNS: usize = 6;
 
-/// The columns of a format by name, in the order of the constants above; how many of them a table must
-/// have.
+/// The columns of a format by name, in the order of the constants above; how many of them a table
+/// must have.
 const fn columns(format: Format) -> (&'static [&'static str], usize) {
     match format {
         Format::PhillyTable => (&["timestamp", "duration", "num_gpus", "", "", "cluster"], 3),

@@ -120,7 +120,8 @@ fn philly_as_published() {
         [
             "t:10: no attempt to run it is recorded; the job is left out",
             "t:17: its last attempt has no end; the job is left out",
-            "t:20: the record is no job: invalid type: integer `7`, expected a string; the job is left out",
+            "t:20: the record is no job: invalid type: integer `7`, expected a string; the job is \
+             left out",
             "t:21: `2017-10-07 25:00:00` is no time of submission; the job is left out",
         ]
     );
@@ -153,8 +154,8 @@ fn a_log_that_is_cut_off_keeps_what_is_whole() {
     let nothing = error(&LOG[..end], None);
     assert_eq!(
         nothing,
-        "t: no job of this trace can run (1 records were left out; line 2: the file ends within this \
-         record; the job is left out)"
+        "t: no job of this trace can run (1 records were left out; line 2: the file ends within \
+         this record; the job is left out)"
     );
 }
 

@@ -46,8 +46,8 @@ fn share(job: u32, rate_gbps: f64, aggregated_gbps: &[(u32, f64)]) -> Share {
     Share { job: JobId(job), rate_gbps, aggregated_gbps: named }
 }
 
-/// A run without fault. Job 0: one worker on each server of rack 0, parameter server on server 2. Job 1
-/// on server 3 alone.
+/// A run without fault. Job 0: one worker on each server of rack 0, parameter server on server 2.
+/// Job 1 on server 3 alone.
 fn good(cluster: &Cluster) -> Vec<Event> {
     let plan = spread(cluster, &[(0, 1), (1, 1)], 2);
     vec![
