@@ -123,9 +123,15 @@ def inner(directory, work):
             ["ip", "link", "set", "lo", "up"],
         ):
             subprocess.run(command, check=True, capture_output=True, text=True)
+        # What the run's programs write for a while goes with it, too: the controller's sources for p4c.
+        os.environ["TMPDIR"] = directory
         return work(directory)
     except subprocess.CalledProcessError as error:
         print(f"error: {' '.join(error.cmd)}: {error.stderr.strip()}", file=sys.stderr)
-    except Interrupted as signal_name:
-        print(f"error: interrupted by {signal_name}", file=sys.stderr)
+    except Exception:  # pylint: disable=broad-except
+        # Mininet's commands that were interrupted halfway can make cleaning up fail. The kernel does it.
+        if not asked:
+            raise
+    if asked:
+        print(f"error: interrupted by {asked}", file=sys.stderr)
     return 1
