@@ -62,23 +62,24 @@ pub fn bmv2(source: &Source, defines: &[(String, String)]) -> Result<Pipeline, E
             .and_then(|()| fs::write(&file, text))
             .map_err(|error| failed(&file, error))?;
     }
-    let main = match source.files.is_empty() {
-        true => PathBuf::from(&source.main),
-        false => at.join("p4src").join(&source.main),
-    };
     let (json, info) = (at.join("program.json"), at.join("p4info.txtpb"));
     let arguments = [OsStr::new("--p4v"), OsStr::new("16"), OsStr::new("-o"), json.as_ref()];
-    let output = Command::new(&compiler)
+    let mut command = Command::new(&compiler);
+    if !source.files.is_empty() {
+        // The compiler writes the sources' names into what it makes: they are to be the same each time,
+        // so that a switch is known to run the program already.
+        command.current_dir(at.join("p4src"));
+    }
+    let output = command
         .args(arguments)
         .arg("--p4runtime-files")
         .arg(&info)
         .args(defines.iter().map(|(name, value)| format!("-D{name}={value}")))
-        .arg(&main)
+        .arg(&source.main)
         .output()
         .map_err(|error| failed(&compiler, error))?;
     if !output.status.success() {
-        let messages = String::from_utf8_lossy(&output.stderr)
-            .replace(&format!("{}/", at.join("p4src").display()), "");
+        let messages = String::from_utf8_lossy(&output.stderr);
         let lines: Vec<&str> = messages.lines().take(LINES).collect();
         return Err(Error::Compile(format!(
             "p4c-bm2-ss refuses {} ({}):\n{}\n",
@@ -130,5 +131,7 @@ mod tests {
         assert_eq!(catalogue.protocol(), tributary_wire::Protocol::Atp);
         assert!(pipeline.p4info.registers.iter().all(|register| register.size == 77));
         assert!(pipeline.device_config.starts_with(b"{"));
+        let again = bmv2(&Source::built_in("atp").unwrap(), &pool).unwrap();
+        assert_eq!(pipeline.cookie(), again.cookie(), "a switch that runs it is to be known again");
     }
 }
