@@ -4,15 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tributary_controller::programs::{self, Compiled, Pipeline, Source};
-use tributary_controller::{p4c, segments};
+use tributary_controller::{Catalogue, p4c, segments};
 use tributary_jobfile::{End, HostId, Job, LinkId, Scenario};
 use tributary_netio::FrameIo;
 use tributary_netio::device::{Config, Device};
 use tributary_netio::faults::{FaultInjector, Faults, Faulty};
 use tributary_p4::Architecture;
+use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_protocol::Assignment;
 use tributary_wire::{Host, PORT};
 
@@ -184,7 +185,37 @@ pub(crate) fn compile_for(
             eprint!("{diagnostics}");
             bail!("{} has errors", source.main)
         }
-        other => Ok(other?),
+        other => {
+            let compiled = other?;
+            must_speak(scenario, &source.main, &compiled.pipeline.p4info)?;
+            Ok(compiled)
+        }
+    }
+}
+
+/// Refuses a program that speaks another protocol than the scenario's jobs, before a switch sees it.
+///
+/// # Errors
+/// If it does, or lacks what a controller uses.
+pub(crate) fn must_speak(scenario: &Scenario, program: &str, p4info: &P4Info) -> Result<()> {
+    let speaks = spoken(Catalogue::new(p4info)?.protocol());
+    let wanted = scenario.protocol().name();
+    ensure!(
+        speaks == wanted,
+        "{program} speaks {speaks}, and the jobs of the file use {wanted}; give another program, or \
+         write another protocol into the file"
+    );
+    Ok(())
+}
+
+/// The word of job files for the protocol that a program speaks.
+pub(crate) fn spoken(protocol: tributary_wire::Protocol) -> &'static str {
+    use tributary_wire::Protocol;
+    match protocol {
+        Protocol::Atp => "atp",
+        Protocol::Esa => "esa",
+        Protocol::P4inc => "p4inc",
+        Protocol::SwitchMl => "switchml",
     }
 }
 

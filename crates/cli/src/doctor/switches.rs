@@ -8,9 +8,9 @@ use tributary_controller::client::{Client, Mastership, Running, SwitchConfig, Ta
 use tributary_controller::programs::Pipeline;
 use tributary_controller::{Catalogue, Error};
 use tributary_jobfile::Protocol;
-use tributary_wire::Protocol as Spoken;
 
 use super::check::{Area, Check};
+use crate::settings::spoken;
 
 /// How long a switch may take to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -151,15 +151,6 @@ fn program(area: &mut Area, facts: &Facts, wanted: Option<&Wanted>) {
             format!("{said}, and the job wants {}", wanted.protocol.name()),
             format!("{PUSH}; what the switch holds is lost then"),
         ),
-    }
-}
-
-fn spoken(protocol: Spoken) -> &'static str {
-    match protocol {
-        Spoken::Atp => "atp",
-        Spoken::Esa => "esa",
-        Spoken::P4inc => "p4inc",
-        Spoken::SwitchMl => "switchml",
     }
 }
 

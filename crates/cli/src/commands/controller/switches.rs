@@ -40,7 +40,11 @@ pub(super) fn build(scenario: &Scenario, args: &SwitchesArgs) -> Result<Built> {
             eprint!("{diagnostics}");
             bail!("{} has errors", source.main)
         }
-        other => Ok(other?),
+        other => {
+            let built = other?;
+            settings::must_speak(scenario, &built.origin, &built.pipeline.p4info)?;
+            Ok(built)
+        }
     }
 }
 
