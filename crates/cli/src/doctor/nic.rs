@@ -151,7 +151,7 @@ pub(super) fn judge(interface: &str, facts: &Facts, wanted: &Wanted) -> Vec<Chec
     address(&mut area, interface, facts, wanted);
     mtu(&mut area, interface, facts, wanted);
     offloads(&mut area, interface, facts, wanted);
-    xdp(&mut area, interface, facts);
+    xdp(&mut area, facts);
     area.into_checks()
 }
 
@@ -229,22 +229,18 @@ fn offloads(area: &mut Area, interface: &str, facts: &Facts, wanted: &Wanted) {
     }
 }
 
-fn xdp(area: &mut Area, interface: &str, facts: &Facts) {
+fn xdp(area: &mut Area, facts: &Facts) {
     let (receive, send) = (facts.receive_queues, facts.send_queues);
     match receive {
         0 => area.note("queues", "not told by the driver"),
         1 => area.ok("queues", format!("1 to receive, {send} to send")),
-        _ => area.note_with(
+        _ => area.ok(
             "queues",
-            format!("{receive} to receive, {send} to send; an AF_XDP socket has one"),
-            format!(
-                "with --io xdp: ethtool -L {interface} combined 1, or steer UDP port 29810 to one \
-                     queue (RSS): ethtool -N {interface} flow-type udp4 dst-port 29810 action 0"
-            ),
+            format!("{receive} to receive, {send} to send; with --io xdp each has a socket"),
         ),
     }
     let Some(driver) = facts.driver.as_deref() else {
-        area.note("XDP", "no driver is told: generic at best, in copy mode");
+        area.note("XDP", "no driver is told; TRIBUTARY_LOG=info shows what --io xdp gets");
         return;
     };
     match XDP_DRIVERS.iter().find(|(name, _)| *name == driver) {
