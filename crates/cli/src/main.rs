@@ -57,7 +57,7 @@ fn main() -> ExitCode {
 }
 
 /// The chain of causes, in one line. Some errors say their cause themselves: it is not said twice.
-fn one_line(error: &anyhow::Error) -> String {
+pub(crate) fn one_line(error: &anyhow::Error) -> String {
     error.chain().skip(1).fold(error.to_string(), |line, cause| {
         let cause = cause.to_string();
         if line.contains(&cause) { line } else { format!("{line}: {cause}") }

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
             Ok(())
         }
         Err(error) => {
-            tell(&Event::Failed { reason: format!("{error:#}") });
+            tell(&Event::Failed { reason: crate::one_line(&error) });
             Err(error)
         }
     }

@@ -194,7 +194,7 @@ impl Memory {
                     let outcome = agent::work(&scenario, job, index, port, &verifier, &stop, tell);
                     tell(match outcome {
                         Ok(report) => agent::Event::Done(report),
-                        Err(error) => agent::Event::Failed { reason: format!("{error:#}") },
+                        Err(error) => agent::Event::Failed { reason: crate::one_line(&error) },
                     });
                 })?);
             }
