@@ -122,8 +122,14 @@ def has_netem():
     return True
 
 
+def size(network, between):
+    switches, hosts = len(network["switches"]), len(network["hosts"])
+    return (f"{switches} switch{'' if switches == 1 else 'es'}{between}"
+            f"{hosts} host{'' if hosts == 1 else 's'}")
+
+
 def describe(network, topology):
-    lines = [f"{len(network['switches'])} switches, {len(network['hosts'])} hosts"]
+    lines = [size(network, ", ")]
     given = {frozenset(link["between"]): link for link in topology["link"]}
     for link in network["links"]:
         (a, a_port), (b, b_port) = link["ends"]
@@ -309,7 +315,7 @@ def inside(args, directory, topology, job, found, network):
     network = plan(found["tributary"], job_file)
     built = Network(network, topology, directory, found, job_file, netem)
     run = Run(built, args)
-    print(f"{len(network['switches'])} switches and {len(network['hosts'])} hosts are up", flush=True)
+    print(f"{size(network, ' and ')} are up", flush=True)
     try:
         run.start_controller(directory)
         print("the program is pushed, the jobs are admitted", flush=True)
