@@ -7,6 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tributary_netio::device::Kind;
 use tributary_p4::Architecture;
 
+use crate::commands::place::PlaceArgs;
+
 /// Sums the gradients of distributed training inside the network.
 #[derive(Debug, Parser)]
 #[command(
@@ -44,6 +46,8 @@ pub(crate) enum Command {
     /// Check P4 programs and describe them.
     #[command(subcommand)]
     P4(P4Command),
+    /// Decide where training jobs go: compare policies over a trace of jobs.
+    Place(PlaceArgs),
     /// Measure the engine, all-reduce, fixed-point conversion, packet I/O and the protocols side by
     /// side on this machine.
     Bench(BenchArgs),

@@ -86,6 +86,7 @@ fn run(command: Command) -> Result<()> {
         Command::Doctor(args) => doctor::run(&args),
         Command::P4(P4Command::Check(args)) => commands::p4::check(&args),
         Command::P4(P4Command::Info(args)) => commands::p4::info(&args),
+        Command::Place(args) => commands::place::run(&args),
         Command::Bench(args) => bench::run(&args),
     }
 }

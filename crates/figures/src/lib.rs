@@ -6,9 +6,12 @@
 
 mod chart;
 pub mod compare;
+pub mod netpack;
 mod page;
 mod runs;
+pub mod sweep;
 mod table;
+pub mod titan;
 mod workload;
 
 pub use chart::{Chart, DrawError, Marks, Scale};

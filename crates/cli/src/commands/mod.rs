@@ -4,6 +4,7 @@ pub(crate) mod cable;
 pub(crate) mod controller;
 pub(crate) mod network;
 pub(crate) mod p4;
+pub(crate) mod place;
 pub(crate) mod ps;
 pub(crate) mod reminder;
 pub(crate) mod run;

@@ -1,0 +1,333 @@
+//! `tributary place`: a trace of jobs under several policies, side by side.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use tributary_cluster::metrics::Summary;
+use tributary_cluster::model::Profiles;
+use tributary_cluster::simulate::{Communication, Options, Outcome};
+use tributary_cluster::trace::{Format, Generator, Trace};
+use tributary_cluster::{Cluster, Collective, Job, Shape, file};
+use tributary_figures::compare::{self, Compared};
+use tributary_figures::{Figure, Run, load, page};
+use tributary_placement::{ALL_REDUCE_NAMES, NAMES};
+
+/// Warnings that are shown one by one.
+const SHOWN: usize = 5;
+
+/// Samples of a series while jobs arrive, about.
+const SAMPLES: f64 = 400.0;
+
+/// What every simulation reads.
+#[derive(Debug, Args)]
+pub(crate) struct TraceArgs {
+    /// A trace: CSV or JSON of Philly, CSV of Helios, Acme or our own. Without one, a generated one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// The trace's format, if its content does not tell.
+    #[arg(long, value_name = "NAME", requires = "trace")]
+    format: Option<String>,
+    /// A TOML file with models, beside those that are known.
+    #[arg(long, value_name = "FILE")]
+    models: Option<PathBuf>,
+}
+
+/// How jobs sum their gradients.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Summing {
+    /// In switches and a parameter server.
+    InNetwork,
+    /// All-reduce by halving-doubling.
+    HalvingDoubling,
+    /// All-reduce round a ring.
+    Ring,
+    /// All-reduce up and down a tree.
+    Tree,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    #[command(flatten)]
+    trace: TraceArgs,
+    /// The cluster (TOML). Without one, NetPack's: 16 racks of 16 servers of 4 GPUs.
+    #[arg(long, value_name = "FILE")]
+    cluster: Option<PathBuf>,
+    /// Policies, or `all`.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "all")]
+    policy: Vec<String>,
+    /// Only the first so many jobs of the trace; of a generated one, how many (1 000).
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// How jobs sum their gradients.
+    #[arg(long, value_enum, default_value_t = Summing::InNetwork)]
+    communication: Summing,
+    /// Time between two rounds of placing, seconds; 0: a round whenever a job arrives or ends.
+    #[arg(long, value_name = "S", default_value_t = 60.0)]
+    period: f64,
+    /// What a waiting job's value grows by in every round that passes it over.
+    #[arg(long, value_name = "VALUE", default_value_t = 1.0)]
+    ageing: f64,
+    /// Moves submissions together or apart until the jobs ask for this part of the cluster's GPU-time.
+    #[arg(long, value_name = "PART")]
+    load: Option<f64>,
+    /// Repetitions, each with other models for the jobs.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seeds: u64,
+    /// A directory for CSV files, plots (SVG) and a page (HTML).
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// A file for all measures of all runs.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Compares policies.
+///
+/// # Errors
+/// One line that says what went wrong.
+pub(crate) fn run(args: &CompareArgs) -> Result<()> {
+    ensure!(args.seeds > 0, "--seeds 0: run at least once");
+    ensure!(args.period >= 0.0, "--period {}: write seconds, 0 or more", args.period);
+    ensure!(args.ageing >= 0.0, "--ageing {}: write 0 or more", args.ageing);
+    ensure!(args.load.is_none_or(|load| load > 0.0), "--load: write a number above 0, such as 0.9");
+    let policies = policies(&args.policy)?;
+    if let Some(out) = &args.out {
+        fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    }
+    let cluster = match &args.cluster {
+        Some(path) => read_cluster(path)?,
+        None => Cluster::uniform(&Shape::default()),
+    };
+    let trace = args.trace.read(args.jobs)?;
+    warn(&trace.too_large(&cluster));
+    let profiles = args.trace.profiles()?;
+    let jobs: Vec<Vec<Job>> = (0..args.seeds)
+        .map(|seed| {
+            let mut jobs = trace.jobs(profiles.all(), seed);
+            if let Some(wished) = args.load {
+                let factor = load(&jobs, &cluster) / wished;
+                ensure!(
+                    factor.is_finite(),
+                    "--load {wished}: the jobs come all at once; leave it out"
+                );
+                jobs.iter_mut().for_each(|job| job.submit_s *= factor);
+            }
+            Ok(jobs)
+        })
+        .collect::<Result<_>>()?;
+    let last_s = jobs[0].iter().map(|job| job.submit_s).fold(0.0, f64::max);
+    let options = Options {
+        period_s: args.period,
+        ageing: args.ageing,
+        communication: args.communication.communication(),
+        sample_s: Some((last_s / SAMPLES).max(1.0)),
+    };
+    let runs: Vec<Run<'_>> = policies
+        .iter()
+        .flat_map(|policy| {
+            let cluster = &cluster;
+            jobs.iter().map(move |jobs| Run { cluster, jobs, policy, options })
+        })
+        .collect();
+    let mut outcomes = with_bar("jobs", |progress| tributary_figures::run(&runs, progress))?;
+    let compared: Vec<Compared> = policies
+        .iter()
+        .map(|policy| {
+            let outcomes = outcomes.drain(..jobs.len()).collect();
+            Compared { policy: policy.clone(), outcomes }
+        })
+        .collect();
+    report(args, &cluster, &trace, &jobs[0], &compared)
+}
+
+fn report(
+    args: &CompareArgs,
+    cluster: &Cluster,
+    trace: &Trace,
+    jobs: &[Job],
+    compared: &[Compared],
+) -> Result<()> {
+    let title = format!(
+        "{} jobs of {} on {} servers with {} GPUs",
+        jobs.len(),
+        trace.file,
+        cluster.servers().len(),
+        cluster.gpus()
+    );
+    let mut figure = compare::figure(&title, compared);
+    figure.notes.push(format!(
+        "Load {:.2}; {}; rounds every {} s; models drawn with {}. Every plan and every rate was checked.",
+        load(jobs, cluster),
+        args.communication.describe(),
+        args.period,
+        if args.seeds == 1 { "seed 0".to_owned() } else { format!("{} seeds", args.seeds) },
+    ));
+    show(&figure)?;
+    if let Some(out) = &args.out {
+        write(out, "A trace under several policies", std::slice::from_ref(&figure))?;
+        put(&out.join("jobs.csv"), &compare::jobs(compared).to_csv())?;
+        say!("{}: index.html, comparison.csv, jobs.csv, plots", out.display());
+    }
+    if let Some(path) = &args.json {
+        put(path, &json(&title, compared)?)?;
+    }
+    Ok(())
+}
+
+/// All measures of a run, by name.
+#[derive(Serialize)]
+struct Measured<'a> {
+    policy: &'a str,
+    seed: usize,
+    #[serde(flatten)]
+    measures: std::collections::BTreeMap<&'static str, Option<f64>>,
+}
+
+fn json(title: &str, compared: &[Compared]) -> Result<String> {
+    let measured = |policy, seed, outcome: &Outcome| Measured {
+        policy,
+        seed,
+        measures: Summary::of(outcome)
+            .iter()
+            .map(|(metric, value)| (metric.key(), Some(value).filter(|value| value.is_finite())))
+            .collect(),
+    };
+    let runs: Vec<Measured<'_>> = compared
+        .iter()
+        .flat_map(|one| {
+            let outcomes = one.outcomes.iter().enumerate();
+            outcomes.map(|(seed, outcome)| measured(&one.policy, seed, outcome))
+        })
+        .collect();
+    let all = serde_json::json!({ "title": title, "runs": runs });
+    serde_json::to_string_pretty(&all).context("cannot write JSON")
+}
+
+fn policies(names: &[String]) -> Result<Vec<String>> {
+    let known: Vec<&str> = NAMES.iter().chain(ALL_REDUCE_NAMES).copied().collect();
+    let mut policies: Vec<String> = Vec::new();
+    for name in names {
+        let these = if name == "all" { known.clone() } else { vec![name.as_str()] };
+        for name in these {
+            if tributary_placement::by_name(name).is_none() {
+                bail!("--policy {name}: there are {}, and all", known.join(", "));
+            }
+            if !policies.iter().any(|policy| policy == name) {
+                policies.push(name.to_owned());
+            }
+        }
+    }
+    Ok(policies)
+}
+
+fn read_cluster(path: &Path) -> Result<Cluster> {
+    let described = file::load(path)?;
+    for warning in &described.warnings {
+        eprintln!("warning: {warning}");
+    }
+    Ok(described.cluster)
+}
+
+impl TraceArgs {
+    /// The trace, or the first jobs of it. What is wrong with some of its jobs is told and left out.
+    pub(crate) fn read(&self, jobs: Option<usize>) -> Result<Trace> {
+        let Some(path) = &self.trace else {
+            return Ok(Generator::trace(jobs.unwrap_or(1_000), 0));
+        };
+        let format = self.format.as_deref().map(|name| {
+            Format::by_name(name).with_context(|| {
+                format!("--format {name}: there are {}", Format::ALL.map(Format::name).join(", "))
+            })
+        });
+        let trace = Trace::open(path, format.transpose()?)?;
+        warn(&trace.warnings);
+        Ok(match jobs {
+            Some(jobs) => trace.first(jobs),
+            None => trace,
+        })
+    }
+
+    /// The models that jobs are drawn from.
+    pub(crate) fn profiles(&self) -> Result<Profiles> {
+        let known = Profiles::netpack();
+        Ok(match &self.models {
+            Some(path) => known.load(path)?,
+            None => known,
+        })
+    }
+}
+
+impl Summing {
+    const fn communication(self) -> Communication {
+        match self {
+            Self::InNetwork => Communication::InNetwork,
+            Self::HalvingDoubling => Communication::AllReduce(Collective::HalvingDoubling),
+            Self::Ring => Communication::AllReduce(Collective::Ring),
+            Self::Tree => Communication::AllReduce(Collective::Tree),
+        }
+    }
+
+    const fn describe(self) -> &'static str {
+        match self {
+            Self::InNetwork => "gradients summed in the network",
+            Self::HalvingDoubling => "all-reduce by halving-doubling",
+            Self::Ring => "all-reduce round a ring",
+            Self::Tree => "all-reduce by trees",
+        }
+    }
+}
+
+/// The first few, and how many there are.
+fn warn(warnings: &[tributary_cluster::trace::Warning]) {
+    for warning in warnings.iter().take(SHOWN) {
+        eprintln!("warning: {warning}");
+    }
+    if warnings.len() > SHOWN {
+        let (more, file) = (warnings.len() - SHOWN, &warnings[0].file);
+        eprintln!("warning: {file}: {more} more jobs like these");
+    }
+}
+
+/// Works with a progress bar, which a terminal shows.
+pub(crate) fn with_bar<T>(what: &str, work: impl FnOnce(&(dyn Fn(u64, u64) + Sync)) -> T) -> T {
+    let template = format!("{{bar:40}} {{pos}}/{{len}} {what}  {{elapsed_precise}}");
+    let style = ProgressStyle::with_template(&template).expect("a valid template");
+    let bar = ProgressBar::new(0).with_style(style);
+    let result = work(&|done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    result
+}
+
+/// Prints a figure's table and notes.
+pub(crate) fn show(figure: &Figure) -> Result<()> {
+    let notes: String = figure.notes.iter().map(|note| format!("{note}\n")).collect();
+    crate::print(&format!("{}\n{notes}{}", figure.title, figure.table.to_terminal()))
+}
+
+/// Writes figures as CSV, plots, and one page.
+pub(crate) fn write(out: &Path, title: &str, figures: &[Figure]) -> Result<()> {
+    for figure in figures {
+        put(&out.join(format!("{}.csv", figure.id)), &figure.table.to_csv())?;
+        for (at, chart) in figure.charts.iter().enumerate() {
+            let name = match figure.charts.len() {
+                1 => format!("{}.svg", figure.id),
+                _ => format!("{}-{}.svg", figure.id, at + 1),
+            };
+            put(&out.join(name), &chart.to_svg()?)?;
+        }
+    }
+    let command: Vec<String> = std::env::args().skip(1).collect();
+    let page = page(title, &format!("tributary {}", command.join(" ")), figures)?;
+    put(&out.join("index.html"), &page)
+}
+
+fn put(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}

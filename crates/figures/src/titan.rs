@@ -1,0 +1,340 @@
+//! The figures of Titan's evaluation (§V): 2 to 7 from traces, 8 to 11 on its testbed.
+
+use tributary_cluster::metrics::{Metric, Spread, Summary};
+use tributary_cluster::simulate::{Communication, Options, Outcome, Sample};
+use tributary_cluster::trace::{Generator, Trace};
+use tributary_cluster::{Cluster, Collective, Shape};
+use tributary_placement::titan::testbed::{Row, Testbed, Unfit};
+
+use crate::chart::{Chart, Marks, Scale};
+use crate::page::Figure;
+use crate::runs::{Run, RunError, run};
+use crate::sweep::Experiment;
+use crate::table::{Cell, Table};
+use crate::workload::Workload;
+
+/// Titan and what it is compared with, as they are named here and in the paper.
+const POLICIES: [(&str, &str); 4] = [
+    ("titan", "Titan"),
+    ("elasticflow", "Elasticflow"),
+    ("tiresias", "Tiresias"),
+    ("hived", "HiveD"),
+];
+
+/// GPU-time of the jobs over that of the cluster while they arrive: about 1 200 of 4 096 GPUs, which is
+/// what the paper's 168 to 174 used machines of eight GPUs amount to.
+pub const LOAD: f64 = 0.3;
+
+/// Points of a series while jobs arrive, about.
+const SAMPLES: f64 = 400.0;
+
+/// Why a figure could not be made.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Error {
+    /// A simulation failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The testbed has no room.
+    #[error(transparent)]
+    Testbed(#[from] Unfit),
+}
+
+/// §V-B: 64 racks of 8 machines of 8 GPUs.
+fn cluster() -> Cluster {
+    Cluster::uniform(&Shape {
+        racks: 64,
+        servers_per_rack: 8,
+        gpus_per_server: 8,
+        racks_per_pod: Some(4),
+        ..Shape::default()
+    })
+}
+
+/// All figures, in the order of their numbers, from so many jobs of the trace and as many of the
+/// generator's.
+///
+/// # Errors
+///
+/// If a policy breaks a rule of the cluster, or the testbed has no room.
+pub fn figures(experiment: &Experiment<'_>, jobs: usize) -> Result<Vec<Figure>, Error> {
+    let generated = Generator::trace(jobs, 0);
+    let mut figures = over_time(experiment, experiment.trace, 'a', jobs)?;
+    figures.extend(over_time(experiment, &generated, 'b', jobs)?);
+    figures.extend(of_testbed()?);
+    Ok(figures)
+}
+
+/// What a figure measures.
+#[derive(Clone, Copy)]
+enum Measure {
+    /// Mean over time, drawn over time.
+    Mean(fn(&Sample) -> f64),
+    /// Mean over time, times the hours.
+    Hours(fn(&Sample) -> f64),
+    /// Of the whole run.
+    Whole(Metric),
+}
+
+impl Measure {
+    fn of(self, outcome: &Outcome, last_s: f64) -> f64 {
+        let mean = |of: fn(&Sample) -> f64| {
+            let during = outcome.series.iter().filter(|at| at.time_s <= last_s).map(of);
+            Spread::of(&during.collect::<Vec<_>>()).mean
+        };
+        match self {
+            Self::Mean(of) => mean(of),
+            Self::Hours(of) => mean(of) * last_s / 3_600.0,
+            Self::Whole(metric) => Summary::of(outcome).get(metric),
+        }
+    }
+}
+
+/// What a figure over time shows.
+struct Shown {
+    number: &'static str,
+    title: &'static str,
+    y: &'static str,
+    digits: usize,
+    measure: Measure,
+    /// The paper's numbers in the order of [`POLICIES`], and of which part of the figure.
+    paper: Option<([f64; 4], &'static str)>,
+}
+
+const SHOWN: [Shown; 6] = [
+    Shown {
+        number: "2",
+        title: "used machines",
+        y: "machines",
+        digits: 1,
+        measure: Measure::Mean(|at| f64::from(at.used_machines)),
+        paper: Some(([174.0, 334.0, 207.0, 168.0], "2a")),
+    },
+    Shown {
+        number: "3",
+        title: "machine hours",
+        y: "hours",
+        digits: 0,
+        measure: Measure::Hours(|at| f64::from(at.used_machines)),
+        paper: None,
+    },
+    Shown {
+        number: "4",
+        title: "machine fragmentation rate",
+        y: "%",
+        digits: 1,
+        measure: Measure::Mean(|at| 100.0 * at.fragmentation),
+        paper: Some(([11.7, 38.1, 19.4, 10.0], "4b")),
+    },
+    Shown {
+        number: "5",
+        title: "communication",
+        y: "GB an iteration of all jobs",
+        digits: 2,
+        measure: Measure::Mean(|at| at.traffic_bytes / 1e9),
+        // Elasticflow's is in the picture only.
+        paper: Some(([1.65, f64::NAN, 2.78, 7.03], "5a")),
+    },
+    Shown {
+        number: "6",
+        title: "profit rate",
+        y: "GPU-hours of computing an hour of a used machine",
+        digits: 3,
+        measure: Measure::Mean(|at| at.profit_rate),
+        paper: Some(([314.0, 256.0, 71.0, 24.0], "6b, in a unit of its own")),
+    },
+    Shown {
+        number: "7",
+        title: "total profit",
+        y: "profit rates of all arrivals",
+        digits: 0,
+        measure: Measure::Whole(Metric::TotalProfit),
+        // 41.21 %, 316 % and 65 times more, over Titan's.
+        paper: Some(([1.0, 1.0 / 1.4121, 1.0 / 4.16, 1.0 / 66.0], "7a, over Titan's")),
+    },
+];
+
+/// Figures 2 to 7 of one trace.
+fn over_time(
+    experiment: &Experiment<'_>,
+    trace: &Trace,
+    part: char,
+    jobs: usize,
+) -> Result<Vec<Figure>, Error> {
+    let cluster = cluster();
+    let workload = Workload { jobs, load: Some(LOAD), demand: None };
+    let drawn: Vec<_> = (0..experiment.seeds)
+        .map(|seed| workload.draw(trace, &cluster, experiment.profiles, seed))
+        .collect();
+    let mut runs = Vec::new();
+    for (policy, _) in POLICIES {
+        for jobs in &drawn {
+            let last_s = jobs.last().map_or(1.0, |job| job.submit_s);
+            let options = Options {
+                period_s: 0.0,
+                communication: Communication::AllReduce(Collective::HalvingDoubling),
+                sample_s: Some(last_s / SAMPLES),
+                ..Options::default()
+            };
+            runs.push(Run { cluster: &cluster, jobs, policy, options });
+        }
+    }
+    let outcomes = run(&runs, experiment.progress)?;
+    let per_policy: Vec<&[Outcome]> = outcomes.chunks(drawn.len().max(1)).collect();
+    let about = format!(
+        "{}: {} jobs, {} draws, on 64 racks of 8 machines of 8 GPUs, halving-doubling, a round at every arrival \
+         and end; arrivals moved to a load of {LOAD}. All numbers are of the time in which jobs arrive: after \
+         it, a few long jobs are left in an empty cluster. The curves are of the first draw.",
+        trace.file,
+        drawn.first().map_or(0, Vec::len),
+        drawn.len()
+    );
+    let last_s: Vec<f64> =
+        drawn.iter().map(|jobs| jobs.last().map_or(0.0, |job| job.submit_s)).collect();
+    Ok(SHOWN.iter().map(|shown| shown.figure(part, &about, &per_policy, &last_s)).collect())
+}
+
+impl Shown {
+    fn figure(&self, part: char, about: &str, outcomes: &[&[Outcome]], last_s: &[f64]) -> Figure {
+        let Self { number, title, y, digits, measure, .. } = *self;
+        let values = |runs: &[Outcome]| -> Vec<f64> {
+            runs.iter().zip(last_s).map(|(run, &last_s)| measure.of(run, last_s)).collect()
+        };
+        let first = values(outcomes[0]);
+        let paper =
+            self.paper.map_or("paper".to_owned(), |(_, which)| format!("paper, figure {which}"));
+        let mut table =
+            Table::new(["policy".to_owned(), y.to_owned(), "over Titan's".to_owned(), paper]);
+        for (at, ((_, name), runs)) in POLICIES.iter().zip(outcomes).enumerate() {
+            let values = values(runs);
+            let ratios: Vec<f64> =
+                values.iter().zip(&first).map(|(one, first)| one / first).collect();
+            let published =
+                self.paper.map(|(values, _)| values[at]).filter(|value| !value.is_nan());
+            table.push(vec![
+                Cell::text(*name),
+                Cell::Spread(Spread::of(&values), digits),
+                Cell::Spread(Spread::of(&ratios), 3),
+                published.map_or(Cell::None, |value| Cell::Number(value, 3)),
+            ]);
+        }
+        let title = format!("Titan figure {number}{part}: {title}");
+        let mut charts = Vec::new();
+        if let Measure::Mean(of) = measure {
+            let line = |runs: &[Outcome]| {
+                let during = runs[0].series.iter().filter(|at| at.time_s <= last_s[0]);
+                during.map(|at| (at.time_s / 3_600.0, Spread::of(&[of(at)]))).collect()
+            };
+            let lines = POLICIES.iter().zip(outcomes);
+            charts.push(Chart {
+                title: title.clone(),
+                y: y.to_owned(),
+                marks: Marks::Lines {
+                    x: "time, h".to_owned(),
+                    scales: [Scale::Linear, Scale::Linear],
+                    lines: lines
+                        .map(|((_, name), runs)| ((*name).to_owned(), line(runs)))
+                        .collect(),
+                },
+            });
+        }
+        Figure {
+            id: format!("titan-{number}{part}"),
+            title,
+            notes: vec![about.to_owned()],
+            table,
+            charts,
+        }
+    }
+}
+
+/// Figures 8 to 11: a testbed of eight servers of four GPUs.
+fn of_testbed() -> Result<Vec<Figure>, Unfit> {
+    let testbed = Testbed::default();
+    let rows = testbed.rows()?;
+    let mut placements =
+        Table::new(["model", "workers", "policy", "GPUs by server", "machines in use"]);
+    for row in &rows {
+        let workers = row.plan.workers();
+        let shares = workers.iter().map(|(server, gpus)| format!("s{}: {gpus}", server.0 + 1));
+        placements.push(vec![
+            Cell::text(row.model),
+            Cell::Number(f64::from(row.workers), 0),
+            Cell::text(row.policy),
+            Cell::text(shares.collect::<Vec<_>>().join(", ")),
+            Cell::Number(f64::from(row.machines), 0),
+        ]);
+    }
+    let background: Vec<String> = testbed.background.iter().map(u32::to_string).collect();
+    let about = format!(
+        "Eight servers of {} GPUs at {} Gb/s with {} background jobs of one GPU; {} epochs of {} images in batches \
+         of {}. The paper does not say which server has how many background jobs.",
+        testbed.gpus_per_server,
+        testbed.link_gbps,
+        background.join(", "),
+        testbed.epochs,
+        testbed.images,
+        testbed.batch
+    );
+    Ok(vec![
+        Figure {
+            id: "titan-8".to_owned(),
+            title: "Titan figure 8: where workers go".to_owned(),
+            notes: vec![about.clone()],
+            table: placements,
+            charts: Vec::new(),
+        },
+        by_workers("9", "machine hours of a job", "machine-hours", &about, &rows, |row| {
+            (row.machine_hours, row.published.machine_hours)
+        }),
+        by_workers("10", "training throughput", "images/s", &about, &rows, |row| {
+            (row.images_per_s, row.published.images_per_s)
+        }),
+        by_workers("11", "communication in an epoch", "s", &about, &rows, |row| {
+            (row.communication_s, row.published.communication_s)
+        }),
+    ])
+}
+
+fn by_workers(
+    number: &str,
+    what: &str,
+    y: &str,
+    about: &str,
+    rows: &[Row],
+    of: impl Fn(&Row) -> (f64, Option<f64>),
+) -> Figure {
+    let title = format!("Titan figure {number}: {what}");
+    let mut table = Table::new(["model", "workers", "policy", y, "paper"]);
+    let mut models: Vec<&str> = Vec::new();
+    for row in rows {
+        let (value, paper) = of(row);
+        table.push(vec![
+            Cell::text(row.model),
+            Cell::Number(f64::from(row.workers), 0),
+            Cell::text(row.policy),
+            Cell::Number(value, 2),
+            paper.map_or(Cell::None, |value| Cell::Number(value, 2)),
+        ]);
+        if !models.contains(&row.model) {
+            models.push(row.model);
+        }
+    }
+    let chart = |model: &str| {
+        let line = |name: &str| {
+            let of_policy = rows.iter().filter(|row| row.model == model && row.policy == name);
+            of_policy.map(|row| (f64::from(row.workers), Spread::of(&[of(row).0]))).collect()
+        };
+        Chart {
+            title: format!("{title}, {model}"),
+            y: y.to_owned(),
+            marks: Marks::Lines {
+                x: "workers".to_owned(),
+                scales: [Scale::Linear, Scale::Linear],
+                lines: POLICIES.iter().map(|(_, name)| ((*name).to_owned(), line(name))).collect(),
+            },
+        }
+    };
+    let charts = models.into_iter().map(chart).collect();
+    let notes = vec![about.to_owned()];
+    Figure { id: format!("titan-{number}"), title, notes, table, charts }
+}
