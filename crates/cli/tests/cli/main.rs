@@ -9,6 +9,7 @@ mod doctor;
 mod esa;
 mod examples;
 mod mininet;
+mod place;
 mod plain_traffic;
 mod push;
 mod scheduler;

@@ -50,8 +50,7 @@ pub(crate) fn run(args: &FiguresArgs) -> Result<()> {
     let trace = args.trace.read(args.trace.trace.is_none().then_some(80_000))?;
     let profiles = args.trace.profiles()?;
     let figures: Vec<Figure> = with_bar("jobs", |progress| {
-        let experiment =
-            Experiment { trace: &trace, profiles: profiles.all(), seeds, progress };
+        let experiment = Experiment { trace: &trace, profiles: profiles.all(), seeds, progress };
         match args.paper {
             Paper::Netpack => {
                 let jobs = match args.quick {
