@@ -1,8 +1,8 @@
 //! What docs/placement/titan.md shows: `gap` to the exact optimum, the `testbed` of figures 8 to 11,
-//! and the `speed` of placing a trace's worth of jobs.
+//! the `speed` of placing a trace's worth of jobs, and what a `trace` comes to on Titan's cluster.
 //!
 //! ```text
-//! cargo run --release -p tributary-placement --example titan -- gap|testbed|speed [servers]
+//! cargo run --release -p tributary-placement --example titan -- gap|testbed|speed [servers]|trace FILE [Gb/s]
 //! ```
 
 use std::cmp::Reverse;
@@ -11,6 +11,10 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use tributary_cluster::metrics::Metric;
+use tributary_cluster::model::Profiles;
+use tributary_cluster::simulate::{Communication, Options, simulate};
+use tributary_cluster::trace::Trace;
 use tributary_cluster::{Cluster, Collective, Job, JobId, Pending, Round, Shape, State};
 use tributary_placement::titan::gap::{Cases, gaps};
 use tributary_placement::titan::testbed::Testbed;
@@ -25,7 +29,43 @@ fn main() {
             let servers = arguments.get(1).map_or(Ok(512), |servers| servers.parse());
             speed(servers.expect("servers is a number"));
         }
-        _ => eprintln!("say which: gap, testbed or speed"),
+        Some("trace") => {
+            let link_gbps = arguments.get(2).map_or(Ok(100.0), |link_gbps| link_gbps.parse());
+            let link_gbps = link_gbps.expect("the links' Gb/s is a number");
+            trace(arguments.get(1).expect("trace FILE"), link_gbps);
+        }
+        _ => eprintln!("say which: gap, testbed, speed or trace FILE"),
+    }
+}
+
+/// Titan §V-B: 64 racks of 8 machines of 8 GPUs, jobs placed as they come.
+fn trace(file: &str, link_gbps: f64) {
+    let shape =
+        Shape { racks: 64, servers_per_rack: 8, gpus_per_server: 8, link_gbps, ..Shape::default() };
+    let cluster = Cluster::uniform(&shape);
+    let trace = Trace::open(file, None).unwrap_or_else(|error| panic!("{error}"));
+    let jobs = trace.jobs(Profiles::known().all(), 1);
+    let options = Options {
+        period_s: 0.0,
+        communication: Communication::AllReduce(Collective::HalvingDoubling),
+        ..Options::default()
+    };
+    println!("{} jobs; averages over the time in which a machine is used", jobs.len());
+    println!("policy       machines  machine h  fragmentation  crossing MB  profit rate  JCT s");
+    for name in ALL_REDUCE_NAMES {
+        let began = Instant::now();
+        let mut policy = all_reduce(name, Collective::HalvingDoubling).expect("it is a policy");
+        let outcome = simulate(&cluster, &jobs, policy.as_mut(), &options, &mut ());
+        println!(
+            "{name:<11}  {:>8.1}  {:>9.0}  {:>12.1}%  {:>11.1}  {:>11.2}  {:>5.0}  ({:.1} s)",
+            Metric::UsedMachines.of(&outcome),
+            Metric::MachineHours.of(&outcome),
+            100.0 * Metric::Fragmentation.of(&outcome),
+            Metric::Traffic.of(&outcome) / 1e6,
+            Metric::ProfitRate.of(&outcome),
+            Metric::AverageJct.of(&outcome),
+            began.elapsed().as_secs_f64(),
+        );
     }
 }
 

@@ -47,19 +47,19 @@ pub(crate) type Shares = Vec<(ServerIndex, u32)>;
 /// As few machines as possible: while none has room for the rest, the one with the most idle GPUs;
 /// then the one with the fewest that has room. `None` if there are too few GPUs.
 pub(crate) fn consolidated(mut machines: Vec<Machine>, gpus: u32) -> Option<Shares> {
+    if let Some(one) = tightest(machines.iter().copied(), gpus) {
+        return Some(vec![(one.server, gpus)]);
+    }
     sort_by_most(&mut machines);
     let (mut shares, mut rest, mut next) = (Vec::new(), gpus, 0);
-    loop {
-        let most = machines.get(next)?;
-        if most.free >= rest {
-            let last = tightest(machines[next..].iter().copied(), rest)?;
-            shares.push((last.server, rest));
-            return Some(shares);
-        }
-        shares.push((most.server, most.free));
-        rest -= most.free;
+    while machines.get(next)?.free < rest {
+        shares.push((machines[next].server, machines[next].free));
+        rest -= machines[next].free;
         next += 1;
     }
+    let last = tightest(machines[next..].iter().copied(), rest)?;
+    shares.push((last.server, rest));
+    Some(shares)
 }
 
 /// Places jobs in the order of submission. A job that finds no place waits; those behind it do not
