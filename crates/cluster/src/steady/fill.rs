@@ -57,6 +57,8 @@ pub(super) struct Filler {
     gauges: Vec<Gauge>,
     /// By a job's place: whether its rate still rises.
     rising: Vec<bool>,
+    /// How many still rise.
+    left: usize,
     /// What is full at the lowest rate comes first; of the same, what has the lower number. Rates are
     /// not negative, so that their bits are in their order.
     queue: BinaryHeap<Reverse<(u64, Resource)>>,
@@ -67,6 +69,7 @@ impl Filler {
         Self {
             gauges: vec![Gauge::default(); resources.count()],
             rising: Vec::new(),
+            left: 0,
             queue: BinaryHeap::new(),
         }
     }
@@ -74,7 +77,8 @@ impl Filler {
     /// Finds the rates of the jobs.
     pub(super) fn fill(&mut self, filling: &mut Filling<'_>) {
         self.begin(filling);
-        while let Some(Reverse((bits, resource))) = self.queue.pop() {
+        while self.left > 0 {
+            let Reverse((bits, resource)) = self.queue.pop().expect("all jobs cross a link");
             let gauge = &mut self.gauges[resource.at()];
             if gauge.full || gauge.users == 0 {
                 continue;
@@ -103,16 +107,14 @@ impl Filler {
             let count = |resource: Resource, times| self.gauges[resource.at()].users += times;
             filling.flowing[job as usize].tree.uses(|_| true, count);
         }
-        for &(resource, _) in filling.left_gbps {
-            self.enqueue(resource);
-        }
-    }
-
-    fn enqueue(&mut self, resource: Resource) {
-        let gauge = &self.gauges[resource.at()];
-        if gauge.users > 0 {
-            self.queue.push(Reverse((gauge.full_at_gbps().to_bits(), resource)));
-        }
+        self.left = filling.jobs.len();
+        let mut entries = std::mem::take(&mut self.queue).into_vec();
+        entries.clear();
+        entries.extend(filling.left_gbps.iter().filter_map(|&(resource, _)| {
+            let gauge = &self.gauges[resource.at()];
+            (gauge.users > 0).then(|| Reverse((gauge.full_at_gbps().to_bits(), resource)))
+        }));
+        self.queue = entries.into();
     }
 
     /// A full link freezes the jobs that cross it; a switch without memory lets through what comes.
@@ -140,6 +142,7 @@ impl Filler {
                 });
             } else {
                 self.rising[at] = false;
+                self.left -= 1;
                 *rate_gbps = water_gbps;
                 tree.uses(sums, |resource, times| {
                     let gauge = &mut self.gauges[resource.at()];

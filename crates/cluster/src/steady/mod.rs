@@ -53,6 +53,8 @@ struct Flowing {
     rate_gbps: f64,
     /// Its rate when the network settled last.
     settled_gbps: f64,
+    /// Its rate when it was last noted what it takes, if that still holds.
+    counted_gbps: f64,
     /// Whether its rate has changed since someone wanted to know.
     rerated: bool,
 }
@@ -134,8 +136,15 @@ impl Network {
     fn insert(&mut self, cluster: &Cluster, job: JobId, plan: &Plan) -> Option<u32> {
         let at = Tree::of(cluster, &self.resources, plan).map(|tree| {
             let resources = tree.resources();
-            let (rate_gbps, settled_gbps) = (0.0, f64::NAN);
-            let flowing = Flowing { job, tree, resources, rate_gbps, settled_gbps, rerated: false };
+            let flowing = Flowing {
+                job,
+                tree,
+                resources,
+                rate_gbps: 0.0,
+                settled_gbps: f64::NAN,
+                counted_gbps: f64::NAN,
+                rerated: false,
+            };
             if let Some(at) = self.vacant.pop() {
                 self.flowing[at as usize] = flowing;
                 at

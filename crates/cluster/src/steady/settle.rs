@@ -28,7 +28,11 @@ pub(crate) struct Steady {
     left: Vec<Resource>,
     reach: Reach,
     filler: Filler,
-    /// By resource: what one job, and then all jobs take.
+    /// By rack: when its switch ran out of memory the last time that all had settled.
+    settled_level_gbps: Vec<f64>,
+    /// By resource: what a job takes that is being looked at.
+    own: Vec<Use>,
+    /// By resource: what all jobs take.
     taken: Vec<Use>,
     /// Places of jobs that may have other rates than at the last call of [`Steady::take_rerated`].
     rerated: Vec<u32>,
@@ -43,8 +47,10 @@ impl Steady {
             full: vec![false; count],
             came: Vec::new(),
             left: Vec::new(),
-            reach: Reach { users: vec![None; count], ..Reach::default() },
+            reach: Reach::new(count),
             filler: Filler::new(&network.resources),
+            settled_level_gbps: network.level_gbps.clone(),
+            own: vec![Use::default(); count],
             taken: vec![Use::default(); count],
             rerated: Vec::new(),
             network,
@@ -99,6 +105,7 @@ impl Steady {
         self.reach.begin(self.network.flowing.len());
         for resource in self.left.drain(..) {
             self.reach.add_resource(resource, &self.members, &self.full);
+            self.reach.touch(resource);
         }
         for job in self.came.drain(..) {
             if let Some(&Some(at)) = self.network.jobs.get(&job) {
@@ -142,23 +149,28 @@ impl Steady {
         self.count();
     }
 
+    /// Notes what those take for whom something has changed.
     fn count(&mut self) {
-        let Self { network, members, reach, taken, .. } = self;
+        let Self { network, members, reach, own, taken, .. } = self;
         let level = |rack: RackIndex| network.level_gbps[rack.at()];
-        for &at in &reach.jobs {
-            let flowing = &network.flowing[at as usize];
-            let rate_gbps = flowing.rate_gbps;
-            for &resource in &flowing.resources {
-                taken[resource.at()] = Use::default();
+        for index in 0..reach.jobs.len() {
+            let flowing = &mut network.flowing[reach.jobs[index] as usize];
+            let (tree, rate_gbps) = (&flowing.tree, flowing.rate_gbps);
+            let same = rate_gbps == flowing.counted_gbps
+                && tree.is_same(rate_gbps, &self.settled_level_gbps, &network.level_gbps);
+            if same {
+                continue;
             }
-            let tree = &flowing.tree;
-            tree.uses_at(rate_gbps, level, |which, flows| taken[which.at()].flows += flows);
-            tree.loads_gbps(rate_gbps, level, |which, load| taken[which.at()].load_gbps += load);
+            // If it begins again, it has to be counted again.
+            flowing.counted_gbps = f64::NAN;
+            tree.uses_at(rate_gbps, level, |which, flows| own[which.at()].flows += flows);
+            tree.loads_gbps(rate_gbps, level, |which, load| own[which.at()].load_gbps += load);
             for &resource in &flowing.resources {
-                members.set(resource, flowing.job, taken[resource.at()]);
+                members.set(resource, flowing.job, std::mem::take(&mut own[resource.at()]));
+                reach.touch(resource);
             }
         }
-        for &resource in &reach.resources {
+        for &resource in &reach.touched {
             taken[resource.at()] = members.sum(resource, |_| true);
         }
     }
@@ -185,16 +197,22 @@ impl Steady {
     }
 
     fn publish(&mut self) {
-        for index in 0..self.reach.resources.len() {
-            let resource = self.reach.resources[index];
+        for index in 0..self.reach.touched.len() {
+            let resource = self.reach.touched[index];
             self.full[resource.at()] = self.ran_out(resource);
             let capacity_gbps = self.network.resources.capacity_gbps[resource.at()];
             let taken = self.taken[resource.at()];
             self.network.available_gbps[resource.at()] = left_gbps(capacity_gbps, taken.load_gbps);
             self.network.flows[resource.at()] = taken.flows;
         }
+        for resource in &self.reach.resources {
+            if let Some(rack) = self.network.resources.as_memory(*resource) {
+                self.settled_level_gbps[rack.at()] = self.network.level_gbps[rack.at()];
+            }
+        }
         for &at in &self.reach.jobs {
             let flowing = &mut self.network.flowing[at as usize];
+            flowing.counted_gbps = flowing.rate_gbps;
             if flowing.rate_gbps != flowing.settled_gbps {
                 flowing.settled_gbps = flowing.rate_gbps;
                 if !std::mem::replace(&mut flowing.rerated, true) {
@@ -218,9 +236,16 @@ struct Reach {
     users: Vec<Option<u32>>,
     /// How many of the jobs have had their resources added.
     followed: usize,
+    /// Those of the resources of which jobs may take something else than before.
+    touched: Vec<Resource>,
+    is_touched: Vec<bool>,
 }
 
 impl Reach {
+    fn new(resources: usize) -> Self {
+        Self { users: vec![None; resources], is_touched: vec![false; resources], ..Self::default() }
+    }
+
     /// Starts with nothing, where there are so many places.
     fn begin(&mut self, places: usize) {
         self.has_job.resize(places, false);
@@ -258,6 +283,12 @@ impl Reach {
         }
     }
 
+    fn touch(&mut self, resource: Resource) {
+        if !std::mem::replace(&mut self.is_touched[resource.at()], true) {
+            self.touched.push(resource);
+        }
+    }
+
     /// Whether all that use a resource are among the jobs.
     fn has_all(&self, resource: Resource, members: &Members) -> bool {
         self.users[resource.at()] == Some(members.of(resource).len() as u32)
@@ -267,6 +298,7 @@ impl Reach {
     fn end(&mut self) {
         self.jobs.drain(..).for_each(|at| self.has_job[at as usize] = false);
         self.resources.drain(..).for_each(|resource| self.users[resource.at()] = None);
+        self.touched.drain(..).for_each(|resource| self.is_touched[resource.at()] = false);
         self.followed = 0;
     }
 }

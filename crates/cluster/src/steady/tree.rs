@@ -90,6 +90,11 @@ impl Tree {
         self.leaves.iter().map(|leaf| &leaf.switch).chain([&self.root])
     }
 
+    /// Racks whose switch aggregates for the job.
+    fn aggregating(&self) -> impl Iterator<Item = RackIndex> {
+        self.switches().filter(|switch| switch.memory.is_some()).map(|switch| switch.rack)
+    }
+
     /// What the job shares with others, each once and in order.
     pub(super) fn resources(&self) -> Vec<Resource> {
         let mut all = Vec::new();
@@ -178,6 +183,14 @@ impl Tree {
                 on(memory, switch.share_gbps(rate_gbps, &level_gbps));
             }
         }
+    }
+
+    /// Whether it is all the same to the job, at a rate, when each switch ran out of memory.
+    pub(super) fn is_same(&self, rate_gbps: f64, before_gbps: &[f64], now_gbps: &[f64]) -> bool {
+        self.aggregating().all(|rack| {
+            let (before, now) = (before_gbps[rack.at()], now_gbps[rack.at()]);
+            before == now || before.min(now) >= rate_gbps
+        })
     }
 
     /// What a rack's switch aggregates of the job's rate.

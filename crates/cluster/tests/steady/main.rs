@@ -12,6 +12,7 @@ mod hierarchy;
 mod incremental;
 mod oracle;
 mod random;
+mod readings;
 
 use std::ops::Range;
 
