@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     let readings = [
         ("ε as printed", Readings { epsilon: Epsilon::Elsewhere, ..read }),
         ("sign as printed", Readings { hot_spot: HotSpot::Subtracted, ..read }),
-        ("any surplus", Readings { surplus: Surplus::Any, ..read }),
+        ("least surplus", Readings { surplus: Surplus::Least, ..read }),
         ("penalty alone", Readings { oversubscribed: Oversubscribed::Penalty, ..read }),
     ];
     let read_otherwise = readings.into_iter().map(|(name, readings)| {

@@ -2,9 +2,9 @@
 //!
 //! Two servers with as many free GPUs and as many flows on links as fast differ only in the bandwidth
 //! they have left, so that of each kind the best few are all that a job can want: as many as its GPUs
-//! fill, and one more for the parameter server. Kinds are few, as free GPUs and flows are small
-//! numbers. What was looked up stays sorted from one job to the next, and only servers on which
-//! something changed are filed anew.
+//! and those that it gives back fill, and one more for the parameter server. Kinds are few, as free
+//! GPUs and flows are small numbers. What was looked up stays sorted from one job to the next, and only
+//! servers on which something changed are filed anew.
 //!
 //! The plans are those of the plain search, ties included. It visits servers by kind, then best first,
 //! and replaces a plan only by a better one; so of plans that tie it keeps the one whose last server in
@@ -30,12 +30,12 @@ pub(super) struct Class {
     pub(super) first: Vec<Offer>,
 }
 
-/// How many servers of a kind a job can have workers on.
-///
-/// A plan's GPUs exceed the job's by less than any of its servers gives: else it could do without that
-/// server, and would exceed them by less.
-pub(super) const fn most_workers(kind: Kind, gpus: u32) -> usize {
-    if kind.gpus == 0 { 0 } else { gpus.div_ceil(kind.gpus) as usize }
+/// How many servers of a kind can be in a plan of at most so many GPUs.
+pub(super) const fn most_workers(kind: Kind, most_gpus: u32) -> usize {
+    match most_gpus.checked_div(kind.gpus) {
+        Some(servers) => servers as usize,
+        None => 0,
+    }
 }
 
 /// The servers of a region, filed by kind.
@@ -61,13 +61,13 @@ impl Filed {
         self.offers.remove(offer);
     }
 
-    /// Of each kind what a job of so many GPUs can want.
-    pub(super) fn classes(&self, gpus: u32) -> Vec<Class> {
+    /// Of each kind what a plan of at most so many GPUs can want.
+    pub(super) fn classes(&self, most_gpus: u32) -> Vec<Class> {
         let mut classes = Vec::new();
         let mut next = self.offers.first();
         while let Some(offer) = next {
             let kind = offer.kind;
-            let first = self.from(*offer).take(most_workers(kind, gpus) + 1);
+            let first = self.from(*offer).take(most_workers(kind, most_gpus) + 1);
             classes.push(Class { kind, first: first.copied().collect() });
             let last = last_of(kind);
             next = self.offers.range((Bound::Excluded(last), Bound::Unbounded)).next();

@@ -74,6 +74,7 @@ impl Search for Fast {
 
     fn spread(&mut self, round: &mut Round<'_, '_>, job: &Job) -> Option<Plan> {
         let (link, oversubscribed) = (self.link, self.oversubscribed);
+        let most_free = self.by_free.len() as u32 - 1;
         let (state, network) = round.with_network();
         let cluster = state.cluster();
         let readings = Readings::default();
@@ -83,7 +84,7 @@ impl Search for Fast {
         let best_of = |regions: std::ops::Range<usize>, uplinks_count: bool| {
             let equation = Equation::of(cluster, network, link, uplinks_count, &readings);
             regions
-                .filter_map(|region| within(&equation, index.region(region), job.gpus))
+                .filter_map(|region| within(&equation, index.region(region), job.gpus, most_free))
                 .reduce(|a, b| if b.worth > a.worth { b } else { a })
         };
         let placed =
@@ -102,11 +103,13 @@ impl Search for Fast {
 }
 
 /// The best plan among the servers of a region.
-fn within(equation: &Equation<'_>, filed: &Filed, gpus: u32) -> Option<Placed> {
+///
+/// No server has more than `most_free` free GPUs.
+fn within(equation: &Equation<'_>, filed: &Filed, gpus: u32, most_free: u32) -> Option<Placed> {
     if filed.free() < gpus {
         return None;
     }
-    let classes = filed.classes(gpus);
+    let classes = filed.classes(gpus + most_free);
     let mut best: Option<Placed> = None;
     for workers in knapsack::candidates(&classes, gpus) {
         let uplinks = equation.uplinks(&workers);

@@ -46,11 +46,14 @@ impl Table {
         self.offers.push(*offer);
     }
 
-    /// The best plan with the fewest GPUs from `gpus` on, unless none of its servers is among those
-    /// from `new` on.
+    /// The best plan of exactly so many GPUs, unless there is none or none of its servers is among
+    /// those from `new` on.
     fn candidate(&self, gpus: usize, new: usize) -> Option<Candidate> {
-        let enough = (gpus..self.best.len()).find(|&gpus| self.best[gpus] > UNREACHED / 2)?;
-        let mut left = enough;
+        let value = self.best[gpus];
+        if value < UNREACHED / 2 {
+            return None;
+        }
+        let mut left = gpus;
         let mut servers = Vec::new();
         for (at, offer) in self.offers.iter().enumerate().rev() {
             if at < new && servers.is_empty() {
@@ -63,26 +66,28 @@ impl Table {
         }
         servers.reverse();
         let flows = servers.last()?.kind.flows;
-        Some(Candidate { flows, value: self.best[enough], servers })
+        Some(Candidate { flows, value, servers })
     }
 }
 
 /// The candidates that [`workers::candidates`](super::workers::candidates) finds among all servers of
-/// these classes, with the least surplus.
+/// these classes, with any surplus.
 pub(super) fn candidates(classes: &[Class], gpus: u32) -> Vec<Candidate> {
     let most_free = classes.iter().map(|class| class.kind.gpus).max().unwrap_or(0);
-    let mut table = Table::new((gpus + most_free) as usize);
+    let most = gpus + most_free;
+    let mut table = Table::new(most as usize);
     let mut candidates = Vec::new();
     for of_flows in classes.chunk_by(|a, b| a.kind.flows == b.kind.flows) {
         let new = table.offers.len();
         for class in of_flows {
-            let workers = most_workers(class.kind, gpus).min(class.first.len());
+            let workers = most_workers(class.kind, most).min(class.first.len());
             for offer in &class.first[..workers] {
                 table.add(offer);
             }
         }
         if table.offers.len() > new {
-            candidates.extend(table.candidate(gpus as usize, new));
+            let enough = gpus as usize..=most as usize;
+            candidates.extend(enough.filter_map(|gpus| table.candidate(gpus, new)));
         }
     }
     candidates

@@ -42,11 +42,12 @@ pub enum Fits {
 /// How many more GPUs than it needs a job may be given before they are taken back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Surplus {
-    /// As few as whole servers allow, for each bound on flows.
+    /// Any number up to a server's GPUs, as printed. Servers count then whose GPUs are all taken back
+    /// at once.
     #[default]
-    Least,
-    /// Any number up to a server's GPUs: then servers count whose GPUs are all taken back at once.
     Any,
+    /// As few as whole servers allow, for each bound on flows: more only if there is no exact fit.
+    Least,
 }
 
 /// Where `ε` of step 3 is one.

@@ -60,21 +60,23 @@ fn any_surplus_counts_a_server_whose_gpus_are_all_taken_back() {
     let cluster = cluster(&[(&servers_of, 1e3, 1e3)]);
     let mut state = State::new(&cluster);
     run(&mut state, 9, &[(1, 1), (2, 1)], Some(3));
-    // Two servers do; the idle one is worth more than the others.
+    // Three servers are worth more than two, but the idle one, least loaded, gives all of its GPUs
+    // back.
     let (plan, _) = placed(state.clone(), 4, Readings::default());
-    assert_eq!(servers(&plan), [(0, 2), (1, 2)]);
-    // Three are worth more than two, but the idle one, least loaded, gives all of its GPUs back.
-    let printed = Readings { surplus: Surplus::Any, ..Readings::default() };
-    let (plan, _) = placed(state, 4, printed);
     assert_eq!(servers(&plan), [(1, 2), (2, 2)]);
+    // Two servers do; the idle one is worth more than the others.
+    let least = Readings { surplus: Surplus::Least, ..Readings::default() };
+    let (plan, _) = placed(state, 4, least);
+    assert_eq!(servers(&plan), [(0, 2), (1, 2)]);
 }
 
 #[test]
 fn epsilon_as_printed_has_the_parameter_server_share_a_workers_link() {
     let cluster = cluster(&[(&[(1, 100.0), (1, 100.0), (1, 100.0)], 1e3, 1e3)]);
-    let (plan, rate_gbps) = placed(State::new(&cluster), 2, Readings::default());
+    let read = Readings { surplus: Surplus::Least, ..Readings::default() };
+    let (plan, rate_gbps) = placed(State::new(&cluster), 2, read);
     assert_eq!((plan.ps, rate_gbps), (Some(ServerIndex(2)), 100.0));
-    let printed = Readings { epsilon: Epsilon::Elsewhere, ..Readings::default() };
+    let printed = Readings { epsilon: Epsilon::Elsewhere, ..read };
     let (plan, rate_gbps) = placed(State::new(&cluster), 2, printed);
     assert_eq!((plan.ps, rate_gbps), (Some(ServerIndex(0)), 50.0));
 }
@@ -104,7 +106,7 @@ fn the_penalty_alone_does_not_keep_a_job_in_its_rack() {
     assert_eq!((servers(&plan), rate_gbps), (vec![(0, 2), (1, 2)], 100.0));
     let alone = Readings { oversubscribed: Oversubscribed::Penalty, ..Readings::default() };
     let (plan, rate_gbps) = placed(State::new(&cluster), 4, alone);
-    assert_eq!((servers(&plan), rate_gbps), (vec![(0, 2), (3, 1), (4, 1)], 20.0));
+    assert_eq!((servers(&plan), rate_gbps), (vec![(1, 2), (3, 1), (4, 1)], 20.0));
 }
 
 #[test]

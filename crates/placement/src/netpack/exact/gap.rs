@@ -9,7 +9,7 @@ use super::{Instance, Memory, Unsolved, optimum};
 
 /// Random small instances.
 ///
-/// Two racks of two or three servers of two GPUs, 100 Gb/s, full bisection; switches with memory for
+/// Two racks of two servers of two GPUs, 100 Gb/s, full bisection; switches with memory for
 /// 1 Tb/s, 60 Gb/s or none; two or three jobs of one to five GPUs, of 50 to 500 MB, that fit together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cases {
@@ -95,7 +95,7 @@ fn cost_s(instance: &Instance, policy: &mut dyn Policy) -> f64 {
 fn instance(random: &mut ChaCha8Rng) -> Instance {
     let cluster = Cluster::uniform(&Shape {
         racks: 2,
-        servers_per_rack: random.random_range(2..=3),
+        servers_per_rack: 2,
         gpus_per_server: 2,
         pat_gbps: [1000.0, 60.0, 0.0][random.random_range(0..3)],
         ..Shape::default()
