@@ -187,6 +187,12 @@ pub(crate) fn compile_for(
         }
         other => {
             let compiled = other?;
+            let found = compiled.program.architecture();
+            ensure!(
+                architecture == Architecture::V1model || found == Some(architecture),
+                "--arch {architecture}: {} is for v1model; leave --arch out, or give another program",
+                source.main
+            );
             must_speak(scenario, &source.main, &compiled.pipeline.p4info)?;
             Ok(compiled)
         }

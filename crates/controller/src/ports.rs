@@ -33,6 +33,9 @@ use crate::plan::{Forwarding, JobAtSwitch};
 /// Device ports a pipe.
 const PIPE_PORTS: u16 = 128;
 
+/// The port of pipe 0 that leads back into it.
+const RECIRCULATION: u16 = 68;
+
 /// A port of a real switch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Panel {
@@ -131,6 +134,12 @@ impl PortMap {
                      pipe 0, where sums are made and swept; use device ports 0 to {}",
                     panel.device_port,
                     PIPE_PORTS - 1
+                ));
+            }
+            if panel.device_port == RECIRCULATION {
+                return Err(format!(
+                    "switch {name}: device port {RECIRCULATION} leads packets back into the switch, and \
+                     sweeps go by it; use another"
                 ));
             }
         }
@@ -323,6 +332,7 @@ pub(crate) mod tests {
                 "= 148",
                 "switch s1: device port 148 is of pipe 1, whose registers are not those of pipe 0",
             ),
+            ("= 12", "= 68", "switch s1: device port 68 leads packets back into the switch"),
             ("= 12", "= 600", "device_port = 600: there are 0 to 511"),
             ("40G", "400G", "speed = \"400G\": a Tofino's ports have"),
             ("channel = 1", "channel = 5", "connector 3, channel 5: connectors count from 1"),

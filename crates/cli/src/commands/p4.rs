@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use tributary_p4::{Compilation, Diagnostics, Severity, Sources};
 
 use crate::args::P4Args;
@@ -39,13 +39,20 @@ pub(crate) fn info(args: &P4Args) -> Result<()> {
 /// # Errors
 /// If it cannot be read, or the preprocessor finds errors.
 pub(crate) fn preprocess(path: &Path, defines: &[String]) -> Result<String> {
+    must_be_there(path)?;
     let defines = parse_defines(defines)?;
     let sources = Sources::disk();
     tributary_p4::preprocess(&sources, &path.display().to_string(), &defines)
         .or_else(|diagnostics| fail(path, &diagnostics))
 }
 
+/// Says why a program cannot be read, before a place in its source is looked for.
+fn must_be_there(path: &Path) -> Result<()> {
+    std::fs::read(path).map(drop).with_context(|| format!("cannot read {}", path.display()))
+}
+
 fn compile(args: &P4Args) -> Result<Compilation> {
+    must_be_there(&args.file)?;
     let defines = parse_defines(&args.defines)?;
     let sources = args.include.iter().fold(Sources::disk(), |all, dir| all.search(dir));
     let compilation = tributary_p4::compile(&sources, &args.file.display().to_string(), &defines)

@@ -99,6 +99,8 @@ fn a_p4_program_with_errors_is_shown() {
         assert!(all.contains("bad.p4:3:"), "{args:?}: {all}");
         assert!(line.contains("bad.p4"), "{line}");
     }
+    let line = fail(&["p4", "check", "no-such.p4"]);
+    assert!(line.contains("cannot read no-such.p4: No such file"), "{line}");
     let line = fail(&["run", &file.name(), "--p4", "no-such.p4"]);
     assert!(line.contains("no-such.p4"), "{line}");
 }

@@ -50,6 +50,8 @@ fn an_architecture_that_does_not_fit_is_refused() {
     let job = root().join("examples/two-racks.toml").display().to_string();
     let line = fail(&["run", &job, "--arch", "tna", "--fabric", "netns", "--switch", "bmv2"]);
     assert!(line.contains("v1model, not for tna"), "{line}");
+    let line = fail(&["run", &job, "--arch", "tna", "--p4", "p4src/v1model/atp.p4"]);
+    assert!(line.contains("--arch tna: p4src/v1model/atp.p4 is for v1model"), "{line}");
     let odd = "[topology]\nkind = \"star\"\n[switch]\npool = 100\n[[job]]\nworkers = 2\n\
                workload = { kind = \"random\", tensors = 1, elements = 10 }\n";
     let file = JobFile::new(odd);
