@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tributary_cluster::{Collective, Job, JobId, Pending, Plan, Policy, Round, ServerIndex, State};
 
 use crate::deal::plan_of;
-use crate::machines::{Machine, consolidated, in_order, with_idle_gpus};
+use crate::machines::{Machine, consolidated, in_order, with_idle_gpus, within_reach};
 
 /// Best fit: as few machines as possible, and among those the idle GPUs closest to what is wanted.
 ///
@@ -58,7 +58,8 @@ impl Elasticflow {
         } else {
             job.gpus
         };
-        let mut shares = consolidated(self.machines(state), wanted)?;
+        let best_fit = |machines| consolidated(machines, wanted);
+        let mut shares = within_reach(state.cluster(), self.machines(state), best_fit)?;
         let held = cut(&mut shares, job.gpus);
         if !held.is_empty() {
             self.held.insert(job.id, held);

@@ -3,7 +3,7 @@
 use tributary_cluster::{Collective, Job, Pending, Plan, Policy, Round, State};
 
 use crate::deal::plan_of;
-use crate::machines::{Machine, Shares, in_order, sort_by_most, with_idle_gpus};
+use crate::machines::{Machine, Shares, in_order, sort_by_most, with_idle_gpus, within_reach};
 
 /// Scattered idle GPUs first, so that whole machines stay whole.
 ///
@@ -25,13 +25,19 @@ impl HiveD {
     }
 
     fn plan(&self, state: &State<'_>, job: &Job) -> Option<Plan> {
-        let (mut whole, mut scattered): (Vec<_>, Vec<_>) =
-            with_idle_gpus(state).partition(|machine| machine.idle);
-        let mut shares = Vec::new();
-        let rest = fill(&mut scattered, job.gpus, &mut shares);
-        let rest = fill(&mut whole, rest, &mut shares);
-        (rest == 0).then(|| plan_of(&shares, self.collective))
+        let machines = with_idle_gpus(state).collect();
+        let shares = within_reach(state.cluster(), machines, |of| scattered(of, job.gpus))?;
+        Some(plan_of(&shares, self.collective))
     }
+}
+
+fn scattered(machines: Vec<Machine>, gpus: u32) -> Option<Shares> {
+    let (mut whole, mut scattered): (Vec<_>, Vec<_>) =
+        machines.into_iter().partition(|machine| machine.idle);
+    let mut shares = Vec::new();
+    let rest = fill(&mut scattered, gpus, &mut shares);
+    let rest = fill(&mut whole, rest, &mut shares);
+    (rest == 0).then_some(shares)
 }
 
 /// Takes GPUs of these machines until none are wanted, and gives those still wanted.

@@ -1,6 +1,8 @@
 //! What Titan and its baselines look at: machines with idle GPUs, and the jobs one after another.
 
-use tributary_cluster::{Job, Pending, Plan, Round, ServerIndex, State};
+use tributary_cluster::{Cluster, Job, Pending, Plan, Round, ServerIndex, State, path_gbps};
+
+use crate::regions;
 
 /// A machine with idle GPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +62,26 @@ pub(crate) fn consolidated(mut machines: Vec<Machine>, gpus: u32) -> Option<Shar
     let last = tightest(machines[next..].iter().copied(), rest)?;
     shares.push((last.server, rest));
     Some(shares)
+}
+
+/// What `place` makes of these machines; of those of one region after another (see [`regions`]) where
+/// that would put a job on machines that cannot reach each other.
+pub(crate) fn within_reach(
+    cluster: &Cluster,
+    machines: Vec<Machine>,
+    place: impl Fn(Vec<Machine>) -> Option<Shares>,
+) -> Option<Shares> {
+    let shares = place(machines.clone())?;
+    let reaches = |&(server, _): &(ServerIndex, u32)| path_gbps(cluster, shares[0].0, server) > 0.0;
+    if shares.iter().all(reaches) {
+        return Some(shares);
+    }
+    regions::of(cluster).iter().find_map(|region| {
+        let servers: Vec<_> = region.servers(cluster).collect();
+        let mut machines = machines.clone();
+        machines.retain(|machine| servers.binary_search(&machine.server).is_ok());
+        place(machines)
+    })
 }
 
 /// Places jobs in the order of submission. A job that finds no place waits; those behind it do not

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use tributary_cluster::{Collective, Job, Pending, Plan, Policy, Round, ServerIndex, State};
 
 use crate::deal::plan_of;
-use crate::machines::{Machine, Shares, consolidated, in_order, with_idle_gpus};
+use crate::machines::{Machine, Shares, consolidated, in_order, with_idle_gpus, within_reach};
 
 /// What Tiresias's profiler found of a model: how its gradients are spread over tensors.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -78,13 +78,17 @@ impl Tiresias {
     }
 
     fn plan(&self, state: &State<'_>, job: &Job) -> Option<Plan> {
-        let machines = with_idle_gpus(state).collect();
-        let shares = if job.gpus == 1 || self.is_sensitive(job) {
-            consolidated(machines, job.gpus)
-        } else {
-            spread(&machines, job.gpus)
+        let consolidates = job.gpus == 1 || self.is_sensitive(job);
+        let place = |machines: Vec<Machine>| {
+            if consolidates {
+                consolidated(machines, job.gpus)
+            } else {
+                spread(&machines, job.gpus)
+            }
         };
-        shares.map(|shares| plan_of(&shares, self.collective))
+        let machines = with_idle_gpus(state).collect();
+        let shares = within_reach(state.cluster(), machines, place)?;
+        Some(plan_of(&shares, self.collective))
     }
 }
 

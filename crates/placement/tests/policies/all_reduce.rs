@@ -19,7 +19,8 @@ proptest! {
         kind in 0_usize..3,
     ) {
         for name in ALL_REDUCE_NAMES {
-            let mut policy = all_reduce(name, Collective::ALL[kind]).expect("a name that is listed");
+            let collective = Collective::ALL[kind];
+            let mut policy = all_reduce(name, collective).expect("a name that is listed");
             let mut state = State::new(&cluster);
             let mut next = 0;
             for (batch, end) in batches.iter().zip(&ends) {
@@ -33,6 +34,8 @@ proptest! {
                     prop_assert_eq!(running.plan.ranks.len(), running.job.gpus as usize);
                     prop_assert_eq!(running.plan.ps, None, "all-reduce needs none");
                     prop_assert!(running.plan.aggregating.is_empty());
+                    let time_s = collective.time_s(&cluster, 1e8, &running.plan.ranks);
+                    prop_assert!(time_s.is_finite(), "{name}: job {} would never end", id.0);
                 }
                 let mut used = vec![0; cluster.servers().len()];
                 for server in state.running().values().flat_map(|running| &running.plan.ranks) {
@@ -47,6 +50,28 @@ proptest! {
                 }
             }
         }
+    }
+}
+
+/// Two racks that do not reach each other: all GPUs together would do, those of one rack must.
+#[test]
+fn no_job_is_torn_between_racks_without_an_uplink() {
+    let shape = Shape { racks: 2, servers_per_rack: 2, gpus_per_server: 4, ..Shape::default() };
+    let joined = Cluster::uniform(&shape);
+    let mut racks = joined.racks().to_vec();
+    racks.iter_mut().for_each(|rack| rack.uplink_gbps = 0.0);
+    let cluster = Cluster::new(joined.servers().to_vec(), racks, Vec::new());
+    for name in ALL_REDUCE_NAMES {
+        let mut policy = all_reduce(name, Collective::Ring).expect("a name that is listed");
+        let mut state = State::new(&cluster);
+        for (server, taken) in cluster.server_indices().zip([1, 2, 1, 3]) {
+            let busy = job(100 + server.0, taken);
+            state.start(&busy, Plan::on_one(server, taken)).expect("the server is idle");
+        }
+        let started = place(&mut *policy, &mut state, &waiting([job(1, 6), job(2, 4)]));
+        assert_eq!(started, [JobId(2)], "{name}: no rack has six");
+        let plan = &state.running()[&JobId(2)].plan;
+        assert_eq!(plan.racks(&cluster).len(), 1, "{name}");
     }
 }
 
