@@ -39,6 +39,9 @@ pub struct Placed {
     pub distributed: u32,
     /// Time that it took, with the steady state after each distributed job.
     pub took: Duration,
+    /// The part of it in which a CPU worked on it, where Linux says so: on a busy machine the one that
+    /// can be compared.
+    pub on_cpu: Option<Duration>,
 }
 
 impl Placed {
@@ -102,15 +105,22 @@ impl Batch {
     pub fn place(&self, policy: &mut dyn Policy) -> Placed {
         let (cluster, waiting) = (self.cluster(), self.waiting());
         let mut state = State::new(&cluster);
-        let start = Instant::now();
+        let (start, cpu) = (Instant::now(), on_cpu());
         let mut round = Round::new(&mut state);
         policy.place(&mut round, &waiting);
         let jobs = round.started().len() as u32;
         state.network();
         let took = start.elapsed();
+        let on_cpu = on_cpu().zip(cpu).map(|(after, before)| after.saturating_sub(before));
         let distributed = state.running().values().filter(|running| running.plan.is_distributed());
-        Placed { jobs, distributed: distributed.count() as u32, took }
+        Placed { jobs, distributed: distributed.count() as u32, took, on_cpu }
     }
+}
+
+/// Time for which this thread has been on a CPU.
+fn on_cpu() -> Option<Duration> {
+    let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    statistics.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
 /// SplitMix64: enough to draw jobs with.
