@@ -18,6 +18,8 @@
 //! TRIBUTARY_CHARTS=write cargo test -p tributary-sim --test systems charts
 //! ```
 //!
+//! [`sharing`] measures what jobs get of a switch's memory and links, for comparison with a model of them.
+//!
 //! Start reading at [`Network::step`].
 
 mod channel;
@@ -27,6 +29,7 @@ mod network;
 mod process;
 mod program;
 mod run;
+pub mod sharing;
 mod trace;
 
 pub use channel::Pace;

@@ -366,6 +366,12 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Virtual time since the start.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.network.now() - Time::ZERO
+    }
+
     /// Lets the next thing happen; false when every sum is in and every worker has gone, or the limit
     /// has passed.
     ///

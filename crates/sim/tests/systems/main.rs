@@ -10,4 +10,5 @@ mod invariants;
 mod losses;
 mod p4inc;
 mod random;
+mod sharing;
 mod walks;
