@@ -1,4 +1,4 @@
-//! The figures of NetPack's evaluation (§6) that a simulation can show: 7 to 13.
+//! The figures of NetPack's evaluation (§6) that a simulation of flows can show: 7 to 13.
 //!
 //! The paper fixes clusters, models and policies. It does not say how densely jobs of the trace arrive,
 //! nor the means of its synthetic demands: [`LOAD`] and [`demands`] are ours, and [`loads`] shows what

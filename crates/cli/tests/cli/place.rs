@@ -74,7 +74,7 @@ fn the_same_seed_gives_the_same_table() {
 #[test]
 fn a_generated_trace_makes_the_figures_of_both_papers() {
     let directory = tempfile::tempdir().unwrap();
-    for (paper, last) in [("netpack", "netpack-load"), ("titan", "titan-11")] {
+    for (paper, last) in [("netpack", "netpack-15"), ("titan", "titan-11")] {
         let out = directory.path().join(paper).display().to_string();
         let sample = "examples/placement/sample.csv";
         succeed(&[

@@ -9,11 +9,12 @@ use tributary_figures::sweep::Experiment;
 use tributary_figures::{Figure, netpack, titan};
 
 use super::compare::{TraceArgs, show, with_bar, write};
+use super::sharing;
 
 /// Whose figures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Paper {
-    /// NetPack, figures 7 to 13.
+    /// NetPack, figures 7 to 15.
     Netpack,
     /// Titan, figures 2 to 11.
     Titan,
@@ -49,7 +50,7 @@ pub(crate) fn run(args: &FiguresArgs) -> Result<()> {
     // A generated trace has as many jobs as the largest experiment wants.
     let trace = args.trace.read(args.trace.trace.is_none().then_some(80_000))?;
     let profiles = args.trace.profiles()?;
-    let figures: Vec<Figure> = with_bar("jobs", |progress| {
+    let mut figures: Vec<Figure> = with_bar("jobs", |progress| {
         let experiment = Experiment { trace: &trace, profiles: profiles.all(), seeds, progress };
         match args.paper {
             Paper::Netpack => {
@@ -65,6 +66,9 @@ pub(crate) fn run(args: &FiguresArgs) -> Result<()> {
             }
         }
     })?;
+    if args.paper == Paper::Netpack {
+        figures.extend(sharing::figures()?);
+    }
     for figure in &figures {
         show(figure)?;
     }

@@ -2,6 +2,7 @@
 
 mod compare;
 mod figures;
+mod sharing;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
