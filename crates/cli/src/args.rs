@@ -46,7 +46,8 @@ pub(crate) enum Command {
     /// Check P4 programs and describe them.
     #[command(subcommand)]
     P4(P4Command),
-    /// Decide where training jobs go: compare policies over a trace of jobs.
+    /// Decide where training jobs go: compare policies over a trace of jobs, or be the manager that places
+    /// them on servers.
     Place(PlaceArgs),
     /// Measure the engine, all-reduce, fixed-point conversion, packet I/O and the protocols side by
     /// side on this machine.
@@ -197,6 +198,9 @@ pub(crate) struct WorkerArgs {
     /// Index of the worker, from 0.
     #[arg(long, value_name = "N")]
     pub(crate) worker: u8,
+    /// Be the parameter server, too, of a job that has no other worker: nothing goes to the network.
+    #[arg(long)]
+    pub(crate) alone: bool,
 }
 
 #[derive(Debug, Args)]
@@ -309,7 +313,7 @@ pub(crate) struct ControllerArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
     /// Admit none of the jobs: serve them to whoever decides about them over gRPC, at this ADDRESS:PORT
-    /// (P4INC, SwitchML; proto/README.md). Whoever reaches it may do anything with the jobs.
+    /// (not ESA; proto/README.md). Whoever reaches it may do anything with the jobs.
     #[arg(long, value_name = "ADDR")]
     pub(crate) scheduler: Option<SocketAddr>,
 }

@@ -17,6 +17,7 @@ macro_rules! say {
 }
 
 mod agent;
+mod alone;
 mod args;
 mod bench;
 mod channel;

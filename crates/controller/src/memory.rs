@@ -69,7 +69,8 @@ impl Controller {
         Ok(self)
     }
 
-    /// Admits a job with a service ID and, for aggregation in the network, a segment of its own.
+    /// Admits a job with a service ID and, for aggregation in the network, a segment of its own. Where
+    /// jobs share all aggregators (ATP), it is given neither, and `size` does not count.
     ///
     /// # Errors
     /// As [`admit`](Self::admit); and [`Error::NotLocal`], [`Error::Unassigned`].
@@ -82,6 +83,10 @@ impl Controller {
         aggregation: Aggregation,
         size: u32,
     ) -> Result<Assignment, Error> {
+        if self.memory.is_none() {
+            let placement = Placement { aggregation, ..placement };
+            return self.admit(&placement).await.map(|_| Assignment::NONE);
+        }
         let mode = self.mode(&placement, aggregation)?;
         let assign = || self.assign(&placement, mode, size);
         let admitted = self.admit_assigned(placement.clone(), assign).await;

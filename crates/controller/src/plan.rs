@@ -20,7 +20,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_jobfile::{HostId, Job, SwitchId, Topology};
+use tributary_jobfile::{Aggregation, HostId, Job, SwitchId, Topology};
 use tributary_protocol::{Assignment, Mode};
 use tributary_wire::{Bitmap, Host, JobId, Kind, Mac, Protocol, WorkerIndex};
 
@@ -80,6 +80,9 @@ pub struct Placement {
     pub ps: Option<HostId>,
     /// Host of the reminder agent, for ESA.
     pub agent: Option<HostId>,
+    /// Whether switches add at all, with ATP; the other protocols have it in their assignment, or
+    /// always add.
+    pub aggregation: Aggregation,
     /// How switches serve a job of P4INC or SwitchML; [`Assignment::NONE`] with ATP and ESA.
     pub assignment: Assignment,
 }
@@ -100,6 +103,7 @@ impl From<&Job> for Placement {
             workers: job.workers.clone(),
             ps: job.ps,
             agent: job.agent,
+            aggregation: job.aggregation,
             assignment: Assignment::NONE,
         }
     }
@@ -130,6 +134,8 @@ pub struct JobAtSwitch {
     pub reminders: BTreeSet<u16>,
     /// Ports that answers to reminders come from: each leads to another switch.
     pub answers: BTreeSet<u16>,
+    /// Whether the switch only forwards, with ATP.
+    pub forwards: bool,
     /// How switches serve the job, with P4INC and SwitchML.
     pub assignment: Assignment,
 }
@@ -138,7 +144,7 @@ impl JobAtSwitch {
     /// Whether the switch adds anything for the job, or just passes its packets on.
     #[must_use]
     pub fn aggregates(&self) -> bool {
-        self.units.len() > 1
+        self.units.len() > 1 && !self.forwards
     }
 
     fn off_the_tree(switch: SwitchId, server: Option<Host>, placement: &Placement) -> Self {
@@ -149,6 +155,7 @@ impl JobAtSwitch {
             lower: BTreeSet::new(),
             members: Bitmap::EMPTY,
             everyone: Bitmap::first(workers),
+            forwards: placement.aggregation == Aggregation::Server,
             assignment: placement.assignment,
             uplink: None,
             top: false,
@@ -172,10 +179,11 @@ impl JobAtSwitch {
         let members = self.members;
         let esa = protocol == Protocol::Esa;
         let top = esa && self.top;
+        let forwards = self.forwards && !esa;
         let gradients = self.units.iter().map(|(&port, &unit)| Membership {
             port,
             kind: Kind::Gradient,
-            part: Part::Contribute { unit, members, top },
+            part: if forwards { Part::Pass } else { Part::Contribute { unit, members, top } },
         });
         let mut all: Vec<Membership> = gradients.collect();
         let mut add = |port, kind, part| all.push(Membership { port, kind, part });
@@ -365,6 +373,20 @@ pub(crate) mod tests {
         let entries = part.memberships(Protocol::Atp);
         assert_eq!(entries.len(), 7);
         assert!(entries.iter().all(|entry| (entry.kind == Kind::Gradient) == (entry.port < 5)));
+    }
+
+    #[test]
+    fn what_only_the_server_is_to_sum_is_passed_on() {
+        let scenario = scenario("[topology]\nracks = 2\n[[job]]");
+        let placement =
+            Placement { aggregation: Aggregation::Server, ..Placement::from(&scenario.jobs[0]) };
+        for part in job(&scenario.topology, &placement) {
+            assert!(!part.aggregates());
+            let entries = part.memberships(Protocol::Atp).into_iter();
+            let gradients: Vec<_> = entries.filter(|entry| entry.kind == Kind::Gradient).collect();
+            assert_eq!(gradients.len(), part.units.len());
+            assert!(gradients.iter().all(|entry| entry.part == Part::Pass));
+        }
     }
 
     #[test]

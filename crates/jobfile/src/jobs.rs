@@ -118,6 +118,7 @@ impl<'a> Jobs<'a> {
     pub(crate) fn open(document: &Table<'a>) -> Result<Self, Error> {
         let keys = [
             "name",
+            "id",
             "protocol",
             "workers",
             "ps",
@@ -218,10 +219,28 @@ impl<'a> Jobs<'a> {
                     "give each job its own name",
                 ));
             }
+            if let Some(other) = jobs.iter().position(|other| other.id == job.id) {
+                return Err(table.place_of("id").fault(
+                    format!("jobs {} and {} both have the ID {}", other + 1, index + 1, job.id),
+                    "give each job its own `id`; without one, it is its place in the file",
+                ));
+            }
             jobs.push(job);
         }
         Ok(jobs)
     }
+}
+
+/// The job's identity on the wire: as it says, else its place in the file.
+fn job_id(table: &Table<'_>, index: usize) -> Result<JobId, Error> {
+    // At most MAX_JOBS jobs: the number is a u16 and not zero.
+    let own = u16::try_from(index + 1).ok().and_then(JobId::new);
+    let own = own.expect("jobs are counted in the low hundreds");
+    table.or("id", own, |item| {
+        let id = item.integer32(1..=u16::MAX.into())?;
+        let id = u16::try_from(id).ok().and_then(JobId::new);
+        Ok(id.expect("between 1 and the largest u16"))
+    })
 }
 
 fn pause(item: &Item<'_>) -> Result<Duration, Error> {
@@ -248,9 +267,7 @@ struct Context<'t, 'a> {
 
 impl Context<'_, '_> {
     fn job(&mut self, table: &Table<'_>, index: usize, seed: u64) -> Result<Job, Error> {
-        // At most MAX_JOBS jobs: the number is a u16 and not zero.
-        let id = u16::try_from(index + 1).ok().and_then(JobId::new);
-        let id = id.expect("jobs are counted in the low hundreds");
+        let id = job_id(table, index)?;
         let default_name = format!("job{}", index + 1);
         let name = table.or("name", default_name, |name| name.word("a").map(str::to_owned))?;
         self.choice.check(table)?;
@@ -487,7 +504,8 @@ impl Context<'_, '_> {
             }
             None => servers[index % servers.len()],
         };
-        if workers.contains(&ps) {
+        // With ATP a switch tells by the kind of a packet which of the two has sent it.
+        if workers.contains(&ps) && self.choice.protocol != Protocol::Atp {
             let name = &self.topology.host(ps).name;
             return Err(table.place_of("ps").fault(
                 format!("host `{name}` is both a worker and the parameter server of the job"),

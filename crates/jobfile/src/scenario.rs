@@ -26,7 +26,7 @@ pub struct Scenario {
     pub topology: Topology,
     /// What every switch is built and set to.
     pub switch: SwitchSettings,
-    /// The jobs, with IDs 1, 2, … in the order of the file.
+    /// The jobs, in the order of the file.
     pub jobs: Vec<Job>,
 }
 
@@ -189,7 +189,8 @@ pub struct Job {
     pub protocol: Protocol,
     /// Host of each worker, by worker index: 1 to 32, all different.
     pub workers: Vec<HostId>,
-    /// Host of the parameter server, none of the workers. `None`: the job does without one.
+    /// Host of the parameter server; with other protocols than ATP none of the workers'. `None`: the job
+    /// does without one.
     pub ps: Option<HostId>,
     /// Host of the reminder agent, none of the workers; with ESA only. The parameter server's host:
     /// the agent is in its process.

@@ -300,7 +300,7 @@ fn parameter_servers() {
         "there is no host `pss`; did you mean `ps`?"
     );
     assert_eq!(
-        refused("[[job]]\nworkers = 2\nps = ‸\"w2\"\n"),
+        refused("protocol = \"esa\"\n[[job]]\nworkers = 2\nps = ‸\"w2\"\n"),
         "host `w2` is both a worker and the parameter server of the job; choose another host for one \
          of them"
     );
@@ -318,6 +318,13 @@ fn jobs_and_stragglers() {
         refused("[[job]]\nname = \"a\"\n[[job]]\nname = ‸\"a\"\n"),
         "jobs 1 and 2 are both named `a`; give each job its own name"
     );
+    assert_eq!(
+        refused("[[job]]\n[[job]]\nid = ‸1\n"),
+        "jobs 1 and 2 both have the ID 1; give each job its own `id`; without one, it is its place \
+         in the file"
+    );
+    refused("[[job]]\nid = ‸0\n");
+    refused("[[job]]\nid = ‸65536\n");
     refused("[[job]]\njitter = ‸\"2min\"\n");
     refused("[[job]]\njitter = ‸300\n");
     refused("[[job]]\n[[job.straggler]]\nworker = ‸4\ndelay = \"1ms\"\n");

@@ -39,6 +39,14 @@ fn the_smallest_file_is_one_line() {
 }
 
 #[test]
+fn a_job_may_say_its_id_and_share_a_host_with_its_parameter_server() {
+    let scenario = scenario("[[job]]\nid = 700\nworkers = [\"w1\"]\nps = \"w1\"\n[[job]]\n");
+    let ids: Vec<u16> = scenario.jobs.iter().map(|job| job.id.get()).collect();
+    assert_eq!(ids, [700, 2]);
+    assert_eq!(scenario.jobs[0].workers, [scenario.jobs[0].server()]);
+}
+
+#[test]
 fn a_star_is_addressed_and_its_ports_are_numbered() {
     let topology = scenario("[[job]]").topology;
     assert_eq!((topology.switches.len(), topology.hosts.len(), topology.links.len()), (1, 5, 5));

@@ -5,6 +5,7 @@ use tributary_netio::Waker;
 use tributary_wire::WorkerIndex;
 
 use crate::agent::{self, Event, Port};
+use crate::alone;
 use crate::args::WorkerArgs;
 use crate::channel;
 use crate::settings;
@@ -53,12 +54,16 @@ fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
     };
     let index = WorkerIndex::new(args.worker).context("a job has at most 32 workers")?;
     let stop = settings::stop_flag()?;
+    let verifier = Verifier::new(job, scenario.switch.values_per_packet, 1);
+    if args.alone {
+        let report = alone::work(&scenario, job, &verifier, &stop, |event| tell(&event))?;
+        return Ok(Event::Done(report));
+    }
     let io = settings::open_interface(&scenario, host, &args.endpoint)?;
     let tokens = settings::tokens(&args.endpoint)?;
     let at = |agent| channel::agent_address(&scenario, agent);
     let link = channel::worker_link(&scenario, job, index, &tokens, at)?;
     let port = Port { io, waker: Waker::new(), link };
-    let verifier = Verifier::new(job, scenario.switch.values_per_packet, 1);
     let report = agent::work(&scenario, job, index, port, &verifier, &stop, |event| tell(&event))?;
     Ok(Event::Done(report))
 }

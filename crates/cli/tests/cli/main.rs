@@ -8,6 +8,7 @@ mod deaths;
 mod doctor;
 mod esa;
 mod examples;
+mod manager;
 mod mininet;
 mod place;
 mod plain_traffic;

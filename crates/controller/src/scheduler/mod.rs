@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tonic::Code;
 use tributary_jobfile::{Aggregation, HostId, Topology};
 use tributary_protocol::Assignment;
-use tributary_wire::{Bitmap, JobId, WorkerIndex};
+use tributary_wire::{Bitmap, JobId, Protocol, WorkerIndex};
 
 pub use iteration::{Iteration, OutOfTurn};
 pub use server::Server;
@@ -164,6 +164,12 @@ impl Scheduler {
     #[must_use]
     pub fn topology(&self) -> &Topology {
         &self.controller.topology
+    }
+
+    /// How jobs are summed.
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        self.controller.catalogue.protocol()
     }
 
     /// Where the endpoints of a known job are.

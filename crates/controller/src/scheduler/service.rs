@@ -10,7 +10,7 @@ use tributary_jobfile::Aggregation;
 use tributary_protocol::{Assignment, Mode};
 use tributary_scheduler_proto::v1;
 use tributary_scheduler_proto::v1::job_scheduler_server::JobScheduler;
-use tributary_wire::{JobId, WORKERS_MAX};
+use tributary_wire::{JobId, Protocol, WORKERS_MAX};
 
 use super::{Iteration, Refusal, Scheduler, Standing, names};
 use crate::plan::Placement;
@@ -161,9 +161,14 @@ fn placement(scheduler: &Scheduler, request: &v1::AdmitRequest) -> Result<Placem
     }
     let ps = Some(&request.parameter_server).filter(|name| !name.is_empty());
     let ps = ps.map(host).transpose()?;
-    let different = workers.iter().chain(&ps).collect::<BTreeSet<_>>().len();
-    if different < workers.len() + usize::from(ps.is_some()) {
-        return Err(invalid("the workers and the parameter server are on different hosts each"));
+    let different = workers.iter().collect::<BTreeSet<_>>().len();
+    if different < workers.len() {
+        return Err(invalid("the workers are on different hosts each"));
     }
-    Ok(Placement { job, workers, ps, agent: None, assignment: Assignment::NONE })
+    let together = ps.is_some_and(|ps| workers.contains(&ps));
+    if together && scheduler.protocol() != Protocol::Atp {
+        return Err(invalid("the parameter server is on another host than the workers"));
+    }
+    let (agent, aggregation) = (None, Aggregation::Network);
+    Ok(Placement { job, workers, ps, agent, aggregation, assignment: Assignment::NONE })
 }

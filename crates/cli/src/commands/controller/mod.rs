@@ -35,11 +35,10 @@ fn serve_until_end(args: &ControllerArgs) -> Result<()> {
     let job_file = args.job_file.as_deref().context("name a job file")?;
     let scenario = settings::load_for(job_file, None, args.switches.target.into())?;
     let protocol = scenario.protocol();
-    if args.scheduler.is_some() && !matches!(protocol, Protocol::P4inc | Protocol::SwitchMl) {
+    if args.scheduler.is_some() && protocol == Protocol::Esa {
         bail!(
-            "--scheduler serves jobs of p4inc and switchml, and those of the file use {}; admit them \
-             without it",
-            protocol.name()
+            "--scheduler serves jobs of atp, p4inc and switchml, and those of the file use esa, whose \
+             endpoints need tokens; admit them without it"
         );
     }
     let ports = switches::ports(&scenario, &args.switches)?;

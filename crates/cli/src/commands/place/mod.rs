@@ -1,11 +1,18 @@
 //! `tributary place`: where jobs go. Without a command it compares policies over a trace.
+//!
+//! `serve` is the placement manager, `agent` what it has on every server, and `ask` what people ask it
+//! for.
 
+mod agent;
+mod ask;
 mod compare;
 mod figures;
+mod serve;
 mod sharing;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use tonic::transport::Endpoint;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -20,6 +27,43 @@ pub(crate) struct PlaceArgs {
 enum PlaceCommand {
     /// Make the figures of NetPack's or Titan's paper, each beside the paper's numbers.
     Figures(figures::FiguresArgs),
+    /// Be the placement manager: take jobs, place them, and have the servers' agents run them.
+    Serve(serve::ServeArgs),
+    /// Be the agent of this server: start and stop workers and parameter servers as the manager says.
+    Agent(agent::AgentArgs),
+    /// Give the manager a job.
+    Submit(ask::SubmitArgs),
+    /// Show the manager's jobs and servers.
+    List(ask::ListArgs),
+    /// Have a job of the manager ended, or not started.
+    Cancel(ask::CancelArgs),
+}
+
+/// Where the manager is.
+#[derive(Debug, Args)]
+struct ManagerArgs {
+    /// Where the manager listens.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9640")]
+    manager: String,
+}
+
+impl ManagerArgs {
+    fn endpoint(&self) -> Result<Endpoint> {
+        endpoint("--manager", &self.manager)
+    }
+}
+
+fn endpoint(option: &str, address: &str) -> Result<Endpoint> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}"));
+    endpoint.with_context(|| format!("{option} {address}: write HOST:PORT, such as 10.9.0.1:9640"))
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .context("cannot start threads")
 }
 
 /// # Errors
@@ -28,5 +72,10 @@ pub(crate) fn run(args: &PlaceArgs) -> Result<()> {
     match &args.command {
         None => compare::run(&args.compare),
         Some(PlaceCommand::Figures(args)) => figures::run(args),
+        Some(PlaceCommand::Serve(args)) => serve::run(args),
+        Some(PlaceCommand::Agent(args)) => agent::run(args),
+        Some(PlaceCommand::Submit(args)) => ask::submit(args),
+        Some(PlaceCommand::List(args)) => ask::list(args),
+        Some(PlaceCommand::Cancel(args)) => ask::cancel(args),
     }
 }

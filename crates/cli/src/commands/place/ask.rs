@@ -1,0 +1,257 @@
+//! `tributary place submit`, `list` and `cancel`: what people ask the manager for.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+use tributary_cluster::model::Profiles;
+use tributary_manager_proto::v1;
+use tributary_manager_proto::v1::exit::Outcome;
+use tributary_manager_proto::v1::job::State;
+use tributary_manager_proto::v1::placement_manager_client::PlacementManagerClient;
+
+use super::ManagerArgs;
+use crate::report;
+
+/// How long the manager may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Args)]
+pub(crate) struct SubmitArgs {
+    #[command(flatten)]
+    manager: ManagerArgs,
+    /// Name of the job.
+    #[arg(long, value_name = "NAME", default_value = "job")]
+    name: String,
+    /// GPUs that it wants.
+    #[arg(long, value_name = "N")]
+    gpus: u32,
+    /// What it is worth to have it run.
+    #[arg(long, value_name = "VALUE", default_value_t = 1.0)]
+    value: f64,
+    /// Iterations that it runs.
+    #[arg(long, value_name = "N")]
+    iterations: u32,
+    /// Name of the model. If it is one of those that are known, such as vgg16, the next two follow
+    /// from it.
+    #[arg(long, value_name = "NAME", default_value = "")]
+    model: String,
+    /// Time that an iteration computes on each GPU, microseconds.
+    #[arg(long, value_name = "US")]
+    compute: Option<u64>,
+    /// Gradients that an iteration sums, bytes a worker: a multiple of 4.
+    #[arg(long, value_name = "BYTES")]
+    gradients: Option<u64>,
+    /// Times that the job is tried again after one of its processes has failed.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    retries: u32,
+    /// Names the request: sent again with the same key, it is the same job.
+    #[arg(long, value_name = "KEY", default_value = "")]
+    key: String,
+    /// Wait until the job is over; fail if it fails.
+    #[arg(long)]
+    wait: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    manager: ManagerArgs,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CancelArgs {
+    #[command(flatten)]
+    manager: ManagerArgs,
+    /// The job's number.
+    job: u32,
+}
+
+type Client = PlacementManagerClient<Channel>;
+
+/// Asks the manager something.
+fn ask<T>(
+    manager: &ManagerArgs,
+    question: impl AsyncFnOnce(&mut Client) -> Result<T>,
+) -> Result<T> {
+    let endpoint = manager.endpoint()?.connect_timeout(PATIENCE);
+    super::runtime()?.block_on(async {
+        let channel = endpoint
+            .connect()
+            .await
+            .with_context(|| format!("the manager at {} cannot be reached", manager.manager))?;
+        question(&mut Client::new(channel)).await
+    })
+}
+
+fn refused(status: Status) -> anyhow::Error {
+    match status.code() {
+        Code::Unavailable => anyhow!("the manager ended: {}", status.message()),
+        _ => anyhow!("the manager refused: {}", status.message()),
+    }
+}
+
+/// # Errors
+/// One line that says what went wrong.
+pub(super) fn submit(args: &SubmitArgs) -> Result<()> {
+    let models = Profiles::known();
+    let known = models.get(&args.model);
+    let gradients = args.gradients.or(known.map(|model| model.gradient_bytes() as u64));
+    let gradients = gradients
+        .context("say how much an iteration sums with --gradients BYTES, or name a known model")?;
+    let compute = args.compute.or(known.map(|model| (model.compute_s * 1e6) as u64));
+    let request = v1::SubmitRequest {
+        key: args.key.clone(),
+        name: args.name.clone(),
+        model: args.model.clone(),
+        gpus: args.gpus,
+        value: args.value,
+        iterations: args.iterations,
+        compute_us: compute.unwrap_or(0),
+        gradient_bytes: gradients,
+        retries: args.retries,
+    };
+    ask(&args.manager, async |client| {
+        let job_id = client.submit(request).await.map_err(refused)?.into_inner().job_id;
+        say!("job {job_id}");
+        if args.wait { wait(client, job_id).await } else { Ok(()) }
+    })
+}
+
+/// Until a job is over.
+async fn wait(client: &mut Client, job_id: u32) -> Result<()> {
+    let watched = client.watch(v1::WatchRequest { job_id }).await.map_err(refused)?;
+    let mut states = watched.into_inner();
+    let mut last = State::Unspecified;
+    while let Some(v1::WatchResponse { job }) = states.message().await.map_err(refused)? {
+        let Some(job) = job else { continue };
+        let state = job.state();
+        if state != last {
+            say!("job {job_id} is {}", word(state));
+            last = state;
+        }
+        if state == State::Failed {
+            bail!("job {job_id} failed: {}", job.reason);
+        }
+    }
+    match last {
+        State::Finished => Ok(()),
+        State::Cancelled => bail!("job {job_id} was cancelled"),
+        _ => bail!("the manager ended; job {job_id} is {} and goes on", word(last)),
+    }
+}
+
+/// # Errors
+/// One line that says what went wrong.
+pub(super) fn cancel(args: &CancelArgs) -> Result<()> {
+    let request = v1::CancelRequest { job_id: args.job };
+    ask(&args.manager, async |client| client.cancel(request).await.map(drop).map_err(refused))
+}
+
+/// # Errors
+/// One line that says what went wrong.
+pub(super) fn list(args: &ListArgs) -> Result<()> {
+    let listed = ask(&args.manager, async |client| {
+        Ok(client.list(v1::ListRequest {}).await.map_err(refused)?.into_inner())
+    })?;
+    if args.json {
+        return crate::print(&serde_json::to_string_pretty(&json(&listed))?);
+    }
+    let mut servers = report::table(&["server", "GPUs", "free", "agent"]);
+    for server in &listed.servers {
+        servers.add_row([
+            server.name.clone(),
+            server.gpus.to_string(),
+            server.free.to_string(),
+            if server.present { "there" } else { "away" }.to_owned(),
+        ]);
+    }
+    let header = ["job", "name", "model", "GPUs", "value", "state", "attempts", "where", "why"];
+    let mut jobs = report::table(&header);
+    for job in &listed.jobs {
+        let request = job.request.clone().unwrap_or_default();
+        jobs.add_row([
+            job.job_id.to_string(),
+            request.name,
+            request.model,
+            request.gpus.to_string(),
+            request.value.to_string(),
+            word(job.state()).to_owned(),
+            job.attempts.to_string(),
+            places(job),
+            job.reason.clone(),
+        ]);
+    }
+    crate::print(&format!("{servers}\n{jobs}"))
+}
+
+/// Servers of a job, with its GPUs there, and the parameter server's.
+fn places(job: &v1::Job) -> String {
+    let place = |task: &v1::Task| match task.gpus {
+        0 => format!("{} (PS)", task.server),
+        gpus => format!("{}×{gpus}", task.server),
+    };
+    job.tasks.iter().map(place).collect::<Vec<_>>().join(" ")
+}
+
+fn word(state: State) -> &'static str {
+    match state {
+        State::Unspecified => "unknown",
+        State::Waiting => "waiting",
+        State::Running => "running",
+        State::Ending => "ending",
+        State::Finished => "finished",
+        State::Failed => "failed",
+        State::Cancelled => "cancelled",
+    }
+}
+
+fn json(listed: &v1::ListResponse) -> serde_json::Value {
+    let task = |task: &v1::Task| {
+        let exit = task.exit.as_ref();
+        serde_json::json!({
+            "server": task.server,
+            "gpus": task.gpus,
+            "outcome": exit.map(|exit| match exit.outcome() {
+                Outcome::Success => "success",
+                Outcome::Lost => "lost",
+                Outcome::Failure | Outcome::Unspecified => "failure",
+            }),
+            "detail": exit.map(|exit| &exit.detail),
+            "values": exit.map(|exit| exit.values),
+            "verified": exit.map(|exit| exit.verified),
+        })
+    };
+    let job = |job: &v1::Job| {
+        let request = job.request.clone().unwrap_or_default();
+        serde_json::json!({
+            "job": job.job_id,
+            "name": request.name,
+            "model": request.model,
+            "gpus": request.gpus,
+            "value": request.value,
+            "iterations": request.iterations,
+            "state": word(job.state()),
+            "attempts": job.attempts,
+            "reason": job.reason,
+            "tasks": job.tasks.iter().map(task).collect::<Vec<_>>(),
+        })
+    };
+    let server = |server: &v1::Server| {
+        serde_json::json!({
+            "server": server.name,
+            "gpus": server.gpus,
+            "free": server.free,
+            "present": server.present,
+        })
+    };
+    serde_json::json!({
+        "servers": listed.servers.iter().map(server).collect::<Vec<_>>(),
+        "jobs": listed.jobs.iter().map(job).collect::<Vec<_>>(),
+    })
+}

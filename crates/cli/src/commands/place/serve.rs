@@ -1,0 +1,124 @@
+//! `tributary place serve`: the placement manager.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc as queue, watch};
+use tokio_stream::wrappers::TcpListenerStream;
+use tributary_cluster::Policy;
+use tributary_manager::database::Redb;
+use tributary_manager::manager::Settings;
+use tributary_manager::service::Service;
+use tributary_manager::shell::{Input, Shell, View};
+use tributary_manager::site::Site;
+use tributary_manager::switches;
+use tributary_manager_proto::v1::placement_manager_server::PlacementManagerServer;
+
+use crate::settings;
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The site file: servers, their GPUs and the network (docs/placement/manager.md).
+    site: PathBuf,
+    /// Where jobs and agents come. Whoever reaches it may do anything with the jobs.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9640")]
+    listen: SocketAddr,
+    /// Where the switches' controller serves its job scheduler (`tributary controller --scheduler`).
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9641")]
+    controller: String,
+    /// File that the jobs are recorded in; it is made if it is not there.
+    #[arg(long, value_name = "FILE", default_value = "manager.redb")]
+    database: PathBuf,
+    /// What decides where jobs go.
+    #[arg(long, value_name = "NAME", default_value = "netpack")]
+    policy: String,
+    /// Time between two rounds of placement, milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
+    period: u64,
+    /// How long the processes of an agent that does not hear the manager go on, milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(2_000..=86_400_000))]
+    lease: u64,
+    /// Share of its own value that a waiting job gains with each round.
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
+    ageing: f64,
+    /// Jobs that are over and still listed.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    keep: usize,
+}
+
+/// Serves until Ctrl-C or SIGTERM. Jobs that run go on.
+///
+/// # Errors
+/// One line that says what went wrong.
+pub(crate) fn run(args: &ServeArgs) -> Result<()> {
+    let stop = settings::stop_flag()?;
+    if !args.ageing.is_finite() || args.ageing < 0.0 {
+        bail!("--ageing {}: choose a number from 0 on", args.ageing);
+    }
+    let policy = policy(&args.policy)?;
+    let controller = super::endpoint("--controller", &args.controller)?;
+    let site = Site::load(&args.site)?;
+    let store = Redb::open(&args.database)?;
+    let settings = Settings {
+        period_ms: args.period,
+        lease_ms: args.lease,
+        ageing: args.ageing,
+        kept: args.keep,
+    };
+    let (view, seen) = watch::channel(View::default());
+    let (wishes, wanted) = queue::unbounded_channel();
+    let mut shell = Shell::start(site, settings, policy, store, view, wishes)?;
+    let (inputs, incoming) = channel();
+    let runtime = super::runtime()?;
+    let listening = TcpListener::bind(args.listen);
+    let listener = runtime
+        .block_on(listening)
+        .with_context(|| format!("cannot serve the manager at {}", args.listen))?;
+    let address = listener.local_addr().context("a socket has an address")?;
+    runtime.spawn(switches::follow(controller, wanted, inputs.clone()));
+    runtime.spawn(serve(listener, Service::new(inputs.clone(), seen)));
+    runtime.spawn(end(stop, inputs));
+    say!("placement manager at {address}, policy {}", args.policy);
+    say!("end with Ctrl-C; jobs that run go on");
+    shell.run(&incoming)?;
+    // Agents find another manager, or this one when it is back.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    Ok(())
+}
+
+/// One that gives jobs a parameter server.
+fn policy(name: &str) -> Result<Box<dyn Policy>> {
+    let names = tributary_placement::NAMES.join(", ");
+    if tributary_placement::ALL_REDUCE_NAMES.contains(&name) {
+        bail!("--policy {name}: it places jobs without a parameter server; choose one of {names}");
+    }
+    let policy = tributary_placement::by_name(name);
+    policy.with_context(|| format!("--policy {name}: there is no such policy; there are {names}"))
+}
+
+async fn serve(listener: TcpListener, service: Service) {
+    let serving = tonic::transport::Server::builder()
+        .tcp_nodelay(true)
+        // Notices peers that are gone without a word, whose streams would stay.
+        .http2_keepalive_interval(Some(Duration::from_secs(10)))
+        .add_service(PlacementManagerServer::new(service))
+        .serve_with_incoming(TcpListenerStream::new(listener));
+    if let Err(error) = serving.await {
+        tracing::error!("the manager's server failed: {error}");
+    }
+}
+
+async fn end(stop: Arc<AtomicBool>, inputs: Sender<Input>) {
+    while !stop.load(Ordering::Relaxed) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // If nobody takes it, it has ended already.
+    let _: Result<(), mpsc::SendError<Input>> = inputs.send(Input::End);
+}

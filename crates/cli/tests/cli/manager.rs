@@ -1,0 +1,250 @@
+//! The placement manager with real agents, workers and parameter servers, in network namespaces.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tributary_testbed::{Process, Stream};
+
+use crate::by_hand::{DEADLINE, Net, ended, until};
+use crate::command::{JobFile, fail, namespaces};
+
+/// Three servers at a switch; and the host `ps`, where manager and controller are, and nothing else.
+const NETWORK: &str = "[topology]\nkind = \"star\"\nworkers = 3\nps_hosts = 1\n\
+                       [switch]\npool = 512\n[[job]]\n";
+
+const SITE: &str = "network = \"job.toml\"\nlink_gbps = 10\n\
+                    [[server]]\nhost = \"w1\"\ngpus = 2\n\
+                    [[server]]\nhost = \"w2\"\ngpus = 2\n\
+                    [[server]]\nhost = \"w3\"\ngpus = 2\n";
+
+/// The manager's address: agents reach it through the switch.
+const MANAGER: &str = "10.0.1.4:9640";
+
+const SERVERS: [&str; 3] = ["w1", "w2", "w3"];
+
+struct Cluster {
+    net: Net,
+    manager: Option<Process>,
+    agents: BTreeMap<&'static str, Process>,
+    controller: Process,
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let net = Net::with(NETWORK, &["w1", "w2", "w3", "ps"]);
+        std::fs::write(net.file.path("site.toml"), SITE).unwrap();
+        let controller = Self::controller(&net);
+        let (manager, agents) = (None, BTreeMap::new());
+        let mut cluster = Self { net, manager, agents, controller };
+        cluster.start_manager();
+        for server in SERVERS {
+            cluster.start_agent(server);
+        }
+        cluster
+    }
+
+    fn controller(net: &Net) -> Process {
+        let at = format!("s1={}", net.socket());
+        let args =
+            ["controller", &net.file.name(), "--switch", &at, "--scheduler", "127.0.0.1:9641"];
+        let controller = net.start("ps", &args);
+        until(&controller, "end with Ctrl-C");
+        controller
+    }
+
+    fn start_manager(&mut self) {
+        let [site, database] = ["site.toml", "manager.redb"].map(|name| self.path(name));
+        let args = [
+            &["place", "serve", &site, "--listen", MANAGER, "--database", &database][..],
+            &["--period", "200", "--lease", "20000"],
+        ];
+        let manager = self.net.start("ps", &args.concat());
+        until(&manager, "end with Ctrl-C");
+        self.manager = Some(manager);
+    }
+
+    fn kill_manager(&mut self) {
+        self.manager.take().unwrap().kill().unwrap();
+    }
+
+    fn start_agent(&mut self, server: &'static str) {
+        let directory = self.path(server);
+        let args = [
+            &["place", "agent", "--manager", MANAGER, "--server", server][..],
+            &["--interface", "eth0", "--directory", &directory],
+        ];
+        let agent = self.net.start(server, &args.concat());
+        until(&agent, "registered");
+        self.agents.insert(server, agent);
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.net.file.path(name).display().to_string()
+    }
+
+    /// Calls a command on the manager's host.
+    fn call(&self, args: &[&str]) -> String {
+        let args = [&["place"], args, &["--manager", MANAGER]].concat();
+        let process = self.net.start("ps", &args);
+        let (success, errors) = ended(&process);
+        assert!(success, "{args:?}: {errors}");
+        process.output(Stream::Out)
+    }
+
+    fn submit(&self, name: &str, gpus: u32, iterations: u32) {
+        let [gpus, iterations] = [gpus, iterations].map(|number| number.to_string());
+        self.call(&[
+            "submit",
+            "--name",
+            name,
+            "--key",
+            name,
+            "--gpus",
+            &gpus,
+            "--iterations",
+            &iterations,
+            "--gradients",
+            "20000",
+            "--compute",
+            "5000",
+            "--model",
+            "test",
+        ]);
+    }
+
+    fn list(&self) -> Value {
+        serde_json::from_str(&self.call(&["list", "--json"])).unwrap()
+    }
+
+    fn jobs(&self) -> Vec<Value> {
+        self.list()["jobs"].as_array().unwrap().clone()
+    }
+
+    /// Waits until all jobs are as they should be.
+    fn wait(&self, all: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let jobs = self.jobs();
+            if jobs.iter().all(&all) {
+                return jobs;
+            }
+            assert!(Instant::now() < deadline, "{jobs:#?}\n{}", self.errors());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn finish(&self) -> Vec<Value> {
+        let jobs = self.wait(|job| job["state"] == "finished");
+        for job in &jobs {
+            check_sums(job);
+        }
+        for server in self.list()["servers"].as_array().unwrap() {
+            assert_eq!(server["free"], server["gpus"], "{server}");
+        }
+        jobs
+    }
+
+    fn errors(&self) -> String {
+        let processes = self.agents.values().chain(&self.manager).chain([&self.controller]);
+        processes.map(|process| process.output(Stream::Err)).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Every worker has compared every sum with one that was computed apart.
+fn check_sums(job: &Value) {
+    let iterations = job["iterations"].as_u64().unwrap();
+    let tasks = job["tasks"].as_array().unwrap();
+    let workers: Vec<&Value> = tasks.iter().filter(|task| task["gpus"] != 0).collect();
+    assert!(!workers.is_empty());
+    for worker in workers {
+        assert_eq!(worker["values"], 5_000 * iterations, "{job:#}");
+        assert_eq!(worker["verified"], worker["values"], "{job:#}");
+    }
+}
+
+/// Servers of a job, without its parameter server's.
+fn servers(job: &Value) -> usize {
+    job["tasks"].as_array().unwrap().iter().filter(|task| task["gpus"] != 0).count()
+}
+
+#[test]
+fn a_trace_of_jobs_runs_and_the_manager_may_be_killed() {
+    if !namespaces() {
+        return;
+    }
+    let mut cluster = Cluster::start();
+    for (name, gpus) in [("one", 1), ("two", 2), ("four", 4)] {
+        cluster.submit(name, gpus, 150);
+    }
+    // Again, as somebody does who missed the answer.
+    cluster.submit("four", 4, 150);
+    cluster.wait(|job| job["state"] != "waiting" || job["name"] == "four");
+    // With processes at work, and once more when they were just started.
+    for (name, gpus) in [("six", 6), ("three", 3)] {
+        assert!(cluster.jobs().iter().any(|job| job["state"] == "running"));
+        cluster.kill_manager();
+        std::thread::sleep(Duration::from_millis(150));
+        cluster.start_manager();
+        cluster.submit(name, gpus, 20);
+    }
+    let jobs = cluster.finish();
+    let of = |name: &str| jobs.iter().find(|job| job["name"] == name).unwrap();
+    assert_eq!(jobs.len(), 5, "{jobs:#?}");
+    for job in &jobs {
+        assert_eq!(job["attempts"], 1, "{job:#}\n{}", cluster.errors());
+    }
+    assert_eq!((servers(of("one")), servers(of("six"))), (1, 3));
+}
+
+#[test]
+fn an_agent_that_dies_sets_its_jobs_back() {
+    if !namespaces() {
+        return;
+    }
+    let mut cluster = Cluster::start();
+    cluster.submit("all", 6, 100);
+    cluster.wait(|job| job["state"] == "running");
+    std::thread::sleep(Duration::from_millis(300));
+    cluster.agents.remove("w2").unwrap().kill().unwrap();
+    // It is noticed at once; what the server ran is known to have ended when its agent is back.
+    let deadline = Instant::now() + DEADLINE;
+    while cluster.list()["servers"][1]["present"] == true {
+        assert!(Instant::now() < deadline);
+    }
+    cluster.start_agent("w2");
+    let jobs = cluster.finish();
+    assert_eq!(jobs[0]["attempts"], 2, "{jobs:#?}\n{}", cluster.errors());
+    assert!(jobs[0]["reason"].as_str().unwrap().contains("w2"), "{jobs:#?}");
+
+    // A job that is cancelled ends, and its GPUs are free.
+    cluster.submit("long", 5, 10_000);
+    cluster.wait(|job| job["state"] != "waiting");
+    cluster.call(&["cancel", "2"]);
+    cluster.wait(|job| job["state"] == "finished" || job["state"] == "cancelled");
+}
+
+#[test]
+fn bad_input_is_refused_in_one_line() {
+    let file = JobFile::new(NETWORK);
+    let site = file.path("site.toml");
+    let name = site.display().to_string();
+    let database = file.path("manager.redb").display().to_string();
+    let serve = |text: &str, more: &[&str]| {
+        std::fs::write(&site, text).unwrap();
+        let args = [
+            &["place", "serve", &name, "--listen", "127.0.0.1:0", "--database", &database][..],
+            more,
+        ];
+        fail(&args.concat())
+    };
+    let line = serve("network = \"job.toml\"\n[[server]]\nhost = \"w9\"\ngpus = 2\n", &[]);
+    assert!(line.contains("site.toml:3:8: the network file has no host `w9`"), "{line}");
+    let line = serve(SITE, &["--policy", "best"]);
+    assert!(line.contains("there is no such policy; there are netpack"), "{line}");
+    std::fs::write(file.path("manager.redb"), "not a database").unwrap();
+    let line = serve(SITE, &[]);
+    assert!(line.contains("manager.redb"), "{line}");
+    let line = fail(&["place", "list", "--manager", "127.0.0.1:1"]);
+    assert!(line.contains("the manager at 127.0.0.1:1 cannot be reached"), "{line}");
+}

@@ -1,0 +1,25 @@
+//! Compiles the placement manager's interface in `proto/` at the root of the repository, without an
+//! installed `protoc`.
+
+use std::env;
+use std::error::Error;
+use std::path::PathBuf;
+
+const FILE: &str = "tributary/placement/v1/placement.proto";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../../proto");
+    println!("cargo::rerun-if-changed={}", root.join(FILE).display());
+
+    let mut compiler = protox::Compiler::new([&root])?;
+    compiler.include_imports(true).include_source_info(true);
+    compiler.open_files([FILE])?;
+
+    let feature = |name: &str| env::var_os(format!("CARGO_FEATURE_{name}")).is_some();
+    tonic_prost_build::configure()
+        .build_client(feature("CLIENT"))
+        .build_server(feature("SERVER"))
+        .include_file("modules.rs")
+        .compile_fds(compiler.file_descriptor_set())?;
+    Ok(())
+}

@@ -1,0 +1,416 @@
+//! The agent's conversation with the manager.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use nix::fcntl::{Flock, FlockArg};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Endpoint;
+use tonic::{Code, Status, Streaming};
+use tributary_manager_proto::v1;
+use tributary_manager_proto::v1::agent_message::Message;
+use tributary_manager_proto::v1::manager_message::Message as Told;
+use tributary_manager_proto::v1::placement_manager_client::PlacementManagerClient;
+
+use super::processes::Process;
+use super::{Effect, Tasks};
+use crate::job::{Exit, Role, TaskId};
+use crate::service::SILENCE;
+
+/// Between two beats.
+const BEAT: Duration = Duration::from_millis(500);
+
+/// Between two attempts to reach the manager.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// How long a process has to end after it was asked to.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How often the agent looks whether it should end.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Messages that wait for the manager at most.
+const BACKLOG: usize = 1 << 12;
+
+/// How an agent is set.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its server: a host of the network file.
+    pub server: String,
+    /// The manager.
+    pub manager: Endpoint,
+    /// The `tributary` program.
+    pub program: PathBuf,
+    /// For the job files of what it runs. It is this agent's alone.
+    pub directory: PathBuf,
+    /// Network interface towards the switch.
+    pub interface: String,
+    /// What else workers and parameter servers are called with.
+    pub arguments: Vec<String>,
+}
+
+/// Why an agent ended.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// Its directory cannot be used.
+    #[error("cannot use the directory {path}: {source}")]
+    Directory {
+        /// Its name.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// Another agent uses it.
+    #[error("another agent uses the directory {0}; end that one, or name another directory")]
+    Locked(PathBuf),
+    /// The manager does not want it.
+    #[error("{0}")]
+    Unwanted(String),
+}
+
+/// The agent of a server.
+#[derive(Debug)]
+pub struct Agent {
+    settings: Settings,
+    incarnation: u64,
+    tasks: Tasks,
+    processes: BTreeMap<TaskId, Process>,
+    starts: BTreeMap<TaskId, v1::Start>,
+    /// Killed because the lease was over.
+    given_up: BTreeSet<TaskId>,
+    ended: mpsc::UnboundedSender<(TaskId, Exit)>,
+    exits: mpsc::UnboundedReceiver<(TaskId, Exit)>,
+    /// Until when its processes are its own; `None` before it was ever registered.
+    lease: Option<Lease>,
+    _lock: Flock<File>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Lease {
+    length: Duration,
+    until: Instant,
+}
+
+/// A connection as far as it has come.
+struct Talk {
+    to_manager: mpsc::Sender<v1::AgentMessage>,
+    /// Something could not be said.
+    broken: bool,
+    /// When each beat that has not come back was sent. Number 0 is the registration.
+    beats: BTreeMap<u64, Instant>,
+    last: u64,
+}
+
+impl Agent {
+    /// An agent that runs nothing yet.
+    ///
+    /// # Errors
+    /// [`AgentError::Directory`], [`AgentError::Locked`].
+    pub fn new(settings: Settings) -> Result<Self, AgentError> {
+        let directory = &settings.directory;
+        let failed = |source| AgentError::Directory { path: directory.clone(), source };
+        fs::create_dir_all(directory).map_err(failed)?;
+        let lock = File::create(directory.join("agent.lock")).map_err(failed)?;
+        let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
+            .map_err(|_| AgentError::Locked(directory.clone()))?;
+        remove_job_files(directory).map_err(failed)?;
+        let (ended, exits) = mpsc::unbounded_channel();
+        Ok(Self {
+            settings,
+            incarnation: rand::random(),
+            tasks: Tasks::default(),
+            processes: BTreeMap::new(),
+            starts: BTreeMap::new(),
+            given_up: BTreeSet::new(),
+            ended,
+            exits,
+            lease: None,
+            _lock: lock,
+        })
+    }
+
+    /// Does what the manager says until `stop` is raised, and then ends all processes. `say` is told
+    /// when it is registered.
+    ///
+    /// # Errors
+    /// [`AgentError::Unwanted`] if the manager has no such server.
+    pub async fn run(
+        &mut self,
+        stop: &AtomicBool,
+        mut say: impl FnMut(&str),
+    ) -> Result<(), AgentError> {
+        let mut silent = false;
+        while !stop.load(Ordering::Relaxed) {
+            match self.talk(stop, &mut say).await {
+                Ok(()) => silent = false,
+                Err(status) if status.code() == Code::NotFound && self.lease.is_none() => {
+                    return Err(AgentError::Unwanted(status.message().to_owned()));
+                }
+                Err(status) if !silent => {
+                    tracing::warn!("the manager: {status}");
+                    silent = true;
+                }
+                Err(_) => {}
+            }
+            self.wait(PAUSE, stop).await;
+        }
+        // The manager sees that the connection is closed before it sees that anything ends, so it does
+        // not take it for a failure of the jobs.
+        self.end_all().await;
+        Ok(())
+    }
+
+    /// One connection, from its beginning to its end.
+    async fn talk(&mut self, stop: &AtomicBool, say: &mut impl FnMut(&str)) -> Result<(), Status> {
+        let (to_manager, messages) = mpsc::channel(BACKLOG);
+        let register = v1::Register {
+            server: self.settings.server.clone(),
+            incarnation: self.incarnation,
+            processes: self.tasks.standings().into_iter().map(Into::into).collect(),
+        };
+        let mut talk = Talk {
+            to_manager,
+            broken: false,
+            beats: BTreeMap::from([(0, Instant::now())]),
+            last: 0,
+        };
+        talk.send(Message::Register(register));
+        let late = |_| Status::deadline_exceeded("no answer");
+        let opened = timeout(SILENCE, async {
+            let channel = self.settings.manager.connect().await;
+            let channel = channel.map_err(|error| Status::unavailable(error.to_string()))?;
+            let mut client = PlacementManagerClient::new(channel);
+            client.agent(ReceiverStream::new(messages)).await
+        });
+        let mut incoming = opened.await.map_err(late)??.into_inner();
+        self.converse(&mut talk, &mut incoming, stop, say).await
+    }
+
+    async fn converse(
+        &mut self,
+        talk: &mut Talk,
+        incoming: &mut Streaming<v1::ManagerMessage>,
+        stop: &AtomicBool,
+        say: &mut impl FnMut(&str),
+    ) -> Result<(), Status> {
+        let mut beat = tokio::time::interval(BEAT);
+        let mut tick = tokio::time::interval(TICK);
+        let mut heard = Instant::now();
+        loop {
+            tokio::select! {
+                message = incoming.message() => match message? {
+                    None => return Err(Status::unavailable("it has ended")),
+                    Some(v1::ManagerMessage { message }) => {
+                        heard = Instant::now();
+                        self.hear(talk, message, say);
+                    }
+                },
+                Some((task, exit)) = self.exits.recv() => self.on_exit(task, exit, Some(talk)),
+                _ = beat.tick() => talk.beat(),
+                _ = tick.tick() => {
+                    self.check_lease();
+                    if stop.load(Ordering::Relaxed) {
+                        return Ok(());
+                    }
+                    if talk.broken || heard.elapsed() > SILENCE {
+                        return Err(Status::unavailable("it does not answer any more"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, talk: &mut Talk, message: Option<Told>, say: &mut impl FnMut(&str)) {
+        let effects = match message {
+            Some(Told::Welcome(v1::Welcome { lease_ms })) => {
+                let length = Duration::from_millis(lease_ms);
+                let until = talk.beats.remove(&0).unwrap_or_else(Instant::now) + length;
+                self.lease = Some(Lease { length, until });
+                say("registered");
+                return;
+            }
+            Some(Told::Beat(v1::Beat { number })) => {
+                if let (Some(sent), Some(lease)) = (talk.beats.get(&number), &mut self.lease) {
+                    lease.until = lease.until.max(*sent + lease.length);
+                }
+                talk.beats.retain(|&other, _| other > number);
+                return;
+            }
+            Some(Told::Start(start)) => match TaskId::try_from(start.id) {
+                Ok(task) => {
+                    let effects = self.tasks.start(task);
+                    if effects.contains(&Effect::Spawn(task)) {
+                        self.starts.insert(task, start);
+                    }
+                    effects
+                }
+                Err(error) => return tracing::warn!("a start from the manager: {error}"),
+            },
+            Some(Told::Stop(id)) => match TaskId::try_from(Some(id)) {
+                Ok(task) => self.tasks.stop(task),
+                Err(error) => return tracing::warn!("a stop from the manager: {error}"),
+            },
+            Some(Told::Acknowledge(id)) => {
+                if let Ok(task) = TaskId::try_from(Some(id)) {
+                    self.forget(task);
+                }
+                return;
+            }
+            None => return,
+        };
+        self.carry_out(effects, Some(talk));
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>, mut talk: Option<&mut Talk>) {
+        for effect in effects {
+            match effect {
+                Effect::Spawn(task) => self.spawn(task),
+                Effect::Terminate(task) => self.terminate(task),
+                Effect::Report(standing) => {
+                    if let Some(talk) = &mut talk {
+                        talk.send(Message::Report(standing.into()));
+                    }
+                }
+            }
+        }
+    }
+
+    fn on_exit(&mut self, task: TaskId, exit: Exit, talk: Option<&mut Talk>) {
+        let exit = match self.given_up.remove(&task) {
+            true => Exit::lost("the manager was silent for longer than a lease"),
+            false => exit,
+        };
+        tracing::info!("{task}: {}", exit.detail);
+        self.processes.remove(&task);
+        let effects = self.tasks.exited(task, exit);
+        self.carry_out(effects, talk);
+    }
+
+    fn forget(&mut self, task: TaskId) {
+        self.tasks.acknowledge(task);
+        self.starts.remove(&task);
+        let same = |other: &TaskId| (other.job, other.attempt) == (task.job, task.attempt);
+        if !self.starts.keys().any(same) {
+            // If it stays, the next life of the agent removes it.
+            let _ = fs::remove_file(self.job_file(task));
+        }
+    }
+
+    fn job_file(&self, task: TaskId) -> PathBuf {
+        self.settings.directory.join(format!("job-{}-{}.toml", task.job, task.attempt))
+    }
+
+    fn spawn(&mut self, task: TaskId) {
+        let Some(start) = self.starts.get(&task) else { return };
+        let path = self.job_file(task);
+        if let Err(error) = fs::write(&path, &start.job_file) {
+            let exit = Exit::failed(format!("cannot write {}: {error}", path.display()));
+            let _ = self.ended.send((task, exit));
+            return;
+        }
+        let mut command = Command::new(&self.settings.program);
+        match task.role {
+            Role::Worker(index) => {
+                command.arg("worker").arg(&path);
+                command.arg(format!("--job={}", start.job)).arg(format!("--worker={index}"));
+            }
+            Role::Alone => {
+                command.arg("worker").arg(&path);
+                command.arg(format!("--job={}", start.job)).args(["--worker=0", "--alone"]);
+            }
+            Role::ParameterServer => {
+                command.arg("ps").arg(&path).arg(format!("--host={}", start.host));
+            }
+        }
+        command.args(["--interface", &self.settings.interface, "--json-events"]);
+        command.args(&self.settings.arguments);
+        let ended = self.ended.clone();
+        tracing::info!("starting {task}");
+        let process = Process::start(task, command, move |task, exit| {
+            // The agent may have ended; then nobody wants to know.
+            let _ = ended.send((task, exit));
+        });
+        self.processes.insert(task, process);
+    }
+
+    fn terminate(&self, task: TaskId) {
+        let Some(process) = self.processes.get(&task).cloned() else { return };
+        process.ask_to_end();
+        tokio::spawn(async move {
+            tokio::time::sleep(GRACE).await;
+            process.kill();
+        });
+    }
+
+    /// The manager may run elsewhere what runs here: it ends at once.
+    fn check_lease(&self) {
+        if self.lease.is_some_and(|lease| lease.until <= Instant::now())
+            && !self.processes.is_empty()
+        {
+            tracing::warn!(
+                "the manager was silent for longer than a lease; all processes are ended"
+            );
+            self.processes.values().for_each(Process::kill);
+        }
+    }
+
+    /// Without a connection.
+    async fn wait(&mut self, pause: Duration, stop: &AtomicBool) {
+        let end = Instant::now() + pause;
+        while Instant::now() < end && !stop.load(Ordering::Relaxed) {
+            tokio::select! {
+                () = sleep_until(end.min(Instant::now() + TICK)) => self.check_lease(),
+                Some((task, exit)) = self.exits.recv() => self.on_exit(task, exit, None),
+            }
+        }
+    }
+
+    /// Ends all processes, and waits for that.
+    async fn end_all(&mut self) {
+        let end = Instant::now() + GRACE;
+        self.processes.values().for_each(Process::ask_to_end);
+        while !self.processes.is_empty() {
+            tokio::select! {
+                () = sleep_until(end), if Instant::now() < end => {}
+                () = tokio::time::sleep(TICK), if Instant::now() >= end => {
+                    self.processes.values().for_each(Process::kill);
+                }
+                Some((task, exit)) = self.exits.recv() => self.on_exit(task, exit, None),
+            }
+        }
+    }
+}
+
+impl Talk {
+    /// If so much waits already, nobody reads it, and the connection is given up: with the next one all
+    /// is told anew.
+    fn send(&mut self, message: Message) {
+        let message = v1::AgentMessage { message: Some(message) };
+        self.broken |= self.to_manager.try_send(message).is_err();
+    }
+
+    fn beat(&mut self) {
+        self.last += 1;
+        self.beats.insert(self.last, Instant::now());
+        self.send(Message::Beat(v1::Beat { number: self.last }));
+    }
+}
+
+/// Job files of a former life.
+fn remove_job_files(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with("job-") && name.ends_with(".toml") {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}

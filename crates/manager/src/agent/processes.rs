@@ -1,0 +1,165 @@
+//! The processes of a server.
+//!
+//! Each is started and followed by a thread of its own. It is in a process group of its own, and dies
+//! with its thread: if the agent dies, however it does, the kernel kills its processes.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::{Pid, getppid};
+use serde::Deserialize;
+
+use crate::job::{Exit, Outcome, TaskId};
+
+/// A process that runs, or did.
+#[derive(Clone, Debug)]
+pub(super) struct Process {
+    /// Its group; `None` when it was reaped: the number may be somebody else's then.
+    group: Arc<Mutex<Option<Pid>>>,
+}
+
+impl Process {
+    /// Starts a process, and tells `ended` how it ends or why it could not be started. When this
+    /// returns, it runs or will never do.
+    pub(super) fn start(
+        task: TaskId,
+        mut command: Command,
+        ended: impl FnOnce(TaskId, Exit) + Send + 'static,
+    ) -> Self {
+        let group = Arc::new(Mutex::new(None));
+        let own = Arc::clone(&group);
+        let (started, is_started) = mpsc::channel::<()>();
+        let follow = move || {
+            let spawned = spawn(&mut command, &own);
+            drop(started);
+            let exit = match spawned {
+                Ok(child) => follow(task, child, &own),
+                Err(error) => {
+                    let program = command.get_program().to_string_lossy();
+                    Exit::failed(format!("cannot start `{program}`: {error}"))
+                }
+            };
+            ended(task, exit);
+        };
+        if let Err(error) = thread::Builder::new().name("process".into()).spawn(follow) {
+            // Nobody else would tell, as `ended` is gone with the thread.
+            tracing::error!("cannot start a thread for {task}: {error}");
+        }
+        // Nothing is sent: the other end is dropped.
+        let _ = is_started.recv();
+        Self { group }
+    }
+
+    /// Asks it to end.
+    pub(super) fn ask_to_end(&self) {
+        self.signal(Signal::SIGTERM);
+    }
+
+    /// Ends it at once.
+    pub(super) fn kill(&self) {
+        self.signal(Signal::SIGKILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = *lock(&self.group) {
+            // It may have ended; it is not reaped, so the group is still its own.
+            let _ = killpg(group, signal);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn spawn(command: &mut Command, group: &Mutex<Option<Pid>>) -> std::io::Result<Child> {
+    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    die_with_parent(command);
+    let mut guard = lock(group);
+    let child = command.spawn()?;
+    *guard = Some(Pid::from_raw(child.id().cast_signed()));
+    Ok(child)
+}
+
+#[allow(unsafe_code)]
+fn die_with_parent(command: &mut Command) {
+    let parent = Pid::this();
+    let prepare = move || {
+        set_pdeathsig(Signal::SIGKILL)?;
+        // It may have died before we said so.
+        if getppid() == parent { Ok(()) } else { Err(std::io::ErrorKind::BrokenPipe.into()) }
+    };
+    // SAFETY: between fork and exec only what is safe in a signal handler may be called: these are two
+    // system calls, and errors made of numbers, without allocation or locks.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// What a worker or a parameter server prints with `--json-events`, as far as it matters here.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Told {
+    Done {
+        #[serde(default)]
+        values: u64,
+        #[serde(default)]
+        verified: u64,
+    },
+    Failed {
+        reason: String,
+    },
+    #[serde(other)]
+    Other,
+}
+
+/// Reads what it says, to its end.
+fn follow(task: TaskId, mut child: Child, group: &Mutex<Option<Pid>>) -> Exit {
+    let errors = child.stderr.take().map(|stderr| thread::spawn(move || last_line(stderr)));
+    let (mut done, mut failed) = (None, None);
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            match serde_json::from_str(&line) {
+                Ok(Told::Done { values, verified }) => done = Some((values, verified)),
+                Ok(Told::Failed { reason }) => failed = Some(reason),
+                Ok(Told::Other) => tracing::debug!("{task}: {line}"),
+                Err(_) => tracing::warn!("{task} says: {line}"),
+            }
+        }
+    }
+    // Until it has ended, but before its number may be somebody else's.
+    let id = Pid::from_raw(child.id().cast_signed());
+    let wait = || waitid(Id::Pid(id), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
+    while wait() == Err(nix::Error::EINTR) {}
+    let mut guard = lock(group);
+    if let Some(group) = guard.take() {
+        // What it may have left of its group.
+        let _ = killpg(group, Signal::SIGKILL);
+    }
+    let status = child.wait();
+    drop(guard);
+    let errors = errors.and_then(|thread| thread.join().ok()).flatten();
+    match (status, done) {
+        (Ok(status), Some((values, verified))) if status.success() => {
+            let detail = match task.role.trains() {
+                true => format!("{values} values summed, {verified} of them compared"),
+                false => "it served".to_owned(),
+            };
+            Exit { outcome: Outcome::Success, detail, values, verified }
+        }
+        (Ok(status), _) => {
+            let reason = failed.or(errors).map_or(String::new(), |reason| format!(": {reason}"));
+            Exit::failed(format!("it ended with {status}{reason}"))
+        }
+        (Err(error), _) => Exit::failed(format!("it cannot be waited for: {error}")),
+    }
+}
+
+fn last_line(stderr: ChildStderr) -> Option<String> {
+    let lines = BufReader::new(stderr).lines().map_while(Result::ok);
+    lines.inspect(|line| tracing::debug!("{line}")).last()
+}

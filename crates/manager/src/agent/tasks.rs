@@ -1,0 +1,95 @@
+//! What an agent knows of its processes, without I/O.
+
+use std::collections::BTreeMap;
+
+use crate::job::{Exit, TaskId};
+use crate::manager::Standing;
+
+/// The processes of one server, in one life of its agent.
+///
+/// A process is started once: what was started before, ended or not, is not started again until the
+/// manager has acknowledged its end; and then the manager does not ask for it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Tasks(BTreeMap<TaskId, State>);
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum State {
+    Running,
+    /// It was told to end.
+    Stopping,
+    Exited(Exit),
+}
+
+/// What comes of a command.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Start the process.
+    Spawn(TaskId),
+    /// End it: first ask, then force.
+    Terminate(TaskId),
+    /// Tell the manager.
+    Report(Standing),
+}
+
+impl Tasks {
+    /// Those that run, and those that ended and whose end was not acknowledged.
+    #[must_use]
+    pub fn standings(&self) -> Vec<Standing> {
+        let standing = |(&task, state): (&TaskId, &State)| match state {
+            State::Running | State::Stopping => Standing { task, exit: None },
+            State::Exited(exit) => Standing { task, exit: Some(exit.clone()) },
+        };
+        self.0.iter().map(standing).collect()
+    }
+
+    /// Those that run.
+    pub fn running(&self) -> impl Iterator<Item = TaskId> {
+        let runs = |(_, state): &(&TaskId, &State)| !matches!(state, State::Exited(_));
+        self.0.iter().filter(runs).map(|(&task, _)| task)
+    }
+
+    /// The manager wants a process.
+    pub fn start(&mut self, task: TaskId) -> Vec<Effect> {
+        if let Some(state) = self.0.get(&task) {
+            let exit = match state {
+                State::Exited(exit) => Some(exit.clone()),
+                _ => None,
+            };
+            return vec![Effect::Report(Standing { task, exit })];
+        }
+        self.0.insert(task, State::Running);
+        vec![Effect::Spawn(task), Effect::Report(Standing { task, exit: None })]
+    }
+
+    /// The manager does not want a process any more.
+    pub fn stop(&mut self, task: TaskId) -> Vec<Effect> {
+        let exit = match self.0.get_mut(&task) {
+            Some(state @ State::Running) => {
+                *state = State::Stopping;
+                return vec![Effect::Terminate(task)];
+            }
+            Some(State::Stopping) => return Vec::new(),
+            Some(State::Exited(exit)) => exit.clone(),
+            None => Exit::lost("it was never started"),
+        };
+        vec![Effect::Report(Standing { task, exit: Some(exit) })]
+    }
+
+    /// The manager has recorded the end of a process.
+    pub fn acknowledge(&mut self, task: TaskId) {
+        if matches!(self.0.get(&task), Some(State::Exited(_))) {
+            self.0.remove(&task);
+        }
+    }
+
+    /// A process has ended, or could not be started.
+    pub fn exited(&mut self, task: TaskId, exit: Exit) -> Vec<Effect> {
+        match self.0.get_mut(&task) {
+            Some(state @ (State::Running | State::Stopping)) => {
+                *state = State::Exited(exit.clone());
+                vec![Effect::Report(Standing { task, exit: Some(exit) })]
+            }
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The database file.
+
+use std::path::{Path, PathBuf};
+
+use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
+
+use crate::durable::{Change, Counters, Durable, Store};
+
+/// Jobs, as JSON, by number.
+const JOBS: TableDefinition<'_, u32, &[u8]> = TableDefinition::new("jobs");
+
+/// What else there is, by name.
+const NUMBERS: TableDefinition<'_, &str, u32> = TableDefinition::new("numbers");
+
+/// The layout of the tables, so that another program's file is not taken for ours.
+const LAYOUT: (&str, u32) = ("layout", 1);
+const LAST_JOB: &str = "last_job";
+const LAST_WIRE: &str = "last_wire";
+
+/// Why the database cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("database {path}: {what}")]
+pub struct DatabaseError {
+    path: PathBuf,
+    what: String,
+}
+
+/// A database in a file. One process at a time may have it open.
+#[derive(Debug)]
+pub struct Redb {
+    database: Database,
+    path: PathBuf,
+}
+
+impl Redb {
+    /// Opens a file, or makes it. One that was in use when its process or machine died is repaired.
+    ///
+    /// # Errors
+    /// If it cannot be opened, another process has it, or it is no database of ours.
+    pub fn open(path: &Path) -> Result<Self, DatabaseError> {
+        let path = path.to_owned();
+        let opened = Database::create(&path).map_err(|error| {
+            let what = match error {
+                redb::DatabaseError::DatabaseAlreadyOpen => {
+                    "another manager has it open; end that one, or name another file".to_owned()
+                }
+                other => other.to_string(),
+            };
+            DatabaseError { path: path.clone(), what }
+        });
+        let store = Self { database: opened?, path };
+        store.at(store.prepare())?;
+        Ok(store)
+    }
+
+    fn at<T>(&self, result: Result<T, redb::Error>) -> Result<T, DatabaseError> {
+        result.map_err(|error| self.failure(error.to_string()))
+    }
+
+    fn failure(&self, what: impl Into<String>) -> DatabaseError {
+        DatabaseError { path: self.path.clone(), what: what.into() }
+    }
+
+    /// Makes the tables where there are none yet.
+    fn prepare(&self) -> Result<(), redb::Error> {
+        let transaction = self.database.begin_write()?;
+        {
+            transaction.open_table(JOBS)?;
+            let mut numbers = transaction.open_table(NUMBERS)?;
+            let known = numbers.get(LAYOUT.0)?.is_some();
+            if !known {
+                numbers.insert(LAYOUT.0, LAYOUT.1)?;
+            }
+        }
+        transaction.commit()?;
+        Ok(())
+    }
+
+    fn number(&self, name: &str) -> Result<u32, redb::Error> {
+        let numbers = self.database.begin_read()?.open_table(NUMBERS)?;
+        Ok(numbers.get(name)?.map_or(0, |number| number.value()))
+    }
+
+    fn jobs(&self) -> Result<Vec<(u32, Vec<u8>)>, redb::Error> {
+        let jobs = self.database.begin_read()?.open_table(JOBS)?;
+        let mut all = Vec::new();
+        for entry in jobs.iter()? {
+            let (id, text) = entry?;
+            all.push((id.value(), text.value().to_vec()));
+        }
+        Ok(all)
+    }
+
+    fn write(&mut self, changes: &[Change]) -> Result<(), redb::Error> {
+        let transaction = self.database.begin_write()?;
+        {
+            let mut jobs = transaction.open_table(JOBS)?;
+            let mut numbers = transaction.open_table(NUMBERS)?;
+            for change in changes {
+                match change {
+                    Change::Job(record) => {
+                        let text = serde_json::to_vec(record).expect("records are plain data");
+                        jobs.insert(record.id, text.as_slice())?;
+                    }
+                    Change::Forget(job) => drop(jobs.remove(job)?),
+                    Change::Counters(Counters { job, wire }) => {
+                        numbers.insert(LAST_JOB, job)?;
+                        numbers.insert(LAST_WIRE, u32::from(*wire))?;
+                    }
+                }
+            }
+        }
+        // On the disk before this returns: redb's durability is `Immediate` unless one asks for less.
+        transaction.commit()?;
+        Ok(())
+    }
+}
+
+impl Store for Redb {
+    type Error = DatabaseError;
+
+    fn load(&self) -> Result<Durable, DatabaseError> {
+        let layout = self.at(self.number(LAYOUT.0))?;
+        if layout != LAYOUT.1 {
+            return Err(self.failure(format!(
+                "its layout is {layout}, and this program knows layout {}",
+                LAYOUT.1
+            )));
+        }
+        let mut durable = Durable::default();
+        for (id, text) in self.at(self.jobs())? {
+            let record = serde_json::from_slice(&text)
+                .map_err(|error| self.failure(format!("job {id} cannot be read: {error}")))?;
+            durable.jobs.insert(id, record);
+        }
+        let wire = self.at(self.number(LAST_WIRE))?;
+        let wire = u16::try_from(wire).map_err(|_| self.failure("its numbers are no good"))?;
+        durable.counters = Counters { job: self.at(self.number(LAST_JOB))?, wire };
+        Ok(durable)
+    }
+
+    fn commit(&mut self, changes: &[Change]) -> Result<(), DatabaseError> {
+        let written = self.write(changes);
+        self.at(written)
+    }
+}

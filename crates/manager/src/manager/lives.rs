@@ -1,0 +1,319 @@
+//! How attempts and agents live and end.
+
+use std::collections::BTreeSet;
+
+use super::{Action, Admission, Agent, Command, Connection, Dismissal, Manager, Standing};
+use crate::job::{Cause, Exit, Outcome, Phase, Record, Role, Run, Task, TaskId};
+
+impl Manager {
+    /// Does what the last manager may not have come to.
+    pub(super) fn resume(&mut self) {
+        let jobs: Vec<u32> = self.durable.jobs.keys().copied().collect();
+        for job in jobs {
+            match &self.durable.jobs[&job].phase {
+                Phase::Running(run) => {
+                    let admission = self.admission(run);
+                    self.outbox.extend(admission.map(Action::Admit));
+                }
+                Phase::Ending(..) => self.close(job),
+                _ => {}
+            }
+        }
+    }
+
+    /// What switches must know of an attempt, if anything.
+    pub(super) fn admission(&self, run: &Run) -> Option<Admission> {
+        Some(Admission {
+            wire: run.wire?,
+            workers: run.workers().map(|task| task.server.clone()).collect(),
+            ps: run.ps()?.server.clone(),
+            in_network: run.in_network,
+        })
+    }
+
+    /// Tells the agents to start what is not known to have ended: an attempt that switches serve, or
+    /// that needs none.
+    pub(super) fn start_tasks(&mut self, job: u32, wanted: impl Fn(&Task) -> bool) {
+        let Some(record) = self.durable.jobs.get(&job).cloned() else { return };
+        let Phase::Running(run) = &record.phase else { return };
+        if run.wire.is_some_and(|wire| !self.admitted.contains(&wire)) {
+            return;
+        }
+        for task in run.live().filter(|task| wanted(task)) {
+            let start = Command::Start(record.task(task.role), Box::new(record.clone()));
+            self.send(&task.server, task.incarnation, start);
+        }
+    }
+
+    /// The job whose attempt has that number in its packets.
+    fn on_wire(&self, wire: u16) -> Option<&Record> {
+        let has = |record: &&Record| record.phase.run().and_then(|run| run.wire) == Some(wire);
+        self.durable.jobs.values().find(has)
+    }
+
+    pub(super) fn on_admitted(&mut self, wire: u16) {
+        let Some(job) = self.on_wire(wire).map(|record| record.id) else { return };
+        self.admitted.insert(wire);
+        self.start_tasks(job, |_| true);
+    }
+
+    pub(super) fn on_refused(&mut self, wire: u16, reason: String, passing: bool) {
+        let Some(job) = self.on_wire(wire).map(|record| record.id) else { return };
+        let reason = format!("the switches do not serve it: {reason}");
+        let cause = if passing { Cause::Lost(reason) } else { Cause::Failed(reason) };
+        self.end_attempt(job, cause);
+    }
+
+    pub(super) fn on_released(&mut self, wire: u16) {
+        self.admitted.remove(&wire);
+        let Some(record) = self.on_wire(wire) else { return };
+        let (job, ended) =
+            (record.id, record.phase.run().is_some_and(|run| run.live().count() == 0));
+        if ended {
+            self.finish(job);
+        }
+    }
+
+    /// Switches may have lost jobs with their controller, and may know some of a manager's before us.
+    pub(super) fn on_serving(&mut self, wires: &BTreeSet<u16>) {
+        let lost: Vec<u16> = self.admitted.difference(wires).copied().collect();
+        for wire in lost {
+            self.admitted.remove(&wire);
+            let run = self.on_wire(wire).and_then(|record| match &record.phase {
+                Phase::Running(run) => self.admission(run),
+                _ => None,
+            });
+            self.outbox.extend(run.map(Action::Admit));
+        }
+        for &wire in wires {
+            if self.on_wire(wire).is_none() {
+                self.outbox.push(Action::Release(wire));
+            }
+        }
+    }
+
+    pub(super) fn registered(
+        &mut self,
+        connection: Connection,
+        server: &str,
+        incarnation: u64,
+        standings: Vec<Standing>,
+    ) {
+        match self.agents.get(server) {
+            None => {
+                let why = Dismissal::NoSuchServer(server.to_owned());
+                return self.outbox.push(Action::Dismiss(connection, why));
+            }
+            Some(&Agent::Here { incarnation: other, .. }) if other != incarnation => {
+                let why = Dismissal::Taken(server.to_owned());
+                return self.outbox.push(Action::Dismiss(connection, why));
+            }
+            Some(&Agent::Here { connection: old, .. }) => {
+                self.outbox.push(Action::Dismiss(old, Dismissal::Newer));
+            }
+            Some(Agent::Away { .. } | Agent::Gone) => {}
+        }
+        self.agents.insert(server.to_owned(), Agent::Here { connection, incarnation });
+        self.outbox.push(Action::Send(connection, Command::Welcome));
+        let told: BTreeSet<TaskId> = standings.iter().map(|standing| standing.task).collect();
+        for job in self.jobs_on(server) {
+            self.compare(job, server, incarnation, &told);
+        }
+        for standing in standings {
+            self.reported(connection, standing);
+        }
+    }
+
+    /// What a registered agent does not have although it is recorded: of another life it is gone; of
+    /// this one it was never started, or it would have been reported.
+    fn compare(&mut self, job: u32, server: &str, incarnation: u64, told: &BTreeSet<TaskId>) {
+        let record = &self.durable.jobs[&job];
+        let ending = matches!(record.phase, Phase::Ending(..));
+        let attempt = record.attempts;
+        let is_told = |task: &Task| told.contains(&TaskId { job, attempt, role: task.role });
+        let live = record.phase.run().into_iter().flat_map(Run::live);
+        let here: Vec<Task> = live.filter(|task| task.server == server).cloned().collect();
+        let mut lost = None;
+        for task in &here {
+            if task.incarnation != incarnation {
+                let why = format!("the agent of {server} was started again");
+                self.note_exit(job, task.role, Exit::lost(&why));
+                lost = Some(why);
+            } else if ending && !is_told(task) {
+                self.note_exit(job, task.role, Exit::lost("it was never started"));
+            }
+        }
+        match lost {
+            Some(why) => self.end_attempt(job, Cause::Lost(why)),
+            None if ending => self.close(job),
+            None => self.start_tasks(job, |task| task.server == server && !is_told(task)),
+        }
+    }
+
+    /// The jobs that may have processes on a server.
+    fn jobs_on(&self, server: &str) -> Vec<u32> {
+        let live = |record: &&Record| {
+            let run = record.phase.run();
+            run.is_some_and(|run| run.live().any(|task| task.server == server))
+        };
+        self.durable.jobs.values().filter(live).map(|record| record.id).collect()
+    }
+
+    pub(super) fn reported(&mut self, connection: Connection, standing: Standing) {
+        let Standing { task: id, exit } = standing;
+        let is_here =
+            |agent: &Agent| matches!(agent, Agent::Here { connection: c, .. } if *c == connection);
+        let Some((server, &Agent::Here { incarnation, .. })) =
+            self.agents.iter().find(|(_, agent)| is_here(agent))
+        else {
+            // From a connection that is none any more: it will be told again by another.
+            return;
+        };
+        let server = server.clone();
+        let record = self.durable.jobs.get(&id.job).filter(|record| record.attempts == id.attempt);
+        let task = record.and_then(|record| record.phase.run()).and_then(|run| {
+            let same = |task: &&Task| task.role == id.role && task.server == server;
+            run.tasks.iter().find(same).filter(|task| task.incarnation == incarnation)
+        });
+        let known = task.map(|task| task.exit.is_some());
+        let running = record.is_some_and(|record| matches!(record.phase, Phase::Running(_)));
+        match (known, exit) {
+            (Some(false), Some(exit)) => {
+                self.note_exit(id.job, id.role, exit);
+                self.send(&server, incarnation, Command::Acknowledge(id));
+                self.after_exit(id.job);
+            }
+            (_, Some(_)) => self.send(&server, incarnation, Command::Acknowledge(id)),
+            (Some(false), None) if running => {}
+            (_, None) => self.send(&server, incarnation, Command::Stop(id)),
+        }
+    }
+
+    /// Records how a process ended.
+    fn note_exit(&mut self, job: u32, role: Role, exit: Exit) {
+        let mut record = self.durable.jobs[&job].clone();
+        if let Phase::Running(run) | Phase::Ending(run, _) = &mut record.phase
+            && let Some(task) = run.tasks.iter_mut().find(|task| task.role == role)
+        {
+            task.exit = Some(exit);
+        }
+        self.put(record);
+    }
+
+    /// What the recorded exits mean for the attempt.
+    fn after_exit(&mut self, job: u32) {
+        let run = match &self.durable.jobs[&job].phase {
+            Phase::Running(run) => run,
+            Phase::Ending(..) => return self.close(job),
+            _ => return,
+        };
+        let ended = run.tasks.iter().filter_map(|task| Some((task, task.exit.as_ref()?)));
+        // A parameter server is to serve until it is stopped.
+        let well =
+            |task: &Task, exit: &Exit| exit.outcome == Outcome::Success && task.role.trains();
+        let failed = ended.into_iter().find(|(task, exit)| !well(task, exit));
+        // Who waits in vain for one on a server that is away fails by no fault of the job's.
+        let away = run.live().find(|task| !self.is_here(&task.server));
+        let cause = match (failed, away) {
+            (Some((task, exit)), away) => {
+                let why = format!("{} on {}: {}", task.role, task.server, exit.detail);
+                match (exit.outcome, away) {
+                    (Outcome::Lost, _) => Cause::Lost(why),
+                    (_, Some(other)) => Cause::Lost(format!("{} is away; {why}", other.server)),
+                    _ => Cause::Failed(why),
+                }
+            }
+            (None, _) if run.workers().all(|task| task.exit.is_some()) => Cause::Finished,
+            (None, _) => return,
+        };
+        self.end_attempt(job, cause);
+    }
+
+    /// Ends what is left of an attempt. The first cause stands, but for someone's wish.
+    pub(super) fn end_attempt(&mut self, job: u32, cause: Cause) {
+        let mut record = self.durable.jobs[&job].clone();
+        match &record.phase {
+            Phase::Running(run) => {
+                let run = run.clone();
+                for task in run.live() {
+                    self.send(
+                        &task.server,
+                        task.incarnation,
+                        Command::Stop(record.task(task.role)),
+                    );
+                }
+                record.phase = Phase::Ending(run, cause);
+                self.put(record);
+            }
+            Phase::Ending(run, before) if cause == Cause::Cancelled && *before != cause => {
+                record.phase = Phase::Ending(run.clone(), cause);
+                self.put(record);
+            }
+            _ => {}
+        }
+        self.close(job);
+    }
+
+    /// When all processes of an attempt have ended, the switches forget it, and then it is over.
+    fn close(&mut self, job: u32) {
+        let Phase::Ending(run, _) = &self.durable.jobs[&job].phase else { return };
+        if run.live().next().is_some() {
+            return;
+        }
+        match run.wire {
+            Some(wire) => self.outbox.push(Action::Release(wire)),
+            None => self.finish(job),
+        }
+    }
+
+    /// An attempt is over; its GPUs are free.
+    fn finish(&mut self, job: u32) {
+        let mut record = self.durable.jobs[&job].clone();
+        let Phase::Ending(run, cause) = record.phase else { return };
+        record.phase = match cause {
+            Cause::Finished => Phase::Finished(run),
+            Cause::Cancelled => Phase::Cancelled,
+            Cause::Lost(why) => {
+                record.setback = Some(why);
+                Phase::Waiting
+            }
+            Cause::Failed(why) => {
+                record.failures += 1;
+                if record.failures > record.request.retries {
+                    Phase::Failed(why)
+                } else {
+                    record.setback = Some(why);
+                    Phase::Waiting
+                }
+            }
+        };
+        let over = record.phase.is_over();
+        self.put(record);
+        if over {
+            self.forget_old();
+        }
+    }
+
+    pub(super) fn disconnected(&mut self, now_ms: u64, connection: Connection) {
+        for agent in self.agents.values_mut() {
+            if matches!(agent, Agent::Here { connection: c, .. } if *c == connection) {
+                *agent = Agent::Away { since_ms: now_ms };
+            }
+        }
+    }
+
+    /// An agent was away for so long that it has ended all that it ran.
+    pub(super) fn lease_over(&mut self, server: &str) {
+        self.agents.insert(server.to_owned(), Agent::Gone);
+        for job in self.jobs_on(server) {
+            let why = format!("the agent of {server} is gone");
+            let live = self.durable.jobs[&job].phase.run().into_iter().flat_map(Run::live);
+            let here: Vec<Role> =
+                live.filter(|task| task.server == server).map(|task| task.role).collect();
+            for role in here {
+                self.note_exit(job, role, Exit::lost(&why));
+            }
+            self.end_attempt(job, Cause::Lost(why));
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! A round of placement: the waiting jobs, the cluster as it is, and what a policy makes of them.
+
+use tributary_cluster::{Job, JobId, Pending, Plan, Round, ServerIndex, State};
+use tributary_wire::WORKERS_MAX;
+
+use super::{Action, Agent, Manager, roles};
+use crate::durable::Change;
+use crate::job::{Phase, Record, Request, Run, Task};
+use crate::site::Part;
+
+impl Manager {
+    /// Starts those of the waiting jobs that the policy has a place for.
+    pub(super) fn round(&mut self, now_ms: u64) {
+        let waiting: Vec<Pending> = self
+            .durable
+            .jobs
+            .values()
+            .filter(|record| record.phase == Phase::Waiting)
+            .map(|record| self.pending(now_ms, record))
+            .collect();
+        if waiting.is_empty() {
+            return;
+        }
+        for (job, plan) in self.plans(&waiting) {
+            self.begin(now_ms, job, plan);
+        }
+    }
+
+    /// The job as policies know it, and what it is worth by now: every round that has passed since it
+    /// was submitted has passed it over.
+    fn pending(&self, now_ms: u64, record: &Record) -> Pending {
+        let job = described(record);
+        let waited_ms = now_ms.saturating_sub(record.submitted_ms);
+        let rounds = (waited_ms / self.settings.period_ms.max(1)) as f64;
+        let value = job.value * (1.0 + self.settings.ageing * rounds);
+        Pending { job, value }
+    }
+
+    /// Asks the policy. It sees those servers only whose agents are there.
+    fn plans(&mut self, waiting: &[Pending]) -> Vec<(u32, Planned)> {
+        let here = |name: &str| matches!(self.agents.get(name), Some(Agent::Here { .. }));
+        let part = self.site.part(here);
+        let mut state = State::new(&part.cluster);
+        // Numbers from the top are those of no job of ours.
+        let mut spare = (0..=u32::MAX).rev().map(JobId);
+        for record in self.durable.jobs.values() {
+            let Some(run) = record.phase.run() else { continue };
+            for (job, plan) in occupied(record, run, &part, &mut spare) {
+                if let Err(error) = state.start(&job, plan) {
+                    // Only if the site's file has changed. What is left is not given out.
+                    tracing::warn!(job = record.id, "its GPUs are not all there: {error}");
+                }
+            }
+        }
+        let mut round = Round::new(&mut state);
+        self.policy.place(&mut round, waiting);
+        let started = round.started().to_vec();
+        let name = |server: ServerIndex| part.names[server.at()].clone();
+        let plan = |job: JobId| {
+            let plan = state.running()[&job].plan.clone();
+            let workers = plan.workers().into_iter().map(|(server, gpus)| (name(server), gpus));
+            let workers = workers.collect();
+            let ps = if plan.is_distributed() { plan.ps.map(name) } else { None };
+            (job.0, Planned { workers, ps, in_network: !plan.aggregating.is_empty() })
+        };
+        started.into_iter().map(plan).collect()
+    }
+
+    /// Records an attempt, and has the switches serve it or its process started.
+    fn begin(&mut self, now_ms: u64, job: u32, planned: Planned) {
+        let Some(mut record) = self.durable.jobs.get(&job).cloned() else { return };
+        let Planned { workers, ps, in_network } = planned;
+        if workers.len() > usize::from(WORKERS_MAX) || (workers.len() > 1 && ps.is_none()) {
+            let what = match &ps {
+                None => "no parameter server".to_owned(),
+                Some(_) => format!("{} servers; packets name {WORKERS_MAX} at most", workers.len()),
+            };
+            record.phase = Phase::Failed(format!("the policy's plan has {what}"));
+            self.put(record);
+            return self.forget_old();
+        }
+        let wire = match &ps {
+            Some(_) => match self.next_wire() {
+                Some(wire) => Some(wire),
+                None => return,
+            },
+            None => None,
+        };
+        record.attempts += 1;
+        let count = workers.len();
+        let places = workers.into_iter().chain(ps.clone().map(|server| (server, 0)));
+        let task = |(role, (server, gpus))| {
+            let Some(&Agent::Here { incarnation, .. }) = self.agents.get(&server) else {
+                return None;
+            };
+            Some(Task { role, server, incarnation, gpus, exit: None })
+        };
+        let tasks: Option<Vec<Task>> = roles(count, ps.is_some()).zip(places).map(task).collect();
+        let Some(tasks) = tasks else { return };
+        let run = Run { attempt: record.attempts, since_ms: now_ms, wire, in_network, tasks };
+        self.outbox.extend(self.admission(&run).map(Action::Admit));
+        record.phase = Phase::Running(run);
+        if let Some(wire) = wire {
+            let mut counters = self.durable.counters;
+            counters.wire = wire;
+            self.change(Change::Counters(counters));
+        }
+        self.put(record);
+        self.start_tasks(job, |_| true);
+    }
+
+    /// The next number for packets that no attempt has; `None` if all are taken.
+    fn next_wire(&self) -> Option<u16> {
+        let taken = |wire: u16| {
+            let runs = self.durable.jobs.values().filter_map(|record| record.phase.run());
+            runs.into_iter().any(|run| run.wire == Some(wire))
+        };
+        let last = self.durable.counters.wire;
+        let after = (last..u16::MAX).map(|wire| wire + 1);
+        after.chain(1..=last).find(|&wire| !taken(wire))
+    }
+}
+
+/// A plan by the servers' names.
+struct Planned {
+    workers: Vec<(String, u32)>,
+    ps: Option<String>,
+    in_network: bool,
+}
+
+/// A recorded job as policies know it.
+fn described(record: &Record) -> Job {
+    let Request { gpus, iterations, compute_us, gradient_bytes, value, .. } = record.request;
+    Job {
+        id: JobId(record.id),
+        submit_s: record.submitted_ms as f64 / 1e3,
+        gpus,
+        iterations: iterations.into(),
+        compute_s: compute_us as f64 / 1e6,
+        gradient_bytes: gradient_bytes as f64,
+        value,
+    }
+}
+
+/// What an attempt holds of these servers: its plan; or, if it is on others too, GPUs without
+/// traffic, each server's as a job of its own.
+fn occupied(
+    record: &Record,
+    run: &Run,
+    part: &Part,
+    spare: &mut impl Iterator<Item = JobId>,
+) -> Vec<(Job, Plan)> {
+    let job = described(record);
+    let places: Vec<_> = run.workers().map(|task| (part.index(&task.server), task.gpus)).collect();
+    let all: Option<Vec<_>> = places.iter().map(|&(server, gpus)| Some((server?, gpus))).collect();
+    match (all, run.ps().map(|task| part.index(&task.server))) {
+        (Some(shares), Some(Some(ps))) => {
+            let mut plan = Plan::spread(&part.cluster, &shares, ps);
+            if !run.in_network {
+                plan.aggregating.clear();
+            }
+            vec![(job, plan)]
+        }
+        (Some(shares), None) => shares
+            .into_iter()
+            .map(|(server, gpus)| (job.clone(), Plan::on_one(server, gpus)))
+            .collect(),
+        _ => {
+            let there = places.into_iter().filter_map(|(server, gpus)| Some((server?, gpus)));
+            there
+                .zip(spare)
+                .map(|((server, gpus), id)| {
+                    (Job { id, gpus, ..job.clone() }, Plan::on_one(server, gpus))
+                })
+                .collect()
+        }
+    }
+}

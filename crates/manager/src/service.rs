@@ -1,0 +1,178 @@
+//! The manager's gRPC service: messages in, inputs for the manager's thread, messages out.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+use tributary_manager_proto::v1;
+use tributary_manager_proto::v1::agent_message::Message;
+use tributary_manager_proto::v1::placement_manager_server::PlacementManager;
+
+use crate::job::Record;
+use crate::manager::{Event, Refusal, Standing};
+use crate::shell::{Input, ToAgentSender, View, agent_channel};
+
+type Answer<T> = Result<Response<T>, Status>;
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// How long an agent may say nothing: it beats many times in that.
+pub(crate) const SILENCE: Duration = Duration::from_secs(5);
+
+/// The service.
+#[derive(Debug)]
+pub struct Service {
+    inputs: Sender<Input>,
+    view: watch::Receiver<View>,
+    connections: Arc<AtomicU64>,
+}
+
+impl Service {
+    /// Offers what the manager's thread does, and `view` shows.
+    #[must_use]
+    pub fn new(inputs: Sender<Input>, view: watch::Receiver<View>) -> Self {
+        Self { inputs, view, connections: Arc::default() }
+    }
+
+    async fn ask(
+        &self,
+        question: impl FnOnce(oneshot::Sender<Result<u32, Refusal>>) -> Input,
+    ) -> Result<u32, Status> {
+        let ending = |_| Status::unavailable("the manager is ending");
+        let (answer, answered) = oneshot::channel();
+        self.inputs
+            .send(question(answer))
+            .map_err(|_| Status::unavailable("the manager has ended"))?;
+        Ok(answered.await.map_err(ending)??)
+    }
+}
+
+#[tonic::async_trait]
+impl PlacementManager for Service {
+    async fn submit(&self, request: Request<v1::SubmitRequest>) -> Answer<v1::SubmitResponse> {
+        let request = Box::new(request.into_inner().into());
+        let job_id = self.ask(|answer| Input::Submit(request, answer)).await?;
+        Ok(Response::new(v1::SubmitResponse { job_id }))
+    }
+
+    async fn cancel(&self, request: Request<v1::CancelRequest>) -> Answer<v1::CancelResponse> {
+        let job = request.into_inner().job_id;
+        self.ask(|answer| Input::Cancel(job, answer)).await?;
+        Ok(Response::new(v1::CancelResponse {}))
+    }
+
+    async fn list(&self, _: Request<v1::ListRequest>) -> Answer<v1::ListResponse> {
+        let view = self.view.borrow().clone();
+        let mut used: BTreeMap<&str, u32> = BTreeMap::new();
+        for run in view.jobs.values().filter_map(|record| record.phase.run()) {
+            for task in &run.tasks {
+                *used.entry(&task.server).or_default() += task.gpus;
+            }
+        }
+        let servers = view.servers.iter().map(|server| v1::Server {
+            name: server.name.clone(),
+            gpus: server.gpus,
+            free: server.gpus.saturating_sub(used.get(&*server.name).copied().unwrap_or(0)),
+            present: server.present,
+        });
+        let servers = servers.collect();
+        let jobs = view.jobs.values().map(|record| (&**record).into()).collect();
+        Ok(Response::new(v1::ListResponse { jobs, servers }))
+    }
+
+    type WatchStream = Answers<v1::WatchResponse>;
+
+    async fn watch(&self, request: Request<v1::WatchRequest>) -> Answer<Self::WatchStream> {
+        let id = request.into_inner().job_id;
+        if !self.view.borrow().jobs.contains_key(&id) {
+            return Err(Refusal::Unknown(id).into());
+        }
+        let (states, told) = mpsc::channel(1);
+        tokio::spawn(follow(id, self.view.clone(), states));
+        Ok(Response::new(Box::pin(ReceiverStream::new(told))))
+    }
+
+    type AgentStream = Answers<v1::ManagerMessage>;
+
+    async fn agent(
+        &self,
+        request: Request<Streaming<v1::AgentMessage>>,
+    ) -> Answer<Self::AgentStream> {
+        let mut messages = request.into_inner();
+        let first = tokio::time::timeout(SILENCE, messages.message()).await;
+        let late = |_| Status::invalid_argument("an agent's first message is a Register");
+        let Some(Message::Register(register)) =
+            first.map_err(late)??.and_then(|first| first.message)
+        else {
+            return Err(Status::invalid_argument("an agent's first message is a Register"));
+        };
+        let v1::Register { server, incarnation, processes } = register;
+        let standings = processes.into_iter().map(Standing::try_from);
+        let standings = standings.collect::<Result<_, _>>();
+        let standings = standings.map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let connection = self.connections.fetch_add(1, Ordering::Relaxed);
+        let (to_agent, told) = agent_channel();
+        let inputs = self.inputs.clone();
+        let ended = |_| Status::unavailable("the manager has ended");
+        inputs.send(Input::Connected(connection, ToAgentSender(to_agent))).map_err(ended)?;
+        let registered = Event::Registered { connection, server, incarnation, standings };
+        inputs.send(Input::Event(registered)).map_err(ended)?;
+        tokio::spawn(async move {
+            listen(&mut messages, &inputs, connection).await;
+            let _ = inputs.send(Input::Event(Event::Disconnected(connection)));
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(told))))
+    }
+}
+
+/// Tells how a job is, until it is over or nobody wants to know.
+async fn follow(
+    id: u32,
+    mut view: watch::Receiver<View>,
+    states: mpsc::Sender<Result<v1::WatchResponse, Status>>,
+) {
+    let mut last: Option<Arc<Record>> = None;
+    loop {
+        let Some(now) = view.borrow_and_update().jobs.get(&id).cloned() else { return };
+        if !last.as_ref().is_some_and(|last| Arc::ptr_eq(last, &now)) {
+            let state = v1::WatchResponse { job: Some((&*now).into()) };
+            if states.send(Ok(state)).await.is_err() || now.phase.is_over() {
+                return;
+            }
+            last = Some(now);
+        }
+        tokio::select! {
+            changed = view.changed() => if changed.is_err() { return },
+            () = states.closed() => return,
+        }
+    }
+}
+
+/// Hands on what an agent says, until it says nothing any more.
+async fn listen(
+    messages: &mut Streaming<v1::AgentMessage>,
+    inputs: &Sender<Input>,
+    connection: u64,
+) {
+    loop {
+        let message = tokio::time::timeout(SILENCE, messages.message()).await;
+        let Ok(Ok(Some(v1::AgentMessage { message: Some(message) }))) = message else { return };
+        let input = match message {
+            Message::Beat(v1::Beat { number }) => Input::Beat(connection, number),
+            Message::Report(report) => match report.try_into() {
+                Ok(standing) => Input::Event(Event::Reported(connection, standing)),
+                Err(error) => return tracing::warn!("an agent's report is no good: {error}"),
+            },
+            Message::Register(_) => return tracing::warn!("an agent registers twice"),
+        };
+        if inputs.send(input).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Carries out what the manager decides: one thread with its clock, its database, and the queues to
+//! everybody else.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tonic::Status;
+use tributary_cluster::Policy;
+use tributary_manager_proto::v1;
+use tributary_manager_proto::v1::manager_message::Message;
+
+use crate::durable::{Change, Store};
+use crate::job::{Record, Request};
+use crate::manager::{Action, Command, Connection, Event, Manager, Refusal, Settings, Ticket};
+use crate::site::Site;
+
+/// Messages that wait for an agent at most; one that does not read is given up.
+const BACKLOG: usize = 1 << 12;
+
+/// The way to an agent.
+pub(crate) type ToAgent = mpsc::Sender<Result<v1::ManagerMessage, Status>>;
+
+/// The way to an agent, and what it reads.
+pub(crate) fn agent_channel() -> (ToAgent, mpsc::Receiver<Result<v1::ManagerMessage, Status>>) {
+    mpsc::channel(BACKLOG)
+}
+
+/// What reaches the thread.
+#[derive(Debug)]
+pub enum Input {
+    /// A request, and where its answer goes.
+    Submit(Box<Request>, oneshot::Sender<Result<u32, Refusal>>),
+    /// The same.
+    Cancel(u32, oneshot::Sender<Result<u32, Refusal>>),
+    /// An agent's connection, by which it can be told something.
+    #[doc(hidden)]
+    Connected(Connection, ToAgentSender),
+    /// An agent is there.
+    Beat(Connection, u64),
+    /// What the manager is to know.
+    Event(Event),
+    /// The process is to end. Everything goes on without it.
+    End,
+}
+
+/// The way to an agent, for [`Input`].
+#[derive(Debug)]
+pub struct ToAgentSender(pub(crate) ToAgent);
+
+/// What there is to see.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// The jobs, by number.
+    pub jobs: BTreeMap<u32, Arc<Record>>,
+    /// The servers, rack by rack.
+    pub servers: Vec<ServerView>,
+}
+
+/// A server, as it is to be seen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServerView {
+    /// Its name.
+    pub name: String,
+    /// Its GPUs.
+    pub gpus: u32,
+    /// Whether its agent is there.
+    pub present: bool,
+}
+
+/// The manager and what it works on.
+pub struct Shell<S> {
+    manager: Manager,
+    store: S,
+    site: Site,
+    settings: Settings,
+    clock: Clock,
+    agents: BTreeMap<Connection, ToAgent>,
+    asked: BTreeMap<Ticket, oneshot::Sender<Result<u32, Refusal>>>,
+    tickets: Ticket,
+    view: watch::Sender<View>,
+    switches: mpsc::UnboundedSender<Action>,
+}
+
+/// Milliseconds since the epoch, as they were at the start, and how many went by since: it does not
+/// jump with the system's clock.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    start: Instant,
+    start_ms: u64,
+}
+
+impl Clock {
+    fn start() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let start_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX / 2);
+        Self { start: Instant::now(), start_ms }
+    }
+
+    fn now_ms(&self) -> u64 {
+        let passed = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX / 2);
+        self.start_ms + passed
+    }
+}
+
+impl<S: Store> Shell<S> {
+    /// Takes up what is recorded. `switches` gets [`Action::Admit`] and [`Action::Release`].
+    ///
+    /// # Errors
+    /// If the database cannot be read or written.
+    pub fn start(
+        site: Site,
+        settings: Settings,
+        policy: Box<dyn Policy>,
+        store: S,
+        view: watch::Sender<View>,
+        switches: mpsc::UnboundedSender<Action>,
+    ) -> Result<Self, S::Error> {
+        let clock = Clock::start();
+        let durable = store.load()?;
+        let jobs = durable.jobs.iter().map(|(&id, job)| (id, Arc::new(job.clone()))).collect();
+        view.send_replace(View { jobs, servers: Vec::new() });
+        let (manager, actions) =
+            Manager::start(site.clone(), settings, policy, durable, clock.now_ms());
+        let mut shell = Self {
+            manager,
+            store,
+            site,
+            settings,
+            clock,
+            agents: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            tickets: 0,
+            view,
+            switches,
+        };
+        shell.carry_out(actions)?;
+        shell.show_servers();
+        Ok(shell)
+    }
+
+    /// Runs until the end is asked for.
+    ///
+    /// # Errors
+    /// If something could not be recorded. Nothing that depends on it was sent.
+    pub fn run(&mut self, inputs: &Receiver<Input>) -> Result<(), S::Error> {
+        loop {
+            let now_ms = self.clock.now_ms();
+            let due_ms = self.manager.poll_timeout();
+            if due_ms <= now_ms {
+                let actions = self.manager.handle_timeout(now_ms);
+                self.carry_out(actions)?;
+                continue;
+            }
+            match inputs.recv_timeout(Duration::from_millis(due_ms - now_ms)) {
+                Ok(Input::End) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Ok(input) => self.take(input)?,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    fn take(&mut self, input: Input) -> Result<(), S::Error> {
+        let event = match input {
+            Input::Submit(request, answer) => Event::Submit(self.ask(answer), request),
+            Input::Cancel(job, answer) => Event::Cancel(self.ask(answer), job),
+            Input::Connected(connection, ToAgentSender(agent)) => {
+                self.agents.insert(connection, agent);
+                return Ok(());
+            }
+            Input::Beat(connection, number) => {
+                // Only as long as the manager counts it as there: the agent's lease is renewed by this.
+                self.tell(connection, Message::Beat(v1::Beat { number }));
+                return Ok(());
+            }
+            Input::Event(event) => event,
+            Input::End => return Ok(()),
+        };
+        if let Event::Disconnected(connection) = event {
+            self.agents.remove(&connection);
+        }
+        let presence = matches!(event, Event::Registered { .. } | Event::Disconnected(_));
+        let actions = self.manager.handle(self.clock.now_ms(), event);
+        self.carry_out(actions)?;
+        if presence {
+            self.show_servers();
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, answer: oneshot::Sender<Result<u32, Refusal>>) -> Ticket {
+        self.tickets += 1;
+        self.asked.insert(self.tickets, answer);
+        self.tickets
+    }
+
+    fn carry_out(&mut self, actions: Vec<Action>) -> Result<(), S::Error> {
+        for action in actions {
+            match action {
+                Action::Record(changes) => {
+                    self.store.commit(&changes)?;
+                    self.show(&changes);
+                }
+                Action::Answer(ticket, answer) => {
+                    if let Some(asked) = self.asked.remove(&ticket) {
+                        // Who asked may not wait any more.
+                        let _ = asked.send(answer);
+                    }
+                }
+                Action::Send(connection, command) => self.command(connection, command),
+                Action::Dismiss(connection, why) => {
+                    if let Some(agent) = self.agents.remove(&connection) {
+                        let _ = agent.try_send(Err(why.into()));
+                    }
+                }
+                Action::Admit(_) | Action::Release(_) => {
+                    // It ends with the process only.
+                    let _ = self.switches.send(action);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn command(&mut self, connection: Connection, command: Command) {
+        let message = match command {
+            Command::Welcome => Message::Welcome(v1::Welcome { lease_ms: self.settings.lease_ms }),
+            Command::Start(id, record) => {
+                let Some(run) = record.phase.run() else { return };
+                let task = run.tasks.iter().find(|task| task.role == id.role);
+                Message::Start(v1::Start {
+                    id: Some(id.into()),
+                    job: record.request.name.clone(),
+                    host: task.map(|task| task.server.clone()).unwrap_or_default(),
+                    job_file: self.site.job_file(&record, run),
+                })
+            }
+            Command::Stop(id) => Message::Stop(id.into()),
+            Command::Acknowledge(id) => Message::Acknowledge(id.into()),
+        };
+        self.tell(connection, message);
+    }
+
+    /// An agent that does not read what it is told is as good as gone: when its connection is closed
+    /// it registers again, and is told all that holds then.
+    fn tell(&mut self, connection: Connection, message: Message) {
+        let Some(agent) = self.agents.get(&connection) else { return };
+        let message = v1::ManagerMessage { message: Some(message) };
+        if agent.try_send(Ok(message)).is_err() {
+            self.agents.remove(&connection);
+        }
+    }
+
+    fn show(&self, changes: &[Change]) {
+        self.view.send_modify(|view| {
+            for change in changes {
+                match change {
+                    Change::Job(record) => {
+                        view.jobs.insert(record.id, Arc::new((**record).clone()));
+                    }
+                    Change::Forget(job) => drop(view.jobs.remove(job)),
+                    Change::Counters(_) => {}
+                }
+            }
+        });
+    }
+
+    fn show_servers(&self) {
+        let view = |server: &crate::site::Server| ServerView {
+            name: server.name.clone(),
+            gpus: server.gpus,
+            present: self.manager.is_here(&server.name),
+        };
+        let servers = self.site.servers().map(view).collect();
+        self.view.send_modify(|view| view.servers = servers);
+    }
+}

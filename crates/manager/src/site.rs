@@ -1,0 +1,297 @@
+//! What the manager has to give: servers, their GPUs and the network between them.
+//!
+//! A site file names a network file, which is a job file whose jobs nobody looks at: the one that the
+//! controller of the switches has. Which rack a server is in follows from the switch that its host
+//! hangs on.
+
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+use tributary_cluster::{Cluster, Rack, RackIndex, Server as ClusterServer, ServerIndex};
+use tributary_document::{Document, Item, Kind, Table as Reader, suggest};
+use tributary_jobfile::Scenario;
+
+use crate::job::{Record, Request, Run};
+use crate::job_file;
+
+/// Why a site cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SiteError {
+    /// The site file, or its network file, is not as it should be.
+    #[error(transparent)]
+    File(#[from] tributary_document::Error),
+    /// The network file is no TOML, or cannot be read.
+    #[error("{path}: {what}")]
+    Unreadable {
+        /// Its name.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+const KIND: Kind = Kind { name: "site file", page: "docs/placement/manager.md" };
+
+/// Gb/s that anything may have.
+const GBPS: RangeInclusive<f64> = 1e-3..=1e9;
+
+/// A server.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Server {
+    /// Its name: that of its host in the network file.
+    pub name: String,
+    /// Its GPUs.
+    pub gpus: u32,
+    /// Its link, Gb/s.
+    pub link_gbps: f64,
+}
+
+/// The servers under one switch.
+#[derive(Clone, PartialEq, Debug)]
+struct SiteRack {
+    uplink_gbps: f64,
+    servers: Vec<Server>,
+}
+
+/// All servers, and the network between them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Site {
+    racks: Vec<SiteRack>,
+    pat_gbps: f64,
+    /// The network file without its jobs.
+    network: Table,
+    /// 32-bit values in a packet.
+    values_per_packet: u16,
+}
+
+/// Some of the servers.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// They, and their racks.
+    pub cluster: Cluster,
+    /// Their names.
+    pub names: Vec<String>,
+}
+
+impl Part {
+    /// The server of a name.
+    #[must_use]
+    pub fn index(&self, name: &str) -> Option<ServerIndex> {
+        let at = self.names.iter().position(|known| known == name)?;
+        u32::try_from(at).ok().map(ServerIndex)
+    }
+}
+
+/// Iterations of a job at most: tensors that a job file may have.
+const ITERATIONS_MAX: u32 = 1_000_000;
+
+/// Time that an iteration computes at most: the longest pause of a job file.
+const COMPUTE_US_MAX: u64 = 60_000_000;
+
+/// Gradients of an iteration at most, bytes.
+const GRADIENT_BYTES_MAX: u64 = 16 << 30;
+
+impl Site {
+    /// Reads a site file. The name of the network file in it starts at its directory.
+    ///
+    /// # Errors
+    /// If it or the network file cannot be read or makes no sense.
+    pub fn load(path: &Path) -> Result<Self, SiteError> {
+        let text = KIND.read(path)?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        Self::read(&text, &path.display().to_string(), |name| {
+            let path = directory.join(name);
+            std::fs::read_to_string(&path)
+                .map_err(|error| SiteError::Unreadable { path, what: error.to_string() })
+        })
+    }
+
+    /// From the texts of a site file and its network file.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn parse(site: &str, network: &str) -> Result<Self, SiteError> {
+        Self::read(site, "site.toml", |_| Ok(network.to_owned()))
+    }
+
+    fn read(
+        text: &str,
+        file: &str,
+        network: impl FnOnce(&str) -> Result<String, SiteError>,
+    ) -> Result<Self, SiteError> {
+        let document = Document::parse(KIND, text, file)?;
+        let keys = ["network", "link_gbps", "uplink_gbps", "pat_gbps", "server"];
+        let table = document.table(&keys)?;
+        let item = table.require("network", "\"network.toml\"")?;
+        let name = item.string("network.toml")?;
+        let servers = table.items("server")?;
+        let Some(first) = servers.first() else {
+            let mend = "add a [[server]] with `host` and `gpus`";
+            return Err(table.place_of("server").fault("there is no server", mend).into());
+        };
+        let first = first.table("[[server]]", &SERVER_KEYS)?.require("host", "\"w1\"")?;
+        let network = network(name)?;
+        let mut rest: Table = network.parse().map_err(|_| {
+            // What is wrong is said better by the reader of job files.
+            match tributary_jobfile::parse(&network, name) {
+                Err(error) => error.into(),
+                Ok(_) => SiteError::Unreadable { path: name.into(), what: "it is no TOML".into() },
+            }
+        })?;
+        // What is started from it is called by its own name, and has its own jobs.
+        for key in ["job", "name"] {
+            rest.remove(key);
+        }
+        let pat_gbps = table.or("pat_gbps", 1000.0, |pat| pat.number(GBPS))?;
+        let mut site = Self { racks: Vec::new(), pat_gbps, network: rest, values_per_packet: 0 };
+        if let Some(other) = protocol(&site.network).filter(|protocol| *protocol != "atp") {
+            let problem = format!("the jobs of `{name}` are of \"{other}\"");
+            return Err(item.fault(problem, "the manager runs jobs of \"atp\"").into());
+        }
+        let probe = |host| {
+            let text = site.render(job_file::probe(host));
+            tributary_jobfile::parse(&text, name)
+        };
+        // If it is the host that is wrong, that is better said of the site file.
+        let scenario =
+            probe(Some(first.string("w1")?)).or_else(|error| probe(None).map_err(|_| error))?;
+        site.values_per_packet = scenario.switch.values_per_packet;
+        site.racks = racks(&table, &servers, &scenario)?;
+        Ok(site)
+    }
+
+    /// All servers, rack by rack.
+    pub fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.racks.iter().flat_map(|rack| &rack.servers)
+    }
+
+    /// GPUs of all servers.
+    #[must_use]
+    pub fn gpus(&self) -> u32 {
+        self.servers().map(|server| server.gpus).sum()
+    }
+
+    /// Those servers that are wanted, as policies know them.
+    #[must_use]
+    pub fn part(&self, wanted: impl Fn(&str) -> bool) -> Part {
+        let (mut servers, mut racks, mut names) = (Vec::new(), Vec::new(), Vec::new());
+        for (rack, index) in self.racks.iter().zip(0..) {
+            let first = servers.len() as u32;
+            for server in rack.servers.iter().filter(|server| wanted(&server.name)) {
+                let Server { ref name, gpus, link_gbps } = *server;
+                servers.push(ClusterServer { rack: RackIndex(index), gpus, link_gbps });
+                names.push(name.clone());
+            }
+            racks.push(Rack {
+                servers: first..servers.len() as u32,
+                pod: None,
+                uplink_gbps: rack.uplink_gbps,
+                pat_gbps: self.pat_gbps,
+            });
+        }
+        Part { cluster: Cluster::new(servers, racks, Vec::new()), names }
+    }
+
+    /// Whether a request can be met at all.
+    ///
+    /// # Errors
+    /// What is wrong with it, and how to mend it.
+    pub fn check(&self, request: &Request) -> Result<(), String> {
+        let Request { ref name, gpus, value, iterations, compute_us, gradient_bytes, .. } =
+            *request;
+        let word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.is_empty() || name.len() > 64 || !name.chars().all(word) {
+            return Err(format!("`{name}` is no name: 1 to 64 letters, digits, `-`, `_`, `.`"));
+        }
+        if gpus == 0 || gpus > self.gpus() {
+            let all = self.gpus();
+            return Err(format!(
+                "{gpus} GPUs cannot be had: choose 1 to {all}, all that there are"
+            ));
+        }
+        if !value.is_finite() || value <= 0.0 {
+            return Err(format!("a value of {value} means nothing: choose a number above 0"));
+        }
+        if iterations == 0 || iterations > ITERATIONS_MAX {
+            return Err(format!("{iterations} iterations: choose 1 to {ITERATIONS_MAX}"));
+        }
+        if compute_us > COMPUTE_US_MAX {
+            return Err(format!("an iteration may compute for {COMPUTE_US_MAX} µs at most"));
+        }
+        if gradient_bytes == 0
+            || !gradient_bytes.is_multiple_of(4)
+            || gradient_bytes > GRADIENT_BYTES_MAX
+        {
+            return Err(format!(
+                "{gradient_bytes} bytes of gradients: choose a multiple of 4, up to \
+                 {GRADIENT_BYTES_MAX}"
+            ));
+        }
+        let fragments = (gradient_bytes / 4).div_ceil(self.values_per_packet.into());
+        if fragments.saturating_mul(iterations.into()) > u32::MAX.into() {
+            return Err(format!(
+                "{iterations} iterations of {fragments} packets are more than a job may send; take \
+                 fewer iterations"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The job file of an attempt: the network file with this job alone.
+    #[must_use]
+    pub fn job_file(&self, record: &Record, run: &Run) -> String {
+        self.render(job_file::job(record, run))
+    }
+
+    fn render(&self, job: Table) -> String {
+        let mut table = self.network.clone();
+        table.insert("job".into(), Value::Array(vec![Value::Table(job)]));
+        toml::to_string(&table).expect("what was read as TOML can be written as TOML")
+    }
+}
+
+/// How jobs of a network file aggregate, if it says.
+fn protocol(network: &Table) -> Option<&str> {
+    let protocol = network.get("protocol")?;
+    protocol.as_str().or_else(|| protocol.get("kind")?.as_str())
+}
+
+const SERVER_KEYS: [&str; 3] = ["host", "gpus", "link_gbps"];
+
+/// The servers by the switches that their hosts hang on.
+fn racks(
+    table: &Reader<'_>,
+    servers: &[Item<'_>],
+    scenario: &Scenario,
+) -> Result<Vec<SiteRack>, tributary_document::Error> {
+    let topology = &scenario.topology;
+    let every_link = table.or("link_gbps", 100.0, |link| link.number(GBPS))?;
+    let every_uplink = table.or("uplink_gbps", None, |up| up.number(GBPS).map(Some))?;
+    let mut by_switch: Vec<Vec<Server>> = vec![Vec::new(); topology.switches.len()];
+    let mut hosts = Vec::new();
+    for server in servers {
+        let server = server.table("[[server]]", &SERVER_KEYS)?;
+        let item = server.require("host", "\"w1\"")?;
+        let name = item.string("w1")?;
+        let Some(host) = topology.host_named(name) else {
+            let problem = format!("the network file has no host `{name}`");
+            let names = suggest::list(topology.hosts.iter().map(|host| host.name.as_str()));
+            return Err(item.fault(problem, format!("its hosts are {names}")));
+        };
+        if hosts.contains(&host) {
+            let problem = format!("host `{name}` is given twice");
+            return Err(item.fault(problem, "keep one [[server]] of it"));
+        }
+        hosts.push(host);
+        let gpus = server.require("gpus", "4")?.integer32(0..=1 << 16)?;
+        let link_gbps = server.or("link_gbps", every_link, |link| link.number(GBPS))?;
+        let (switch, _) = topology.attachment(host);
+        by_switch[switch.0].push(Server { name: name.to_owned(), gpus, link_gbps });
+    }
+    let rack = |servers: Vec<Server>| {
+        let links = servers.iter().map(|server| server.link_gbps).sum();
+        SiteRack { uplink_gbps: every_uplink.unwrap_or(links), servers }
+    };
+    Ok(by_switch.into_iter().filter(|servers| !servers.is_empty()).map(rack).collect())
+}

@@ -1,0 +1,153 @@
+//! The switches, by way of their controller's job scheduler.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedReceiver;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+use tributary_scheduler_proto::v1;
+use tributary_scheduler_proto::v1::job_scheduler_client::JobSchedulerClient;
+
+use crate::manager::{Action, Admission, Event};
+use crate::shell::Input;
+
+/// How often the controller is asked what it serves: it may have been started again.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long an answer may take. A sweep walks through all aggregators.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Does what the manager wants of the switches, until nobody wants anything any more. What fails
+/// because the controller cannot be reached is tried again until it is no longer wanted.
+pub async fn follow(
+    controller: Endpoint,
+    mut wishes: UnboundedReceiver<Action>,
+    inputs: Sender<Input>,
+) {
+    let channel = controller.timeout(PATIENCE).connect_lazy();
+    let mut switches = Switches { client: JobSchedulerClient::new(channel), inputs };
+    // By job; a newer wish takes the place of an older one.
+    let mut open: BTreeMap<u16, Action> = BTreeMap::new();
+    let mut reachable = true;
+    loop {
+        match tokio::time::timeout(INTERVAL, wishes.recv()).await {
+            Ok(Some(wish)) => note(&mut open, wish),
+            Ok(None) => return,
+            Err(_) => {}
+        }
+        while let Ok(wish) = wishes.try_recv() {
+            note(&mut open, wish);
+        }
+        let done = switches.meet(&mut open).await;
+        if done.is_ok() != reachable {
+            reachable = done.is_ok();
+            match &done {
+                Ok(()) => tracing::info!("the controller of the switches answers again"),
+                Err(status) => tracing::warn!("the controller of the switches: {status}"),
+            }
+        }
+    }
+}
+
+fn note(open: &mut BTreeMap<u16, Action>, wish: Action) {
+    match &wish {
+        Action::Admit(Admission { wire, .. }) | Action::Release(wire) => {
+            open.insert(*wire, wish);
+        }
+        _ => {}
+    }
+}
+
+struct Switches {
+    client: JobSchedulerClient<Channel>,
+    inputs: Sender<Input>,
+}
+
+impl Switches {
+    /// Sees what there is, and then does what is wanted.
+    async fn meet(&mut self, open: &mut BTreeMap<u16, Action>) -> Result<(), Status> {
+        let serving = self.list().await?;
+        let others = |wire: &u16| !open.contains_key(wire);
+        // What is about to change is no news; and a job that is wanted may have the number of one that
+        // nobody knows.
+        let mut known: std::collections::BTreeSet<u16> =
+            serving.keys().copied().filter(others).collect();
+        known.extend(open.keys());
+        self.tell(Event::Serving(known));
+        while let Some((&wire, wish)) = open.iter().next() {
+            let event = match wish {
+                Action::Admit(admission) => self.admit(admission, serving.get(&wire)).await?,
+                _ => self.release(wire).await?,
+            };
+            open.remove(&wire);
+            self.tell(event);
+        }
+        Ok(())
+    }
+
+    fn tell(&self, event: Event) {
+        // The manager may have ended.
+        let _ = self.inputs.send(Input::Event(event));
+    }
+
+    /// The hosts of all jobs that are served, the parameter server's last.
+    async fn list(&mut self) -> Result<BTreeMap<u16, Vec<String>>, Status> {
+        let jobs = self.client.list(v1::ListRequest {}).await?.into_inner().jobs;
+        let described = jobs.into_iter().filter_map(|job| {
+            let wire = u16::try_from(job.job_id).ok()?;
+            let hosts = job.workers.into_iter().chain([job.parameter_server]).collect();
+            Some((wire, hosts))
+        });
+        Ok(described.collect())
+    }
+
+    async fn admit(
+        &mut self,
+        admission: &Admission,
+        served: Option<&Vec<String>>,
+    ) -> Result<Event, Status> {
+        let Admission { wire, ref workers, ref ps, in_network } = *admission;
+        let hosts = || workers.iter().chain([ps]);
+        match served {
+            Some(served) if served.iter().eq(hosts()) => return Ok(Event::Admitted(wire)),
+            // Of a manager that has lost its database.
+            Some(_) => drop(self.release(wire).await?),
+            None => {}
+        }
+        let aggregation =
+            if in_network { v1::Aggregation::Network } else { v1::Aggregation::Server };
+        let request = v1::AdmitRequest {
+            job_id: wire.into(),
+            workers: workers.clone(),
+            parameter_server: ps.clone(),
+            aggregation: aggregation.into(),
+            // Jobs of ATP share all of them.
+            size: 1,
+        };
+        match self.client.admit(request).await {
+            Ok(_) => Ok(Event::Admitted(wire)),
+            Err(status) => match status.code() {
+                Code::Unavailable | Code::Aborted | Code::DeadlineExceeded | Code::Cancelled => {
+                    Err(status)
+                }
+                // Asked twice, because the first answer was lost: seen in the next list.
+                Code::AlreadyExists => Err(status),
+                code => {
+                    let passing = matches!(code, Code::ResourceExhausted | Code::Internal);
+                    let reason = status.message().to_owned();
+                    Ok(Event::Refused { wire, reason, passing })
+                }
+            },
+        }
+    }
+
+    async fn release(&mut self, wire: u16) -> Result<Event, Status> {
+        match self.client.release(v1::ReleaseRequest { job_id: wire.into() }).await {
+            Ok(_) => Ok(Event::Released(wire)),
+            Err(status) if status.code() == Code::NotFound => Ok(Event::Released(wire)),
+            Err(status) => Err(status),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Between the interface's messages and our values.
+
+use tonic::Status;
+use tributary_manager_proto::v1;
+
+use crate::job::{Exit, Outcome, Phase, Record, Request, Role, Task, TaskId};
+use crate::manager::{Dismissal, Refusal, Standing};
+
+impl From<Role> for v1::Role {
+    fn from(role: Role) -> Self {
+        use v1::role::Role as Kind;
+        let kind = match role {
+            Role::Worker(index) => Kind::Worker(index.into()),
+            Role::ParameterServer => Kind::ParameterServer(v1::Empty {}),
+            Role::Alone => Kind::Alone(v1::Empty {}),
+        };
+        Self { role: Some(kind) }
+    }
+}
+
+impl From<TaskId> for v1::TaskId {
+    fn from(TaskId { job, attempt, role }: TaskId) -> Self {
+        Self { job_id: job, attempt, role: Some(role.into()) }
+    }
+}
+
+impl From<Exit> for v1::Exit {
+    fn from(Exit { outcome, detail, values, verified }: Exit) -> Self {
+        let outcome = match outcome {
+            Outcome::Success => v1::exit::Outcome::Success,
+            Outcome::Failure => v1::exit::Outcome::Failure,
+            Outcome::Lost => v1::exit::Outcome::Lost,
+        };
+        Self { outcome: outcome.into(), detail, values, verified }
+    }
+}
+
+impl From<v1::Exit> for Exit {
+    fn from(exit: v1::Exit) -> Self {
+        let outcome = match exit.outcome() {
+            v1::exit::Outcome::Success => Outcome::Success,
+            v1::exit::Outcome::Lost => Outcome::Lost,
+            v1::exit::Outcome::Failure | v1::exit::Outcome::Unspecified => Outcome::Failure,
+        };
+        let v1::Exit { detail, values, verified, .. } = exit;
+        Self { outcome, detail, values, verified }
+    }
+}
+
+impl From<Standing> for v1::Report {
+    fn from(Standing { task, exit }: Standing) -> Self {
+        Self { id: Some(task.into()), exit: exit.map(Into::into) }
+    }
+}
+
+/// A message lacks something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a message names no process, or no role of one")]
+pub struct Nameless;
+
+impl TryFrom<Option<v1::TaskId>> for TaskId {
+    type Error = Nameless;
+
+    fn try_from(id: Option<v1::TaskId>) -> Result<Self, Nameless> {
+        use v1::role::Role as Kind;
+        let v1::TaskId { job_id, attempt, role } = id.ok_or(Nameless)?;
+        let role = match role.and_then(|role| role.role).ok_or(Nameless)? {
+            Kind::Worker(index) => Role::Worker(u8::try_from(index).map_err(|_| Nameless)?),
+            Kind::ParameterServer(_) => Role::ParameterServer,
+            Kind::Alone(_) => Role::Alone,
+        };
+        Ok(Self { job: job_id, attempt, role })
+    }
+}
+
+impl TryFrom<v1::Report> for Standing {
+    type Error = Nameless;
+
+    fn try_from(report: v1::Report) -> Result<Self, Nameless> {
+        Ok(Self { task: report.id.try_into()?, exit: report.exit.map(Into::into) })
+    }
+}
+
+impl From<v1::SubmitRequest> for Request {
+    fn from(request: v1::SubmitRequest) -> Self {
+        Self {
+            key: request.key,
+            name: request.name,
+            model: request.model,
+            gpus: request.gpus,
+            value: request.value,
+            iterations: request.iterations,
+            compute_us: request.compute_us,
+            gradient_bytes: request.gradient_bytes,
+            retries: request.retries,
+        }
+    }
+}
+
+impl From<&Request> for v1::SubmitRequest {
+    fn from(request: &Request) -> Self {
+        Self {
+            key: request.key.clone(),
+            name: request.name.clone(),
+            model: request.model.clone(),
+            gpus: request.gpus,
+            value: request.value,
+            iterations: request.iterations,
+            compute_us: request.compute_us,
+            gradient_bytes: request.gradient_bytes,
+            retries: request.retries,
+        }
+    }
+}
+
+impl From<&Record> for v1::Job {
+    fn from(record: &Record) -> Self {
+        use v1::job::State;
+        let (state, run, reason) = match &record.phase {
+            Phase::Waiting => (State::Waiting, None, None),
+            Phase::Running(run) => (State::Running, Some(run), None),
+            Phase::Ending(run, _) => (State::Ending, Some(run), None),
+            Phase::Finished(run) => (State::Finished, Some(run), None),
+            Phase::Failed(why) => (State::Failed, None, Some(why)),
+            Phase::Cancelled => (State::Cancelled, None, None),
+        };
+        let task = |task: &Task| v1::Task {
+            id: Some(record.task(task.role).into()),
+            server: task.server.clone(),
+            gpus: task.gpus,
+            exit: task.exit.clone().map(Into::into),
+        };
+        Self {
+            job_id: record.id,
+            request: Some((&record.request).into()),
+            state: state.into(),
+            submitted_ms: record.submitted_ms,
+            attempts: record.attempts,
+            tasks: run.into_iter().flat_map(|run| &run.tasks).map(task).collect(),
+            reason: reason.or(record.setback.as_ref()).cloned().unwrap_or_default(),
+        }
+    }
+}
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        let text = refusal.to_string();
+        match refusal {
+            Refusal::Invalid(_) => Self::invalid_argument(text),
+            Refusal::Unknown(_) => Self::not_found(text),
+            Refusal::Taken(_) => Self::already_exists(text),
+            Refusal::Over(..) => Self::failed_precondition(text),
+        }
+    }
+}
+
+impl From<Dismissal> for Status {
+    fn from(dismissal: Dismissal) -> Self {
+        let text = dismissal.to_string();
+        match dismissal {
+            Dismissal::NoSuchServer(_) => Self::not_found(text),
+            Dismissal::Taken(_) | Dismissal::Newer => Self::aborted(text),
+        }
+    }
+}

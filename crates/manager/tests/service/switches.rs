@@ -1,0 +1,111 @@
+//! A controller of switches that notes what it is asked.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+use tokio::net::TcpListener;
+use tokio_stream::Stream;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::{Request, Response, Status};
+use tributary_scheduler_proto::v1;
+use tributary_scheduler_proto::v1::job_scheduler_server::{JobScheduler, JobSchedulerServer};
+
+/// Number in packets, workers' hosts and parameter server's.
+pub(crate) type Admitted = (u32, Vec<String>, String);
+
+#[derive(Debug, Default)]
+struct Noted {
+    serving: BTreeMap<u32, v1::Job>,
+    admitted: Vec<Admitted>,
+}
+
+pub(crate) struct Switches {
+    pub(crate) address: SocketAddr,
+    noted: Arc<Mutex<Noted>>,
+}
+
+impl Switches {
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let noted = Arc::<Mutex<Noted>>::default();
+        let service = JobSchedulerServer::new(Controller(Arc::clone(&noted)));
+        let serving = tonic::transport::Server::builder()
+            .add_service(service)
+            .serve_with_incoming(TcpListenerStream::new(listener));
+        tokio::spawn(serving);
+        Self { address, noted }
+    }
+
+    /// All that was ever admitted, and what is served.
+    pub(crate) fn seen(&self) -> (Vec<Admitted>, Vec<u32>) {
+        let noted = self.noted.lock().unwrap();
+        (noted.admitted.clone(), noted.serving.keys().copied().collect())
+    }
+
+    /// As one that is started again.
+    pub(crate) fn forget(&self) {
+        self.noted.lock().unwrap().serving.clear();
+    }
+}
+
+struct Controller(Arc<Mutex<Noted>>);
+
+type Answer<T> = Result<Response<T>, Status>;
+
+fn none<T>() -> Answer<T> {
+    Err(Status::unimplemented("nobody asks this"))
+}
+
+#[tonic::async_trait]
+impl JobScheduler for Controller {
+    async fn admit(&self, request: Request<v1::AdmitRequest>) -> Answer<v1::AdmitResponse> {
+        let v1::AdmitRequest { job_id, workers, parameter_server, .. } = request.into_inner();
+        let mut noted = self.0.lock().unwrap();
+        if noted.serving.contains_key(&job_id) {
+            return Err(Status::already_exists("it is admitted"));
+        }
+        noted.admitted.push((job_id, workers.clone(), parameter_server.clone()));
+        let job = v1::Job { job_id, workers, parameter_server, ..v1::Job::default() };
+        noted.serving.insert(job_id, job);
+        Ok(Response::new(v1::AdmitResponse::default()))
+    }
+
+    async fn release(&self, request: Request<v1::ReleaseRequest>) -> Answer<v1::ReleaseResponse> {
+        match self.0.lock().unwrap().serving.remove(&request.into_inner().job_id) {
+            Some(_) => Ok(Response::new(v1::ReleaseResponse::default())),
+            None => Err(Status::not_found("it is not admitted")),
+        }
+    }
+
+    async fn list(&self, _: Request<v1::ListRequest>) -> Answer<v1::ListResponse> {
+        let jobs = self.0.lock().unwrap().serving.values().cloned().collect();
+        Ok(Response::new(v1::ListResponse { jobs, ..v1::ListResponse::default() }))
+    }
+
+    async fn r#move(&self, _: Request<v1::MoveRequest>) -> Answer<v1::MoveResponse> {
+        none()
+    }
+
+    async fn start_iteration(
+        &self,
+        _: Request<v1::StartIterationRequest>,
+    ) -> Answer<v1::StartIterationResponse> {
+        none()
+    }
+
+    async fn finish_iteration(
+        &self,
+        _: Request<v1::FinishIterationRequest>,
+    ) -> Answer<v1::FinishIterationResponse> {
+        none()
+    }
+
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::WatchResponse, Status>> + Send>>;
+
+    async fn watch(&self, _: Request<v1::WatchRequest>) -> Answer<Self::WatchStream> {
+        none()
+    }
+}

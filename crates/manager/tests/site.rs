@@ -1,0 +1,199 @@
+//! Site files, the job files that come of them, and the database.
+
+use tributary_cluster::ServerIndex;
+use tributary_jobfile::Workload;
+use tributary_manager::database::Redb;
+use tributary_manager::durable::{Change, Counters, Store};
+use tributary_manager::job::{Phase, Record, Request, Role, Run, Task};
+use tributary_manager::site::Site;
+
+const NETWORK: &str = "name = \"other\"\nworker_timeout = \"7s\"\n[topology]\nracks = 2\n\
+                       hosts_per_rack = 2\nps_hosts = 1\n[switch]\npool = 128\n\
+                       [[job]]\nname = \"not-looked-at\"\nworkers = 2\n";
+
+/// Two servers in each rack; those of the second come first in the file.
+const SITE: &str = "network = \"n.toml\"\nlink_gbps = 10\nuplink_gbps = 15\npat_gbps = 20\n\
+                    [[server]]\nhost = \"w3\"\ngpus = 2\n[[server]]\nhost = \"w4\"\ngpus = 2\n\
+                    [[server]]\nhost = \"w1\"\ngpus = 4\nlink_gbps = 5\n\
+                    [[server]]\nhost = \"w2\"\ngpus = 0\n";
+
+fn site() -> Site {
+    Site::parse(SITE, NETWORK).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn refused(site: &str, network: &str) -> String {
+    let line = Site::parse(site, network).expect_err("it is faulty").to_string();
+    assert!(!line.contains('\n'), "{line}");
+    line
+}
+
+fn request() -> Request {
+    Request {
+        key: "k".into(),
+        name: "job-1".into(),
+        model: "vgg16".into(),
+        gpus: 3,
+        value: 2.5,
+        iterations: 7,
+        compute_us: 1_500,
+        gradient_bytes: 4_000,
+        retries: 1,
+    }
+}
+
+fn task(role: Role, server: &str, gpus: u32) -> Task {
+    Task { role, server: server.into(), incarnation: u64::MAX, gpus, exit: None }
+}
+
+fn record(wire: Option<u16>, tasks: Vec<Task>) -> Record {
+    let run = Run { attempt: 2, since_ms: 5, wire, in_network: true, tasks };
+    Record {
+        id: 9,
+        request: request(),
+        submitted_ms: 4,
+        attempts: 2,
+        failures: 1,
+        setback: Some("w1 was away".into()),
+        phase: Phase::Running(run),
+    }
+}
+
+#[test]
+fn servers_stand_in_the_racks_of_their_switches() {
+    let site = site();
+    let names: Vec<&str> = site.servers().map(|server| server.name.as_str()).collect();
+    assert_eq!(names, ["w1", "w2", "w3", "w4"]);
+    assert_eq!(site.gpus(), 8);
+    let all = site.part(|_| true);
+    let racks: Vec<u32> = all.cluster.servers().iter().map(|server| server.rack.0).collect();
+    assert_eq!(racks, [0, 0, 1, 1]);
+    assert_eq!(all.cluster.server(ServerIndex(0)).link_gbps, 5.0);
+    assert_eq!(all.cluster.server(ServerIndex(1)).link_gbps, 10.0);
+    let rack = &all.cluster.racks()[1];
+    assert_eq!((rack.uplink_gbps, rack.pat_gbps), (15.0, 20.0));
+    // A rack stays where it is when its servers are away.
+    let some = site.part(|name| name == "w4");
+    assert_eq!((some.cluster.gpus(), some.cluster.server(ServerIndex(0)).rack.0), (2, 1));
+    assert_eq!((some.index("w4"), some.index("w3")), (Some(ServerIndex(0)), None));
+}
+
+#[test]
+fn an_attempt_becomes_a_job_file() {
+    let tasks = vec![
+        task(Role::Worker(0), "w3", 2),
+        task(Role::Worker(1), "w1", 1),
+        task(Role::ParameterServer, "w1", 0),
+    ];
+    let record = record(Some(700), tasks);
+    let text = site().job_file(&record, record.phase.run().unwrap());
+    let scenario = tributary_jobfile::parse(&text, "job-9-2.toml").unwrap();
+    assert_eq!((scenario.name.as_str(), scenario.jobs.len()), ("job-9-2", 1));
+    assert_eq!((scenario.worker_timeout.as_secs(), scenario.switch.pool), (7, 128));
+    let job = &scenario.jobs[0];
+    let name = |host| scenario.topology.host(host).name.as_str();
+    assert_eq!((job.id.get(), job.name.as_str()), (700, "job-1"));
+    assert_eq!(job.workers.iter().map(|&host| name(host)).collect::<Vec<_>>(), ["w3", "w1"]);
+    assert_eq!(name(job.server()), "w1");
+    let Workload::Random(random) = &job.workload else { panic!("{:?}", job.workload) };
+    assert_eq!((random.tensors, random.elements, random.seed), (7, 1_000, 9));
+    assert_eq!(job.stragglers.iter().map(|own| own.delay.as_micros()).max(), Some(1_500));
+    assert_eq!(job.stragglers.len(), 2);
+}
+
+#[test]
+fn a_job_on_one_server_serves_itself() {
+    let record = record(None, vec![task(Role::Alone, "w4", 2)]);
+    let text = site().job_file(&record, record.phase.run().unwrap());
+    let scenario = tributary_jobfile::parse(&text, "job.toml").unwrap();
+    assert_eq!(scenario.jobs[0].workers, [scenario.jobs[0].server()]);
+}
+
+#[test]
+fn faults_are_named_with_their_place() {
+    let line = refused(&SITE.replace("w4", "w5"), NETWORK);
+    assert!(line.starts_with("site.toml:9:8: the network file has no host `w5`"), "{line}");
+    let line = refused(&SITE.replace("w3", "w5"), NETWORK);
+    assert!(line.starts_with("site.toml:6:8: the network file has no host `w5`"), "{line}");
+    let line = refused(&SITE.replace("w4", "w3"), NETWORK);
+    assert!(line.contains("host `w3` is given twice"), "{line}");
+    let line = refused("network = \"n.toml\"\n", NETWORK);
+    assert!(line.contains("there is no server; add a [[server]]"), "{line}");
+    let line = refused(&SITE.replace("gpus = 4", "gpu = 4"), NETWORK);
+    assert!(line.contains("unknown key `gpu`") && line.contains("`gpus`"), "{line}");
+    let line = refused(&SITE.replace("= 15", "= -1"), NETWORK);
+    assert!(line.starts_with("site.toml:3:15:"), "{line}");
+    let line = refused(SITE, &format!("protocol = \"esa\"\n{NETWORK}"));
+    assert!(line.contains("\"esa\"") && line.contains("jobs of \"atp\""), "{line}");
+    let line = refused(SITE, &NETWORK.replace("pool = 128", "pool = 0"));
+    assert!(line.contains("n.toml"), "{line}");
+    let line = refused(SITE, "[topology\n");
+    assert!(line.starts_with("n.toml:1:"), "{line}");
+}
+
+/// A complaint, and what brings it about in a good request.
+type Spoilt = (&'static str, fn(&mut Request));
+
+#[test]
+fn requests_that_make_no_sense_are_refused() {
+    let site = site();
+    assert_eq!(site.check(&request()), Ok(()));
+    let spoilt: [Spoilt; 9] = [
+        ("is no name", |request| request.name = "a job".into()),
+        ("0 GPUs", |request| request.gpus = 0),
+        ("choose 1 to 8", |request| request.gpus = 9),
+        ("value", |request| request.value = f64::NAN),
+        ("value", |request| request.value = 0.0),
+        ("0 iterations", |request| request.iterations = 0),
+        ("µs", |request| request.compute_us = 60_000_001),
+        ("a multiple of 4", |request| request.gradient_bytes = 10),
+        ("more than a job may send", |request| {
+            request.iterations = 1_000_000;
+            request.gradient_bytes = 4 << 20;
+        }),
+    ];
+    for (complaint, spoil) in spoilt {
+        let mut request = request();
+        spoil(&mut request);
+        let refused = site.check(&request).expect_err(complaint);
+        assert!(refused.contains(complaint), "{refused}");
+    }
+}
+
+#[test]
+fn the_database_gives_back_what_was_recorded() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("m.redb");
+    let mut store = Redb::open(&path).unwrap();
+    assert_eq!(store.load().unwrap(), Default::default());
+    let mut expected = store.load().unwrap();
+    let counters = Counters { job: 12, wire: 65_535 };
+    let steps = [
+        vec![Change::Counters(counters), Change::Job(Box::new(record(Some(1), Vec::new())))],
+        vec![Change::Job(Box::new(record(None, vec![task(Role::Alone, "w4", 2)])))],
+        vec![Change::Job(Box::new(Record { id: 3, ..record(None, Vec::new()) }))],
+        vec![Change::Forget(9)],
+    ];
+    for (at, changes) in steps.iter().enumerate() {
+        store.commit(changes).unwrap();
+        changes.iter().for_each(|change| expected.apply(change));
+        assert_eq!(store.load().unwrap(), expected);
+        // What kill -9 would leave now: the file as it is, without an orderly end.
+        let copy = directory.path().join(format!("copy{at}"));
+        std::fs::copy(&path, &copy).unwrap();
+        assert_eq!(Redb::open(&copy).unwrap().load().unwrap(), expected, "after {at}");
+    }
+    let line = Redb::open(&path).expect_err("it is open").to_string();
+    assert!(line.contains("another manager has it open"), "{line}");
+    drop(store);
+    assert_eq!(Redb::open(&path).unwrap().load().unwrap(), expected);
+}
+
+#[test]
+fn what_is_no_database_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("m.redb");
+    std::fs::write(&path, "hello").unwrap();
+    let line = Redb::open(&path).expect_err("it is none").to_string();
+    assert!(line.starts_with("database ") && line.contains("m.redb"), "{line}");
+    assert!(!line.contains('\n'), "{line}");
+}
