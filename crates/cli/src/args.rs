@@ -48,7 +48,7 @@ pub(crate) enum Command {
     P4(P4Command),
     /// Decide where training jobs go: compare policies over a trace of jobs, or be the manager that places
     /// them on servers.
-    Place(PlaceArgs),
+    Place(Box<PlaceArgs>),
     /// Measure the engine, all-reduce, fixed-point conversion, packet I/O and the protocols side by
     /// side on this machine.
     Bench(BenchArgs),

@@ -117,16 +117,16 @@ fn a_switch_that_is_not_there() {
 }
 
 #[test]
-fn a_scheduler_without_jobs_to_schedule() {
+fn a_scheduler_for_jobs_that_need_tokens() {
     let line = fail(&[
         "controller",
-        "examples/digits.toml",
+        "examples/esa-two-jobs.toml",
         "--switch",
         "s1=127.0.0.1:1",
         "--scheduler",
         "127.0.0.1:0",
     ]);
-    assert!(line.contains("--scheduler") && line.contains("atp"), "{line}");
+    assert!(line.contains("--scheduler") && line.contains("esa"), "{line}");
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn systemd_has_nothing_against_them() {
     let installed = Installed::new();
     let units = installed.units();
     let names: Vec<&str> = units.keys().map(String::as_str).collect();
-    let expected = ["controller", "ps", "reminder", "switch", "worker"];
+    let expected = ["agent", "controller", "manager", "ps", "reminder", "switch", "worker"];
     assert_eq!(names, expected.map(|name| format!("tributary-{name}")));
     let directory = tempfile::tempdir().unwrap();
     let program = installed.path("usr/local/bin/tributary");
@@ -125,6 +125,7 @@ fn their_command_lines_are_understood() {
         ("ps", "server"),
         ("reminder", "agent"),
         ("worker", "0"),
+        ("manager", "site"),
     ] {
         let example = format!("etc/tributary/examples/{unit}-{instance}.env");
         let settings = settings(&installed.path(&example));
@@ -135,7 +136,8 @@ fn their_command_lines_are_understood() {
         let output = tributary(&arguments).output().unwrap();
         let errors = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {errors}");
-        let missing = ["/etc/tributary/job.toml", "eth1", "CAP_NET_RAW"];
+        let missing =
+            ["/etc/tributary/job.toml", "/etc/tributary/site.toml", "eth1", "CAP_NET_RAW"];
         assert!(missing.iter().any(|what| errors.contains(what)), "{arguments:?}: {errors}");
     }
 }

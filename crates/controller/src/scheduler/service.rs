@@ -161,13 +161,11 @@ fn placement(scheduler: &Scheduler, request: &v1::AdmitRequest) -> Result<Placem
     }
     let ps = Some(&request.parameter_server).filter(|name| !name.is_empty());
     let ps = ps.map(host).transpose()?;
-    let different = workers.iter().collect::<BTreeSet<_>>().len();
-    if different < workers.len() {
-        return Err(invalid("the workers are on different hosts each"));
-    }
-    let together = ps.is_some_and(|ps| workers.contains(&ps));
-    if together && scheduler.protocol() != Protocol::Atp {
-        return Err(invalid("the parameter server is on another host than the workers"));
+    // With ATP a process each may share a host.
+    let apart = ps.iter().filter(|_| scheduler.protocol() != Protocol::Atp);
+    let apart: Vec<_> = workers.iter().chain(apart).collect();
+    if apart.iter().collect::<BTreeSet<_>>().len() < apart.len() {
+        return Err(invalid("the workers and the parameter server are on different hosts each"));
     }
     let (agent, aggregation) = (None, Aggregation::Network);
     Ok(Placement { job, workers, ps, agent, aggregation, assignment: Assignment::NONE })
