@@ -20,6 +20,10 @@ pub(super) struct Spread {
 
 /// The rates with the least Σ d/v, Gb/s, in the order of `jobs`; none if some job gets nothing.
 pub(super) fn best(instance: &Instance, jobs: &[Spread]) -> Result<Option<Vec<f64>>, Unsolved> {
+    // HiGHS refuses a program without variables.
+    if jobs.is_empty() {
+        return Ok(Some(Vec::new()));
+    }
     let fastest_gbps = instance.fastest_gbps();
     let mut tangents = vec![first_tangents(fastest_gbps); jobs.len()];
     loop {
