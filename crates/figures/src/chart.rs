@@ -9,8 +9,11 @@ use tributary_cluster::metrics::Spread;
 const SIZE: (u32, u32) = (760, 420);
 const FONT: &str = "sans-serif";
 
+/// How far an axis goes beyond the greatest value, for the key to cover nothing.
+const HEADROOM: f64 = 1.45;
+
 /// Colours that are told apart without red beside green, in the order of use.
-const COLORS: [RGBColor; 9] = [
+const COLORS: [RGBColor; 11] = [
     RGBColor(0, 90, 160),
     RGBColor(200, 90, 0),
     RGBColor(0, 130, 70),
@@ -20,6 +23,8 @@ const COLORS: [RGBColor; 9] = [
     RGBColor(220, 170, 40),
     RGBColor(110, 80, 50),
     RGBColor(30, 30, 30),
+    RGBColor(240, 130, 190),
+    RGBColor(150, 170, 90),
 ];
 
 /// How far apart the values of an axis are drawn.
@@ -106,14 +111,14 @@ impl Chart {
         let points = || lines.iter().flat_map(|(_, points)| points);
         let across = extent(points().map(|&(x, _)| x))?;
         let up = extent(points().map(|(_, y)| y.mean))?;
-        let linear_up = up.start.min(0.0)..up.end * 1.05 + f64::from(u8::from(up.end == 0.0));
+        let linear_up = up.start.min(0.0)..up.end * HEADROOM + f64::from(u8::from(up.end == 0.0));
         if scales[0] == Scale::Logarithmic && across.start <= 0.0 {
             return Err("a logarithmic axis starts above zero".to_owned());
         }
         if scales[1] == Scale::Logarithmic && up.start <= 0.0 {
             return Err("a logarithmic axis starts above zero".to_owned());
         }
-        let log_up = up.start * 0.8..up.end * 1.25;
+        let log_up = up.start * 0.8..up.end * (up.end / up.start).max(2.0).powf(HEADROOM - 1.0);
         match scales {
             [Scale::Linear, Scale::Linear] => self.lines_on(root, x, across, linear_up, lines),
             [Scale::Logarithmic, Scale::Linear] => {
@@ -200,7 +205,7 @@ impl Chart {
             .margin(12)
             .x_label_area_size(30)
             .y_label_area_size(72)
-            .build_cartesian_2d(across, up.start.min(0.0)..up.end * 1.25)
+            .build_cartesian_2d(across, up.start.min(0.0)..up.end * HEADROOM)
             .map_err(describe)?;
         // Groups stand at whole numbers.
         let label = |x: &f64| {

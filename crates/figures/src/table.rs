@@ -29,6 +29,8 @@ impl Cell {
         match self {
             Self::Text(text) => text.clone(),
             Self::Number(number, digits) => format!("{number:.digits$}"),
+            // Of one run there is no deviation.
+            Self::Spread(Spread { runs: 1, mean, .. }, digits) => format!("{mean:.digits$}"),
             Self::Spread(Spread { mean, deviation, .. }, digits) => {
                 format!("{mean:.digits$} ± {deviation:.digits$}")
             }

@@ -50,10 +50,12 @@ impl Workload {
     }
 }
 
-/// GPU-time of jobs over the GPU-time that a cluster has from the first to the last submission.
+/// GPU-time of jobs over the GPU-time that a cluster has from the first to the last submission. Jobs
+/// that are larger than the cluster are rejected, and ask for nothing.
 #[must_use]
 pub fn load(jobs: &[Job], cluster: &Cluster) -> f64 {
-    let work: f64 = jobs.iter().map(|job| f64::from(job.gpus) * job.ideal_s()).sum();
+    let possible = jobs.iter().filter(|job| job.gpus <= cluster.gpus());
+    let work: f64 = possible.map(|job| f64::from(job.gpus) * job.ideal_s()).sum();
     let last_s = jobs.iter().map(|job| job.submit_s).fold(0.0, f64::max);
     work / (last_s * f64::from(cluster.gpus()))
 }

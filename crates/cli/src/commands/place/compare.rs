@@ -91,9 +91,14 @@ pub(crate) struct CompareArgs {
 /// One line that says what went wrong.
 pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     ensure!(args.seeds > 0, "--seeds 0: run at least once");
-    ensure!(args.period >= 0.0, "--period {}: write seconds, 0 or more", args.period);
-    ensure!(args.ageing >= 0.0, "--ageing {}: write 0 or more", args.ageing);
-    ensure!(args.load.is_none_or(|load| load > 0.0), "--load: write a number above 0, such as 0.9");
+    ensure!(args.jobs != Some(0), "--jobs 0: place at least one");
+    let usual = |number: f64| number.is_finite() && number >= 0.0;
+    ensure!(usual(args.period), "--period {}: write seconds, 0 or more", args.period);
+    ensure!(usual(args.ageing), "--ageing {}: write 0 or more", args.ageing);
+    ensure!(
+        args.load.is_none_or(|load| usual(load) && load > 0.0),
+        "--load: write a number above 0, such as 0.9"
+    );
     let policies = policies(&args.policy)?;
     if let Some(out) = &args.out {
         fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
@@ -160,8 +165,11 @@ fn report(
     );
     let mut figure = compare::figure(&title, compared);
     figure.notes.push(format!(
-        "Load {:.2}; {}; rounds every {} s; models drawn with {}. Every plan and every rate was checked.",
-        load(jobs, cluster),
+        "{}{}; rounds every {} s; models drawn with {}. Every plan and every rate was checked.",
+        // Jobs that come all at once have none.
+        Some(load(jobs, cluster))
+            .filter(|load| load.is_finite())
+            .map_or(String::new(), |load| format!("Load {load:.2}; ")),
         args.communication.describe(),
         args.period,
         if args.seeds == 1 { "seed 0".to_owned() } else { format!("{} seeds", args.seeds) },
