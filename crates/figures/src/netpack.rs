@@ -1,8 +1,8 @@
 //! The figures of NetPack's evaluation (§6) that a simulation of flows can show: 7 to 13.
 //!
 //! The paper fixes clusters, models and policies. It does not say how densely jobs of the trace arrive,
-//! nor the means of its synthetic demands: [`LOAD`] and a mean of two servers are ours, and the last figure shows what
-//! the first of them does.
+//! nor the means of its synthetic demands: [`LOAD`] and a mean of two servers are ours, and the last
+//! figure shows what the first of them does.
 
 use tributary_cluster::metrics::{Metric, Spread};
 use tributary_cluster::simulate::Options;
