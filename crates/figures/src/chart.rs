@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use plotters::coord::CoordTranslate;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use tributary_cluster::metrics::Spread;
@@ -182,14 +183,7 @@ impl Chart {
             });
             chart.draw_series(ranges).map_err(describe)?;
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
-            .label_font((FONT, 13))
-            .border_style(BLACK.mix(0.3))
-            .background_style(WHITE.mix(0.85).filled())
-            .draw()
-            .map_err(describe)
+        draw_key(&mut chart)
     }
 
     fn draw_bars(
@@ -250,15 +244,22 @@ impl Chart {
                 ))
                 .map_err(describe)?;
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
-            .label_font((FONT, 13))
-            .border_style(BLACK.mix(0.3))
-            .background_style(WHITE.mix(0.85).filled())
-            .draw()
-            .map_err(describe)
+        draw_key(&mut chart)
     }
+}
+
+/// Which colour is what.
+fn draw_key<'a, T: CoordTranslate>(
+    chart: &mut ChartContext<'a, SVGBackend<'a>, T>,
+) -> Result<(), String> {
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .label_font((FONT, 13))
+        .border_style(BLACK.mix(0.3))
+        .background_style(WHITE.mix(0.85).filled())
+        .draw()
+        .map_err(describe)
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
