@@ -1,19 +1,21 @@
-//! Compiles the job scheduler's interface in `proto/` at the root of the repository, without an
-//! installed `protoc`.
+//! Compiles our own interfaces in `proto/` at the root of the repository, without an installed `protoc`.
 
 use std::env;
 use std::error::Error;
 use std::path::PathBuf;
 
-const FILE: &str = "tributary/scheduler/v1/scheduler.proto";
+const FILES: [&str; 2] =
+    ["tributary/placement/v1/placement.proto", "tributary/scheduler/v1/scheduler.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../../proto");
-    println!("cargo::rerun-if-changed={}", root.join(FILE).display());
+    for file in FILES {
+        println!("cargo::rerun-if-changed={}", root.join(file).display());
+    }
 
     let mut compiler = protox::Compiler::new([&root])?;
     compiler.include_imports(true).include_source_info(true);
-    compiler.open_files([FILE])?;
+    compiler.open_files(FILES)?;
 
     let feature = |name: &str| env::var_os(format!("CARGO_FEATURE_{name}")).is_some();
     tonic_prost_build::configure()

@@ -11,9 +11,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
-use tributary_manager_proto::v1;
-use tributary_manager_proto::v1::agent_message::Message;
-use tributary_manager_proto::v1::placement_manager_server::PlacementManager;
+use tributary_proto::placement::v1;
+use tributary_proto::placement::v1::agent_message::Message;
+use tributary_proto::placement::v1::placement_manager_server::PlacementManager;
 
 use crate::job::Record;
 use crate::manager::{Event, Refusal, Standing};

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot, watch};
 use tonic::Status;
 use tributary_cluster::Policy;
-use tributary_manager_proto::v1;
-use tributary_manager_proto::v1::manager_message::Message;
+use tributary_proto::placement::v1;
+use tributary_proto::placement::v1::manager_message::Message;
 
 use crate::durable::{Change, Store};
 use crate::job::{Record, Request};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
-use tributary_scheduler_proto::v1;
-use tributary_scheduler_proto::v1::job_scheduler_client::JobSchedulerClient;
+use tributary_proto::scheduler::v1;
+use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
 
 use crate::manager::{Action, Admission, Event};
 use crate::shell::Input;

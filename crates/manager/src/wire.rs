@@ -1,7 +1,7 @@
 //! Between the interface's messages and our values.
 
 use tonic::Status;
-use tributary_manager_proto::v1;
+use tributary_proto::placement::v1;
 
 use crate::job::{Exit, Outcome, Phase, Record, Request, Role, Task, TaskId};
 use crate::manager::{Dismissal, Refusal, Standing};

@@ -1,9 +1,8 @@
-//! Generated types of the job scheduler's gRPC service, from
-//! `proto/tributary/scheduler/v1/scheduler.proto` at the root of the repository, where each message
-//! and each error is explained.
+//! Generated types of our own gRPC services, from `proto/tributary/` at the root of the repository, where
+//! each message and each error is explained.
 //!
-//! Everything is in [`v1`]. The features `client` and `server` add the two ends of the service. What
-//! the requests do is the business of the controller, which serves them.
+//! A module a service. The features `client` and `server` add the two ends of them. What the requests
+//! do is the business of those who serve them: the controller and the placement manager.
 
 /// The modules that the build script made, one a package.
 #[allow(
@@ -17,4 +16,4 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/modules.rs"));
 }
 
-pub use generated::tributary::scheduler::v1;
+pub use generated::tributary::{placement, scheduler};

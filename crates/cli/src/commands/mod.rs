@@ -10,3 +10,16 @@ pub(crate) mod reminder;
 pub(crate) mod run;
 pub(crate) mod switch;
 pub(crate) mod worker;
+
+/// What gRPC runs on: one thread is enough for it, beside the process's own.
+///
+/// # Errors
+/// If there can be no more threads.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    use anyhow::Context as _;
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .context("cannot start threads")
+}

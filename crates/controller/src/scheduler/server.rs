@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::TcpListenerStream;
-use tributary_scheduler_proto::v1::job_scheduler_server::JobSchedulerServer;
+use tributary_proto::scheduler::v1::job_scheduler_server::JobSchedulerServer;
 
 use super::Scheduler;
 

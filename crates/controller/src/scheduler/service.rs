@@ -7,9 +7,9 @@ use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
 use tributary_jobfile::Aggregation;
+use tributary_proto::scheduler::v1;
+use tributary_proto::scheduler::v1::job_scheduler_server::JobScheduler;
 use tributary_protocol::{Assignment, Mode};
-use tributary_scheduler_proto::v1;
-use tributary_scheduler_proto::v1::job_scheduler_server::JobScheduler;
 use tributary_wire::{JobId, Protocol, WORKERS_MAX};
 
 use super::{Iteration, Refusal, Scheduler, Standing, names};

@@ -11,9 +11,9 @@ use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
 use tributary_controller::scheduler::{Scheduler, Server};
 use tributary_jobfile::{Scenario, parse};
-use tributary_scheduler_proto::v1;
-use tributary_scheduler_proto::v1::iteration::State;
-use tributary_scheduler_proto::v1::job_scheduler_client::JobSchedulerClient;
+use tributary_proto::scheduler::v1;
+use tributary_proto::scheduler::v1::iteration::State;
+use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
 
 use crate::support::{self, Kit, free_port};
 use crate::{Cables, Running, running};

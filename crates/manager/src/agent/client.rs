@@ -14,10 +14,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Endpoint;
 use tonic::{Code, Status, Streaming};
-use tributary_manager_proto::v1;
-use tributary_manager_proto::v1::agent_message::Message;
-use tributary_manager_proto::v1::manager_message::Message as Told;
-use tributary_manager_proto::v1::placement_manager_client::PlacementManagerClient;
+use tributary_proto::placement::v1;
+use tributary_proto::placement::v1::agent_message::Message;
+use tributary_proto::placement::v1::manager_message::Message as Told;
+use tributary_proto::placement::v1::placement_manager_client::PlacementManagerClient;
 
 use super::processes::Process;
 use super::{Effect, Tasks};

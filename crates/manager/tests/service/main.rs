@@ -27,10 +27,10 @@ use tributary_manager::manager::Settings;
 use tributary_manager::service::Service;
 use tributary_manager::shell::{Input, Shell, View};
 use tributary_manager::site::Site;
-use tributary_manager_proto::v1;
-use tributary_manager_proto::v1::job::State;
-use tributary_manager_proto::v1::placement_manager_client::PlacementManagerClient;
-use tributary_manager_proto::v1::placement_manager_server::PlacementManagerServer;
+use tributary_proto::placement::v1;
+use tributary_proto::placement::v1::job::State;
+use tributary_proto::placement::v1::placement_manager_client::PlacementManagerClient;
+use tributary_proto::placement::v1::placement_manager_server::PlacementManagerServer;
 
 use first_fit::FirstFit;
 use switches::Switches;

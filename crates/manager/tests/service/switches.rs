@@ -9,8 +9,8 @@ use tokio::net::TcpListener;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
-use tributary_scheduler_proto::v1;
-use tributary_scheduler_proto::v1::job_scheduler_server::{JobScheduler, JobSchedulerServer};
+use tributary_proto::scheduler::v1;
+use tributary_proto::scheduler::v1::job_scheduler_server::{JobScheduler, JobSchedulerServer};
 
 /// Number in packets, workers' hosts and parameter server's.
 pub(crate) type Admitted = (u32, Vec<String>, String);

@@ -45,7 +45,7 @@ fn serve_until_end(args: &ControllerArgs) -> Result<()> {
     let addresses = switches::switches(&scenario, &args.switches)?;
     let pipeline = switches::build(&scenario, &args.switches)?.pipeline;
     write_tokens(&scenario, args.tokens.as_deref())?;
-    runtime()?.block_on(async {
+    crate::commands::runtime()?.block_on(async {
         let topology = &scenario.topology;
         let controller =
             Controller::connect_ports(topology, &ports, addresses, &pipeline, |_| {}).await?;
@@ -67,14 +67,6 @@ fn write_tokens(scenario: &Scenario, path: Option<&Path>) -> Result<()> {
         }
         None => Ok(()),
     }
-}
-
-fn runtime() -> Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .context("cannot start threads")
 }
 
 /// Keeps all jobs of the file admitted until the end.

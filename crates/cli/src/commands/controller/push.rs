@@ -49,7 +49,7 @@ pub(super) fn run(args: &PushArgs) -> Result<()> {
     if !args.no_jobs {
         super::write_tokens(&scenario, args.tokens.as_deref())?;
     }
-    super::runtime()?.block_on(async {
+    crate::commands::runtime()?.block_on(async {
         let mut done = Pushed::default();
         let progress = |step: Progress<'_>| done.note(step);
         let controller = Controller::connect_ports(

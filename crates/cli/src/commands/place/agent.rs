@@ -45,6 +45,6 @@ pub(crate) fn run(args: &AgentArgs) -> Result<()> {
     };
     let mut agent = Agent::new(settings)?;
     say!("agent of {}, manager at {}; end with Ctrl-C", args.server, args.manager.manager);
-    super::runtime()?.block_on(agent.run(&stop, |what| say!("{what}")))?;
+    crate::commands::runtime()?.block_on(agent.run(&stop, |what| say!("{what}")))?;
     Ok(())
 }

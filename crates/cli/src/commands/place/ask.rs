@@ -7,10 +7,10 @@ use clap::Args;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tributary_cluster::model::Profiles;
-use tributary_manager_proto::v1;
-use tributary_manager_proto::v1::exit::Outcome;
-use tributary_manager_proto::v1::job::State;
-use tributary_manager_proto::v1::placement_manager_client::PlacementManagerClient;
+use tributary_proto::placement::v1;
+use tributary_proto::placement::v1::exit::Outcome;
+use tributary_proto::placement::v1::job::State;
+use tributary_proto::placement::v1::placement_manager_client::PlacementManagerClient;
 
 use super::ManagerArgs;
 use crate::report;
@@ -80,7 +80,7 @@ fn ask<T>(
     question: impl AsyncFnOnce(&mut Client) -> Result<T>,
 ) -> Result<T> {
     let endpoint = manager.endpoint()?.connect_timeout(PATIENCE);
-    super::runtime()?.block_on(async {
+    crate::commands::runtime()?.block_on(async {
         let channel = endpoint
             .connect()
             .await

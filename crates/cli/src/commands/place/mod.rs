@@ -58,14 +58,6 @@ fn endpoint(option: &str, address: &str) -> Result<Endpoint> {
     endpoint.with_context(|| format!("{option} {address}: write HOST:PORT, such as 10.9.0.1:9640"))
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .context("cannot start threads")
-}
-
 /// # Errors
 /// One line that says what went wrong.
 pub(crate) fn run(args: &PlaceArgs) -> Result<()> {

@@ -19,7 +19,7 @@ use tributary_manager::service::Service;
 use tributary_manager::shell::{Input, Shell, View};
 use tributary_manager::site::Site;
 use tributary_manager::switches;
-use tributary_manager_proto::v1::placement_manager_server::PlacementManagerServer;
+use tributary_proto::placement::v1::placement_manager_server::PlacementManagerServer;
 
 use crate::settings;
 
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     let (wishes, wanted) = queue::unbounded_channel();
     let mut shell = Shell::start(site, settings, policy, store, view, wishes)?;
     let (inputs, incoming) = channel();
-    let runtime = super::runtime()?;
+    let runtime = crate::commands::runtime()?;
     let listening = TcpListener::bind(args.listen);
     let listener = runtime
         .block_on(listening)
