@@ -243,6 +243,11 @@ impl Agent {
                 talk.beats.retain(|&other, _| other > number);
                 return;
             }
+            // It waited here for too long to be acted on: with the next connection all is told anew.
+            Some(Told::Start(_)) if self.lease_is_over() => {
+                talk.broken = true;
+                return;
+            }
             Some(Told::Start(start)) => match TaskId::try_from(start.id) {
                 Ok(task) => {
                     let effects = self.tasks.start(task);
@@ -349,11 +354,13 @@ impl Agent {
         });
     }
 
+    fn lease_is_over(&self) -> bool {
+        self.lease.is_some_and(|lease| lease.until <= Instant::now())
+    }
+
     /// The manager may run elsewhere what runs here: it ends at once.
     fn check_lease(&self) {
-        if self.lease.is_some_and(|lease| lease.until <= Instant::now())
-            && !self.processes.is_empty()
-        {
+        if self.lease_is_over() && !self.processes.is_empty() {
             tracing::warn!(
                 "the manager was silent for longer than a lease; all processes are ended"
             );

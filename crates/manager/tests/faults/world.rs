@@ -85,6 +85,8 @@ struct Host {
     /// Processes that run; whether they were told to end.
     processes: BTreeMap<TaskId, bool>,
     connection: Option<Connection>,
+    /// The manager has heard who is at the other end of the connection.
+    registered: bool,
     inbox: VecDeque<ToAgent>,
     outbox: VecDeque<ToManager>,
     /// Until when it keeps its processes if it hears nothing.
@@ -140,6 +142,16 @@ pub(crate) struct World<S> {
     pub(crate) moment: Moment,
     pub(crate) crashes: VecDeque<Moment>,
     pub(crate) log: Vec<String>,
+}
+
+impl Host {
+    /// Whether the manager answers its beats, which extends its lease. To connect is not enough: a
+    /// manager that has not heard of it counts from earlier.
+    fn is_heard(&self) -> bool {
+        self.connection.is_some()
+            && self.registered
+            && !matches!(self.inbox.back(), Some(ToAgent::End))
+    }
 }
 
 impl<S: Store> World<S> {
@@ -386,7 +398,7 @@ impl<S: Store> World<S> {
         self.connections += 1;
         let host = self.hosts.get_mut(name).unwrap();
         host.connection = Some(self.connections);
-        host.lease_ms = self.now_ms + SETTINGS.lease_ms;
+        host.registered = false;
         host.outbox = [ToManager::Register(host.incarnation, host.tasks.standings())].into();
     }
 
@@ -395,10 +407,10 @@ impl<S: Store> World<S> {
         let (Some(message), Some(connection)) = (host.outbox.pop_front(), host.connection) else {
             return;
         };
-        // What came in that far shows that it was there then.
-        host.lease_ms = self.now_ms + SETTINGS.lease_ms;
         let event = match message {
             ToManager::Register(incarnation, standings) => {
+                host.registered = true;
+                host.lease_ms = self.now_ms + SETTINGS.lease_ms;
                 Event::Registered { connection, server: name.into(), incarnation, standings }
             }
             ToManager::Report(standing) => Event::Reported(connection, standing),
@@ -418,6 +430,12 @@ impl<S: Store> World<S> {
             }
             Some(ToAgent::Command(command)) => match command {
                 Command::Welcome => Vec::new(),
+                Command::Start(..) if host.lease_ms <= self.now_ms => {
+                    // Too late to be trusted: the agent breaks the connection, and is told anew.
+                    host.inbox = [ToAgent::End].into();
+                    let connection = host.connection.expect("it is told something");
+                    return self.handle(Event::Disconnected(connection));
+                }
                 Command::Start(task, record) => {
                     let effects = host.tasks.start(task);
                     self.attempt(task, &record);
@@ -517,7 +535,7 @@ impl<S: Store> World<S> {
     /// To the next moment that somebody waits for.
     fn time(&mut self) {
         let manager = self.manager.as_ref().map(Manager::poll_timeout);
-        let silent = |host: &&Host| host.connection.is_none() && !host.processes.is_empty();
+        let silent = |host: &&Host| !host.is_heard() && !host.processes.is_empty();
         let leases = self.hosts.values().filter(silent).map(|host| host.lease_ms);
         let now_ms = self.now_ms;
         let isolated = self.hosts.values().map(|host| host.isolated_ms).filter(|at| *at > now_ms);
@@ -525,14 +543,19 @@ impl<S: Store> World<S> {
         self.now_ms = self.now_ms.max(next);
         // Agents beat and are answered as long as both are there.
         let now_ms = self.now_ms;
-        for host in self.hosts.values_mut() {
-            if host.connection.is_some() && !matches!(host.inbox.back(), Some(ToAgent::End)) {
+        let mut told = Vec::new();
+        for (name, host) in &mut self.hosts {
+            if host.is_heard() {
                 host.lease_ms = now_ms + SETTINGS.lease_ms;
             } else if host.lease_ms <= now_ms {
                 for (task, _) in std::mem::take(&mut host.processes) {
-                    host.tasks.exited(task, Exit::lost("the manager was silent"));
+                    let lost = Exit::lost("the manager was silent");
+                    told.push((name.clone(), host.tasks.exited(task, lost)));
                 }
             }
+        }
+        for (name, effects) in told {
+            self.carry_out(&name, effects);
         }
         if let Some(manager) = &mut self.manager
             && manager.poll_timeout() <= now_ms

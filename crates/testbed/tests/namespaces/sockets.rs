@@ -8,7 +8,7 @@ use std::thread;
 use futures_util::TryStreamExt;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use rtnetlink::packet_route::link::{LinkAttribute, LinkXdp};
+use rtnetlink::packet_route::link::{LinkAttribute, LinkXdp, State};
 use rtnetlink::{Handle, LinkBridge, LinkUnspec, LinkVeth};
 use tributary_testbed::{Output, Stream};
 
@@ -52,19 +52,39 @@ fn netlink<T: Send>(
     testbed.run_in(node, work).unwrap().unwrap()
 }
 
-/// The number of the XDP program on an interface.
-fn program_on(testbed: &Testbed, node: &str, interface: &str) -> Option<u32> {
+/// What the kernel says of an interface.
+fn attributes(testbed: &Testbed, node: &str, interface: &str) -> Vec<LinkAttribute> {
     netlink(testbed, node, async |netlink| {
         let mut links = netlink.link().get().match_name(interface.to_owned()).execute();
-        let link = links.try_next().await?.expect("the interface exists");
-        let xdp = link.attributes.into_iter().find_map(|attribute| match attribute {
-            LinkAttribute::Xdp(xdp) => Some(xdp),
-            _ => None,
-        });
-        Ok(xdp.into_iter().flatten().find_map(|attribute| match attribute {
-            LinkXdp::ProgId(number) => Some(number),
-            _ => None,
-        }))
+        Ok(links.try_next().await?.expect("the interface exists").attributes)
+    })
+}
+
+/// Waits until frames pass: the kernel brings carriers and queueing disciplines up in the background,
+/// and a bridge forwards to a port only then.
+fn wait_until_up(testbed: &Testbed, node: &str, interface: &str) {
+    let deadline = Instant::now() + LONG;
+    let works = |attributes: &[LinkAttribute]| {
+        let up = LinkAttribute::OperState(State::Up);
+        let idle = |attribute: &LinkAttribute| matches!(attribute, LinkAttribute::Qdisc(name) if name == "noop");
+        attributes.contains(&up) && !attributes.iter().any(idle)
+    };
+    while !works(&attributes(testbed, node, interface)) {
+        assert!(Instant::now() < deadline, "{interface} does not come up");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The number of the XDP program on an interface.
+fn program_on(testbed: &Testbed, node: &str, interface: &str) -> Option<u32> {
+    let attributes = attributes(testbed, node, interface);
+    let xdp = attributes.into_iter().find_map(|attribute| match attribute {
+        LinkAttribute::Xdp(xdp) => Some(xdp),
+        _ => None,
+    });
+    xdp.into_iter().flatten().find_map(|attribute| match attribute {
+        LinkXdp::ProgId(number) => Some(number),
+        _ => None,
     })
 }
 
@@ -228,6 +248,7 @@ fn make_pair(testbed: &Testbed, queues: u32) {
         }
         Ok(())
     });
+    ["m0", "m1"].iter().for_each(|name| wait_until_up(testbed, "h1", name));
 }
 
 fn every_queue_has_a_socket() {
@@ -356,6 +377,7 @@ fn a_driver_without_programs_gets_the_kernels() {
         let port = LinkUnspec::new_with_name("m1").controller(bridge).build();
         netlink.link().set(port).execute().await
     });
+    wait_until_up(&testbed, "h1", "br0");
     let ports = ["br0", "eth0"].map(Config::switch_port);
     let opened = testbed.run_in("h1", || XdpSocket::open_all(&ports)).unwrap().unwrap();
     let [mut bridge, mut port]: [XdpSocket; 2] = opened.try_into().unwrap();
