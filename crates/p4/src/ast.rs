@@ -33,8 +33,18 @@ pub(crate) enum AnnotationBody {
         text: Str,
         string: Option<Str>,
     },
-    /// `[ … ]`, as text.
-    Structured(Str),
+    /// `[ … ]`, as text and as expressions.
+    Structured {
+        text: Str,
+        values: Vec<AnnotationValue>,
+    },
+}
+
+/// `value` or `key = value` in a structured annotation.
+#[derive(Clone, Debug)]
+pub(crate) struct AnnotationValue {
+    pub(crate) key: Option<Ident>,
+    pub(crate) value: Expr,
 }
 
 pub(crate) type Annotations = Rc<[Annotation]>;

@@ -694,4 +694,30 @@ pub struct Annotation {
     pub name: String,
     /// Text between its parentheses or brackets, unquoted where it is one string; empty if none.
     pub body: String,
+    /// What stands there.
+    pub form: AnnotationForm,
+}
+
+/// What stands behind an annotation's name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AnnotationForm {
+    /// Nothing, or words in parentheses that mean nothing by themselves.
+    Words,
+    /// One string in parentheses.
+    Text,
+    /// Constants in brackets.
+    List(Vec<AnnotationValue>),
+    /// Constants with names in brackets.
+    Pairs(Vec<(String, AnnotationValue)>),
+}
+
+/// A constant in a structured annotation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AnnotationValue {
+    /// An integer. P4Info has 64 bits for it.
+    Int(i64),
+    /// A Boolean.
+    Bool(bool),
+    /// A string.
+    Text(String),
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::{Checker, Entry, Place, annotations, closest};
+use super::{Checker, Entry, Place, closest};
 use crate::ast::{self, Decl, DeclKind, Ident, Str};
 use crate::hir::{self, Keyset, Local, Target};
 use crate::types::{BlockKind, BlockType, Type};
@@ -65,7 +65,7 @@ impl Checker<'_, '_> {
                 body,
                 states,
                 start,
-                annotations: annotations(&decl.annotations),
+                annotations: c.annotations(&decl.annotations),
             }
         });
         self.ret = outer;

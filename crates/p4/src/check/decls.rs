@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use num_bigint::BigInt;
 
-use super::{Checker, Entry, Place, VarKind, annotations};
+use super::{Checker, Entry, Place, VarKind};
 use crate::ast::{self, Aggregate, Annotations, Decl, DeclKind, Direction, Ident, Method};
 use crate::hir::{self, Expr, ExprKind};
 use crate::ir;
@@ -137,7 +137,7 @@ impl Checker<'_, '_> {
         ) {
             self.error(decl.name.span, format!("`type` makes new integer types, but {ty} is none"));
         }
-        let annotations = annotations(&decl.annotations);
+        let annotations = self.annotations(&decl.annotations);
         let new = NewType { id: self.fresh(), name: decl.name.name.clone(), repr: ty, annotations };
         self.declare(&decl.name, Entry::Type(Type::New(Rc::new(new))));
     }
@@ -223,14 +223,14 @@ impl Checker<'_, '_> {
             what,
             name: decl.name.name.clone(),
             fields: list,
-            annotations: annotations(&decl.annotations),
+            annotations: self.annotations(&decl.annotations),
         };
         self.declare(&decl.name, Entry::Type(Type::Struct(Rc::new(ty))));
     }
 
     /// `@field_list` may name constants; whoever reads annotations later has no scope to ask.
-    fn field_annotations(&self, list: &Annotations) -> Vec<ir::Annotation> {
-        let mut list = annotations(list);
+    fn field_annotations(&mut self, list: &Annotations) -> Vec<ir::Annotation> {
+        let mut list = self.annotations(list);
         for annotation in list.iter_mut().filter(|a| a.name == "field_list") {
             let number = |name: &str| match self.lookup(name.trim()) {
                 Some(Entry::Const(Expr { kind: ExprKind::Int(value), .. })) => value.to_string(),
@@ -309,7 +309,7 @@ impl Checker<'_, '_> {
                     self.error(p.name.span, "constructor parameters have no direction");
                 }
                 let id = self.declare_var(&p.name, ty.clone(), kind);
-                let annotations = annotations(&p.annotations);
+                let annotations = self.annotations(&p.annotations);
                 hir::Param {
                     id,
                     name: p.name.name.clone(),
@@ -347,7 +347,7 @@ impl Checker<'_, '_> {
             c.ret = ret;
             result
         });
-        let annotations = annotations(&decl.annotations);
+        let annotations = self.annotations(&decl.annotations);
         hir::Action { id, name: decl.name.name.clone(), top_level, params, body, annotations }
     }
 

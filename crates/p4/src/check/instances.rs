@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::calls::{given_types, param_type};
-use super::{Checker, Entry, Place, VarKind, annotations};
+use super::{Checker, Entry, Place, VarKind};
 use crate::ast::{self, Arg, Decl, DeclKind, Direction, Ident};
 use crate::hir::{self, Call, Callee, Expr, ExprKind};
 use crate::source::Span;
@@ -35,7 +35,7 @@ impl Checker<'_, '_> {
         Some(Rc::new(hir::Instance {
             id,
             name: decl.name.name.clone(),
-            annotations: annotations(&decl.annotations),
+            annotations: self.annotations(&decl.annotations),
             construct: Rc::new(construct),
             methods,
             span: decl.name.span,

@@ -3,6 +3,7 @@
 //! It goes on after an error; [`Type::Unknown`] and [`hir::ExprKind::Error`] keep one mistake from
 //! being reported twice.
 
+mod annotations;
 mod blocks;
 mod calls;
 mod convert;
@@ -19,9 +20,8 @@ mod tables;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::ast::{self, AnnotationBody, Annotations, Direction, Ident, Str};
+use crate::ast::{self, Direction, Ident, Str};
 use crate::hir::{self, DeclId};
-use crate::ir;
 use crate::source::{Reporter, Span};
 use crate::types::{BlockType, ExternType, PackageType, Signature, Type};
 
@@ -224,19 +224,4 @@ fn distance(a: &str, b: &str, limit: usize) -> usize {
         }
     }
     row[b.len()]
-}
-
-/// Annotations as the IR has them.
-fn annotations(list: &Annotations) -> Vec<ir::Annotation> {
-    list.iter()
-        .map(|a| ir::Annotation {
-            name: a.name.name.to_string(),
-            body: match &a.body {
-                AnnotationBody::None => String::new(),
-                AnnotationBody::Raw { string: Some(s), .. }
-                | AnnotationBody::Raw { text: s, string: None } => s.to_string(),
-                AnnotationBody::Structured(s) => s.to_string(),
-            },
-        })
-        .collect()
 }

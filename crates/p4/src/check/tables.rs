@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{Checker, Entry, Place, annotations};
+use super::{Checker, Entry, Place};
 use crate::ast::{self, Decl, Direction, ExprKind as A, Ident, PropertyKind};
 use crate::hir::{self, CallArg, Expr};
 use crate::ir::{BinaryOp, MatchKind};
@@ -24,7 +24,7 @@ impl Checker<'_, '_> {
             size: None,
             attached: Vec::new(),
             idle_timeout: false,
-            annotations: annotations(&decl.annotations),
+            annotations: self.annotations(&decl.annotations),
         };
         // Keys and actions first: entries and the default action refer to them, in any order.
         let mut seen: Vec<&Ident> = Vec::new();
@@ -100,7 +100,7 @@ impl Checker<'_, '_> {
         if kind == MatchKind::Lpm && !matches!(value.ty.repr(), Type::Bit(_)) {
             self.error(value.span, format!("{} cannot be matched by its longest prefix", value.ty));
         }
-        let annotations = annotations(&key.annotations);
+        let annotations = self.annotations(&key.annotations);
         let named = annotations.iter().find(|a| a.name == "name").map(|a| a.body.clone());
         let name = named.or_else(|| self.key_name(&key.value)).unwrap_or_else(|| {
             self.error_help(
@@ -138,7 +138,7 @@ impl Checker<'_, '_> {
                 args,
                 table_only: has("tableonly"),
                 default_only: has("defaultonly"),
-                annotations: annotations(&reference.annotations),
+                annotations: self.annotations(&reference.annotations),
             });
         }
     }
@@ -243,7 +243,7 @@ impl Checker<'_, '_> {
         if entry.is_const && !table.const_entries {
             self.unsupported(entry.keyset.span, "single `const` entries are");
         }
-        let annotations = annotations(&entry.annotations);
+        let annotations = self.annotations(&entry.annotations);
         Some(hir::Entry { span: entry.keyset.span, keys, action, args, priority, annotations })
     }
 
@@ -273,7 +273,7 @@ impl Checker<'_, '_> {
                 if matches!(instance.ty, Type::Extern(..)) {
                     table.attached.push(hir::Attached {
                         name: property.name.name.clone(),
-                        annotations: annotations(&property.annotations),
+                        annotations: self.annotations(&property.annotations),
                         value: instance,
                     });
                 } else if !matches!(instance.ty, Type::Unknown) {

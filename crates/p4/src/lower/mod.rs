@@ -106,6 +106,8 @@ pub(crate) struct Lowerer<'r, 't> {
 /// What P4Info needs beyond the IR.
 #[derive(Debug, Default)]
 pub(crate) struct Info {
+    /// Annotations of `main`.
+    pub(crate) package: Vec<ir::Annotation>,
     /// For each action: type and annotations of its run-time parameters.
     pub(crate) action_params: Vec<Vec<(Str, Type, Vec<ir::Annotation>)>>,
     /// For each action: whether a table has it or a block calls it. What only other actions call is

@@ -37,6 +37,7 @@ impl Lowerer<'_, '_> {
             return;
         };
         self.program.package = package.name.to_string();
+        self.info.package = main.annotations.clone();
         let tna = Architecture::of_package(&package.name) == Some(Architecture::Tna);
         for instance in &program.instances {
             let binding = self.instance(instance);

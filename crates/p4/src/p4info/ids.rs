@@ -144,6 +144,7 @@ fn one_at_a_time(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ir::AnnotationForm;
 
     #[test]
     fn ids_are_those_of_p4c() {
@@ -157,7 +158,9 @@ mod tests {
     #[test]
     fn an_id_annotation_gets_the_kind_in_front() {
         let mut symbols = Symbols::default();
-        let id = |n: &str| [Annotation { name: "id".into(), body: n.into() }];
+        let id = |n: &str| {
+            [Annotation { name: "id".into(), body: n.into(), form: AnnotationForm::Words }]
+        };
         symbols.add(Kind::Table, "a.t", &id("7"));
         symbols.add(Kind::Table, "a.u", &id("0x0200_0008"));
         symbols.assign();
@@ -179,7 +182,7 @@ mod tests {
 
     #[test]
     fn parts_count_past_given_ids() {
-        let id = [Annotation { name: "id".into(), body: "1".into() }];
+        let id = [Annotation { name: "id".into(), body: "1".into(), form: AnnotationForm::Words }];
         let none: [Annotation; 0] = [];
         assert_eq!(part_ids([&none[..], &id[..], &none[..]].into_iter()), [2, 1, 3]);
     }

@@ -3,6 +3,7 @@
 //! Names, identifiers and aliases are those that p4c gives to the same program, so a controller
 //! works with either.
 
+mod annotations;
 mod ids;
 mod types;
 
@@ -11,6 +12,7 @@ use tributary_p4runtime_proto::p4::config::v1 as proto;
 use crate::ir::{self, Annotation, CtorArg, MatchKind};
 use crate::lower::{Info, TableInfo};
 use crate::types::{FieldType, StructType, Type};
+use annotations::{documentation, external_name, hidden};
 use ids::{Kind, Symbols, part_ids};
 
 /// Makes the P4Info of a lowered program.
@@ -25,7 +27,7 @@ pub(crate) fn generate(program: &ir::Program, info: &Info) -> proto::P4Info {
         symbols: Symbols::new(program.pipeline.as_deref()),
         types: proto::P4TypeInfo::default(),
         out: proto::P4Info {
-            pkg_info: Some(proto::PkgInfo { arch, ..Default::default() }),
+            pkg_info: Some(annotations::package(arch, &info.package)),
             ..Default::default()
         },
     };
@@ -47,44 +49,6 @@ struct Generator<'p> {
     symbols: Symbols,
     types: proto::P4TypeInfo,
     out: proto::P4Info,
-}
-
-/// The name that `@name` gives, or the declared one.
-fn external_name(name: &str, annotations: &[Annotation]) -> String {
-    annotations.iter().find(|a| a.name == "name").map_or(name, |a| &a.body).to_owned()
-}
-
-fn hidden(annotations: &[Annotation]) -> bool {
-    annotations.iter().any(|a| a.name == "hidden")
-}
-
-/// Annotations as texts, without those that P4Info says in another way.
-fn annotation_texts(annotations: &[Annotation], skip: &[&str]) -> Vec<String> {
-    annotations
-        .iter()
-        .filter(|a| {
-            !matches!(a.name.as_str(), "name" | "id" | "brief" | "description")
-                && !skip.contains(&a.name.as_str())
-        })
-        .map(|a| match (&*a.body, a.name.as_str()) {
-            ("", name) => format!("@{name}"),
-            // The IR keeps strings without their quotes.
-            (
-                body,
-                name @ ("controller_header" | "selector_size_semantics" | "noWarn" | "deprecated"),
-            ) => format!("@{name}(\"{body}\")"),
-            (body, name) => format!("@{name}({body})"),
-        })
-        .collect()
-}
-
-fn documentation(annotations: &[Annotation]) -> Option<proto::Documentation> {
-    let text = |name: &str| annotations.iter().find(|a| a.name == name).map(|a| a.body.clone());
-    let (brief, description) = (text("brief"), text("description"));
-    (brief.is_some() || description.is_some()).then(|| proto::Documentation {
-        brief: brief.unwrap_or_default(),
-        description: description.unwrap_or_default(),
-    })
 }
 
 /// A header's fields with those of structs inside it, by full name.
@@ -146,13 +110,14 @@ impl Generator<'_> {
         self.symbols.assign();
     }
 
-    fn preamble(&self, kind: Kind, name: &str, annotations: &[Annotation]) -> proto::Preamble {
+    fn preamble(&self, kind: Kind, name: &str, list: &[Annotation]) -> proto::Preamble {
         proto::Preamble {
             id: self.symbols.id(kind, name),
             name: name.to_owned(),
             alias: self.symbols.alias(name),
-            annotations: annotation_texts(annotations, &[]),
-            doc: documentation(annotations),
+            annotations: annotations::texts(list, annotations::OF_PROFILES),
+            structured_annotations: annotations::structured(list, annotations::OF_PROFILES),
+            doc: documentation(list),
             ..Default::default()
         }
     }
@@ -185,7 +150,8 @@ impl Generator<'_> {
                 match_fields.push(proto::MatchField {
                     id,
                     name: key.name.clone(),
-                    annotations: annotation_texts(&key.annotations, &[]),
+                    annotations: annotations::texts(&key.annotations, &[]),
+                    structured_annotations: annotations::structured(&key.annotations, &[]),
                     bitwidth: types::width(ty),
                     doc: documentation(&key.annotations),
                     type_name: types::type_name(ty),
@@ -214,13 +180,17 @@ impl Generator<'_> {
                 (_, true) => Scope::DefaultOnly,
                 _ => Scope::TableAndDefault,
             };
-            let annotations = match details.action_annotations.get(i) {
-                Some(list) => annotation_texts(list, &[]),
-                // `NoAction`, which the front end added.
-                None => vec!["@defaultonly".to_owned()],
-            };
             let id = action_id(a);
-            proto::ActionRef { id, scope: scope.into(), annotations, ..Default::default() }
+            let mut reference = proto::ActionRef { id, scope: scope.into(), ..Default::default() };
+            match details.action_annotations.get(i) {
+                Some(list) => {
+                    reference.annotations = annotations::texts(list, &[]);
+                    reference.structured_annotations = annotations::structured(list, &[]);
+                }
+                // `NoAction`, which the front end added.
+                None => reference.annotations.push("@defaultonly".to_owned()),
+            }
+            reference
         });
         let default = &table.actions[table.default_action.action as usize];
         let default_id = action_id(default);
@@ -288,7 +258,8 @@ impl Generator<'_> {
                 list.push(proto::action::Param {
                     id,
                     name: external_name(name, annotations),
-                    annotations: annotation_texts(annotations, &[]),
+                    annotations: self::annotations::texts(annotations, &[]),
+                    structured_annotations: self::annotations::structured(annotations, &[]),
                     bitwidth: types::width(ty),
                     doc: documentation(annotations),
                     type_name: types::type_name(ty),
@@ -396,14 +367,17 @@ impl Generator<'_> {
         let users =
             self.program.tables.iter().filter(|t| t.attached.iter().any(|a| a.index() == index));
         let table_ids = users.map(|t| self.symbols.id(Kind::Table, &t.name)).collect();
-        let group = e.annotations.iter().find(|a| a.name == "max_group_size");
-        let max_group_size = group.and_then(|a| a.body.trim().parse().ok()).unwrap_or(0);
+        let (max_group_size, selector_size_semantics) = match with_selector {
+            true => annotations::group_size(&e.annotations),
+            false => (0, None),
+        };
         self.out.action_profiles.push(proto::ActionProfile {
             preamble,
             table_ids,
             with_selector,
             size,
             max_group_size,
+            selector_size_semantics,
             ..Default::default()
         });
     }
@@ -429,7 +403,8 @@ impl Generator<'_> {
                 metadata.push(proto::controller_packet_metadata::Metadata {
                     id,
                     name,
-                    annotations: annotation_texts(&field.annotations, &[]),
+                    annotations: annotations::texts(&field.annotations, &[]),
+                    structured_annotations: annotations::structured(&field.annotations, &[]),
                     bitwidth: types::width(&field.ty),
                     type_name: types::type_name(&field.ty),
                     ..Default::default()
@@ -439,7 +414,8 @@ impl Generator<'_> {
                 id: self.symbols.id(Kind::ControllerHeader, &s.name),
                 name: annotation.body.clone(),
                 alias: annotation.body.clone(),
-                annotations: annotation_texts(&s.annotations, &[]),
+                annotations: annotations::texts(&s.annotations, &[]),
+                structured_annotations: annotations::structured(&s.annotations, &[]),
                 doc: documentation(&s.annotations),
                 ..Default::default()
             };

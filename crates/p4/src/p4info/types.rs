@@ -10,7 +10,7 @@ use tributary_p4runtime_proto::p4::config::v1::{
     p4_serializable_enum_type_spec, p4_struct_type_spec,
 };
 
-use super::annotation_texts;
+use super::annotations;
 use crate::check::fold::limbs;
 use crate::ir::Annotation;
 use crate::types::{Aggregate, NewType, StructType, Type};
@@ -168,9 +168,13 @@ fn describe_new(new: &NewType, errors: &[String], info: &mut P4TypeInfo) {
         }
         None => Representation::OriginalType(describe(new.repr.repr(), errors, info)),
     };
-    let annotations = annotation_texts(&new.annotations, &["p4runtime_translation"]);
-    let spec =
-        P4NewTypeSpec { representation: Some(representation), annotations, ..Default::default() };
+    let skip = &["p4runtime_translation"];
+    let spec = P4NewTypeSpec {
+        representation: Some(representation),
+        annotations: annotations::texts(&new.annotations, skip),
+        structured_annotations: annotations::structured(&new.annotations, skip),
+        ..Default::default()
+    };
     info.new_types.insert(new.name.to_string(), spec);
 }
 

@@ -14,7 +14,7 @@ mod types;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use crate::ast::{Annotation, AnnotationBody, Annotations, Ident, Program, Str};
+use crate::ast::{Annotation, AnnotationBody, AnnotationValue, Annotations, Ident, Program, Str};
 use crate::lexer::{Kind, Token};
 use crate::source::{Reporter, Span};
 
@@ -335,20 +335,49 @@ impl<'t> Parser<'_, 't> {
             }
             let name = Ident { name: self.intern(text), span };
             let body = match self.kind() {
+                // The specification of P4Runtime gives these two pairs in parentheses.
+                Kind::LParen if matches!(text, "pkginfo" | "platform_property") => {
+                    self.structured(Kind::RParen)?
+                }
                 Kind::LParen => {
                     let (text, only) = self.balanced(Kind::LParen, Kind::RParen)?;
                     let string = only.map(|s| unquote(self.slice(s)).into());
                     AnnotationBody::Raw { text: self.intern(text.trim()), string }
                 }
-                Kind::LBracket => {
-                    let (text, _) = self.balanced(Kind::LBracket, Kind::RBracket)?;
-                    AnnotationBody::Structured(self.intern(text.trim()))
-                }
+                Kind::LBracket => self.structured(Kind::RBracket)?,
                 _ => AnnotationBody::None,
             };
             list.push(Annotation { name, body });
         }
         Ok(Rc::from(list))
+    }
+
+    /// Constants, or constants with names, up to a bracket.
+    fn structured(&mut self, close: Kind) -> Parse<AnnotationBody> {
+        let start = self.bump().span;
+        let mut values: Vec<AnnotationValue> = Vec::new();
+        while self.kind() != close {
+            let after = self.tokens.get(self.at + 1).map(|token| token.kind);
+            let named = self.kind() == Kind::Ident && after == Some(Kind::Assign);
+            if values.first().is_some_and(|first| first.key.is_some() != named) {
+                return Err(self.unexpected("values that all have names, or none"));
+            }
+            let key = match named {
+                true => {
+                    let key = self.name("the value's name")?;
+                    self.bump();
+                    Some(key)
+                }
+                false => None,
+            };
+            values.push(AnnotationValue { key, value: self.expression()? });
+            if !self.eat(Kind::Comma) {
+                break;
+            }
+        }
+        let end = self.expect(close, "the annotation's end")?.span;
+        let text = self.intern(self.slice(Span { start: start.end, end: end.start }).trim());
+        Ok(AnnotationBody::Structured { text, values })
     }
 
     /// `@pragma name words`, which ends with its line and is `@name(words)`.

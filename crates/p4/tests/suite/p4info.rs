@@ -86,6 +86,71 @@ table d { key = { hdr.h.a : ternary; } actions = { NoAction; } counters = dc; me
 
 /// The identifiers that p4c (1.2.5) gives for this program.
 #[test]
+fn structured_annotations_are_constants() {
+    use tributary_p4runtime_proto::p4::config::v1::expression::Value;
+    use tributary_p4runtime_proto::p4::config::v1::structured_annotation::Body;
+    let locals = "const bit<8> LIMIT = 9;
+@mixed[1 + LIMIT, \"two\", 3 == 4] @named[unit = \"byte\", size = 2 * LIMIT] @mode(\"fair\") @bare
+table t { actions = { @mark[1] NoAction; } }";
+    let table = info(&crate::common::program("", locals, "t.apply();")).tables.remove(0);
+    let preamble = table.preamble.unwrap();
+    assert_eq!(preamble.annotations, ["@mode(\"fair\")", "@bare"]);
+    let [mixed, named] = preamble.structured_annotations.try_into().unwrap();
+    let Some(Body::ExpressionList(list)) = mixed.body else { panic!("{mixed:?}") };
+    let values: Vec<_> = list.expressions.into_iter().filter_map(|one| one.value).collect();
+    let two = Value::StringValue("two".into());
+    assert_eq!(values, [Value::Int64Value(10), two, Value::BoolValue(false)]);
+    let Some(Body::KvPairList(list)) = named.body else { panic!("{named:?}") };
+    let pairs: Vec<_> = list
+        .kv_pairs
+        .into_iter()
+        .map(|pair| (pair.key, pair.value.and_then(|value| value.value).unwrap()))
+        .collect();
+    let unit = ("unit".into(), Value::StringValue("byte".into()));
+    assert_eq!(pairs, [unit, ("size".into(), Value::Int64Value(18))]);
+    assert_eq!(table.action_refs[0].structured_annotations[0].name, "mark");
+
+    let text = crate::common::program("", "@a[1, b = 2] table t { actions = {} }", "t.apply();");
+    let errors = compile_text("t.p4", &text, &[]).unwrap_err().render(false);
+    assert!(errors.contains("values that all have names, or none"), "{errors}");
+    let text = crate::common::program("", "@a[hdr.h.a] table t { actions = {} }", "t.apply();");
+    let errors = compile_text("t.p4", &text, &[]).unwrap_err().render(false);
+    assert!(errors.contains("known at compile time"), "{errors}");
+}
+
+#[test]
+fn the_package_describes_itself() {
+    let text = crate::common::program("", "", "");
+    let main = text.find("V1Switch(").unwrap();
+    let (before, after) = text.split_at(main);
+    let text = format!(
+        "{before}@pkginfo(name = \"sums\", version = \"2\") @brief(\"adds\")
+@platform_property(multicast_group_table_size = 10) @note(\"it\") {after}"
+    );
+    let package = info(&text).pkg_info.unwrap();
+    assert_eq!((package.name.as_str(), package.version.as_str()), ("sums", "2"));
+    assert_eq!(package.arch, "v1model");
+    assert_eq!(package.doc.unwrap().brief, "adds");
+    assert_eq!(package.platform_properties.unwrap().multicast_group_table_size, 10);
+    assert_eq!(package.annotations, ["@note(\"it\")"]);
+}
+
+#[test]
+fn a_selectors_groups_have_a_size() {
+    use tributary_p4runtime_proto::p4::config::v1::action_profile::SelectorSizeSemantics;
+    let locals = "@max_group_size(7) @selector_size_semantics(\"sum_of_members\") @max_member_weight(40)
+action_selector(HashAlgorithm.crc16, 32, 8) s;
+table t { key = { hdr.h.a : exact; meta.x : selector; } actions = { NoAction; } implementation = s; }";
+    let profile = info(&crate::common::program("", locals, "t.apply();")).action_profiles.remove(0);
+    assert!(profile.with_selector && profile.preamble.unwrap().annotations.is_empty());
+    assert_eq!((profile.size, profile.max_group_size), (32, 7));
+    let Some(SelectorSizeSemantics::SumOfMembers(sum)) = profile.selector_size_semantics else {
+        panic!("sizes are counted in members");
+    };
+    assert_eq!(sum.max_member_weight, 40);
+}
+
+#[test]
 fn identifiers_of_p4c() {
     let info = info(L2);
     let ids: Vec<(String, u32)> = info
