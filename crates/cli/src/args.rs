@@ -376,6 +376,16 @@ pub(crate) enum P4Command {
     Check(P4Args),
     /// Print the program's P4Info as protobuf text.
     Info(P4Args),
+    /// Run a packet test in the STF format of p4c's test suite: PASS, or FAIL and why.
+    Stf(StfArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StfArgs {
+    #[command(flatten)]
+    pub(crate) program: P4Args,
+    /// The packet test.
+    pub(crate) script: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         .with_ansi(std::io::stderr().is_terminal())
         .init();
     match run(cli.command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {}", one_line(&error));
             ExitCode::FAILURE
@@ -74,7 +74,7 @@ pub(crate) fn print(text: &str) -> Result<()> {
     }
 }
 
-fn run(command: Command) -> Result<()> {
+fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Run(args) => commands::run::run(&args),
         Command::Switch(args) => commands::switch::run(&args),
@@ -87,7 +87,9 @@ fn run(command: Command) -> Result<()> {
         Command::Doctor(args) => doctor::run(&args),
         Command::P4(P4Command::Check(args)) => commands::p4::check(&args),
         Command::P4(P4Command::Info(args)) => commands::p4::info(&args),
+        Command::P4(P4Command::Stf(args)) => return commands::p4::stf::run(&args),
         Command::Place(args) => commands::place::run(&args),
         Command::Bench(args) => bench::run(&args),
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,7 @@
 //! `tributary p4`: programs checked and described.
 
+pub(crate) mod stf;
+
 use std::io::IsTerminal;
 use std::path::Path;
 
@@ -54,11 +56,15 @@ fn must_be_there(path: &Path) -> Result<()> {
 fn compile(args: &P4Args) -> Result<Compilation> {
     must_be_there(&args.file)?;
     let defines = parse_defines(&args.defines)?;
-    let sources = args.include.iter().fold(Sources::disk(), |all, dir| all.search(dir));
+    let sources = sources(args);
     let compilation = tributary_p4::compile(&sources, &args.file.display().to_string(), &defines)
         .or_else(|diagnostics| fail(&args.file, &diagnostics))?;
     eprint!("{}", compilation.warnings.render(std::io::stderr().is_terminal()));
     Ok(compilation)
+}
+
+fn sources(args: &P4Args) -> Sources {
+    args.include.iter().fold(Sources::disk(), |all, dir| all.search(dir))
 }
 
 /// Shows the diagnostics; the error is the line under them.

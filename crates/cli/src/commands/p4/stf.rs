@@ -1,0 +1,58 @@
+//! `tributary p4 stf`: a packet test.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, anyhow};
+use tributary_p4::Severity;
+use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
+use tributary_stf::Script;
+use tributary_switch::Forwarding;
+
+use crate::args::{P4Args, StfArgs};
+
+/// Runs a test and prints its outcome in one line: `PASS`, or `FAIL` and why.
+///
+/// # Errors
+/// If standard output cannot be written to. A test that fails is no error but a status.
+pub(crate) fn run(args: &StfArgs) -> Result<ExitCode> {
+    match test(args) {
+        Ok(()) => crate::print("PASS").map(|()| ExitCode::SUCCESS),
+        Err(error) => {
+            let reason = crate::one_line(&error).lines().collect::<Vec<_>>().join("; ");
+            crate::print(&format!("FAIL: {reason}")).map(|()| ExitCode::FAILURE)
+        }
+    }
+}
+
+fn test(args: &StfArgs) -> Result<()> {
+    let path = args.script.display();
+    let text = std::fs::read(&args.script).with_context(|| format!("cannot read {path}"))?;
+    let script = Script::parse(&String::from_utf8_lossy(&text));
+    let script = script.map_err(|error| anyhow!("{path}:{error}"))?;
+    let outcome = tributary_stf::run(&script, load(&args.program)?);
+    outcome.map(drop).map_err(|failure| match failure.place {
+        Some(_) => anyhow!("{path}:{failure}"),
+        None => anyhow!("{path}: {failure}"),
+    })
+}
+
+/// The program, ready to run. Of its errors the first stands for all.
+fn load(args: &P4Args) -> Result<Forwarding> {
+    super::must_be_there(&args.file)?;
+    let defines = super::parse_defines(&args.defines)?;
+    let sources = super::sources(args);
+    let compiled = tributary_p4::compile(&sources, &args.file.display().to_string(), &defines);
+    let compiled = compiled.map_err(|diagnostics| {
+        let error = diagnostics.iter().find(|one| one.severity == Severity::Error);
+        let error = error.expect("a program that is refused has an error");
+        anyhow!("{}:{}:{}: {}", error.file, error.line, error.column, error.message)
+    })?;
+    let config = ForwardingPipelineConfig { p4info: Some(compiled.p4info), ..Default::default() };
+    Forwarding::load(compiled.program, config).map_err(|refusal| in_file(&args.file, &refusal))
+}
+
+/// What the engine refuses as a whole has no line.
+fn in_file(path: &Path, refusal: &dyn std::fmt::Display) -> anyhow::Error {
+    anyhow!("{}: {refusal}", path.display())
+}

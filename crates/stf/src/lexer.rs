@@ -1,0 +1,93 @@
+//! Words, numbers and signs of a script, each with its place.
+//!
+//! A word is what stands between blanks and signs: a name, a number, bytes of a packet. Which of these
+//! it is depends on the command, so the parser decides: `add` is a command at the start of a line and
+//! three hexadecimal digits within a packet.
+
+use crate::error::{ParseError, Place};
+
+/// Signs of two and more characters come first: the longest that fits is taken.
+const SIGNS: [&str; 18] = [
+    "&&&", "->", "..", "==", "!=", "<=", ">=", ":", ",", ".", "[", "]", "(", ")", "/", "=", "<",
+    ">",
+];
+
+/// What a token is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind<'a> {
+    /// Letters, digits, `_`, `$` and `*`.
+    Word(&'a str),
+    /// The text between double quotes: a name that no word can be.
+    Quoted(&'a str),
+    Sign(&'static str),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Token<'a> {
+    pub(crate) kind: Kind<'a>,
+    pub(crate) place: Place,
+    /// Whether it is the first of its line.
+    pub(crate) starts_line: bool,
+}
+
+impl Token<'_> {
+    /// As it is written.
+    pub(crate) fn text(&self) -> &str {
+        match self.kind {
+            Kind::Word(text) | Kind::Quoted(text) => text,
+            Kind::Sign(sign) => sign,
+        }
+    }
+}
+
+/// All tokens of a script; `#` starts a comment that ends with the line.
+pub(crate) fn lex(script: &str) -> Result<Vec<Token<'_>>, ParseError> {
+    let mut tokens = Vec::new();
+    for (index, line) in script.lines().enumerate() {
+        lex_line(line, u32::try_from(index + 1).unwrap_or(u32::MAX), &mut tokens)?;
+    }
+    Ok(tokens)
+}
+
+fn lex_line<'a>(line: &'a str, number: u32, to: &mut Vec<Token<'a>>) -> Result<(), ParseError> {
+    let mut rest = line;
+    let mut starts_line = true;
+    while let Some(first) = rest.chars().next() {
+        let at = line.len() - rest.len();
+        if first.is_whitespace() {
+            rest = &rest[first.len_utf8()..];
+            continue;
+        }
+        let column = u32::try_from(line[..at].chars().count() + 1).unwrap_or(u32::MAX);
+        let place = Place { line: number, column };
+        let (kind, length) = match first {
+            '#' => break,
+            '"' => {
+                let Some((quoted, _)) = rest[1..].split_once('"') else {
+                    return Err(place.error("a quoted name does not end: close it with `\"`"));
+                };
+                (Kind::Quoted(quoted), quoted.len() + 2)
+            }
+            _ => match word_length(rest) {
+                0 => {
+                    let sign = SIGNS.into_iter().find(|sign| rest.starts_with(sign));
+                    let sign = sign.ok_or_else(|| {
+                        place
+                            .error(format!("`{first}` means nothing here: comments start with `#`"))
+                    })?;
+                    (Kind::Sign(sign), sign.len())
+                }
+                length => (Kind::Word(&rest[..length]), length),
+            },
+        };
+        to.push(Token { kind, place, starts_line });
+        starts_line = false;
+        rest = &rest[length..];
+    }
+    Ok(())
+}
+
+fn word_length(text: &str) -> usize {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '*');
+    text.find(|c| !is_part(c)).unwrap_or(text.len())
+}

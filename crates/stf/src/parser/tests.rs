@@ -1,0 +1,129 @@
+//! What scripts may look like, and what is said of those that are wrong.
+
+use proptest::prelude::*;
+
+use crate::script::{Script, Statement};
+
+fn kinds(text: &str) -> Vec<Statement> {
+    Script::parse(text).unwrap().statements.into_iter().map(|(_, statement)| statement).collect()
+}
+
+fn error(text: &str) -> String {
+    Script::parse(text).unwrap_err().to_string()
+}
+
+#[test]
+fn packets_may_be_written_in_words_and_lines() {
+    let statements = kinds("# comment\n\npacket 3 01 02 0A\n  0bcd # more\nPACKET 511 ff\n");
+    let [Statement::Packet { port: 3, data }, Statement::Packet { port: 511, data: other }] =
+        &statements[..]
+    else {
+        panic!("{statements:?}");
+    };
+    assert_eq!((&data[..], &other[..]), (&[1, 2, 0x0a, 0x0b, 0xcd][..], &[0xff][..]));
+}
+
+#[test]
+fn expectations_end_with_a_dollar_or_leave_the_rest_open() {
+    let statements = kinds("expect 1 0a** *1 $\nexpect 1\nexpect 2 $\nexpect 3 00\nno_packet");
+    let pattern = |at: usize| match &statements[at] {
+        Statement::Expect { pattern, .. } => pattern.as_ref().map(ToString::to_string),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(pattern(0).unwrap(), "0A***1$");
+    assert_eq!(pattern(1), None);
+    assert_eq!(pattern(2).unwrap(), "$");
+    assert_eq!(pattern(3).unwrap(), "00");
+    assert!(matches!(statements[4], Statement::NoPacket));
+}
+
+#[test]
+fn an_entry_has_priority_keys_action_and_label() {
+    let text = "add ingress.t 100 hdr.a.x:0x0a/8 s[1].y:0x1&&&0xf \"a b\":1->5 z:*\n  \
+                act(port:1, v:0x2) = $e\nadd t x:0b1 c.nop()";
+    let statements = kinds(text);
+    let Statement::Add { entry, target, label } = &statements[0] else { panic!("{statements:?}") };
+    let keys: Vec<&str> = entry.keys.iter().map(|(name, _)| name.text.as_str()).collect();
+    assert_eq!((entry.table.text.as_str(), entry.priority), ("ingress.t", Some(100)));
+    assert_eq!(keys, ["hdr.a.x", "s[1].y", "a b", "z"]);
+    let args: Vec<&str> = target.args.iter().map(|(name, _)| name.text.as_str()).collect();
+    assert_eq!((target.action.text.as_str(), &args[..]), ("act", &["port", "v"][..]));
+    assert_eq!(label.as_deref(), Some("e"));
+    let Statement::Add { entry, target, .. } = &statements[1] else { panic!("{statements:?}") };
+    assert_eq!((entry.priority, entry.keys.len()), (None, 1));
+    assert_eq!(target.action.text, "c.nop");
+}
+
+#[test]
+fn every_command_is_read() {
+    let text = "packet 0 00\nexpect 0\nno_packet\nadd t x:1 a()\nsetdefault t a()\nremove all\n\
+                remove t 1 x:1\nwait\ncheck_counter c(1) packets >= 2\ncheck_counter c($e)\n\
+                counter_read c 1\ncounter_write c 1 2 3\ncheck_register r(1) == 2\nregister_read r\n\
+                register_read r 1\nregister_write r 1 2\nregister_reset r\nmirroring_add 1 2\n\
+                mirroring_add_mc 1 2\nmirroring_get 1\nmirroring_delete 1\nmc_mgrp_create 1\n\
+                mc_node_create 0 1 2 3\nmc_node_update 0 1\nmc_node_associate 1 0\n\
+                mc_node_dissociate 1 0\nmc_node_destroy 0\nmc_mgrp_destroy 1\n";
+    assert_eq!(kinds(text).len(), 28);
+    for name in super::commands::NAMES {
+        assert!(
+            text.contains(&format!("{name}\n")) || text.contains(&format!("{name} ")),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    for (text, message) in [
+        ("expct 1 00", "1:1: `expct` is no command: the commands are packet, expect,"),
+        ("packet 1 00\nexpct 1 00", "2:1: `expct` is neither a command nor bytes"),
+        ("add t x:1 a()\naddd t", "2:1: `addd` is no command"),
+        ("packet", "1:7: expected a port after this"),
+        ("packet 512 00", "1:8: port 512 does not exist: ports are 0 to 511"),
+        ("packet x 00", "1:8: `x` is no number"),
+        ("packet 1", "1:9: expected the bytes of the packet"),
+        ("packet 1 0x00", "1:10: `0x00` is no byte of a packet: write digits without 0x"),
+        ("packet 1 0**0", "1:10: `0**0` has a `*`"),
+        ("packet 1 00 0", "1:10: the packet has 3 hexadecimal digits"),
+        ("expect 1 00$ 01", "1:14: `01` is too much here"),
+        ("expect 1 0$0", "1:10: `0$0` has a `$` that does not end the packet"),
+        ("  add t x:1 a(", "1:15: expected an argument"),
+        ("add t x:1 a(p:1 q:2)", "1:17: expected `,` or `)`, found `q`"),
+        ("add t x:1", "1:10: expected an action, such as"),
+        ("add t x:0xzz a()", "1:9: `z` is no digit of `0xzz`"),
+        ("add t x:0x**/8 a()", "1:14: a value with a prefix length has no `*`"),
+        ("add t x:1 a(p:0x*)", "1:15: an argument has no `*`"),
+        ("add 1", "1:5: expected the name of a table, found `1`"),
+        ("check_counter c(1) things == 1", "1:20: expected `packets` or `bytes`, found `things`"),
+        ("check_counter c(1) bytes 1", "1:26: expected one of == != < <= > >=, found `1`"),
+        ("mc_mgrp_create 70000", "1:16: this is too large for the number of a multicast group"),
+        ("add \"t x:1 a()", "1:5: a quoted name does not end"),
+        ("add t; x:1 a()", "1:6: `;` means nothing here"),
+        ("wait 5", "1:6: `5` is too much here"),
+    ] {
+        let said = error(text);
+        assert!(said.starts_with(message), "{text}\n  said: {said}\n  wanted: {message}");
+    }
+}
+
+/// Pieces of scripts, put together at random: deeper into the parser than characters get.
+fn pieces() -> impl Strategy<Value = String> {
+    let words = super::commands::NAMES.into_iter().chain([
+        "\n", "\n", " ", ":", ".", ",", "(", ")", "[", "]", "=", "==", "<", "/", "&&&", "->", "..",
+        "*", "$", "\"", "#", "0x1f", "0x**", "0b1", "12", "t", "a.b", "s$0.x", "00ff", "all",
+        "packets", "é", "\u{0}",
+    ]);
+    let word = prop::sample::select(words.collect::<Vec<_>>());
+    prop::collection::vec(word, 0..40).prop_map(|words| words.join(" "))
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in prop_oneof![any::<String>(), pieces()]) {
+        if let Err(error) = Script::parse(&text) {
+            let lines = text.lines().count().max(1) as u32;
+            prop_assert!((1..=lines).contains(&error.place.line), "{error}");
+            prop_assert!(error.place.column >= 1);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Carries a script out on a switch.
+
+mod names;
+mod outputs;
+mod replication;
+mod state;
+mod tables;
+
+use std::collections::{BTreeSet, HashMap};
+
+use tributary_dataplane::{KeyMatch, Pipeline};
+use tributary_p4::ir::{Program, TableId};
+use tributary_switch::{Forwarding, Switch, SwitchConfig};
+
+use crate::error::{Failure, Place};
+use crate::script::{Replication, Script, Statement};
+use outputs::Outputs;
+use replication::Engine;
+
+/// When a test starts: later than zero, so that programs can tell a time from none.
+const START_US: u64 = 1_000_000;
+/// From one packet to the next.
+const PACKET_US: u64 = 10;
+/// What a command of the control plane takes, and how long `wait` waits.
+const COMMAND_US: u64 = 1_000_000;
+/// Ports of the switch: all but the highest number, which means "drop".
+const PORTS: u16 = 511;
+/// Turns that packets may take round the switch after one that came in, by recirculation and copies.
+const MAX_TURNS: usize = 10_000;
+
+/// What a test that passed was held to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Passed {
+    /// Packets that were sent.
+    pub packets: usize,
+    /// Statements that said something about the outcome; without any, every program passes.
+    pub expectations: usize,
+}
+
+/// Runs a test on a program.
+///
+/// # Errors
+/// The first expectation that was not met, or the first command that could not be carried out.
+pub fn run(script: &Script, forwarding: Forwarding) -> Result<Passed, Failure> {
+    let mut run = Run::new(script, forwarding);
+    for (place, statement) in &script.statements {
+        run.execute(*place, statement)?;
+    }
+    run.outputs.compare()?;
+    Ok(Passed { packets: run.packets, expectations: script.expectations() })
+}
+
+/// An entry of a table, to find it again.
+#[derive(Clone)]
+struct EntryId {
+    table: TableId,
+    matches: Vec<KeyMatch>,
+    priority: i32,
+}
+
+struct Run {
+    switch: Switch,
+    now_us: u64,
+    outputs: Outputs,
+    replication: Engine,
+    /// Entries with a label.
+    labels: HashMap<String, EntryId>,
+    packets: usize,
+}
+
+impl Run {
+    fn new(script: &Script, forwarding: Forwarding) -> Self {
+        let spoken_of: BTreeSet<u16> = script.ports().collect();
+        // No packet comes from a controller here; its port takes a number that the test leaves free.
+        let cpu_port = (0..PORTS).rev().find(|port| !spoken_of.contains(port)).unwrap_or(PORTS - 1);
+        let config = SwitchConfig {
+            ports: (0..PORTS).filter(|&port| port != cpu_port).collect(),
+            cpu_port,
+            ..SwitchConfig::default()
+        };
+        let mut switch = Switch::new(config);
+        switch.commit(forwarding);
+        Self {
+            switch,
+            now_us: START_US,
+            outputs: Outputs::new(spoken_of),
+            replication: Engine::default(),
+            labels: HashMap::new(),
+            packets: 0,
+        }
+    }
+
+    fn execute(&mut self, place: Place, statement: &Statement) -> Result<(), Failure> {
+        match statement {
+            Statement::Packet { port, data } => return self.packet(place, *port, data),
+            Statement::Expect { port, pattern } => {
+                self.outputs.expect(place, *port, pattern.clone());
+                return Ok(());
+            }
+            Statement::NoPacket => return self.outputs.expect_nothing(place),
+            _ => self.now_us += COMMAND_US,
+        }
+        match statement {
+            Statement::Add { entry, target, label } => {
+                let id = self.add(entry, target)?;
+                self.labels.extend(label.iter().map(|label| (label.clone(), id.clone())));
+                Ok(())
+            }
+            Statement::SetDefault { table, target } => self.set_default(table, target),
+            Statement::Remove(entry) => self.remove(entry),
+            Statement::RemoveAll => self.remove_all(place),
+            Statement::Replication(command) => self.replicate(place, command),
+            other => self.state(place, other),
+        }
+    }
+
+    fn replicate(&mut self, place: Place, command: &Replication) -> Result<(), Failure> {
+        self.replication.execute(&mut self.switch, command).map_err(|reason| place.failure(reason))
+    }
+
+    /// A packet, and everything that becomes of it.
+    fn packet(&mut self, place: Place, port: u16, data: &[u8]) -> Result<(), Failure> {
+        self.now_us += PACKET_US;
+        self.packets += 1;
+        self.outputs.next_packet();
+        self.switch.receive(self.now_us, port, data);
+        let mut frame = Vec::new();
+        for _ in 0..MAX_TURNS {
+            let mut sent = 0;
+            for port in 0..PORTS {
+                while sent < MAX_TURNS && self.switch.transmit(self.now_us, port, &mut frame) {
+                    self.outputs.sent(port, &frame);
+                    sent += 1;
+                }
+            }
+            let more = self.switch.run_pending(self.now_us, 1);
+            while self.switch.poll_packet_in().is_some() {}
+            if !more && (0..PORTS).all(|port| self.switch.queue_depth(port) == 0) {
+                return Ok(());
+            }
+        }
+        Err(place.failure(format!(
+            "the packet, or copies of it, did not leave the switch within {MAX_TURNS} turns: the \
+             program recirculates or copies it without end"
+        )))
+    }
+
+    fn program(&self) -> &Program {
+        self.pipeline().program()
+    }
+
+    fn forwarding(&self) -> &Forwarding {
+        self.switch.forwarding().expect("a program was committed when the run was made")
+    }
+
+    fn pipeline(&self) -> &Pipeline {
+        self.forwarding().pipeline()
+    }
+
+    fn pipeline_mut(&mut self) -> &mut Pipeline {
+        let forwarding = self.switch.forwarding_mut();
+        forwarding.expect("a program was committed when the run was made").pipeline_mut()
+    }
+}

@@ -1,0 +1,152 @@
+//! Counters, registers, meters.
+
+use tributary_dataplane::{CounterData, Value};
+use tributary_p4::ir::{ExternId, TableId};
+
+use super::{EntryId, Run, names};
+use crate::error::{Failure, Place};
+use crate::number::Number;
+use crate::script::{Condition, CounterAt, CounterCheck, Name, Statement};
+
+impl Run {
+    /// A statement about state that outlives packets.
+    pub(super) fn state(&mut self, place: Place, statement: &Statement) -> Result<(), Failure> {
+        match statement {
+            Statement::CheckCounter { counter, at, check } => {
+                self.check_counter(counter, at, *check)
+            }
+            Statement::CounterRead { counter, index } => {
+                self.check_counter(counter, &CounterAt::Index(*index), None)
+            }
+            Statement::CounterWrite { counter, index, packets, bytes } => {
+                let id = self.extern_id("counter", &["counter", "Counter"], counter)?;
+                let data = CounterData { packets: *packets, bytes: *bytes };
+                let written = self.pipeline_mut().counter_write(id, *index, data);
+                written.map_err(|error| place.failure(error))
+            }
+            Statement::RegisterRead { register, index } => {
+                let id = self.register(register)?;
+                let read = self.pipeline().register_read(id, index.unwrap_or(0));
+                read.map(drop).map_err(|error| place.failure(error))
+            }
+            Statement::RegisterWrite { register, index, value } => {
+                let id = self.register(register)?;
+                let value = value.zero_filled();
+                let written = self.pipeline_mut().register_write(id, *index, &value);
+                written.map_err(|error| place.failure(error))
+            }
+            Statement::RegisterReset { register } => self.reset(register),
+            Statement::CheckRegister { register, index, condition, value } => {
+                self.check_register(register, *index, *condition, value)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn extern_id(&self, kind: &str, types: &[&str], name: &Name) -> Result<ExternId, Failure> {
+        let externs = self.program().externs.iter().enumerate();
+        let of_type: Vec<(usize, &str)> = externs
+            .filter(|(_, it)| types.contains(&it.type_name.as_str()))
+            .map(|(at, it)| (at, it.name.as_str()))
+            .collect();
+        let found = names::find(kind, name, of_type.iter().map(|(_, name)| *name))?;
+        Ok(ExternId(of_type[found].0 as u32))
+    }
+
+    fn register(&self, name: &Name) -> Result<ExternId, Failure> {
+        self.extern_id("register", &["register", "Register"], name)
+    }
+
+    fn reset(&mut self, register: &Name) -> Result<(), Failure> {
+        let id = self.register(register)?;
+        let failed = |error: tributary_dataplane::StateError| register.place.failure(error);
+        let scalars = self.pipeline().register_scalars(id).map_err(failed)?;
+        for index in 0..self.pipeline().array_size(id).unwrap_or(0) {
+            for scalar in 0..scalars {
+                let zero = Value::zero();
+                let pipeline = self.pipeline_mut();
+                pipeline.register_write_scalar(id, index, scalar, &zero).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_register(
+        &self,
+        register: &Name,
+        index: u64,
+        condition: Condition,
+        wanted: &Number,
+    ) -> Result<(), Failure> {
+        let id = self.register(register)?;
+        let read = self.pipeline().register_read(id, index);
+        let got = read.map_err(|error| register.place.failure(error))?;
+        let wanted = wanted.zero_filled();
+        if condition.holds(&got, &wanted) {
+            return Ok(());
+        }
+        let name = &self.program().externs[id.index()].name;
+        let sign = condition.sign();
+        Err(register
+            .place
+            .failure(format!("register {name}[{index}] is {got}, not {sign} {wanted}")))
+    }
+
+    fn check_counter(
+        &self,
+        counter: &Name,
+        at: &CounterAt,
+        check: Option<CounterCheck>,
+    ) -> Result<(), Failure> {
+        let types = ["counter", "Counter", "direct_counter", "DirectCounter"];
+        let id = self.extern_id("counter", &types, counter)?;
+        let name = &self.program().externs[id.index()].name;
+        let (what, data) = match at {
+            CounterAt::Index(index) => {
+                let data = match self.table_with(id) {
+                    Some(table) => self.counter_of_entry(table, *index),
+                    None => self.pipeline().counter_read(id, *index).map_err(|e| e.to_string()),
+                };
+                (format!("{name}[{index}]"), data)
+            }
+            CounterAt::Entry(label) => {
+                let entry = self.labels.get(label).ok_or_else(|| {
+                    let reason = format!("no entry is called `{label}`: add one with `= {label}`");
+                    counter.place.failure(reason)
+                })?;
+                (format!("{name} of entry {label}"), self.direct_counter(entry))
+            }
+        };
+        let data = data.map_err(|reason| counter.place.failure(format!("{what}: {reason}")))?;
+        let Some(CounterCheck { bytes, condition, count }) = check else { return Ok(()) };
+        let (unit, got) = if bytes { ("bytes", data.bytes) } else { ("packets", data.packets) };
+        if condition.holds(&got, &count) {
+            return Ok(());
+        }
+        let sign = condition.sign();
+        let reason = format!("counter {what} is at {got} {unit}, not {sign} {count}");
+        Err(counter.place.failure(reason))
+    }
+
+    /// The table that a direct extern belongs to.
+    fn table_with(&self, id: ExternId) -> Option<TableId> {
+        let at = self.program().tables.iter().position(|table| table.attached.contains(&id))?;
+        Some(TableId(at as u32))
+    }
+
+    /// The direct counter of the entry that was the `index`-th to be added, as BMv2 numbers them.
+    fn counter_of_entry(&self, table: TableId, index: u64) -> Result<CounterData, String> {
+        let entry = usize::try_from(index).ok().and_then(|i| self.pipeline().entries(table).nth(i));
+        let entry = entry.ok_or_else(|| "the table has no such entry".to_owned())?;
+        self.direct_counter(&EntryId {
+            table,
+            matches: entry.matches.clone(),
+            priority: entry.priority,
+        })
+    }
+
+    fn direct_counter(&self, entry: &EntryId) -> Result<CounterData, String> {
+        let read = self.pipeline().direct_counter_read(entry.table, &entry.matches, entry.priority);
+        read.map_err(|error| error.to_string())
+    }
+}
