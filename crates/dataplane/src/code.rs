@@ -7,8 +7,6 @@
 //! Operations are straight-line except for the jumps. An interpreter walks them (`exec`); a
 //! compiler to machine code would translate them one by one.
 
-use tributary_p4::ir::ExternId;
-
 use crate::externs::hash::Algorithm;
 use crate::externs::tna_hash::TnaHash;
 use crate::layout::{Item, Layout};
@@ -254,17 +252,39 @@ pub(crate) enum ExternOp {
         session: Slot,
         list: Option<u32>,
     },
-    /// A message for the controller.
-    Message {
-        instance: ExternId,
-        list: u32,
+    /// The colour of a packet at a meter.
+    Meter {
+        dst: Slot,
+        width: u32,
+        meter: u32,
+        index: Slot,
+    },
+    /// Whether values are in a parser value set.
+    Contains {
+        dst: Slot,
+        set: u32,
+        keys: Vec<Item>,
+    },
+    /// A digest for the controller, with its values as they are now (TNA).
+    Pack {
+        digest: u32,
+    },
+    /// Asks for a digest at the end of ingress; `request` is its number plus one.
+    Learn {
+        digest: u32,
+        request: Slot,
     },
 }
 
 /// A table as the interpreter applies it.
 #[derive(Clone, Debug)]
 pub(crate) struct TableCode {
+    /// What entries are matched with.
     pub(crate) keys: Vec<Item>,
+    /// The list of values that an action selector hashes.
+    pub(crate) selected: Option<u32>,
+    /// The action profile that entries refer to.
+    pub(crate) profile: Option<u32>,
     pub(crate) actions: Vec<ActionCode>,
 }
 
@@ -298,6 +318,10 @@ pub(crate) struct Code {
     pub(crate) wides: Vec<WideOp>,
     pub(crate) externs: Vec<ExternOp>,
     pub(crate) tables: Vec<TableCode>,
+    /// Where the values of each digest are.
+    pub(crate) digests: Vec<Vec<Item>>,
+    /// An action that does nothing.
+    pub(crate) nothing: Pc,
     pub(crate) errors: Errors,
 }
 

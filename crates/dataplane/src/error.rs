@@ -142,9 +142,59 @@ pub enum TableError {
     /// The program declared the entries or the default action constant.
     #[error("{0} of this table are constant")]
     Constant(&'static str),
+    /// An action where a member or a group is wanted, or the other way round.
+    #[error("{0}")]
+    ActionKind(&'static str),
+    /// A time-out in a table without `support_timeout`.
+    #[error("entries of this table have no idle time-out")]
+    NoTimeout,
+    /// A member or a group that the action profile refuses.
+    #[error(transparent)]
+    Profile(#[from] Box<ProfileError>),
 }
 
-/// Why a register or a counter could not be accessed.
+impl From<ProfileError> for TableError {
+    fn from(error: ProfileError) -> Self {
+        Self::Profile(Box::new(error))
+    }
+}
+
+/// Why an action profile refused a request.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// The id does not name an action profile or selector.
+    #[error("no such action profile")]
+    Unknown,
+    /// A plain profile, of which members only can be named.
+    #[error("an action profile without a selector has no groups")]
+    NoGroups,
+    /// What is there (`member`, `group`), and its id.
+    #[error("{0} {1} exists already")]
+    AlreadyExists(&'static str, u32),
+    /// What is missing, and its id.
+    #[error("there is no {0} {1}")]
+    NotFound(&'static str, u32),
+    /// Entries or groups name it.
+    #[error("{0} {1} is in use")]
+    InUse(&'static str, u32),
+    /// The profile has as many members as its size allows.
+    #[error("the action profile is full ({0} members)")]
+    Full(u64),
+    /// A member that a group names twice.
+    #[error("member {0} is in the group twice")]
+    Twice(u32),
+    /// A weight of zero.
+    #[error("a weight must be at least 1")]
+    Weight,
+    /// The weights of a group add up to more than its size, or the engine's.
+    #[error("the weights of the group add up to more than {0}")]
+    TooLarge(u64),
+    /// The action of a member: see [`TableError`].
+    #[error(transparent)]
+    Action(#[from] TableError),
+}
+
+/// Why a register, a counter, a meter or a value set could not be accessed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StateError {
     /// The id does not name an extern instance of the kind that was asked for.
@@ -161,7 +211,19 @@ pub enum StateError {
     /// The value does not fit into an element.
     #[error("the value needs more than {0} bits")]
     Width(u32),
-    /// A direct counter's entry: see [`TableError`].
+    /// A meter whose committed rate is above its peak rate.
+    #[error("the committed rate is above the peak rate")]
+    Rates,
+    /// A member that the value set has.
+    #[error("the value set has this member already")]
+    AlreadyExists,
+    /// A member that the value set has not.
+    #[error("the value set has no such member")]
+    NotFound,
+    /// The value set has as many members as its size allows.
+    #[error("the value set is full ({0} members)")]
+    Full(u64),
+    /// An entry of a table, or a match: see [`TableError`].
     #[error(transparent)]
     Table(#[from] TableError),
 }

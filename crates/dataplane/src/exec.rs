@@ -3,15 +3,18 @@
 use tracing::Level;
 
 use crate::bits::{get_bits, mask, put_bits, signed};
-use crate::code::{Code, ExternOp, HeaderCode, NO_SLOT, Op, Pc, RunKind, Slot, Varbit};
+use crate::code::{Code, ExternOp, HeaderCode, List, NO_SLOT, Op, Pc, RunKind, Slot, Varbit};
 use crate::externs::checksum::{gather, most_bytes};
 use crate::externs::counter::Counter;
 use crate::externs::hash::{fold, sum_words};
+use crate::externs::meter::Meters;
+use crate::externs::profile::Profile;
 use crate::externs::random::Random;
 use crate::externs::register::Registers;
+use crate::externs::value_set::ValueSet;
 use crate::load::{DEEPEST_CALL, Loaded};
 use crate::packet::Requests;
-use crate::tables::Table;
+use crate::tables::{Arrival, Outcome, Resolved, Table};
 use crate::value::Value;
 use crate::wide::scratch_words;
 
@@ -58,7 +61,12 @@ pub(crate) struct Engine {
 pub(crate) struct Store {
     pub(crate) registers: Registers,
     pub(crate) counters: Vec<Counter>,
+    pub(crate) meters: Vec<Meters>,
+    pub(crate) profiles: Vec<Profile>,
+    pub(crate) value_sets: Vec<ValueSet>,
     pub(crate) tables: Vec<Table>,
+    /// The latest time that anybody told, for meters and time-outs.
+    pub(crate) now_us: u64,
     random: Random,
     /// What the deparser asked for besides the frame (TNA).
     pub(crate) requests: Requests,
@@ -77,7 +85,11 @@ impl Engine {
             store: Store {
                 registers: loaded.registers,
                 counters: loaded.counters,
+                meters: loaded.meters,
+                profiles: loaded.profiles,
+                value_sets: loaded.value_sets,
                 tables: loaded.tables,
+                now_us: 0,
                 random: Random::new(seed),
                 requests: Requests::default(),
                 buffer: Vec::with_capacity(longest),
@@ -316,15 +328,30 @@ impl Store {
         state: &mut [u64],
         bytes: u32,
     ) -> Pc {
-        let code = &code.tables[table as usize];
-        let (found, matched) =
-            self.tables[table as usize].apply(code, state, &mut self.scratch, bytes);
-        let chosen = &code.actions[found.action as usize];
-        let params = chosen.params as usize;
-        state[params..params + found.data.len()].copy_from_slice(&found.data);
+        let table_code = &code.tables[table as usize];
+        let arrival = Arrival { bytes, now_us: self.now_us };
+        let (outcome, matched) =
+            self.tables[table as usize].apply(table_code, state, &mut self.scratch, arrival);
         if hit != NO_SLOT {
             state[hit as usize] = u64::from(matched);
         }
+        let found = match outcome {
+            Outcome::Direct(found) => Some(found),
+            shared => {
+                let list = table_code.selected.map(|list| &code.lists[list as usize]);
+                let profile = table_code.profile.map(|profile| &self.profiles[profile as usize]);
+                choose(profile, shared, list, state, &mut self.buffer)
+            }
+        };
+        let Some(found) = found else {
+            if action != NO_SLOT {
+                state[action as usize] = table_code.actions.len() as u64;
+            }
+            return code.nothing;
+        };
+        let chosen = &table_code.actions[found.action as usize];
+        let params = chosen.params as usize;
+        state[params..params + found.data.len()].copy_from_slice(&found.data);
         if action != NO_SLOT {
             state[action as usize] = u64::from(found.action);
         }
@@ -439,6 +466,18 @@ impl Store {
                     tracing::info!("{text}");
                 }
             }
+            ExternOp::Meter { dst, width, meter, index } => {
+                let (index, now) = (state[*index as usize], self.now_us);
+                let meter = &mut self.meters[*meter as usize];
+                // Out of range, the colour is what it was.
+                if let Some(color) = meter.execute(index, io.ingress_length, now) {
+                    state[*dst as usize] = color as u64 & mask(*width);
+                }
+            }
+            ExternOp::Contains { dst, set, keys } => {
+                let found = self.value_sets[*set as usize].contains(keys, state);
+                state[*dst as usize] = u64::from(found);
+            }
             ExternOp::Digest { dst, width, algorithm, list } => {
                 let data = gather(&code.lists[*list as usize], state, &mut self.buffer);
                 state[*dst as usize] = algorithm.digest(data, *width);
@@ -476,13 +515,44 @@ impl Store {
                     gather(&code.lists[*list as usize], state, &mut requests.mirror_data);
                 }
             }
-            ExternOp::Message { instance, list } => {
-                let requests = &mut self.requests;
-                requests.message = Some(*instance);
-                gather(&code.lists[*list as usize], state, &mut requests.message_data);
+            ExternOp::Pack { digest } => self.requests.pack(code, *digest, state),
+            ExternOp::Learn { digest, request } => {
+                state[*request as usize] = u64::from(*digest) + 1;
             }
         }
         true
+    }
+}
+
+/// The action that a packet gets from an action profile; none in an empty group.
+#[cold]
+fn choose<'a>(
+    profile: Option<&'a Profile>,
+    outcome: &'a Outcome,
+    selected: Option<&List>,
+    state: &[u64],
+    buffer: &mut Vec<u8>,
+) -> Option<&'a Resolved> {
+    let profile = profile?;
+    let hash = match (&profile.selector, outcome) {
+        (Some(algorithm), Outcome::Group(_) | Outcome::Set(_)) => {
+            let data = selected.map_or(&[][..], |list| gather(list, state, buffer));
+            algorithm.digest(data, &[])
+        }
+        _ => 0,
+    };
+    profile.choose(outcome, hash)
+}
+
+impl Requests {
+    /// Asks for a digest with the values that its fields have now.
+    pub(crate) fn pack(&mut self, code: &Code, digest: u32, state: &[u64]) {
+        self.digest = Some(digest);
+        self.digest_data.clear();
+        for item in &code.digests[digest as usize] {
+            let (slot, words) = (item.slot as usize, item.width.div_ceil(64) as usize);
+            self.digest_data.extend_from_slice(&state[slot..slot + words]);
+        }
     }
 }
 

@@ -31,13 +31,15 @@ mod v1model;
 mod value;
 mod wide;
 
-pub use error::{LoadError, StateError, TableError};
+pub use error::{LoadError, ProfileError, StateError, TableError};
 pub use externs::counter::CounterData;
+pub use externs::meter::{Color, MeterConfig};
+pub use externs::profile::{GroupMember, ProfileGroup, WeightedCall};
 pub use packet::Packet;
 pub use pass::{
     DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Replication, Verdict,
 };
 pub use pipeline::Pipeline;
-pub use tables::{ActionCall, KeyMatch, TableEntry};
+pub use tables::{Action, ActionCall, KeyMatch, TableEntry};
 pub use tna::{CELL_BYTES, RECIRCULATION_PORT};
 pub use value::Value;

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use tributary_p4::ir::ExternId;
-
 use crate::bits::mask;
 use crate::layout::Item;
+use crate::value::Value;
 
 /// What the packets of a program look like.
 #[derive(Debug, Default)]
@@ -21,6 +20,17 @@ pub(crate) struct Shape {
     pub(crate) cell_bytes: u32,
     /// What survives a resubmission or a recirculation.
     pub(crate) lists: Vec<FieldList>,
+    /// Digests that the program makes.
+    pub(crate) digests: Vec<DigestShape>,
+}
+
+/// A digest, as the control plane knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct DigestShape {
+    /// Its name in P4Info.
+    pub(crate) name: String,
+    /// Bits of each value.
+    pub(crate) widths: Vec<u32>,
 }
 
 /// An `@field_list`.
@@ -43,17 +53,17 @@ pub(crate) struct Requests {
     pub(crate) mirror: Option<u16>,
     /// … with this in front.
     pub(crate) mirror_data: Vec<u8>,
-    /// A message for the controller …
-    pub(crate) message: Option<ExternId>,
-    /// … that says this.
-    pub(crate) message_data: Vec<u8>,
+    /// A digest for the controller …
+    pub(crate) digest: Option<u32>,
+    /// … with the words of these values, one after the other.
+    pub(crate) digest_data: Vec<u64>,
 }
 
 impl Requests {
     /// Forgets what was asked for; keeps the buffers.
     pub(crate) fn clear(&mut self) {
         self.mirror = None;
-        self.message = None;
+        self.digest = None;
     }
 }
 
@@ -163,11 +173,18 @@ impl Packet {
         self.requests.mirror.map(|session| (session, self.requests.mirror_data.as_slice()))
     }
 
-    /// The message for the controller that the last pass packed: the `Digest`, and the values next
-    /// to each other, the last byte filled up with zeros (TNA).
+    /// The digest for the controller that the last ingress pass, or TNA's egress, made: its number
+    /// among [`crate::Pipeline::digests`], and its values.
     #[must_use]
-    pub fn message(&self) -> Option<(ExternId, &[u8])> {
-        self.requests.message.map(|digest| (digest, self.requests.message_data.as_slice()))
+    pub fn digest(&self) -> Option<(usize, Vec<Value>)> {
+        let number = self.requests.digest? as usize;
+        let mut words = self.requests.digest_data.as_slice();
+        let take = |&width: &u32| {
+            let (value, rest) = words.split_at(width.div_ceil(64) as usize);
+            words = rest;
+            Value::from_limbs(value)
+        };
+        Some((number, self.shape.digests.get(number)?.widths.iter().map(take).collect()))
     }
 
     /// Becomes a packet that waits for egress with these bytes: a mirrored copy (TNA).

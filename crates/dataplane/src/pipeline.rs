@@ -1,5 +1,10 @@
 //! A loaded program: code, tables, registers, counters.
 
+mod meters;
+mod profiles;
+mod times;
+mod value_sets;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -7,12 +12,13 @@ use tributary_p4::Architecture;
 use tributary_p4::ir::{self, ExternId, TableId};
 
 use crate::error::{LoadError, StateError, TableError};
-use crate::exec::Engine;
+use crate::exec::{Engine, Store};
 use crate::externs::counter::CounterData;
+use crate::externs::profile::Profile;
 use crate::load::{self, Instance as ExternInstance};
 use crate::packet::{Packet, Shape};
 use crate::pass::{Egress, EgressInput, Ingress, IngressInput, Instance};
-use crate::tables::{ActionCall, KeyMatch, Table, TableEntry};
+use crate::tables::{Action, KeyMatch, Table, TableEntry};
 use crate::value::Value;
 use crate::{tna, v1model};
 
@@ -64,6 +70,12 @@ impl Pipeline {
         &self.program
     }
 
+    /// The digests that the program makes, by name in P4Info: what the numbers of
+    /// [`Packet::digest`] stand for. One name may be there more than once.
+    pub fn digests(&self) -> impl Iterator<Item = &str> {
+        self.shape.digests.iter().map(|digest| digest.name.as_str())
+    }
+
     /// Storage for one packet's state.
     #[must_use]
     pub fn new_packet(&self) -> Packet {
@@ -110,16 +122,18 @@ impl Pipeline {
     /// # Errors
     /// See [`TableError`].
     pub fn insert(&mut self, table: TableId, entry: TableEntry) -> Result<(), TableError> {
-        self.table_mut(table)?.insert(entry)
+        let (table, profile, now_us) = self.table_with_profile(table)?;
+        table.insert(entry, profile, now_us)
     }
 
-    /// Gives the entry with the same matches and priority another action; its direct counter goes
-    /// on counting.
+    /// Gives the entry with the same matches and priority another action and time-out; its direct
+    /// counter goes on counting and its direct meter on metering.
     ///
     /// # Errors
     /// See [`TableError`].
     pub fn modify(&mut self, table: TableId, entry: TableEntry) -> Result<(), TableError> {
-        self.table_mut(table)?.modify(entry)
+        let (table, profile, now_us) = self.table_with_profile(table)?;
+        table.modify(entry, profile, now_us)
     }
 
     /// Removes the entry with these matches and that priority.
@@ -132,7 +146,8 @@ impl Pipeline {
         matches: &[KeyMatch],
         priority: i32,
     ) -> Result<(), TableError> {
-        self.table_mut(table)?.delete(matches, priority)
+        let (table, profile, _) = self.table_with_profile(table)?;
+        table.delete(matches, priority, profile)
     }
 
     /// The entries of a table, the program's own included, in no particular (but repeatable) order;
@@ -161,14 +176,15 @@ impl Pipeline {
     pub fn set_default(
         &mut self,
         table: TableId,
-        call: Option<ActionCall>,
+        action: Option<Action>,
     ) -> Result<(), TableError> {
-        self.table_mut(table)?.set_default(call)
+        let (table, profile, _) = self.table_with_profile(table)?;
+        table.set_default(action, profile)
     }
 
     /// The default action of a table; none for an unknown table.
     #[must_use]
-    pub fn default_action(&self, table: TableId) -> Option<&ActionCall> {
+    pub fn default_action(&self, table: TableId) -> Option<&Action> {
         self.table(table).ok().map(Table::default_action)
     }
 
@@ -201,7 +217,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Number of elements of a counter array or a register array.
+    /// Number of elements of a counter, register or meter array.
     #[must_use]
     pub fn array_size(&self, array: ExternId) -> Option<u64> {
         match *self.instances.get(array.index())? {
@@ -209,7 +225,13 @@ impl Pipeline {
             ExternInstance::Counter(counter) => {
                 Some(self.engine.store.counters[counter as usize].cells.len() as u64)
             }
+            ExternInstance::Meter(meter) => {
+                Some(self.engine.store.meters[meter as usize].cells.len() as u64)
+            }
             ExternInstance::DirectCounter
+            | ExternInstance::DirectMeter(_)
+            | ExternInstance::Profile(_)
+            | ExternInstance::ValueSet(_)
             | ExternInstance::Checksum(_)
             | ExternInstance::Stateless => None,
         }
@@ -226,7 +248,7 @@ impl Pipeline {
         priority: i32,
     ) -> Result<CounterData, StateError> {
         let table = self.table(table)?;
-        if !table.has_counter {
+        if !table.extras().counter {
             return Err(StateError::Unknown("direct counter"));
         }
         Ok(table.counter_value(matches, priority)?)
@@ -244,7 +266,7 @@ impl Pipeline {
         data: CounterData,
     ) -> Result<(), StateError> {
         let table = self.table_mut(table)?;
-        if !table.has_counter {
+        if !table.extras().counter {
             return Err(StateError::Unknown("direct counter"));
         }
         *table.counter(matches, priority)? = data;
@@ -331,6 +353,17 @@ impl Pipeline {
 
     fn table_mut(&mut self, table: TableId) -> Result<&mut Table, TableError> {
         self.engine.store.tables.get_mut(table.index()).ok_or(TableError::UnknownTable)
+    }
+
+    /// A table, the action profile that its entries refer to, and the time.
+    fn table_with_profile(
+        &mut self,
+        table: TableId,
+    ) -> Result<(&mut Table, Option<&mut Profile>, u64), TableError> {
+        let Store { tables, profiles, now_us, .. } = &mut self.engine.store;
+        let table = tables.get_mut(table.index()).ok_or(TableError::UnknownTable)?;
+        let profile = table.extras().profile.map(|profile| &mut profiles[profile as usize]);
+        Ok((table, profile, *now_us))
     }
 
     fn counter(&self, counter: ExternId) -> Result<usize, StateError> {

@@ -35,6 +35,8 @@ pub(crate) struct Intrinsics {
     pub(crate) recirculate: Slot,
     /// Requested length plus one.
     pub(crate) truncate: Slot,
+    /// Requested digest plus one.
+    pub(crate) digest: Slot,
     /// An assertion failed.
     pub(crate) failed: Slot,
 }
@@ -77,6 +79,7 @@ impl Passes {
     ) -> Ingress {
         let Self { entries, intrinsics: meta, nowhere } = self;
         let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+        engine.store.now_us = engine.store.now_us.max(input.time_us);
         packet.reset();
         packet.set(meta.ingress_port, u64::from(input.port));
         packet.set(meta.ingress_global_timestamp, input.time_us);
@@ -115,6 +118,10 @@ impl Passes {
         } else {
             Verdict::Unicast(at(meta.egress_spec) as u16)
         };
+        packet.requests.clear();
+        if let Some(digest) = request(state[meta.digest as usize]) {
+            packet.requests.pack(&engine.code, digest, state);
+        }
         let resubmit = request(state[meta.resubmit as usize]);
         packet.payload.clear();
         if verdict != Verdict::Drop {
@@ -136,6 +143,7 @@ impl Passes {
     ) -> Egress {
         let Self { entries, intrinsics: meta, .. } = self;
         frame.clear();
+        engine.store.now_us = engine.store.now_us.max(input.time_us);
         packet.set(meta.egress_global_timestamp, input.time_us);
         packet.set(meta.enq_timestamp, input.enq_time_us);
         packet.set(meta.enq_qdepth, u64::from(input.enq_qdepth));

@@ -178,7 +178,7 @@ fn everything() -> Pipeline {
         (vec![KeyMatch::Lpm { value: Value::zero(), prefix_len: 9 }], 0),
     ];
     for (table, (matches, priority)) in entries.into_iter().enumerate() {
-        let entry = TableEntry { matches, priority, call: call() };
+        let entry = TableEntry::new(matches, priority, call());
         pipeline.insert(TableId(table as u32), entry).unwrap();
     }
     pipeline

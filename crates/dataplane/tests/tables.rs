@@ -6,7 +6,8 @@ use common::{Builder, apply, assign, words};
 use num_bigint::BigUint;
 use proptest::prelude::*;
 use tributary_dataplane::{
-    ActionCall, IngressInput, KeyMatch, LoadError, Pipeline, TableEntry, TableError, Value, Verdict,
+    Action, ActionCall, IngressInput, KeyMatch, LoadError, Pipeline, TableEntry, TableError, Value,
+    Verdict,
 };
 use tributary_p4::ir::*;
 
@@ -159,7 +160,7 @@ fn step(keys: &[(u32, MatchKind)]) -> impl Strategy<Value = Step> + use<> {
     prop_oneof![
         3 => (found, priority, 0u16..400).prop_map(|(matches, priority, port)| {
             let call = ActionCall { action: 0, args: vec![Value::from(u64::from(port))] };
-            Step::Insert(TableEntry { matches, priority, call })
+            Step::Insert(TableEntry::new(matches, priority, call))
         }),
         1 => (any::<usize>(), 0u16..400).prop_map(|(n, port)| Step::Modify(n, port)),
         1 => any::<usize>().prop_map(Step::Delete),
@@ -218,7 +219,8 @@ proptest! {
                 }
                 Step::Modify(n, port) if !entries.is_empty() => {
                     let at = n % entries.len();
-                    entries[at].call.args = vec![Value::from(u64::from(port))];
+                    let call = ActionCall { action: 0, args: vec![Value::from(u64::from(port))] };
+                    entries[at].action = call.into();
                     prop_assert_eq!(pipeline.modify(TABLE, entries[at].clone()), Ok(()));
                 }
                 Step::Delete(n) if !entries.is_empty() => {
@@ -231,7 +233,10 @@ proptest! {
                 Step::LookUp(values) => {
                     let port = look_up(&mut pipeline, &frame(&keys, &values));
                     let expected = oracle(&keys, &entries, &values)
-                        .map_or(500, |entry| entry.call.args[0].to_u64().unwrap() as u16);
+                        .map_or(500, |entry| {
+                            let call = entry.action.direct().unwrap();
+                            call.args[0].to_u64().unwrap() as u16
+                        });
                     prop_assert_eq!(port, expected);
                 }
             }
@@ -248,7 +253,7 @@ proptest! {
 
 fn entry(found: KeyMatch, priority: i32, port: u64) -> TableEntry {
     let call = ActionCall { action: 0, args: vec![Value::from(port)] };
-    TableEntry { matches: vec![found], priority, call }
+    TableEntry::new(vec![found], priority, call)
 }
 
 #[test]
@@ -265,11 +270,9 @@ fn requests_that_make_no_sense_are_refused_with_the_reason() {
     assert_eq!(refused(TABLE, entry(exact(1), 0, 512)), TableError::ArgWidth { arg: 0, width: 9 });
     let optional = KeyMatch::Optional(None);
     assert_eq!(refused(TABLE, entry(optional, 0, 1)), TableError::MatchKind(0));
-    let mut unknown = entry(exact(1), 0, 1);
-    unknown.call.action = 2;
+    let unknown = TableEntry::new(vec![exact(1)], 0, ActionCall { action: 2, args: Vec::new() });
     assert_eq!(refused(TABLE, unknown), TableError::UnknownAction(2));
-    let mut bare = entry(exact(1), 0, 1);
-    bare.call.args.clear();
+    let bare = TableEntry::new(vec![exact(1)], 0, ActionCall { action: 0, args: Vec::new() });
     assert_eq!(refused(TABLE, bare), TableError::ArgCount { expected: 1, got: 0 });
     let mut long = entry(exact(1), 0, 1);
     long.matches.push(exact(1));
@@ -357,8 +360,9 @@ fn the_programs_entries_win_in_their_order_and_cannot_be_changed() {
 fn the_default_action_can_be_set_and_brought_back() {
     let mut pipeline = Pipeline::load(program(&[(8, MatchKind::Exact)], Vec::new())).unwrap();
     let call = ActionCall { action: 0, args: vec![Value::from(77u64)] };
-    pipeline.set_default(TABLE, Some(call.clone())).unwrap();
-    assert_eq!(pipeline.default_action(TABLE), Some(&call));
+    let action = Action::Direct(call.clone());
+    pipeline.set_default(TABLE, Some(action.clone())).unwrap();
+    assert_eq!(pipeline.default_action(TABLE), Some(&action));
     assert_eq!(look_up(&mut pipeline, &[1]), 77);
     pipeline.set_default(TABLE, None).unwrap();
     assert_eq!(look_up(&mut pipeline, &[1]), 500);
@@ -367,7 +371,7 @@ fn the_default_action_can_be_set_and_brought_back() {
     constant.tables[0].const_default = true;
     constant.tables[0].actions[0].default_only = true;
     let mut pipeline = Pipeline::load(constant).unwrap();
-    assert!(matches!(pipeline.set_default(TABLE, Some(call)), Err(TableError::Constant(_))));
+    assert!(matches!(pipeline.set_default(TABLE, Some(call.into())), Err(TableError::Constant(_))));
     let new = entry(KeyMatch::Exact(Value::from(1u64)), 0, 1);
     assert!(matches!(pipeline.insert(TABLE, new), Err(TableError::ActionScope(_))));
 }

@@ -480,7 +480,7 @@ fn a_direct_counter_counts_where_an_action_says_so() {
     let key = |a: u64| vec![KeyMatch::Exact(Value::from(a))];
     for (a, action) in [(1, 0), (2, 1)] {
         let call = ActionCall { action, args: Vec::new() };
-        pipeline.insert(table, TableEntry { matches: key(a), priority: 0, call }).unwrap();
+        pipeline.insert(table, TableEntry::new(key(a), 0, call)).unwrap();
     }
     for a in [1, 2, 3, 1] {
         through(&mut pipeline, &frame(3, a, 0, 0, 0));
@@ -512,13 +512,13 @@ fn mirrored_copies_and_messages_wait_for_the_switch() {
     .load();
     let (_, mirrored) = ingress(&mut pipeline, &frame(1, 0, 0, 0, 0));
     assert_eq!(mirrored.mirror(), Some((33, &[0, 0, 0, 5, 0, 0, 5, 7][..])));
-    assert_eq!(mirrored.message(), None);
+    assert_eq!(mirrored.digest(), None);
     let (_, packed) = ingress(&mut pipeline, &frame(2, 0, 0, 0, 0));
-    let (digest, data) = packed.message().unwrap();
-    assert_eq!(pipeline.program().externs[digest.index()].type_name, "Digest");
-    assert_eq!(data, [1, 2, 3, 4, 0, 9, 0]);
+    let instances = pipeline.program().externs.iter().filter(|e| e.type_name == "Digest");
+    assert!(pipeline.digests().eq(instances.map(|e| e.name.as_str())));
+    assert_eq!(packed.digest(), Some((0, [0x0102_0304u64, 9, 0].map(Value::from).to_vec())));
     let (_, mut packet) = ingress(&mut pipeline, &frame(3, 0, 0, 0, 0));
-    assert_eq!((packet.mirror(), packet.message()), (None, None));
+    assert_eq!((packet.mirror(), packet.digest()), (None, None));
     let mut out = Vec::new();
     pipeline.egress(&mut packet, &EgressInput::default(), &mut out);
     assert_eq!(packet.mirror(), Some((34, &[][..])));

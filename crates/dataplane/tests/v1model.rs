@@ -544,16 +544,13 @@ fn what_the_engine_cannot_run_is_refused_by_name() {
         edit(&mut b);
         Pipeline::load(b.build()).unwrap_err().to_string()
     };
-    let clone = function("clone_preserving_field_list", Vec::new());
-    assert_eq!(
-        refused(&|b| b.ingress.push(clone.clone())),
-        "extern `clone_preserving_field_list` is not supported"
-    );
+    let encrypt = function("encrypt", Vec::new());
+    assert_eq!(refused(&|b| b.ingress.push(encrypt.clone())), "extern `encrypt` is not supported");
     assert!(
         refused(&|b| {
-            b.instance("meter", "limits", 0, 4);
+            b.instance("cipher", "keys", 0, 4);
         })
-        .contains("meter limits")
+        .contains("cipher keys")
     );
     let error = refused(&|b| {
         let register = b.instance("register", "r", 8, 4);

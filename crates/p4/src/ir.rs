@@ -58,6 +58,11 @@
 //! `port_metadata_unpack`, `sizeInBits`, `sizeInBytes`, `max`, `min`, `funnel_shift_right`,
 //! `invalidate` and `predicate` are statements and expressions of the IR already.
 //!
+//! # v1model
+//!
+//! Calls have the arguments of `v1model.p4`, but for `digest(In receiver, List data, Text name)`: the
+//! name is that of the digest in P4Info.
+//!
 //! # Values
 //!
 //! Integers carry their width in bits; a value is stored in `ceil(width / 64)` limbs of 64 bits,

@@ -7,7 +7,7 @@ use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 
 use crate::entities::{Annotations, Objects, Refusal};
-use crate::multicast::{Groups, Mirrors};
+use crate::multicast::{Groups, Sessions};
 use crate::p4info;
 
 /// A loaded program and its state.
@@ -16,7 +16,7 @@ pub struct Forwarding {
     pipeline: Pipeline,
     objects: Objects,
     groups: Groups,
-    mirrors: Mirrors,
+    sessions: Sessions,
     annotations: Annotations,
     config: ForwardingPipelineConfig,
 }
@@ -96,12 +96,12 @@ impl Forwarding {
         &mut self.groups
     }
 
-    pub(crate) fn mirrors(&self) -> &Mirrors {
-        &self.mirrors
+    pub(crate) fn sessions(&self) -> &Sessions {
+        &self.sessions
     }
 
-    pub(crate) fn mirrors_mut(&mut self) -> &mut Mirrors {
-        &mut self.mirrors
+    pub(crate) fn sessions_mut(&mut self) -> &mut Sessions {
+        &mut self.sessions
     }
 
     /// Sets the ports of a TNA program's level-2 exclusion id: a packet that names it has no replicas
@@ -149,7 +149,7 @@ impl Forwarding {
             pipeline,
             objects,
             groups: Groups::default(),
-            mirrors: Mirrors::default(),
+            sessions: Sessions::default(),
             annotations: Annotations::default(),
             config,
         })

@@ -29,4 +29,4 @@ pub use entities::Refusal;
 pub use forwarding::Forwarding;
 pub use multicast::Replica;
 pub use statistics::{PortStatistics, SwitchStatistics};
-pub use switch::Switch;
+pub use switch::{Digest, Switch};

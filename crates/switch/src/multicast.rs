@@ -1,4 +1,4 @@
-//! The packet replication engine: multicast groups, exclusion sets, mirror sessions.
+//! The packet replication engine: multicast groups, exclusion sets, clone sessions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,15 +60,16 @@ impl Groups {
     }
 }
 
-/// Where a mirror session's copies go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Mirror {
-    pub(crate) to: Replica,
+/// Where a clone session's copies go; TNA calls it a mirror session.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Session {
+    /// One copy for each.
+    pub(crate) replicas: Vec<Replica>,
     /// Bytes of the frame that are copied at most.
     pub(crate) length: Option<usize>,
     /// Kept for the controller: there is one queue a port.
     pub(crate) class_of_service: u32,
 }
 
-/// All mirror sessions by number.
-pub(crate) type Mirrors = BTreeMap<u16, Mirror>;
+/// All clone sessions by number.
+pub(crate) type Sessions = BTreeMap<u16, Session>;

@@ -28,8 +28,8 @@ pub struct SwitchStatistics {
     pub no_such_port: u64,
     /// Packets for a multicast group that does not exist.
     pub no_such_group: u64,
-    /// Packets for a mirror session that does not exist.
-    pub no_such_mirror: u64,
+    /// Copies for a clone session that does not exist.
+    pub no_such_session: u64,
     /// Resubmissions.
     pub resubmitted: u64,
     /// Packets that were resubmitted too often.
@@ -40,6 +40,8 @@ pub struct SwitchStatistics {
     pub recirculation_drops: u64,
     /// Packets for the controller that found too many others waiting.
     pub packet_in_drops: u64,
+    /// Digests for the controller that found too many others waiting.
+    pub digest_drops: u64,
     /// Packets under way that were dropped because another pipeline was set.
     pub replaced: u64,
 }

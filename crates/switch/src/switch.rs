@@ -13,8 +13,11 @@
 
 use std::collections::VecDeque;
 
-use tributary_dataplane::{EgressInput, IngressInput, Instance, Packet, Replication, Verdict};
+use tributary_dataplane::{
+    EgressInput, IngressInput, Instance, Packet, Replication, TableEntry, Value, Verdict,
+};
 use tributary_p4::Architecture;
+use tributary_p4::ir::TableId;
 use tributary_p4runtime_proto::p4::v1::{Entity, ForwardingPipelineConfig, Update};
 
 use crate::config::SwitchConfig;
@@ -24,6 +27,15 @@ use crate::multicast::Replica;
 use crate::pool::{Pool, Slot};
 use crate::queues::{Queues, Room};
 use crate::statistics::{PortStatistics, SwitchStatistics};
+
+/// Values that the program sends the controller.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Digest {
+    /// Which digest: its number among [`tributary_dataplane::Pipeline::digests`].
+    pub digest: usize,
+    /// The scalars of its data, in order.
+    pub data: Vec<Value>,
+}
 
 /// A switch: a program with its state, and the traffic manager around it.
 ///
@@ -40,6 +52,7 @@ pub struct Switch {
     /// Packets that wait to be parsed again, each with its frame.
     recirculating: VecDeque<Box<Slot>>,
     packets_in: VecDeque<Vec<u8>>,
+    digests: VecDeque<Digest>,
     /// Where frames are written that go back in or to the controller.
     spare: Vec<u8>,
     statistics: SwitchStatistics,
@@ -59,6 +72,7 @@ impl Switch {
             pool: Pool::default(),
             recirculating: VecDeque::new(),
             packets_in: VecDeque::new(),
+            digests: VecDeque::new(),
             spare: Vec::new(),
             statistics: SwitchStatistics::default(),
         }
@@ -81,6 +95,7 @@ impl Switch {
         self.queues.set_internal(internal.collect());
         // Storage fits one pipeline only.
         self.pool = Pool::default();
+        self.digests.clear();
         self.saved = None;
         self.active = Some(forwarding);
     }
@@ -236,6 +251,23 @@ impl Switch {
         self.packets_in.pop_front()
     }
 
+    /// The next digest for the controller. They are of the active program.
+    pub fn poll_digest(&mut self) -> Option<Digest> {
+        self.digests.pop_front()
+    }
+
+    /// The entries of the active program that no packet has matched for their time-out; each is
+    /// there once a time-out.
+    pub fn poll_idle(&mut self, now_us: u64) -> Vec<(TableId, TableEntry)> {
+        let mut idle = Vec::new();
+        if let Some(active) = &mut self.active {
+            active.pipeline_mut().poll_idle(now_us, |table, entry| {
+                idle.push((table, entry.clone()));
+            });
+        }
+        idle
+    }
+
     /// Packets in a port's egress queue.
     #[must_use]
     pub fn queue_depth(&self, port: u16) -> usize {
@@ -264,6 +296,7 @@ impl Switch {
             let outcome = pipeline.ingress(packet, frame, &input);
             let next = pipeline.next_pass(&input, Instance::Resubmitted);
             self.mirror(packet, frame, input.time_us);
+            self.note_digest(packet);
             if !outcome.resubmit {
                 if outcome.verdict == Verdict::Drop {
                     self.statistics.ingress_drops += 1;
@@ -344,14 +377,25 @@ impl Switch {
     fn mirror(&mut self, packet: &Packet, frame: &[u8], now_us: u64) {
         let Some((session, header)) = packet.mirror() else { return };
         let Some(active) = &self.active else { return };
-        let Some(session) = active.mirrors().get(&session).copied() else {
-            self.statistics.no_such_mirror += 1;
+        let Some(session) = active.sessions().get(&session) else {
+            self.statistics.no_such_session += 1;
             return;
         };
-        let mut copy = self.pool.take(active.pipeline());
         let length = session.length.map_or(frame.len(), |most| most.min(frame.len()));
+        let Some(&to) = session.replicas.first() else { return };
+        let mut copy = self.pool.take(active.pipeline());
         copy.packet.become_copy(header, &frame[..length]);
-        self.enqueue(now_us, copy, session.to);
+        self.enqueue(now_us, copy, to);
+    }
+
+    /// Keeps the digest that the last pass made, if it made one.
+    fn note_digest(&mut self, packet: &Packet) {
+        let Some((digest, data)) = packet.digest() else { return };
+        if self.digests.len() < self.config.queue_limit {
+            self.digests.push_back(Digest { digest, data });
+        } else {
+            self.statistics.digest_drops += 1;
+        }
     }
 
     /// One packet out of a port's queue: `Some(true)` if it goes out as `frame`, `Some(false)` if it
@@ -373,6 +417,7 @@ impl Switch {
         };
         let outcome = active.pipeline_mut().egress(&mut slot.packet, &input, frame);
         self.mirror(&slot.packet, frame, now_us);
+        self.note_digest(&slot.packet);
         let statistics = self.queues.port_mut(port).map(|port| &mut port.statistics);
         if outcome.drop {
             statistics.into_iter().for_each(|s| s.egress_drops += 1);

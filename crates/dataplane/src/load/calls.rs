@@ -10,6 +10,7 @@ use crate::error::LoadError;
 use crate::externs::binding::{Behaviour, bind};
 use crate::externs::hash::Algorithm;
 use crate::layout::{Item, Layout};
+use crate::packet::DigestShape;
 use crate::pass::DROP_PORT;
 use crate::v1model;
 
@@ -55,6 +56,30 @@ impl Loader<'_> {
             }
             // The table counts every packet that meets an entry, as BMv2's does.
             Behaviour::DirectCount => {}
+            Behaviour::Meter => {
+                let Some(Instance::Meter(meter)) = self.instance(call.instance) else {
+                    return Err(args.wrong("is not a meter"));
+                };
+                let index = self.word(args.value(0)?)?;
+                let (place, ty) = args.out(1)?;
+                let width = args.narrow(ty)?;
+                self.through_place(place, ty, |this, dst| {
+                    this.extern_op(ExternOp::Meter { dst, width, meter, index });
+                })?;
+            }
+            // The table meters every packet that meets an entry, and stores the colour, as BMv2's
+            // does; this says where.
+            Behaviour::DirectMeter => {
+                let (Some(meter), Ok((Place::Field(field), _))) = (call.instance, args.out(0))
+                else {
+                    return Err(args.wrong("the colour must be read into a whole field"));
+                };
+                let target = self.item(*field);
+                let known = *self.meter_targets.entry(meter).or_insert(target);
+                if known.slot != target.slot {
+                    return Err(args.wrong("the colour must be read into one field everywhere"));
+                }
+            }
             Behaviour::MarkToDrop => {
                 let (port, zero) =
                     (self.slots.constant(u64::from(DROP_PORT)), self.slots.constant(0));
@@ -144,6 +169,14 @@ impl Loader<'_> {
                 }
                 self.extern_op(ExternOp::Log { message: message.clone(), values });
             }
+            Behaviour::Digest => {
+                let Some(Arg::Text(name)) = call.args.last() else {
+                    return Err(args.wrong("the digest has no name"));
+                };
+                let digest = self.digest(name, &args, 1)?;
+                let request = self.v1model(&args)?.digest;
+                self.extern_op(ExternOp::Learn { digest, request });
+            }
             Behaviour::Tna(behaviour) => self.tna_call(behaviour, call, &args)?,
         }
         Ok(())
@@ -199,7 +232,7 @@ impl Loader<'_> {
     }
 
     /// The validity bit of the header that a value is a field of.
-    fn validity(&self, expr: &Expr) -> Slot {
+    pub(super) fn validity(&self, expr: &Expr) -> Slot {
         match &expr.kind {
             ExprKind::Field(field) => match self.program.fields[field.index()].role {
                 FieldRole::Header(header) => self.header(header).valid,
@@ -222,6 +255,39 @@ impl Loader<'_> {
             let valid = self.validity(expr);
             items.push((valid, Item { slot: self.expr(expr)?, width: expr.ty.width }));
         }
+        Ok(self.list_of(&items))
+    }
+
+    /// Notes a digest: fields that are read when it is made, and other values that are computed now
+    /// and kept till then.
+    pub(super) fn digest(
+        &mut self,
+        name: &str,
+        args: &Args<'_>,
+        at: usize,
+    ) -> Result<u32, LoadError> {
+        let mut items = Vec::new();
+        if let Some(Arg::Header(HeaderRef::Fixed(header))) = args.args.get(at) {
+            let fields = &self.program.headers[header.index()].fields;
+            items.extend(fields.iter().map(|&field| self.item(field)));
+        }
+        for expr in args.exprs(at) {
+            items.push(match expr.kind {
+                ExprKind::Field(field) => self.item(field),
+                _ => {
+                    let slot = self.slots.words(expr.ty.limbs());
+                    self.expr_to(expr, slot)?;
+                    Item { slot, width: expr.ty.width }
+                }
+            });
+        }
+        let widths = items.iter().map(|item| item.width).collect();
+        self.digests.push((DigestShape { name: name.to_owned(), widths }, items));
+        Ok(self.digests.len() as u32 - 1)
+    }
+
+    /// Notes a list of values, each with the validity bit that decides whether it takes part.
+    pub(super) fn list_of(&mut self, items: &[(Slot, Item)]) -> u32 {
         let groups: Vec<Group> = items
             .chunk_by(|a, b| a.0 == b.0)
             .map(|group| {
@@ -233,7 +299,7 @@ impl Loader<'_> {
             .split_last()
             .is_some_and(|(_, rest)| rest.iter().any(|group| group.layout.bits() % 8 != 0));
         self.lists.push(List { groups, ragged });
-        Ok(self.lists.len() as u32 - 1)
+        self.lists.len() as u32 - 1
     }
 }
 

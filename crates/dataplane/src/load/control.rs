@@ -253,7 +253,7 @@ impl Loader<'_> {
     fn apply(&mut self, table: TableId, hit: Slot, action: Slot) -> Result<(), LoadError> {
         let keys = &self.program.tables[table.index()].keys;
         for (number, key) in keys.iter().enumerate() {
-            let dst = self.tables[table.index()].keys[number].slot;
+            let dst = self.key_slots[table.index()][number];
             self.expr_to(&key.value, dst)?;
         }
         self.jump(Op::Apply { table: table.0, hit, action });

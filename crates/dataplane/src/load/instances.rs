@@ -6,7 +6,12 @@ use tributary_p4::ir::{CtorArg, Extern, Program};
 use super::slots::Slots;
 use crate::code::Slot;
 use crate::error::LoadError;
+use crate::externs::counter::Counter;
+use crate::externs::hash::Algorithm;
+use crate::externs::meter::{Meter, Meters, Unit};
+use crate::externs::profile::Profile;
 use crate::externs::register::RegisterShape;
+use crate::externs::value_set::ValueSet;
 
 /// Most bytes that the registers or a counter of a program may take.
 const LARGEST_STATE: u128 = 1 << 33;
@@ -25,23 +30,29 @@ pub(crate) enum Instance {
     Counter(u32),
     /// Counts at the entries of the table it is attached to.
     DirectCounter,
+    /// Index into the meters.
+    Meter(u32),
+    /// Meters at the entries of the table it is attached to.
+    DirectMeter(Unit),
+    /// Index into the action profiles and selectors.
+    Profile(u32),
+    /// Index into the parser value sets.
+    ValueSet(u32),
     /// A one's complement sum, in a slot.
     Checksum(Slot),
     /// Has no state: what it does is at its calls.
     Stateless,
 }
 
-impl Instance {
-    pub(crate) fn is_direct_counter(self) -> bool {
-        self == Self::DirectCounter
-    }
-}
-
-/// The instances of a program, the shapes of its registers, the sizes of its counters.
+/// The instances of a program and the state behind them.
+#[derive(Default)]
 pub(super) struct Instances {
     pub(super) instances: Vec<Instance>,
     pub(super) registers: Vec<RegisterShape>,
-    pub(super) counters: Vec<usize>,
+    pub(super) counters: Vec<Counter>,
+    pub(super) meters: Vec<Meters>,
+    pub(super) profiles: Vec<Profile>,
+    pub(super) value_sets: Vec<ValueSet>,
 }
 
 /// Sorts out the extern instances.
@@ -50,7 +61,7 @@ pub(super) fn instances(
     architecture: Architecture,
     slots: &mut Slots,
 ) -> Result<Instances, LoadError> {
-    let mut all = Instances { instances: Vec::new(), registers: Vec::new(), counters: Vec::new() };
+    let mut all = Instances::default();
     let mut bytes = 0u128;
     for instance in &program.externs {
         let new = match (architecture, instance.type_name.as_str()) {
@@ -79,8 +90,34 @@ pub(super) fn instances(
             (Architecture::V1model, "counter") | (Architecture::Tna, "Counter") => {
                 let size = size(instance)?;
                 bytes = bytes.saturating_add(size.saturating_mul(16));
-                all.counters.push(size as usize);
+                check_size(instance, bytes)?;
+                all.counters.push(Counter::new(size as usize));
                 Instance::Counter(all.counters.len() as u32 - 1)
+            }
+            (Architecture::V1model, "meter") => {
+                let size = size(instance)?;
+                bytes = bytes.saturating_add(size.saturating_mul(size_of::<Meter>() as u128));
+                check_size(instance, bytes)?;
+                all.meters.push(Meters::new(unit(instance, 1)?, size as usize));
+                Instance::Meter(all.meters.len() as u32 - 1)
+            }
+            (Architecture::V1model, "direct_meter") => Instance::DirectMeter(unit(instance, 0)?),
+            (Architecture::V1model, "action_profile") => {
+                all.profiles.push(Profile::new(size(instance)? as u64, None));
+                Instance::Profile(all.profiles.len() as u32 - 1)
+            }
+            (Architecture::V1model, "action_selector") => {
+                let size = match instance.args.get(1) {
+                    Some(CtorArg::Int(size)) => *size as u64,
+                    _ => return Err(use_error(instance, "its size is not an integer")),
+                };
+                all.profiles.push(Profile::new(size, Some(algorithm(instance)?)));
+                Instance::Profile(all.profiles.len() as u32 - 1)
+            }
+            (Architecture::V1model, "value_set") => {
+                let widths = instance.type_args.iter().map(|scalar| scalar.width).collect();
+                all.value_sets.push(ValueSet::new(widths, size(instance)? as u64));
+                Instance::ValueSet(all.value_sets.len() as u32 - 1)
             }
             (Architecture::V1model, "direct_counter") | (Architecture::Tna, "DirectCounter") => {
                 Instance::DirectCounter
@@ -94,11 +131,34 @@ pub(super) fn instances(
             (_, other) => return Err(LoadError::Extern(format!("{other} {}", instance.name))),
         };
         all.instances.push(new);
-        if bytes > LARGEST_STATE {
-            return Err(LoadError::Limit(format!("the size of `{}`", instance.name)));
-        }
+        check_size(instance, bytes)?;
     }
     Ok(all)
+}
+
+fn check_size(instance: &Extern, bytes: u128) -> Result<(), LoadError> {
+    if bytes > LARGEST_STATE {
+        return Err(LoadError::Limit(format!("the size of `{}`", instance.name)));
+    }
+    Ok(())
+}
+
+/// What a meter counts.
+fn unit(instance: &Extern, arg: usize) -> Result<Unit, LoadError> {
+    match instance.args.get(arg) {
+        Some(CtorArg::Symbol(_, member)) if member == "packets" => Ok(Unit::Packets),
+        Some(CtorArg::Symbol(_, member)) if member == "bytes" => Ok(Unit::Bytes),
+        _ => Err(use_error(instance, "it counts neither packets nor bytes")),
+    }
+}
+
+/// The algorithm of a selector.
+fn algorithm(instance: &Extern) -> Result<Algorithm, LoadError> {
+    match instance.args.first() {
+        Some(CtorArg::Symbol(_, member)) => Algorithm::from_name(member)
+            .ok_or_else(|| use_error(instance, &format!("algorithm `{member}` is not supported"))),
+        _ => Err(use_error(instance, "its first argument is not an algorithm")),
+    }
 }
 
 fn size(instance: &Extern) -> Result<u128, LoadError> {

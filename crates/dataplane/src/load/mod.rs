@@ -16,7 +16,9 @@ mod v1model;
 use std::collections::HashMap;
 
 use tributary_p4::Architecture;
-use tributary_p4::ir::{ActionId, Block, FieldId, HeaderId, Program, StackId, Stmt};
+use tributary_p4::ir::{
+    ActionId, Block, ExternId, FieldId, HeaderId, MatchKind, Program, StackId, Stmt,
+};
 
 pub(crate) use self::instances::Instance;
 use self::slots::Slots;
@@ -26,11 +28,14 @@ use crate::code::{
 };
 use crate::error::LoadError;
 use crate::externs::counter::Counter;
+use crate::externs::meter::Meters;
+use crate::externs::profile::Profile;
 use crate::externs::register::Registers;
+use crate::externs::value_set::ValueSet;
 use crate::layout::{Item, Layout};
-use crate::packet::{FieldList, Shape};
+use crate::packet::{DigestShape, FieldList, Shape};
 use crate::pipeline::Passes;
-use crate::tables::Table;
+use crate::tables::{ActionShapes, DirectMeter, Extras, Table};
 use crate::tna::CELL_BYTES;
 use crate::wide::WideOp;
 
@@ -42,6 +47,9 @@ pub(crate) struct Loaded {
     pub(crate) instances: Vec<Instance>,
     pub(crate) registers: Registers,
     pub(crate) counters: Vec<Counter>,
+    pub(crate) meters: Vec<Meters>,
+    pub(crate) profiles: Vec<Profile>,
+    pub(crate) value_sets: Vec<ValueSet>,
     pub(crate) tables: Vec<Table>,
     /// Words of the widest value.
     pub(crate) widest: usize,
@@ -81,6 +89,11 @@ struct Loader<'p> {
     wides: Vec<WideOp>,
     externs: Vec<ExternOp>,
     tables: Vec<TableCode>,
+    /// Where the keys of each table are put, those of selectors included.
+    key_slots: Vec<Vec<Slot>>,
+    digests: Vec<(DigestShape, Vec<Item>)>,
+    /// Where the program reads the colour of each direct meter to.
+    meter_targets: HashMap<ExternId, Item>,
     intrinsics: Intrinsics,
     errors: Errors,
 }
@@ -114,19 +127,8 @@ pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
             Intrinsics::Tna(tna::intrinsics(program, &mut slots))
         }
     };
-    let instances::Instances { instances, registers, counters } =
-        instances::instances(program, architecture, &mut slots)?;
-    let mut tables = program
-        .tables
-        .iter()
-        .map(|table| Table::new(program, table))
-        .collect::<Result<Vec<_>, _>>()?;
-    for (table, ir) in tables.iter_mut().zip(&program.tables) {
-        let counts =
-            ir.attached.iter().any(|attached| instances[attached.index()].is_direct_counter());
-        table.has_counter = counts;
-        table.counts_itself = counts && architecture == Architecture::V1model;
-    }
+    let mut externs = instances::instances(program, architecture, &mut slots)?;
+    let tables = tables(program, architecture, &mut externs)?;
     check_depth(program)?;
 
     let headers = headers::headers(program, &slots)?;
@@ -139,8 +141,8 @@ pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
         context: Context::Control,
         returns: Vec::new(),
         calls: Vec::new(),
-        instances,
-        registers: Registers::new(&registers),
+        instances: std::mem::take(&mut externs.instances),
+        registers: Registers::new(&externs.registers),
         headers,
         lookaheads: Vec::new(),
         lists: Vec::new(),
@@ -150,6 +152,9 @@ pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
         wides: Vec::new(),
         externs: Vec::new(),
         tables: Vec::new(),
+        key_slots: Vec::new(),
+        digests: Vec::new(),
+        meter_targets: HashMap::new(),
         intrinsics,
         errors: Errors {
             packet_too_short: error_code(program, "PacketTooShort", 1),
@@ -160,6 +165,8 @@ pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
         },
     };
     loader.table_keys();
+    let nothing = loader.here();
+    loader.jump(Op::Return);
     let actions = loader.actions()?;
     let passes = match loader.intrinsics.clone() {
         Intrinsics::V1model(intrinsics) => {
@@ -178,11 +185,21 @@ pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
         loader.patch(at, actions[action.index()]);
     }
     loader.thread_jumps();
-    Ok((loader.finish(tables, &counters)?, passes))
+    Ok((loader.finish(tables, externs, nothing)?, passes))
 }
 
 impl<'p> Loader<'p> {
-    fn finish(self, tables: Vec<Table>, counter_sizes: &[usize]) -> Result<Loaded, LoadError> {
+    fn finish(
+        self,
+        mut tables: Vec<Table>,
+        externs: instances::Instances,
+        nothing: Pc,
+    ) -> Result<Loaded, LoadError> {
+        for (table, ir) in tables.iter_mut().zip(&self.program.tables) {
+            for target in ir.attached.iter().filter_map(|meter| self.meter_targets.get(meter)) {
+                table.set_meter_target(*target);
+            }
+        }
         let lists = self
             .program
             .field_lists
@@ -192,6 +209,7 @@ impl<'p> Loader<'p> {
                 items: fields.iter().map(|&field| self.item(field)).collect(),
             })
             .collect();
+        let (digests, digest_items) = self.digests.into_iter().unzip();
         let widest = self.slots.widest();
         let architecture = self.intrinsics.architecture();
         let (template, live) = self.slots.finish();
@@ -209,19 +227,24 @@ impl<'p> Loader<'p> {
                 wides: self.wides,
                 externs: self.externs,
                 tables: self.tables,
+                digests: digest_items,
+                nothing,
                 errors: self.errors,
             },
             shape: match architecture {
                 Architecture::V1model => {
-                    Shape { template, live, travelling: live, cell_bytes: 0, lists }
+                    Shape { template, live, travelling: live, cell_bytes: 0, lists, digests }
                 }
                 Architecture::Tna => {
-                    Shape { template, live, travelling: 0, cell_bytes: CELL_BYTES, lists }
+                    Shape { template, live, travelling: 0, cell_bytes: CELL_BYTES, lists, digests }
                 }
             },
             instances: self.instances,
             registers: self.registers,
-            counters: counter_sizes.iter().map(|&size| Counter::new(size)).collect(),
+            counters: externs.counters,
+            meters: externs.meters,
+            profiles: externs.profiles,
+            value_sets: externs.value_sets,
             tables,
             widest,
         })
@@ -305,18 +328,31 @@ impl<'p> Loader<'p> {
     /// Places the keys of all tables: those that are fields are matched where they are.
     fn table_keys(&mut self) {
         for table in &self.program.tables {
-            let keys = table
-                .keys
-                .iter()
-                .map(|key| match key.value.kind {
+            let (mut keys, mut selected) = (Vec::new(), Vec::new());
+            let mut slots = Vec::new();
+            for key in &table.keys {
+                let item = match key.value.kind {
                     tributary_p4::ir::ExprKind::Field(field) => self.item(field),
                     _ => Item {
                         slot: self.slots.words(key.value.ty.limbs()),
                         width: key.value.ty.width,
                     },
-                })
-                .collect();
-            self.tables.push(TableCode { keys, actions: Vec::new() });
+                };
+                slots.push(item.slot);
+                if key.kind == MatchKind::Selector {
+                    selected.push((self.validity(&key.value), item));
+                } else {
+                    keys.push(item);
+                }
+            }
+            let profile =
+                table.attached.iter().find_map(|attached| match self.instances[attached.index()] {
+                    Instance::Profile(profile) => Some(profile),
+                    _ => None,
+                });
+            let selected = (!selected.is_empty()).then(|| self.list_of(&selected));
+            self.key_slots.push(slots);
+            self.tables.push(TableCode { keys, selected, profile, actions: Vec::new() });
         }
     }
 
@@ -394,6 +430,53 @@ fn target(op: &Op) -> Option<Pc> {
 
 fn error_code(program: &Program, name: &str, otherwise: u64) -> u64 {
     program.error_code(name).unwrap_or(otherwise)
+}
+
+/// Sets up all tables, and tells their action profiles what members may do.
+fn tables(
+    program: &Program,
+    architecture: Architecture,
+    externs: &mut instances::Instances,
+) -> Result<Vec<Table>, LoadError> {
+    // The first table that has each profile.
+    let mut first: HashMap<u32, usize> = HashMap::new();
+    let mut tables = Vec::new();
+    for (number, table) in program.tables.iter().enumerate() {
+        let refuse = |reason: String| Err(LoadError::Table { name: table.name.clone(), reason });
+        let mut extras = Extras { ages: table.idle_timeout, ..Extras::default() };
+        for attached in &table.attached {
+            match externs.instances[attached.index()] {
+                Instance::DirectCounter => {
+                    extras.counter = true;
+                    extras.counts_itself = architecture == Architecture::V1model;
+                }
+                Instance::DirectMeter(unit) => {
+                    extras.meter = Some(DirectMeter { unit, target: None });
+                }
+                Instance::Profile(profile) => extras.profile = Some(profile),
+                _ => {}
+            }
+        }
+        let selects = table.keys.iter().any(|key| key.kind == MatchKind::Selector);
+        let profile = extras.profile.map(|profile| profile as usize);
+        let selector = profile.is_some_and(|p| externs.profiles[p].selector.is_some());
+        if selects && !selector {
+            return refuse("it has a selector key, but no action selector".to_owned());
+        }
+        if let Some(profile) = profile {
+            let leader = *first.entry(profile as u32).or_insert(number);
+            let actions = |table: usize| program.tables[table].actions.iter().map(|a| a.action);
+            if !actions(leader).eq(actions(number)) {
+                let other = &program.tables[leader].name;
+                return refuse(format!(
+                    "it shares an action profile with `{other}`, but lists other actions"
+                ));
+            }
+            externs.profiles[profile].set_actions(ActionShapes::new(program, table));
+        }
+        tables.push(Table::new(program, table, extras)?);
+    }
+    Ok(tables)
 }
 
 /// The slot of a field of the architecture; one of its own where the program has no such field.

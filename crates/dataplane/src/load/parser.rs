@@ -2,11 +2,11 @@
 
 use tributary_p4::Architecture;
 use tributary_p4::ir::{
-    Expr, FieldId, HeaderRef, Keyset, Parser, Scalar, StateId, Target, Transition,
+    Expr, ExternId, FieldId, HeaderRef, Keyset, Parser, Scalar, StateId, Target, Transition,
 };
 
-use super::Loader;
-use crate::code::{Op, Pc};
+use super::{Instance, Loader};
+use crate::code::{ExternOp, Op, Pc, Slot};
 use crate::error::LoadError;
 use crate::layout::{Item, Layout};
 use crate::wide::WideKind;
@@ -72,7 +72,8 @@ impl Loader<'_> {
             values.push((self.expr(value)?, value.ty));
         }
         for (keysets, target) in cases {
-            if keysets.len() != values.len() && !matches!(keysets[..], [Keyset::Any]) {
+            let whole = matches!(keysets[..], [Keyset::Any | Keyset::ValueSet(_)]);
+            if keysets.len() != values.len() && !whole {
                 return Err(LoadError::Malformed("a case has another number of keys".to_owned()));
             }
             if let ([Keyset::Value(constant)], &[(slot, ty)]) = (&keysets[..], &values[..])
@@ -86,6 +87,16 @@ impl Loader<'_> {
                 continue;
             }
             let mut others = Vec::new();
+            if let ([Keyset::ValueSet(instance)], [_, _, ..]) = (&keysets[..], &values[..]) {
+                // A set of tuples stands for all keys at once.
+                let dst = self.slots.temporary(Scalar::BOOL);
+                let keys = values.iter().map(|&(slot, ty)| Item { slot, width: ty.width });
+                self.contains(*instance, keys.collect(), dst)?;
+                others.push(self.jump(Op::JumpUnless { c: dst, to: 0 }));
+                self.go(*target, from, jumps);
+                self.patch_here(&others);
+                continue;
+            }
             for (keyset, &(slot, ty)) in keysets.iter().zip(&values) {
                 let value = Item { slot, width: ty.width };
                 self.unless_matched(value, ty, keyset, &mut others)?;
@@ -98,6 +109,24 @@ impl Loader<'_> {
         }
         let error = self.slots.constant(super::error_code(self.program, "NoMatch", 2));
         self.jump(Op::Fail { error });
+        Ok(())
+    }
+
+    /// Compiles the question whether values are in a parser value set.
+    fn contains(
+        &mut self,
+        instance: ExternId,
+        keys: Vec<Item>,
+        dst: Slot,
+    ) -> Result<(), LoadError> {
+        let Some(Instance::ValueSet(set)) = self.instance(Some(instance)) else {
+            return Err(LoadError::Malformed("a keyset that is no value set".to_owned()));
+        };
+        let scalars = &self.program.externs[instance.index()].type_args;
+        if !scalars.iter().map(|scalar| scalar.width).eq(keys.iter().map(|key| key.width)) {
+            return Err(LoadError::Malformed("a value set of another type".to_owned()));
+        }
+        self.extern_op(ExternOp::Contains { dst, set, keys });
         Ok(())
     }
 
@@ -143,8 +172,10 @@ impl Loader<'_> {
                 }
             }
             Keyset::ValueSet(instance) => {
-                let name = &self.program.externs[instance.index()].name;
-                return Err(LoadError::Extern(format!("value_set {name}")));
+                let dst = self.slots.temporary(Scalar::BOOL);
+                let keys = vec![value];
+                self.contains(*instance, keys, dst)?;
+                jumps.push(self.jump(Op::JumpUnless { c: dst, to: 0 }));
             }
         }
         Ok(())

@@ -105,8 +105,9 @@ impl Loader<'_> {
                 self.extern_op(ExternOp::Mirror { session, list });
             }
             TnaBehaviour::Message => {
-                let list = self.plain_list(args, 0)?;
-                self.extern_op(ExternOp::Message { instance, list });
+                let name = &self.program.externs[instance.index()].name;
+                let digest = self.digest(name, args, 0)?;
+                self.extern_op(ExternOp::Pack { digest });
             }
         }
         Ok(())

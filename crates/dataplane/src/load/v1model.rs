@@ -44,6 +44,7 @@ pub(super) fn intrinsics(program: &Program, slots: &mut Slots) -> Intrinsics {
         resubmit: slots.words(1),
         recirculate: slots.words(1),
         truncate: slots.words(1),
+        digest: slots.words(1),
         failed: slots.words(1),
     }
 }

@@ -1,6 +1,8 @@
 //! Match-action tables: entries as the control plane sees them, and what packets are matched with.
 
+mod actions;
 mod hashed;
+mod keys;
 mod matcher;
 mod scan;
 
@@ -8,50 +10,20 @@ use std::collections::HashMap;
 
 use tributary_p4::ir::{self, MatchKind};
 
+use self::actions::program_call;
+pub use self::actions::{Action, ActionCall};
+pub(crate) use self::actions::{ActionShapes, Outcome, Resolved};
+pub use self::keys::KeyMatch;
+use self::keys::program_match;
+pub(crate) use self::keys::{KeyShape, check_match, prefix_mask};
 use self::matcher::{Matcher, Words};
+use crate::bits::mask;
 use crate::code::TableCode;
 use crate::error::{LoadError, TableError};
 use crate::externs::counter::CounterData;
-use crate::value::Value;
-
-/// What one key of an entry matches.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum KeyMatch {
-    /// Equal.
-    Exact(Value),
-    /// The highest `prefix_len` bits are equal. The value's other bits must be zero.
-    Lpm {
-        /// Value.
-        value: Value,
-        /// Bits of the prefix, 0 up to the key's width.
-        prefix_len: u32,
-    },
-    /// Equal under a mask. The value's bits outside the mask must be zero.
-    Ternary {
-        /// Value.
-        value: Value,
-        /// Bits that count.
-        mask: Value,
-    },
-    /// Within bounds, both included.
-    Range {
-        /// Least value that matches.
-        low: Value,
-        /// Greatest value that matches.
-        high: Value,
-    },
-    /// Equal, or anything.
-    Optional(Option<Value>),
-}
-
-/// An action with its arguments.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ActionCall {
-    /// Index into the table's list of actions ([`tributary_p4::ir::Table::actions`]).
-    pub action: u32,
-    /// One value for each of the action's run-time parameters, in order.
-    pub args: Vec<Value>,
-}
+use crate::externs::meter::{Meter, MeterConfig, Unit};
+use crate::externs::profile::Profile;
+use crate::layout::Item;
 
 /// An entry of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,55 +34,81 @@ pub struct TableEntry {
     /// Larger wins; at least 1 in a table with a ternary, range or optional key, otherwise 0.
     pub priority: i32,
     /// What happens on a match.
-    pub call: ActionCall,
+    pub action: Action,
+    /// Microseconds after which the entry counts as idle if no packet matched it; 0 for never.
+    pub idle_timeout_us: u64,
 }
 
-/// A key: its width in bits and how it is matched.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KeyShape {
-    pub(crate) width: u32,
-    pub(crate) kind: MatchKind,
-}
-
-/// An action that a table offers.
-#[derive(Clone, Debug)]
-struct ActionShape {
-    /// Widths of its run-time parameters.
-    params: Vec<u32>,
-    table_only: bool,
-    default_only: bool,
-}
-
-/// An action as a packet meets it.
-#[derive(Clone, Debug)]
-pub(crate) struct Resolved {
-    /// Index into the table's actions.
-    pub(crate) action: u32,
-    /// The arguments' words, one argument after the other.
-    pub(crate) data: Box<[u64]>,
+impl TableEntry {
+    /// An entry with an action of its own that never counts as idle.
+    #[must_use]
+    pub fn new(matches: Vec<KeyMatch>, priority: i32, call: ActionCall) -> Self {
+        Self { matches, priority, action: Action::Direct(call), idle_timeout_us: 0 }
+    }
 }
 
 /// An entry with what packets leave at it.
 #[derive(Clone, Debug)]
 struct Stored {
     entry: TableEntry,
-    resolved: Resolved,
+    outcome: Outcome,
     counter: CounterData,
+    /// Of tables that have one.
+    meter: Option<Box<Meter>>,
+    /// When a packet matched last, or when the entry was made or changed.
+    hit_us: u64,
+    /// When its being idle was reported last.
+    reported_us: u64,
+}
+
+/// The direct meter of a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DirectMeter {
+    pub(crate) unit: Unit,
+    /// Where the colour goes; none if the program does not read it.
+    pub(crate) target: Option<Item>,
+}
+
+/// What belongs to a table's entries besides their actions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Extras {
+    pub(crate) counter: bool,
+    /// Each packet that meets an entry is counted there; otherwise those that an action counts.
+    pub(crate) counts_itself: bool,
+    pub(crate) meter: Option<DirectMeter>,
+    /// Entries may have a time-out.
+    pub(crate) ages: bool,
+    /// The action profile that entries refer to.
+    pub(crate) profile: Option<u32>,
+}
+
+impl Extras {
+    /// Whether packets leave anything at the entries.
+    fn any(&self) -> bool {
+        self.counter || self.meter.is_some() || self.ages
+    }
+}
+
+/// What a packet's arrival means to entries: its length and the time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) bytes: u32,
+    pub(crate) now_us: u64,
 }
 
 /// A table.
 #[derive(Debug)]
 pub(crate) struct Table {
     keys: Vec<KeyShape>,
-    actions: Vec<ActionShape>,
+    actions: ActionShapes,
     /// At most so many entries.
     size: u64,
     const_entries: bool,
     const_default: bool,
     prioritised: bool,
-    pub(crate) has_counter: bool,
-    /// Each packet that meets an entry is counted there; otherwise those that an action counts.
-    pub(crate) counts_itself: bool,
+    extras: Extras,
+    /// Packets leave something at the entries.
+    marked: bool,
     /// The entry that matched last, where it may be counted at.
     last: Option<u32>,
     /// Entries by number; freed numbers are used again.
@@ -121,8 +119,8 @@ pub(crate) struct Table {
     matcher: Matcher,
     /// Words of the keys as they are matched.
     words: usize,
-    default: ActionCall,
-    resolved_default: Resolved,
+    default: Action,
+    default_outcome: Outcome,
     program_default: ActionCall,
 }
 
@@ -131,39 +129,34 @@ const DEFAULT_SIZE: u64 = 1024;
 
 impl Table {
     /// Sets a table up with the program's entries.
-    pub(crate) fn new(program: &ir::Program, table: &ir::Table) -> Result<Self, LoadError> {
+    pub(crate) fn new(
+        program: &ir::Program,
+        table: &ir::Table,
+        extras: Extras,
+    ) -> Result<Self, LoadError> {
         let keys: Vec<KeyShape> = table
             .keys
             .iter()
+            .filter(|key| key.kind != MatchKind::Selector)
             .map(|key| KeyShape { width: key.value.ty.width, kind: key.kind })
             .collect();
-        let refuse = |reason: &str| {
-            Err(LoadError::Table { name: table.name.clone(), reason: reason.to_owned() })
-        };
-        if keys.iter().any(|key| key.kind == MatchKind::Selector) {
-            return refuse("action selectors are not supported");
-        }
         let prioritised = keys.iter().any(|key| {
             matches!(key.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional)
         });
         if !prioritised && keys.iter().filter(|key| key.kind == MatchKind::Lpm).count() > 1 {
-            return refuse("more than one lpm key");
+            let reason = "more than one lpm key".to_owned();
+            return Err(LoadError::Table { name: table.name.clone(), reason });
         }
-        let actions = table
-            .actions
-            .iter()
-            .map(|action| ActionShape {
-                params: program.actions[action.action.index()]
-                    .params
-                    .iter()
-                    .map(|param| program.fields[param.index()].ty.width)
-                    .collect(),
-                table_only: action.table_only,
-                default_only: action.default_only,
-            })
-            .collect();
+        let actions = ActionShapes::new(program, table);
         let size = if table.size == 0 { DEFAULT_SIZE } else { table.size };
-        let default = call(&table.default_action);
+        let default = program_call(&table.default_action);
+        let failed = |index: usize, error: TableError| LoadError::Entry {
+            name: table.name.clone(),
+            index,
+            error,
+        };
+        // The program may make an action the default that is for entries only by annotation.
+        let resolved = actions.resolve(&default).map_err(|error| failed(0, error))?;
         let mut new = Self {
             matcher: Matcher::new(&keys),
             words: Words::new(&keys).count(),
@@ -173,27 +166,26 @@ impl Table {
             const_entries: table.const_entries,
             const_default: table.const_default,
             prioritised,
-            has_counter: false,
-            counts_itself: false,
+            extras,
+            marked: extras.any(),
             last: None,
             stored: Vec::new(),
             free: Vec::new(),
             numbers: HashMap::new(),
-            resolved_default: Resolved { action: 0, data: Box::default() },
-            program_default: default.clone(),
-            default: default.clone(),
+            default: Action::Direct(default.clone()),
+            default_outcome: Outcome::Direct(resolved),
+            program_default: default,
         };
-        let failed = |index: usize, error: TableError| LoadError::Entry {
-            name: table.name.clone(),
-            index,
-            error,
-        };
-        new.resolved_default = new.resolve(&default).map_err(|error| failed(0, error))?;
         for (index, entry) in table.entries.iter().enumerate() {
             let priority = if prioritised { (table.entries.len() - index) as i32 } else { 0 };
             new.program_entry(entry, priority).map_err(|error| failed(index, error))?;
         }
         Ok(new)
+    }
+
+    /// What belongs to its entries.
+    pub(crate) fn extras(&self) -> &Extras {
+        &self.extras
     }
 
     fn program_entry(&mut self, entry: &ir::Entry, priority: i32) -> Result<(), TableError> {
@@ -207,19 +199,30 @@ impl Table {
             .enumerate()
             .map(|(i, (keyset, shape))| program_match(i, keyset, *shape))
             .collect::<Result<_, _>>()?;
-        self.add(TableEntry { matches, priority, call: call(&entry.call) })
+        let call = program_call(&entry.call);
+        let outcome = Outcome::Direct(self.actions.resolve_for_entry(&call)?);
+        self.add(TableEntry::new(matches, priority, call), outcome, 0)
     }
 
-    /// Adds an entry.
-    pub(crate) fn insert(&mut self, entry: TableEntry) -> Result<(), TableError> {
+    /// Adds an entry. `profile` is the one of [`Extras::profile`].
+    pub(crate) fn insert(
+        &mut self,
+        entry: TableEntry,
+        profile: Option<&mut Profile>,
+        now_us: u64,
+    ) -> Result<(), TableError> {
         self.changeable()?;
-        self.add(entry)
+        self.check_timeout(&entry)?;
+        let outcome = self.outcome(&entry.action, profile.as_deref())?;
+        self.add(entry, outcome.clone(), now_us)?;
+        if let Some(profile) = profile {
+            profile.count_use(&outcome, true);
+        }
+        Ok(())
     }
 
-    fn add(&mut self, entry: TableEntry) -> Result<(), TableError> {
+    fn add(&mut self, entry: TableEntry, outcome: Outcome, now_us: u64) -> Result<(), TableError> {
         self.check_key(&entry.matches, entry.priority)?;
-        self.check_scope(&entry.call, false)?;
-        let resolved = self.resolve(&entry.call)?;
         let key = (entry.matches.clone(), entry.priority);
         if self.numbers.contains_key(&key) {
             return Err(TableError::AlreadyExists);
@@ -232,32 +235,56 @@ impl Table {
             self.stored.len() as u32 - 1
         });
         self.matcher.insert(&self.keys, &entry.matches, entry.priority, number);
-        self.stored[number as usize] =
-            Some(Stored { entry, resolved, counter: CounterData::default() });
+        self.stored[number as usize] = Some(Stored {
+            entry,
+            outcome,
+            counter: CounterData::default(),
+            meter: self.extras.meter.map(|_| Box::default()),
+            hit_us: now_us,
+            reported_us: 0,
+        });
         self.numbers.insert(key, number);
         Ok(())
     }
 
-    /// Gives an entry another action.
-    pub(crate) fn modify(&mut self, entry: TableEntry) -> Result<(), TableError> {
+    /// Gives an entry another action and time-out.
+    pub(crate) fn modify(
+        &mut self,
+        entry: TableEntry,
+        profile: Option<&mut Profile>,
+        now_us: u64,
+    ) -> Result<(), TableError> {
         self.changeable()?;
-        self.check_scope(&entry.call, false)?;
-        let resolved = self.resolve(&entry.call)?;
+        self.check_timeout(&entry)?;
+        let outcome = self.outcome(&entry.action, profile.as_deref())?;
         let number = self.number(&entry.matches, entry.priority)?;
         let stored = self.stored[number as usize].as_mut().ok_or(TableError::NotFound)?;
+        if let Some(profile) = profile {
+            profile.count_use(&outcome, true);
+            profile.count_use(&stored.outcome, false);
+        }
         stored.entry = entry;
-        stored.resolved = resolved;
+        stored.outcome = outcome;
+        stored.hit_us = now_us;
         Ok(())
     }
 
     /// Removes an entry.
-    pub(crate) fn delete(&mut self, matches: &[KeyMatch], priority: i32) -> Result<(), TableError> {
+    pub(crate) fn delete(
+        &mut self,
+        matches: &[KeyMatch],
+        priority: i32,
+        profile: Option<&mut Profile>,
+    ) -> Result<(), TableError> {
         self.changeable()?;
         let number = self.number(matches, priority)?;
         self.matcher.remove(&self.keys, matches, number);
         self.numbers.remove(&(matches.to_vec(), priority));
-        self.stored[number as usize] = None;
+        let removed = self.stored[number as usize].take();
         self.free.push(number);
+        if let (Some(profile), Some(removed)) = (profile, removed) {
+            profile.count_use(&removed.outcome, false);
+        }
         Ok(())
     }
 
@@ -272,8 +299,7 @@ impl Table {
         matches: &[KeyMatch],
         priority: i32,
     ) -> Result<&TableEntry, TableError> {
-        let number = self.number(matches, priority)?;
-        Ok(&self.stored[number as usize].as_ref().ok_or(TableError::NotFound)?.entry)
+        Ok(&self.stored(matches, priority)?.entry)
     }
 
     /// The direct counter of the entry with that key and priority.
@@ -282,9 +308,7 @@ impl Table {
         matches: &[KeyMatch],
         priority: i32,
     ) -> Result<&mut CounterData, TableError> {
-        let number = self.number(matches, priority)?;
-        let stored = self.stored[number as usize].as_mut().ok_or(TableError::NotFound)?;
-        Ok(&mut stored.counter)
+        Ok(&mut self.stored_mut(matches, priority)?.counter)
     }
 
     /// The direct counter of the entry with that key and priority, to read.
@@ -293,53 +317,121 @@ impl Table {
         matches: &[KeyMatch],
         priority: i32,
     ) -> Result<CounterData, TableError> {
-        let number = self.number(matches, priority)?;
-        Ok(self.stored[number as usize].as_ref().ok_or(TableError::NotFound)?.counter)
+        Ok(self.stored(matches, priority)?.counter)
+    }
+
+    /// How the direct meter of an entry is set.
+    pub(crate) fn meter_config(
+        &self,
+        matches: &[KeyMatch],
+        priority: i32,
+    ) -> Result<Option<MeterConfig>, TableError> {
+        Ok(self.stored(matches, priority)?.meter.as_ref().and_then(|meter| meter.config()))
+    }
+
+    /// Sets the direct meter of an entry.
+    pub(crate) fn set_meter_config(
+        &mut self,
+        matches: &[KeyMatch],
+        priority: i32,
+        config: Option<MeterConfig>,
+    ) -> Result<(), TableError> {
+        if let Some(meter) = &mut self.stored_mut(matches, priority)?.meter {
+            meter.configure(config);
+        }
+        Ok(())
+    }
+
+    /// When a packet matched an entry last, or when the entry was made.
+    pub(crate) fn last_hit_us(
+        &self,
+        matches: &[KeyMatch],
+        priority: i32,
+    ) -> Result<u64, TableError> {
+        Ok(self.stored(matches, priority)?.hit_us)
+    }
+
+    /// Calls `report` for each entry that no packet has matched for its time-out, and has not been
+    /// reported for as long.
+    pub(crate) fn sweep(&mut self, now_us: u64, report: &mut dyn FnMut(&TableEntry)) {
+        if !self.extras.ages {
+            return;
+        }
+        for stored in self.stored.iter_mut().flatten() {
+            let since = stored.hit_us.max(stored.reported_us);
+            let timeout = stored.entry.idle_timeout_us;
+            if timeout != 0 && now_us.saturating_sub(since) >= timeout {
+                stored.reported_us = now_us;
+                report(&stored.entry);
+            }
+        }
     }
 
     /// Sets the default action; none stands for the program's.
-    pub(crate) fn set_default(&mut self, call: Option<ActionCall>) -> Result<(), TableError> {
+    pub(crate) fn set_default(
+        &mut self,
+        action: Option<Action>,
+        profile: Option<&mut Profile>,
+    ) -> Result<(), TableError> {
         if self.const_default {
             return Err(TableError::Constant("the default action"));
         }
-        let call = call.unwrap_or_else(|| self.program_default.clone());
-        self.check_scope(&call, true)?;
-        self.resolved_default = self.resolve(&call)?;
-        self.default = call;
+        let action = action.unwrap_or_else(|| Action::Direct(self.program_default.clone()));
+        let outcome = match &action {
+            Action::Direct(call) if *call == self.program_default => {
+                Outcome::Direct(self.actions.resolve(call)?)
+            }
+            Action::Direct(call) => Outcome::Direct(self.actions.resolve_for_default(call)?),
+            shared => self.outcome(shared, profile.as_deref())?,
+        };
+        if let Some(profile) = profile {
+            profile.count_use(&outcome, true);
+            profile.count_use(&self.default_outcome, false);
+        }
+        self.default_outcome = outcome;
+        self.default = action;
         Ok(())
     }
 
     /// The default action.
-    pub(crate) fn default_action(&self) -> &ActionCall {
+    pub(crate) fn default_action(&self) -> &Action {
         &self.default
     }
 
-    /// What happens to a packet: the action, and whether an entry matched. Counts at the entry.
+    /// What happens to a packet, and whether an entry matched. The packet leaves its marks there.
     #[inline]
     pub(crate) fn apply(
         &mut self,
         code: &TableCode,
-        state: &[u64],
+        state: &mut [u64],
         scratch: &mut [u64],
-        bytes: u32,
-    ) -> (&Resolved, bool) {
+        arrival: Arrival,
+    ) -> (&Outcome, bool) {
         let number = self.matcher.find(&code.keys, state, &mut scratch[..self.words]);
-        match number.and_then(|number| self.stored[number as usize].as_mut()) {
-            Some(stored) => {
-                if self.has_counter {
-                    if self.counts_itself {
-                        stored.counter.count(bytes);
-                    } else {
-                        self.last = number;
-                    }
-                }
-                (&stored.resolved, true)
-            }
-            None => {
-                if self.has_counter {
-                    self.last = None;
-                }
-                (&self.resolved_default, false)
+        if self.marked {
+            self.mark(number, state, arrival);
+        }
+        match number.and_then(|number| self.stored[number as usize].as_ref()) {
+            Some(stored) => (&stored.outcome, true),
+            None => (&self.default_outcome, false),
+        }
+    }
+
+    /// Counts a packet at its entry, meters it there and notes the time.
+    fn mark(&mut self, number: Option<u32>, state: &mut [u64], arrival: Arrival) {
+        self.last = number;
+        let entry = number.and_then(|number| self.stored[number as usize].as_mut());
+        let Some(stored) = entry else { return };
+        stored.hit_us = arrival.now_us;
+        if self.extras.counts_itself {
+            stored.counter.count(arrival.bytes);
+        }
+        if let (Some(DirectMeter { unit, target }), Some(meter)) =
+            (self.extras.meter, &mut stored.meter)
+        {
+            let color = meter.execute(unit, arrival.bytes, arrival.now_us);
+            if let Some(target) = target {
+                state[target.slot as usize] = color as u64 & mask(target.width);
             }
         }
     }
@@ -352,9 +444,53 @@ impl Table {
         }
     }
 
+    /// Says where the colour of the direct meter goes.
+    pub(crate) fn set_meter_target(&mut self, to: Item) {
+        if let Some(meter) = &mut self.extras.meter {
+            meter.target = Some(to);
+        }
+    }
+
     /// Words that [`Self::apply`] needs as working space.
     pub(crate) fn scratch_words(&self) -> usize {
         self.words
+    }
+
+    fn stored(&self, matches: &[KeyMatch], priority: i32) -> Result<&Stored, TableError> {
+        let number = self.number(matches, priority)?;
+        self.stored[number as usize].as_ref().ok_or(TableError::NotFound)
+    }
+
+    fn stored_mut(
+        &mut self,
+        matches: &[KeyMatch],
+        priority: i32,
+    ) -> Result<&mut Stored, TableError> {
+        let number = self.number(matches, priority)?;
+        self.stored[number as usize].as_mut().ok_or(TableError::NotFound)
+    }
+
+    /// What an entry's action means, checked.
+    fn outcome(&self, action: &Action, profile: Option<&Profile>) -> Result<Outcome, TableError> {
+        match (action, profile) {
+            (Action::Direct(call), None) => {
+                Ok(Outcome::Direct(self.actions.resolve_for_entry(call)?))
+            }
+            (Action::Direct(_), Some(_)) => Err(TableError::ActionKind(
+                "entries of this table name a member or a group of its action profile",
+            )),
+            (_, None) => Err(TableError::ActionKind("the table has no action profile")),
+            (Action::Member(id), Some(profile)) => Ok(profile.member_outcome(*id)?),
+            (Action::Group(id), Some(profile)) => Ok(profile.group_outcome(*id)?),
+            (Action::Set(set), Some(profile)) => Ok(profile.set_outcome(set)?),
+        }
+    }
+
+    fn check_timeout(&self, entry: &TableEntry) -> Result<(), TableError> {
+        if entry.idle_timeout_us != 0 && !self.extras.ages {
+            return Err(TableError::NoTimeout);
+        }
+        Ok(())
     }
 
     fn changeable(&self) -> Result<(), TableError> {
@@ -381,136 +517,4 @@ impl Table {
             }
         }
     }
-
-    fn check_scope(&self, call: &ActionCall, as_default: bool) -> Result<(), TableError> {
-        let action =
-            self.actions.get(call.action as usize).ok_or(TableError::UnknownAction(call.action))?;
-        if as_default && action.table_only {
-            Err(TableError::ActionScope("in entries only"))
-        } else if !as_default && action.default_only {
-            Err(TableError::ActionScope("as the default action only"))
-        } else {
-            Ok(())
-        }
-    }
-
-    fn resolve(&self, call: &ActionCall) -> Result<Resolved, TableError> {
-        let params = &self
-            .actions
-            .get(call.action as usize)
-            .ok_or(TableError::UnknownAction(call.action))?
-            .params;
-        if params.len() != call.args.len() {
-            return Err(TableError::ArgCount { expected: params.len(), got: call.args.len() });
-        }
-        let mut data = Vec::new();
-        for (arg, (value, &width)) in call.args.iter().zip(params).enumerate() {
-            if !value.fits(width) {
-                return Err(TableError::ArgWidth { arg, width });
-            }
-            data.extend(value.limbs(width.div_ceil(64) as usize));
-        }
-        Ok(Resolved { action: call.action, data: data.into() })
-    }
-}
-
-fn call(call: &ir::ActionCall) -> ActionCall {
-    ActionCall {
-        action: call.action,
-        args: call.args.iter().map(|limbs| Value::from_limbs(limbs)).collect(),
-    }
-}
-
-/// A key of an entry in the program, as a match of the key's kind.
-fn program_match(key: usize, keyset: &ir::Keyset, shape: KeyShape) -> Result<KeyMatch, TableError> {
-    use ir::Keyset;
-    let value = |limbs: &[u64]| Value::from_limbs(limbs);
-    let ones = || Value::ones(shape.width);
-    let bad = |reason| TableError::BadMatch { key, reason };
-    Ok(match (shape.kind, keyset) {
-        (MatchKind::Exact, Keyset::Value(v)) => KeyMatch::Exact(value(v)),
-        (MatchKind::Lpm, Keyset::Any) => KeyMatch::Lpm { value: Value::zero(), prefix_len: 0 },
-        (MatchKind::Lpm, Keyset::Value(v)) => {
-            KeyMatch::Lpm { value: value(v), prefix_len: shape.width }
-        }
-        (MatchKind::Lpm, Keyset::Prefix { value: v, len }) => {
-            KeyMatch::Lpm { value: value(v), prefix_len: *len }
-        }
-        (MatchKind::Lpm, Keyset::Masked { value: v, mask }) => {
-            let mask = value(mask);
-            let prefix_len = (0..=shape.width)
-                .find(|&len| prefix_mask(shape.width, len) == mask)
-                .ok_or(bad("the mask of an lpm key must be a prefix"))?;
-            KeyMatch::Lpm { value: and(&value(v), &mask), prefix_len }
-        }
-        (MatchKind::Ternary, Keyset::Any) => {
-            KeyMatch::Ternary { value: Value::zero(), mask: Value::zero() }
-        }
-        (MatchKind::Ternary, Keyset::Value(v)) => {
-            KeyMatch::Ternary { value: value(v), mask: ones() }
-        }
-        (MatchKind::Ternary, Keyset::Masked { value: v, mask }) => {
-            let mask = value(mask);
-            KeyMatch::Ternary { value: and(&value(v), &mask), mask }
-        }
-        (MatchKind::Range, Keyset::Any) => KeyMatch::Range { low: Value::zero(), high: ones() },
-        (MatchKind::Range, Keyset::Value(v)) => KeyMatch::Range { low: value(v), high: value(v) },
-        (MatchKind::Range, Keyset::Range { low, high }) => {
-            KeyMatch::Range { low: value(low), high: value(high) }
-        }
-        (MatchKind::Optional, Keyset::Any) => KeyMatch::Optional(None),
-        (MatchKind::Optional, Keyset::Value(v)) => KeyMatch::Optional(Some(value(v))),
-        _ => return Err(TableError::MatchKind(key)),
-    })
-}
-
-fn check_match(key: usize, found: &KeyMatch, shape: KeyShape) -> Result<(), TableError> {
-    let width = shape.width;
-    let fits = |value: &Value| {
-        if value.fits(width) { Ok(()) } else { Err(TableError::KeyWidth { key, width }) }
-    };
-    let bad = |reason| Err(TableError::BadMatch { key, reason });
-    match (shape.kind, found) {
-        (MatchKind::Exact, KeyMatch::Exact(value)) => fits(value),
-        (MatchKind::Lpm, KeyMatch::Lpm { value, prefix_len }) => {
-            fits(value)?;
-            if *prefix_len > width {
-                bad("the prefix is longer than the key")
-            } else if and(value, &prefix_mask(width, *prefix_len)) != *value {
-                bad("the value has bits outside the prefix")
-            } else {
-                Ok(())
-            }
-        }
-        (MatchKind::Ternary, KeyMatch::Ternary { value, mask }) => {
-            fits(value)?;
-            fits(mask)?;
-            if and(value, mask) == *value {
-                Ok(())
-            } else {
-                bad("the value has bits outside the mask")
-            }
-        }
-        (MatchKind::Range, KeyMatch::Range { low, high }) => {
-            fits(low)?;
-            fits(high)?;
-            if low <= high { Ok(()) } else { bad("the range is empty") }
-        }
-        (MatchKind::Optional, KeyMatch::Optional(value)) => value.as_ref().map_or(Ok(()), fits),
-        _ => Err(TableError::MatchKind(key)),
-    }
-}
-
-/// The mask of a prefix.
-fn prefix_mask(width: u32, len: u32) -> Value {
-    let (ones, low) = (Value::ones(width), Value::ones(width - len.min(width)));
-    let limbs = width.div_ceil(64) as usize;
-    let mask: Vec<u64> = ones.limbs(limbs).zip(low.limbs(limbs)).map(|(a, b)| a & !b).collect();
-    Value::from_limbs(&mask)
-}
-
-fn and(a: &Value, b: &Value) -> Value {
-    let limbs = a.bits().div_ceil(64) as usize;
-    let both: Vec<u64> = a.limbs(limbs).zip(b.limbs(limbs)).map(|(a, b)| a & b).collect();
-    Value::from_limbs(&both)
 }

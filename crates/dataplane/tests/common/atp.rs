@@ -43,11 +43,11 @@ pub fn switch(values: usize) -> Pipeline {
         pipeline
             .insert(
                 memberships,
-                TableEntry {
-                    matches: vec![exact(JOB.into()), exact(worker + 1), exact(1)],
-                    priority: 0,
-                    call: call(&program, memberships, "contribute", &[1 << worker, 3, 0, 1]),
-                },
+                TableEntry::new(
+                    vec![exact(JOB.into()), exact(worker + 1), exact(1)],
+                    0,
+                    call(&program, memberships, "contribute", &[1 << worker, 3, 0, 1]),
+                ),
             )
             .unwrap();
     }
@@ -55,11 +55,11 @@ pub fn switch(values: usize) -> Pipeline {
     pipeline
         .insert(
             hosts,
-            TableEntry {
-                matches: vec![KeyMatch::Exact(Value::from_be_bytes(&SERVER_MAC))],
-                priority: 0,
-                call: call(&program, hosts, "to_port", &[SERVER_PORT.into()]),
-            },
+            TableEntry::new(
+                vec![KeyMatch::Exact(Value::from_be_bytes(&SERVER_MAC))],
+                0,
+                call(&program, hosts, "to_port", &[SERVER_PORT.into()]),
+            ),
         )
         .unwrap();
     pipeline

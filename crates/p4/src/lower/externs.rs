@@ -68,25 +68,28 @@ impl Lowerer<'_, '_> {
             }
             return Value::Void;
         }
+        let mut list = self.extern_args(args);
         if method == "digest"
             && let Some(arg) = args.get(1)
         {
-            self.note_digest(&arg.ty);
+            let name = self.note_digest(&arg.ty);
+            list.push(Arg::Text(name));
         }
-        let mut list = self.extern_args(args);
         let result = self.result_arg(ret, &mut list, span);
         self.emit(Stmt::Call(ExternCall { instance: None, method: method.to_owned(), args: list }));
         result
     }
 
-    fn note_digest(&mut self, ty: &Type) {
+    /// Notes a digest for P4Info; gives its name there.
+    fn note_digest(&mut self, ty: &Type) -> String {
         let name = match ty {
             Type::Struct(s) => s.name.to_string(),
             _ => format!("digest_{}", self.info.digests.len()),
         };
         if !self.info.digests.iter().any(|(n, _)| *n == name) {
-            self.info.digests.push((name, ty.clone()));
+            self.info.digests.push((name.clone(), ty.clone()));
         }
+        name
     }
 
     /// A returned value comes through one more argument, the last.

@@ -11,7 +11,7 @@ impl Run {
     pub(super) fn add(&mut self, entry: &EntryKey, target: &Target) -> Result<EntryId, Failure> {
         let id = self.entry_id(entry)?;
         let call = self.call(id.table, target)?;
-        let new = TableEntry { matches: id.matches.clone(), priority: id.priority, call };
+        let new = TableEntry::new(id.matches.clone(), id.priority, call);
         let inserted = self.pipeline_mut().insert(id.table, new);
         inserted.map_err(|error| self.refused(&entry.table, id.table, &error))?;
         Ok(id)
@@ -41,7 +41,7 @@ impl Run {
     pub(super) fn set_default(&mut self, table: &Name, target: &Target) -> Result<(), Failure> {
         let id = self.table(table)?;
         let call = self.call(id, target)?;
-        let set = self.pipeline_mut().set_default(id, Some(call));
+        let set = self.pipeline_mut().set_default(id, Some(call.into()));
         set.map_err(|error| self.refused(table, id, &error))
     }
 

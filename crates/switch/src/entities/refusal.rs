@@ -1,6 +1,6 @@
 //! Why a request was refused, in P4Runtime's terms.
 
-use tributary_dataplane::{StateError, TableError};
+use tributary_dataplane::{ProfileError, StateError, TableError};
 use tributary_p4runtime_proto::google::rpc::Code;
 
 /// A canonical error code and a message for developers.
@@ -66,7 +66,26 @@ impl From<TableError> for Refusal {
             | TableError::MatchKind(_)
             | TableError::BadMatch { .. }
             | TableError::ArgCount { .. }
+            | TableError::ActionKind(_)
+            | TableError::NoTimeout
             | TableError::Priority(_) => Code::InvalidArgument,
+            TableError::Profile(error) => return Self::from((**error).clone()),
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<ProfileError> for Refusal {
+    fn from(error: ProfileError) -> Self {
+        let code = match error {
+            ProfileError::Unknown | ProfileError::NotFound(..) => Code::NotFound,
+            ProfileError::AlreadyExists(..) => Code::AlreadyExists,
+            ProfileError::InUse(..) => Code::FailedPrecondition,
+            ProfileError::Full(_) | ProfileError::TooLarge(_) => Code::ResourceExhausted,
+            ProfileError::NoGroups | ProfileError::Twice(_) | ProfileError::Weight => {
+                Code::InvalidArgument
+            }
+            ProfileError::Action(error) => return error.into(),
         };
         Self::new(code, error.to_string())
     }
@@ -75,7 +94,10 @@ impl From<TableError> for Refusal {
 impl From<StateError> for Refusal {
     fn from(error: StateError) -> Self {
         let code = match error {
-            StateError::Unknown(_) => Code::NotFound,
+            StateError::Unknown(_) | StateError::NotFound => Code::NotFound,
+            StateError::AlreadyExists => Code::AlreadyExists,
+            StateError::Full(_) => Code::ResourceExhausted,
+            StateError::Rates => Code::InvalidArgument,
             StateError::Index { .. } | StateError::Width(_) => Code::OutOfRange,
             StateError::Table(error) => return error.into(),
         };

@@ -1,5 +1,5 @@
-//! The packet replication engine: multicast groups and, for TNA programs, mirror sessions, which
-//! P4Runtime calls clone sessions.
+//! The packet replication engine: multicast groups and clone sessions, which TNA calls mirror
+//! sessions.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use tributary_p4runtime_proto::p4::v1::{
 use super::{Change, Refusal};
 use crate::config::SwitchConfig;
 use crate::forwarding::Forwarding;
-use crate::multicast::{Group, Mirror, Replica};
+use crate::multicast::{Group, Replica, Session};
 
 use p4::packet_replication_engine_entry::Type;
 
@@ -24,10 +24,10 @@ pub(super) fn write(
 ) -> Result<(), Refusal> {
     let entry = match &entry.r#type {
         Some(Type::MulticastGroupEntry(entry)) => entry,
-        Some(Type::CloneSessionEntry(session)) if to.architecture() == Architecture::Tna => {
+        Some(Type::CloneSessionEntry(session)) => {
             return write_session(to, config, change, session);
         }
-        other => return Err(unsupported(other.as_ref())),
+        None => return Err(unnamed()),
     };
     let id = group_id(entry)?;
     let exists = to.groups().get(id).is_some();
@@ -47,7 +47,7 @@ pub(super) fn write(
     let architecture = to.architecture();
     let has_port = |port| config.has_port(architecture, port);
     let replicas =
-        replicas(&has_port, entry).map_err(|r| r.of(&format!("multicast group {id}")))?;
+        replicas(&has_port, &entry.replicas).map_err(|r| r.of(&format!("multicast group {id}")))?;
     to.groups_mut().set(id, Group { replicas, metadata: entry.metadata.clone() });
     Ok(())
 }
@@ -59,12 +59,8 @@ pub(super) fn read(
 ) -> Result<(), Refusal> {
     let template = match &template.r#type {
         Some(Type::MulticastGroupEntry(entry)) => entry,
-        Some(Type::CloneSessionEntry(session))
-            if session.session_id == 0 || from.architecture() == Architecture::Tna =>
-        {
-            return read_sessions(from, session, out);
-        }
-        other => return Err(unsupported(other.as_ref())),
+        Some(Type::CloneSessionEntry(session)) => return read_sessions(from, session, out),
+        None => return Err(unnamed()),
     };
     if template.multicast_group_id != 0 {
         let id = group_id(template)?;
@@ -78,11 +74,8 @@ pub(super) fn read(
     Ok(())
 }
 
-fn unsupported(entry: Option<&Type>) -> Refusal {
-    match entry {
-        None => Refusal::invalid("the entry names neither a multicast group nor a clone session"),
-        Some(_) => Refusal::unimplemented("clone sessions: not supported by this switch"),
-    }
+fn unnamed() -> Refusal {
+    Refusal::invalid("the entry names neither a multicast group nor a clone session")
 }
 
 fn group_id(entry: &MulticastGroupEntry) -> Result<u16, Refusal> {
@@ -96,11 +89,11 @@ fn group_id(entry: &MulticastGroupEntry) -> Result<u16, Refusal> {
 
 fn replicas(
     has_port: &dyn Fn(u16) -> bool,
-    entry: &MulticastGroupEntry,
+    wanted: &[p4::Replica],
 ) -> Result<Vec<Replica>, Refusal> {
     let mut seen = BTreeSet::new();
-    let mut replicas = Vec::with_capacity(entry.replicas.len());
-    for replica in &entry.replicas {
+    let mut replicas = Vec::with_capacity(wanted.len());
+    for replica in wanted {
         let replica = to_replica(has_port, replica)?;
         if !seen.insert(replica) {
             let Replica { port, instance } = replica;
@@ -157,8 +150,13 @@ fn to_entity(id: u16, group: &Group) -> Entity {
     }
 }
 
-/// Most sessions of a Tofino: their ids have 10 bits.
-const SESSIONS: u32 = 1 << 10;
+/// Numbers below which sessions are: a Tofino's ids have 10 bits, simple_switch's 15.
+fn sessions(architecture: Architecture) -> u32 {
+    match architecture {
+        Architecture::Tna => 1 << 10,
+        Architecture::V1model => 1 << 15,
+    }
+}
 
 fn write_session(
     to: &mut Forwarding,
@@ -166,8 +164,9 @@ fn write_session(
     change: Change,
     entry: &CloneSessionEntry,
 ) -> Result<(), Refusal> {
-    let id = session_id(entry.session_id)?;
-    let exists = to.mirrors().contains_key(&id);
+    let architecture = to.architecture();
+    let id = session_id(architecture, entry.session_id)?;
+    let exists = to.sessions().contains_key(&id);
     match change {
         Change::Insert if exists => {
             return Err(Refusal::already_exists(format!("clone session {id} exists already")));
@@ -176,27 +175,26 @@ fn write_session(
             return Err(Refusal::not_found(format!("there is no clone session {id}")));
         }
         Change::Delete => {
-            to.mirrors_mut().remove(&id);
+            to.sessions_mut().remove(&id);
             return Ok(());
         }
         Change::Insert | Change::Modify => {}
     }
-    let [replica] = &entry.replicas[..] else {
+    if architecture == Architecture::Tna && entry.replicas.len() != 1 {
         return Err(Refusal::invalid(format!(
             "clone session {id} has {} replicas: this switch mirrors to exactly one port",
             entry.replicas.len()
         )));
-    };
-    let architecture = to.architecture();
+    }
     let has_port = |port| config.has_port(architecture, port);
-    let replica =
-        to_replica(&has_port, replica).map_err(|r| r.of(&format!("clone session {id}")))?;
+    let replicas =
+        replicas(&has_port, &entry.replicas).map_err(|r| r.of(&format!("clone session {id}")))?;
     let length = usize::try_from(entry.packet_length_bytes).map_err(|_| {
         Refusal::invalid(format!("clone session {id}: the packet length is negative"))
     })?;
     let length = Some(length).filter(|&length| length > 0);
     let class_of_service = entry.class_of_service;
-    to.mirrors_mut().insert(id, Mirror { to: replica, length, class_of_service });
+    to.sessions_mut().insert(id, Session { replicas, length, class_of_service });
     Ok(())
 }
 
@@ -206,33 +204,33 @@ fn read_sessions(
     out: &mut Vec<Entity>,
 ) -> Result<(), Refusal> {
     if template.session_id == 0 {
-        out.extend(from.mirrors().iter().map(|(&id, mirror)| session_entity(id, mirror)));
+        out.extend(from.sessions().iter().map(|(&id, session)| session_entity(id, session)));
         return Ok(());
     }
-    let id = session_id(template.session_id)?;
-    let mirror = from.mirrors().get(&id);
-    let mirror =
-        mirror.ok_or_else(|| Refusal::not_found(format!("there is no clone session {id}")))?;
-    out.push(session_entity(id, mirror));
+    let id = session_id(from.architecture(), template.session_id)?;
+    let session = from.sessions().get(&id);
+    let session =
+        session.ok_or_else(|| Refusal::not_found(format!("there is no clone session {id}")))?;
+    out.push(session_entity(id, session));
     Ok(())
 }
 
-fn session_id(id: u32) -> Result<u16, Refusal> {
-    match id {
-        1..SESSIONS => Ok(id as u16),
-        _ => Err(Refusal::out_of_range(format!(
-            "clone session {id}: sessions are numbered from 1 to {}",
-            SESSIONS - 1
-        ))),
+fn session_id(architecture: Architecture, id: u32) -> Result<u16, Refusal> {
+    let most = sessions(architecture) - 1;
+    if (1..=most).contains(&id) {
+        return Ok(id as u16);
     }
+    Err(Refusal::out_of_range(format!(
+        "clone session {id}: sessions are numbered from 1 to {most}"
+    )))
 }
 
-fn session_entity(id: u16, mirror: &Mirror) -> Entity {
+fn session_entity(id: u16, session: &Session) -> Entity {
     let session = CloneSessionEntry {
         session_id: u32::from(id),
-        replicas: vec![from_replica(&mirror.to)],
-        class_of_service: mirror.class_of_service,
-        packet_length_bytes: mirror.length.map_or(0, |length| length as i32),
+        replicas: session.replicas.iter().map(from_replica).collect(),
+        class_of_service: session.class_of_service,
+        packet_length_bytes: session.length.map_or(0, |length| length as i32),
     };
     Entity {
         entity: Some(entity::Entity::PacketReplicationEngineEntry(

@@ -100,7 +100,7 @@ fn write_entry(to: &mut Forwarding, change: Change, entry: &TableEntry) -> Resul
     match call {
         Some(call) => {
             let priority = entry.priority;
-            let new = dataplane::TableEntry { matches: matches.clone(), priority, call };
+            let new = dataplane::TableEntry::new(matches.clone(), priority, call);
             if change == Change::Insert {
                 pipeline.insert(table.at, new)?;
             } else {
@@ -135,7 +135,7 @@ fn write_default(to: &mut Forwarding, change: Change, entry: &TableEntry) -> Res
     }
     let call = entry.action.as_ref().map(|action| call(table, action)).transpose()?;
     let kept = if call.is_some() { annotation(entry) } else { Annotation::default() };
-    pipeline.set_default(table.at, call)?;
+    pipeline.set_default(table.at, call.map(Into::into))?;
     annotations.defaults.insert(table.at, kept);
     Ok(())
 }
@@ -394,7 +394,9 @@ fn select(
         let annotation = from.annotations().of(table.at, entry);
         let chosen = wanted.as_ref().is_none_or(|wanted| *wanted == entry.matches)
             && (template.priority == 0 || template.priority == entry.priority)
-            && action.is_none_or(|action| action == entry.call.action)
+            && action.is_none_or(|action| {
+                entry.action.direct().is_some_and(|call| call.action == action)
+            })
             && (of_template.metadata.is_empty() || of_template.metadata == annotation.metadata)
             && (of_template.number == 0 || of_template.number == annotation.number);
         if chosen {
@@ -449,7 +451,10 @@ fn default_entry(from: &Forwarding, table: &Table) -> TableEntry {
     #[allow(deprecated, reason = "older controllers want it back")]
     TableEntry {
         table_id: table.id,
-        action: from.pipeline().default_action(table.at).and_then(|call| to_action(table, call)),
+        action: from
+            .pipeline()
+            .default_action(table.at)
+            .and_then(|action| to_action(table, action.direct()?)),
         is_default_action: true,
         metadata: annotation.metadata,
         controller_metadata: annotation.number,
@@ -464,7 +469,7 @@ fn to_entry(table: &Table, entry: &dataplane::TableEntry, annotation: Annotation
     TableEntry {
         table_id: table.id,
         r#match: fields.filter_map(|(key, found)| to_field(key, found)).collect(),
-        action: to_action(table, &entry.call),
+        action: entry.action.direct().and_then(|call| to_action(table, call)),
         priority: entry.priority,
         metadata: annotation.metadata,
         controller_metadata: annotation.number,

@@ -588,7 +588,7 @@ fn all_objects_of_a_kind_that_is_not_supported_are_none() {
         assert_eq!(read(&switch, Entity { entity: Some(entity) }), []);
     }
     let one = Entity { entity: Some(sessions(1)) };
-    assert_eq!(switch.read(&[one]).unwrap_err().code, Code::Unimplemented);
+    assert_eq!(switch.read(&[one]).unwrap_err().code, Code::NotFound);
 }
 
 proptest! {

@@ -201,7 +201,7 @@ fn mirror_sessions_are_clone_sessions() {
         assert_eq!(copy.rid, 6);
     }
     switch.receive(0, 1, &probe(MIRROR, 0, 2, 35, b"lost"));
-    assert_eq!(switch.statistics().no_such_mirror, 1);
+    assert_eq!(switch.statistics().no_such_session, 1);
 
     assert_eq!(read(&switch, session(0, &[], 0)).len(), 2);
     let mut refused = |entity| write(&mut switch, insert(entity)).unwrap_err().code;
@@ -209,10 +209,6 @@ fn mirror_sessions_are_clone_sessions() {
     assert_eq!(refused(session(36, &[1, 2], 0)), Code::InvalidArgument);
     assert_eq!(refused(session(36, &[99], 0)), Code::InvalidArgument);
     assert_eq!(refused(session(1024, &[1], 0)), Code::OutOfRange);
-    // v1model programs have none.
-    let mut other = crate::common::switch(TRAFFIC, SwitchConfig::default());
-    let refusal = write(&mut other, insert(session(1, &[1], 0))).unwrap_err();
-    assert_eq!(refusal.code, Code::Unimplemented);
 }
 
 #[test]

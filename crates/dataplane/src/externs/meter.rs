@@ -1,0 +1,172 @@
+//! Meters: two rates, three colours (RFC 2698, colour-blind), with BMv2's arithmetic.
+
+/// How a meter is set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MeterConfig {
+    /// Committed rate, in packets or bytes a second.
+    pub cir: u64,
+    /// Packets or bytes that the committed bucket holds.
+    pub cburst: u64,
+    /// Peak rate, no less than the committed one.
+    pub pir: u64,
+    /// Packets or bytes that the peak bucket holds.
+    pub pburst: u64,
+}
+
+/// What a meter says of a packet. The numbers are those that programs see.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[repr(u8)]
+pub enum Color {
+    /// Within the committed rate, or the meter is not configured.
+    #[default]
+    Green = 0,
+    /// Above the committed rate.
+    Yellow = 1,
+    /// Above the peak rate.
+    Red = 2,
+}
+
+/// What a meter counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unit {
+    Packets,
+    Bytes,
+}
+
+/// Tokens that a rate has brought since time zero, and those that are left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Bucket {
+    tokens: u64,
+    brought: u64,
+}
+
+impl Bucket {
+    /// Fills up, then takes `input` out if so much is there.
+    fn take(&mut self, rate: u64, burst: u64, now_us: u64, input: u64) -> bool {
+        // Counted from time zero and not from the packet before: rounding does not add up.
+        let brought = u128::from(now_us) * u128::from(rate) / 1_000_000;
+        let brought = u64::try_from(brought).unwrap_or(u64::MAX);
+        let new = brought.saturating_sub(self.brought);
+        self.brought = self.brought.max(brought);
+        self.tokens = self.tokens.saturating_add(new).min(burst);
+        match self.tokens.checked_sub(input) {
+            Some(left) => {
+                self.tokens = left;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// One meter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Meter {
+    config: Option<MeterConfig>,
+    committed: Bucket,
+    peak: Bucket,
+}
+
+impl Meter {
+    /// How it is set; none if every packet is green.
+    pub(crate) fn config(&self) -> Option<MeterConfig> {
+        self.config
+    }
+
+    /// Sets it; its buckets are full.
+    pub(crate) fn configure(&mut self, config: Option<MeterConfig>) {
+        *self = Self { config, ..Self::default() };
+        if let Some(config) = config {
+            self.committed.tokens = config.cburst;
+            self.peak.tokens = config.pburst;
+        }
+    }
+
+    /// The colour of a packet, whose tokens are taken out.
+    pub(crate) fn execute(&mut self, unit: Unit, bytes: u32, now_us: u64) -> Color {
+        let Some(config) = self.config else { return Color::Green };
+        let input = match unit {
+            Unit::Packets => 1,
+            Unit::Bytes => u64::from(bytes),
+        };
+        // A packet above the peak rate leaves the committed bucket alone, as RFC 2698 says.
+        if !self.peak.take(config.pir, config.pburst, now_us, input) {
+            Color::Red
+        } else if !self.committed.take(config.cir, config.cburst, now_us, input) {
+            Color::Yellow
+        } else {
+            Color::Green
+        }
+    }
+}
+
+/// A meter array.
+#[derive(Clone, Debug)]
+pub(crate) struct Meters {
+    pub(crate) unit: Unit,
+    pub(crate) cells: Vec<Meter>,
+}
+
+impl Meters {
+    pub(crate) fn new(unit: Unit, size: usize) -> Self {
+        Self { unit, cells: vec![Meter::default(); size] }
+    }
+
+    /// The colour of a packet; none if the index is out of range.
+    pub(crate) fn execute(&mut self, index: u64, bytes: u32, now_us: u64) -> Option<Color> {
+        let unit = self.unit;
+        let cell = usize::try_from(index).ok().and_then(|i| self.cells.get_mut(i))?;
+        Some(cell.execute(unit, bytes, now_us))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meter(cir: u64, cburst: u64, pir: u64, pburst: u64) -> Meter {
+        let mut meter = Meter::default();
+        meter.configure(Some(MeterConfig { cir, cburst, pir, pburst }));
+        meter
+    }
+
+    #[test]
+    fn an_unset_meter_is_green() {
+        let mut meter = Meter::default();
+        assert_eq!(meter.execute(Unit::Packets, 100, 0), Color::Green);
+        assert_eq!(meter.config(), None);
+    }
+
+    #[test]
+    fn a_burst_turns_yellow_and_then_red_and_time_brings_tokens_back() {
+        let mut meter = meter(1_000, 2, 2_000, 3);
+        let mut colours = |times: &[u64]| -> Vec<Color> {
+            times.iter().map(|&now| meter.execute(Unit::Packets, 64, now)).collect()
+        };
+        use Color::{Green, Red, Yellow};
+        assert_eq!(colours(&[0, 0, 0, 0, 0]), [Green, Green, Yellow, Red, Red]);
+        // Half a millisecond brings a peak token, a whole one a committed token too.
+        assert_eq!(colours(&[499, 500, 500]), [Red, Yellow, Red]);
+        assert_eq!(colours(&[1_000, 1_000]), [Green, Red]);
+        assert_eq!(colours(&[1_000_000; 5]), [Green, Green, Yellow, Red, Red]);
+    }
+
+    #[test]
+    fn bytes_are_taken_whole_or_not_at_all() {
+        let mut meter = meter(0, 100, 0, 150);
+        assert_eq!(meter.execute(Unit::Bytes, 151, 0), Color::Red);
+        assert_eq!(meter.execute(Unit::Bytes, 90, 0), Color::Green);
+        // Ten committed bytes are left, sixty of the peak: both stay where they are not enough.
+        assert_eq!(meter.execute(Unit::Bytes, 20, 0), Color::Yellow);
+        assert_eq!(meter.execute(Unit::Bytes, 50, 0), Color::Red);
+        assert_eq!(meter.execute(Unit::Bytes, 10, 0), Color::Green);
+    }
+
+    #[test]
+    fn large_rates_and_times_do_not_overflow() {
+        let mut meter = meter(u64::MAX, u64::MAX, u64::MAX, u64::MAX);
+        for now in [0, 1, u64::MAX / 2, u64::MAX] {
+            assert_eq!(meter.execute(Unit::Bytes, u32::MAX, now), Color::Green);
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Action profiles and selectors: actions that table entries share, one by one or in groups of
+//! which the packet's hash picks one.
+
+use std::collections::BTreeMap;
+
+use crate::error::ProfileError;
+use crate::externs::hash::Algorithm;
+use crate::tables::{ActionCall, ActionShapes, Outcome, Resolved};
+
+/// A member of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GroupMember {
+    /// The member's id.
+    pub member: u32,
+    /// How many times it takes part, at least 1.
+    pub weight: u32,
+}
+
+/// An action of a set that an entry has for itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WeightedCall {
+    /// The action.
+    pub call: ActionCall,
+    /// How many times it takes part, at least 1.
+    pub weight: u32,
+}
+
+/// A group of an action selector.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ProfileGroup {
+    /// Its members.
+    pub members: Vec<GroupMember>,
+    /// Most that the weights may add up to; 0 is no limit.
+    pub max_size: u32,
+}
+
+/// Weights of a group, or of a set, may add up to this.
+const MOST_CHOICES: u64 = 1 << 16;
+
+/// Things with ids, each at the lowest number that is free: BMv2's handles, whose order decides
+/// which member of a group a hash picks.
+#[derive(Debug)]
+struct Numbered<T> {
+    numbers: BTreeMap<u32, u32>,
+    places: Vec<Option<T>>,
+}
+
+impl<T> Default for Numbered<T> {
+    fn default() -> Self {
+        Self { numbers: BTreeMap::new(), places: Vec::new() }
+    }
+}
+
+impl<T> Numbered<T> {
+    fn number(&self, id: u32) -> Option<u32> {
+        self.numbers.get(&id).copied()
+    }
+
+    fn at(&self, number: u32) -> Option<&T> {
+        self.places.get(number as usize)?.as_ref()
+    }
+
+    fn at_mut(&mut self, number: u32) -> Option<&mut T> {
+        self.places.get_mut(number as usize)?.as_mut()
+    }
+
+    fn get(&self, id: u32) -> Option<&T> {
+        self.at(self.number(id)?)
+    }
+
+    fn get_mut(&mut self, id: u32) -> Option<&mut T> {
+        self.at_mut(self.number(id)?)
+    }
+
+    fn insert(&mut self, id: u32, thing: T) {
+        let free = self.places.iter().position(Option::is_none);
+        let number = free.unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() - 1
+        });
+        self.places[number] = Some(thing);
+        self.numbers.insert(id, number as u32);
+    }
+
+    fn remove(&mut self, id: u32) -> Option<T> {
+        let number = self.numbers.remove(&id)?;
+        self.places[number as usize].take()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.numbers.iter().filter_map(|(&id, &number)| Some((id, self.at(number)?)))
+    }
+}
+
+#[derive(Debug)]
+struct Member {
+    call: ActionCall,
+    resolved: Resolved,
+    /// Entries and groups that name it.
+    uses: u32,
+}
+
+#[derive(Debug)]
+struct Group {
+    group: ProfileGroup,
+    /// Numbers of members, as often as they take part, in the order that a hash counts them.
+    choices: Vec<u32>,
+    /// Entries that name it.
+    uses: u32,
+}
+
+/// An action profile, or a selector.
+#[derive(Debug)]
+pub(crate) struct Profile {
+    /// What its members may do: the actions of the tables that have it.
+    actions: ActionShapes,
+    /// Most members; 0 is no limit.
+    size: u64,
+    /// How a selector hashes; none for a plain profile.
+    pub(crate) selector: Option<Algorithm>,
+    members: Numbered<Member>,
+    groups: Numbered<Group>,
+}
+
+impl Profile {
+    pub(crate) fn new(size: u64, selector: Option<Algorithm>) -> Self {
+        Self {
+            actions: ActionShapes::default(),
+            size,
+            selector,
+            members: Numbered::default(),
+            groups: Numbered::default(),
+        }
+    }
+
+    /// Says what its members may do.
+    pub(crate) fn set_actions(&mut self, actions: ActionShapes) {
+        self.actions = actions;
+    }
+
+    /// Adds a member.
+    pub(crate) fn member_insert(&mut self, id: u32, call: ActionCall) -> Result<(), ProfileError> {
+        if self.members.number(id).is_some() {
+            return Err(ProfileError::AlreadyExists("member", id));
+        }
+        if self.size != 0 && self.members.numbers.len() as u64 >= self.size {
+            return Err(ProfileError::Full(self.size));
+        }
+        let resolved = self.actions.resolve_for_entry(&call)?;
+        self.members.insert(id, Member { call, resolved, uses: 0 });
+        Ok(())
+    }
+
+    /// Gives a member another action, wherever it is used.
+    pub(crate) fn member_modify(&mut self, id: u32, call: ActionCall) -> Result<(), ProfileError> {
+        let resolved = self.actions.resolve_for_entry(&call)?;
+        let member = self.members.get_mut(id).ok_or(ProfileError::NotFound("member", id))?;
+        (member.call, member.resolved) = (call, resolved);
+        Ok(())
+    }
+
+    /// Removes a member that nothing names.
+    pub(crate) fn member_delete(&mut self, id: u32) -> Result<(), ProfileError> {
+        let member = self.members.get(id).ok_or(ProfileError::NotFound("member", id))?;
+        if member.uses > 0 {
+            return Err(ProfileError::InUse("member", id));
+        }
+        self.members.remove(id);
+        Ok(())
+    }
+
+    /// A member's action.
+    pub(crate) fn member(&self, id: u32) -> Option<&ActionCall> {
+        self.members.get(id).map(|member| &member.call)
+    }
+
+    /// All members by id.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (u32, &ActionCall)> {
+        self.members.iter().map(|(id, member)| (id, &member.call))
+    }
+
+    /// Adds a group.
+    pub(crate) fn group_insert(
+        &mut self,
+        id: u32,
+        group: ProfileGroup,
+    ) -> Result<(), ProfileError> {
+        if self.selector.is_none() {
+            return Err(ProfileError::NoGroups);
+        }
+        if self.groups.number(id).is_some() {
+            return Err(ProfileError::AlreadyExists("group", id));
+        }
+        let choices = self.choices(&group)?;
+        self.hold(&group, true);
+        self.groups.insert(id, Group { group, choices, uses: 0 });
+        Ok(())
+    }
+
+    /// Gives a group other members.
+    pub(crate) fn group_modify(
+        &mut self,
+        id: u32,
+        group: ProfileGroup,
+    ) -> Result<(), ProfileError> {
+        let number = self.groups.number(id).ok_or(ProfileError::NotFound("group", id))?;
+        let choices = self.choices(&group)?;
+        self.hold(&group, true);
+        if let Some(stored) = self.groups.at_mut(number) {
+            stored.choices = choices;
+            let old = std::mem::replace(&mut stored.group, group);
+            self.hold(&old, false);
+        }
+        Ok(())
+    }
+
+    /// Removes a group that no entry names.
+    pub(crate) fn group_delete(&mut self, id: u32) -> Result<(), ProfileError> {
+        let group = self.groups.get(id).ok_or(ProfileError::NotFound("group", id))?;
+        if group.uses > 0 {
+            return Err(ProfileError::InUse("group", id));
+        }
+        if let Some(group) = self.groups.remove(id) {
+            self.hold(&group.group, false);
+        }
+        Ok(())
+    }
+
+    /// A group.
+    pub(crate) fn group(&self, id: u32) -> Option<&ProfileGroup> {
+        self.groups.get(id).map(|group| &group.group)
+    }
+
+    /// All groups by id.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (u32, &ProfileGroup)> {
+        self.groups.iter().map(|(id, group)| (id, &group.group))
+    }
+
+    /// What an entry that names a member means.
+    pub(crate) fn member_outcome(&self, id: u32) -> Result<Outcome, ProfileError> {
+        let number = self.members.number(id).ok_or(ProfileError::NotFound("member", id))?;
+        Ok(Outcome::Member(number))
+    }
+
+    /// What an entry that names a group means.
+    pub(crate) fn group_outcome(&self, id: u32) -> Result<Outcome, ProfileError> {
+        if self.selector.is_none() {
+            return Err(ProfileError::NoGroups);
+        }
+        let number = self.groups.number(id).ok_or(ProfileError::NotFound("group", id))?;
+        Ok(Outcome::Group(number))
+    }
+
+    /// What an entry with a set of its own means.
+    pub(crate) fn set_outcome(&self, set: &[WeightedCall]) -> Result<Outcome, ProfileError> {
+        if self.selector.is_none() {
+            return Err(ProfileError::NoGroups);
+        }
+        check_weights(set.iter().map(|weighted| weighted.weight), 0)?;
+        let mut choices = Vec::new();
+        for round in 0..set.iter().map(|weighted| weighted.weight).max().unwrap_or(0) {
+            for weighted in set.iter().filter(|weighted| weighted.weight > round) {
+                choices.push(self.actions.resolve_for_entry(&weighted.call)?);
+            }
+        }
+        Ok(Outcome::Set(choices.into()))
+    }
+
+    /// Notes that an entry names a member or a group, or does so no longer.
+    pub(crate) fn count_use(&mut self, outcome: &Outcome, more: bool) {
+        let uses = match outcome {
+            Outcome::Direct(_) | Outcome::Set(_) => None,
+            Outcome::Member(number) => self.members.at_mut(*number).map(|m| &mut m.uses),
+            Outcome::Group(number) => self.groups.at_mut(*number).map(|g| &mut g.uses),
+        };
+        if let Some(uses) = uses {
+            *uses = if more { *uses + 1 } else { uses.saturating_sub(1) };
+        }
+    }
+
+    /// The action that a packet with this hash gets; none in an empty group.
+    pub(crate) fn choose<'a>(&'a self, outcome: &'a Outcome, hash: u64) -> Option<&'a Resolved> {
+        let pick = |count: usize| hash.checked_rem(count as u64).map(|at| at as usize);
+        match outcome {
+            Outcome::Direct(resolved) => Some(resolved),
+            Outcome::Set(choices) => choices.get(pick(choices.len())?),
+            Outcome::Member(number) => self.members.at(*number).map(|m| &m.resolved),
+            Outcome::Group(number) => {
+                let choices = &self.groups.at(*number)?.choices;
+                let member = *choices.get(pick(choices.len())?)?;
+                self.members.at(member).map(|m| &m.resolved)
+            }
+        }
+    }
+
+    /// The order in which a hash counts a group's members: by number, all of them once, then those
+    /// with a weight of two or more again, and so on.
+    fn choices(&self, group: &ProfileGroup) -> Result<Vec<u32>, ProfileError> {
+        let mut numbers = Vec::with_capacity(group.members.len());
+        for (at, &GroupMember { member, weight }) in group.members.iter().enumerate() {
+            let number =
+                self.members.number(member).ok_or(ProfileError::NotFound("member", member))?;
+            if group.members[..at].iter().any(|other| other.member == member) {
+                return Err(ProfileError::Twice(member));
+            }
+            numbers.push((number, weight));
+        }
+        check_weights(numbers.iter().map(|&(_, weight)| weight), group.max_size)?;
+        numbers.sort_unstable();
+        let rounds = numbers.iter().map(|&(_, weight)| weight).max().unwrap_or(0);
+        let round = |round| numbers.iter().filter(move |(_, w)| *w > round).map(|&(n, _)| n);
+        Ok((0..rounds).flat_map(round).collect())
+    }
+
+    /// Notes that a group names its members, or does so no longer.
+    fn hold(&mut self, group: &ProfileGroup, more: bool) {
+        for member in &group.members {
+            if let Some(number) = self.members.number(member.member) {
+                self.count_use(&Outcome::Member(number), more);
+            }
+        }
+    }
+}
+
+fn check_weights(weights: impl Iterator<Item = u32>, max_size: u32) -> Result<(), ProfileError> {
+    let limit = if max_size == 0 { MOST_CHOICES } else { MOST_CHOICES.min(max_size.into()) };
+    let mut sum = 0u64;
+    for weight in weights {
+        if weight == 0 {
+            return Err(ProfileError::Weight);
+        }
+        sum += u64::from(weight);
+    }
+    if sum > limit { Err(ProfileError::TooLarge(limit)) } else { Ok(()) }
+}

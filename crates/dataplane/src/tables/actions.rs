@@ -1,0 +1,142 @@
+//! Actions as the control plane names them and as a packet meets them.
+
+use tributary_p4::ir;
+
+use crate::error::TableError;
+use crate::externs::profile::WeightedCall;
+use crate::value::Value;
+
+/// An action with its arguments.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ActionCall {
+    /// Index into the table's list of actions ([`tributary_p4::ir::Table::actions`]); for a member
+    /// of an action profile, of the first table in the program that has the profile.
+    pub action: u32,
+    /// One value for each of the action's run-time parameters, in order.
+    pub args: Vec<Value>,
+}
+
+/// What an entry, or a table on a miss, does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// An action of its own: in tables without an action profile, and on a miss in any.
+    Direct(ActionCall),
+    /// What that member of the table's action profile does.
+    Member(u32),
+    /// What the member does that the packet's hash picks in that group of the table's action
+    /// selector.
+    Group(u32),
+    /// What the call does that the packet's hash picks here: a group without a name, with P4Runtime
+    /// an action set ("one shot").
+    Set(Vec<WeightedCall>),
+}
+
+impl Action {
+    /// The action, if the entry has one of its own.
+    #[must_use]
+    pub fn direct(&self) -> Option<&ActionCall> {
+        match self {
+            Self::Direct(call) => Some(call),
+            Self::Member(_) | Self::Group(_) | Self::Set(_) => None,
+        }
+    }
+}
+
+impl From<ActionCall> for Action {
+    fn from(call: ActionCall) -> Self {
+        Self::Direct(call)
+    }
+}
+
+/// An action that a table offers.
+#[derive(Clone, Debug)]
+struct ActionShape {
+    /// Widths of its run-time parameters.
+    params: Vec<u32>,
+    table_only: bool,
+    default_only: bool,
+}
+
+/// The actions that a table offers, or the members of a profile.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ActionShapes(Vec<ActionShape>);
+
+/// An action as a packet meets it.
+#[derive(Clone, Debug)]
+pub(crate) struct Resolved {
+    /// Index into the table's actions.
+    pub(crate) action: u32,
+    /// The arguments' words, one argument after the other.
+    pub(crate) data: Box<[u64]>,
+}
+
+/// What an entry does, as a packet meets it.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    Direct(Resolved),
+    /// Number of a member of the table's profile.
+    Member(u32),
+    /// Number of a group of the table's profile.
+    Group(u32),
+    /// A group that no other entry shares.
+    Set(Box<[Resolved]>),
+}
+
+impl ActionShapes {
+    /// The actions that a table offers.
+    pub(crate) fn new(program: &ir::Program, table: &ir::Table) -> Self {
+        let shape = |offered: &ir::TableAction| {
+            let params = &program.actions[offered.action.index()].params;
+            ActionShape {
+                params: params.iter().map(|param| program.fields[param.index()].ty.width).collect(),
+                table_only: offered.table_only,
+                default_only: offered.default_only,
+            }
+        };
+        Self(table.actions.iter().map(shape).collect())
+    }
+
+    /// Checks an action of an entry.
+    pub(crate) fn resolve_for_entry(&self, call: &ActionCall) -> Result<Resolved, TableError> {
+        if self.shape(call)?.default_only {
+            return Err(TableError::ActionScope("as the default action only"));
+        }
+        self.resolve(call)
+    }
+
+    /// Checks a default action.
+    pub(crate) fn resolve_for_default(&self, call: &ActionCall) -> Result<Resolved, TableError> {
+        if self.shape(call)?.table_only {
+            return Err(TableError::ActionScope("in entries only"));
+        }
+        self.resolve(call)
+    }
+
+    fn shape(&self, call: &ActionCall) -> Result<&ActionShape, TableError> {
+        self.0.get(call.action as usize).ok_or(TableError::UnknownAction(call.action))
+    }
+
+    /// Checks an action's arguments.
+    pub(crate) fn resolve(&self, call: &ActionCall) -> Result<Resolved, TableError> {
+        let params = &self.shape(call)?.params;
+        if params.len() != call.args.len() {
+            return Err(TableError::ArgCount { expected: params.len(), got: call.args.len() });
+        }
+        let mut data = Vec::new();
+        for (arg, (value, &width)) in call.args.iter().zip(params).enumerate() {
+            if !value.fits(width) {
+                return Err(TableError::ArgWidth { arg, width });
+            }
+            data.extend(value.limbs(width.div_ceil(64) as usize));
+        }
+        Ok(Resolved { action: call.action, data: data.into() })
+    }
+}
+
+/// An action that the program itself names.
+pub(super) fn program_call(call: &ir::ActionCall) -> ActionCall {
+    ActionCall {
+        action: call.action,
+        args: call.args.iter().map(|limbs| Value::from_limbs(limbs)).collect(),
+    }
+}
