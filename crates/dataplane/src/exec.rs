@@ -23,7 +23,7 @@ use crate::wide::scratch_words;
 pub(crate) enum Flow {
     /// At its end, or by `exit`.
     Done,
-    /// A parser stopped with an error.
+    /// A parser stopped with an error, or a control's loop did not end.
     Error(u64),
 }
 
@@ -41,13 +41,16 @@ pub(crate) struct Io<'a> {
     /// See [`crate::Packet::length`].
     pub(crate) length: u32,
     pub(crate) ingress_length: u32,
-    /// Turns of parser loops that are left.
+    /// Turns of loops that are left.
     pub(crate) ticks: u32,
 }
 
 /// Turns of its loops that a parser may take. A loop that consumes at least a byte a turn ends
 /// before, whatever comes in.
 pub(crate) const MOST_TICKS: u32 = 1 << 16;
+
+/// Turns of its loops that a control may take: more than a byte counts in a byte's turns each.
+pub(crate) const MOST_TURNS: u32 = 1 << 20;
 
 /// Code and everything that outlives a packet.
 #[derive(Debug)]

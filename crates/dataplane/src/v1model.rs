@@ -5,7 +5,7 @@
 //! fields of an `@field_list` and nothing else.
 
 use crate::code::{Pc, Slot};
-use crate::exec::{Engine, Flow, Io, MOST_TICKS};
+use crate::exec::{Engine, Flow, Io, MOST_TICKS, MOST_TURNS};
 use crate::layout::Item;
 use crate::packet::Packet;
 use crate::pass::{DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Verdict};
@@ -103,8 +103,8 @@ impl Passes {
             packet.state[meta.parser_error.slot as usize] = code;
         }
         io.payload = &frame[io.at..];
-        engine.run(entries.verify, &mut packet.state, &mut io);
-        engine.run(entries.ingress, &mut packet.state, &mut io);
+        control(engine, entries.verify, meta, &mut packet.state, &mut io);
+        control(engine, entries.ingress, meta, &mut packet.state, &mut io);
         packet.length = io.length;
 
         let state = &packet.state;
@@ -167,13 +167,13 @@ impl Passes {
             ticks: 0,
         };
         let state = &mut packet.state;
-        engine.run(entries.egress, state, &mut io);
+        control(engine, entries.egress, meta, state, &mut io);
         let dropped = state[meta.egress_spec.slot as usize] == u64::from(DROP_PORT);
         if dropped || state[meta.failed as usize] != 0 {
             return Egress { drop: true, recirculate: false };
         }
-        engine.run(entries.compute, state, &mut io);
-        engine.run(entries.deparser, state, &mut io);
+        control(engine, entries.compute, meta, state, &mut io);
+        control(engine, entries.deparser, meta, state, &mut io);
         packet.length = io.length;
         frame.extend_from_slice(&packet.payload);
         if state[meta.failed as usize] != 0 {
@@ -188,6 +188,15 @@ impl Passes {
             packet.preserve(list);
         }
         Egress { drop: false, recirculate: recirculate.is_some() }
+    }
+}
+
+/// Runs a control. One whose loops do not end drops the packet, as a failed assertion does.
+fn control(engine: &mut Engine, entry: Pc, meta: &Intrinsics, state: &mut [u64], io: &mut Io<'_>) {
+    io.ticks = MOST_TURNS;
+    if let Flow::Error(_) = engine.run(entry, state, io) {
+        tracing::error!("a loop of the program takes more than {MOST_TURNS} turns: packet dropped");
+        state[meta.failed as usize] = 1;
     }
 }
 

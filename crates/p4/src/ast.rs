@@ -139,7 +139,7 @@ pub(crate) enum TypeKind {
     Specialised(Ident, Vec<TypeRef>),
     Stack(Box<TypeRef>, Box<Expr>),
     Tuple(Vec<TypeRef>),
-    List,
+    List(Box<TypeRef>),
     /// `_` as a type argument.
     DontCare,
 }
@@ -378,8 +378,21 @@ pub(crate) enum StmtKind {
     Switch(Expr, Vec<SwitchCase>),
     Exit,
     Return(Option<Expr>),
-    /// A construct that is parsed, but not compiled: its name.
-    Unsupported(&'static str),
+    /// `for (init; condition; update) body`
+    For {
+        init: Vec<Stmt>,
+        condition: Expr,
+        update: Vec<Stmt>,
+        body: Box<Stmt>,
+    },
+    /// `for (T x in collection) body`; the collection is a stack, a list or a [`ExprKind::Range`].
+    ForIn {
+        variable: Box<Decl>,
+        collection: Expr,
+        body: Box<Stmt>,
+    },
+    Break,
+    Continue,
 }
 
 #[derive(Clone, Debug)]

@@ -143,6 +143,30 @@ pub(crate) enum StmtKind {
     SwitchAction(Rc<Table>, Vec<(Vec<usize>, Vec<Stmt>)>, Vec<Stmt>),
     Exit,
     Return(Option<Expr>),
+    /// What `init` declares lives as long as the loop.
+    For {
+        init: Vec<Stmt>,
+        condition: Expr,
+        update: Vec<Stmt>,
+        body: Vec<Stmt>,
+    },
+    ForIn {
+        variable: Rc<Variable>,
+        through: Through,
+        body: Vec<Stmt>,
+    },
+    Break,
+    Continue,
+}
+
+/// What a loop's variable goes through.
+#[derive(Clone, Debug)]
+pub(crate) enum Through {
+    /// Both ends included.
+    Range(Expr, Expr),
+    /// A stack: its elements.
+    Stack(Expr),
+    List(Vec<Expr>),
 }
 
 #[derive(Debug)]

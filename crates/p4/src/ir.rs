@@ -110,6 +110,8 @@ index! {
     ControlId,
     /// Into [`Parser::states`].
     StateId,
+    /// Of a [`Stmt::Loop`] or [`Stmt::Labelled`], unique in the program.
+    LabelId,
 }
 
 /// A whole program, ready to run.
@@ -436,6 +438,13 @@ pub enum Stmt {
     Return,
     /// A scope that [`Stmt::Return`] leaves.
     Block(Vec<Stmt>),
+    /// Statements that are run again and again, until [`Stmt::Leave`] or something that leaves an
+    /// outer scope.
+    Loop(LabelId, Vec<Stmt>),
+    /// Statements that [`Stmt::Leave`] skips the rest of.
+    Labelled(LabelId, Vec<Stmt>),
+    /// Goes on behind the enclosing [`Stmt::Loop`] or [`Stmt::Labelled`] of that label.
+    Leave(LabelId),
 }
 
 /// A call of an extern's method, or of an extern function.

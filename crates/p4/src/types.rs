@@ -31,6 +31,8 @@ pub(crate) enum Type {
     Stack(Rc<Type>, u32),
     /// A tuple, or a list expression.
     Tuple(Rc<[Type]>),
+    /// `list<T>`: any number of values known at compile time.
+    List(Rc<Type>),
     /// `{name = value}` before it meets a struct.
     Record(Rc<[(Str, Type)]>),
     /// `{#}` before it meets a header.
@@ -173,6 +175,7 @@ impl PartialEq for Type {
             (Type::New(a), Type::New(b)) => a.id == b.id,
             (Type::Stack(a, n), Type::Stack(b, m)) => n == m && a == b,
             (Type::Tuple(a), Type::Tuple(b)) => a == b,
+            (Type::List(a), Type::List(b)) => a == b,
             (Type::Record(a), Type::Record(b)) => a == b,
             (Type::Extern(a, s), Type::Extern(b, t)) => a.id == b.id && s == t,
             (Type::Var(a), Type::Var(b)) => a.id == b.id,
@@ -198,7 +201,7 @@ impl Type {
             Type::Var(_) => true,
             Type::Tuple(items) => items.iter().any(Type::is_open),
             Type::Extern(_, args) => args.iter().any(Type::is_open),
-            Type::Stack(of, _) => of.is_open(),
+            Type::Stack(of, _) | Type::List(of) => of.is_open(),
             Type::Block(b) => b.params.iter().any(|p| p.ty.is_open()),
             _ => false,
         }
@@ -216,6 +219,7 @@ impl Type {
                 Type::Extern(e.clone(), args.iter().map(|t| t.substitute(map)).collect())
             }
             Type::Stack(of, n) => Type::Stack(Rc::new(of.substitute(map)), *n),
+            Type::List(of) => Type::List(Rc::new(of.substitute(map))),
             Type::Block(b) => Type::Block(Rc::new(BlockType {
                 kind: b.kind,
                 name: b.name.clone(),
@@ -307,6 +311,7 @@ impl fmt::Display for Type {
                 list(f, items)?;
                 f.write_str(">")
             }
+            Type::List(of) => write!(f, "list<{of}>"),
             Type::Record(_) => f.write_str("a list of named values"),
             Type::Invalid => f.write_str("an invalid header"),
             Type::Extern(e, args) if args.is_empty() => write!(f, "{}", e.name),

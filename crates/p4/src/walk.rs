@@ -1,6 +1,6 @@
 //! Visits every expression of checked code.
 
-use crate::hir::{Callee, Expr, ExprKind, Stmt, StmtKind};
+use crate::hir::{Callee, Expr, ExprKind, Stmt, StmtKind, Through};
 
 /// Calls `f` with an expression and all expressions in it.
 pub(crate) fn expr<'e>(e: &'e Expr, f: &mut impl FnMut(&'e Expr)) {
@@ -69,7 +69,24 @@ pub(crate) fn stmts<'e>(list: &'e [Stmt], f: &mut impl FnMut(&'e Expr)) {
                 cases.iter().for_each(|(_, body)| stmts(body, f));
                 stmts(default, f);
             }
-            StmtKind::Exit | StmtKind::Return(None) => {}
+            StmtKind::For { init, condition, update, body } => {
+                stmts(init, f);
+                expr(condition, f);
+                stmts(update, f);
+                stmts(body, f);
+            }
+            StmtKind::ForIn { through, body, .. } => {
+                match through {
+                    Through::Range(a, b) => {
+                        expr(a, f);
+                        expr(b, f);
+                    }
+                    Through::Stack(e) => expr(e, f),
+                    Through::List(items) => items.iter().for_each(|e| expr(e, f)),
+                }
+                stmts(body, f);
+            }
+            StmtKind::Exit | StmtKind::Return(None) | StmtKind::Break | StmtKind::Continue => {}
         }
     }
 }

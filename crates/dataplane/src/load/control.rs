@@ -1,6 +1,8 @@
 //! Statements.
 
-use tributary_p4::ir::{BinaryOp, Expr, ExprKind, HeaderId, Place, Scalar, Stmt, TableId, UnaryOp};
+use tributary_p4::ir::{
+    BinaryOp, Expr, ExprKind, HeaderId, LabelId, Place, Scalar, Stmt, TableId, UnaryOp,
+};
 
 use super::{Context, Loader};
 use crate::code::{NO_SLOT, Op, Slot};
@@ -109,7 +111,35 @@ impl Loader<'_> {
                 compiled?;
                 self.patch_here(&ends);
             }
+            Stmt::Labelled(label, body) => self.labelled(*label, |this| this.statements(body))?,
+            Stmt::Loop(label, body) => self.labelled(*label, |this| {
+                let start = this.here();
+                this.statements(body)?;
+                this.jump(Op::Tick);
+                this.jump(Op::Jump(start));
+                Ok(())
+            })?,
+            Stmt::Leave(label) => {
+                let jump = self.jump(Op::Jump(0));
+                let scope = self.labels.iter_mut().rev().find(|(of, _)| of == label);
+                let missing = || LoadError::Malformed(format!("no label {}", label.0));
+                scope.ok_or_else(missing)?.1.push(jump);
+            }
         }
+        Ok(())
+    }
+
+    /// Compiles a scope whose end the label stands for.
+    fn labelled(
+        &mut self,
+        label: LabelId,
+        body: impl FnOnce(&mut Self) -> Result<(), LoadError>,
+    ) -> Result<(), LoadError> {
+        self.labels.push((label, Vec::new()));
+        let compiled = body(self);
+        let (_, ends) = self.labels.pop().unwrap_or((label, Vec::new()));
+        compiled?;
+        self.patch_here(&ends);
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 
 use tributary_p4::Architecture;
 use tributary_p4::ir::{
-    ActionId, Block, ExternId, FieldId, HeaderId, MatchKind, Program, StackId, Stmt,
+    ActionId, Block, ExternId, FieldId, HeaderId, LabelId, MatchKind, Program, StackId, Stmt,
 };
 
 pub(crate) use self::instances::Instance;
@@ -76,6 +76,8 @@ struct Loader<'p> {
     context: Context,
     /// Jumps to the end of the enclosing scopes, one list a scope.
     returns: Vec<Vec<usize>>,
+    /// Jumps behind the enclosing labelled scopes and loops, innermost last.
+    labels: Vec<(LabelId, Vec<usize>)>,
     /// Calls whose targets are not known yet.
     calls: Vec<(usize, ActionId)>,
     instances: Vec<Instance>,
@@ -140,6 +142,7 @@ pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
         barrier: 0,
         context: Context::Control,
         returns: Vec::new(),
+        labels: Vec::new(),
         calls: Vec::new(),
         instances: std::mem::take(&mut externs.instances),
         registers: Registers::new(&externs.registers),
@@ -507,7 +510,9 @@ fn check_depth(program: &Program) -> Result<(), LoadError> {
                 cases.iter().try_for_each(|(_, body)| deepest(program, body, level))?;
                 deepest(program, default, level)
             }
-            Stmt::Block(body) => deepest(program, body, level),
+            Stmt::Block(body) | Stmt::Loop(_, body) | Stmt::Labelled(_, body) => {
+                deepest(program, body, level)
+            }
             _ => Ok(()),
         })
     }

@@ -76,12 +76,15 @@ pub(super) fn body(statements: &[Stmt], scan: &mut impl Scan) {
                 expr(condition, scan);
                 expr(error, scan);
             }
-            Stmt::Block(inner) => body(inner, scan),
+            Stmt::Block(inner) | Stmt::Loop(_, inner) | Stmt::Labelled(_, inner) => {
+                body(inner, scan);
+            }
             Stmt::PushFront(..)
             | Stmt::PopFront(..)
             | Stmt::Apply { .. }
             | Stmt::Action(_)
             | Stmt::Lookahead(_)
+            | Stmt::Leave(_)
             | Stmt::Exit
             | Stmt::Return => {}
         }

@@ -75,6 +75,10 @@ impl Checker<'_, '_> {
                 let wanted: Vec<Type> = s.fields.iter().map(|f| f.ty.clone()).collect();
                 self.coerce_parts(e, to, &wanted)
             }
+            (Type::Tuple(items), Type::List(of)) => {
+                let wanted = vec![(**of).clone(); items.len()];
+                self.coerce_parts(e, to, &wanted)
+            }
             (Type::Tuple(_), Type::Stack(..)) => {
                 self.unsupported(e.span, "the initialisation of header stacks by lists is");
                 Ok(Expr { span: e.span, ty: to.clone(), kind: ExprKind::Error })

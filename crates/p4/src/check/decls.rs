@@ -408,6 +408,22 @@ pub(super) fn is_constant(e: &hir::Expr) -> bool {
     }
 }
 
+/// Whether a loop's body can leave the loop by `break`.
+fn breaks(body: &[hir::Stmt]) -> bool {
+    body.iter().any(|s| match &s.kind {
+        hir::StmtKind::Break => true,
+        hir::StmtKind::If(_, then, otherwise) => breaks(then) || breaks(otherwise),
+        hir::StmtKind::Block(body) => breaks(body),
+        hir::StmtKind::Switch(_, cases, default) => {
+            breaks(default) || cases.iter().any(|(_, body)| breaks(body))
+        }
+        hir::StmtKind::SwitchAction(_, cases, default) => {
+            breaks(default) || cases.iter().any(|(_, body)| breaks(body))
+        }
+        _ => false,
+    })
+}
+
 fn always_returns(body: &[hir::Stmt]) -> bool {
     body.iter().any(|s| match &s.kind {
         hir::StmtKind::Return(_) | hir::StmtKind::Exit => true,
@@ -415,6 +431,10 @@ fn always_returns(body: &[hir::Stmt]) -> bool {
         hir::StmtKind::Block(body) => always_returns(body),
         hir::StmtKind::Switch(_, cases, default) => {
             always_returns(default) && cases.iter().all(|(_, body)| always_returns(body))
+        }
+        // Without a condition that fails, a loop ends by `break` or `return` only.
+        hir::StmtKind::For { condition, body, .. } => {
+            matches!(condition.kind, hir::ExprKind::Bool(true)) && !breaks(body)
         }
         _ => false,
     })

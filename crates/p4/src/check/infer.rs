@@ -38,6 +38,8 @@ impl Checker<'_, '_> {
             (Type::Tuple(a), Type::Tuple(b)) if a.len() == b.len() => {
                 a.iter().zip(b.iter()).all(|(a, b)| self.unify(a, b, map))
             }
+            (Type::List(a), Type::List(b)) => self.unify(a, b, map),
+            (Type::List(a), Type::Tuple(items)) => items.iter().all(|b| self.unify(a, b, map)),
             (Type::Stack(a, n), Type::Stack(b, m)) => n == m && self.unify(a, b, map),
             (Type::Extern(a, s), Type::Extern(b, t)) => {
                 a.id == b.id && s.iter().zip(t.iter()).all(|(a, b)| self.unify(a, b, map))

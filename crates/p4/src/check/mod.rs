@@ -87,6 +87,8 @@ pub(crate) struct Checker<'r, 't> {
     /// Type that `return` in the current function must have.
     ret: Type,
     instances: Vec<Rc<hir::Instance>>,
+    /// Loops around the current statement.
+    loops: u32,
     /// In a method of an instance: the instance's type, for `this`.
     this: Option<Type>,
     /// Name and kind of each variable, by identity.
@@ -104,6 +106,7 @@ pub(crate) fn check(reporter: &mut Reporter<'_>, program: &ast::Program) -> hir:
         place: Place::TopLevel,
         ret: Type::Void,
         instances: Vec::new(),
+        loops: 0,
         this: None,
         vars: HashMap::new(),
     };

@@ -54,10 +54,7 @@ impl Checker<'_, '_> {
                 }
             }
             TypeKind::Tuple(items) => Type::Tuple(items.iter().map(|t| self.resolve(t)).collect()),
-            TypeKind::List => {
-                self.unsupported(ty.span, "the type `list` is");
-                Type::Unknown
-            }
+            TypeKind::List(of) => Type::List(Rc::new(self.resolve(of))),
             TypeKind::DontCare => {
                 self.error(
                     ty.span,

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::{Checker, Entry, Place, VarKind};
 use crate::ast::{self, Decl, DeclKind};
-use crate::hir::{self, ApplyPart, Expr, ExprKind, Stmt, StmtKind};
+use crate::hir::{self, ApplyPart, Expr, ExprKind, Stmt, StmtKind, Through};
 use crate::source::Span;
 use crate::types::Type;
 
@@ -79,12 +79,90 @@ impl Checker<'_, '_> {
                     (Some(value), ret) => StmtKind::Return(Some(self.expect(value, &ret))),
                 }
             }
-            ast::StmtKind::Unsupported(what) => {
-                self.unsupported(s.span, what);
-                return None;
+            ast::StmtKind::For { init, condition, update, body } => {
+                return self.scoped(|c| {
+                    let init = c.statements(init);
+                    let condition = c.expect(condition, &Type::Bool);
+                    let update = c.statements(update);
+                    let body = c.loop_body(body);
+                    let kind = StmtKind::For { init, condition, update, body };
+                    Some(Stmt { span: s.span, kind })
+                });
+            }
+            ast::StmtKind::ForIn { variable, collection, body } => {
+                return self.scoped(|c| c.for_in(variable, collection, body, s.span));
+            }
+            ast::StmtKind::Break | ast::StmtKind::Continue => {
+                let (kind, name) = match s.kind {
+                    ast::StmtKind::Break => (StmtKind::Break, "break"),
+                    _ => (StmtKind::Continue, "continue"),
+                };
+                if self.loops == 0 {
+                    self.error(s.span, format!("`{name}` stands in loops only"));
+                    return None;
+                }
+                kind
             }
         };
         Some(Stmt { span: s.span, kind })
+    }
+
+    fn loop_body(&mut self, body: &ast::Stmt) -> Vec<Stmt> {
+        self.loops += 1;
+        let body = self.nested(body);
+        self.loops -= 1;
+        body
+    }
+
+    /// `for (T x in collection) body`
+    fn for_in(
+        &mut self,
+        variable: &Decl,
+        collection: &ast::Expr,
+        body: &ast::Stmt,
+        span: Span,
+    ) -> Option<Stmt> {
+        let DeclKind::Variable { ty, .. } = &variable.kind else { return None };
+        let ty = self.resolve(ty);
+        let through = self.through(collection, &ty);
+        let variable = self.variable(variable);
+        let body = self.loop_body(body);
+        let (through, variable) = (through?, variable?);
+        Some(Stmt { span, kind: StmtKind::ForIn { variable, through, body } })
+    }
+
+    /// What a variable of a type goes through.
+    fn through(&mut self, collection: &ast::Expr, ty: &Type) -> Option<Through> {
+        if let ast::ExprKind::Range(low, high) = &collection.kind {
+            let (low, high) = (self.expect(low, ty), self.expect(high, ty));
+            if !matches!(ty.repr(), Type::Bit(_) | Type::Signed(_) | Type::Unknown) {
+                self.error(collection.span, format!("a range has no values of type {ty}"));
+                return None;
+            }
+            return Some(Through::Range(low, high));
+        }
+        let value = self.expr(collection);
+        match (&value.ty, value.kind) {
+            (Type::Unknown, _) => None,
+            (Type::Stack(of, size), kind) => {
+                let stack = Type::Stack(of.clone(), *size);
+                if **of != *ty && !matches!(ty, Type::Unknown) {
+                    let message = format!("the elements of {stack} are no {ty}");
+                    self.error(collection.span, message);
+                    return None;
+                }
+                Some(Through::Stack(Expr { span: value.span, ty: stack, kind }))
+            }
+            (_, ExprKind::List(items)) => {
+                Some(Through::List(items.into_iter().map(|item| self.coerce(item, ty)).collect()))
+            }
+            (other, _) => {
+                let message =
+                    format!("a loop goes through a range, a stack or a list, not {other}");
+                self.error(collection.span, message);
+                None
+            }
+        }
     }
 
     fn local(&mut self, decl: &Decl) -> Option<Stmt> {
@@ -120,6 +198,7 @@ impl Checker<'_, '_> {
                 | Type::Int
                 | Type::Text
                 | Type::MatchKind
+                | Type::List(_)
                 | Type::Extern(..)
                 | Type::Block(_)
                 | Type::Package(_)
@@ -242,8 +321,18 @@ impl Checker<'_, '_> {
 
     /// Whether a parser state may hold the statement.
     pub(super) fn parser_statement(&mut self, s: &Stmt) {
-        if let StmtKind::Switch(..) | StmtKind::SwitchAction(..) = s.kind {
-            self.error(s.span, "a parser state has no `switch`: use `transition select`");
+        match &s.kind {
+            StmtKind::Switch(..) | StmtKind::SwitchAction(..) => {
+                self.error(s.span, "a parser state has no `switch`: use `transition select`");
+            }
+            StmtKind::For { .. } | StmtKind::ForIn { .. } => {
+                self.error(s.span, "a parser state has no loops: let a state go to itself");
+            }
+            StmtKind::If(_, then, otherwise) => {
+                then.iter().chain(otherwise).for_each(|s| self.parser_statement(s));
+            }
+            StmtKind::Block(body) => body.iter().for_each(|s| self.parser_statement(s)),
+            _ => {}
         }
     }
 

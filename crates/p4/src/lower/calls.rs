@@ -514,6 +514,7 @@ pub(super) fn returns(body: &[Stmt]) -> bool {
         Stmt::Switch { cases, default, .. } => {
             returns(default) || cases.iter().any(|(_, b)| returns(b))
         }
+        Stmt::Loop(_, body) | Stmt::Labelled(_, body) => returns(body),
         _ => false,
     })
 }

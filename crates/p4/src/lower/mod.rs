@@ -9,6 +9,7 @@ mod controls;
 mod expr;
 mod externs;
 mod instances;
+mod loops;
 mod package;
 mod parsers;
 mod stateful;
@@ -88,6 +89,9 @@ pub(crate) struct Lowerer<'r, 't> {
     /// Hierarchical name of the block being lowered.
     prefix: String,
     temps: u32,
+    labels: u32,
+    /// Loops around the current statement, innermost last.
+    loops: Vec<loops::Labels>,
     /// Whether the block being lowered belongs to TNA's egress.
     egress: bool,
     /// Whether an action's body is being lowered.
@@ -167,6 +171,8 @@ pub(crate) fn lower(
         out: Vec::new(),
         prefix: String::new(),
         temps: 0,
+        labels: 0,
+        loops: Vec::new(),
         egress: false,
         in_action: false,
         result: None,

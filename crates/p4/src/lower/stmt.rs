@@ -58,6 +58,18 @@ impl Lowerer<'_, '_> {
                 }
                 self.emit(Stmt::Return);
             }
+            StmtKind::For { init, condition, update, body } => {
+                self.for_loop(init, condition, update, body, s.span);
+            }
+            StmtKind::ForIn { variable, through, body } => {
+                self.for_in(variable, through, body, s.span);
+            }
+            StmtKind::Break | StmtKind::Continue => {
+                if let Some(labels) = self.loops.last().copied() {
+                    let out = matches!(s.kind, StmtKind::Break);
+                    self.emit(Stmt::Leave(if out { labels.whole } else { labels.turn }));
+                }
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Statements.
 
 use super::{Failed, Parse, Parser};
-use crate::ast::{Decl, DeclKind, ExprKind, Stmt, StmtKind, SwitchCase};
+use crate::ast::{Decl, DeclKind, Expr, ExprKind, Stmt, StmtKind, SwitchCase};
 use crate::ir::BinaryOp;
 use crate::lexer::Kind;
 
@@ -59,16 +59,17 @@ impl Parser<'_, '_> {
                 self.expect_semicolon("`return`")?;
                 StmtKind::Return(value)
             }
-            Kind::Break | Kind::Continue => {
-                let what =
-                    if self.bump().kind == Kind::Break { "`break` is" } else { "`continue` is" };
-                self.expect_semicolon("the statement")?;
-                StmtKind::Unsupported(what)
+            Kind::Break => {
+                self.bump();
+                self.expect_semicolon("`break`")?;
+                StmtKind::Break
             }
-            Kind::For => {
-                self.skip_for()?;
-                StmtKind::Unsupported("`for` loops are")
+            Kind::Continue => {
+                self.bump();
+                self.expect_semicolon("`continue`")?;
+                StmtKind::Continue
             }
+            Kind::For => self.scoped(Self::for_loop)?,
             Kind::Const => StmtKind::Decl(Box::new(self.constant(start, annotations)?)),
             _ => {
                 if self.starts_declaration() {
@@ -122,26 +123,29 @@ impl Parser<'_, '_> {
     }
 
     fn assignment_or_call(&mut self) -> Parse<StmtKind> {
+        let kind = self.simple_statement()?;
+        let what = if matches!(kind, StmtKind::Call(_)) { "the call" } else { "the assignment" };
+        self.expect_semicolon(what)?;
+        Ok(kind)
+    }
+
+    /// An assignment or a call, up to what ends it.
+    fn simple_statement(&mut self) -> Parse<StmtKind> {
         if self.kind() == Kind::RParen || self.kind() == Kind::Else {
             return Err(self.unexpected("a statement"));
         }
         // No binary operators, so that `a |+|= b` reads well.
         let target = self.postfix()?;
         if self.eat(Kind::Assign) {
-            let value = self.expression()?;
-            self.expect_semicolon("the assignment")?;
-            return Ok(StmtKind::Assign(target, value));
+            return Ok(StmtKind::Assign(target, self.expression()?));
         }
         if let Some((op, tokens)) = self.compound() {
             for _ in 0..tokens {
                 self.bump();
             }
-            let value = self.expression()?;
-            self.expect_semicolon("the assignment")?;
-            return Ok(StmtKind::Update(op, target, value));
+            return Ok(StmtKind::Update(op, target, self.expression()?));
         }
         if matches!(target.kind, ExprKind::Call { .. } | ExprKind::Construct(..)) {
-            self.expect_semicolon("the call")?;
             return Ok(StmtKind::Call(target));
         }
         if self.kind() == Kind::Semicolon {
@@ -193,32 +197,71 @@ impl Parser<'_, '_> {
         Ok(StmtKind::Switch(on, cases))
     }
 
-    /// A whole `for` statement, unread.
-    fn skip_for(&mut self) -> Parse<()> {
+    /// `for (init; condition; update) body` or `for (T x in collection) body`.
+    fn for_loop(&mut self) -> Parse<StmtKind> {
         self.bump();
-        self.expect(Kind::LParen, "`(`")?;
-        let mut depth = 1usize;
-        while depth > 0 {
-            match self.bump().kind {
-                Kind::LParen => depth += 1,
-                Kind::RParen => depth -= 1,
-                Kind::End => return Err(self.unexpected("`)`")),
-                _ => {}
-            }
+        self.expect(Kind::LParen, "`(` after `for`")?;
+        if let Some(variable) = self.attempt(Self::loop_variable) {
+            let collection = self.collection()?;
+            self.expect(Kind::RParen, "`)` after what the loop goes through")?;
+            let body = Box::new(self.scoped(Self::statement)?);
+            return Ok(StmtKind::ForIn { variable: Box::new(variable), collection, body });
         }
-        let mut braces = 0usize;
+        let init = self.simple_statements(Kind::Semicolon, true)?;
+        let condition = self.expression()?;
+        self.expect(Kind::Semicolon, "`;` after the loop's condition")?;
+        let update = self.simple_statements(Kind::RParen, false)?;
+        let body = Box::new(self.scoped(Self::statement)?);
+        Ok(StmtKind::For { init, condition, update, body })
+    }
+
+    /// `T x in`, the start of a loop through a collection.
+    fn loop_variable(&mut self) -> Parse<Decl> {
+        let start = self.span();
+        let annotations = self.annotations()?;
+        let ty = self.type_ref()?;
+        let name = self.name("the loop's variable")?;
+        self.expect(Kind::In, "`in`")?;
+        self.declare(&name.name, false);
+        Ok(self.decl(start, annotations, name, DeclKind::Variable { ty, init: None }))
+    }
+
+    /// A stack, a list, or `low .. high`.
+    fn collection(&mut self) -> Parse<Expr> {
+        let start = self.span();
+        let first = self.expression()?;
+        if !self.eat(Kind::DotDot) {
+            return Ok(first);
+        }
+        let last = self.expression()?;
+        let kind = ExprKind::Range(Box::new(first), Box::new(last));
+        Ok(Expr { span: self.since(start), kind })
+    }
+
+    /// The statements between a loop's parentheses: assignments and calls with commas between
+    /// them, and declarations where the loop starts.
+    fn simple_statements(&mut self, end: Kind, declarations: bool) -> Parse<Vec<Stmt>> {
+        let mut list = Vec::new();
+        if self.eat(end) {
+            return Ok(list);
+        }
         loop {
-            match self.bump().kind {
-                Kind::LBrace => braces += 1,
-                Kind::RBrace => {
-                    braces = braces.saturating_sub(1);
-                    if braces == 0 {
-                        return Ok(());
-                    }
-                }
-                Kind::Semicolon if braces == 0 => return Ok(()),
-                Kind::End => return Err(self.unexpected("the loop's body")),
-                _ => {}
+            let start = self.span();
+            let annotations = self.annotations()?;
+            let kind = if declarations && self.starts_declaration() {
+                let ty = self.type_ref()?;
+                let name = self.name("a variable's name")?;
+                self.declare(&name.name, false);
+                let init = if self.eat(Kind::Assign) { Some(self.expression()?) } else { None };
+                let kind = DeclKind::Variable { ty, init };
+                StmtKind::Decl(Box::new(self.decl(start, annotations, name, kind)))
+            } else {
+                self.simple_statement()?
+            };
+            list.push(Stmt { span: self.since(start), kind });
+            if !self.eat(Kind::Comma) {
+                self.expect(end, "`,` or the end of the loop's statements")?;
+                return Ok(list);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Types and parameters.
 
-use super::{Parse, Parser};
+use super::{Failed, Parse, Parser};
 use crate::ast::{Direction, Expr, Ident, Param, TypeKind, TypeRef};
 use crate::lexer::Kind;
 use crate::source::Span;
@@ -65,10 +65,14 @@ impl Parser<'_, '_> {
                 let name = Ident { name: self.intern(text), span: token.span };
                 if self.kind() == Kind::Less && text == "list" && !self.is_type(text) {
                     self.bump();
-                    if self.type_args()?.len() != 1 {
-                        self.error(token.span, "`list` takes one type argument".to_owned());
+                    let mut args = self.type_args()?;
+                    match args.pop() {
+                        Some(of) if args.is_empty() => TypeKind::List(Box::new(of)),
+                        _ => {
+                            self.error(token.span, "`list` takes one type argument".to_owned());
+                            return Err(Failed);
+                        }
                     }
-                    TypeKind::List
                 } else if self.eat(Kind::Less) {
                     TypeKind::Specialised(name, self.type_args()?)
                 } else {
