@@ -135,7 +135,7 @@ pub(crate) struct Element {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct List {
     pub(crate) groups: Vec<Group>,
-    /// Groups start within bytes: they must be put together bit by bit.
+    /// Groups start within bytes, or where varbits end: they must be put together bit by bit.
     pub(crate) ragged: bool,
 }
 
@@ -144,6 +144,8 @@ pub(crate) struct List {
 pub(crate) struct Group {
     /// Validity bit that decides, or [`NO_SLOT`].
     pub(crate) valid: Slot,
+    /// Where the length in bits of the group's only item is: a varbit. Or [`NO_SLOT`].
+    pub(crate) length: Slot,
     pub(crate) items: Vec<Item>,
     pub(crate) layout: Layout,
 }

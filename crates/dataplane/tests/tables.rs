@@ -314,7 +314,7 @@ fn a_table_takes_as_many_entries_as_the_program_says() {
 
 fn const_entry(keyset: Keyset, port: u64) -> Entry {
     let call = tributary_p4::ir::ActionCall { action: 0, args: vec![words(port)] };
-    Entry { keys: vec![keyset], call, priority: None }
+    Entry { keys: vec![keyset], call, priority: None, is_const: true }
 }
 
 #[test]

@@ -239,7 +239,10 @@ pub(crate) enum DeclKind {
         ty: TypeRef,
         init: Option<Expr>,
     },
-    ValueSet,
+    ValueSet {
+        ty: TypeRef,
+        args: Vec<Arg>,
+    },
 }
 
 /// A method or function of an extern.

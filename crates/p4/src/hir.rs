@@ -58,6 +58,8 @@ pub(crate) enum ExprKind {
     Record(Vec<(Str, Expr)>),
     /// `{#}`.
     Invalid,
+    /// `...` before it is known what it stands for.
+    Rest,
     IsValid(Box<Expr>),
     Call(Box<Call>),
     /// `table.apply()`, and what of its result is meant.
@@ -185,6 +187,7 @@ pub(crate) struct Param {
     pub(crate) ty: Type,
     pub(crate) default: Option<Expr>,
     pub(crate) annotations: Vec<ir::Annotation>,
+    pub(crate) span: Span,
 }
 
 #[derive(Debug)]
@@ -228,6 +231,19 @@ pub(crate) struct Block {
 pub(crate) enum Local {
     Variable(Rc<Variable>),
     Instance(Rc<Instance>),
+    ValueSet(Rc<ValueSet>),
+}
+
+/// A parser value set.
+#[derive(Debug)]
+pub(crate) struct ValueSet {
+    pub(crate) id: DeclId,
+    pub(crate) name: Str,
+    /// Of the values.
+    pub(crate) ty: Type,
+    pub(crate) size: Expr,
+    pub(crate) annotations: Vec<ir::Annotation>,
+    pub(crate) span: Span,
 }
 
 /// A named instance of an extern, parser, control or package.
@@ -277,6 +293,8 @@ pub(crate) enum Keyset {
     Value(Expr),
     Mask(Expr, Expr),
     Range(Expr, Expr),
+    /// A value set; if its values have several parts, they are all the keys of the case.
+    Set(DeclId),
 }
 
 #[derive(Debug)]
@@ -334,6 +352,7 @@ pub(crate) struct Entry {
     pub(crate) action: usize,
     pub(crate) args: Vec<Expr>,
     pub(crate) priority: Option<Expr>,
+    pub(crate) is_const: bool,
     pub(crate) annotations: Vec<ir::Annotation>,
 }
 

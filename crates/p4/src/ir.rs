@@ -317,7 +317,7 @@ pub enum ExprKind {
     /// Whether a header is valid (`BOOL`).
     Valid(HeaderRef),
     /// A field of a stack element chosen at run time: stack, index, position of the field in the
-    /// header. Out of range reads as zero.
+    /// header. Behind the last field: the length of the varbit. Out of range reads as zero.
     Element(StackId, Box<Expr>, u32),
     /// An operation on one value of the same type.
     Unary(UnaryOp, Box<Expr>),
@@ -401,6 +401,9 @@ pub enum Stmt {
     SetValid(HeaderRef),
     /// `setInvalid()`.
     SetInvalid(HeaderRef),
+    /// Invalid because another header of its union became valid. The packet's length does not
+    /// change, as in BMv2.
+    Displace(HeaderRef),
     /// `push_front(count)`.
     PushFront(StackId, u32),
     /// `pop_front(count)`.
@@ -577,6 +580,8 @@ pub struct Entry {
     /// Priority where the program states one, as it states it. Which entry wins is the order of
     /// [`Table::entries`] alone.
     pub priority: Option<u32>,
+    /// Whether the control plane may not change it.
+    pub is_const: bool,
 }
 
 /// What a value is compared with, in `select` and in entries.
@@ -595,7 +600,10 @@ pub enum Keyset {
     /// Inclusive.
     #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     Range { low: Box<[u64]>, high: Box<[u64]> },
-    /// The parser value set of that extern instance.
+    /// The parser value set of that extern instance: type `value_set`; its type arguments are the
+    /// scalars of a value, its arguments the size and, for each scalar, the symbol of its
+    /// `match_kind`. A set of several scalars is the only keyset of its case, for all that is
+    /// selected on. In BMv2, all are matched exactly.
     ValueSet(ExternId),
 }
 

@@ -1,10 +1,12 @@
 //! Types, as the checker knows them.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
 
 pub(crate) use crate::ast::{Aggregate, Direction, Str};
+use crate::ast::{FieldDecl, Ident};
 use crate::ir;
 
 /// A type. Two types are the same if they compare equal: declared types by identity.
@@ -41,6 +43,12 @@ pub(crate) enum Type {
     Block(Rc<BlockType>),
     Package(Rc<PackageType>),
     Var(TypeVar),
+    /// A parser value set.
+    ValueSet(Rc<Type>),
+    /// A generic struct or header with arguments that are not known yet.
+    Generic(Rc<GenericStruct>, Rc<[Type]>),
+    /// `...` before it is known what it stands for.
+    Rest,
     /// What `table.apply()` gives.
     ApplyResult,
     /// What `table.apply().action_run` gives.
@@ -62,6 +70,21 @@ pub(crate) struct StructType {
     pub(crate) name: Str,
     pub(crate) fields: Vec<FieldType>,
     pub(crate) annotations: Vec<ir::Annotation>,
+    /// The generic type and the arguments that it was made from.
+    pub(crate) origin: Option<(u32, Rc<[Type]>)>,
+}
+
+/// A struct, header or union with type parameters, to be made for given arguments.
+#[derive(Debug)]
+pub(crate) struct GenericStruct {
+    pub(crate) id: u32,
+    pub(crate) what: Aggregate,
+    pub(crate) name: Ident,
+    pub(crate) type_params: Vec<Ident>,
+    pub(crate) fields: Vec<FieldDecl>,
+    pub(crate) annotations: Vec<ir::Annotation>,
+    /// Those made so far.
+    pub(crate) made: RefCell<Vec<(Rc<[Type]>, Type)>>,
 }
 
 #[derive(Debug)]
@@ -119,6 +142,14 @@ pub(crate) struct Signature {
     pub(crate) is_abstract: bool,
 }
 
+impl Signature {
+    /// Whether no call could tell the two apart: overloads differ in the names of parameters.
+    pub(crate) fn same_names(&self, other: &Self) -> bool {
+        self.params.len() == other.params.len()
+            && self.params.iter().zip(&other.params).all(|(a, b)| a.name == b.name)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct ExternType {
     pub(crate) id: u32,
@@ -164,6 +195,7 @@ impl PartialEq for Type {
             | (Type::MatchKind, Type::MatchKind)
             | (Type::Int, Type::Int)
             | (Type::Invalid, Type::Invalid)
+            | (Type::Rest, Type::Rest)
             | (Type::ApplyResult, Type::ApplyResult)
             | (Type::ActionRun, Type::ActionRun) => true,
             (Type::Bit(a), Type::Bit(b))
@@ -175,7 +207,8 @@ impl PartialEq for Type {
             (Type::New(a), Type::New(b)) => a.id == b.id,
             (Type::Stack(a, n), Type::Stack(b, m)) => n == m && a == b,
             (Type::Tuple(a), Type::Tuple(b)) => a == b,
-            (Type::List(a), Type::List(b)) => a == b,
+            (Type::List(a), Type::List(b)) | (Type::ValueSet(a), Type::ValueSet(b)) => a == b,
+            (Type::Generic(a, s), Type::Generic(b, t)) => a.id == b.id && s == t,
             (Type::Record(a), Type::Record(b)) => a == b,
             (Type::Extern(a, s), Type::Extern(b, t)) => a.id == b.id && s == t,
             (Type::Var(a), Type::Var(b)) => a.id == b.id,
@@ -187,7 +220,7 @@ impl PartialEq for Type {
 }
 
 impl Type {
-    /// The header or header union type.
+    /// The header type.
     pub(crate) fn as_header(&self) -> Option<&Rc<StructType>> {
         match self {
             Type::Struct(s) if s.what == Aggregate::Header => Some(s),
@@ -198,7 +231,7 @@ impl Type {
     /// A type parameter is in it.
     pub(crate) fn is_open(&self) -> bool {
         match self {
-            Type::Var(_) => true,
+            Type::Var(_) | Type::Generic(..) => true,
             Type::Tuple(items) => items.iter().any(Type::is_open),
             Type::Extern(_, args) => args.iter().any(Type::is_open),
             Type::Stack(of, _) | Type::List(of) => of.is_open(),
@@ -217,6 +250,9 @@ impl Type {
             Type::Tuple(items) => Type::Tuple(items.iter().map(|t| t.substitute(map)).collect()),
             Type::Extern(e, args) => {
                 Type::Extern(e.clone(), args.iter().map(|t| t.substitute(map)).collect())
+            }
+            Type::Generic(of, args) => {
+                Type::Generic(of.clone(), args.iter().map(|t| t.substitute(map)).collect())
             }
             Type::Stack(of, n) => Type::Stack(Rc::new(of.substitute(map)), *n),
             Type::List(of) => Type::List(Rc::new(of.substitute(map))),
@@ -240,6 +276,17 @@ impl Type {
             Type::New(n) => n.repr.repr(),
             Type::SerEnum(e) => e.repr.repr(),
             other => other,
+        }
+    }
+
+    /// Whether its values differ in size: there is a varbit in it.
+    pub(crate) fn varies(&self) -> bool {
+        match self.repr() {
+            Type::Varbit(_) => true,
+            Type::Struct(s) => s.fields.iter().any(|f| f.ty.varies()),
+            Type::Stack(of, _) => of.varies(),
+            Type::Tuple(items) => items.iter().any(Type::varies),
+            _ => false,
         }
     }
 
@@ -326,6 +373,13 @@ impl fmt::Display for Type {
             },
             Type::Package(p) => write!(f, "package {}", p.name),
             Type::Var(v) => write!(f, "{}", v.name),
+            Type::ValueSet(of) => write!(f, "value_set<{of}>"),
+            Type::Generic(of, args) => {
+                write!(f, "{}<", of.name.name)?;
+                list(f, args)?;
+                f.write_str(">")
+            }
+            Type::Rest => f.write_str("default values"),
             Type::ApplyResult => f.write_str("the result of a table"),
             Type::ActionRun => f.write_str("the action that a table ran"),
         }

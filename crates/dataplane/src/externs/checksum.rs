@@ -12,9 +12,17 @@ pub(crate) fn gather<'a>(list: &List, state: &[u64], buffer: &'a mut Vec<u8>) ->
         if group.valid != NO_SLOT && state[group.valid as usize] == 0 {
             continue;
         }
-        let end = bits + group.layout.bits() as usize;
+        let width = match group.length {
+            NO_SLOT => group.layout.bits(),
+            length => group.layout.bits().min(state[length as usize] as u32),
+        };
+        let end = bits + width as usize;
         buffer.resize(end.div_ceil(8), 0);
-        if list.ragged {
+        if group.length != NO_SLOT {
+            group.items.iter().for_each(|item| {
+                put_bits(buffer, bits, width as usize, &state[item.slot as usize..]);
+            });
+        } else if list.ragged {
             for item in &group.items {
                 put_bits(buffer, bits, item.width as usize, &state[item.slot as usize..]);
                 bits += item.width as usize;

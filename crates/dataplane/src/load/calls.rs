@@ -1,7 +1,7 @@
 //! Calls of externs, by what [`crate::externs::binding`] says that they do.
 
 use tributary_p4::ir::{
-    Arg, Expr, ExprKind, ExternCall, ExternId, FieldRole, HeaderRef, Place, Scalar,
+    Arg, Expr, ExprKind, ExternCall, ExternId, FieldId, FieldRole, HeaderRef, Place, Scalar,
 };
 
 use super::{Instance, Intrinsics, Loader};
@@ -243,17 +243,35 @@ impl Loader<'_> {
         }
     }
 
+    /// Where the length of a header's varbit field is; [`NO_SLOT`] for all other fields.
+    fn varbit_length(&self, field: FieldId) -> Slot {
+        let FieldRole::Header(header) = self.program.fields[field.index()].role else {
+            return NO_SLOT;
+        };
+        let header = &self.program.headers[header.index()];
+        match header.varbit {
+            Some((at, length)) if header.fields[at] == field => self.slots.field(length),
+            _ => NO_SLOT,
+        }
+    }
+
     /// Compiles a list of values to hash. Fields of invalid headers do not take part.
     pub(super) fn list(&mut self, args: &Args<'_>, at: usize) -> Result<u32, LoadError> {
-        let mut items: Vec<(Slot, Item)> = Vec::new();
+        let mut items: Vec<(Presence, Item)> = Vec::new();
         if let Some(Arg::Header(HeaderRef::Fixed(header))) = args.args.get(at) {
             let valid = self.header(*header).valid;
             let fields = &self.program.headers[header.index()].fields;
-            items.extend(fields.iter().map(|&field| (valid, self.item(field))));
+            items.extend(fields.iter().map(|&field| {
+                (Presence { valid, length: self.varbit_length(field) }, self.item(field))
+            }));
         }
         for expr in args.exprs(at) {
-            let valid = self.validity(expr);
-            items.push((valid, Item { slot: self.expr(expr)?, width: expr.ty.width }));
+            let length = match expr.kind {
+                ExprKind::Field(field) => self.varbit_length(field),
+                _ => NO_SLOT,
+            };
+            let presence = Presence { valid: self.validity(expr), length };
+            items.push((presence, Item { slot: self.expr(expr)?, width: expr.ty.width }));
         }
         Ok(self.list_of(&items))
     }
@@ -286,21 +304,31 @@ impl Loader<'_> {
         Ok(self.digests.len() as u32 - 1)
     }
 
-    /// Notes a list of values, each with the validity bit that decides whether it takes part.
-    pub(super) fn list_of(&mut self, items: &[(Slot, Item)]) -> u32 {
+    /// Notes a list of values.
+    pub(super) fn list_of(&mut self, items: &[(Presence, Item)]) -> u32 {
         let groups: Vec<Group> = items
-            .chunk_by(|a, b| a.0 == b.0)
+            .chunk_by(|a, b| a.0 == b.0 && a.0.length == NO_SLOT)
             .map(|group| {
                 let items: Vec<Item> = group.iter().map(|&(_, item)| item).collect();
-                Group { valid: group[0].0, layout: Layout::new(&items), items }
+                let Presence { valid, length } = group[0].0;
+                Group { valid, length, layout: Layout::new(&items), items }
             })
             .collect();
-        let ragged = groups
-            .split_last()
-            .is_some_and(|(_, rest)| rest.iter().any(|group| group.layout.bits() % 8 != 0));
+        let ragged = groups.iter().any(|group| group.length != NO_SLOT)
+            || groups
+                .split_last()
+                .is_some_and(|(_, rest)| rest.iter().any(|group| group.layout.bits() % 8 != 0));
         self.lists.push(List { groups, ragged });
         self.lists.len() as u32 - 1
     }
+}
+
+/// What decides whether, and how much of, a value takes part in a list: the validity bit of its
+/// header, and the length of a varbit; or [`NO_SLOT`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Presence {
+    pub(super) valid: Slot,
+    pub(super) length: Slot,
 }
 
 /// The arguments of a call, taken by position.

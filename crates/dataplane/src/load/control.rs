@@ -38,6 +38,10 @@ impl Loader<'_> {
                 this.op(Op::SetInvalid(header.0));
                 Ok(())
             })?,
+            Stmt::Displace(header) => self.on_header(header, &mut |this, header| {
+                this.invalidate(&[header]);
+                Ok(())
+            })?,
             Stmt::PushFront(stack, count) => self.push_front(*stack, *count),
             Stmt::PopFront(stack, count) => self.pop_front(*stack, *count),
             Stmt::If { condition, then, otherwise } => {

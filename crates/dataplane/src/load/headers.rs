@@ -125,9 +125,13 @@ impl Loader<'_> {
             let header = &self.program.headers[element.index()];
             let field = match position {
                 None => header.valid,
-                Some(position) => *header.fields.get(position as usize).ok_or_else(|| {
-                    LoadError::Malformed(format!("header `{}` has fewer fields", header.name))
-                })?,
+                Some(position) => {
+                    let length = header.varbit.map(|(_, length)| length);
+                    let mut fields = header.fields.iter().copied().chain(length);
+                    fields.nth(position as usize).ok_or_else(|| {
+                        LoadError::Malformed(format!("header `{}` has fewer fields", header.name))
+                    })?
+                }
             };
             words = self.program.fields[field.index()].ty.limbs() as u32;
             slots.push(self.slots.field(field));
@@ -172,8 +176,9 @@ impl Loader<'_> {
         self.op(Op::Select { dst: next, c: enough, a: rest, b: zero });
     }
 
-    /// Without a change of the packet's length, as BMv2 shifts stacks.
-    fn invalidate(&mut self, headers: &[HeaderId]) {
+    /// Without a change of the packet's length, as BMv2 shifts stacks and keeps one header of a
+    /// union.
+    pub(super) fn invalidate(&mut self, headers: &[HeaderId]) {
         let zero = self.slots.constant(0);
         for &header in headers {
             let dst = self.header(header).valid;

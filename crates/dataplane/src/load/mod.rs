@@ -20,11 +20,12 @@ use tributary_p4::ir::{
     ActionId, Block, ExternId, FieldId, HeaderId, LabelId, MatchKind, Program, StackId, Stmt,
 };
 
+use self::calls::Presence;
 pub(crate) use self::instances::Instance;
 use self::slots::Slots;
 use crate::code::{
-    ActionCode, Code, Element, Errors, ExternOp, HeaderCode, List, Op, Pc, RegisterRun, Slot,
-    TableCode,
+    ActionCode, Code, Element, Errors, ExternOp, HeaderCode, List, NO_SLOT, Op, Pc, RegisterRun,
+    Slot, TableCode,
 };
 use crate::error::LoadError;
 use crate::externs::counter::Counter;
@@ -343,7 +344,8 @@ impl<'p> Loader<'p> {
                 };
                 slots.push(item.slot);
                 if key.kind == MatchKind::Selector {
-                    selected.push((self.validity(&key.value), item));
+                    let valid = self.validity(&key.value);
+                    selected.push((Presence { valid, length: NO_SLOT }, item));
                 } else {
                     keys.push(item);
                 }

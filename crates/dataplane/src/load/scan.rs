@@ -45,7 +45,9 @@ pub(super) fn body(statements: &[Stmt], scan: &mut impl Scan) {
                 header(to, scan);
                 header(from, scan);
             }
-            Stmt::SetValid(of) | Stmt::SetInvalid(of) | Stmt::Emit(of) => header(of, scan),
+            Stmt::SetValid(of) | Stmt::SetInvalid(of) | Stmt::Displace(of) | Stmt::Emit(of) => {
+                header(of, scan);
+            }
             Stmt::If { condition, then, otherwise } => {
                 expr(condition, scan);
                 body(then, scan);

@@ -283,7 +283,12 @@ impl Loader<'_> {
     }
 
     fn push_list(&mut self, items: &[Item]) -> u32 {
-        let group = Group { valid: NO_SLOT, items: items.to_vec(), layout: Layout::new(items) };
+        let group = Group {
+            valid: NO_SLOT,
+            length: NO_SLOT,
+            items: items.to_vec(),
+            layout: Layout::new(items),
+        };
         self.lists.push(List { groups: vec![group], ragged: false });
         self.lists.len() as u32 - 1
     }

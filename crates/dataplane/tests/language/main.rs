@@ -2,6 +2,8 @@
 //! of frames.
 
 mod loops;
+mod unions;
+mod varbits;
 
 use tributary_dataplane::{EgressInput, IngressInput, Packet, Pipeline, Verdict};
 use tributary_p4::compile_text;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::{Checker, Entry, Place, closest};
+use super::{Checker, Entry, Place, VarKind, closest};
 use crate::ast::{self, Decl, DeclKind, Ident, Str};
 use crate::hir::{self, Keyset, Local, Target};
 use crate::types::{BlockKind, BlockType, Type};
@@ -38,9 +38,10 @@ impl Checker<'_, '_> {
         f: impl FnOnce(&mut Self) -> (Vec<Local>, Vec<hir::Stmt>, Vec<hir::State>, usize),
     ) -> hir::Block {
         if let Some(first) = signature.type_params.first() {
-            self.unsupported(
+            self.error_help(
                 first.span,
-                "type parameters of parsers and controls that have a body are",
+                "a parser or control with a body has no type parameters",
+                "only types of parsers and controls do",
             );
         }
         let outer = std::mem::replace(&mut self.ret, Type::Void);
@@ -91,9 +92,8 @@ impl Checker<'_, '_> {
                     let table = Rc::new(self.table(decl, table));
                     self.declare(&decl.name, Entry::Table(table));
                 }
-                DeclKind::ValueSet => {
-                    self.unsupported(decl.span, "`value_set` is");
-                    self.declare(&decl.name, Entry::Broken);
+                DeclKind::ValueSet { ty, args } => {
+                    locals.extend(self.value_set(decl, ty, args).map(Local::ValueSet));
                 }
                 _ => {
                     self.error(
@@ -105,6 +105,48 @@ impl Checker<'_, '_> {
             }
         }
         locals
+    }
+
+    /// `value_set<T>(size) name;`
+    fn value_set(
+        &mut self,
+        decl: &Decl,
+        ty: &ast::TypeRef,
+        args: &[ast::Arg],
+    ) -> Option<Rc<hir::ValueSet>> {
+        let span = ty.span;
+        let ty = self.resolve(ty);
+        let parts = set_parts(&ty);
+        if let Some(part) = parts.iter().find(|part| !selectable(part)) {
+            self.error(span, format!("{part} cannot be selected on"));
+        }
+        let size = match args {
+            [size] => self.expr(&size.value),
+            _ => {
+                self.error(decl.span, "a value set takes one argument: its size");
+                self.declare(&decl.name, Entry::Broken);
+                return None;
+            }
+        };
+        let (name, annotations) = (decl.name.name.clone(), self.annotations(&decl.annotations));
+        let kind = VarKind::Instance;
+        let id = self.declare_var(&decl.name, Type::ValueSet(Rc::new(ty.clone())), kind);
+        Some(Rc::new(hir::ValueSet { id, name, ty, size, annotations, span: decl.name.span }))
+    }
+
+    /// A case that is a value set as a whole.
+    fn whole_set(&mut self, e: &ast::Expr, types: &[Type]) -> Option<Keyset> {
+        let ast::ExprKind::Name(name) = &e.kind else { return None };
+        let Some(Entry::Var(var)) = self.lookup(&name.name) else { return None };
+        let Type::ValueSet(of) = &var.ty else { return None };
+        let (id, parts) = (var.id, set_parts(of));
+        let fits = parts.len() == types.len() && parts.iter().zip(types).all(|(a, b)| a == b);
+        let unknown = parts.iter().chain(types).any(|t| matches!(t, Type::Unknown));
+        if !fits && !unknown {
+            let list = types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            self.error(e.span, format!("value_set<{of}> has no values of type ({list})"));
+        }
+        Some(Keyset::Set(id))
     }
 
     fn states(&mut self, decl: &Decl, states: &[ast::StateDecl]) -> (Vec<hir::State>, usize) {
@@ -174,16 +216,7 @@ impl Checker<'_, '_> {
             ast::Transition::Select { span, on, cases } => {
                 let on = self.expect_all(on);
                 for e in &on {
-                    let fits = matches!(
-                        e.ty.repr(),
-                        Type::Bit(_)
-                            | Type::Signed(_)
-                            | Type::Bool
-                            | Type::Enum(_)
-                            | Type::ErrorCode
-                            | Type::Unknown
-                    );
-                    if !fits {
+                    if !selectable(&e.ty) {
                         self.error(e.span, format!("{} cannot be selected on", e.ty));
                     }
                 }
@@ -204,6 +237,9 @@ impl Checker<'_, '_> {
 
     /// The sets of one case or entry, one for each key.
     pub(super) fn keysets(&mut self, e: &ast::Expr, types: &[Type]) -> Option<Vec<Keyset>> {
+        if let Some(set) = self.whole_set(e, types) {
+            return Some(vec![set]);
+        }
         let items: Vec<&ast::Expr> = match &e.kind {
             ast::ExprKind::List(items) => items.iter().collect(),
             ast::ExprKind::Any if types.len() != 1 => {
@@ -223,6 +259,9 @@ impl Checker<'_, '_> {
     }
 
     fn keyset(&mut self, e: &ast::Expr, ty: &Type) -> Keyset {
+        if let Some(set) = self.whole_set(e, std::slice::from_ref(ty)) {
+            return set;
+        }
         match &e.kind {
             ast::ExprKind::Any => Keyset::Any,
             ast::ExprKind::Mask(value, mask) => {
@@ -253,5 +292,27 @@ impl Checker<'_, '_> {
                 Keyset::Value(self.coerce(value, &ty))
             }
         }
+    }
+}
+
+/// Whether a value of the type can be selected on.
+fn selectable(ty: &Type) -> bool {
+    matches!(
+        ty.repr(),
+        Type::Bit(_)
+            | Type::Signed(_)
+            | Type::Bool
+            | Type::Enum(_)
+            | Type::ErrorCode
+            | Type::Unknown
+    )
+}
+
+/// What the values of a value set are matched with.
+fn set_parts(ty: &Type) -> Vec<Type> {
+    match ty {
+        Type::Struct(s) => s.fields.iter().map(|f| f.ty.clone()).collect(),
+        Type::Tuple(items) => items.to_vec(),
+        other => vec![other.clone()],
     }
 }

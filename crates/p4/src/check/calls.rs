@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use num_traits::ToPrimitive;
 
-use super::{Checker, Entry, Place, closest};
+use super::{Checker, Entry, FunctionBody, FunctionEntry, GenericFunction, Place, closest};
 use crate::ast::{self, Arg, Direction, Ident, Str, TypeRef};
 use crate::hir::{self, ApplyPart, Call, CallArg, Callee, Construct, Expr, ExprKind};
 use crate::source::Span;
@@ -48,23 +48,7 @@ impl Checker<'_, '_> {
     ) -> Expr {
         match entry {
             Some(Entry::Action(action)) => self.action_call(&action, args, span),
-            Some(Entry::Function(function)) => {
-                let params: Vec<ParamType> = function.params.iter().map(param_type).collect();
-                let defaults: Vec<Option<Expr>> =
-                    function.params.iter().map(|p| p.default.clone()).collect();
-                let Some(args) = self.arguments(&name.name, &params, &defaults, args, span) else {
-                    return Expr { span, ty: function.ret.clone(), kind: ExprKind::Error };
-                };
-                let ty = function.ret.clone();
-                Expr {
-                    span,
-                    ty,
-                    kind: ExprKind::Call(Box::new(Call {
-                        target: Callee::Function(function),
-                        args,
-                    })),
-                }
-            }
+            Some(Entry::Functions(all)) => self.function_call(&all, name, type_args, args, span),
             Some(Entry::ExternFunctions(all)) => {
                 match &*name.name {
                     "static_assert" => return self.static_assert(args, span),
@@ -97,6 +81,78 @@ impl Checker<'_, '_> {
                 Expr::error(span)
             }
         }
+    }
+
+    fn function_call(
+        &mut self,
+        all: &[FunctionEntry],
+        name: &Ident,
+        type_args: &[TypeRef],
+        args: &[Arg],
+        span: Span,
+    ) -> Expr {
+        let signatures: Vec<Rc<Signature>> = all.iter().map(|f| f.signature.clone()).collect();
+        let Some(signature) = self.choose(&signatures, args, &name.name, span) else {
+            return Expr::error(span);
+        };
+        let chosen = all.iter().find(|f| Rc::ptr_eq(&f.signature, &signature));
+        let found = match chosen.map(|f| f.body.clone()) {
+            Some(FunctionBody::Plain(function)) => {
+                let params: Vec<ParamType> = function.params.iter().map(param_type).collect();
+                let defaults: Vec<Option<Expr>> =
+                    function.params.iter().map(|p| p.default.clone()).collect();
+                match self.arguments(&name.name, &params, &defaults, args, span) {
+                    Some(args) => Some((function, args)),
+                    None => {
+                        return Expr { span, ty: function.ret.clone(), kind: ExprKind::Error };
+                    }
+                }
+            }
+            Some(FunctionBody::Generic(generic)) => {
+                self.generic_call(&generic, &signature, type_args, args, span)
+            }
+            None => None,
+        };
+        let Some((function, args)) = found else { return Expr::error(span) };
+        let ty = function.ret.clone();
+        let call = Call { target: Callee::Function(function), args };
+        Expr { span, ty, kind: ExprKind::Call(Box::new(call)) }
+    }
+
+    fn generic_call(
+        &mut self,
+        generic: &Rc<GenericFunction>,
+        signature: &Signature,
+        type_args: &[TypeRef],
+        args: &[Arg],
+        span: Span,
+    ) -> Option<(Rc<hir::Function>, Vec<CallArg>)> {
+        let name = &*signature.name;
+        let mut map = self.explicit(&signature.type_params, type_args, name, span)?;
+        let mut args = self.generic_arguments(name, &signature.params, &mut map, args, span)?;
+        let mut types = Vec::with_capacity(signature.type_params.len());
+        for param in &signature.type_params {
+            match map.get(&param.id) {
+                Some(Type::Unknown) => return None,
+                Some(ty) if !ty.is_open() && !matches!(ty, Type::Int) => types.push(ty.clone()),
+                _ => {
+                    let message =
+                        format!("what `{}` of `{name}` stands for is not known", param.name);
+                    self.error_help(span, message, format!("write it: {name}<…>(…)"));
+                    return None;
+                }
+            }
+        }
+        let Some(function) = self.make_function(generic, &types) else {
+            self.error(span, format!("function `{name}` calls itself"));
+            return None;
+        };
+        for (arg, param) in args.iter_mut().zip(&function.params) {
+            let value = arg.value.take().or_else(|| param.default.clone());
+            arg.value = value.map(|value| self.pass(&param_type(param), &param.ty, value));
+            arg.ty = param.ty.clone();
+        }
+        Some((function, args))
     }
 
     fn action_call(&mut self, action: &Rc<hir::Action>, args: &[Arg], span: Span) -> Expr {
@@ -285,7 +341,8 @@ impl Checker<'_, '_> {
         let header = Self::is_header(&base.ty);
         let stack = matches!(base.ty, Type::Stack(..));
         let (takes, needs) = match &*method.name {
-            "isValid" | "setValid" | "setInvalid" if header => (0, method.name.len() > 7),
+            "isValid" if header => (0, false),
+            "setValid" | "setInvalid" if base.ty.as_header().is_some() => (0, true),
             "push_front" | "pop_front" if stack => (1, true),
             _ => {
                 self.error(method.span, format!("{} has no method `{}`", base.ty, method.name));

@@ -47,6 +47,16 @@ impl Checker<'_, '_> {
         if matches!(e.ty, Type::Unknown) || matches!(to, Type::Unknown) || e.ty == *to {
             return Ok(e);
         }
+        let e = match self.with_rest(e, to) {
+            Ok(e) => e,
+            Err(of) => {
+                self.error(of.1, format!("{} has no default value", of.0));
+                return Ok(Expr { span: of.1, ty: to.clone(), kind: ExprKind::Error });
+            }
+        };
+        if e.ty == *to {
+            return Ok(e);
+        }
         match (&e.ty, to) {
             (Type::Int, Type::Bit(_) | Type::Signed(_)) => Ok(self.fit(e, to)),
             (Type::SerEnum(s), _)
@@ -79,12 +89,15 @@ impl Checker<'_, '_> {
                 let wanted = vec![(**of).clone(); items.len()];
                 self.coerce_parts(e, to, &wanted)
             }
-            (Type::Tuple(_), Type::Stack(..)) => {
-                self.unsupported(e.span, "the initialisation of header stacks by lists is");
-                Ok(Expr { span: e.span, ty: to.clone(), kind: ExprKind::Error })
+            (Type::Tuple(items), Type::Stack(of, size)) => {
+                if items.len() != *size as usize {
+                    return Err(e.ty);
+                }
+                let wanted = vec![(**of).clone(); items.len()];
+                self.coerce_parts(e, to, &wanted)
             }
             (Type::Record(_), Type::Struct(_)) => Ok(self.record(e, to)),
-            (Type::Invalid, Type::Struct(s)) if s.what == Aggregate::Header => {
+            (Type::Invalid, Type::Struct(s)) if s.what != Aggregate::Struct => {
                 Ok(Expr { ty: to.clone(), ..e })
             }
             // A block for a parameter of a parser or control type: the signatures must agree.
@@ -101,6 +114,29 @@ impl Checker<'_, '_> {
         }
     }
 
+    /// An expression with `...` replaced by the default values that it stands for in a value of a
+    /// type. On failure: what type has none, and where.
+    fn with_rest(&mut self, e: Expr, to: &Type) -> Result<Expr, (Type, Span)> {
+        let default = |ty: &Type, span: Span| default_value(ty, span).ok_or((ty.clone(), span));
+        let mut items = match e.kind {
+            _ if e.ty == Type::Rest => return default(to, e.span),
+            ExprKind::List(items) if items.last().is_some_and(|i| i.ty == Type::Rest) => items,
+            _ => return Ok(e),
+        };
+        let wanted: Vec<Type> = match to {
+            Type::Struct(s) => s.fields.iter().map(|f| f.ty.clone()).collect(),
+            Type::Tuple(items) => items.to_vec(),
+            Type::Stack(of, size) => vec![(**of).clone(); *size as usize],
+            _ => return Err((to.clone(), e.span)),
+        };
+        items.pop();
+        for ty in wanted.iter().skip(items.len()) {
+            items.push(default(ty, e.span)?);
+        }
+        let ty = Type::Tuple(items.iter().map(|item| item.ty.clone()).collect());
+        Ok(Expr { span: e.span, ty, kind: ExprKind::List(items) })
+    }
+
     fn coerce_parts(&mut self, e: Expr, to: &Type, wanted: &[Type]) -> Result<Expr, Type> {
         let ExprKind::List(items) = e.kind else { return Err(e.ty) };
         let items = items.into_iter().zip(wanted).map(|(item, ty)| self.coerce(item, ty)).collect();
@@ -114,7 +150,12 @@ impl Checker<'_, '_> {
         };
         let s = s.clone();
         let mut slots: Vec<Option<Expr>> = s.fields.iter().map(|_| None).collect();
+        let mut rest = None;
         for (name, value) in values {
+            if value.ty == Type::Rest {
+                rest = Some(value.span);
+                continue;
+            }
             match s.position(&name) {
                 Some(i) if slots[i].is_some() => {
                     self.error(value.span, format!("field `{name}` is given twice"))
@@ -125,7 +166,8 @@ impl Checker<'_, '_> {
         }
         let mut items = Vec::with_capacity(slots.len());
         for (slot, field) in slots.into_iter().zip(&s.fields) {
-            items.push(slot.unwrap_or_else(|| {
+            let default = || rest.and_then(|span| default_value(&field.ty, span));
+            items.push(slot.or_else(default).unwrap_or_else(|| {
                 self.error(e.span, format!("field `{}` of {to} is given no value", field.name));
                 Expr::error(e.span)
             }));
@@ -156,7 +198,8 @@ impl Checker<'_, '_> {
         if e.ty == *to {
             return Expr { span, ..e };
         }
-        let composite = matches!(e.ty, Type::Tuple(_) | Type::Record(_) | Type::Invalid);
+        let composite =
+            matches!(e.ty, Type::Tuple(_) | Type::Record(_) | Type::Invalid | Type::Rest);
         if composite {
             return self.coerce(e, to);
         }
@@ -194,6 +237,26 @@ impl Checker<'_, '_> {
         }
         Expr { span, ..recast(e, to) }
     }
+}
+
+/// The value that a variable of a type has if `...` initialises it.
+fn default_value(ty: &Type, span: Span) -> Option<Expr> {
+    let all = |types: &mut dyn Iterator<Item = &Type>| -> Option<ExprKind> {
+        Some(ExprKind::List(types.map(|ty| default_value(ty, span)).collect::<Option<_>>()?))
+    };
+    let kind = match ty {
+        Type::Bool => ExprKind::Bool(false),
+        Type::Int | Type::Bit(_) | Type::Signed(_) | Type::SerEnum(_) => ExprKind::Int(0.into()),
+        Type::New(new) => default_value(&new.repr, span)?.kind,
+        Type::Enum(_) | Type::ErrorCode => ExprKind::Member(0),
+        Type::Text => ExprKind::Text("".into()),
+        Type::Struct(s) if s.what == Aggregate::Struct => all(&mut s.fields.iter().map(|f| &f.ty))?,
+        Type::Struct(_) => ExprKind::Invalid,
+        Type::Tuple(items) => all(&mut items.iter())?,
+        Type::Stack(of, size) => all(&mut (0..*size).map(|_| &**of))?,
+        _ => return None,
+    };
+    Some(Expr { span, ty: ty.clone(), kind })
 }
 
 /// An expression in another type, folded if it is constant.

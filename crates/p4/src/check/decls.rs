@@ -1,16 +1,17 @@
 //! Declarations outside of parsers and controls.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use num_bigint::BigInt;
 
-use super::{Checker, Entry, Place, VarKind};
+use super::{Checker, Entry, FunctionBody, FunctionEntry, GenericFunction, Place, VarKind};
 use crate::ast::{self, Aggregate, Annotations, Decl, DeclKind, Direction, Ident, Method};
 use crate::hir::{self, Expr, ExprKind};
 use crate::ir;
 use crate::types::{
-    BlockKind, BlockType, EnumType, ExternType, FieldType, NewType, PackageType, ParamType,
-    SerEnumType, Signature, StructType, Type,
+    BlockKind, BlockType, EnumType, ExternType, FieldType, GenericStruct, NewType, PackageType,
+    ParamType, SerEnumType, Signature, StructType, Type,
 };
 
 impl Checker<'_, '_> {
@@ -81,8 +82,8 @@ impl Checker<'_, '_> {
                 );
                 self.declare(name, Entry::Broken);
             }
-            DeclKind::ValueSet => {
-                self.unsupported(decl.span, "`value_set` is");
+            DeclKind::ValueSet { .. } => {
+                self.error(decl.span, "value sets are declared inside parsers");
                 self.declare(name, Entry::Broken);
             }
             DeclKind::Table(_) => self.error(decl.span, "tables are declared inside controls"),
@@ -175,27 +176,87 @@ impl Checker<'_, '_> {
         type_params: &[Ident],
         fields: &[ast::FieldDecl],
     ) {
-        if let Some(first) = type_params.first() {
-            self.unsupported(first.span, "type parameters of structs and headers are");
-            self.declare(&decl.name, Entry::Broken);
+        let annotations = self.annotations(&decl.annotations);
+        if !type_params.is_empty() {
+            self.distinct(type_params.iter());
+            let generic = GenericStruct {
+                id: self.fresh(),
+                what,
+                name: decl.name.clone(),
+                type_params: type_params.to_vec(),
+                fields: fields.to_vec(),
+                annotations,
+                made: RefCell::default(),
+            };
+            self.declare(&decl.name, Entry::Generic(Rc::new(generic)));
             return;
         }
-        if what == Aggregate::Union {
-            self.unsupported(decl.name.span, "`header_union` is");
-            self.declare(&decl.name, Entry::Broken);
-            return;
+        let fields = self.fields(what, &decl.name, fields);
+        let (id, name) = (self.fresh(), decl.name.name.clone());
+        let ty = StructType { id, what, name, fields, annotations, origin: None };
+        self.declare(&decl.name, Entry::Type(Type::Struct(Rc::new(ty))));
+    }
+
+    /// A generic struct with its arguments.
+    pub(super) fn make_struct(&mut self, generic: &Rc<GenericStruct>, args: &[Type]) -> Type {
+        if args.iter().any(Type::is_open) {
+            return Type::Generic(generic.clone(), args.into());
         }
+        let known = generic.made.borrow().iter().find(|(of, _)| **of == *args).cloned();
+        if let Some((_, ty)) = known {
+            return ty;
+        }
+        let fields = self.at_top_level(&generic.type_params, args, |c| {
+            c.fields(generic.what, &generic.name, &generic.fields)
+        });
+        let list: Vec<String> = args.iter().map(ToString::to_string).collect();
+        let args: Rc<[Type]> = args.into();
+        let ty = Type::Struct(Rc::new(StructType {
+            id: self.fresh(),
+            what: generic.what,
+            name: format!("{}<{}>", generic.name.name, list.join(", ")).into(),
+            fields,
+            annotations: generic.annotations.clone(),
+            origin: Some((generic.id, args.clone())),
+        }));
+        generic.made.borrow_mut().push((args, ty.clone()));
+        ty
+    }
+
+    /// Runs `f` where only declarations of the top level are in scope, and what type parameters
+    /// stand for.
+    fn at_top_level<T>(
+        &mut self,
+        type_params: &[Ident],
+        args: &[Type],
+        f: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let inner = self.scopes.split_off(1);
+        let result = self.scoped(|c| {
+            for (param, arg) in type_params.iter().zip(args) {
+                c.declare(param, Entry::Type(arg.clone()));
+            }
+            f(c)
+        });
+        self.scopes.extend(inner);
+        result
+    }
+
+    /// The fields of a struct, header or union.
+    fn fields(
+        &mut self,
+        what: Aggregate,
+        name: &Ident,
+        fields: &[ast::FieldDecl],
+    ) -> Vec<FieldType> {
         self.distinct(fields.iter().map(|f| &f.name));
         let mut list = Vec::with_capacity(fields.len());
         for field in fields {
             let mut ty = self.resolve(&field.ty);
-            if let Type::Varbit(_) = ty {
-                self.unsupported(field.ty.span, "`varbit` is");
-                ty = Type::Unknown;
-            }
             let fits = match what {
                 Aggregate::Header => scalar_field(&ty),
-                _ => {
+                Aggregate::Union => ty.as_header().is_some() || matches!(ty, Type::Unknown),
+                Aggregate::Struct => {
                     scalar_field(&ty)
                         || matches!(
                             ty,
@@ -208,7 +269,11 @@ impl Checker<'_, '_> {
                 }
             };
             if !fits {
-                let kind = if what == Aggregate::Header { "header" } else { "struct" };
+                let kind = match what {
+                    Aggregate::Header => "header",
+                    Aggregate::Struct => "struct",
+                    Aggregate::Union => "header union",
+                };
                 self.error(field.ty.span, format!("a {kind} cannot have a field of type {ty}"));
                 ty = Type::Unknown;
             }
@@ -218,14 +283,11 @@ impl Checker<'_, '_> {
                 annotations: self.field_annotations(&field.annotations),
             });
         }
-        let ty = StructType {
-            id: self.fresh(),
-            what,
-            name: decl.name.name.clone(),
-            fields: list,
-            annotations: self.annotations(&decl.annotations),
-        };
-        self.declare(&decl.name, Entry::Type(Type::Struct(Rc::new(ty))));
+        let varbits = list.iter().map(|f| varbits(&f.ty)).sum::<u32>();
+        if what == Aggregate::Header && varbits > 1 {
+            self.unsupported(name.span, "a header with several varbit fields is");
+        }
+        list
     }
 
     /// `@field_list` may name constants; whoever reads annotations later has no scope to ask.
@@ -317,6 +379,7 @@ impl Checker<'_, '_> {
                     ty,
                     default,
                     annotations,
+                    span: p.name.span,
                 }
             })
             .collect()
@@ -351,32 +414,76 @@ impl Checker<'_, '_> {
         hir::Action { id, name: decl.name.name.clone(), top_level, params, body, annotations }
     }
 
-    fn function(&mut self, name: &Ident, function: &ast::FunctionDecl) {
-        if let Some(first) = function.type_params.first() {
-            self.unsupported(first.span, "type parameters of functions are");
-            self.declare(name, Entry::Broken);
-            return;
-        }
-        if matches!(self.lookup_global(&name.name), Some(Entry::Function(_))) {
-            self.unsupported(name.span, "overloaded functions are");
-            return;
-        }
+    fn function(&mut self, name: &Ident, function: &Rc<ast::FunctionDecl>) {
+        let signature = self.scoped(|c| {
+            let type_params = c.type_params(&function.type_params);
+            let ret = c.resolve(&function.ret);
+            let params = c.param_types(&function.params);
+            let name = name.name.clone();
+            Rc::new(Signature { name, type_params, params, ret, is_abstract: false })
+        });
+        let body = if function.type_params.is_empty() {
+            FunctionBody::Plain(self.function_body(name, function))
+        } else {
+            FunctionBody::Generic(Rc::new(GenericFunction {
+                name: name.clone(),
+                decl: function.clone(),
+                made: RefCell::default(),
+            }))
+        };
+        self.declare(name, Entry::Functions(vec![FunctionEntry { signature, body }]));
+    }
+
+    /// Checks a function in the current scope.
+    fn function_body(&mut self, name: &Ident, function: &ast::FunctionDecl) -> Rc<hir::Function> {
         let ret = self.resolve(&function.ret);
         let (params, body) = self.placed(Place::Function, |c| {
             let outer = std::mem::replace(&mut c.ret, ret.clone());
+            let loops = std::mem::take(&mut c.loops);
             let result = c.scoped(|c| {
                 let params = c.params(&function.params, false);
                 (params, c.scoped(|c| c.statements(&function.body)))
             });
+            c.loops = loops;
             c.ret = outer;
             result
         });
         if ret != Type::Void && !matches!(ret, Type::Unknown) && !always_returns(&body) {
             self.error(name.span, format!("function `{}` can end without `return`", name.name));
         }
-        let function =
-            hir::Function { name: name.name.clone(), span: name.span, params, ret, body };
-        self.declare(name, Entry::Function(Rc::new(function)));
+        let (name, span) = (name.name.clone(), name.span);
+        Rc::new(hir::Function { name, span, params, ret, body })
+    }
+
+    /// A generic function with its type arguments; none if it calls itself.
+    pub(super) fn make_function(
+        &mut self,
+        generic: &Rc<GenericFunction>,
+        args: &[Type],
+    ) -> Option<Rc<hir::Function>> {
+        let known = generic.made.borrow().iter().find(|(of, _)| of == args).cloned();
+        if let Some((_, function)) = known {
+            return function;
+        }
+        generic.made.borrow_mut().push((args.to_vec(), None));
+        let function = self.at_top_level(&generic.decl.type_params, args, |c| {
+            c.function_body(&generic.name, &generic.decl)
+        });
+        for (of, made) in generic.made.borrow_mut().iter_mut() {
+            if of == args {
+                *made = Some(function.clone());
+            }
+        }
+        Some(function)
+    }
+}
+
+/// Number of varbits in a field of a header.
+fn varbits(ty: &Type) -> u32 {
+    match ty.repr() {
+        Type::Varbit(_) => 1,
+        Type::Struct(s) => s.fields.iter().map(|f| varbits(&f.ty)).sum(),
+        _ => 0,
     }
 }
 
@@ -401,7 +508,9 @@ fn scalar_field(ty: &Type) -> bool {
 pub(super) fn is_constant(e: &hir::Expr) -> bool {
     use hir::ExprKind as K;
     match &e.kind {
-        K::Int(_) | K::Bool(_) | K::Text(_) | K::Member(_) | K::Invalid | K::Error => true,
+        K::Int(_) | K::Bool(_) | K::Text(_) | K::Member(_) | K::Invalid | K::Rest | K::Error => {
+            true
+        }
         K::List(items) => items.iter().all(is_constant),
         K::Record(items) => items.iter().all(|(_, e)| is_constant(e)),
         _ => false,

@@ -77,10 +77,7 @@ impl Checker<'_, '_> {
                 Expr { span, ty, kind: ExprKind::Record(items) }
             }
             ast::ExprKind::Invalid => Expr { span, ty: Type::Invalid, kind: ExprKind::Invalid },
-            ast::ExprKind::Ellipsis => {
-                self.unsupported(span, "default values (`...`) are");
-                Expr::error(span)
-            }
+            ast::ExprKind::Ellipsis => Expr { span, ty: Type::Rest, kind: ExprKind::Rest },
             ast::ExprKind::Mask(..) | ast::ExprKind::Range(..) => {
                 self.error(span, "`&&&` and `..` make sets, which stand in `select` cases and table entries only");
                 Expr::error(span)
@@ -116,7 +113,7 @@ impl Checker<'_, '_> {
                 let what = match other {
                     Entry::Action(_) => "an action",
                     Entry::Table(_) => "a table",
-                    Entry::Function(_) | Entry::ExternFunctions(_) => "a function",
+                    Entry::Functions(_) | Entry::ExternFunctions(_) => "a function",
                     _ => "a type",
                 };
                 self.error(span, format!("`{}` is {what}, not a value", name.name));

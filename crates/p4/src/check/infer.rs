@@ -38,6 +38,14 @@ impl Checker<'_, '_> {
             (Type::Tuple(a), Type::Tuple(b)) if a.len() == b.len() => {
                 a.iter().zip(b.iter()).all(|(a, b)| self.unify(a, b, map))
             }
+            (Type::Generic(a, s), Type::Struct(b)) => match &b.origin {
+                Some((id, t)) => {
+                    *id == a.id && s.iter().zip(t.iter()).all(|(a, b)| self.unify(a, b, map))
+                }
+                None => false,
+            },
+            // Known once the parameters are.
+            (Type::Generic(..), Type::Tuple(_) | Type::Record(_) | Type::Invalid) => true,
             (Type::List(a), Type::List(b)) => self.unify(a, b, map),
             (Type::List(a), Type::Tuple(items)) => items.iter().all(|b| self.unify(a, b, map)),
             (Type::Stack(a, n), Type::Stack(b, m)) => n == m && self.unify(a, b, map),

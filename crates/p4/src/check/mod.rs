@@ -17,13 +17,14 @@ mod resolve;
 mod stmt;
 mod tables;
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::ast::{self, Direction, Ident, Str};
 use crate::hir::{self, DeclId};
 use crate::source::{Reporter, Span};
-use crate::types::{BlockType, ExternType, PackageType, Signature, Type};
+use crate::types::{BlockType, ExternType, GenericStruct, PackageType, Signature, Type};
 
 /// What a name means.
 #[derive(Clone)]
@@ -37,11 +38,36 @@ pub(crate) enum Entry {
     Const(hir::Expr),
     Var(Var),
     Action(Rc<hir::Action>),
-    Function(Rc<hir::Function>),
+    /// Overloads.
+    Functions(Vec<FunctionEntry>),
+    /// A struct, header or union with type parameters.
+    Generic(Rc<GenericStruct>),
     ExternFunctions(Vec<Rc<Signature>>),
     Table(Rc<hir::Table>),
     /// Its declaration was wrong, which has been said.
     Broken,
+}
+
+/// A function of the program.
+#[derive(Clone)]
+pub(crate) struct FunctionEntry {
+    pub(crate) signature: Rc<Signature>,
+    pub(crate) body: FunctionBody,
+}
+
+#[derive(Clone)]
+pub(crate) enum FunctionBody {
+    Plain(Rc<hir::Function>),
+    Generic(Rc<GenericFunction>),
+}
+
+/// A function with type parameters: checked for each list of arguments.
+pub(crate) struct GenericFunction {
+    name: Ident,
+    decl: Rc<ast::FunctionDecl>,
+    /// None while it is being checked.
+    #[expect(clippy::type_complexity, reason = "a small map")]
+    made: RefCell<Vec<(Vec<Type>, Option<Rc<hir::Function>>)>>,
 }
 
 /// A variable, a parameter or an instance.
@@ -130,21 +156,26 @@ impl Checker<'_, '_> {
 
     fn declare(&mut self, name: &Ident, entry: Entry) {
         let Some(scope) = self.scopes.last_mut() else { return };
-        let overloads = |e: &Entry| matches!(e, Entry::ExternFunctions(_));
-        match scope.get_mut(&name.name) {
-            Some(old) if overloads(&old.entry) && overloads(&entry) => {
-                if let (Entry::ExternFunctions(all), Entry::ExternFunctions(new)) =
-                    (&mut old.entry, entry)
-                {
-                    all.extend(new);
-                }
+        match (scope.get_mut(&name.name), entry) {
+            (
+                Some(Named { entry: Entry::ExternFunctions(all), .. }),
+                Entry::ExternFunctions(new),
+            ) => {
+                all.extend(new);
             }
-            Some(old) => {
+            (Some(Named { entry: Entry::Functions(all), .. }), Entry::Functions(new))
+                if !all
+                    .iter()
+                    .any(|a| new.iter().any(|b| a.signature.same_names(&b.signature))) =>
+            {
+                all.extend(new);
+            }
+            (Some(old), _) => {
                 let other = old.span;
                 let message = format!("`{}` is declared twice in this scope", name.name);
                 self.reporter.error_at(name.span, message, "declared first", other);
             }
-            None => {
+            (None, entry) => {
                 scope.insert(name.name.clone(), Named { entry, span: name.span });
             }
         }

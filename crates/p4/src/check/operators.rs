@@ -10,7 +10,7 @@ use crate::ast::UnaryOp;
 use crate::hir::{Expr, ExprKind};
 use crate::ir::BinaryOp;
 use crate::source::Span;
-use crate::types::{Aggregate, Type};
+use crate::types::Type;
 
 /// The operator as it is written.
 pub(super) fn symbol(op: BinaryOp) -> &'static str {
@@ -342,7 +342,7 @@ fn comparable(ty: &Type) -> bool {
         | Type::Enum(_)
         | Type::SerEnum(_) => true,
         Type::New(_) | Type::Varbit(_) | Type::Text => true,
-        Type::Struct(s) => s.what != Aggregate::Union && s.fields.iter().all(|f| comparable(&f.ty)),
+        Type::Struct(s) => s.fields.iter().all(|f| comparable(&f.ty)),
         Type::Stack(of, _) => comparable(of),
         Type::Tuple(items) => items.iter().all(comparable),
         _ => false,

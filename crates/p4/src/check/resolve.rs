@@ -46,9 +46,12 @@ impl Checker<'_, '_> {
                 let Some(size) = self.width(size, 1) else { return Type::Unknown };
                 match element {
                     Type::Unknown => Type::Unknown,
-                    t if t.as_header().is_some() => Type::Stack(Rc::new(t), size),
+                    t if Self::is_header(&t) => Type::Stack(Rc::new(t), size),
                     other => {
-                        self.error(ty.span, format!("only headers can be stacked, not {other}"));
+                        self.error(
+                            ty.span,
+                            format!("only headers and unions can be stacked, not {other}"),
+                        );
                         Type::Unknown
                     }
                 }
@@ -111,6 +114,17 @@ impl Checker<'_, '_> {
             Entry::Block(b) => (&[], Type::Block(b.signature.clone())),
             Entry::Package(p) => (&[], Type::Package(p.clone())),
             Entry::Type(ty) => (&[], ty.clone()),
+            Entry::Generic(generic) if generic.type_params.len() == args.len() => {
+                return self.make_struct(generic, args);
+            }
+            Entry::Generic(generic) => {
+                let (wanted, given) = (generic.type_params.len(), args.len());
+                let name = &name.name;
+                let message =
+                    format!("`{name}` takes {wanted} type arguments, but {given} are given");
+                self.error(span, message);
+                return Type::Unknown;
+            }
             Entry::Broken => return Type::Unknown,
             _ => {
                 self.error(name.span, format!("`{}` is not a type", name.name));

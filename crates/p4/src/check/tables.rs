@@ -225,6 +225,7 @@ impl Checker<'_, '_> {
                     matches!(kind, MatchKind::Ternary | MatchKind::Lpm)
                 }
                 (hir::Keyset::Range(..), kind) => kind == MatchKind::Range,
+                (hir::Keyset::Set(_), _) => false,
                 _ => true,
             };
             if !fits {
@@ -240,11 +241,10 @@ impl Checker<'_, '_> {
             self.error(entry.action.span, "this action is @defaultonly: no entry can have it");
         }
         let priority = entry.priority.as_ref().map(|p| self.expect(p, &Type::Int));
-        if entry.is_const && !table.const_entries {
-            self.unsupported(entry.keyset.span, "single `const` entries are");
-        }
+        let is_const = entry.is_const || table.const_entries;
         let annotations = self.annotations(&entry.annotations);
-        Some(hir::Entry { span: entry.keyset.span, keys, action, args, priority, annotations })
+        let span = entry.keyset.span;
+        Some(hir::Entry { span, keys, action, args, priority, is_const, annotations })
     }
 
     fn property(&mut self, property: &ast::Property, value: &ast::Expr, table: &mut hir::Table) {

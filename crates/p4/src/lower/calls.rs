@@ -9,10 +9,10 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use super::store::{Loc, Store};
+use super::store::{Loc, Store, Which};
 use super::{Binding, InlinedAction, LoweredTable, Lowerer, Value};
 use crate::hir::{self, CallArg, Callee, DeclId, ExprKind};
-use crate::ir::{self, ActionId, FieldId, HeaderRef, Place, Stmt};
+use crate::ir::{self, ActionId, FieldId, HeaderRef, Stmt};
 use crate::source::Span;
 use crate::types::{BlockKind, Direction, Type};
 use crate::walk;
@@ -95,7 +95,7 @@ impl Lowerer<'_, '_> {
             Callee::Predicate => self.predicate(&call.args, ty),
             Callee::SetValid(header) => {
                 if let Some(header) = self.header(header) {
-                    self.emit(Stmt::SetValid(header));
+                    self.set_valid(header);
                 }
                 Value::Void
             }
@@ -106,14 +106,14 @@ impl Lowerer<'_, '_> {
                 Value::Void
             }
             Callee::PushFront(stack, count) => {
-                if let Value::Loc(Loc::Store(Store::Stack(id, _))) = self.value(stack) {
-                    self.emit(Stmt::PushFront(id, *count));
+                if let Value::Loc(Loc::Store(store)) = self.value(stack) {
+                    self.shift_stack(&store, *count, Stmt::PushFront);
                 }
                 Value::Void
             }
             Callee::PopFront(stack, count) => {
-                if let Value::Loc(Loc::Store(Store::Stack(id, _))) = self.value(stack) {
-                    self.emit(Stmt::PopFront(id, *count));
+                if let Value::Loc(Loc::Store(store)) = self.value(stack) {
+                    self.shift_stack(&store, *count, Stmt::PopFront);
                 }
                 Value::Void
             }
@@ -325,20 +325,17 @@ impl Lowerer<'_, '_> {
 
     /// A location whose index cannot change any more.
     pub(super) fn fix(&mut self, loc: Loc) -> Loc {
-        let mut keep = |index: ir::Expr| {
-            if matches!(index.kind, ir::ExprKind::Const(_)) {
-                return index;
-            }
-            let temp = self.temp("index", index.ty);
-            let ty = index.ty;
-            self.emit(Stmt::Assign(Place::Field(temp), index));
-            ir::Expr { ty, kind: ir::ExprKind::Field(temp) }
-        };
         match loc {
             Loc::Element(HeaderRef::Index(stack, index), ty) => {
-                Loc::Element(HeaderRef::Index(stack, Box::new(keep(*index))), ty)
+                let index = Box::new(self.keep_index(*index));
+                Loc::Element(HeaderRef::Index(stack, index), ty)
             }
-            Loc::Part { stack, index, at, ty } => Loc::Part { stack, index: keep(index), at, ty },
+            Loc::UnionElement(Which::Index(index), stack, ty) => {
+                Loc::UnionElement(Which::Index(self.keep_index(index)), stack, ty)
+            }
+            Loc::Part { stack, index, at, ty } => {
+                Loc::Part { stack, index: self.keep_index(index), at, ty }
+            }
             Loc::Slice(inner, hi, lo) => Loc::Slice(Box::new(self.fix(*inner)), hi, lo),
             other => other,
         }

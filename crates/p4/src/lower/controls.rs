@@ -63,6 +63,13 @@ impl Lowerer<'_, '_> {
                         self.initialise(&store, v);
                     }
                 }
+                Local::ValueSet(set) => {
+                    if !known {
+                        let binding = self.value_set(set);
+                        bindings.insert(set.id, binding.clone());
+                        self.vars.insert(set.id, binding);
+                    }
+                }
                 Local::Instance(i) => {
                     if !known {
                         let binding = self.instance(i);
@@ -105,10 +112,7 @@ impl Lowerer<'_, '_> {
         for param in action.params.iter().filter(|p| p.direction == Direction::None) {
             let field_name = format!("{name}.{}", param.name);
             let Some(ty) = scalar(&param.ty) else {
-                self.error(
-                    crate::source::Span::default(),
-                    format!("action data cannot have type {}", param.ty),
-                );
+                self.error(param.span, format!("action data cannot have type {}", param.ty));
                 continue;
             };
             let field = self.field(field_name, ty, FieldRole::ActionParam);

@@ -2,11 +2,11 @@
 
 use num_bigint::BigInt;
 
-use super::store::{Loc, Store, scalar};
+use super::store::{Loc, Store, Which, scalar};
 use super::{Binding, Lowerer, Value, build};
 use crate::ast::UnaryOp;
 use crate::hir::{self, ApplyPart, ExprKind};
-use crate::ir::{self, BinaryOp, Expr, HeaderRef, Place, Scalar, Stmt};
+use crate::ir::{self, BinaryOp, Expr, Place, Scalar, Stmt};
 use crate::types::Type;
 use crate::walk;
 
@@ -90,15 +90,17 @@ impl Lowerer<'_, '_> {
                 _ => Value::Void,
             },
             ExprKind::Index(base, index) => self.index(base, index),
-            ExprKind::Next(base) => self.stack_element(base, HeaderRef::Next),
-            ExprKind::Last(base) => self.stack_element(base, HeaderRef::Last),
+            ExprKind::Next(base) => self.stack_element(base, Which::Next),
+            ExprKind::Last(base) => self.stack_element(base, Which::Last),
             ExprKind::LastIndex(base) => match self.value(base) {
-                Value::Loc(Loc::Store(Store::Stack(id, _))) => {
-                    let field = self.program.stacks[id.index()].next_index;
-                    let next = Expr { ty: Scalar::bit(32), kind: ir::ExprKind::Field(field) };
-                    let one = build::constant(&1.into(), Scalar::bit(32));
-                    Value::Scalar(build::binary(BinaryOp::Sub, next, one))
-                }
+                Value::Loc(Loc::Store(store)) => match self.next_index(&store) {
+                    Some(field) => {
+                        let next = Expr { ty: Scalar::bit(32), kind: ir::ExprKind::Field(field) };
+                        let one = build::constant(&1.into(), Scalar::bit(32));
+                        Value::Scalar(build::binary(BinaryOp::Sub, next, one))
+                    }
+                    None => Value::Void,
+                },
                 _ => Value::Void,
             },
             ExprKind::Slice(base, hi, lo) => match self.value(base) {
@@ -133,12 +135,7 @@ impl Lowerer<'_, '_> {
             }
             ExprKind::Invalid => Value::Invalid,
             ExprKind::IsValid(header) => match self.value(header) {
-                Value::Loc(loc) => match self.header_ref(&loc) {
-                    Some(h) => {
-                        Value::Scalar(Expr { ty: Scalar::BOOL, kind: ir::ExprKind::Valid(h) })
-                    }
-                    None => Value::Void,
-                },
+                Value::Loc(loc) => self.validity(&loc).map_or(Value::Void, Value::Scalar),
                 Value::Invalid => Value::Scalar(build::boolean(false)),
                 _ => Value::Scalar(build::boolean(true)),
             },
@@ -157,7 +154,7 @@ impl Lowerer<'_, '_> {
                 self.temps += 1;
                 Value::Object(Box::new(self.instance(&instance)))
             }
-            ExprKind::Error => Value::Void,
+            ExprKind::Rest | ExprKind::Error => Value::Void,
         }
     }
 
@@ -196,21 +193,16 @@ impl Lowerer<'_, '_> {
         let index = self.scalar(index);
         let known = build::value(&index).and_then(|v| usize::try_from(v).ok());
         match (stack, known) {
-            (Value::Loc(Loc::Store(Store::Stack(_, parts) | Store::Struct(parts))), Some(i))
-                if i < parts.len() =>
-            {
-                Value::Loc(Loc::Store(parts[i].clone()))
-            }
+            (
+                Value::Loc(Loc::Store(
+                    Store::Stack(_, parts) | Store::UnionStack(_, parts) | Store::Struct(parts),
+                )),
+                Some(i),
+            ) if i < parts.len() => Value::Loc(Loc::Store(parts[i].clone())),
             (Value::List(mut items), Some(i)) if i < items.len() => items.swap_remove(i),
-            (Value::Loc(Loc::Store(Store::Stack(id, _))), None) => match &base.ty {
-                Type::Stack(of, _) => match of.as_header() {
-                    Some(s) => {
-                        Value::Loc(Loc::Element(HeaderRef::Index(id, Box::new(index)), s.clone()))
-                    }
-                    None => Value::Void,
-                },
-                _ => Value::Void,
-            },
+            (Value::Loc(Loc::Store(store)), None) => {
+                self.chosen_element(&store, &base.ty, Which::Index(index))
+            }
             _ => {
                 self.error(base.span, "the index is beyond the stack's end");
                 Value::Void
@@ -218,17 +210,21 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    fn stack_element(
-        &mut self,
-        base: &hir::Expr,
-        which: impl FnOnce(ir::StackId) -> HeaderRef,
-    ) -> Value {
-        match (self.value(base), &base.ty) {
-            (Value::Loc(Loc::Store(Store::Stack(id, _))), Type::Stack(of, _)) => {
-                match of.as_header() {
-                    Some(s) => Value::Loc(Loc::Element(which(id), s.clone())),
-                    None => Value::Void,
-                }
+    fn stack_element(&mut self, base: &hir::Expr, which: Which) -> Value {
+        match self.value(base) {
+            Value::Loc(Loc::Store(store)) => self.chosen_element(&store, &base.ty, which),
+            _ => Value::Void,
+        }
+    }
+
+    /// The element of a stack that is known at run time only.
+    fn chosen_element(&mut self, stack: &Store, ty: &Type, which: Which) -> Value {
+        let Type::Stack(of, _) = ty else { return Value::Void };
+        let Type::Struct(s) = &**of else { return Value::Void };
+        match stack {
+            Store::Stack(id, _) => Value::Loc(Loc::Element(which.of(*id), s.clone())),
+            Store::UnionStack(stack, _) => {
+                Value::Loc(Loc::UnionElement(which, stack.clone(), s.clone()))
             }
             _ => Value::Void,
         }
@@ -324,18 +320,23 @@ impl Lowerer<'_, '_> {
             let (a, b) = (self.value_scalar(a, at), self.value_scalar(b, at));
             return build::binary(BinaryOp::Eq, a, b);
         }
-        let types: Vec<Type> = match ty {
-            Type::Struct(s) => s.fields.iter().map(|f| f.ty.clone()).collect(),
-            Type::Tuple(items) => items.to_vec(),
-            Type::Stack(of, n) => (0..*n).map(|_| (**of).clone()).collect(),
-            _ => return self.broken(at),
-        };
+        if let (Type::Varbit(_), Value::Loc(a), Value::Loc(b)) = (ty, &a, &b)
+            && let (Some((a, _)), Some((b, _))) = (self.varbit(a), self.varbit(b))
+            && let (Some(a), Some(b)) = (self.read(&a), self.read(&b))
+        {
+            // The numbers, whatever their lengths, as in BMv2.
+            return build::binary(BinaryOp::Eq, a, b);
+        }
+        if !matches!(ty, Type::Struct(_) | Type::Tuple(_) | Type::Stack(..)) {
+            return self.broken(at);
+        }
         let part = |l: &mut Self, v: &Value, i: usize| match v {
             Value::List(items) => items.get(i).cloned().unwrap_or(Value::Void),
-            Value::Loc(Loc::Store(Store::Stack(_, parts))) => {
+            Value::Loc(Loc::Store(Store::Stack(_, parts) | Store::UnionStack(_, parts))) => {
                 Value::Loc(Loc::Store(parts[i].clone()))
             }
             Value::Loc(loc) => Value::Loc(l.member(loc.clone(), ty, i)),
+            Value::Invalid => Value::Invalid,
             _ => Value::Void,
         };
         let header = ty.as_header().is_some();
@@ -351,7 +352,7 @@ impl Lowerer<'_, '_> {
             let (x, y) = (valid(self, &a), valid(self, &b));
             return build::binary(BinaryOp::Eq, x, y);
         }
-        let fields = types
+        let fields = super::stmt::parts(ty)
             .iter()
             .enumerate()
             .map(|(i, t)| {

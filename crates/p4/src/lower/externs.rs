@@ -5,7 +5,7 @@ use super::store::{Loc, Store, scalar};
 use super::{Binding, Lowerer, Value};
 use crate::ast::Str;
 use crate::hir::{self, CallArg};
-use crate::ir::{Arg, ExternCall, FieldId, HeaderRef, Scalar, Stmt};
+use crate::ir::{Arg, ExternCall, FieldId, FieldRole, HeaderRef, Scalar, Stmt};
 use crate::source::Span;
 use crate::types::{Direction, Signature, Type};
 
@@ -162,13 +162,13 @@ impl Lowerer<'_, '_> {
                 Some(e) => Arg::In(e),
                 None => {
                     let mut list = Vec::new();
-                    self.flatten(Value::Loc(loc), &e.ty, &mut list);
+                    self.flatten(Value::Loc(loc), &e.ty, e.span, &mut list);
                     Arg::List(list)
                 }
             },
             value @ Value::List(_) => {
                 let mut list = Vec::new();
-                self.flatten(value, &e.ty, &mut list);
+                self.flatten(value, &e.ty, e.span, &mut list);
                 Arg::List(list)
             }
             _ => Arg::Opaque,
@@ -176,31 +176,40 @@ impl Lowerer<'_, '_> {
     }
 
     /// The scalars of a value, in order; a header's fields without its validity.
-    fn flatten(&mut self, value: Value, ty: &Type, out: &mut Vec<crate::ir::Expr>) {
-        let types: Vec<Type> = match ty {
-            Type::Struct(s) => s.fields.iter().map(|f| f.ty.clone()).collect(),
-            Type::Tuple(items) => items.to_vec(),
-            Type::Stack(of, n) => (0..*n).map(|_| (**of).clone()).collect(),
-            _ => {
-                match value {
-                    Value::Scalar(e) | Value::Symbol { code: e, .. } => out.push(e),
-                    Value::Loc(loc) => out.extend(self.read(&loc)),
-                    _ => {}
+    fn flatten(&mut self, value: Value, ty: &Type, span: Span, out: &mut Vec<crate::ir::Expr>) {
+        if let (Type::Varbit(_), Value::Loc(loc)) = (ty, &value) {
+            match loc {
+                Loc::Store(Store::Varbit(field, _)) if self.is_header_field(*field) => {
+                    out.extend(self.read(&Loc::Store(Store::Scalar(*field))));
                 }
-                return;
+                _ => self.unsupported(span, "a varbit here that is not the field of a header is"),
             }
-        };
+            return;
+        }
+        let types = super::stmt::parts(ty);
+        if types.is_empty() {
+            match value {
+                Value::Scalar(e) | Value::Symbol { code: e, .. } => out.push(e),
+                Value::Loc(loc) => out.extend(self.read(&loc)),
+                _ => {}
+            }
+            return;
+        }
         for (i, ty) in types.iter().enumerate() {
             let part = match &value {
                 Value::List(items) => items.get(i).cloned().unwrap_or(Value::Void),
-                Value::Loc(Loc::Store(Store::Stack(_, parts))) => {
+                Value::Loc(Loc::Store(Store::Stack(_, parts) | Store::UnionStack(_, parts))) => {
                     Value::Loc(Loc::Store(parts[i].clone()))
                 }
                 Value::Loc(loc) => Value::Loc(self.member(loc.clone(), &Type::Void, i)),
                 _ => Value::Void,
             };
-            self.flatten(part, ty, out);
+            self.flatten(part, ty, span, out);
         }
+    }
+
+    fn is_header_field(&self, field: FieldId) -> bool {
+        matches!(self.program.fields[field.index()].role, FieldRole::Header(_))
     }
 
     fn packet_in(&mut self, method: &str, args: &[CallArg], ret: &Type, span: Span) -> Value {
@@ -222,16 +231,23 @@ impl Lowerer<'_, '_> {
                 };
                 let varbit_bits =
                     args.get(1).and_then(|a| a.value.as_ref()).map(|e| self.scalar(e));
-                if varbit_bits.is_some() {
-                    self.unsupported(span, "extracting a header with a varbit field is");
+                let varies = first.ty.varies();
+                if varies != varbit_bits.is_some() {
+                    let (kind, takes) = match varies {
+                        true => ("with a varbit field", "two arguments: the header and its bits"),
+                        false => ("without a varbit field", "the header alone"),
+                    };
+                    let message = format!("a header {kind} is not extracted that way");
+                    self.reporter.error_help(span, message, format!("`extract` takes {takes}"));
+                    return Value::Void;
                 }
                 if let Some(header) = header {
-                    self.emit(Stmt::Extract { header, varbit_bits });
+                    self.extract(header, varbit_bits);
                 }
                 Value::Void
             }
             "lookahead" => {
-                if ret.size_bits(true).is_none() {
+                if ret.size_bits(true).is_none() || ret.varies() {
                     self.error(span, format!("{ret} cannot be looked ahead at"));
                     return Value::Void;
                 }
@@ -266,15 +282,25 @@ impl Lowerer<'_, '_> {
             return;
         }
         match (loc, ty) {
-            (Loc::Store(Store::Stack(_, parts)), Type::Stack(of, _)) => {
+            (
+                Loc::Store(Store::Stack(_, parts) | Store::UnionStack(_, parts)),
+                Type::Stack(of, _),
+            ) => {
                 for part in parts.clone().iter() {
                     self.emit_packet(&Loc::Store(part.clone()), of, span);
                 }
             }
-            (Loc::Store(Store::Struct(parts)), Type::Struct(s)) => {
+            (Loc::Store(Store::Struct(parts) | Store::Union(parts)), Type::Struct(s)) => {
                 let s = s.clone();
                 for (part, field) in parts.clone().iter().zip(&s.fields) {
                     self.emit_packet(&Loc::Store(part.clone()), &field.ty, span);
+                }
+            }
+            (Loc::UnionElement(..), Type::Struct(s)) => {
+                let s = s.clone();
+                for (i, field) in s.fields.iter().enumerate() {
+                    let member = self.member(loc.clone(), ty, i);
+                    self.emit_packet(&member, &field.ty, span);
                 }
             }
             _ => self.error(span, format!("only headers can be emitted, not {ty}")),

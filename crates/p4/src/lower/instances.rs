@@ -49,6 +49,31 @@ impl Lowerer<'_, '_> {
         }
     }
 
+    /// A parser value set, as an extern.
+    pub(super) fn value_set(&mut self, set: &hir::ValueSet) -> Binding {
+        let name = self.qualify(&set.name, &set.annotations);
+        let mut type_args = Vec::new();
+        scalars_in(&set.ty, &mut type_args);
+        let size = self.constant(&set.size).and_then(|size| size.to_u128()).unwrap_or_default();
+        let mut args = vec![CtorArg::Int(size)];
+        let kinds: Vec<String> = match &set.ty {
+            Type::Struct(s) => s.fields.iter().map(|f| match_kind(&f.annotations)).collect(),
+            _ => type_args.iter().map(|_| match_kind(&set.annotations)).collect(),
+        };
+        args.extend(kinds.into_iter().map(|kind| CtorArg::Symbol("match_kind".to_owned(), kind)));
+        let id = ExternId(self.program.externs.len() as u32);
+        self.program.externs.push(ir::Extern {
+            name,
+            type_name: "value_set".to_owned(),
+            type_args,
+            args,
+            annotations: set.annotations.clone(),
+        });
+        self.info.extern_types.push(vec![set.ty.clone()]);
+        self.info.extern_spans.push(set.span);
+        Binding::Extern(id)
+    }
+
     /// What the constructor parameters of a block stand for.
     pub(super) fn constructor_bindings(
         &mut self,
@@ -110,6 +135,12 @@ impl Lowerer<'_, '_> {
             }
         });
     }
+}
+
+/// How a part of a value set is matched: `@match(kind)`, or exactly.
+fn match_kind(annotations: &[ir::Annotation]) -> String {
+    let given = annotations.iter().find(|a| a.name == "match");
+    given.map_or_else(|| "exact".to_owned(), |a| a.body.trim().to_owned())
 }
 
 /// The scalars of an extern's type arguments; of a register, those of its cell.

@@ -74,7 +74,9 @@ impl Lowerer<'_, '_> {
             Through::Range(low, high) => self.for_range(&loc, variable, (low, high), body),
             Through::Stack(stack) => {
                 let Type::Stack(_, size) = stack.ty else { return };
-                let Value::Loc(Loc::Store(Store::Stack(_, parts))) = self.value(stack) else {
+                let Value::Loc(Loc::Store(Store::Stack(_, parts) | Store::UnionStack(_, parts))) =
+                    self.value(stack)
+                else {
                     return;
                 };
                 let parts = parts.iter().take(size as usize);

@@ -17,13 +17,14 @@ mod stmt;
 mod store;
 mod tables;
 mod tna;
+mod unions;
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::ast::Str;
 use crate::hir::{self, DeclId};
-use crate::ir::{self, ActionId, ExternId, FieldRole, TableId};
+use crate::ir::{self, ActionId, ExternId, FieldRole, HeaderId, StackId, TableId};
 use crate::source::{Reporter, Span};
 use crate::types::{Direction, Type};
 use calls::BlockInstance;
@@ -101,6 +102,9 @@ pub(crate) struct Lowerer<'r, 't> {
     /// What `exit` must copy out, outermost call first.
     copy_outs: Vec<Vec<(Loc, Store, Type)>>,
     enums: HashMap<u32, usize>,
+    /// For each header of a union, and each stack of one member of unions: the other ones.
+    unions: HashMap<HeaderId, Rc<[HeaderId]>>,
+    union_stacks: HashMap<StackId, Rc<[StackId]>>,
     /// What register actions take of their registers' stateful ALUs.
     uses: Vec<crate::tofino::Use>,
     /// The arguments of all calls of an instance in the block that declares it.
@@ -178,6 +182,8 @@ pub(crate) fn lower(
         result: None,
         copy_outs: Vec::new(),
         enums: HashMap::new(),
+        unions: HashMap::new(),
+        union_stacks: HashMap::new(),
         uses: Vec::new(),
         sites: HashMap::new(),
     };

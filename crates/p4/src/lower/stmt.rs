@@ -151,37 +151,32 @@ impl Lowerer<'_, '_> {
             }
             return;
         }
-        match (to, from) {
-            (Loc::Store(Store::Stack(a, xs)), Value::Loc(Loc::Store(Store::Stack(b, ys)))) => {
-                if a == &b {
-                    return;
-                }
-                let (xs, ys) = (xs.clone(), ys.clone());
-                for (x, y) in xs.iter().zip(ys.iter()) {
-                    if let (Store::Header(x, _), Store::Header(y, _)) = (x, y) {
-                        self.emit(Stmt::CopyHeader {
-                            to: HeaderRef::Fixed(*x),
-                            from: HeaderRef::Fixed(*y),
-                        });
+        if let Type::Varbit(_) = ty {
+            let Value::Loc(from) = from else { return };
+            if let (Some((value, length)), Some(from)) = (self.varbit(to), self.varbit(&from)) {
+                for (to, from) in [(value, from.0), (length, from.1)] {
+                    if let Some(from) = self.read(&from) {
+                        self.assign_scalar(&to, from);
                     }
                 }
-                let (a, b) = (
-                    self.program.stacks[a.index()].next_index,
-                    self.program.stacks[b.index()].next_index,
-                );
-                let next = Expr { ty: Scalar::bit(32), kind: ir::ExprKind::Field(b) };
-                self.emit(Stmt::Assign(Place::Field(a), next));
+            }
+            return;
+        }
+        match (to, from) {
+            (Loc::Store(to), Value::Loc(Loc::Store(from)))
+                if self.next_index(to).is_some() && self.next_index(&from).is_some() =>
+            {
+                self.copy_stack(to, &from);
             }
             (to, Value::Loc(from)) => match (self.header_ref(to), self.header_ref(&from)) {
                 (Some(HeaderRef::Fixed(a)), Some(HeaderRef::Fixed(b))) if a == b => {}
-                (Some(a), Some(b)) => self.emit(Stmt::CopyHeader { to: a, from: b }),
+                (Some(a), Some(b)) => self.copy_header(a, b),
                 _ => self.assign_parts(to, ty, |l, i| Value::Loc(l.member(from.clone(), ty, i))),
             },
-            (to, Value::Invalid) => {
-                if let Some(header) = self.header_ref(to) {
-                    self.emit(Stmt::SetInvalid(header));
-                }
-            }
+            (to, Value::Invalid) => match self.header_ref(to) {
+                Some(header) => self.emit(Stmt::SetInvalid(header)),
+                None => self.assign_parts(to, ty, |_, _| Value::Invalid),
+            },
             (to, Value::List(items)) => {
                 // All values are taken before the first is stored: `{a, b} = {b, a}`.
                 let mut written = Vec::new();
@@ -190,12 +185,28 @@ impl Lowerer<'_, '_> {
                 }
                 let items = self.detach(items, &written, ty);
                 if let Some(header) = self.header_ref(to) {
-                    self.emit(Stmt::SetValid(header));
+                    self.set_valid(header);
                 }
                 self.assign_parts(to, ty, |_, i| items.get(i).cloned().unwrap_or(Value::Void));
             }
             _ => {}
         }
+    }
+
+    fn copy_stack(&mut self, to: &Store, from: &Store) {
+        let (Some(a), Some(b)) = (self.next_index(to), self.next_index(from)) else { return };
+        if a == b {
+            return;
+        }
+        let (mut targets, mut sources) = (Vec::new(), Vec::new());
+        to.headers(&mut targets);
+        from.headers(&mut sources);
+        for (to, from) in targets.into_iter().zip(sources) {
+            let (to, from) = (HeaderRef::Fixed(to), HeaderRef::Fixed(from));
+            self.emit(Stmt::CopyHeader { to, from });
+        }
+        let next = Expr { ty: Scalar::bit(32), kind: ir::ExprKind::Field(b) };
+        self.emit(Stmt::Assign(Place::Field(a), next));
     }
 
     fn assign_parts(
@@ -204,13 +215,13 @@ impl Lowerer<'_, '_> {
         ty: &Type,
         mut from: impl FnMut(&mut Self, usize) -> Value,
     ) {
-        let types: Vec<Type> = match ty {
-            Type::Struct(s) => s.fields.iter().map(|f| f.ty.clone()).collect(),
-            Type::Tuple(items) => items.to_vec(),
-            _ => return,
-        };
-        for (i, part) in types.iter().enumerate() {
-            let target = self.member(to.clone(), ty, i);
+        for (i, part) in parts(ty).iter().enumerate() {
+            let target = match to {
+                Loc::Store(Store::Stack(_, elements) | Store::UnionStack(_, elements)) => {
+                    Loc::Store(elements[i].clone())
+                }
+                _ => self.member(to.clone(), ty, i),
+            };
             let value = from(self, i);
             self.assign(&target, value, part);
         }
@@ -221,14 +232,9 @@ impl Lowerer<'_, '_> {
         if items.len() < 2 {
             return items;
         }
-        let types: Vec<Type> = match ty {
-            Type::Struct(s) => s.fields.iter().map(|f| f.ty.clone()).collect(),
-            Type::Tuple(items) => items.to_vec(),
-            _ => return items,
-        };
         items
             .into_iter()
-            .zip(types)
+            .zip(parts(ty))
             .map(|(item, ty)| {
                 let reads = match &item {
                     Value::Scalar(e) => reads_any(e, written),
@@ -268,6 +274,16 @@ impl Lowerer<'_, '_> {
             let joined = build::cast(joined, ty);
             self.assign_scalar(whole, joined);
         }
+    }
+}
+
+/// Types of the parts of a type.
+pub(super) fn parts(ty: &Type) -> Vec<Type> {
+    match ty {
+        Type::Struct(s) => s.fields.iter().map(|f| f.ty.clone()).collect(),
+        Type::Tuple(items) => items.to_vec(),
+        Type::Stack(of, size) => (0..*size).map(|_| (**of).clone()).collect(),
+        _ => Vec::new(),
     }
 }
 

@@ -16,6 +16,38 @@ pub(super) enum Store {
     /// A struct or tuple.
     Struct(Rc<[Store]>),
     Stack(StackId, Rc<[Store]>),
+    /// The headers of a union.
+    Union(Rc<[Store]>),
+    UnionStack(Rc<UnionStack>, Rc<[Store]>),
+    /// A value and its length in bits.
+    Varbit(FieldId, FieldId),
+}
+
+/// A stack of header unions lies in one stack for each member of the union. They have one
+/// `nextIndex`.
+#[derive(Debug)]
+pub(super) struct UnionStack {
+    pub(super) members: Vec<StackId>,
+    pub(super) next_index: FieldId,
+}
+
+/// An element of a stack that is known at run time only.
+#[derive(Clone, Debug)]
+pub(super) enum Which {
+    Next,
+    Last,
+    Index(Expr),
+}
+
+impl Which {
+    /// The element of a stack.
+    pub(super) fn of(&self, stack: StackId) -> HeaderRef {
+        match self {
+            Which::Next => HeaderRef::Next(stack),
+            Which::Last => HeaderRef::Last(stack),
+            Which::Index(index) => HeaderRef::Index(stack, Box::new(index.clone())),
+        }
+    }
 }
 
 /// Something that can be read, and written if the checker allowed it.
@@ -24,6 +56,8 @@ pub(super) enum Loc {
     Store(Store),
     /// A header of a stack that is known at run time only.
     Element(HeaderRef, Rc<StructType>),
+    /// A union of a stack that is known at run time only.
+    UnionElement(Which, Rc<UnionStack>, Rc<StructType>),
     /// Part of such a header: scalar number `at` and on.
     Part {
         stack: StackId,
@@ -35,11 +69,14 @@ pub(super) enum Loc {
     Slice(Box<Loc>, u32, u32),
 }
 
+/// Type of the field that holds the length of a varbit.
+const LENGTH: Scalar = Scalar::bit(32);
+
 /// The scalar that represents a type.
 pub(super) fn scalar(ty: &Type) -> Option<Scalar> {
     Some(match ty.repr() {
         Type::Bool => Scalar::BOOL,
-        Type::Bit(w) | Type::Varbit(w) => Scalar::bit(*w),
+        Type::Bit(w) => Scalar::bit(*w),
         Type::Signed(w) => Scalar { width: *w, signed: true },
         Type::Enum(_) | Type::ErrorCode => Scalar::bit(32),
         _ => return None,
@@ -65,30 +102,35 @@ impl Store {
                 out.push(headers[h.index()].valid);
                 parts.iter().for_each(|p| p.fields(headers, out));
             }
-            Store::Struct(parts) | Store::Stack(_, parts) => {
-                parts.iter().for_each(|p| p.fields(headers, out))
-            }
+            Store::Varbit(value, length) => out.extend([*value, *length]),
+            Store::Struct(parts)
+            | Store::Union(parts)
+            | Store::Stack(_, parts)
+            | Store::UnionStack(_, parts) => parts.iter().for_each(|p| p.fields(headers, out)),
         }
     }
 
-    /// Its scalars, in order, without validity bits.
+    /// Its scalars, in order, without validity bits and lengths of varbits.
     pub(super) fn scalars(&self, out: &mut Vec<FieldId>) {
         match self {
-            Store::Scalar(f) => out.push(*f),
-            Store::Header(_, parts) | Store::Struct(parts) | Store::Stack(_, parts) => {
-                parts.iter().for_each(|p| p.scalars(out));
-            }
+            Store::Scalar(f) | Store::Varbit(f, _) => out.push(*f),
+            Store::Header(_, parts)
+            | Store::Struct(parts)
+            | Store::Union(parts)
+            | Store::Stack(_, parts)
+            | Store::UnionStack(_, parts) => parts.iter().for_each(|p| p.scalars(out)),
         }
     }
 
     /// Its headers, in order.
     pub(super) fn headers(&self, out: &mut Vec<HeaderId>) {
         match self {
-            Store::Scalar(_) => {}
+            Store::Scalar(_) | Store::Varbit(..) => {}
             Store::Header(h, _) => out.push(*h),
-            Store::Struct(parts) | Store::Stack(_, parts) => {
-                parts.iter().for_each(|p| p.headers(out))
-            }
+            Store::Struct(parts)
+            | Store::Union(parts)
+            | Store::Stack(_, parts)
+            | Store::UnionStack(_, parts) => parts.iter().for_each(|p| p.headers(out)),
         }
     }
 }
@@ -119,7 +161,12 @@ impl Lowerer<'_, '_> {
                     self.note_field_lists(&f.annotations, &store);
                     store
                 });
-                Store::Struct(parts.collect())
+                let parts: Rc<[Store]> = parts.collect();
+                if s.what == Aggregate::Union {
+                    self.note_union(&parts);
+                    return Store::Union(parts);
+                }
+                Store::Struct(parts)
             }
             Type::Tuple(items) => {
                 let items = items.clone();
@@ -130,22 +177,11 @@ impl Lowerer<'_, '_> {
             }
             Type::Stack(of, n) => {
                 let (of, n) = (of.clone(), *n);
-                let parts: Vec<Store> =
-                    (0..n).map(|i| self.allocate(&format!("{name}[{i}]"), &of, role)).collect();
-                let elements = parts.iter().flat_map(|p| match p {
-                    Store::Header(h, _) => Some(*h),
-                    _ => None,
-                });
-                let elements = elements.collect();
-                let inner = if role == FieldRole::Metadata || role == FieldRole::Intrinsic {
-                    role
-                } else {
-                    FieldRole::Local
-                };
-                let next_index = self.field(format!("{name}.nextIndex"), Scalar::bit(32), inner);
-                let id = StackId(self.program.stacks.len() as u32);
-                self.program.stacks.push(ir::Stack { name: name.to_owned(), elements, next_index });
-                Store::Stack(id, parts.into())
+                self.allocate_stack(name, &of, n, role)
+            }
+            Type::Varbit(width) => {
+                let value = self.field(name.to_owned(), Scalar::bit(*width), role);
+                Store::Varbit(value, self.field(format!("{name}.$length$"), LENGTH, role))
             }
             other => {
                 // What has no scalar was refused by the checker.
@@ -153,6 +189,51 @@ impl Lowerer<'_, '_> {
                 Store::Scalar(self.field(name.to_owned(), ty, role))
             }
         }
+    }
+
+    fn allocate_stack(&mut self, name: &str, of: &Type, size: u32, role: FieldRole) -> Store {
+        let parts: Rc<[Store]> =
+            (0..size).map(|i| self.allocate(&format!("{name}[{i}]"), of, role)).collect();
+        let inner = match role {
+            FieldRole::Metadata | FieldRole::Intrinsic => role,
+            _ => FieldRole::Local,
+        };
+        let next_index = self.field(format!("{name}.nextIndex"), Scalar::bit(32), inner);
+        let header = |store: &Store| match store {
+            Store::Header(header, _) => Some(*header),
+            _ => None,
+        };
+        let Type::Struct(s) = of else { return Store::Struct(parts) };
+        if s.what == Aggregate::Header {
+            let elements = parts.iter().flat_map(header).collect();
+            let id = self.push_stack(name.to_owned(), elements, next_index);
+            return Store::Stack(id, parts);
+        }
+        let mut members = Vec::with_capacity(s.fields.len());
+        for (i, field) in s.fields.iter().enumerate() {
+            let member = |part: &Store| match part {
+                Store::Union(headers) => headers.get(i).and_then(header),
+                _ => None,
+            };
+            let elements = parts.iter().flat_map(member).collect();
+            members.push(self.push_stack(format!("{name}.{}", field.name), elements, next_index));
+        }
+        for member in &members {
+            let others = members.iter().filter(|m| *m != member).copied().collect();
+            self.union_stacks.insert(*member, others);
+        }
+        Store::UnionStack(Rc::new(UnionStack { members, next_index }), parts)
+    }
+
+    fn push_stack(
+        &mut self,
+        name: String,
+        elements: Vec<HeaderId>,
+        next_index: FieldId,
+    ) -> StackId {
+        let id = StackId(self.program.stacks.len() as u32);
+        self.program.stacks.push(ir::Stack { name, elements, next_index });
+        id
     }
 
     fn allocate_header(&mut self, name: &str, s: &Rc<StructType>) -> Store {
@@ -171,18 +252,29 @@ impl Lowerer<'_, '_> {
             .iter()
             .map(|f| self.allocate(&format!("{name}.{}", f.name), &f.ty, FieldRole::Header(id)))
             .collect();
-        let mut fields = Vec::new();
-        parts.iter().for_each(|p| p.fields(&self.program.headers, &mut fields));
-        self.program.headers[id.index()].fields = fields;
+        let (mut fields, mut all) = (Vec::new(), Vec::new());
+        parts.iter().for_each(|p| p.scalars(&mut fields));
+        parts.iter().for_each(|p| p.fields(&self.program.headers, &mut all));
+        // What is no scalar of its own is the length of the varbit before it.
+        let length = all.iter().position(|field| !fields.contains(field));
+        let header = &mut self.program.headers[id.index()];
+        header.varbit = length.map(|at| (at - 1, all[at]));
+        header.fields = fields;
         Store::Header(id, parts)
     }
 
     /// A field of a struct or header.
     pub(super) fn member(&mut self, base: Loc, ty: &Type, position: usize) -> Loc {
         match base {
-            Loc::Store(Store::Header(_, parts) | Store::Struct(parts)) => {
+            Loc::Store(Store::Header(_, parts) | Store::Struct(parts) | Store::Union(parts)) => {
                 Loc::Store(parts[position].clone())
             }
+            Loc::UnionElement(which, stack, s) => match &s.fields[position].ty {
+                Type::Struct(header) => {
+                    Loc::Element(which.of(stack.members[position]), header.clone())
+                }
+                _ => Loc::UnionElement(which, stack, s),
+            },
             Loc::Element(header, s) => {
                 let at: u32 = s.fields[..position].iter().map(|f| scalars(&f.ty)).sum();
                 let (stack, index) = self.element_index(&header);
@@ -221,6 +313,36 @@ impl Lowerer<'_, '_> {
         match loc {
             Loc::Store(Store::Header(id, _)) => Some(HeaderRef::Fixed(*id)),
             Loc::Element(header, _) => Some(header.clone()),
+            _ => None,
+        }
+    }
+
+    /// The field that holds a stack's `nextIndex`.
+    pub(super) fn next_index(&self, store: &Store) -> Option<FieldId> {
+        match store {
+            Store::Stack(id, _) => Some(self.program.stacks[id.index()].next_index),
+            Store::UnionStack(stack, _) => Some(stack.next_index),
+            _ => None,
+        }
+    }
+
+    /// Where the value and the length of a varbit are.
+    pub(super) fn varbit(&self, loc: &Loc) -> Option<(Loc, Loc)> {
+        match loc {
+            Loc::Store(Store::Varbit(value, length)) => {
+                let of = |field: &FieldId| Loc::Store(Store::Scalar(*field));
+                Some((of(value), of(length)))
+            }
+            Loc::Part { stack, index, at, ty: Type::Varbit(width) } => {
+                let element = self.program.stacks[stack.index()].elements.first()?;
+                // Behind the fields, as [`ir::ExprKind::Element`] says.
+                let behind = self.program.headers[element.index()].fields.len() as u32;
+                let of = |at, width| {
+                    let ty = Type::Bit(width);
+                    Loc::Part { stack: *stack, index: index.clone(), at, ty }
+                };
+                Some((of(*at, *width), of(behind, LENGTH.width)))
+            }
             _ => None,
         }
     }

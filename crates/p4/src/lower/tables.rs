@@ -227,7 +227,7 @@ impl Lowerer<'_, '_> {
             sets.push(set);
         }
         let call = self.action_call_data(actions, entry.action, &entry.args);
-        Some(ir::Entry { keys: sets, call, priority: None })
+        Some(ir::Entry { keys: sets, call, priority: None, is_const: entry.is_const })
     }
 
     /// A keyset of an lpm key as a prefix.
@@ -254,9 +254,15 @@ impl Lowerer<'_, '_> {
 
     /// A keyset with constants.
     pub(super) fn keyset(&mut self, set: &hir::Keyset, ty: Scalar) -> Option<Keyset> {
+        if let hir::Keyset::Set(id) = set {
+            return match self.vars.get(id) {
+                Some(Binding::Extern(id)) => Some(Keyset::ValueSet(*id)),
+                _ => None,
+            };
+        }
         let mut bits = |e: &hir::Expr| self.constant(e).map(|v| limbs(&v, ty.width));
         Some(match set {
-            hir::Keyset::Any => Keyset::Any,
+            hir::Keyset::Any | hir::Keyset::Set(_) => Keyset::Any,
             hir::Keyset::Value(v) => Keyset::Value(bits(v)?),
             hir::Keyset::Mask(v, m) => {
                 let (v, mask) = (bits(v)?, bits(m)?);

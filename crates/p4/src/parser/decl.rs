@@ -300,12 +300,13 @@ impl Parser<'_, '_> {
     /// `value_set<T>(size) name;`
     fn value_set(&mut self, start: Span, annotations: Annotations) -> Parse<Decl> {
         self.bump();
-        self.expect(Kind::Less, "`<`")?;
-        self.type_args()?;
-        self.args()?;
+        self.expect(Kind::Less, "`<` and the type of the set's values")?;
+        let ty = self.type_ref()?;
+        self.expect(Kind::Greater, "`>` after the type of the set's values")?;
+        let args = self.args()?;
         let name = self.name("the value set's name")?;
         self.declare(&name.name, false);
         self.expect_semicolon("the value set")?;
-        Ok(self.decl(start, annotations, name, DeclKind::ValueSet))
+        Ok(self.decl(start, annotations, name, DeclKind::ValueSet { ty, args }))
     }
 }

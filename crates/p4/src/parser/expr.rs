@@ -287,19 +287,15 @@ impl Parser<'_, '_> {
     /// `{a, b}` or `{x = a, y = b}` after the brace.
     fn braces(&mut self) -> Parse<ExprKind> {
         if self.kind() == Kind::Ident && self.ahead(1) == Kind::Assign {
-            let mut fields = Vec::new();
-            let list = self.comma_list(Kind::RBrace, "`,` or `}`", |p| {
+            return Ok(ExprKind::Record(self.comma_list(Kind::RBrace, "`,` or `}`", |p| {
                 if p.kind() == Kind::Ellipsis {
-                    let span = p.bump().span;
-                    p.unsupported(span, "default values (`...`) in an initialiser are");
-                    return Ok(None);
+                    let name = Ident { name: p.intern("..."), span: p.span() };
+                    return Ok((name, p.expression()?));
                 }
                 let name = p.name("a field's name")?;
                 p.expect(Kind::Assign, "`=` after the field's name")?;
-                Ok(Some((name, p.expression()?)))
-            })?;
-            fields.extend(list.into_iter().flatten());
-            return Ok(ExprKind::Record(fields));
+                Ok((name, p.expression()?))
+            })?));
         }
         Ok(ExprKind::List(self.comma_list(Kind::RBrace, "`,` or `}`", Self::expression)?))
     }

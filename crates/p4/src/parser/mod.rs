@@ -155,12 +155,6 @@ impl<'t> Parser<'_, 't> {
         }
     }
 
-    fn unsupported(&mut self, span: Span, what: &str) {
-        if !self.speculative {
-            self.reporter.unsupported(span, what);
-        }
-    }
-
     fn intern(&mut self, text: &str) -> Str {
         if let Some(s) = self.strings.get(text) {
             return s.clone();

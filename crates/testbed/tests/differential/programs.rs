@@ -29,6 +29,7 @@ pub(crate) const ALL: &[Program] = &[
     once("counters", &[8, 8]),
     once("hashes", &[8, 32, 16, 7, 1]),
     once("headers", &[4, 12, 4, 12, 32, 16]),
+    once("loops", &[8, 8, 32, 16, 8, 8, 8]),
     once("lookahead", &[8, 8, 8, 24, 8, 56, 8]),
     once("lpm", &[32, 16, 8, 8]),
     once("multicast", &[8, 16, 7, 9, 32, 32]),
@@ -39,4 +40,6 @@ pub(crate) const ALL: &[Program] = &[
     once("stacks", &[8, 8, 20, 3, 1, 8, 20, 3, 1, 8, 20, 3, 1, 8, 20, 3, 1, 8, 20, 3, 1, 8]),
     once("ternary", &[16, 8, 128, 3, 5, 8]),
     once("truncate", &[8, 8]),
+    once("unions", &[8, 8, 8, 8, 8, 8, 8, 8, 8, 8]),
+    once("varbits", &[8, 8, 16, 8, 32, 32, 8]),
 ];

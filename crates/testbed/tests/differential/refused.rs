@@ -9,14 +9,12 @@ use tributary_switch::Forwarding;
 use crate::programs::DIRECTORY;
 
 /// Names of programs, and what the refusal must say.
-pub(crate) const ALL: [(&str, &[&str]); 7] = [
+pub(crate) const ALL: [(&str, &[&str]); 5] = [
     ("clone", &["clone", "not supported"]),
     ("digest", &["digest", "not supported"]),
-    ("header_union", &["header_union.p4", "`header_union` is not supported"]),
     ("meter", &["meter", "not supported"]),
     ("selector", &["selector", "not supported"]),
-    ("value_set", &["value_set.p4", "`value_set` is not supported"]),
-    ("varbit", &["varbit.p4", "`varbit` is not supported"]),
+    ("value_set", &["value_set", "not supported"]),
 ];
 
 pub(crate) fn check(name: &str, says: &[&str]) -> Result<(), String> {

@@ -1,0 +1,131 @@
+//! Header unions: when a header of one becomes valid, the others are not any more.
+
+use std::rc::Rc;
+
+use super::store::{Loc, Store};
+use super::{Lowerer, build};
+use crate::ir::{BinaryOp, Expr, ExprKind, HeaderId, HeaderRef, Place, Scalar, StackId, Stmt};
+
+impl Lowerer<'_, '_> {
+    /// Notes which headers share a union.
+    pub(super) fn note_union(&mut self, parts: &[Store]) {
+        let mut headers = Vec::new();
+        parts.iter().for_each(|part| part.headers(&mut headers));
+        for header in &headers {
+            let others: Rc<[HeaderId]> = headers.iter().filter(|h| *h != header).copied().collect();
+            self.unions.insert(*header, others);
+        }
+    }
+
+    /// The other headers of the union that a header is in.
+    fn others(&self, header: &HeaderRef) -> Vec<HeaderRef> {
+        let stacks =
+            |stack: &StackId| self.union_stacks.get(stack).into_iter().flat_map(|s| s.iter());
+        match header {
+            HeaderRef::Fixed(header) => {
+                let others = self.unions.get(header).into_iter().flat_map(|others| others.iter());
+                others.map(|other| HeaderRef::Fixed(*other)).collect()
+            }
+            HeaderRef::Next(stack) => stacks(stack).map(|s| HeaderRef::Next(*s)).collect(),
+            HeaderRef::Last(stack) => stacks(stack).map(|s| HeaderRef::Last(*s)).collect(),
+            HeaderRef::Index(stack, index) => {
+                stacks(stack).map(|s| HeaderRef::Index(*s, index.clone())).collect()
+            }
+        }
+    }
+
+    fn displace_others(&mut self, header: &HeaderRef) {
+        for other in self.others(header) {
+            self.emit(Stmt::Displace(other));
+        }
+    }
+
+    pub(super) fn set_valid(&mut self, header: HeaderRef) {
+        self.emit(Stmt::SetValid(header.clone()));
+        self.displace_others(&header);
+    }
+
+    pub(super) fn extract(&mut self, header: HeaderRef, varbit_bits: Option<Expr>) {
+        // Extraction moves `nextIndex` on.
+        let extracted = match header {
+            HeaderRef::Next(stack) => HeaderRef::Last(stack),
+            ref other => other.clone(),
+        };
+        self.emit(Stmt::Extract { header, varbit_bits });
+        self.displace_others(&extracted);
+    }
+
+    /// Copies a header, its validity included.
+    pub(super) fn copy_header(&mut self, to: HeaderRef, from: HeaderRef) {
+        let to = match to {
+            // The copy may change what the index is computed from.
+            HeaderRef::Index(stack, index) if self.union_stacks.contains_key(&stack) => {
+                HeaderRef::Index(stack, Box::new(self.keep_index(*index)))
+            }
+            other => other,
+        };
+        self.emit(Stmt::CopyHeader { to: to.clone(), from });
+        let then = self.buffered(|l| l.displace_others(&to));
+        if !then.is_empty() {
+            let condition = Expr { ty: Scalar::BOOL, kind: ExprKind::Valid(to) };
+            self.emit(Stmt::If { condition, then, otherwise: Vec::new() });
+        }
+    }
+
+    /// An index that nothing changes any more.
+    pub(super) fn keep_index(&mut self, index: Expr) -> Expr {
+        if matches!(index.kind, ExprKind::Const(_)) {
+            return index;
+        }
+        let ty = index.ty;
+        let temp = self.temp("index", ty);
+        self.emit(Stmt::Assign(Place::Field(temp), index));
+        Expr { ty, kind: ExprKind::Field(temp) }
+    }
+
+    /// Whether a header, or one of a union's headers, is valid.
+    pub(super) fn validity(&self, loc: &Loc) -> Option<Expr> {
+        let valid = |header| Expr { ty: Scalar::BOOL, kind: ExprKind::Valid(header) };
+        if let Some(header) = self.header_ref(loc) {
+            return Some(valid(header));
+        }
+        let headers: Vec<HeaderRef> = match loc {
+            Loc::Store(store @ Store::Union(_)) => {
+                let mut headers = Vec::new();
+                store.headers(&mut headers);
+                headers.into_iter().map(HeaderRef::Fixed).collect()
+            }
+            Loc::UnionElement(which, stack, _) => {
+                stack.members.iter().map(|member| which.of(*member)).collect()
+            }
+            _ => return None,
+        };
+        let any = headers.into_iter().map(valid);
+        let any = any.reduce(|a, b| build::binary(BinaryOp::Or, a, b));
+        Some(any.unwrap_or_else(|| build::boolean(false)))
+    }
+
+    /// `push_front` and `pop_front`.
+    pub(super) fn shift_stack(
+        &mut self,
+        store: &Store,
+        count: u32,
+        statement: fn(StackId, u32) -> Stmt,
+    ) {
+        match store {
+            Store::Stack(id, _) => self.emit(statement(*id, count)),
+            Store::UnionStack(stack, _) => {
+                // Each of the stacks moves `nextIndex`: all from the same place.
+                let ty = Scalar::bit(32);
+                let before = self.temp("next", ty);
+                let read = |field| Expr { ty, kind: ExprKind::Field(field) };
+                self.emit(Stmt::Assign(Place::Field(before), read(stack.next_index)));
+                for member in &stack.members {
+                    self.emit(Stmt::Assign(Place::Field(stack.next_index), read(before)));
+                    self.emit(statement(*member, count));
+                }
+            }
+            _ => {}
+        }
+    }
+}
