@@ -197,7 +197,9 @@ fn find_table(
         let field = field.ok_or_else(|| {
             mismatch(format!("table `{name}` has a key `{}`, the P4Info has not", key.name))
         })?;
-        let width = width(field.bitwidth, &format!("table `{name}`, key `{}`", key.name))?;
+        // A type such as `error` has no width in P4Info; the engine's values have one.
+        let width = u32::try_from(field.bitwidth).ok().filter(|&bits| bits > 0);
+        let width = width.unwrap_or(key.value.ty.width);
         Ok(Key { id: field.id, name: key.name.clone(), width, kind: key.kind })
     });
     let keys = keys.collect::<Result<Vec<_>, Refusal>>()?;
