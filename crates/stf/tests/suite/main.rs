@@ -1,0 +1,75 @@
+//! Packet tests of what programs may use, one feature a file: `cases/*.p4`, each with an `.stf` beside
+//! it, must pass; `failures/*.stf` must not, for the reason that they name in their first lines.
+//!
+//! ```text
+//! # program: actions.p4
+//! # reason: 12:1: port 1, packet 1 of 1: byte 0 is 01, not 02
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use tributary_p4::Sources;
+use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
+use tributary_stf::{Passed, Script};
+use tributary_switch::Forwarding;
+
+const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let cases = scripts("cases").into_iter().map(|script| {
+        Trial::test(format!("case::{}", stem(&script)), move || passes(&script))
+    });
+    let failures = scripts("failures").into_iter().map(|script| {
+        Trial::test(format!("failure::{}", stem(&script)), move || fails(&script))
+    });
+    libtest_mimic::run(&arguments, cases.chain(failures).collect()).exit_code()
+}
+
+/// The scripts of a directory, in order of their names.
+fn scripts(directory: &str) -> Vec<PathBuf> {
+    let directory = Path::new(DIRECTORY).join(directory);
+    let entries = directory.read_dir().expect("the directory is part of the sources");
+    let paths = entries.map(|entry| entry.expect("it can be listed").path());
+    let mut scripts: Vec<_> = paths.filter(|p| p.extension().is_some_and(|e| e == "stf")).collect();
+    assert!(!scripts.is_empty(), "{} has no scripts", directory.display());
+    scripts.sort();
+    scripts
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn passes(script: &Path) -> Result<(), Failed> {
+    let passed = run(&script.with_extension("p4"), script)?;
+    if passed.expectations == 0 { Err("nothing was expected of it".into()) } else { Ok(()) }
+}
+
+fn fails(script: &Path) -> Result<(), Failed> {
+    let text = std::fs::read_to_string(script)?;
+    let said = |what: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(": "));
+        line.ok_or_else(|| format!("a line `{what}: …` is missing"))
+    };
+    let program = Path::new(DIRECTORY).join("cases").join(said("# program")?);
+    let reason = said("# reason")?;
+    match run(&program, script) {
+        Err(got) if got == reason => Ok(()),
+        Err(got) => Err(format!("it failed for another reason\n  got: {got}\n  not: {reason}").into()),
+        Ok(_) => Err("it passed".into()),
+    }
+}
+
+fn run(program: &Path, script: &Path) -> Result<Passed, String> {
+    let text = std::fs::read_to_string(script).map_err(|error| error.to_string())?;
+    let script = Script::parse(&text).map_err(|error| error.to_string())?;
+    let name = program.display().to_string();
+    let compiled = tributary_p4::compile(&Sources::disk(), &name, &[]);
+    let compiled = compiled.map_err(|errors| errors.render(false))?;
+    let config = ForwardingPipelineConfig { p4info: Some(compiled.p4info), ..Default::default() };
+    let forwarding = Forwarding::load(compiled.program, config).map_err(|error| error.to_string())?;
+    tributary_stf::run(&script, forwarding).map_err(|failure| failure.to_string())
+}
