@@ -72,13 +72,30 @@ pub(crate) enum Statement {
         table: Name,
         target: Target,
     },
+    /// An entry that leads to a member or a group of the table's action profile.
+    AddIndirect {
+        entry: EntryKey,
+        to: Indirect,
+    },
+    SetDefaultIndirect {
+        table: Name,
+        to: Indirect,
+    },
+    Profile {
+        profile: Name,
+        command: ProfileCommand,
+    },
+    ValueSet {
+        set: Name,
+        command: ValueSetCommand,
+    },
     RemoveAll,
     Remove(EntryKey),
     Wait,
     Replication(Replication),
     CheckCounter {
         counter: Name,
-        at: CounterAt,
+        at: At,
         check: Option<CounterCheck>,
     },
     CounterRead {
@@ -109,6 +126,12 @@ pub(crate) enum Statement {
         condition: Condition,
         value: Number,
     },
+    /// Without a place: all cells. Without rates: only read.
+    Meter {
+        meter: Name,
+        at: Option<At>,
+        rates: Option<[Rate; 2]>,
+    },
 }
 
 /// Which entry of which table.
@@ -137,6 +160,34 @@ pub(crate) struct Target {
     pub(crate) args: Vec<(Name, Number)>,
 }
 
+/// A member or a group of an action profile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Indirect {
+    Member(u32),
+    Group(u32),
+}
+
+/// Commands to an action profile, whose members and groups count from 0 each.
+#[derive(Clone, Debug)]
+pub(crate) enum ProfileCommand {
+    CreateMember(Target),
+    ModifyMember { member: u32, target: Target },
+    DeleteMember { member: u32 },
+    CreateGroup,
+    DeleteGroup { group: u32 },
+    AddToGroup { member: u32, group: u32 },
+    RemoveFromGroup { member: u32, group: u32 },
+}
+
+/// Commands to a value set of a parser; a value for each scalar of a member.
+#[derive(Clone, Debug)]
+pub(crate) enum ValueSetCommand {
+    Add(Vec<Match>),
+    Remove(Vec<Match>),
+    Clear,
+    Get,
+}
+
 /// Commands to the packet replication engine.
 #[derive(Clone, Debug)]
 pub(crate) enum Replication {
@@ -153,11 +204,11 @@ pub(crate) enum Replication {
     NodeDestroy { node: usize },
 }
 
-/// Where a counter is looked at.
+/// Which cell of an array, or which entry's.
 #[derive(Clone, Debug)]
-pub(crate) enum CounterAt {
+pub(crate) enum At {
     Index(u64),
-    /// The entry of that label, of a direct counter.
+    /// That of the entry with the label, of a direct counter or meter.
     Entry(String),
 }
 
@@ -202,4 +253,11 @@ impl Condition {
     pub(crate) fn sign(self) -> &'static str {
         Self::SIGNS.into_iter().find(|(_, it)| *it == self).map_or("", |(sign, _)| sign)
     }
+}
+
+/// A rate of a meter: packets or bytes a microsecond, and the burst that it allows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rate {
+    pub(crate) per_microsecond: f64,
+    pub(crate) burst: u32,
 }

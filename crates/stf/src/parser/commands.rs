@@ -6,17 +6,33 @@ use crate::lexer::{Kind, Token};
 use crate::number::Number;
 use crate::pattern::Pattern;
 use crate::script::{
-    Condition, CounterAt, CounterCheck, EntryKey, Match, Replication, Statement, Target,
+    At, Condition, CounterCheck, EntryKey, Indirect, Match, ProfileCommand, Rate, Replication,
+    Statement, Target, ValueSetCommand,
 };
 
 /// Every command; their case does not matter.
-pub(super) const NAMES: [&str; 25] = [
+pub(super) const NAMES: [&str; 43] = [
     "packet",
     "expect",
     "no_packet",
     "add",
     "setdefault",
     "remove",
+    "table_indirect_add",
+    "table_indirect_add_with_group",
+    "table_indirect_set_default",
+    "table_indirect_set_default_with_group",
+    "act_prof_create_member",
+    "act_prof_modify_member",
+    "act_prof_delete_member",
+    "act_prof_create_group",
+    "act_prof_delete_group",
+    "act_prof_add_member_to_group",
+    "act_prof_remove_member_from_group",
+    "pvs_add",
+    "pvs_remove",
+    "pvs_clear",
+    "pvs_get",
     "wait",
     "check_counter",
     "counter_read",
@@ -25,6 +41,9 @@ pub(super) const NAMES: [&str; 25] = [
     "register_read",
     "register_write",
     "register_reset",
+    "meter_get_rates",
+    "meter_set_rates",
+    "meter_array_set_rates",
     "mirroring_add",
     "mirroring_add_mc",
     "mirroring_delete",
@@ -67,6 +86,15 @@ pub(super) fn statement(command: &str, operands: &mut Operands<'_>) -> Result<St
         },
         "check_register" | "register_read" | "register_write" | "register_reset" => {
             register(command, operands)?
+        }
+        "meter_get_rates" | "meter_set_rates" | "meter_array_set_rates" => {
+            meter(command, operands)?
+        }
+        "pvs_add" | "pvs_remove" | "pvs_clear" | "pvs_get" => value_set(command, operands)?,
+        _ if command.starts_with("table_indirect") => indirect(command, operands)?,
+        _ if command.starts_with("act_prof") => {
+            let profile = operands.name("the name of an action profile")?;
+            Statement::Profile { profile, command: profile_command(command, operands)? }
         }
         _ => Statement::Replication(replication(command, operands)?),
     })
@@ -163,7 +191,11 @@ fn entry_key(operands: &mut Operands<'_>) -> Result<EntryKey> {
         _ => None,
     };
     let mut keys = Vec::new();
-    while operands.peek().is_some() && !at_target(operands) {
+    let at_number = |operands: &Operands<'_>| match operands.peek().map(|token| token.kind) {
+        Some(Kind::Word(word)) => digits(word),
+        _ => false,
+    };
+    while operands.peek().is_some() && !at_target(operands) && !at_number(operands) {
         let key = operands.name("a key, such as `hdr.ip.dst:0x0a000001`")?;
         operands.sign(":")?;
         keys.push((key, key_match(operands)?));
@@ -236,13 +268,7 @@ fn target(operands: &mut Operands<'_>) -> Result<Target> {
 fn check_counter(operands: &mut Operands<'_>) -> Result<Statement> {
     let counter = operands.name("the name of a counter")?;
     operands.sign("(")?;
-    let at = match operands.peek().map(|token| token.kind) {
-        Some(Kind::Word(word)) if !word.starts_with(|c: char| c.is_ascii_digit()) => {
-            operands.next();
-            CounterAt::Entry(label(word))
-        }
-        _ => CounterAt::Index(operands.small("an index, or the name of an entry")?),
-    };
+    let at = place_of(operands)?;
     operands.sign(")")?;
     if operands.peek().is_none() {
         return Ok(Statement::CheckCounter { counter, at, check: None });
@@ -257,6 +283,17 @@ fn check_counter(operands: &mut Operands<'_>) -> Result<Statement> {
     let check =
         CounterCheck { bytes, condition: condition(operands)?, count: operands.small("a count")? };
     Ok(Statement::CheckCounter { counter, at, check: Some(check) })
+}
+
+/// An index, or the label of an entry.
+fn place_of(operands: &mut Operands<'_>) -> Result<At> {
+    match operands.peek().map(|token| token.kind) {
+        Some(Kind::Word(word)) if !word.starts_with(|c: char| c.is_ascii_digit()) => {
+            operands.next();
+            Ok(At::Entry(label(word)))
+        }
+        _ => Ok(At::Index(operands.small("an index, or the name of an entry")?)),
+    }
 }
 
 fn condition(operands: &mut Operands<'_>) -> Result<Condition> {
@@ -290,6 +327,86 @@ fn register(command: &str, operands: &mut Operands<'_>) -> Result<Statement> {
             Statement::CheckRegister { register, index, condition, value }
         }
     })
+}
+
+fn meter(command: &str, operands: &mut Operands<'_>) -> Result<Statement> {
+    let meter = operands.name("the name of a meter")?;
+    let at = if command == "meter_array_set_rates" { None } else { Some(place_of(operands)?) };
+    let read = command == "meter_get_rates";
+    let rates = if read { None } else { Some([rate(operands)?, rate(operands)?]) };
+    Ok(Statement::Meter { meter, at, rates })
+}
+
+/// `RATE:BURST`; the rate may have a fraction.
+fn rate(operands: &mut Operands<'_>) -> Result<Rate> {
+    let place = operands.place();
+    let mut text = operands.word("a rate and a burst, such as `0.5:10`")?.to_owned();
+    if operands.take(".") {
+        text = format!("{text}.{}", operands.word("the fraction of the rate")?);
+    }
+    let digits = text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let per_microsecond = text.parse().ok().filter(|_| digits);
+    let per_microsecond =
+        per_microsecond.ok_or_else(|| place.error(format!("`{text}` is no rate: write 0.5:10")))?;
+    operands.sign(":")?;
+    Ok(Rate { per_microsecond, burst: operands.small("a burst")? })
+}
+
+fn indirect(command: &str, operands: &mut Operands<'_>) -> Result<Statement> {
+    let to = |operands: &mut Operands<'_>| {
+        Ok(if command.ends_with("_with_group") {
+            Indirect::Group(operands.small("the number of a group")?)
+        } else {
+            Indirect::Member(operands.small("the number of a member")?)
+        })
+    };
+    if command.starts_with("table_indirect_set_default") {
+        let table = operands.name("the name of a table")?;
+        return Ok(Statement::SetDefaultIndirect { table, to: to(operands)? });
+    }
+    let entry = entry_key(operands)?;
+    Ok(Statement::AddIndirect { entry, to: to(operands)? })
+}
+
+fn profile_command(command: &str, operands: &mut Operands<'_>) -> Result<ProfileCommand> {
+    let (member, group) = ("the number of a member", "the number of a group");
+    Ok(match command {
+        "act_prof_create_member" => ProfileCommand::CreateMember(target(operands)?),
+        "act_prof_modify_member" => {
+            let member = operands.small(member)?;
+            ProfileCommand::ModifyMember { member, target: target(operands)? }
+        }
+        "act_prof_delete_member" => {
+            ProfileCommand::DeleteMember { member: operands.small(member)? }
+        }
+        "act_prof_create_group" => ProfileCommand::CreateGroup,
+        "act_prof_delete_group" => ProfileCommand::DeleteGroup { group: operands.small(group)? },
+        _ => {
+            let (member, group) = (operands.small(member)?, operands.small(group)?);
+            match command {
+                "act_prof_add_member_to_group" => ProfileCommand::AddToGroup { member, group },
+                _ => ProfileCommand::RemoveFromGroup { member, group },
+            }
+        }
+    })
+}
+
+fn value_set(command: &str, operands: &mut Operands<'_>) -> Result<Statement> {
+    let set = operands.name("the name of a value set")?;
+    let mut values = Vec::new();
+    if ["pvs_add", "pvs_remove"].contains(&command) {
+        values.push(key_match(operands)?);
+        while operands.peek().is_some() {
+            values.push(key_match(operands)?);
+        }
+    }
+    let command = match command {
+        "pvs_add" => ValueSetCommand::Add(values),
+        "pvs_remove" => ValueSetCommand::Remove(values),
+        "pvs_clear" => ValueSetCommand::Clear,
+        _ => ValueSetCommand::Get,
+    };
+    Ok(Statement::ValueSet { set, command })
 }
 
 fn replication(command: &str, operands: &mut Operands<'_>) -> Result<Replication> {

@@ -59,11 +59,18 @@ fn every_command_is_read() {
     let text = "packet 0 00\nexpect 0\nno_packet\nadd t x:1 a()\nsetdefault t a()\nremove all\n\
                 remove t 1 x:1\nwait\ncheck_counter c(1) packets >= 2\ncheck_counter c($e)\n\
                 counter_read c 1\ncounter_write c 1 2 3\ncheck_register r(1) == 2\nregister_read r\n\
-                register_read r 1\nregister_write r 1 2\nregister_reset r\nmirroring_add 1 2\n\
+                register_read r 1\nregister_write r 1 2\nregister_reset r\nmeter_get_rates m 1\n\
+                meter_set_rates m 1 0.5:1 2:3\nmeter_array_set_rates m 1:1 2:2\nmirroring_add 1 2\n\
+                table_indirect_add t 5 x:1 0\ntable_indirect_add_with_group t x:1 0\n\
+                table_indirect_set_default t 0\ntable_indirect_set_default_with_group t 0\n\
+                act_prof_create_member p a(x:1)\nact_prof_modify_member p 0 a(x:1)\n\
+                act_prof_delete_member p 0\nact_prof_create_group p\nact_prof_delete_group p 0\n\
+                act_prof_add_member_to_group p 0 0\nact_prof_remove_member_from_group p 0 0\n\
+                pvs_add v 1 0x**00 1->2\npvs_remove v 1\npvs_clear v\npvs_get v\n\
                 mirroring_add_mc 1 2\nmirroring_get 1\nmirroring_delete 1\nmc_mgrp_create 1\n\
                 mc_node_create 0 1 2 3\nmc_node_update 0 1\nmc_node_associate 1 0\n\
                 mc_node_dissociate 1 0\nmc_node_destroy 0\nmc_mgrp_destroy 1\n";
-    assert_eq!(kinds(text).len(), 28);
+    assert_eq!(kinds(text).len(), 46);
     for name in super::commands::NAMES {
         assert!(
             text.contains(&format!("{name}\n")) || text.contains(&format!("{name} ")),
@@ -96,6 +103,8 @@ fn what_is_wrong_is_said_with_its_place() {
         ("add 1", "1:5: expected the name of a table, found `1`"),
         ("check_counter c(1) things == 1", "1:20: expected `packets` or `bytes`, found `things`"),
         ("check_counter c(1) bytes 1", "1:26: expected one of == != < <= > >=, found `1`"),
+        ("meter_set_rates m 0 1:1", "1:24: expected a rate and a burst"),
+        ("table_indirect_add t x:1", "1:25: expected the number of a member"),
         ("mc_mgrp_create 70000", "1:16: this is too large for the number of a multicast group"),
         ("add \"t x:1 a()", "1:5: a quoted name does not end"),
         ("add t; x:1 a()", "1:6: `;` means nothing here"),

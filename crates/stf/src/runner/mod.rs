@@ -1,10 +1,13 @@
 //! Carries a script out on a switch.
 
+mod meters;
 mod names;
 mod outputs;
+mod profiles;
 mod replication;
 mod state;
 mod tables;
+mod value_sets;
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -106,6 +109,8 @@ impl Run {
                 self.labels.extend(label.iter().map(|label| (label.clone(), id.clone())));
                 Ok(())
             }
+            Statement::AddIndirect { entry, to } => self.add_indirect(entry, *to),
+            Statement::SetDefaultIndirect { table, to } => self.set_default_indirect(table, *to),
             Statement::SetDefault { table, target } => self.set_default(table, target),
             Statement::Remove(entry) => self.remove(entry),
             Statement::RemoveAll => self.remove_all(place),

@@ -6,7 +6,7 @@ use tributary_p4::ir::{ExternId, TableId};
 use super::{EntryId, Run, names};
 use crate::error::{Failure, Place};
 use crate::number::Number;
-use crate::script::{Condition, CounterAt, CounterCheck, Name, Statement};
+use crate::script::{At, Condition, CounterCheck, Name, Statement};
 
 impl Run {
     /// A statement about state that outlives packets.
@@ -16,7 +16,7 @@ impl Run {
                 self.check_counter(counter, at, *check)
             }
             Statement::CounterRead { counter, index } => {
-                self.check_counter(counter, &CounterAt::Index(*index), None)
+                self.check_counter(counter, &At::Index(*index), None)
             }
             Statement::CounterWrite { counter, index, packets, bytes } => {
                 let id = self.extern_id("counter", &["counter", "Counter"], counter)?;
@@ -36,6 +36,9 @@ impl Run {
                 written.map_err(|error| place.failure(error))
             }
             Statement::RegisterReset { register } => self.reset(register),
+            Statement::Meter { meter, at, rates } => self.meter(meter, at.as_ref(), *rates),
+            Statement::Profile { profile, command } => self.profile(profile, command),
+            Statement::ValueSet { set, command } => self.value_set(set, command),
             Statement::CheckRegister { register, index, condition, value } => {
                 self.check_register(register, *index, *condition, value)
             }
@@ -43,7 +46,12 @@ impl Run {
         }
     }
 
-    fn extern_id(&self, kind: &str, types: &[&str], name: &Name) -> Result<ExternId, Failure> {
+    pub(super) fn extern_id(
+        &self,
+        kind: &str,
+        types: &[&str],
+        name: &Name,
+    ) -> Result<ExternId, Failure> {
         let externs = self.program().externs.iter().enumerate();
         let of_type: Vec<(usize, &str)> = externs
             .filter(|(_, it)| types.contains(&it.type_name.as_str()))
@@ -95,26 +103,20 @@ impl Run {
     fn check_counter(
         &self,
         counter: &Name,
-        at: &CounterAt,
+        at: &At,
         check: Option<CounterCheck>,
     ) -> Result<(), Failure> {
         let types = ["counter", "Counter", "direct_counter", "DirectCounter"];
         let id = self.extern_id("counter", &types, counter)?;
         let name = &self.program().externs[id.index()].name;
-        let (what, data) = match at {
-            CounterAt::Index(index) => {
-                let data = match self.table_with(id) {
-                    Some(table) => self.counter_of_entry(table, *index),
-                    None => self.pipeline().counter_read(id, *index).map_err(|e| e.to_string()),
-                };
+        let (what, data) = match (at, self.table_with(id)) {
+            (At::Index(index), None) => {
+                let data = self.pipeline().counter_read(id, *index).map_err(|e| e.to_string());
                 (format!("{name}[{index}]"), data)
             }
-            CounterAt::Entry(label) => {
-                let entry = self.labels.get(label).ok_or_else(|| {
-                    let reason = format!("no entry is called `{label}`: add one with `= {label}`");
-                    counter.place.failure(reason)
-                })?;
-                (format!("{name} of entry {label}"), self.direct_counter(entry))
+            (at, _) => {
+                let entry = self.entry_at(counter, id, at)?;
+                (format!("{name} of {}", entry.0), self.direct_counter(&entry.1))
             }
         };
         let data = data.map_err(|reason| counter.place.failure(format!("{what}: {reason}")))?;
@@ -129,20 +131,37 @@ impl Run {
     }
 
     /// The table that a direct extern belongs to.
-    fn table_with(&self, id: ExternId) -> Option<TableId> {
+    pub(super) fn table_with(&self, id: ExternId) -> Option<TableId> {
         let at = self.program().tables.iter().position(|table| table.attached.contains(&id))?;
         Some(TableId(at as u32))
     }
 
-    /// The direct counter of the entry that was the `index`-th to be added, as BMv2 numbers them.
-    fn counter_of_entry(&self, table: TableId, index: u64) -> Result<CounterData, String> {
-        let entry = usize::try_from(index).ok().and_then(|i| self.pipeline().entries(table).nth(i));
-        let entry = entry.ok_or_else(|| "the table has no such entry".to_owned())?;
-        self.direct_counter(&EntryId {
-            table,
-            matches: entry.matches.clone(),
-            priority: entry.priority,
-        })
+    /// The entry whose direct extern is meant, and what to call it: one with a label, or the one at a
+    /// place in the order of addition, as BMv2 numbers entries.
+    pub(super) fn entry_at(
+        &self,
+        name: &Name,
+        id: ExternId,
+        at: &At,
+    ) -> Result<(String, EntryId), Failure> {
+        let fail = |reason: String| name.place.failure(reason);
+        match at {
+            At::Entry(label) => {
+                let entry = self.labels.get(label).cloned().ok_or_else(|| {
+                    fail(format!("no entry is called `{label}`: add one with `= {label}`"))
+                })?;
+                Ok((format!("entry {label}"), entry))
+            }
+            At::Index(index) => {
+                let table = self.table_with(id);
+                let table = table.ok_or_else(|| fail("it belongs to no table".to_owned()))?;
+                let mut entries = self.pipeline().entries(table);
+                let entry = usize::try_from(*index).ok().and_then(|i| entries.nth(i));
+                let entry = entry.ok_or_else(|| fail(format!("there is no entry {index}")))?;
+                let (matches, priority) = (entry.matches.clone(), entry.priority);
+                Ok((format!("entry {index}"), EntryId { table, matches, priority }))
+            }
+        }
     }
 
     fn direct_counter(&self, entry: &EntryId) -> Result<CounterData, String> {

@@ -29,13 +29,22 @@ impl Run {
         let changeable = tables.filter(|(_, table)| !table.const_entries);
         let ids: Vec<TableId> = changeable.map(|(at, _)| TableId(at as u32)).collect();
         for id in ids {
-            let entries: Vec<TableEntry> = self.pipeline().entries(id).cloned().collect();
-            for entry in entries {
+            for entry in self.entries(id) {
                 let deleted = self.pipeline_mut().delete(id, &entry.matches, entry.priority);
                 deleted.map_err(|error| place.failure(error))?;
             }
         }
         Ok(())
+    }
+
+    pub(super) fn entries(&self, table: TableId) -> Vec<EntryId> {
+        let entries = self.pipeline().entries(table);
+        let id = |entry: &TableEntry| EntryId {
+            table,
+            matches: entry.matches.clone(),
+            priority: entry.priority,
+        };
+        entries.map(id).collect()
     }
 
     pub(super) fn set_default(&mut self, table: &Name, target: &Target) -> Result<(), Failure> {
@@ -50,14 +59,19 @@ impl Run {
         names::find("table", name, tables).map(|at| TableId(at as u32))
     }
 
-    fn refused(&self, name: &Name, table: TableId, error: &dyn std::fmt::Display) -> Failure {
+    pub(super) fn refused(
+        &self,
+        name: &Name,
+        table: TableId,
+        error: &dyn std::fmt::Display,
+    ) -> Failure {
         let table = &self.program().tables[table.index()].name;
         name.place.failure(format!("table `{table}`: {error}"))
     }
 
     /// The entry's keys in the table's order; a key that the script leaves out matches anything, or
     /// zero where it is exact.
-    fn entry_id(&self, entry: &EntryKey) -> Result<EntryId, Failure> {
+    pub(super) fn entry_id(&self, entry: &EntryKey) -> Result<EntryId, Failure> {
         let id = self.table(&entry.table)?;
         let table = &self.program().tables[id.index()];
         let keys: Vec<&ir::Key> =
@@ -92,7 +106,7 @@ impl Run {
         Ok(EntryId { table: id, matches: matches.collect(), priority })
     }
 
-    fn call(&self, table: TableId, target: &Target) -> Result<ActionCall, Failure> {
+    pub(super) fn call(&self, table: TableId, target: &Target) -> Result<ActionCall, Failure> {
         let program = self.program();
         let table = &program.tables[table.index()];
         let action_names =
@@ -100,11 +114,7 @@ impl Run {
         let kind = format!("action in table `{}`:", table.name);
         let index = names::find(&kind, &target.action, action_names)?;
         let action = &program.actions[table.actions[index].action.index()];
-        let params: Vec<&str> = action
-            .params
-            .iter()
-            .map(|param| last_part(&program.fields[param.index()].name))
-            .collect();
+        let params = self.params(action);
         let mut args: Vec<Option<Value>> = vec![None; params.len()];
         for (name, value) in &target.args {
             let Some(at) = params.iter().position(|param| *param == name.text) else {
@@ -129,6 +139,21 @@ impl Run {
         }
         Ok(ActionCall { action: index as u32, args: args.into_iter().flatten().collect() })
     }
+
+    /// Names of an action's parameters: those of P4Info, which annotations may have changed.
+    fn params(&self, action: &ir::Action) -> Vec<&str> {
+        let known = self.forwarding().p4info().actions.iter();
+        let mut same = known.filter(|known| {
+            known.preamble.as_ref().is_some_and(|preamble| preamble.name == action.name)
+        });
+        match same.find(|known| known.params.len() == action.params.len()) {
+            Some(known) => known.params.iter().map(|param| param.name.as_str()).collect(),
+            None => {
+                let name = |param: &ir::FieldId| &*self.program().fields[param.index()].name;
+                action.params.iter().map(|param| last_part(name(param))).collect()
+            }
+        }
+    }
 }
 
 fn last_part(name: &str) -> &str {
@@ -148,7 +173,7 @@ fn anything(key: &ir::Key) -> KeyMatch {
 }
 
 /// A match of the kind that the key has.
-fn key_match(kind: MatchKind, width: u32, given: &Match) -> Result<KeyMatch, String> {
+pub(super) fn key_match(kind: MatchKind, width: u32, given: &Match) -> Result<KeyMatch, String> {
     let fitting = |value: Value| {
         let fits = value.fits(width);
         if fits { Ok(value) } else { Err(format!("{value} does not fit")) }

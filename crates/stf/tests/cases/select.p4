@@ -49,9 +49,6 @@ control IngressImpl(inout headers_t hdr, inout metadata_t meta, inout standard_m
         sm.egress_spec = 1;
         hdr.o.setValid();
         hdr.o.branch = meta.branch;
-        if (sm.parser_error == error.NoMatch) {
-            hdr.o.branch = 0xEE;
-        }
     }
 }
 

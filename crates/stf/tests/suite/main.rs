@@ -19,12 +19,12 @@ const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let cases = scripts("cases").into_iter().map(|script| {
-        Trial::test(format!("case::{}", stem(&script)), move || passes(&script))
-    });
-    let failures = scripts("failures").into_iter().map(|script| {
-        Trial::test(format!("failure::{}", stem(&script)), move || fails(&script))
-    });
+    let cases = scripts("cases")
+        .into_iter()
+        .map(|script| Trial::test(format!("case::{}", stem(&script)), move || passes(&script)));
+    let failures = scripts("failures")
+        .into_iter()
+        .map(|script| Trial::test(format!("failure::{}", stem(&script)), move || fails(&script)));
     libtest_mimic::run(&arguments, cases.chain(failures).collect()).exit_code()
 }
 
@@ -58,7 +58,9 @@ fn fails(script: &Path) -> Result<(), Failed> {
     let reason = said("# reason")?;
     match run(&program, script) {
         Err(got) if got == reason => Ok(()),
-        Err(got) => Err(format!("it failed for another reason\n  got: {got}\n  not: {reason}").into()),
+        Err(got) => {
+            Err(format!("it failed for another reason\n  got: {got}\n  not: {reason}").into())
+        }
         Ok(_) => Err("it passed".into()),
     }
 }
@@ -70,6 +72,7 @@ fn run(program: &Path, script: &Path) -> Result<Passed, String> {
     let compiled = tributary_p4::compile(&Sources::disk(), &name, &[]);
     let compiled = compiled.map_err(|errors| errors.render(false))?;
     let config = ForwardingPipelineConfig { p4info: Some(compiled.p4info), ..Default::default() };
-    let forwarding = Forwarding::load(compiled.program, config).map_err(|error| error.to_string())?;
+    let forwarding =
+        Forwarding::load(compiled.program, config).map_err(|error| error.to_string())?;
     tributary_stf::run(&script, forwarding).map_err(|failure| failure.to_string())
 }

@@ -1,0 +1,99 @@
+//! Action profiles and selectors: members and groups, and entries that lead to them.
+
+use tributary_dataplane::{Action, GroupMember, ProfileError, ProfileGroup, TableEntry};
+use tributary_p4::ir::{ExternId, TableId};
+
+use super::Run;
+use crate::error::Failure;
+use crate::script::{EntryKey, Indirect, Name, ProfileCommand};
+
+impl Run {
+    pub(super) fn profile(
+        &mut self,
+        profile: &Name,
+        command: &ProfileCommand,
+    ) -> Result<(), Failure> {
+        let id = self.profile_id(profile)?;
+        let failed = |error: ProfileError| profile.place.failure(error);
+        match command {
+            ProfileCommand::CreateMember(target) => {
+                let call = self.call(self.table_of(profile, id)?, target)?;
+                let members: Vec<u32> = self.pipeline().members(id).map(|(it, _)| it).collect();
+                self.pipeline_mut().member_insert(id, first_free(&members), call)
+            }
+            ProfileCommand::ModifyMember { member, target } => {
+                let call = self.call(self.table_of(profile, id)?, target)?;
+                self.pipeline_mut().member_modify(id, *member, call)
+            }
+            ProfileCommand::DeleteMember { member } => {
+                self.pipeline_mut().member_delete(id, *member)
+            }
+            ProfileCommand::CreateGroup => {
+                let groups: Vec<u32> = self.pipeline().groups(id).map(|(it, _)| it).collect();
+                let group = first_free(&groups);
+                self.pipeline_mut().group_insert(id, group, ProfileGroup::default())
+            }
+            ProfileCommand::DeleteGroup { group } => self.pipeline_mut().group_delete(id, *group),
+            ProfileCommand::AddToGroup { member, group } => {
+                let mut content = self.pipeline().group(id, *group).map_err(failed)?.clone();
+                content.members.push(GroupMember { member: *member, weight: 1 });
+                self.pipeline_mut().group_modify(id, *group, content)
+            }
+            ProfileCommand::RemoveFromGroup { member, group } => {
+                let mut content = self.pipeline().group(id, *group).map_err(failed)?.clone();
+                let at = content.members.iter().position(|one| one.member == *member);
+                let at = at.ok_or_else(|| {
+                    profile.place.failure(format!("member {member} is not in group {group}"))
+                })?;
+                content.members.remove(at);
+                self.pipeline_mut().group_modify(id, *group, content)
+            }
+        }
+        .map_err(failed)
+    }
+
+    pub(super) fn add_indirect(&mut self, entry: &EntryKey, to: Indirect) -> Result<(), Failure> {
+        let id = self.entry_id(entry)?;
+        let new = TableEntry {
+            matches: id.matches,
+            priority: id.priority,
+            action: action(to),
+            idle_timeout_us: 0,
+        };
+        let inserted = self.pipeline_mut().insert(id.table, new);
+        inserted.map_err(|error| self.refused(&entry.table, id.table, &error))
+    }
+
+    pub(super) fn set_default_indirect(
+        &mut self,
+        table: &Name,
+        to: Indirect,
+    ) -> Result<(), Failure> {
+        let id = self.table(table)?;
+        let set = self.pipeline_mut().set_default(id, Some(action(to)));
+        set.map_err(|error| self.refused(table, id, &error))
+    }
+
+    fn profile_id(&self, name: &Name) -> Result<ExternId, Failure> {
+        let types = ["action_profile", "action_selector", "ActionProfile", "ActionSelector"];
+        self.extern_id("action profile", &types, name)
+    }
+
+    /// The table whose actions members may have.
+    fn table_of(&self, name: &Name, profile: ExternId) -> Result<TableId, Failure> {
+        let table = self.table_with(profile);
+        table.ok_or_else(|| name.place.failure("no table uses this action profile"))
+    }
+}
+
+fn action(to: Indirect) -> Action {
+    match to {
+        Indirect::Member(member) => Action::Member(member),
+        Indirect::Group(group) => Action::Group(group),
+    }
+}
+
+/// The lowest number that is not taken, as BMv2 gives out handles.
+fn first_free(taken: &[u32]) -> u32 {
+    (0..).find(|number| !taken.contains(number)).unwrap_or(u32::MAX)
+}
