@@ -12,6 +12,7 @@
 mod error;
 mod lexer;
 mod number;
+mod outputs;
 mod parser;
 mod pattern;
 mod runner;

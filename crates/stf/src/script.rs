@@ -1,7 +1,10 @@
 //! A script as it is after reading: commands with their operands.
 
-use crate::error::{ParseError, Place};
+use std::collections::BTreeMap;
+
+use crate::error::{Failure, ParseError, Place};
 use crate::number::Number;
+use crate::outputs::Outputs;
 use crate::parser;
 use crate::pattern::Pattern;
 
@@ -34,9 +37,46 @@ impl Script {
         self.statements.iter().filter(|(_, statement)| expects(statement)).count()
     }
 
-    /// Ports whose packets the script sends or speaks of. What leaves through others is nobody's
-    /// concern.
-    pub(crate) fn ports(&self) -> impl Iterator<Item = u16> + '_ {
+    /// Whether the script does nothing but send and expect packets. Any switch that runs the program can
+    /// be held to it: see [`compare`](Self::compare).
+    #[must_use]
+    pub fn only_packets(&self) -> bool {
+        self.statements.iter().all(|(_, statement)| {
+            matches!(
+                statement,
+                Statement::Packet { .. } | Statement::Expect { .. } | Statement::NoPacket
+            )
+        })
+    }
+
+    /// The packets that it sends, with the ports that they go in through.
+    pub fn packets(&self) -> impl Iterator<Item = (u16, &[u8])> {
+        self.statements.iter().filter_map(|(_, statement)| match statement {
+            Statement::Packet { port, data } => Some((*port, data.as_slice())),
+            _ => None,
+        })
+    }
+
+    /// Compares what a switch sent, packets in order for each port, with what the script expects.
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn compare(&self, sent: &BTreeMap<u16, Vec<Vec<u8>>>) -> Result<(), Failure> {
+        let mut outputs = Outputs::new(self.ports().collect());
+        for (place, statement) in &self.statements {
+            if let Statement::Expect { port, pattern } = statement {
+                outputs.expect(*place, *port, pattern.clone());
+            }
+        }
+        for (port, frames) in sent {
+            frames.iter().for_each(|frame| outputs.sent(*port, frame));
+        }
+        outputs.compare()
+    }
+
+    /// Ports that it sends packets into or expects them from, some perhaps more than once. What leaves
+    /// through others is nobody's concern.
+    pub fn ports(&self) -> impl Iterator<Item = u16> + '_ {
         self.statements.iter().filter_map(|(_, statement)| match *statement {
             Statement::Packet { port, .. } | Statement::Expect { port, .. } => Some(port),
             _ => None,

@@ -2,7 +2,6 @@
 
 mod meters;
 mod names;
-mod outputs;
 mod profiles;
 mod replication;
 mod state;
@@ -16,8 +15,8 @@ use tributary_p4::ir::{Program, TableId};
 use tributary_switch::{Forwarding, Switch, SwitchConfig};
 
 use crate::error::{Failure, Place};
+use crate::outputs::Outputs;
 use crate::script::{Replication, Script, Statement};
-use outputs::Outputs;
 use replication::Engine;
 
 /// When a test starts: later than zero, so that programs can tell a time from none.

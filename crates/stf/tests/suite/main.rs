@@ -1,10 +1,13 @@
 //! Packet tests of what programs may use, one feature a file: `cases/*.p4`, each with an `.stf` beside
-//! it, must pass; `failures/*.stf` must not, for the reason that they name in their first lines.
+//! it, must pass; those without commands to the control plane must pass on BMv2 as well, where it and
+//! p4c are on the PATH. `failures/*.stf` must fail, for the reason that they name in their first lines.
 //!
 //! ```text
 //! # program: actions.p4
 //! # reason: 12:1: port 1, packet 1 of 1: byte 0 is 01, not 02
 //! ```
+
+mod bmv2;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,7 +28,21 @@ fn main() -> ExitCode {
     let failures = scripts("failures")
         .into_iter()
         .map(|script| Trial::test(format!("failure::{}", stem(&script)), move || fails(&script)));
-    libtest_mimic::run(&arguments, cases.chain(failures).collect()).exit_code()
+    let peers = match bmv2::obstacle() {
+        None => scripts("cases"),
+        Some(obstacle) => {
+            if !arguments.list {
+                eprintln!("skipped: {obstacle}");
+            }
+            Vec::new()
+        }
+    };
+    let peers = peers.into_iter().filter(|script| bmv2::takes(script)).map(|script| {
+        Trial::test(format!("bmv2::{}", stem(&script)), move || {
+            bmv2::passes(&script).map_err(Failed::from)
+        })
+    });
+    libtest_mimic::run(&arguments, cases.chain(failures).chain(peers).collect()).exit_code()
 }
 
 /// The scripts of a directory, in order of their names.

@@ -9,7 +9,7 @@ use crate::pattern::{Pattern, hex};
 const SHOWN: usize = 96;
 
 /// Packets and expectations of the ports that a script speaks of.
-pub(super) struct Outputs {
+pub(crate) struct Outputs {
     ports: BTreeMap<u16, Port>,
     /// Packets since the last one that went in.
     since_packet: Vec<(u16, Vec<u8>)>,
@@ -22,28 +22,28 @@ struct Port {
 }
 
 impl Outputs {
-    pub(super) fn new(ports: BTreeSet<u16>) -> Self {
+    pub(crate) fn new(ports: BTreeSet<u16>) -> Self {
         let ports = ports.into_iter().map(|port| (port, Port::default())).collect();
         Self { ports, since_packet: Vec::new() }
     }
 
-    pub(super) fn next_packet(&mut self) {
+    pub(crate) fn next_packet(&mut self) {
         self.since_packet.clear();
     }
 
-    pub(super) fn sent(&mut self, port: u16, frame: &[u8]) {
+    pub(crate) fn sent(&mut self, port: u16, frame: &[u8]) {
         if let Some(known) = self.ports.get_mut(&port) {
             known.sent.push(frame.to_vec());
         }
         self.since_packet.push((port, frame.to_vec()));
     }
 
-    pub(super) fn expect(&mut self, place: Place, port: u16, pattern: Option<Pattern>) {
+    pub(crate) fn expect(&mut self, place: Place, port: u16, pattern: Option<Pattern>) {
         self.ports.entry(port).or_default().expected.push((place, pattern));
     }
 
     /// Nothing may have come of the last packet, on any port.
-    pub(super) fn expect_nothing(&self, place: Place) -> Result<(), Failure> {
+    pub(crate) fn expect_nothing(&self, place: Place) -> Result<(), Failure> {
         match self.since_packet.first() {
             None => Ok(()),
             Some((port, frame)) => Err(place
@@ -52,7 +52,7 @@ impl Outputs {
     }
 
     /// Compares everything: on each port as many packets as expected, in that order.
-    pub(super) fn compare(&self) -> Result<(), Failure> {
+    pub(crate) fn compare(&self) -> Result<(), Failure> {
         self.ports.iter().try_for_each(|(number, port)| port.compare(*number))
     }
 }
