@@ -1,8 +1,10 @@
 //! One packet's state.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::bits::mask;
+use crate::code::Slot;
 use crate::layout::Item;
 use crate::value::Value;
 
@@ -13,12 +15,16 @@ pub(crate) struct Shape {
     pub(crate) template: Vec<u64>,
     /// Words that are zero at the start of each packet; all that the program can see changes here.
     pub(crate) live: usize,
+    /// Words of the live ones that are no headers: what a clone starts without.
+    pub(crate) metadata: Vec<Range<usize>>,
     /// Words that travel through the queues: all live ones in v1model, none in TNA, where the packet
     /// is parsed again.
     pub(crate) travelling: usize,
     /// Bytes that one unit of a queue's depth stands for; with 0, a packet is one unit.
     pub(crate) cell_bytes: u32,
-    /// What survives a resubmission or a recirculation.
+    /// Requests of the program that a replica of a packet does not make.
+    pub(crate) requests: Vec<Slot>,
+    /// What survives a resubmission, a recirculation or the making of a clone.
     pub(crate) lists: Vec<FieldList>,
     /// Digests that the program makes.
     pub(crate) digests: Vec<DigestShape>,
@@ -53,16 +59,27 @@ pub(crate) struct Requests {
     pub(crate) mirror: Option<u16>,
     /// … with this in front.
     pub(crate) mirror_data: Vec<u8>,
+    /// A clone (v1model).
+    pub(crate) clone: Option<CloneRequest>,
     /// A digest for the controller …
     pub(crate) digest: Option<u32>,
     /// … with the words of these values, one after the other.
     pub(crate) digest_data: Vec<u64>,
 }
 
+/// A clone that the program asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct CloneRequest {
+    pub(crate) session: u16,
+    /// The field list that the clone keeps.
+    pub(crate) list: Option<u32>,
+}
+
 impl Requests {
     /// Forgets what was asked for; keeps the buffers.
     pub(crate) fn clear(&mut self) {
         self.mirror = None;
+        self.clone = None;
         self.digest = None;
     }
 }
@@ -82,6 +99,12 @@ pub struct Packet {
     /// Values of a field list, one after the other.
     preserved: Vec<u64>,
     preserved_list: Option<usize>,
+    /// The words that travel, as they were when egress asked for a clone.
+    pub(crate) cloned: Vec<u64>,
+    /// Bytes that the clone session leaves of the frame.
+    pub(crate) limit: Option<u32>,
+    /// The queue that it is for.
+    pub(crate) priority: u8,
     /// What TNA's ingress deparser sends along with a resubmitted packet.
     pub(crate) resubmitted: [u8; 8],
     /// The packet leaves its queue as it entered it.
@@ -99,6 +122,9 @@ impl Packet {
             ingress_length: 0,
             preserved: Vec::with_capacity(most),
             preserved_list: None,
+            cloned: Vec::new(),
+            limit: None,
+            priority: 0,
             resubmitted: [0; 8],
             bypass_egress: false,
             requests: Requests::default(),
@@ -106,7 +132,8 @@ impl Packet {
         }
     }
 
-    /// Becomes a copy of another packet of the same pipeline: a multicast replica.
+    /// Becomes a copy of another packet of the same pipeline: a multicast replica. What the program
+    /// asked for besides (truncation, recirculation) was asked for the other packet alone.
     pub fn copy_from(&mut self, other: &Self) {
         debug_assert!(Arc::ptr_eq(&self.shape, &other.shape), "packets of different pipelines");
         let words = self.shape.travelling;
@@ -114,6 +141,11 @@ impl Packet {
         self.payload.clone_from(&other.payload);
         self.length = other.length;
         self.ingress_length = other.ingress_length;
+        for &slot in &self.shape.requests {
+            self.state[slot as usize] = 0;
+        }
+        self.limit = other.limit;
+        self.priority = other.priority;
         self.preserved.clone_from(&other.preserved);
         self.preserved_list = other.preserved_list;
         self.resubmitted = other.resubmitted;
@@ -155,6 +187,40 @@ impl Packet {
             self.state[slot..slot + words].copy_from_slice(value);
             from = rest;
         }
+    }
+
+    /// Becomes a clone: keeps its headers, forgets its metadata but for a field list, whose values
+    /// are in `from`, the state of the packet that asked for the clone.
+    pub(crate) fn become_clone(&mut self, request: CloneRequest, from: &[u64]) {
+        for range in &self.shape.metadata {
+            self.state[range.clone()].fill(0);
+        }
+        let list = request.list.and_then(|id| self.shape.lists.iter().find(|l| l.id == id));
+        for item in list.iter().flat_map(|list| &list.items) {
+            let words = item.slot as usize..(item.slot + item.width.div_ceil(64)) as usize;
+            self.state[words.clone()].copy_from_slice(&from[words]);
+        }
+        self.preserved_list = None;
+        self.limit = None;
+        self.requests.clear();
+    }
+
+    /// The clone session that the last pass asked for a copy to (v1model): see
+    /// [`crate::Pipeline::clone_of_ingress`] and [`crate::Pipeline::clone_of_egress`].
+    #[must_use]
+    pub fn clone_session(&self) -> Option<u16> {
+        self.requests.clone.map(|request| request.session)
+    }
+
+    /// Cuts the frame that egress makes of it to so many bytes.
+    pub fn set_limit(&mut self, bytes: u32) {
+        self.limit = Some(bytes);
+    }
+
+    /// Which of its port's queues it is for: a higher one goes first.
+    #[must_use]
+    pub fn priority(&self) -> u8 {
+        self.priority
     }
 
     /// What the packet adds to a queue's depth as programs see it: one for v1model, which counts

@@ -84,9 +84,10 @@ pub struct Replication {
 pub struct EgressInput {
     /// Port whose queue it left.
     pub port: u16,
-    /// Replication id: the `instance` of the multicast group's member; 0 for unicast.
+    /// Replication id: the `instance` of the member of a multicast group or a clone session; 0 for
+    /// unicast.
     pub rid: u16,
-    /// [`Instance::Normal`] or [`Instance::Replication`].
+    /// [`Instance::Normal`], [`Instance::Replication`] or one of the clones.
     pub instance: Instance,
     /// Now, in microseconds since the switch started.
     pub time_us: u64,

@@ -105,6 +105,29 @@ impl Pipeline {
         }
     }
 
+    /// Makes `copy` the clone that the ingress pass of `original` asked for, which was told
+    /// `input`: the frame as it came in, parsed again, with the metadata of the field list. It waits
+    /// for egress then.
+    pub fn clone_of_ingress(
+        &mut self,
+        copy: &mut Packet,
+        original: &Packet,
+        frame: &[u8],
+        input: &IngressInput,
+    ) {
+        if let Passes::V1model(passes) = &mut self.passes {
+            passes.clone_of_ingress(&mut self.engine, copy, original, frame, input.port);
+        }
+    }
+
+    /// Makes `copy` the clone that the egress pass of `original` asked for: the packet as it was at
+    /// the end, with the metadata of the field list. It waits for another egress pass then.
+    pub fn clone_of_egress(&self, copy: &mut Packet, original: &Packet) {
+        if let Passes::V1model(passes) = &self.passes {
+            passes.clone_of_egress(copy, original);
+        }
+    }
+
     /// What the next ingress pass is told, after `last`, of a packet that was resubmitted or
     /// recirculated.
     #[must_use]

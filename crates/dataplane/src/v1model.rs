@@ -7,7 +7,7 @@
 use crate::code::{Pc, Slot};
 use crate::exec::{Engine, Flow, Io, MOST_TICKS, MOST_TURNS};
 use crate::layout::Item;
-use crate::packet::Packet;
+use crate::packet::{CloneRequest, Packet};
 use crate::pass::{DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Verdict};
 
 /// Slots that the engine itself writes or reads: standard metadata and requests of the program.
@@ -29,6 +29,11 @@ pub(crate) struct Intrinsics {
     pub(crate) egress_rid: Item,
     pub(crate) checksum_error: Item,
     pub(crate) parser_error: Item,
+    pub(crate) priority: Item,
+    /// Requested clone session plus one.
+    pub(crate) clone: Slot,
+    /// The field list that the clone keeps, plus one.
+    pub(crate) clone_list: Slot,
     /// Requested field list plus one.
     pub(crate) resubmit: Slot,
     /// Requested field list plus one.
@@ -39,6 +44,20 @@ pub(crate) struct Intrinsics {
     pub(crate) digest: Slot,
     /// An assertion failed.
     pub(crate) failed: Slot,
+}
+
+impl Intrinsics {
+    /// What a program asks for, all of which a replica starts without.
+    pub(crate) fn requests(&self) -> [Slot; 6] {
+        let Self { clone, clone_list, resubmit, recirculate, truncate, digest, .. } = *self;
+        [clone, clone_list, resubmit, recirculate, truncate, digest]
+    }
+
+    /// The clone that a packet's program asked for.
+    fn clone_request(&self, state: &[u64]) -> Option<CloneRequest> {
+        let session = request(state[self.clone as usize])? as u16;
+        Some(CloneRequest { session, list: request(state[self.clone_list as usize]) })
+    }
 }
 
 /// Where the blocks of v1model start.
@@ -81,10 +100,14 @@ impl Passes {
         let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         engine.store.now_us = engine.store.now_us.max(input.time_us);
         packet.reset();
-        packet.set(meta.ingress_port, u64::from(input.port));
-        packet.set(meta.ingress_global_timestamp, input.time_us);
+        packet.requests.clear();
+        packet.limit = None;
+        // BMv2 resets all metadata before a second pass, the port and the time included.
         if matches!(input.instance, Instance::Resubmitted | Instance::Recirculated) {
             packet.restore();
+        } else {
+            packet.set(meta.ingress_port, u64::from(input.port));
+            packet.set(meta.ingress_global_timestamp, input.time_us);
         }
         packet.set(meta.instance_type, input.instance as u64);
         packet.set(meta.packet_length, u64::from(length));
@@ -118,11 +141,16 @@ impl Passes {
         } else {
             Verdict::Unicast(at(meta.egress_spec) as u16)
         };
-        packet.requests.clear();
         if let Some(digest) = request(state[meta.digest as usize]) {
             packet.requests.pack(&engine.code, digest, state);
         }
+        packet.requests.clone = meta.clone_request(state);
+        packet.priority = at(meta.priority) as u8;
         let resubmit = request(state[meta.resubmit as usize]);
+        // What ingress asked for has been noted: egress asks for itself.
+        for slot in [meta.clone, meta.clone_list] {
+            packet.state[slot as usize] = 0;
+        }
         packet.payload.clear();
         if verdict != Verdict::Drop {
             packet.payload.extend_from_slice(io.payload);
@@ -150,8 +178,12 @@ impl Passes {
         packet.set(meta.deq_qdepth, u64::from(input.deq_qdepth));
         packet.set(meta.deq_timedelta, u64::from(input.deq_timedelta));
         packet.set(meta.egress_port, u64::from(input.port));
-        packet.set(meta.egress_rid, u64::from(input.rid));
+        // Of a packet for one port, BMv2 leaves the replication id as it is.
+        if input.instance != Instance::Normal {
+            packet.set(meta.egress_rid, u64::from(input.rid));
+        }
         packet.set(meta.instance_type, input.instance as u64);
+        packet.requests.clear();
         // Anything but the drop port; BMv2 takes the next one, modulo the field's width.
         packet.set(meta.egress_spec, u64::from(DROP_PORT) + 1);
         let length = packet.length;
@@ -166,11 +198,21 @@ impl Passes {
             ingress_length: packet.ingress_length,
             ticks: 0,
         };
+        const GONE: Egress = Egress { drop: true, recirculate: false };
         let state = &mut packet.state;
         control(engine, entries.egress, meta, state, &mut io);
-        let dropped = state[meta.egress_spec.slot as usize] == u64::from(DROP_PORT);
-        if dropped || state[meta.failed as usize] != 0 {
-            return Egress { drop: true, recirculate: false };
+        if state[meta.failed as usize] != 0 {
+            return GONE;
+        }
+        packet.requests.clone = meta.clone_request(state);
+        if packet.requests.clone.is_some() {
+            // Before checksums are computed, and whether the packet is dropped or not.
+            packet.cloned.clear();
+            packet.cloned.extend_from_slice(&state[..packet.shape.live]);
+            packet.length = io.length;
+        }
+        if state[meta.egress_spec.slot as usize] == u64::from(DROP_PORT) {
+            return GONE;
         }
         control(engine, entries.compute, meta, state, &mut io);
         control(engine, entries.deparser, meta, state, &mut io);
@@ -178,14 +220,16 @@ impl Passes {
         frame.extend_from_slice(&packet.payload);
         if state[meta.failed as usize] != 0 {
             frame.clear();
-            return Egress { drop: true, recirculate: false };
-        }
-        if let Some(limit) = request(state[meta.truncate as usize]) {
-            frame.truncate(limit as usize);
+            packet.requests.clear();
+            return GONE;
         }
         let recirculate = request(state[meta.recirculate as usize]);
         if let Some(list) = recirculate {
             packet.preserve(list);
+        } else {
+            // What goes in again is whole, as in BMv2.
+            let limit = request(state[meta.truncate as usize]).into_iter().chain(packet.limit);
+            frame.truncate(limit.min().unwrap_or(u32::MAX) as usize);
         }
         Egress { drop: false, recirculate: recirculate.is_some() }
     }
@@ -197,6 +241,54 @@ fn control(engine: &mut Engine, entry: Pc, meta: &Intrinsics, state: &mut [u64],
     if let Flow::Error(_) = engine.run(entry, state, io) {
         tracing::error!("a loop of the program takes more than {MOST_TURNS} turns: packet dropped");
         state[meta.failed as usize] = 1;
+    }
+}
+
+impl Passes {
+    /// Makes a clone of a frame that went through ingress, as it came in: it is parsed again.
+    pub(crate) fn clone_of_ingress(
+        &mut self,
+        engine: &mut Engine,
+        copy: &mut Packet,
+        original: &Packet,
+        frame: &[u8],
+        port: u16,
+    ) {
+        let Some(request) = original.requests.clone else { return };
+        let Self { entries, intrinsics: meta, nowhere } = self;
+        copy.reset();
+        copy.set(meta.ingress_port, u64::from(port));
+        let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+        let mut io = Io {
+            frame,
+            at: 0,
+            payload: &[],
+            out: nowhere,
+            length,
+            ingress_length: length,
+            ticks: MOST_TICKS,
+        };
+        engine.run(entries.parser, &mut copy.state, &mut io);
+        copy.payload.clear();
+        copy.payload.extend_from_slice(&frame[io.at..]);
+        copy.length = length;
+        copy.ingress_length = original.ingress_length;
+        self.finish_clone(copy, request, &original.state);
+    }
+
+    /// Makes a clone of a packet that went through egress, as it was at the end.
+    pub(crate) fn clone_of_egress(&self, copy: &mut Packet, original: &Packet) {
+        let Some(request) = original.requests.clone else { return };
+        copy.state[..original.cloned.len()].copy_from_slice(&original.cloned);
+        copy.payload.clone_from(&original.payload);
+        copy.length = original.length;
+        copy.ingress_length = original.ingress_length;
+        self.finish_clone(copy, request, &original.cloned);
+    }
+
+    fn finish_clone(&self, copy: &mut Packet, request: CloneRequest, from: &[u64]) {
+        copy.become_clone(request, from);
+        copy.priority = copy.state[self.intrinsics.priority.slot as usize] as u8;
     }
 }
 

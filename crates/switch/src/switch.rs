@@ -295,6 +295,7 @@ impl Switch {
             let pipeline = active.pipeline_mut();
             let outcome = pipeline.ingress(packet, frame, &input);
             let next = pipeline.next_pass(&input, Instance::Resubmitted);
+            self.clone_ingress(packet, frame, &input);
             self.mirror(packet, frame, input.time_us);
             self.note_digest(packet);
             if !outcome.resubmit {
@@ -313,7 +314,9 @@ impl Switch {
     fn forward(&mut self, now_us: u64, slot: Box<Slot>, verdict: Verdict) {
         match verdict {
             Verdict::Drop => self.pool.put(slot),
-            Verdict::Unicast(port) => self.enqueue(now_us, slot, Replica { port, instance: 0 }),
+            Verdict::Unicast(port) => {
+                self.enqueue(now_us, slot, Replica { port, instance: 0 }, Instance::Normal);
+            }
             Verdict::Multicast(group) => {
                 self.multicast(now_us, &slot.packet, group, &Replication::default());
                 self.pool.put(slot);
@@ -327,7 +330,8 @@ impl Switch {
                     if let Some(active) = &self.active {
                         let mut copy = self.pool.take(active.pipeline());
                         copy.packet.copy_from(&slot.packet);
-                        self.enqueue(now_us, copy, Replica { port, instance: 0 });
+                        let to = Replica { port, instance: 0 };
+                        self.enqueue(now_us, copy, to, Instance::Normal);
                     }
                 }
                 self.pool.put(slot);
@@ -335,11 +339,11 @@ impl Switch {
         }
     }
 
-    /// Puts a packet that is no replica into a queue, if that has room.
-    fn enqueue(&mut self, now_us: u64, slot: Box<Slot>, to: Replica) {
-        let Replica { port, instance } = to;
+    /// Puts a packet into a queue, if that has room.
+    fn enqueue(&mut self, now_us: u64, slot: Box<Slot>, to: Replica, instance: Instance) {
+        let Replica { port, instance: rid } = to;
         match self.queues.room(port) {
-            Room::Yes => self.queues.push(port, slot, instance, Instance::Normal, now_us),
+            Room::Yes => self.queues.push(port, slot, rid, instance, now_us),
             Room::Full => self.pool.put(slot),
             Room::NoSuchPort => {
                 self.statistics.no_such_port += 1;
@@ -385,7 +389,61 @@ impl Switch {
         let Some(&to) = session.replicas.first() else { return };
         let mut copy = self.pool.take(active.pipeline());
         copy.packet.become_copy(header, &frame[..length]);
-        self.enqueue(now_us, copy, to);
+        self.enqueue(now_us, copy, to, Instance::Normal);
+    }
+
+    /// The clones of the frame that the last ingress pass took, if it asked for some.
+    fn clone_ingress(&mut self, packet: &Packet, frame: &[u8], input: &IngressInput) {
+        let Some(number) = packet.clone_session() else { return };
+        let Some(active) = &mut self.active else { return };
+        if !active.sessions().contains_key(&number) {
+            self.statistics.no_such_session += 1;
+            return;
+        }
+        let mut clone = self.pool.take(active.pipeline());
+        active.pipeline_mut().clone_of_ingress(&mut clone.packet, packet, frame, input);
+        self.send_clones(input.time_us, number, clone, Instance::IngressClone);
+    }
+
+    /// The clones of the packet that went through egress last, if it asked for some.
+    fn clone_egress(&mut self, packet: &Packet, now_us: u64) {
+        let Some(number) = packet.clone_session() else { return };
+        let Some(active) = &self.active else { return };
+        if !active.sessions().contains_key(&number) {
+            self.statistics.no_such_session += 1;
+            return;
+        }
+        let mut clone = self.pool.take(active.pipeline());
+        active.pipeline().clone_of_egress(&mut clone.packet, packet);
+        self.send_clones(now_us, number, clone, Instance::EgressClone);
+    }
+
+    /// A copy of a clone for each replica of its session that has room for it.
+    fn send_clones(
+        &mut self,
+        now_us: u64,
+        number: u16,
+        mut clone: Box<Slot>,
+        instance: Instance,
+    ) {
+        let session = self.active.as_ref().and_then(|active| active.sessions().get(&number));
+        let Some((active, session)) = self.active.as_ref().zip(session) else { return };
+        if let Some(length) = session.length {
+            clone.packet.set_limit(u32::try_from(length).unwrap_or(u32::MAX));
+        }
+        for replica in &session.replicas {
+            match self.queues.room(replica.port) {
+                Room::Yes => {
+                    let mut copy = self.pool.take(active.pipeline());
+                    copy.packet.copy_from(&clone.packet);
+                    let (port, rid) = (replica.port, replica.instance);
+                    self.queues.push(port, copy, rid, instance, now_us);
+                }
+                Room::Full => {}
+                Room::NoSuchPort => self.statistics.no_such_port += 1,
+            }
+        }
+        self.pool.put(clone);
     }
 
     /// Keeps the digest that the last pass made, if it made one.
@@ -416,6 +474,7 @@ impl Switch {
             deq_timedelta: u32::try_from(waited).unwrap_or(u32::MAX),
         };
         let outcome = active.pipeline_mut().egress(&mut slot.packet, &input, frame);
+        self.clone_egress(&slot.packet, now_us);
         self.mirror(&slot.packet, frame, now_us);
         self.note_digest(&slot.packet);
         let statistics = self.queues.port_mut(port).map(|port| &mut port.statistics);

@@ -12,8 +12,16 @@ pub(crate) enum Behaviour {
     Meter,
     DirectMeter,
     MarkToDrop,
-    Resubmit,
-    Recirculate,
+    /// `list`: what the clone keeps stands in the call, by number or as data.
+    Clone {
+        list: Kept,
+    },
+    Resubmit {
+        list: Kept,
+    },
+    Recirculate {
+        list: Kept,
+    },
     Truncate,
     Random,
     Hash,
@@ -30,6 +38,17 @@ pub(crate) enum Behaviour {
     Digest,
     /// An extern of TNA that v1model has not.
     Tna(TnaBehaviour),
+}
+
+/// How a call names the metadata that survives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kept {
+    /// Nothing does.
+    Nothing,
+    /// By the number of an `@field_list`.
+    Number,
+    /// By naming the fields, as older programs do.
+    Fields,
 }
 
 /// What a call of TNA's own externs does.
@@ -60,8 +79,13 @@ const V1MODEL: Bindings = &[
     (Some("meter"), "execute_meter", Behaviour::Meter),
     (Some("direct_meter"), "read", Behaviour::DirectMeter),
     (None, "mark_to_drop", Behaviour::MarkToDrop),
-    (None, "resubmit_preserving_field_list", Behaviour::Resubmit),
-    (None, "recirculate_preserving_field_list", Behaviour::Recirculate),
+    (None, "clone", Behaviour::Clone { list: Kept::Nothing }),
+    (None, "clone3", Behaviour::Clone { list: Kept::Fields }),
+    (None, "clone_preserving_field_list", Behaviour::Clone { list: Kept::Number }),
+    (None, "resubmit", Behaviour::Resubmit { list: Kept::Fields }),
+    (None, "resubmit_preserving_field_list", Behaviour::Resubmit { list: Kept::Number }),
+    (None, "recirculate", Behaviour::Recirculate { list: Kept::Fields }),
+    (None, "recirculate_preserving_field_list", Behaviour::Recirculate { list: Kept::Number }),
     (None, "truncate", Behaviour::Truncate),
     (None, "random", Behaviour::Random),
     (None, "digest", Behaviour::Digest),

@@ -7,12 +7,18 @@ use tributary_p4::ir::{
 use super::{Instance, Intrinsics, Loader};
 use crate::code::{ExternOp, Group, List, NO_SLOT, Op, Slot};
 use crate::error::LoadError;
-use crate::externs::binding::{Behaviour, bind};
+use crate::externs::binding::{Behaviour, Kept, bind};
 use crate::externs::hash::Algorithm;
 use crate::layout::{Item, Layout};
-use crate::packet::DigestShape;
+use crate::packet::{DigestShape, FieldList};
 use crate::pass::DROP_PORT;
 use crate::v1model;
+
+/// The bits that name a clone session.
+const SESSION_BITS: u64 = 0x7fff;
+
+/// Field lists in calls have numbers from here on; those of annotations have eight bits.
+const FIELD_LISTS: u32 = 1 << 8;
 
 impl Loader<'_> {
     /// Compiles a call of an extern.
@@ -87,13 +93,23 @@ impl Loader<'_> {
                 self.op(Op::Move { dst: egress_spec.slot, src: port });
                 self.op(Op::Move { dst: mcast_grp.slot, src: zero });
             }
-            Behaviour::Resubmit => {
-                let request = self.v1model(&args)?.resubmit;
-                self.request(request, args.value(0)?)?;
+            Behaviour::Clone { list } => {
+                // Ingress or egress: the place of the call decides, as in BMv2.
+                let v1model::Intrinsics { clone, clone_list, .. } = *self.v1model(&args)?;
+                let session = self.word(args.value(1)?)?;
+                let (bits, one) = (self.slots.constant(SESSION_BITS), self.slots.constant(1));
+                let number = self.slots.temporary(Scalar::bit(32));
+                self.op(Op::And { dst: number, a: session, b: bits });
+                self.op(Op::Add { dst: clone, a: number, b: one, width: 64 });
+                self.keep(clone_list, list, &args, 2)?;
             }
-            Behaviour::Recirculate => {
+            Behaviour::Resubmit { list } => {
+                let request = self.v1model(&args)?.resubmit;
+                self.keep(request, list, &args, 0)?;
+            }
+            Behaviour::Recirculate { list } => {
                 let request = self.v1model(&args)?.recirculate;
-                self.request(request, args.value(0)?)?;
+                self.keep(request, list, &args, 0)?;
             }
             Behaviour::Truncate => {
                 let length = self.word(args.value(0)?)?;
@@ -206,10 +222,28 @@ impl Loader<'_> {
         self.op(Op::Extern(number));
     }
 
-    /// Stores a field list's number plus one: zero stands for no request.
-    fn request(&mut self, dst: Slot, list: &Expr) -> Result<(), LoadError> {
-        let (list, one) = (self.word(list)?, self.slots.constant(1));
-        self.op(Op::Add { dst, a: list, b: one, width: 64 });
+    /// Stores the number plus one of the field list that an argument names: zero stands for none.
+    fn keep(&mut self, dst: Slot, list: Kept, args: &Args<'_>, at: usize) -> Result<(), LoadError> {
+        let number = match list {
+            Kept::Nothing => {
+                let src = self.slots.constant(0);
+                self.op(Op::Move { dst, src });
+                return Ok(());
+            }
+            Kept::Number => self.word(args.value(at)?)?,
+            Kept::Fields => {
+                let field = |expr: &Expr| match expr.kind {
+                    ExprKind::Field(field) => Ok(self.item(field)),
+                    _ => Err(args.wrong("the data to keep must be fields")),
+                };
+                let items = args.exprs(at).iter().map(field).collect::<Result<_, _>>()?;
+                let id = FIELD_LISTS + self.field_lists.len() as u32;
+                self.field_lists.push(FieldList { id, items });
+                self.slots.constant(u64::from(id))
+            }
+        };
+        let one = self.slots.constant(1);
+        self.op(Op::Add { dst, a: number, b: one, width: 64 });
         Ok(())
     }
 

@@ -14,10 +14,12 @@ mod tna_calls;
 mod v1model;
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use tributary_p4::Architecture;
 use tributary_p4::ir::{
-    ActionId, Block, ExternId, FieldId, HeaderId, LabelId, MatchKind, Program, StackId, Stmt,
+    ActionId, Block, ExternId, FieldId, FieldRole, HeaderId, LabelId, MatchKind, Program, StackId,
+    Stmt,
 };
 
 use self::calls::Presence;
@@ -95,6 +97,8 @@ struct Loader<'p> {
     /// Where the keys of each table are put, those of selectors included.
     key_slots: Vec<Vec<Slot>>,
     digests: Vec<(DigestShape, Vec<Item>)>,
+    /// Field lists that stand in calls, besides those that the program declares.
+    field_lists: Vec<FieldList>,
     /// Where the program reads the colour of each direct meter to.
     meter_targets: HashMap<ExternId, Item>,
     intrinsics: Intrinsics,
@@ -158,6 +162,7 @@ pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
         tables: Vec::new(),
         key_slots: Vec::new(),
         digests: Vec::new(),
+        field_lists: Vec::new(),
         meter_targets: HashMap::new(),
         intrinsics,
         errors: Errors {
@@ -194,7 +199,7 @@ pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
 
 impl<'p> Loader<'p> {
     fn finish(
-        self,
+        mut self,
         mut tables: Vec<Table>,
         externs: instances::Instances,
         nothing: Pc,
@@ -204,16 +209,18 @@ impl<'p> Loader<'p> {
                 table.set_meter_target(*target);
             }
         }
-        let lists = self
-            .program
-            .field_lists
-            .iter()
-            .map(|(id, fields)| FieldList {
-                id: *id,
-                items: fields.iter().map(|&field| self.item(field)).collect(),
-            })
-            .collect();
-        let (digests, digest_items) = self.digests.into_iter().unzip();
+        let declared = self.program.field_lists.iter().map(|(id, fields)| FieldList {
+            id: *id,
+            items: fields.iter().map(|&field| self.item(field)).collect(),
+        });
+        let mut lists: Vec<FieldList> = declared.collect();
+        lists.append(&mut self.field_lists);
+        let (digests, digest_items) = std::mem::take(&mut self.digests).into_iter().unzip();
+        let requests = match &self.intrinsics {
+            Intrinsics::V1model(intrinsics) => intrinsics.requests().to_vec(),
+            Intrinsics::Tna(_) => Vec::new(),
+        };
+        let metadata = self.metadata();
         let widest = self.slots.widest();
         let architecture = self.intrinsics.architecture();
         let (template, live) = self.slots.finish();
@@ -236,12 +243,26 @@ impl<'p> Loader<'p> {
                 errors: self.errors,
             },
             shape: match architecture {
-                Architecture::V1model => {
-                    Shape { template, live, travelling: live, cell_bytes: 0, lists, digests }
-                }
-                Architecture::Tna => {
-                    Shape { template, live, travelling: 0, cell_bytes: CELL_BYTES, lists, digests }
-                }
+                Architecture::V1model => Shape {
+                    template,
+                    live,
+                    metadata,
+                    travelling: live,
+                    cell_bytes: 0,
+                    requests,
+                    lists,
+                    digests,
+                },
+                Architecture::Tna => Shape {
+                    template,
+                    live,
+                    metadata,
+                    travelling: 0,
+                    cell_bytes: CELL_BYTES,
+                    requests,
+                    lists,
+                    digests,
+                },
             },
             instances: self.instances,
             registers: self.registers,
@@ -252,6 +273,28 @@ impl<'p> Loader<'p> {
             tables,
             widest,
         })
+    }
+
+    /// The live words that belong to no header.
+    fn metadata(&self) -> Vec<Range<usize>> {
+        let mut is_header = vec![false; self.slots.live()];
+        let stacks = self.program.stacks.iter().map(|stack| stack.next_index);
+        let fields = (0..).map(FieldId).zip(&self.program.fields);
+        let of_headers = fields.filter(|(_, field)| {
+            matches!(field.role, FieldRole::Header(_) | FieldRole::Validity(_))
+        });
+        for field in of_headers.map(|(id, _)| id).chain(stacks) {
+            let first = self.slots.field(field) as usize;
+            is_header[first..first + self.program.fields[field.index()].ty.limbs()].fill(true);
+        }
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for at in (0..is_header.len()).filter(|&at| !is_header[at]) {
+            match ranges.last_mut() {
+                Some(last) if last.end == at => last.end += 1,
+                _ => ranges.push(at..at + 1),
+            }
+        }
+        ranges
     }
 
     /// Slot and width of a field.

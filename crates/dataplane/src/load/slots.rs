@@ -90,6 +90,11 @@ impl Slots {
         self.live = self.template.len();
     }
 
+    /// Words that are reset for each packet.
+    pub(crate) fn live(&self) -> usize {
+        self.live
+    }
+
     /// First word of a field.
     pub(crate) fn field(&self, field: FieldId) -> Slot {
         self.fields[field.index()]
