@@ -239,6 +239,12 @@ impl Packet {
         self.requests.mirror.map(|session| (session, self.requests.mirror_data.as_slice()))
     }
 
+    /// Whether there is a [`digest`](Self::digest): asking costs nothing.
+    #[must_use]
+    pub fn has_digest(&self) -> bool {
+        self.requests.digest.is_some()
+    }
+
     /// The digest for the controller that the last ingress pass, or TNA's egress, made: its number
     /// among [`crate::Pipeline::digests`], and its values.
     #[must_use]

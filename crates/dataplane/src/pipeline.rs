@@ -132,12 +132,7 @@ impl Pipeline {
     /// recirculated.
     #[must_use]
     pub fn next_pass(&self, last: &IngressInput, instance: Instance) -> IngressInput {
-        match self.architecture() {
-            // BMv2 resets all metadata before a second pass, the port included; a program that needs
-            // it puts it into the field list.
-            Architecture::V1model => IngressInput { port: 0, instance, ..*last },
-            Architecture::Tna => IngressInput { instance, ..*last },
-        }
+        IngressInput { instance, ..*last }
     }
 
     /// Adds an entry to a table.

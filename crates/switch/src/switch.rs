@@ -419,13 +419,7 @@ impl Switch {
     }
 
     /// A copy of a clone for each replica of its session that has room for it.
-    fn send_clones(
-        &mut self,
-        now_us: u64,
-        number: u16,
-        mut clone: Box<Slot>,
-        instance: Instance,
-    ) {
+    fn send_clones(&mut self, now_us: u64, number: u16, mut clone: Box<Slot>, instance: Instance) {
         let session = self.active.as_ref().and_then(|active| active.sessions().get(&number));
         let Some((active, session)) = self.active.as_ref().zip(session) else { return };
         if let Some(length) = session.length {
@@ -448,11 +442,13 @@ impl Switch {
 
     /// Keeps the digest that the last pass made, if it made one.
     fn note_digest(&mut self, packet: &Packet) {
-        let Some((digest, data)) = packet.digest() else { return };
-        if self.digests.len() < self.config.queue_limit {
-            self.digests.push_back(Digest { digest, data });
-        } else {
+        if !packet.has_digest() {
+            return;
+        }
+        if self.digests.len() >= self.config.queue_limit {
             self.statistics.digest_drops += 1;
+        } else if let Some((digest, data)) = packet.digest() {
+            self.digests.push_back(Digest { digest, data });
         }
     }
 

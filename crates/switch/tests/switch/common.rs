@@ -183,15 +183,19 @@ pub(crate) fn delete(entity: Entity) -> Update {
 }
 
 /// A multicast group of `(port, instance)`.
-pub(crate) fn group(id: u32, replicas: &[(u16, u32)]) -> Entity {
-    let replicas = replicas.iter().map(|&(port, instance)| p4::Replica {
+pub(crate) fn replicas(copies: &[(u16, u32)]) -> Vec<p4::Replica> {
+    let replica = |&(port, instance): &(u16, u32)| p4::Replica {
         port_kind: Some(p4::replica::PortKind::Port(shortest(port.into()))),
         instance,
         backup_replicas: vec![],
-    });
+    };
+    copies.iter().map(replica).collect()
+}
+
+pub(crate) fn group(id: u32, copies: &[(u16, u32)]) -> Entity {
     let group = p4::MulticastGroupEntry {
         multicast_group_id: id,
-        replicas: replicas.collect(),
+        replicas: replicas(copies),
         metadata: vec![],
     };
     let entry = p4::packet_replication_engine_entry::Type::MulticastGroupEntry(group);

@@ -2,6 +2,7 @@
 
 mod allocations;
 mod common;
+mod copies;
 mod entities;
 mod runtime;
 mod server;

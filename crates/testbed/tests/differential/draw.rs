@@ -9,9 +9,9 @@ use tributary_p4runtime_proto::p4::config::v1::{
     Action, MatchField, P4Info, Table, action_ref, match_field::MatchType,
 };
 use tributary_p4runtime_proto::p4::v1::{
-    self as p4, Entity, FieldMatch, MulticastGroupEntry, PacketReplicationEngineEntry, Replica,
-    TableAction, TableEntry, Update, action, entity, field_match,
-    packet_replication_engine_entry as engine, replica, table_action, update,
+    self as p4, CloneSessionEntry, Entity, FieldMatch, MulticastGroupEntry,
+    PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update, action, entity,
+    field_match, packet_replication_engine_entry as engine, replica, table_action, update,
 };
 
 use crate::programs::Program;
@@ -26,6 +26,9 @@ const GROUPS: [(u32, &[(u16, u32)]); 3] = [
     (2, &[(1, 5), (2, 6), (3, 7), (4, 2)]),
     (3, &[(3, 1), (3, 2), (3, 3)]),
 ];
+
+/// Clone sessions, likewise.
+const SESSIONS: [(u32, &[(u16, u32)]); 2] = [(1, &[(3, 9)]), (2, &[(1, 1), (2, 7)])];
 
 /// Different values of each width; packets and entries share them.
 const VALUES: usize = 5;
@@ -226,27 +229,36 @@ fn bytes(value: u128) -> Vec<u8> {
     bytes[zeros.min(15)..].to_vec()
 }
 
-/// The multicast groups, which all programs find.
-#[expect(deprecated, reason = "BMv2's server knows only this form of a port")]
+/// The multicast groups and clone sessions, which all programs find.
 pub(crate) fn groups() -> Vec<Update> {
-    let group = |(id, copies): (u32, &[(u16, u32)])| MulticastGroupEntry {
-        multicast_group_id: id,
-        replicas: copies
-            .iter()
-            .map(|&(port, instance)| Replica {
-                instance,
-                port_kind: Some(replica::PortKind::EgressPort(port.into())),
-                ..Replica::default()
-            })
-            .collect(),
-        ..MulticastGroupEntry::default()
-    };
-    let groups = GROUPS.into_iter().map(group).map(|group| {
-        entity::Entity::PacketReplicationEngineEntry(PacketReplicationEngineEntry {
-            r#type: Some(engine::Type::MulticastGroupEntry(group)),
+    let group = |(id, copies)| {
+        engine::Type::MulticastGroupEntry(MulticastGroupEntry {
+            multicast_group_id: id,
+            replicas: replicas(copies),
+            ..MulticastGroupEntry::default()
         })
-    });
-    groups.map(|entity| change(update::Type::Insert, entity)).collect()
+    };
+    let session = |(id, copies)| {
+        engine::Type::CloneSessionEntry(CloneSessionEntry {
+            session_id: id,
+            replicas: replicas(copies),
+            ..CloneSessionEntry::default()
+        })
+    };
+    let all = GROUPS.into_iter().map(group).chain(SESSIONS.into_iter().map(session));
+    let entries = all.map(|entry| PacketReplicationEngineEntry { r#type: Some(entry) });
+    let entities = entries.map(entity::Entity::PacketReplicationEngineEntry);
+    entities.map(|entity| change(update::Type::Insert, entity)).collect()
+}
+
+#[expect(deprecated, reason = "BMv2's server knows only this form of a port")]
+fn replicas(copies: &[(u16, u32)]) -> Vec<Replica> {
+    let replica = |&(port, instance): &(u16, u32)| Replica {
+        instance,
+        port_kind: Some(replica::PortKind::EgressPort(port.into())),
+        ..Replica::default()
+    };
+    copies.iter().map(replica).collect()
 }
 
 /// An update about an entity.

@@ -25,6 +25,7 @@ pub(crate) const ALL: &[Program] = &[
     once("arithmetic", &[8, 8, 32, 32, 64, 64, 13, 3]),
     once("branches", &[8, 8, 16]),
     once("checksums", &[8, 8, 16, 32, 16, 16]),
+    Program { name: "clones", fields: &[1, 1, 1, 1, 1, 1, 1, 1, 16, 16], passes: 4 },
     once("constants", &[8, 16, 8, 8]),
     once("counters", &[8, 8]),
     once("hashes", &[8, 32, 16, 7, 1]),

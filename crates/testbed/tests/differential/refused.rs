@@ -9,13 +9,7 @@ use tributary_switch::Forwarding;
 use crate::programs::DIRECTORY;
 
 /// Names of programs, and what the refusal must say.
-pub(crate) const ALL: [(&str, &[&str]); 5] = [
-    ("clone", &["clone", "not supported"]),
-    ("digest", &["digest", "not supported"]),
-    ("meter", &["meter", "not supported"]),
-    ("selector", &["selector", "not supported"]),
-    ("value_set", &["value_set", "not supported"]),
-];
+pub(crate) const ALL: [(&str, &[&str]); 1] = [("wide_hash", &["hash", "too wide"])];
 
 pub(crate) fn check(name: &str, says: &[&str]) -> Result<(), String> {
     let path = format!("{DIRECTORY}/refused/{name}.p4");
