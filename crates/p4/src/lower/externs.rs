@@ -254,12 +254,13 @@ impl Lowerer<'_, '_> {
                 let store = self.local("$lookahead", ret);
                 let mut all = Vec::new();
                 store.scalars(&mut all);
-                self.emit(Stmt::Lookahead(all));
+                // First, as making a header valid clears it.
                 let mut headers = Vec::new();
                 store.headers(&mut headers);
                 for header in headers {
                     self.emit(Stmt::SetValid(HeaderRef::Fixed(header)));
                 }
+                self.emit(Stmt::Lookahead(all));
                 Value::Loc(Loc::Store(store))
             }
             "advance" => {

@@ -4,6 +4,7 @@
 #include <v1model.p4>
 
 header kind_t { bit<8> kind; }
+header halves_t { bit<4> high; bit<4> low; }
 header long_t { bit<8> kind; bit<24> rest; }
 struct peek_t { bit<4> high; bit<4> low; }
 struct headers_t { kind_t short; long_t long; kind_t res; }
@@ -16,6 +17,7 @@ parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout s
             1: take_short;
             2: take_long;
             3: skip;
+            0x90 &&& 0xF0: header_low;
             default: halves;
         }
     }
@@ -30,6 +32,10 @@ parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout s
     state skip {
         packet.advance(16);
         packet.extract(hdr.short);
+        transition accept;
+    }
+    state header_low {
+        meta.seen = (bit<8>)packet.lookahead<halves_t>().low;
         transition accept;
     }
     state halves {
