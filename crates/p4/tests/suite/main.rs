@@ -4,5 +4,6 @@ mod common;
 mod diagnostics;
 mod lowering;
 mod p4info;
+mod random;
 mod robustness;
 mod tna;
