@@ -84,6 +84,8 @@ pub(crate) enum ExprKind {
     Member(Box<Expr>, Ident),
     Index(Box<Expr>, Box<Expr>),
     Slice(Box<Expr>, Box<Expr>, Box<Expr>),
+    /// `a[low +: width]`
+    Part(Box<Expr>, Box<Expr>, Box<Expr>),
     Unary(UnaryOp, Box<Expr>),
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     Mux(Box<Expr>, Box<Expr>, Box<Expr>),
@@ -284,7 +286,6 @@ pub(crate) enum Transition {
     None,
     To(Ident),
     Select {
-        span: Span,
         on: Vec<Expr>,
         cases: Vec<SelectCase>,
     },
@@ -321,6 +322,15 @@ pub(crate) struct FunctionDecl {
 #[derive(Clone, Debug)]
 pub(crate) struct TableDecl {
     pub(crate) properties: Vec<Property>,
+}
+
+impl TableDecl {
+    /// Whether its list of keys is empty.
+    pub(crate) fn has_no_keys(&self) -> bool {
+        self.properties
+            .iter()
+            .any(|p| matches!(&p.kind, PropertyKind::Key(keys) if keys.is_empty()))
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ pub(crate) enum Kind {
     Ident,
     #[regex(r"([0-9][0-9_]*[ws])?[0-9][0-9A-Za-z_]*")]
     Number,
-    #[regex(r#""([^"\\\n]|\\.)*""#)]
+    #[regex(r#""([^"\\]|\\(.|\n))*""#)]
     Text,
 
     #[token("action")]
@@ -161,6 +161,8 @@ pub(crate) enum Kind {
     AddSat,
     #[token("|-|")]
     SubSat,
+    #[token("+:")]
+    PlusColon,
     #[token("+=")]
     PlusEq,
     #[token("-=")]
@@ -238,7 +240,7 @@ pub(crate) fn lex(reporter: &mut Reporter<'_>) -> Vec<Token> {
     for span in spans {
         let found = &reporter.text.text[span.start as usize..span.end as usize];
         let message = if found.starts_with('"') {
-            "string has no end on its line".to_owned()
+            "the string has no end".to_owned()
         } else {
             format!("`{}` is no token of P4", found.chars().take(20).collect::<String>())
         };

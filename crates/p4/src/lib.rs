@@ -142,10 +142,9 @@ fn compile_preprocessed(
     let mut reporter = Reporter { text, list: diagnostics };
     let tokens = lexer::lex(&mut reporter);
     let syntax = parser::parse(&mut reporter, &tokens);
-    if reporter.list.has_errors() {
-        return Err(reporter.list);
-    }
-    let checked = check::check(&mut reporter, &syntax);
+    // What could be parsed is checked even so: all errors are worth to be known at once.
+    let complete = !reporter.list.has_errors();
+    let checked = check::check(&mut reporter, &syntax, complete);
     if reporter.list.has_errors() {
         return Err(reporter.list);
     }

@@ -2,7 +2,9 @@
 //! of frames.
 
 mod loops;
+mod parsers;
 mod unions;
+mod values;
 mod varbits;
 
 use tributary_dataplane::{EgressInput, IngressInput, Packet, Pipeline, Verdict};

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use super::{Checker, Entry, Place, VarKind, closest};
 use crate::ast::{self, Decl, DeclKind, Ident, Str};
-use crate::hir::{self, Keyset, Local, Target};
-use crate::types::{BlockKind, BlockType, Type};
+use crate::hir::{self, Expr, ExprKind, Keyset, Local, Target};
+use crate::types::{Aggregate, BlockKind, BlockType, Type};
 
 impl Checker<'_, '_> {
     pub(super) fn control(&mut self, decl: &Decl, control: &Rc<ast::ControlDecl>) {
@@ -49,7 +49,7 @@ impl Checker<'_, '_> {
             c.type_params(&signature.type_params);
             let params = c.params(&signature.params, false);
             let ctor_params = c.params(ctor_params, true);
-            let (locals, body, states, start) = f(c);
+            let (locals, body, states, start) = c.scoped(f);
             let ty = BlockType {
                 kind,
                 name: decl.name.name.clone(),
@@ -140,8 +140,9 @@ impl Checker<'_, '_> {
         let Some(Entry::Var(var)) = self.lookup(&name.name) else { return None };
         let Type::ValueSet(of) = &var.ty else { return None };
         let (id, parts) = (var.id, set_parts(of));
-        let fits = parts.len() == types.len() && parts.iter().zip(types).all(|(a, b)| a == b);
-        let unknown = parts.iter().chain(types).any(|t| matches!(t, Type::Unknown));
+        let types: Vec<Type> = types.iter().flat_map(set_parts).collect();
+        let fits = parts == types;
+        let unknown = parts.iter().chain(&types).any(|t| matches!(t, Type::Unknown));
         if !fits && !unknown {
             let list = types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             self.error(e.span, format!("value_set<{of}> has no values of type ({list})"));
@@ -166,7 +167,7 @@ impl Checker<'_, '_> {
             }
         }
         let start = names.get("start").copied();
-        if start.is_none() {
+        if start.is_none() && self.complete {
             self.error(decl.name.span, format!("parser `{}` has no state `start`", decl.name.name));
         }
         let list = states
@@ -191,6 +192,7 @@ impl Checker<'_, '_> {
             "reject" => Target::Reject,
             other => match states.get(other) {
                 Some(i) => Target::State(*i),
+                None if !self.complete => Target::Reject,
                 None => {
                     let message = format!("there is no state `{other}`");
                     match closest(other, states.keys()) {
@@ -213,17 +215,16 @@ impl Checker<'_, '_> {
         match transition {
             ast::Transition::None => hir::Transition::To(Target::Reject),
             ast::Transition::To(name) => hir::Transition::To(self.target(name, states)),
-            ast::Transition::Select { span, on, cases } => {
-                let on = self.expect_all(on);
+            ast::Transition::Select { on, cases } => {
+                let whole = self.expect_all(on);
+                let types: Vec<Type> = whole.iter().map(|e| e.ty.clone()).collect();
+                let mut on = Vec::with_capacity(whole.len());
+                whole.into_iter().for_each(|e| take_apart(e, &mut on));
                 for e in &on {
                     if !selectable(&e.ty) {
                         self.error(e.span, format!("{} cannot be selected on", e.ty));
                     }
                 }
-                if on.is_empty() {
-                    self.error(*span, "`select` needs something to select on");
-                }
-                let types: Vec<Type> = on.iter().map(|e| e.ty.clone()).collect();
                 let mut list = Vec::with_capacity(cases.len());
                 for case in cases {
                     let keys = self.keysets(&case.keyset, &types);
@@ -240,11 +241,10 @@ impl Checker<'_, '_> {
         if let Some(set) = self.whole_set(e, types) {
             return Some(vec![set]);
         }
-        let items: Vec<&ast::Expr> = match &e.kind {
-            ast::ExprKind::List(items) => items.iter().collect(),
-            ast::ExprKind::Any if types.len() != 1 => {
-                return Some(types.iter().map(|_| Keyset::Any).collect());
-            }
+        let items: Vec<&ast::Expr> = match (&e.kind, types) {
+            (_, [only]) if !set_parts_of(only).is_empty() => vec![e],
+            (ast::ExprKind::List(items), _) => items.iter().collect(),
+            (ast::ExprKind::Any, _) => types.iter().map(|_| e).collect(),
             _ => vec![e],
         };
         if items.len() != types.len() {
@@ -254,8 +254,31 @@ impl Checker<'_, '_> {
             );
             return None;
         }
-        let sets = items.iter().zip(types).map(|(item, ty)| self.keyset(item, ty)).collect();
+        let mut sets = Vec::with_capacity(types.len());
+        for (item, ty) in items.iter().zip(types) {
+            self.spread(item, ty, &mut sets);
+        }
         Some(sets)
+    }
+
+    /// The sets of one value, one for each scalar in it.
+    fn spread(&mut self, e: &ast::Expr, ty: &Type, out: &mut Vec<Keyset>) {
+        let parts = set_parts_of(ty);
+        match &e.kind {
+            _ if parts.is_empty() => out.push(self.keyset(e, ty)),
+            ast::ExprKind::Any => parts.iter().for_each(|part| self.spread(e, part, out)),
+            ast::ExprKind::List(items) if items.len() == parts.len() => {
+                for (item, part) in items.iter().zip(&parts) {
+                    self.spread(item, part, out);
+                }
+            }
+            _ => {
+                let value = self.expect(e, ty);
+                let mut values = Vec::new();
+                take_apart(value, &mut values);
+                out.extend(values.into_iter().map(Keyset::Value));
+            }
+        }
     }
 
     fn keyset(&mut self, e: &ast::Expr, ty: &Type) -> Keyset {
@@ -275,7 +298,8 @@ impl Checker<'_, '_> {
                 if let (Some(a), Some(b)) = (low.int(), high.int())
                     && a > b
                 {
-                    self.error(e.span, "the range is empty: its low end is above its high end");
+                    let message = "the range is empty: its low end is above its high end";
+                    self.reporter.warning(e.span, message);
                 }
                 Keyset::Range(low, high)
             }
@@ -308,11 +332,43 @@ fn selectable(ty: &Type) -> bool {
     )
 }
 
-/// What the values of a value set are matched with.
-fn set_parts(ty: &Type) -> Vec<Type> {
+/// Types of the parts of a struct or tuple; nothing for all else.
+fn set_parts_of(ty: &Type) -> Vec<Type> {
     match ty {
-        Type::Struct(s) => s.fields.iter().map(|f| f.ty.clone()).collect(),
+        Type::Struct(s) if s.what == Aggregate::Struct => {
+            s.fields.iter().map(|f| f.ty.clone()).collect()
+        }
         Type::Tuple(items) => items.to_vec(),
-        other => vec![other.clone()],
+        _ => Vec::new(),
+    }
+}
+
+/// The scalars in a type of values that are selected on.
+fn set_parts(ty: &Type) -> Vec<Type> {
+    let parts = set_parts_of(ty);
+    if parts.is_empty() { vec![ty.clone()] } else { parts.iter().flat_map(set_parts).collect() }
+}
+
+/// The scalars in a value that is selected on.
+fn take_apart(e: Expr, out: &mut Vec<Expr>) {
+    let parts = set_parts_of(&e.ty);
+    if parts.is_empty() {
+        out.push(e);
+        return;
+    }
+    let tuple = matches!(e.ty, Type::Tuple(_));
+    if let ExprKind::List(items) = e.kind {
+        items.into_iter().for_each(|item| take_apart(item, out));
+        return;
+    }
+    for (i, ty) in parts.into_iter().enumerate() {
+        let (span, base) = (e.span, Box::new(e.clone()));
+        let kind = if tuple {
+            let index = Expr { span, ty: Type::Int, kind: ExprKind::Int(i.into()) };
+            ExprKind::Index(base, Box::new(index))
+        } else {
+            ExprKind::Field(base, i)
+        };
+        take_apart(Expr { span, ty, kind }, out);
     }
 }

@@ -72,12 +72,7 @@ impl Checker<'_, '_> {
             }
             None => {
                 let message = format!("there is no `{}` here", name.name);
-                match self.similar(&name.name) {
-                    Some(other) => {
-                        self.error_help(name.span, message, format!("did you mean `{other}`?"))
-                    }
-                    None => self.error(name.span, message),
-                }
+                self.unknown(name.span, message, &name.name);
                 Expr::error(span)
             }
         }
@@ -496,6 +491,10 @@ impl Checker<'_, '_> {
                 Some(arg) if !matches!(arg.value.kind, ast::ExprKind::Any) => {
                     Some(self.expr(&arg.value))
                 }
+                Some(arg) if param.direction != Direction::Out => {
+                    self.error(arg.value.span, "`_` can only be given for an `out` parameter");
+                    return None;
+                }
                 _ => None,
             };
             if let Some(value) = &value
@@ -510,6 +509,21 @@ impl Checker<'_, '_> {
         let mut out = Vec::with_capacity(params.len());
         for (param, value) in params.iter().zip(values) {
             let ty = param.ty.substitute(map);
+            if let Some(value) = &value
+                && param.direction == Direction::In
+                && param.ty.is_open()
+                && matches!(ty, Type::Int | Type::Text)
+            {
+                let message = format!("{ty} cannot be the type of parameter `{}`", param.name);
+                let help = "it has values at run time: write a number with its width, as in 8w1";
+                self.error_help(value.span, message, help);
+                return None;
+            }
+            if value.is_none() && param.direction == Direction::Out && ty.is_open() {
+                let message = format!("the type of `{}` cannot be inferred", param.name);
+                self.error_help(span, message, format!("write it: {name}<…>(…)"));
+                return None;
+            }
             let value = value.map(|v| self.pass(param, &ty, v));
             let ty = if ty.is_open() {
                 value.as_ref().map_or(Type::Unknown, |v| v.ty.clone())
@@ -625,6 +639,12 @@ impl Checker<'_, '_> {
 
     pub(super) fn construct_expr(&mut self, ty: &TypeRef, args: &[Arg], span: Span) -> Expr {
         match self.construct(ty, args, span) {
+            Some(construct) if has_abstract(&construct.ty) => {
+                let message =
+                    format!("{} has methods that only a named instance can give", construct.ty);
+                self.error(span, message);
+                Expr::error(span)
+            }
             Some(construct) => Expr {
                 span,
                 ty: construct.ty.clone(),
@@ -773,6 +793,10 @@ pub(super) fn given_types(e: &ExternType, given: &[Type], map: &Substitution) ->
         known => known.clone(),
     };
     e.type_params.iter().zip(given).map(one).collect()
+}
+
+fn has_abstract(ty: &Type) -> bool {
+    matches!(ty, Type::Extern(e, _) if e.methods.iter().any(|m| m.is_abstract))
 }
 
 pub(super) fn param_type(p: &hir::Param) -> ParamType {

@@ -59,6 +59,15 @@ impl Checker<'_, '_> {
         }
         match (&e.ty, to) {
             (Type::Int, Type::Bit(_) | Type::Signed(_)) => Ok(self.fit(e, to)),
+            (Type::Bit(_) | Type::Signed(_), Type::Int) if e.int().is_some() => Ok(recast(e, to)),
+            (Type::Tuple(_) | Type::Record(_) | Type::Invalid | Type::Rest, _)
+                if matches!(e.kind, ExprKind::Mux(..)) =>
+            {
+                let ExprKind::Mux(condition, a, b) = e.kind else { return Err(e.ty) };
+                let [a, b] = [*a, *b].map(|side| Box::new(self.coerce(side, to)));
+                let kind = ExprKind::Mux(condition, a, b);
+                Ok(Expr { span: e.span, ty: to.clone(), kind })
+            }
             (Type::SerEnum(s), _)
                 if s.repr == *to
                     || matches!(to, Type::Bit(_) | Type::Signed(_)) && s.repr.repr() == to =>
@@ -119,6 +128,8 @@ impl Checker<'_, '_> {
     fn with_rest(&mut self, e: Expr, to: &Type) -> Result<Expr, (Type, Span)> {
         let default = |ty: &Type, span: Span| default_value(ty, span).ok_or((ty.clone(), span));
         let mut items = match e.kind {
+            // Each side for itself.
+            ExprKind::Mux(..) => return Ok(e),
             _ if e.ty == Type::Rest => return default(to, e.span),
             ExprKind::List(items) if items.last().is_some_and(|i| i.ty == Type::Rest) => items,
             _ => return Ok(e),
@@ -261,6 +272,9 @@ fn default_value(ty: &Type, span: Span) -> Option<Expr> {
 
 /// An expression in another type, folded if it is constant.
 pub(super) fn recast(e: Expr, to: &Type) -> Expr {
+    if e.ty == *to {
+        return e;
+    }
     let kind = match (e.kind, to.repr()) {
         (ExprKind::Int(v), Type::Bool) => ExprKind::Bool(v != BigInt::from(0)),
         (ExprKind::Int(v), repr) => ExprKind::Int(match integer(repr) {

@@ -145,7 +145,7 @@ impl Checker<'_, '_> {
 
     fn ser_enum(&mut self, name: &Ident, ty: &ast::TypeRef, members: &[(Ident, ast::Expr)]) {
         let repr = self.resolve(ty);
-        if !matches!(repr.repr(), Type::Bit(_) | Type::Signed(_) | Type::Unknown) {
+        if !matches!(repr, Type::Bit(_) | Type::Signed(_) | Type::Unknown) {
             self.error(
                 ty.span,
                 format!("an enum is represented by bit<W> or int<W>, not by {repr}"),
@@ -153,18 +153,27 @@ impl Checker<'_, '_> {
         }
         self.distinct(members.iter().map(|m| &m.0));
         let mut values: Vec<(crate::types::Str, BigInt)> = Vec::new();
-        for (member, value) in members {
-            // A member may use those before it: `B = A + 1` is not P4, but `B = X.A` is.
-            let value = self.expect(value, repr.repr());
-            match value.int() {
-                Some(v) => values.push((member.name.clone(), v.clone())),
-                None if matches!(value.kind, hir::ExprKind::Error) => {}
-                None => self.error(
-                    value.span,
-                    format!("the value of `{}` is not known at compile time", member.name),
-                ),
+        self.scoped(|c| {
+            for (member, value) in members {
+                let value = c.expect(value, repr.repr());
+                match value.int() {
+                    Some(v) => {
+                        values.push((member.name.clone(), v.clone()));
+                        // Those that follow may use it.
+                        c.scopes.last_mut().map(|scope| {
+                            let named =
+                                super::Named { entry: Entry::Const(value), span: member.span };
+                            scope.insert(member.name.clone(), named)
+                        });
+                    }
+                    None if matches!(value.kind, hir::ExprKind::Error) => {}
+                    None => c.error(
+                        value.span,
+                        format!("the value of `{}` is not known at compile time", member.name),
+                    ),
+                }
             }
-        }
+        });
         let ty = SerEnumType { id: self.fresh(), name: name.name.clone(), repr, members: values };
         self.declare(name, Entry::Type(Type::SerEnum(Rc::new(ty))));
     }
@@ -339,14 +348,27 @@ impl Checker<'_, '_> {
     pub(super) fn param_types(&mut self, params: &[ast::Param]) -> Vec<ParamType> {
         params
             .iter()
-            .map(|p| ParamType {
-                name: p.name.name.clone(),
-                direction: p.direction,
-                ty: self.resolve(&p.ty),
-                optional: p.default.is_some()
-                    || p.annotations.iter().any(|a| &*a.name.name == "optional"),
+            .map(|p| {
+                let ty = self.resolve(&p.ty);
+                self.may_have_direction(&ty, p);
+                ParamType {
+                    name: p.name.name.clone(),
+                    direction: p.direction,
+                    ty,
+                    optional: p.default.is_some()
+                        || p.annotations.iter().any(|a| &*a.name.name == "optional"),
+                }
             })
             .collect()
+    }
+
+    /// Reports a direction of what is known at compile time only.
+    fn may_have_direction(&mut self, ty: &Type, param: &ast::Param) {
+        let fixed = matches!(ty, Type::Extern(..) | Type::Text | Type::Block(_) | Type::Package(_));
+        if fixed && param.direction != Direction::None {
+            let message = format!("a parameter of type {ty} has no direction");
+            self.error(param.name.span, message);
+        }
     }
 
     fn block_type(&mut self, kind: BlockKind, name: &Ident, ty: &ast::BlockType) {
@@ -365,6 +387,7 @@ impl Checker<'_, '_> {
             .iter()
             .map(|p| {
                 let ty = self.resolve(&p.ty);
+                self.may_have_direction(&ty, p);
                 let default = p.default.as_ref().map(|e| self.expect(e, &ty));
                 let kind = if ctor { VarKind::Ctor } else { VarKind::Param(p.direction) };
                 if ctor && p.direction != Direction::None {
@@ -398,6 +421,10 @@ impl Checker<'_, '_> {
                 let params = c.params(&action.params, false);
                 let mut data = false;
                 for (p, decl) in params.iter().zip(&action.params) {
+                    if let Type::Extern(..) = p.ty {
+                        let message = format!("an action has no parameter of type {}", p.ty);
+                        c.error(decl.name.span, message);
+                    }
                     if p.direction == Direction::None {
                         data = true;
                     } else if data {
@@ -448,7 +475,8 @@ impl Checker<'_, '_> {
             c.ret = outer;
             result
         });
-        if ret != Type::Void && !matches!(ret, Type::Unknown) && !always_returns(&body) {
+        let returns = matches!(ret, Type::Void | Type::Unknown) || always_returns(&body);
+        if self.complete && !returns {
             self.error(name.span, format!("function `{}` can end without `return`", name.name));
         }
         let (name, span) = (name.name.clone(), name.span);

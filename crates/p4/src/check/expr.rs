@@ -4,9 +4,10 @@ use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
 use super::convert::integer;
-use super::{Checker, Entry, VarKind, closest, fold};
+use super::{Checker, Entry, VarKind, closest, convert, fold};
 use crate::ast::{self, Direction, Ident, Str};
 use crate::hir::{ApplyPart, Expr, ExprKind};
+use crate::ir::BinaryOp;
 use crate::source::Span;
 use crate::types::{Aggregate, Type};
 
@@ -42,6 +43,7 @@ impl Checker<'_, '_> {
             ast::ExprKind::Member(base, member) => self.member(base, member, span),
             ast::ExprKind::Index(base, index) => self.index(base, index, span),
             ast::ExprKind::Slice(base, hi, lo) => self.slice(base, hi, lo, span),
+            ast::ExprKind::Part(base, low, width) => self.part(base, low, width, span),
             ast::ExprKind::Unary(op, e) => {
                 let e = self.expr(e);
                 self.unary(*op, e, span)
@@ -121,12 +123,7 @@ impl Checker<'_, '_> {
             }
             None => {
                 let message = format!("there is no `{}` here", name.name);
-                match self.similar(&name.name) {
-                    Some(other) => {
-                        self.error_help(span, message, format!("did you mean `{other}`?"))
-                    }
-                    None => self.error(span, message),
-                }
+                self.unknown(span, message, &name.name);
                 Expr::error(span)
             }
         }
@@ -172,6 +169,9 @@ impl Checker<'_, '_> {
             Type::Unknown => Expr::error(span),
             Type::Struct(s) => {
                 let Some(i) = s.position(name) else {
+                    if !self.complete {
+                        return Expr::error(span);
+                    }
                     let message = format!("{} has no field `{name}`", base.ty);
                     let names: Vec<Str> = s.fields.iter().map(|f| f.name.clone()).collect();
                     match closest(name, names.iter()) {
@@ -307,6 +307,37 @@ impl Checker<'_, '_> {
             None => ExprKind::Slice(Box::new(base), h, l),
         };
         Expr { span, ty, kind }
+    }
+
+    /// `base[low +: width]`, where `low` may be known at run time only.
+    fn part(&mut self, base: &ast::Expr, low: &ast::Expr, width: &ast::Expr, span: Span) -> Expr {
+        let (base, low) = (self.expr(base), self.expr(low));
+        let Some(width) = self.constant_int(width) else { return Expr::error(span) };
+        if matches!(base.ty, Type::Unknown) || matches!(low.ty, Type::Unknown) {
+            return Expr::error(span);
+        }
+        let Some(Some((of, _))) = integer(base.ty.repr()) else {
+            self.error(span, format!("{} cannot be sliced", base.ty));
+            return Expr::error(span);
+        };
+        let Some(width) = width.to_u32().filter(|width| (1..=of).contains(width)) else {
+            self.error(span, format!("{width} bits are no part of {}", base.ty));
+            return Expr::error(span);
+        };
+        let base = convert::recast(base, &Type::Bit(of));
+        let shifted = match low.int().and_then(ToPrimitive::to_u32) {
+            Some(low) if low <= of - width => {
+                let kind = ExprKind::Slice(Box::new(base), low + width - 1, low);
+                return Expr { span, ty: Type::Bit(width), kind };
+            }
+            Some(low) => {
+                let message = format!("[{low} +: {width}] is no slice of {}", base.ty);
+                self.error(span, message);
+                return Expr::error(span);
+            }
+            None => self.binary(BinaryOp::Shr, base, low, span),
+        };
+        Expr { span, ty: Type::Bit(width), kind: ExprKind::Slice(Box::new(shifted), width - 1, 0) }
     }
 
     /// Checks that an expression can be stored to; says why not otherwise.

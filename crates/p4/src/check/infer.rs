@@ -57,10 +57,10 @@ impl Checker<'_, '_> {
                 a.kind == b.kind
                     && a.params.len() >= b.params.len()
                     && a.params[b.params.len()..].iter().all(|p| p.optional)
-                    && a.params
-                        .iter()
-                        .zip(&b.params)
-                        .all(|(a, b)| a.direction == b.direction && self.unify(&a.ty, &b.ty, map))
+                    && a.params.iter().zip(&b.params).all(|(a, b)| {
+                        let same = a.ty.is_open() || a.ty == b.ty || b.ty == Type::Unknown;
+                        a.direction == b.direction && same && self.unify(&a.ty, &b.ty, map)
+                    })
             }
             // What has no parameters is checked by conversion later.
             (formal, actual) => !formal.is_open() || formal == actual,

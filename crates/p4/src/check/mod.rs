@@ -105,6 +105,8 @@ struct Named {
 
 pub(crate) struct Checker<'r, 't> {
     reporter: &'r mut Reporter<'t>,
+    /// Whether all of the program could be parsed. If not, what is missing is no error.
+    complete: bool,
     scopes: Vec<HashMap<Str, Named>>,
     errors: Vec<Str>,
     match_kinds: Vec<Str>,
@@ -121,10 +123,15 @@ pub(crate) struct Checker<'r, 't> {
     vars: HashMap<DeclId, (Str, VarKind)>,
 }
 
-/// Checks a program.
-pub(crate) fn check(reporter: &mut Reporter<'_>, program: &ast::Program) -> hir::Program {
+/// Checks a program, or what could be parsed of it.
+pub(crate) fn check(
+    reporter: &mut Reporter<'_>,
+    program: &ast::Program,
+    complete: bool,
+) -> hir::Program {
     let mut checker = Checker {
         reporter,
+        complete,
         scopes: vec![HashMap::new()],
         errors: Vec::new(),
         match_kinds: Vec::new(),
@@ -222,6 +229,17 @@ impl Checker<'_, '_> {
 
     fn unsupported(&mut self, span: Span, what: &str) {
         self.reporter.unsupported(span, what);
+    }
+
+    /// Reports that a name is not known, unless its declaration may have been lost.
+    fn unknown(&mut self, span: Span, message: String, name: &str) {
+        if !self.complete {
+            return;
+        }
+        match self.similar(name) {
+            Some(other) => self.error_help(span, message, format!("did you mean `{other}`?")),
+            None => self.error(span, message),
+        }
     }
 
     /// The name in scope that is most like `name`, for "did you mean".

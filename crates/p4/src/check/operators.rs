@@ -129,17 +129,11 @@ impl Checker<'_, '_> {
         let (a, b) = match (&a.ty, &b.ty) {
             (x, y) if x == y => (a, b),
             // A list takes the type of the other side.
-            (
-                Type::Tuple(_) | Type::Record(_) | Type::Invalid,
-                to @ (Type::Struct(_) | Type::Tuple(_)),
-            ) => {
+            (_, to) if is_untyped(&a) && is_composite(to) => {
                 let to = to.clone();
                 (self.coerce(a, &to), b)
             }
-            (
-                to @ (Type::Struct(_) | Type::Tuple(_)),
-                Type::Tuple(_) | Type::Record(_) | Type::Invalid,
-            ) => {
+            (to, _) if is_untyped(&b) && is_composite(to) => {
                 let to = to.clone();
                 let b = self.coerce(b, &to);
                 (a, b)
@@ -153,13 +147,7 @@ impl Checker<'_, '_> {
             self.error(span, format!("values of type {} cannot be compared", a.ty));
             return Expr { span, ty: Type::Bool, kind: ExprKind::Error };
         }
-        let equal = match (&a.kind, &b.kind) {
-            (ExprKind::Int(x), ExprKind::Int(y)) => Some(x == y),
-            (ExprKind::Bool(x), ExprKind::Bool(y)) => Some(x == y),
-            (ExprKind::Member(x), ExprKind::Member(y)) => Some(x == y),
-            _ => None,
-        };
-        let kind = match equal {
+        let kind = match constants_equal(&a, &b) {
             Some(equal) => ExprKind::Bool(equal == (op == BinaryOp::Eq)),
             None => ExprKind::Binary(op, Box::new(a), Box::new(b)),
         };
@@ -305,7 +293,13 @@ impl Checker<'_, '_> {
         let (a, b) = match (&a.ty, &b.ty) {
             (Type::Unknown, _) | (_, Type::Unknown) => return Expr::error(span),
             (x, y) if x == y => (a, b),
-            (Type::Int | Type::Tuple(_) | Type::Record(_) | Type::Invalid, to) => {
+            // Both become what the whole expression is assigned to.
+            _ if is_untyped(&a) && is_untyped(&b) => (a, b),
+            (Type::Int, to) => {
+                let to = to.clone();
+                (self.coerce(a, &to), b)
+            }
+            (_, to) if is_untyped(&a) => {
                 let to = to.clone();
                 (self.coerce(a, &to), b)
             }
@@ -328,6 +322,34 @@ impl Checker<'_, '_> {
         }
         let ty = a.ty.clone();
         Expr { span, ty, kind: ExprKind::Mux(Box::new(condition), Box::new(a), Box::new(b)) }
+    }
+}
+
+/// Whether an expression takes the type of what it meets: a list, named values, `{#}` or `...`.
+fn is_untyped(e: &Expr) -> bool {
+    let open = matches!(e.kind, ExprKind::List(_) | ExprKind::Record(_));
+    match &e.ty {
+        Type::Tuple(_) | Type::Record(_) => open,
+        Type::Invalid | Type::Rest => true,
+        _ => false,
+    }
+}
+
+fn is_composite(ty: &Type) -> bool {
+    matches!(ty, Type::Struct(_) | Type::Tuple(_) | Type::Stack(..))
+}
+
+/// Whether two constants are equal; none if one is no constant.
+fn constants_equal(a: &Expr, b: &Expr) -> Option<bool> {
+    match (&a.kind, &b.kind) {
+        (ExprKind::Int(x), ExprKind::Int(y)) => Some(x == y),
+        (ExprKind::Bool(x), ExprKind::Bool(y)) => Some(x == y),
+        (ExprKind::Member(x), ExprKind::Member(y)) => Some(x == y),
+        (ExprKind::Text(x), ExprKind::Text(y)) => Some(x == y),
+        (ExprKind::List(x), ExprKind::List(y)) if x.len() == y.len() => {
+            x.iter().zip(y).try_fold(true, |all, (x, y)| Some(all & constants_equal(x, y)?))
+        }
+        _ => None,
     }
 }
 

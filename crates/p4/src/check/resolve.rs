@@ -85,12 +85,7 @@ impl Checker<'_, '_> {
     fn named(&mut self, name: &Ident, args: &[Type], span: Span) -> Type {
         let Some(entry) = self.lookup(&name.name).cloned() else {
             let message = format!("there is no type `{}`", name.name);
-            match self.similar(&name.name) {
-                Some(other) => {
-                    self.error_help(name.span, message, format!("did you mean `{other}`?"))
-                }
-                None => self.error(name.span, message),
-            }
+            self.unknown(name.span, message, &name.name);
             return Type::Unknown;
         };
         let (params, what): (&[TypeVar], _) = match &entry {

@@ -226,13 +226,12 @@ impl Checker<'_, '_> {
                 None if i + 1 == cases.len() => falls_to_default = true,
                 None => self.error(case.span, "`default` is the last case of a switch"),
             }
-            let Some(body) = &case.body else {
-                if i + 1 == cases.len() {
-                    self.error(case.span, "the last case of a switch needs a body");
-                }
-                continue;
+            let body = match &case.body {
+                Some(body) => self.scoped(|c| c.statements(body)),
+                // Nothing follows that the last case could fall through to.
+                None if i + 1 == cases.len() => Vec::new(),
+                None => continue,
             };
-            let body = self.scoped(|c| c.statements(body));
             let labels = std::mem::take(&mut labels);
             if falls_to_default {
                 default = body;
@@ -306,6 +305,7 @@ impl Checker<'_, '_> {
                         seen.push(p);
                         positions.push(p);
                     }
+                    None if !self.complete => {}
                     None => {
                         self.error(
                             name.span,

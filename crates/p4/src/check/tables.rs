@@ -45,12 +45,17 @@ impl Checker<'_, '_> {
                 _ => {}
             }
         }
-        if !seen.iter().any(|n| &*n.name == "actions") {
+        if self.complete && !seen.iter().any(|n| &*n.name == "actions") {
             self.error(decl.name.span, format!("table `{}` has no `actions`", decl.name.name));
         }
         for property in &table.properties {
             match &property.kind {
                 PropertyKind::Entries(entries) => {
+                    let keyless = !seen.iter().any(|n| &*n.name == "key") || table.has_no_keys();
+                    if keyless && self.complete && !entries.is_empty() {
+                        let message = "a table without keys has no entries";
+                        self.error(property.name.span, message);
+                    }
                     out.const_entries = property.is_const;
                     for entry in entries {
                         out.entries.extend(self.entry(entry, &out));
@@ -163,6 +168,7 @@ impl Checker<'_, '_> {
         match entry {
             Some(Entry::Action(action)) => Some((action, name, args)),
             Some(Entry::Broken) => None,
+            None if !self.complete => None,
             _ => {
                 let message = format!("there is no action `{}`", name.name);
                 match self
@@ -183,6 +189,9 @@ impl Checker<'_, '_> {
     fn bound_action(&mut self, e: &ast::Expr, table: &hir::Table) -> Option<(usize, Vec<Expr>)> {
         let (action, name, args) = self.action_named(e)?;
         let Some(position) = table.actions.iter().position(|a| a.action.id == action.id) else {
+            if !self.complete {
+                return None;
+            }
             let help = format!("add it to the `actions` of table `{}`", table.name);
             self.error_help(
                 name.span,
@@ -199,7 +208,18 @@ impl Checker<'_, '_> {
             .collect();
         // The arguments of parameters with a direction may be repeated; they must be those of the list.
         let extra = args.len().checked_sub(data.len()).unwrap_or(usize::MAX);
-        let args = if extra == table.actions[position].args.len() { &args[extra..] } else { args };
+        let (bound, args) = match extra == table.actions[position].args.len() {
+            true => args.split_at(extra),
+            false => args.split_at(0),
+        };
+        for (given, listed) in bound.iter().zip(&table.actions[position].args) {
+            let value = self.expr(&given.value);
+            let same = listed.value.as_ref().is_none_or(|listed| same_argument(&value, listed));
+            if !same {
+                let message = "the argument is another one in the table's list of actions";
+                self.error(given.value.span, message);
+            }
+        }
         let defaults: Vec<Option<Expr>> = action
             .params
             .iter()
@@ -391,5 +411,19 @@ impl Checker<'_, '_> {
             },
             _ => return None,
         })
+    }
+}
+
+/// Whether an argument that is repeated is the same; numbers may have got their type meanwhile.
+fn same_argument(given: &Expr, listed: &Expr) -> bool {
+    use hir::ExprKind as K;
+    match (&given.kind, &listed.kind) {
+        (K::Var(a), K::Var(b)) => a == b,
+        (K::Int(a), K::Int(b)) => a == b,
+        (K::Bool(a), K::Bool(b)) => a == b,
+        (K::Field(a, i), K::Field(b, j)) => i == j && same_argument(a, b),
+        (K::Var(_) | K::Int(_) | K::Bool(_) | K::Field(..), _) => false,
+        (_, K::Var(_) | K::Int(_) | K::Bool(_) | K::Field(..)) => false,
+        _ => true,
     }
 }

@@ -26,7 +26,11 @@ impl Lowerer<'_, '_> {
                     if let Some(value) = args.first().and_then(|a| a.value.as_ref()) {
                         match self.value(value) {
                             Value::Loc(loc) => self.emit_packet(&loc, &value.ty, span),
-                            _ => self.unsupported(span, "emitting what is no variable is"),
+                            other => {
+                                let store = Loc::Store(self.local("$emitted", &value.ty));
+                                self.assign(&store, other, &value.ty);
+                                self.emit_packet(&store, &value.ty, span);
+                            }
                         }
                     }
                     return Value::Void;

@@ -89,6 +89,10 @@ impl Lowerer<'_, '_> {
                     self.error(arg.span, "a constructor's argument must be known at compile time");
                     Binding::Value(Value::Scalar(e))
                 }
+                Value::Loc(loc) => {
+                    self.error(arg.span, "a constructor's argument must be known at compile time");
+                    Binding::Loc(loc)
+                }
                 value => Binding::Value(value),
             };
             map.insert(param.id, binding);

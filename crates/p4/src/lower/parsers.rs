@@ -99,32 +99,8 @@ impl Lowerer<'_, '_> {
         graph: &mut Graph,
     ) {
         let outer = std::mem::take(&mut self.out);
-        let mut current = id;
-        for s in &state.body {
-            match self.sub_parser(s) {
-                Some((sub, site, args)) => {
-                    let (frame, bound) = self.bind_block(&sub, site, args);
-                    let after = graph.add(format!("{path}{}.after", state.name));
-                    let local = sub.name.rsplit('.').next().unwrap_or(&sub.name);
-                    let inner = format!("{path}{local}.");
-                    let start = self.parser_block(
-                        &sub,
-                        frame,
-                        bound.copied,
-                        Target::State(after),
-                        &inner,
-                        graph,
-                    );
-                    let body = std::mem::take(&mut self.out);
-                    graph.finish(current, body, Transition::To(Target::State(start)));
-                    current = after;
-                    for (to, from, ty) in &bound.copy_outs {
-                        self.assign(to, Value::Loc(Loc::Store(from.clone())), ty);
-                    }
-                }
-                None => self.statement(s),
-            }
-        }
+        let current =
+            self.parser_statements(&state.body, id, &format!("{path}{}", state.name), path, graph);
         let target = |t: hir::Target| match t {
             hir::Target::Accept => accept,
             hir::Target::Reject => Target::Reject,
@@ -160,6 +136,83 @@ impl Lowerer<'_, '_> {
         };
         let body = std::mem::replace(&mut self.out, outer);
         graph.finish(current, body, transition);
+    }
+
+    /// Lowers a state's statements into the state `current` and those that sub-parsers need; gives
+    /// the state that goes on behind them.
+    fn parser_statements(
+        &mut self,
+        list: &[hir::Stmt],
+        mut current: StateId,
+        name: &str,
+        path: &str,
+        graph: &mut Graph,
+    ) -> StateId {
+        for s in list {
+            if let Some((sub, site, args)) = self.sub_parser(s) {
+                let (frame, bound) = self.bind_block(&sub, site, args);
+                let after = graph.add(format!("{name}.after"));
+                let local = sub.name.rsplit('.').next().unwrap_or(&sub.name);
+                let inner = format!("{path}{local}.");
+                let accept = Target::State(after);
+                let start = self.parser_block(&sub, frame, bound.copied, accept, &inner, graph);
+                let body = std::mem::take(&mut self.out);
+                graph.finish(current, body, Transition::To(Target::State(start)));
+                current = after;
+                for (to, from, ty) in &bound.copy_outs {
+                    self.assign(to, Value::Loc(Loc::Store(from.clone())), ty);
+                }
+                continue;
+            }
+            match &s.kind {
+                StmtKind::Block(list) if self.applies_parser(list) => {
+                    current = self.parser_statements(list, current, name, path, graph);
+                }
+                StmtKind::If(condition, then, otherwise)
+                    if self.applies_parser(then) || self.applies_parser(otherwise) =>
+                {
+                    let condition = self.scalar(condition);
+                    let [yes, no, after] =
+                        ["then", "else", "after"].map(|which| graph.add(format!("{name}.{which}")));
+                    let body = std::mem::take(&mut self.out);
+                    let cases = vec![
+                        (vec![ir::Keyset::Value(Box::new([1]))], Target::State(yes)),
+                        (vec![ir::Keyset::Any], Target::State(no)),
+                    ];
+                    graph.finish(current, body, Transition::Select { on: vec![condition], cases });
+                    for (start, branch) in [(yes, then), (no, otherwise)] {
+                        let end = self.parser_statements(branch, start, name, path, graph);
+                        let body = std::mem::take(&mut self.out);
+                        graph.finish(end, body, Transition::To(Target::State(after)));
+                    }
+                    current = after;
+                }
+                _ => self.statement(s),
+            }
+        }
+        current
+    }
+
+    /// Whether a parser is applied among the statements.
+    fn applies_parser(&self, list: &[hir::Stmt]) -> bool {
+        list.iter().any(|s| match &s.kind {
+            StmtKind::Call(e) => match &e.kind {
+                ExprKind::Call(call) => match &call.target {
+                    Callee::Block { instance } => match self.vars.get(instance) {
+                        Some(Binding::Block(b)) => b.block.kind == BlockKind::Parser,
+                        _ => false,
+                    },
+                    Callee::Direct { block, .. } => block.kind == BlockKind::Parser,
+                    _ => false,
+                },
+                _ => false,
+            },
+            StmtKind::Block(list) => self.applies_parser(list),
+            StmtKind::If(_, then, otherwise) => {
+                self.applies_parser(then) || self.applies_parser(otherwise)
+            }
+            _ => false,
+        })
     }
 
     /// The parser that a statement applies, if it does.

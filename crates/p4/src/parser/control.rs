@@ -66,7 +66,6 @@ impl Parser<'_, '_> {
     }
 
     fn transition(&mut self) -> Parse<Transition> {
-        let start = self.span();
         if !self.eat(Kind::Select) {
             let target = self.name("a state's name")?;
             self.expect_semicolon("the transition")?;
@@ -74,7 +73,6 @@ impl Parser<'_, '_> {
         }
         self.expect(Kind::LParen, "`(` and what to select on")?;
         let on = self.comma_list(Kind::RParen, "`,` or `)`", Self::expression)?;
-        let span = self.since(start);
         self.expect(Kind::LBrace, "`{` and the cases")?;
         let mut cases = Vec::new();
         self.until_brace(|p| {
@@ -87,7 +85,7 @@ impl Parser<'_, '_> {
         })?;
         // The specification has no semicolon here, but many programs do.
         self.eat(Kind::Semicolon);
-        Ok(Transition::Select { span, on, cases })
+        Ok(Transition::Select { on, cases })
     }
 
     pub(super) fn control_decl(&mut self, start: Span, annotations: Annotations) -> Parse<Decl> {
@@ -108,7 +106,7 @@ impl Parser<'_, '_> {
                     return Ok(());
                 }
                 let annotations = p.annotations()?;
-                if p.is_word("apply") && p.ahead(1) == Kind::LBrace {
+                if p.is_word("apply") && matches!(p.ahead(1), Kind::LBrace | Kind::At) {
                     p.bump();
                     apply = Some(p.block("the statements to apply")?);
                     return Ok(());

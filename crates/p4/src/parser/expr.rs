@@ -178,6 +178,9 @@ impl Parser<'_, '_> {
                     let kind = if self.eat(Kind::Colon) {
                         let lo = self.expression()?;
                         ExprKind::Slice(Box::new(e), Box::new(hi), Box::new(lo))
+                    } else if self.eat(Kind::PlusColon) {
+                        let width = self.expression()?;
+                        ExprKind::Part(Box::new(e), Box::new(hi), Box::new(width))
                     } else {
                         ExprKind::Index(Box::new(e), Box::new(hi))
                     };
@@ -255,7 +258,7 @@ impl Parser<'_, '_> {
                 self.bump();
                 ExprKind::This
             }
-            Kind::Dot => {
+            Kind::Dot if !self.at_type() => {
                 self.bump();
                 ExprKind::Global(self.name("a name after `.`")?)
             }

@@ -13,6 +13,10 @@ impl Parser<'_, '_> {
             Kind::Error => self.ahead(1) != Kind::LBrace,
             Kind::MatchKeyword => self.ahead(1) != Kind::LBrace,
             Kind::Tuple => true,
+            Kind::Dot => self.tokens.get(self.at + 1).is_some_and(|next| {
+                let name = self.slice(next.span);
+                next.kind == Kind::Ident && self.scopes[0].get(name).copied().unwrap_or(false)
+            }),
             Kind::Ident => {
                 self.at_type_name() || (self.word() == "list" && self.ahead(1) == Kind::Less)
             }

@@ -251,3 +251,88 @@ parser R(packet_in p) { Q() q; state start { if (true) { q.apply(p); } transitio
         assert!(found.iter().any(|d| d.message == want), "{want:?} not in {found}");
     }
 }
+
+#[test]
+fn what_can_be_parsed_is_checked_when_something_cannot() {
+    let found = errors(
+        "struct lost_t { bit<8> a; bit<8 b; }
+const bit<8> N = 8s1;",
+        "action a() { meta.x = ; meta.y = 1w1; } action b() { meta.x = hdr.h.c; lost = 1; }",
+        "meta.y = true; nothing.apply(); hdr.h.setValid(3)",
+    );
+    let list: Vec<String> = found.iter().map(ToString::to_string).collect();
+    let want = [
+        "declarations:1:33: error: expected `>` after the width, found `b`",
+        "locals:1:23: error: expected an expression, found `;`",
+        "apply:1:49: error: expected `;` after the call, found `}`",
+        "declarations:2:18: error: int<8> cannot be assigned to bit<8>",
+        "locals:1:34: error: bit<1> cannot be assigned to bit<32>",
+        "locals:1:63: error: bit<8> cannot be assigned to bit<32>",
+        "apply:1:10: error: bool cannot be assigned to bit<32>",
+    ];
+    let want = want.map(|line| {
+        line.replace("declarations:1:", "declarations:1000:")
+            .replace("declarations:2:", "declarations:1001:")
+    });
+    assert_eq!(list, want);
+}
+
+#[test]
+fn what_only_looks_right_is_refused() {
+    let cases = [
+        (
+            "extern X { X(); } control c(in X x) { apply { } }",
+            "a parameter of type X has no direction",
+        ),
+        (
+            "control c() { action a() { } table t { actions = { a; } entries = { _ : a(); } } apply { } }",
+            "a table without keys has no entries",
+        ),
+        (
+            "type bit<8> n_t; enum n_t e_t { A = 1 }",
+            "an enum is represented by bit<W> or int<W>, not by n_t",
+        ),
+        (
+            "extern void f<T>(in T x); control c() { apply { f(5); } }",
+            "int cannot be the type of parameter `x`",
+        ),
+        (
+            "extern void f(in bit<8> x); control c() { apply { f(_); } }",
+            "`_` can only be given for an `out` parameter",
+        ),
+        (
+            "control c(inout bit<8> x) { bit<8> y; action a(inout bit<8> b, bit<8> d) { b = d; } table t { actions = { a(x); } default_action = a(y, 0); } apply { } }",
+            "the argument is another one in the table's list of actions",
+        ),
+        (
+            "T f<T>(in T x) { return f(x); } control c() { apply { bit<8> y = f(8w1); } }",
+            "function `f` calls itself",
+        ),
+        (
+            "T f<T>() { T x; return x; } control c() { apply { bit<8> y = f(); } }",
+            "what `T` of `f` stands for is not known",
+        ),
+        ("header_union u_t { bit<8> x; }", "a header union cannot have a field of type bit<8>"),
+        (
+            "control c<T>(in T x) { apply { } }",
+            "a parser or control with a body has no type parameters",
+        ),
+        ("control c() { apply { break; } }", "`break` stands in loops only"),
+        (
+            "control c() { apply { for (bool b in true .. false) { } } }",
+            "a range has no values of type bool",
+        ),
+        (
+            "parser p() { state start { for (bit<8> i in 0 .. 1) { } transition accept; } }",
+            "a parser state has no loops: let a state go to itself",
+        ),
+        (
+            "header h_v { varbit<8> v; } parser p(packet_in b, out h_v h) { state start { b.extract(h); transition accept; } } control c() { apply { bit<8> z = h_v.nothing; } }",
+            "header h_v has no member `nothing`",
+        ),
+    ];
+    for (declarations, want) in cases {
+        let found = errors(declarations, "", "");
+        assert!(found.iter().any(|d| d.message == want), "{want:?} not in {found}");
+    }
+}
