@@ -9,6 +9,7 @@ use crate::ir::Annotation;
 pub(super) enum Kind {
     Action = 0x01,
     Table = 0x02,
+    ValueSet = 0x03,
     ControllerHeader = 0x04,
     ActionProfile = 0x11,
     Counter = 0x12,

@@ -6,6 +6,7 @@
 mod annotations;
 mod ids;
 mod types;
+mod value_sets;
 
 use tributary_p4runtime_proto::p4::config::v1 as proto;
 
@@ -77,6 +78,7 @@ fn extern_kind(e: &ir::Extern) -> Option<Kind> {
         "DirectMeter" => Kind::DirectMeter,
         "Register" => Kind::Register,
         "ActionProfile" => Kind::ActionProfile,
+        "value_set" => Kind::ValueSet,
         _ => return None,
     })
 }
@@ -351,6 +353,10 @@ impl Generator<'_> {
                     });
                 }
                 Kind::ActionProfile => self.action_profile(e, i, preamble, size),
+                Kind::ValueSet => {
+                    let element = type_args.first().cloned().unwrap_or(Type::Unknown);
+                    self.value_set(preamble, &element, size);
+                }
                 _ => {}
             }
         }
