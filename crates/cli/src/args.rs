@@ -140,6 +140,15 @@ pub(crate) struct SwitchArgs {
     /// Where P4Runtime listens: ADDRESS:PORT, or unix:PATH.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9559")]
     pub(crate) p4runtime: String,
+    /// Certificate of the P4Runtime server, as a PEM file: connections are encrypted (TLS).
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's key.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Take only controllers with a certificate from one of these roots (mutual TLS).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_client_ca: Option<PathBuf>,
     /// P4Runtime device ID.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) device_id: u64,
@@ -263,6 +272,19 @@ pub(crate) struct SwitchesArgs {
     /// (docs/tofino-deployment.md).
     #[arg(long, value_name = "FILE")]
     pub(crate) ports: Option<PathBuf>,
+    /// Roots that the switches' certificates come from, as a PEM file: connections are encrypted
+    /// (TLS).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// Our certificate, for switches that want one (mutual TLS).
+    #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_ca"])]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's key.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// What the switches' certificates are made out to, where that is not the host of their addresses.
+    #[arg(long, value_name = "NAME", requires = "tls_ca")]
+    pub(crate) tls_name: Option<String>,
     /// P4Runtime device ID of each switch; with Stratum the node's.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) device_id: u64,

@@ -26,11 +26,15 @@ use crate::catalogue::Catalogue;
 use crate::error::{Error, one_line};
 use crate::programs::Pipeline;
 use crate::reconcile::describe;
+use crate::tls::Tls;
 
 /// Largest message: a pipeline's source is one.
 const MAX_MESSAGE: usize = 256 << 20;
 /// Updates in one Write.
 const BATCH: usize = 1000;
+/// Largest status: it has an error for each update of a batch, which the specification reckons at 100
+/// bytes.
+const MAX_STATUS: u32 = (8 << 10) + 200 * BATCH as u32;
 /// Requests that may wait in an open stream.
 const STREAM_ROOM: usize = 256;
 
@@ -51,6 +55,8 @@ pub struct SwitchConfig {
     pub name: String,
     /// Where it is.
     pub target: Target,
+    /// What to encrypt the connection with; `None` for a server in the clear.
+    pub tls: Option<Tls>,
     /// The device behind that server.
     pub device_id: u64,
     /// Of several controllers the one with the highest ID may write.
@@ -70,6 +76,7 @@ impl SwitchConfig {
         Self {
             name: name.into(),
             target,
+            tls: None,
             device_id: 1,
             election_id: 1,
             request_timeout: Duration::from_secs(10),
@@ -164,10 +171,14 @@ impl Client {
         let channel = match &config.target {
             Target::Channel(channel) => channel.clone(),
             Target::Address(address) => {
-                let endpoint = endpoint(address).ok_or_else(|| Error::Address {
-                    switch: config.name.clone(),
-                    address: address.clone(),
+                let endpoint = endpoint(address, config.tls.is_some()).ok_or_else(|| {
+                    Error::Address { switch: config.name.clone(), address: address.clone() }
                 })?;
+                let endpoint = match &config.tls {
+                    Some(tls) => tls.encrypt(endpoint, &config.name, address)?,
+                    None => endpoint,
+                };
+                let endpoint = endpoint.http2_max_header_list_size(MAX_STATUS);
                 endpoint.connect_timeout(config.request_timeout).connect().await.map_err(
                     |error| Error::Unreachable {
                         switch: config.name.clone(),
@@ -424,7 +435,7 @@ impl Client {
     }
 }
 
-fn endpoint(address: &str) -> Option<Endpoint> {
+fn endpoint(address: &str, encrypted: bool) -> Option<Endpoint> {
     if address.starts_with("unix:") {
         return Endpoint::from_shared(address.to_owned()).ok();
     }
@@ -432,11 +443,12 @@ fn endpoint(address: &str) -> Option<Endpoint> {
     if host.is_empty() || port.parse::<u16>().is_err() {
         return None;
     }
-    Endpoint::from_shared(format!("http://{address}")).ok()
+    let scheme = if encrypted { "https" } else { "http" };
+    Endpoint::from_shared(format!("{scheme}://{address}")).ok()
 }
 
 /// The innermost cause: "Connection refused" rather than "transport error".
-fn root_cause(error: &dyn std::error::Error) -> String {
+pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {
         cause = inner;

@@ -21,6 +21,9 @@ pub enum Error {
         /// What was given.
         address: String,
     },
+    /// The certificates for encrypted connections are no good.
+    #[error("cannot use the TLS certificates: {0}")]
+    Certificates(String),
     /// Nobody answers.
     #[error(
         "switch {switch}: no P4Runtime server answers at {address} ({reason}); start the switch or \

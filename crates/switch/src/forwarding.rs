@@ -6,7 +6,7 @@ use tributary_p4::Architecture;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 
-use crate::entities::{Annotations, Objects, Refusal};
+use crate::entities::{Annotations, Digests, GroupSizes, Objects, Refusal};
 use crate::multicast::{Groups, Sessions};
 use crate::p4info;
 
@@ -18,6 +18,8 @@ pub struct Forwarding {
     groups: Groups,
     sessions: Sessions,
     annotations: Annotations,
+    group_sizes: GroupSizes,
+    digests: Digests,
     config: ForwardingPipelineConfig,
 }
 
@@ -111,6 +113,22 @@ impl Forwarding {
         self.groups.set_exclusion(id, ports.into_iter().collect());
     }
 
+    pub(crate) fn group_sizes(&self) -> &GroupSizes {
+        &self.group_sizes
+    }
+
+    pub(crate) fn group_sizes_mut(&mut self) -> &mut GroupSizes {
+        &mut self.group_sizes
+    }
+
+    pub(crate) fn digests(&self) -> &Digests {
+        &self.digests
+    }
+
+    pub(crate) fn digests_mut(&mut self) -> &mut Digests {
+        &mut self.digests
+    }
+
     pub(crate) fn annotations(&self) -> &Annotations {
         &self.annotations
     }
@@ -151,6 +169,8 @@ impl Forwarding {
             groups: Groups::default(),
             sessions: Sessions::default(),
             annotations: Annotations::default(),
+            group_sizes: GroupSizes::default(),
+            digests: Digests::default(),
             config,
         })
     }

@@ -47,23 +47,32 @@ pub(crate) fn check(sent: &P4Info, compiled: &P4Info) -> Result<(), String> {
                 .collect()
         },
     )?;
-    compare("meter", &sent.meters, &compiled.meters, |m| &m.preamble, |_| vec![])?;
+    compare(
+        "meter",
+        &sent.meters,
+        &compiled.meters,
+        |m| &m.preamble,
+        |m| vec![("size", m.size.to_string()), ("unit", meter_unit(m.spec))],
+    )?;
+    let (sent_direct, ours) = (&sent.direct_meters, &compiled.direct_meters);
     compare(
         "direct meter",
-        &sent.direct_meters,
-        &compiled.direct_meters,
+        sent_direct,
+        ours,
         |m| &m.preamble,
-        |_| vec![],
+        |m| vec![("table", m.direct_table_id.to_string()), ("unit", meter_unit(m.spec))],
     )?;
+    let (sent_profiles, ours) = (&sent.action_profiles, &compiled.action_profiles);
+    compare("action profile", sent_profiles, ours, |p| &p.preamble, profile)?;
     compare(
-        "action profile",
-        &sent.action_profiles,
-        &compiled.action_profiles,
-        |p| &p.preamble,
-        |_| vec![],
+        "value set",
+        &sent.value_sets,
+        &compiled.value_sets,
+        |v| &v.preamble,
+        |v| std::iter::once(("size", v.size.to_string())).chain(fields(&v.r#match)).collect(),
     )?;
-    compare("value set", &sent.value_sets, &compiled.value_sets, |v| &v.preamble, |_| vec![])?;
-    compare("digest", &sent.digests, &compiled.digests, |d| &d.preamble, |_| vec![])
+    let (sent_digests, ours) = (&sent.digests, &compiled.digests);
+    compare("digest", sent_digests, ours, |d| &d.preamble, |_| vec![])
 }
 
 /// Facts about an object, each with what it is about.
@@ -75,19 +84,40 @@ fn unit(spec: Option<info::CounterSpec>) -> String {
 
 fn table(table: &info::Table) -> Facts {
     let mut facts = vec![("size", table.size.to_string())];
-    facts.extend(table.match_fields.iter().map(|f| {
+    facts.push(("action profile", table.implementation_id.to_string()));
+    facts.extend(fields(&table.match_fields));
+    let mut actions: Vec<_> = table.action_refs.iter().map(|a| (a.id, a.scope)).collect();
+    actions.sort_unstable();
+    facts.extend(actions.into_iter().map(|a| ("action", format!("{a:?}"))));
+    facts.push(("constness", format!("{}", table.is_const_table)));
+    facts
+}
+
+/// What keys of a table, or members of a value set, are matched with.
+fn fields(fields: &[info::MatchField]) -> impl Iterator<Item = (&'static str, String)> {
+    fields.iter().map(|f| {
         let kind = match &f.r#match {
             Some(info::match_field::Match::MatchType(kind)) => kind.to_string(),
             Some(info::match_field::Match::OtherMatchType(kind)) => kind.clone(),
             None => String::new(),
         };
         ("key", format!("{} {} {} {kind}", f.id, f.name, f.bitwidth))
-    }));
-    let mut actions: Vec<_> = table.action_refs.iter().map(|a| (a.id, a.scope)).collect();
-    actions.sort_unstable();
-    facts.extend(actions.into_iter().map(|a| ("action", format!("{a:?}"))));
-    facts.push(("constness", format!("{}", table.is_const_table)));
-    facts
+    })
+}
+
+fn meter_unit(spec: Option<info::MeterSpec>) -> String {
+    spec.unwrap_or_default().unit().as_str_name().to_lowercase()
+}
+
+fn profile(profile: &info::ActionProfile) -> Facts {
+    let mut tables = profile.table_ids.clone();
+    tables.sort_unstable();
+    vec![
+        ("selector", profile.with_selector.to_string()),
+        ("size", profile.size.to_string()),
+        ("largest group", profile.max_group_size.to_string()),
+        ("tables", format!("{tables:?}")),
+    ]
 }
 
 fn action(action: &info::Action) -> Facts {

@@ -18,14 +18,16 @@ use tributary_dataplane::{
 };
 use tributary_p4::Architecture;
 use tributary_p4::ir::TableId;
+use tributary_p4runtime_proto::p4::v1::write_request::Atomicity;
 use tributary_p4runtime_proto::p4::v1::{Entity, ForwardingPipelineConfig, Update};
 
 use crate::config::SwitchConfig;
-use crate::entities::{self, Refusal};
+use crate::entities::{ReadBatch, Refusal, WriteBatch};
 use crate::forwarding::Forwarding;
 use crate::multicast::Replica;
 use crate::pool::{Pool, Slot};
 use crate::queues::{Queues, Room};
+use crate::reconcile;
 use crate::statistics::{PortStatistics, SwitchStatistics};
 
 /// Values that the program sends the controller.
@@ -53,6 +55,8 @@ pub struct Switch {
     recirculating: VecDeque<Box<Slot>>,
     packets_in: VecDeque<Vec<u8>>,
     digests: VecDeque<Digest>,
+    /// When entries were last looked at for their time-outs.
+    pub(crate) swept_us: u64,
     /// Where frames are written that go back in or to the controller.
     spare: Vec<u8>,
     statistics: SwitchStatistics,
@@ -73,6 +77,7 @@ impl Switch {
             recirculating: VecDeque::new(),
             packets_in: VecDeque::new(),
             digests: VecDeque::new(),
+            swept_us: 0,
             spare: Vec::new(),
             statistics: SwitchStatistics::default(),
         }
@@ -98,6 +103,18 @@ impl Switch {
         self.digests.clear();
         self.saved = None;
         self.active = Some(forwarding);
+    }
+
+    /// Makes a program active that takes over the state of the active one.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` if it cannot hold that state; then nothing has changed.
+    pub fn reconcile(&mut self, mut forwarding: Forwarding) -> Result<(), Refusal> {
+        if let Some(active) = &self.active {
+            reconcile::take_over(active, &mut forwarding, &self.config)?;
+        }
+        self.commit(forwarding);
+        Ok(())
     }
 
     /// Keeps a program for [`commit_saved`](Self::commit_saved). From now on entities are read from
@@ -159,9 +176,41 @@ impl Switch {
     /// # Errors
     /// As a whole only where no pipeline is set.
     pub fn write(&mut self, updates: &[Update]) -> Result<Vec<Result<(), Refusal>>, Refusal> {
-        let config = &self.config;
+        self.write_batch(updates, Atomicity::ContinueOnError)
+    }
+
+    /// Makes updates in order, without a packet in between. With another mode than
+    /// `CONTINUE_ON_ERROR` either all are made or, if one is refused, none: then every result is an
+    /// error, the others' with `ABORTED`.
+    ///
+    /// # Errors
+    /// As a whole only where no pipeline is set.
+    pub fn write_batch(
+        &mut self,
+        updates: &[Update],
+        atomicity: Atomicity,
+    ) -> Result<Vec<Result<(), Refusal>>, Refusal> {
+        let mut batch = WriteBatch::new(updates.to_vec(), atomicity);
+        while !self.step_write(&mut batch, updates.len())? {}
+        Ok(batch.finish())
+    }
+
+    /// Tells the program that the control plane works with what time it is: entries are as old as
+    /// their last change.
+    pub(crate) fn set_time(&mut self, now_us: u64) {
+        if let Some(control) = self.saved.as_mut().or(self.active.as_mut()) {
+            control.pipeline_mut().set_time(now_us);
+        }
+    }
+
+    /// Goes on with a batch of updates; true when it is done.
+    pub(crate) fn step_write(
+        &mut self,
+        batch: &mut WriteBatch,
+        budget: usize,
+    ) -> Result<bool, Refusal> {
         let control = self.saved.as_mut().or(self.active.as_mut()).ok_or_else(no_pipeline)?;
-        Ok(updates.iter().map(|update| entities::write(control, config, update)).collect())
+        Ok(batch.step(control, &self.config, budget))
     }
 
     /// The entities that the templates ask for.
@@ -170,11 +219,11 @@ impl Switch {
     /// Where no pipeline is set or a template is wrong; then nothing is read.
     pub fn read(&self, templates: &[Entity]) -> Result<Vec<Entity>, Refusal> {
         let control = self.control().ok_or_else(no_pipeline)?;
-        let mut out = Vec::new();
-        for template in templates {
-            entities::read(control, template, &mut out)?;
-        }
-        Ok(out)
+        let mut batch = ReadBatch::new(control, templates);
+        while !batch.step(control, usize::MAX / 2) {}
+        let (entities, outcomes) = batch.finish();
+        outcomes.into_iter().collect::<Result<(), Refusal>>()?;
+        Ok(entities)
     }
 
     // --- Packets --------------------------------------------------------------------------------
@@ -249,6 +298,11 @@ impl Switch {
     /// The next frame for the controller.
     pub fn poll_packet_in(&mut self) -> Option<Vec<u8>> {
         self.packets_in.pop_front()
+    }
+
+    /// Whether [`poll_digest`](Self::poll_digest) has something.
+    pub(crate) fn has_digests(&self) -> bool {
+        !self.digests.is_empty()
     }
 
     /// The next digest for the controller. They are of the active program.
@@ -508,6 +562,6 @@ impl Switch {
     }
 }
 
-fn no_pipeline() -> Refusal {
-    Refusal::failed_precondition("no pipeline is set")
+pub(crate) fn no_pipeline() -> Refusal {
+    Refusal::failed_precondition("no forwarding pipeline configuration is set")
 }

@@ -10,7 +10,7 @@ use tributary_jobfile::{End, Scenario, SwitchId};
 use tributary_netio::FrameIo;
 use tributary_netio::device::{Config, Device};
 use tributary_switch::runtime::{Report, Runtime};
-use tributary_switch::server::{Listen, ServerHandle, Service};
+use tributary_switch::server::{Listen, ServerHandle, Service, Tls};
 use tributary_switch::{Forwarding, SwitchConfig};
 
 use crate::args::SwitchArgs;
@@ -52,6 +52,12 @@ pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
         Some(spec) => Some(Injected::read(spec, args.seed)?),
         None => None,
     };
+    let tls = match args.tls_cert.as_deref().zip(args.tls_key.as_deref()) {
+        Some((certificate, key)) => {
+            Some(Tls::read(certificate, key, args.tls_client_ca.as_deref())?)
+        }
+        None => None,
+    };
     let mut runtime = Runtime::new(SwitchConfig {
         device_id: args.device_id,
         queue_limit: args.queue_capacity as usize,
@@ -73,7 +79,7 @@ pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
         handle.control().call(|switch, _| switch.commit(forwarding))?;
     }
     let service = Service::new(handle.control().clone(), packets_in);
-    let server = ServerHandle::start(service, listen(&args.p4runtime)?)?;
+    let server = ServerHandle::start_with(service, listen(&args.p4runtime)?, tls)?;
     if !args.json_statistics {
         say!(
             "{} ports, P4Runtime device {} on {}; end with Ctrl-C",

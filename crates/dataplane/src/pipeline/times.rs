@@ -13,6 +13,12 @@ impl Pipeline {
         self.engine.store.now_us = self.engine.store.now_us.max(now_us);
     }
 
+    /// The latest time that the pipeline was told, in microseconds.
+    #[must_use]
+    pub fn time_us(&self) -> u64 {
+        self.engine.store.now_us
+    }
+
     /// Calls `report` for each entry that no packet has matched for its time-out. An entry that
     /// stays idle is reported again after another time-out.
     pub fn poll_idle(&mut self, now_us: u64, mut report: impl FnMut(TableId, &TableEntry)) {

@@ -3,18 +3,39 @@
 //! A file per kind of entity. [`objects`] holds what the P4Info says about each object and where the
 //! engine keeps it; [`values`] are the byte strings.
 
+mod actions;
+mod annotations;
 mod arrays;
+mod batch;
+mod counters;
+mod digests;
+mod direct;
+mod matches;
+mod meters;
 mod objects;
+mod profiles;
+mod read;
 mod refusal;
+mod registers;
 mod replication;
+mod state;
 mod tables;
+mod undo;
+mod value_sets;
 mod values;
 
-use tributary_p4runtime_proto::p4::v1::{Entity, Update, entity, update};
+use tributary_p4runtime_proto::p4::v1::{DigestEntry, Entity, Update, entity, update};
 
+pub(crate) use self::annotations::Annotations;
+pub(crate) use self::batch::{ReadBatch, WriteBatch};
+pub(crate) use self::digests::{Digests, digest_data};
 pub(crate) use self::objects::{MetadataField, Objects};
+pub(crate) use self::profiles::GroupSizes;
+use self::read::read_part;
 pub use self::refusal::Refusal;
-pub(crate) use self::tables::Annotations;
+pub(crate) use self::state::{everything_written, initial_entries};
+pub(crate) use self::tables::idle;
+use self::undo::undo;
 pub(crate) use self::values::{decode, encode};
 use crate::config::SwitchConfig;
 use crate::forwarding::Forwarding;
@@ -27,6 +48,19 @@ pub(crate) enum Change {
     Delete,
 }
 
+impl Change {
+    fn of(update: &Update) -> Result<Self, Refusal> {
+        match update.r#type() {
+            update::Type::Insert => Ok(Self::Insert),
+            update::Type::Modify => Ok(Self::Modify),
+            update::Type::Delete => Ok(Self::Delete),
+            update::Type::Unspecified => {
+                Err(Refusal::invalid("the update has no type (insert, modify or delete)"))
+            }
+        }
+    }
+}
+
 /// Makes one update. A refused one has changed nothing.
 pub(crate) fn write(
     to: &mut Forwarding,
@@ -34,81 +68,40 @@ pub(crate) fn write(
     update: &Update,
 ) -> Result<(), Refusal> {
     use entity::Entity as E;
-    let change = match update.r#type() {
-        update::Type::Insert => Change::Insert,
-        update::Type::Modify => Change::Modify,
-        update::Type::Delete => Change::Delete,
-        update::Type::Unspecified => {
-            return Err(Refusal::invalid("the update has no type (insert, modify or delete)"));
-        }
-    };
+    let change = Change::of(update)?;
+    let architecture = to.architecture();
+    let has_port = &|port| config.has_port(architecture, port);
     match entity_of(update.entity.as_ref())? {
-        E::TableEntry(entry) => tables::write(to, change, entry),
-        E::DirectCounterEntry(entry) => tables::write_counter(to, change, entry),
-        E::CounterEntry(entry) => arrays::write_counter(to, change, entry),
-        E::RegisterEntry(entry) => arrays::write_register(to, change, entry),
+        E::TableEntry(entry) => tables::write(to, has_port, change, entry),
+        E::ActionProfileMember(entry) => profiles::write_member(to, change, entry),
+        E::ActionProfileGroup(entry) => profiles::write_group(to, has_port, change, entry),
+        E::MeterEntry(entry) => meters::write(to, change, entry),
+        E::DirectMeterEntry(entry) => direct::write_meter(to, change, entry),
+        E::CounterEntry(entry) => counters::write(to, change, entry),
+        E::DirectCounterEntry(entry) => direct::write_counter(to, change, entry),
         E::PacketReplicationEngineEntry(entry) => replication::write(to, config, change, entry),
-        other => Err(unsupported(other)),
+        E::ValueSetEntry(entry) => value_sets::write(to, change, entry),
+        E::RegisterEntry(entry) => registers::write(to, change, entry),
+        E::DigestEntry(entry) => write_digest(to, change, entry),
+        E::ExternEntry(_) => Err(no_externs()),
     }
 }
 
-/// Appends the entities that a template asks for.
-pub(crate) fn read(
-    from: &Forwarding,
-    template: &Entity,
-    out: &mut Vec<Entity>,
-) -> Result<(), Refusal> {
-    use entity::Entity as E;
-    match entity_of(Some(template))? {
-        E::TableEntry(entry) => tables::read(from, entry, out),
-        E::DirectCounterEntry(entry) => tables::read_counters(from, entry, out),
-        E::CounterEntry(entry) => arrays::read_counters(from, entry, out),
-        E::RegisterEntry(entry) => arrays::read_registers(from, entry, out),
-        E::PacketReplicationEngineEntry(entry) => replication::read(from, entry, out),
-        // Controllers ask for everything of every kind to see what is there: nothing is.
-        other if asks_for_all(other) => Ok(()),
-        other => Err(unsupported(other)),
+fn write_digest(to: &mut Forwarding, change: Change, entry: &DigestEntry) -> Result<(), Refusal> {
+    let digest = to.objects().digest(entry.digest_id)?;
+    if digest.scalars.is_none() {
+        let name = &digest.name;
+        return Err(Refusal::unimplemented(format!(
+            "digest `{name}`: only scalars and structs of scalars are supported"
+        )));
     }
+    to.digests_mut().write(change, entry)
 }
 
-/// Whether a template of a kind that is not supported names no object.
-fn asks_for_all(template: &entity::Entity) -> bool {
-    use entity::Entity as E;
-    match template {
-        E::ExternEntry(entry) => entry.extern_type_id == 0 && entry.extern_id == 0,
-        E::ActionProfileMember(entry) => entry.action_profile_id == 0,
-        E::ActionProfileGroup(entry) => entry.action_profile_id == 0,
-        E::MeterEntry(entry) => entry.meter_id == 0,
-        E::DirectMeterEntry(entry) => entry.table_entry.as_ref().is_none_or(|t| t.table_id == 0),
-        E::ValueSetEntry(entry) => entry.value_set_id == 0,
-        E::DigestEntry(entry) => entry.digest_id == 0,
-        E::TableEntry(_)
-        | E::CounterEntry(_)
-        | E::DirectCounterEntry(_)
-        | E::PacketReplicationEngineEntry(_)
-        | E::RegisterEntry(_) => false,
-    }
+fn no_externs() -> Refusal {
+    Refusal::unimplemented("externs of other architectures: not supported by this switch")
 }
 
 fn entity_of(entity: Option<&Entity>) -> Result<&entity::Entity, Refusal> {
     entity.and_then(|e| e.entity.as_ref()).ok_or_else(|| Refusal::invalid("the entity is not set"))
-}
-
-fn unsupported(entity: &entity::Entity) -> Refusal {
-    use entity::Entity as E;
-    let kind = match entity {
-        E::ExternEntry(_) => "externs of other architectures",
-        E::ActionProfileMember(_) => "action profile members",
-        E::ActionProfileGroup(_) => "action profile groups",
-        E::MeterEntry(_) => "meters",
-        E::DirectMeterEntry(_) => "direct meters",
-        E::ValueSetEntry(_) => "parser value sets",
-        E::DigestEntry(_) => "digests",
-        E::TableEntry(_)
-        | E::CounterEntry(_)
-        | E::DirectCounterEntry(_)
-        | E::PacketReplicationEngineEntry(_)
-        | E::RegisterEntry(_) => "this form of the entity",
-    };
-    Refusal::unimplemented(format!("{kind}: not supported by this switch"))
 }

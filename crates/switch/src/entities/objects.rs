@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tributary_p4::ir::{self, ExternId, TableId};
-use tributary_p4runtime_proto::p4::config::v1::{self as info, P4Info};
+use tributary_p4runtime_proto::p4::config::v1::{self as info, P4Info, meter_spec};
 
 use super::Refusal;
 
@@ -12,7 +12,11 @@ use super::Refusal;
 pub(crate) struct Objects {
     tables: BTreeMap<u32, Table>,
     counters: BTreeMap<u32, Array>,
+    meters: BTreeMap<u32, Meter>,
     registers: BTreeMap<u32, Register>,
+    profiles: BTreeMap<u32, Profile>,
+    value_sets: BTreeMap<u32, ValueSet>,
+    digests: BTreeMap<u32, Digest>,
     /// Fields of the header that packets to the controller start with.
     pub(crate) packet_in: Vec<MetadataField>,
     /// Fields of the header that packets from the controller start with.
@@ -30,8 +34,10 @@ pub(crate) struct Table {
     pub(crate) is_const: bool,
     pub(crate) const_default: bool,
     pub(crate) has_direct_counter: bool,
-    pub(crate) has_direct_meter: bool,
-    pub(crate) has_implementation: bool,
+    /// The type of its direct meter, if it has one.
+    pub(crate) direct_meter: Option<meter_spec::Type>,
+    /// Its action profile, if its entries share actions.
+    pub(crate) profile: Option<u32>,
     pub(crate) idle_timeout: bool,
 }
 
@@ -43,7 +49,7 @@ pub(crate) struct Key {
     pub(crate) kind: ir::MatchKind,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Action {
     pub(crate) id: u32,
     pub(crate) name: String,
@@ -59,7 +65,7 @@ pub(crate) struct Param {
     pub(crate) width: u32,
 }
 
-/// A counter array.
+/// An array of counters, meters or registers.
 #[derive(Debug)]
 pub(crate) struct Array {
     pub(crate) id: u32,
@@ -69,19 +75,83 @@ pub(crate) struct Array {
 }
 
 #[derive(Debug)]
-pub(crate) struct Register {
+pub(crate) struct Meter {
     pub(crate) array: Array,
-    /// None where elements are neither plain bit strings nor structs of them.
-    pub(crate) element: Option<Element>,
+    pub(crate) kind: meter_spec::Type,
 }
 
-/// How a register's element is written in P4Runtime.
+/// An action profile or an action selector.
+#[derive(Debug)]
+pub(crate) struct Profile {
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    pub(crate) at: ExternId,
+    /// What its members may do: the actions of the first table that has it.
+    pub(crate) actions: Vec<Action>,
+    pub(crate) tables: Vec<TableId>,
+    pub(crate) with_selector: bool,
+    /// 0 is no limit.
+    pub(crate) max_group_size: i32,
+    /// A group's size is the number of its members, not the sum of their weights.
+    pub(crate) counts_members: bool,
+    /// 0 is no limit.
+    pub(crate) max_member_weight: i32,
+    pub(crate) weights_disallowed: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct ValueSet {
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    pub(crate) at: ExternId,
+    /// What a member is matched with, in the engine's order.
+    pub(crate) keys: Vec<Key>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Digest {
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    /// None where the data are neither a scalar nor a struct of scalars.
+    pub(crate) scalars: Option<Scalars>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Register {
+    pub(crate) array: Array,
+    /// None where elements are neither scalars nor structs of them.
+    pub(crate) scalars: Option<Scalars>,
+}
+
+/// How a value of a data type is written in P4Runtime.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Element {
+pub(crate) enum Scalars {
+    /// A plain value.
+    One(Scalar),
+    /// A struct: its members in order.
+    Struct(Vec<Scalar>),
+}
+
+impl Scalars {
+    /// The scalars, of which there is one where it is no struct.
+    pub(crate) fn list(&self) -> &[Scalar] {
+        match self {
+            Self::One(scalar) => std::slice::from_ref(scalar),
+            Self::Struct(members) => members,
+        }
+    }
+}
+
+/// How one value is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Scalar {
+    /// `bit<W>`.
     Bits(u32),
+    /// `int<W>`: two's complement.
+    Int(u32),
+    /// A serializable enum over `bit<W>`.
+    Enum(u32),
     Bool,
-    /// The widths of the members: a register of pairs.
-    Struct(Vec<u32>),
 }
 
 /// A field of a controller header.
@@ -105,12 +175,31 @@ impl Objects {
             let array = find_array(program, counter.preamble.as_ref(), counter.size, types)?;
             objects.counters.insert(array.id, array);
         }
+        for meter in &p4info.meters {
+            let types = ["meter", "Meter"];
+            let array = find_array(program, meter.preamble.as_ref(), meter.size, types)?;
+            let kind = meter_type(meter.spec.as_ref());
+            objects.meters.insert(array.id, Meter { array, kind });
+        }
+        for profile in &p4info.action_profiles {
+            let profile = find_profile(program, &objects.tables, profile)?;
+            objects.profiles.insert(profile.id, profile);
+        }
+        for set in &p4info.value_sets {
+            let set = find_value_set(program, set)?;
+            objects.value_sets.insert(set.id, set);
+        }
+        for digest in &p4info.digests {
+            let info::Preamble { id, name, .. } = preamble(digest.preamble.as_ref())?;
+            let scalars = digest.type_spec.as_ref().and_then(|spec| scalars(spec, p4info));
+            objects.digests.insert(*id, Digest { id: *id, name: name.clone(), scalars });
+        }
         for register in &p4info.registers {
             let size = i64::from(register.size);
             let types = ["register", "Register"];
             let array = find_array(program, register.preamble.as_ref(), size, types)?;
-            let element = register.type_spec.as_ref().and_then(|spec| element(spec, p4info));
-            objects.registers.insert(array.id, Register { array, element });
+            let scalars = register.type_spec.as_ref().and_then(|spec| scalars(spec, p4info));
+            objects.registers.insert(array.id, Register { array, scalars });
         }
         for header in &p4info.controller_packet_metadata {
             let name = &preamble(header.preamble.as_ref())?.name;
@@ -138,6 +227,44 @@ impl Objects {
 
     pub(crate) fn counters(&self) -> impl Iterator<Item = &Array> {
         self.counters.values()
+    }
+
+    pub(crate) fn meter(&self, id: u32) -> Result<&Meter, Refusal> {
+        self.meters.get(&id).ok_or_else(|| unknown("meter", id))
+    }
+
+    pub(crate) fn meters(&self) -> impl Iterator<Item = &Meter> {
+        self.meters.values()
+    }
+
+    pub(crate) fn profile(&self, id: u32) -> Result<&Profile, Refusal> {
+        self.profiles.get(&id).ok_or_else(|| unknown("action profile", id))
+    }
+
+    pub(crate) fn profiles(&self) -> impl Iterator<Item = &Profile> {
+        self.profiles.values()
+    }
+
+    pub(crate) fn value_set(&self, id: u32) -> Result<&ValueSet, Refusal> {
+        self.value_sets.get(&id).ok_or_else(|| unknown("value set", id))
+    }
+
+    pub(crate) fn value_sets(&self) -> impl Iterator<Item = &ValueSet> {
+        self.value_sets.values()
+    }
+
+    pub(crate) fn digest(&self, id: u32) -> Result<&Digest, Refusal> {
+        self.digests.get(&id).ok_or_else(|| unknown("digest", id))
+    }
+
+    /// The digest with a name, if the P4Info has it.
+    pub(crate) fn digest_named(&self, name: &str) -> Option<&Digest> {
+        self.digests.values().find(|digest| digest.name == name)
+    }
+
+    /// Whether entries of any table have idle time-outs.
+    pub(crate) fn age(&self) -> bool {
+        self.tables.values().any(|table| table.idle_timeout)
     }
 
     pub(crate) fn register(&self, id: u32) -> Result<&Register, Refusal> {
@@ -231,8 +358,12 @@ fn find_table(
         is_const: known.const_entries,
         const_default: known.const_default,
         has_direct_counter: p4info.direct_counters.iter().any(|c| c.direct_table_id == *id),
-        has_direct_meter: p4info.direct_meters.iter().any(|m| m.direct_table_id == *id),
-        has_implementation: table.implementation_id != 0,
+        direct_meter: p4info
+            .direct_meters
+            .iter()
+            .find(|meter| meter.direct_table_id == *id)
+            .map(|meter| meter_type(meter.spec.as_ref())),
+        profile: Some(table.implementation_id).filter(|&id| id != 0),
         idle_timeout: known.idle_timeout,
     })
 }
@@ -278,36 +409,114 @@ fn find_array(
     Ok(Array { id: *id, name: name.clone(), at: ExternId(at as u32), size })
 }
 
-fn element(spec: &info::P4DataTypeSpec, p4info: &P4Info) -> Option<Element> {
+fn meter_type(spec: Option<&info::MeterSpec>) -> meter_spec::Type {
+    spec.copied().unwrap_or_default().r#type()
+}
+
+fn find_profile(
+    program: &ir::Program,
+    tables: &BTreeMap<u32, Table>,
+    profile: &info::ActionProfile,
+) -> Result<Profile, Refusal> {
+    use info::action_profile::SelectorSizeSemantics;
+    let types = match profile.with_selector {
+        true => ["action_selector", "ActionSelector"],
+        false => ["action_profile", "ActionProfile"],
+    };
+    let Array { id, name, at, .. } =
+        find_array(program, profile.preamble.as_ref(), profile.size, types)?;
+    let mut users: Vec<&Table> =
+        tables.values().filter(|table| table.profile == Some(id)).collect();
+    users.sort_by_key(|table| table.at);
+    let (counts_members, max_member_weight) = match &profile.selector_size_semantics {
+        Some(SelectorSizeSemantics::SumOfMembers(sum)) => (true, sum.max_member_weight),
+        Some(SelectorSizeSemantics::SumOfWeights(_)) | None => (false, 0),
+    };
+    Ok(Profile {
+        id,
+        name,
+        at,
+        actions: users.first().map(|table| table.actions.clone()).unwrap_or_default(),
+        tables: users.iter().map(|table| table.at).collect(),
+        with_selector: profile.with_selector,
+        max_group_size: profile.max_group_size,
+        counts_members,
+        max_member_weight,
+        weights_disallowed: profile.weights_disallowed,
+    })
+}
+
+fn find_value_set(program: &ir::Program, set: &info::ValueSet) -> Result<ValueSet, Refusal> {
+    use info::match_field::{Match, MatchType};
+    let size = i64::from(set.size);
+    let types = ["value_set", "ValueSet"];
+    let Array { id, name, at, .. } = find_array(program, set.preamble.as_ref(), size, types)?;
+    let key = |field: &info::MatchField| {
+        let what = format!("value set `{name}`, field `{}`", field.name);
+        let kind = match &field.r#match {
+            Some(Match::MatchType(kind)) => MatchType::try_from(*kind).unwrap_or_default(),
+            _ => MatchType::Unspecified,
+        };
+        let kind = match kind {
+            MatchType::Exact => ir::MatchKind::Exact,
+            MatchType::Lpm => ir::MatchKind::Lpm,
+            MatchType::Ternary => ir::MatchKind::Ternary,
+            MatchType::Range => ir::MatchKind::Range,
+            MatchType::Optional => ir::MatchKind::Optional,
+            MatchType::Unspecified => return Err(mismatch(format!("{what}: unknown match kind"))),
+        };
+        let width = width(field.bitwidth, &what)?;
+        Ok(Key { id: field.id, name: field.name.clone(), width, kind })
+    };
+    let keys = set.r#match.iter().map(key).collect::<Result<_, Refusal>>()?;
+    Ok(ValueSet { id, name, at, keys })
+}
+
+/// How values of a type are written; none for types that are not supported.
+fn scalars(spec: &info::P4DataTypeSpec, p4info: &P4Info) -> Option<Scalars> {
     use info::p4_data_type_spec::TypeSpec;
-    match spec.type_spec.as_ref()? {
-        TypeSpec::Bool(_) => Some(Element::Bool),
-        TypeSpec::Bitstring(bits) => Some(Element::Bits(bit_width(bits)?)),
+    let members = match spec.type_spec.as_ref()? {
         TypeSpec::Struct(named) => {
             let known = p4info.type_info.as_ref()?.structs.get(&named.name)?;
-            let width = |member: &info::p4_struct_type_spec::Member| match member
-                .type_spec
-                .as_ref()?
-                .type_spec
-                .as_ref()?
-            {
-                TypeSpec::Bitstring(bits) => bit_width(bits),
-                _ => None,
-            };
-            Some(Element::Struct(known.members.iter().map(width).collect::<Option<_>>()?))
+            known
+                .members
+                .iter()
+                .map(|member| scalar(member.type_spec.as_ref()?, p4info))
+                .collect::<Option<_>>()?
+        }
+        TypeSpec::Tuple(tuple) => {
+            tuple.members.iter().map(|member| scalar(member, p4info)).collect::<Option<_>>()?
+        }
+        _ => return scalar(spec, p4info).map(Scalars::One),
+    };
+    Some(Scalars::Struct(members))
+}
+
+fn scalar(spec: &info::P4DataTypeSpec, p4info: &P4Info) -> Option<Scalar> {
+    use info::p4_bitstring_like_type_spec::TypeSpec as Bits;
+    use info::p4_data_type_spec::TypeSpec;
+    use info::p4_new_type_spec::Representation;
+    let width = |width: i32| u32::try_from(width).ok().filter(|&width| width > 0);
+    match spec.type_spec.as_ref()? {
+        TypeSpec::Bool(_) => Some(Scalar::Bool),
+        TypeSpec::Bitstring(bits) => match bits.type_spec.as_ref()? {
+            Bits::Bit(bit) => width(bit.bitwidth).map(Scalar::Bits),
+            Bits::Int(int) => width(int.bitwidth).map(Scalar::Int),
+            Bits::Varbit(_) => None,
+        },
+        TypeSpec::NewType(named) => {
+            let known = p4info.type_info.as_ref()?.new_types.get(&named.name)?;
+            match known.representation.as_ref()? {
+                Representation::OriginalType(original) => scalar(original, p4info),
+                Representation::TranslatedType(_) => None,
+            }
+        }
+        TypeSpec::SerializableEnum(named) => {
+            let known = p4info.type_info.as_ref()?.serializable_enums.get(&named.name)?;
+            width(known.underlying_type.as_ref()?.bitwidth).map(Scalar::Enum)
         }
         _ => None,
     }
-}
-
-fn bit_width(bits: &info::P4BitstringLikeTypeSpec) -> Option<u32> {
-    use info::p4_bitstring_like_type_spec::TypeSpec;
-    let width = match bits.type_spec.as_ref()? {
-        TypeSpec::Bit(bit) => bit.bitwidth,
-        TypeSpec::Int(int) => int.bitwidth,
-        TypeSpec::Varbit(_) => return None,
-    };
-    u32::try_from(width).ok()
 }
 
 fn metadata_field(

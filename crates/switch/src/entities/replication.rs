@@ -217,12 +217,13 @@ fn read_sessions(
 
 fn session_id(architecture: Architecture, id: u32) -> Result<u16, Refusal> {
     let most = sessions(architecture) - 1;
-    if (1..=most).contains(&id) {
-        return Ok(id as u16);
+    match id {
+        0 => Err(Refusal::invalid("clone sessions are numbered from 1")),
+        _ if id <= most => Ok(id as u16),
+        _ => Err(Refusal::out_of_range(format!(
+            "clone session {id}: sessions are numbered from 1 to {most}"
+        ))),
     }
-    Err(Refusal::out_of_range(format!(
-        "clone session {id}: sessions are numbered from 1 to {most}"
-    )))
 }
 
 fn session_entity(id: u16, session: &Session) -> Entity {

@@ -1,183 +1,231 @@
-//! Table entries, default actions and direct counters.
+//! Table entries and default actions, with what belongs to an entry: its counter, meter and time-out.
 
-use std::collections::HashMap;
-
-use tributary_dataplane::{self as dataplane, KeyMatch, Value};
-use tributary_p4::ir::{MatchKind, TableId};
+use tributary_dataplane::{self as dataplane, KeyMatch};
 use tributary_p4runtime_proto::p4::v1::{
-    self as p4, DirectCounterEntry, Entity, FieldMatch, TableEntry, entity, field_match,
-    table_action,
+    self as p4, Entity, MeterConfig, TableEntry, entity, table_action,
 };
 
-use super::arrays::{counter_from, counter_to};
-use super::objects::{Key, Table};
-use super::{Change, Refusal, decode, encode};
+use super::actions::{action_from, to_action};
+use super::annotations::Annotation;
+use super::counters::{counter_from, counter_to};
+use super::matches::{check_priority, matches, to_field};
+use super::meters::{meter_from, meter_to, no_counters};
+use super::objects::Table;
+use super::profiles::{HasPort, check_style};
+use super::{Change, Refusal};
 use crate::forwarding::Forwarding;
-
-/// What controllers attach to entries and want back.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-struct Annotation {
-    metadata: Vec<u8>,
-    /// Deprecated in P4Runtime, and still sent by older controllers.
-    number: u64,
-}
-
-/// The annotations of all entries that have one.
-#[derive(Debug, Default)]
-pub(crate) struct Annotations {
-    entries: HashMap<(TableId, Vec<KeyMatch>, i32), Annotation>,
-    defaults: HashMap<TableId, Annotation>,
-}
-
-impl Annotations {
-    fn of(&self, table: TableId, entry: &dataplane::TableEntry) -> Annotation {
-        if self.entries.is_empty() {
-            return Annotation::default();
-        }
-        let name = (table, entry.matches.clone(), entry.priority);
-        self.entries.get(&name).cloned().unwrap_or_default()
-    }
-
-    fn set(&mut self, table: TableId, matches: &[KeyMatch], priority: i32, to: Annotation) {
-        if to == Annotation::default() && self.entries.is_empty() {
-            return;
-        }
-        let name = (table, matches.to_vec(), priority);
-        if to == Annotation::default() {
-            self.entries.remove(&name);
-        } else {
-            self.entries.insert(name, to);
-        }
-    }
-}
-
-#[allow(deprecated, reason = "older controllers send it")]
-fn annotation(entry: &TableEntry) -> Annotation {
-    Annotation { metadata: entry.metadata.clone(), number: entry.controller_metadata }
-}
 
 pub(super) fn write(
     to: &mut Forwarding,
+    has_port: HasPort<'_>,
     change: Change,
     entry: &TableEntry,
 ) -> Result<(), Refusal> {
     let table = to.objects().table(entry.table_id)?;
     let what = format!("table `{}`", table.name);
     if entry.is_default_action {
-        write_default(to, change, entry)
+        write_default(to, has_port, change, entry)
     } else {
-        write_entry(to, change, entry)
+        write_entry(to, has_port, change, entry)
     }
     .map_err(|refusal| refusal.of(&what))
 }
 
-fn write_entry(to: &mut Forwarding, change: Change, entry: &TableEntry) -> Result<(), Refusal> {
-    let (objects, pipeline, annotations) = to.parts_with_annotations_mut();
-    let table = objects.table(entry.table_id)?;
-    check_supported(table, change, entry)?;
+/// What a write changes of an entry besides its key.
+struct Content {
+    /// None: the action stays.
+    action: Option<dataplane::Action>,
+    counter: Option<dataplane::CounterData>,
+    meter: Option<dataplane::MeterConfig>,
+    idle_timeout_us: u64,
+}
+
+fn write_entry(
+    to: &mut Forwarding,
+    has_port: HasPort<'_>,
+    change: Change,
+    entry: &TableEntry,
+) -> Result<(), Refusal> {
+    let table = to.objects().table(entry.table_id)?;
+    if entry.is_const {
+        return Err(read_only("is_const"));
+    }
     if table.is_const && (change != Change::Modify || entry.action.is_some()) {
         return Err(Refusal::permission_denied("its entries are constant"));
     }
     if table.keys.is_empty() {
         return Err(Refusal::invalid("it has no key, and so no entries but the default one"));
     }
-    let matches = matches(table, &entry.r#match)?;
+    let matches = matches(&table.keys, &entry.r#match)?;
     check_priority(table, entry.priority)?;
-
     if change == Change::Delete {
-        pipeline.delete(table.at, &matches, entry.priority)?;
-        annotations.set(table.at, &matches, entry.priority, Annotation::default());
-        return Ok(());
+        return delete(to, entry, &matches);
     }
-    let counter = entry.counter_data.as_ref().map(counter_from).transpose()?;
-    let call = match &entry.action {
-        Some(action) => Some(call(table, action)?),
-        None if change == Change::Insert => {
-            return Err(Refusal::invalid("the entry has no action"));
-        }
-        None => None,
-    };
-    match call {
-        Some(call) => {
-            let priority = entry.priority;
-            let new = dataplane::TableEntry::new(matches.clone(), priority, call);
-            if change == Change::Insert {
-                pipeline.insert(table.at, new)?;
-            } else {
-                pipeline.modify(table.at, new)?;
-            }
-        }
-        // The action stays; whether there is such an entry must be known all the same.
-        None => drop(pipeline.entry(table.at, &matches, entry.priority)?),
+    let content = content(to, has_port, table, entry)?;
+    if change == Change::Insert && content.action.is_none() {
+        return Err(Refusal::invalid("the entry has no action"));
     }
-    if let Some(data) = counter {
-        pipeline.direct_counter_write(table.at, &matches, entry.priority, data)?;
-    }
-    annotations.set(table.at, &matches, entry.priority, annotation(entry));
+    put(to, change, entry, matches, content)
+}
+
+fn delete(to: &mut Forwarding, entry: &TableEntry, matches: &[KeyMatch]) -> Result<(), Refusal> {
+    let (objects, pipeline, annotations) = to.parts_with_annotations_mut();
+    let at = objects.table(entry.table_id)?.at;
+    pipeline.delete(at, matches, entry.priority)?;
+    annotations.set(at, matches, entry.priority, Annotation::default());
     Ok(())
 }
 
-fn write_default(to: &mut Forwarding, change: Change, entry: &TableEntry) -> Result<(), Refusal> {
+/// What an entry says, checked as far as that needs no other entry.
+fn content(
+    to: &Forwarding,
+    has_port: HasPort<'_>,
+    table: &Table,
+    entry: &TableEntry,
+) -> Result<Content, Refusal> {
+    check_resources(table, entry)?;
+    let action = entry.action.as_ref();
+    let action = action.map(|action| action_from(to.objects(), table, action, has_port));
+    let action = action.transpose()?;
+    if let (Some(profile), Some(action)) = (table.profile, &action) {
+        check_style(to, to.objects().profile(profile)?, action)?;
+    }
+    Ok(Content {
+        action,
+        counter: entry.counter_data.as_ref().map(counter_from).transpose()?,
+        meter: meter(table, entry.meter_config.as_ref())?,
+        idle_timeout_us: entry.idle_timeout_ns.unsigned_abs().div_ceil(1000),
+    })
+}
+
+fn meter(
+    table: &Table,
+    config: Option<&MeterConfig>,
+) -> Result<Option<dataplane::MeterConfig>, Refusal> {
+    let kind = table.direct_meter.unwrap_or_default();
+    config.map(|config| meter_from(config, kind)).transpose()
+}
+
+/// Inserts or modifies an entry. If something is refused, nothing has changed.
+fn put(
+    to: &mut Forwarding,
+    change: Change,
+    entry: &TableEntry,
+    matches: Vec<KeyMatch>,
+    content: Content,
+) -> Result<(), Refusal> {
     let (objects, pipeline, annotations) = to.parts_with_annotations_mut();
     let table = objects.table(entry.table_id)?;
-    check_supported(table, change, entry)?;
+    let priority = entry.priority;
+    let action = match content.action {
+        Some(action) => action,
+        None => pipeline.entry(table.at, &matches, priority)?.action.clone(),
+    };
+    let mut annotation = Annotation::of(entry);
+    if change == Change::Modify && entry.action.is_none() {
+        let known = pipeline.entry(table.at, &matches, priority)?;
+        annotation = annotation.with_modes_of(&annotations.of(table.at, known));
+    }
+    let new = dataplane::TableEntry {
+        matches: matches.clone(),
+        priority,
+        action,
+        idle_timeout_us: content.idle_timeout_us,
+    };
+    match change {
+        Change::Insert => pipeline.insert(table.at, new)?,
+        // Of constant entries only the resources change.
+        _ if table.is_const => {}
+        _ => pipeline.modify(table.at, new)?,
+    }
+    if let Some(data) = content.counter {
+        pipeline.direct_counter_write(table.at, &matches, priority, data)?;
+    }
+    if table.direct_meter.is_some() {
+        pipeline.set_direct_meter_config(table.at, &matches, priority, content.meter)?;
+    }
+    annotations.set(table.at, &matches, priority, annotation);
+    Ok(())
+}
+
+fn write_default(
+    to: &mut Forwarding,
+    has_port: HasPort<'_>,
+    change: Change,
+    entry: &TableEntry,
+) -> Result<(), Refusal> {
+    let table = to.objects().table(entry.table_id)?;
+    if entry.is_const {
+        return Err(read_only("is_const"));
+    }
     if change != Change::Modify {
         return Err(Refusal::invalid("the default entry can only be modified"));
     }
     if !entry.r#match.is_empty() || entry.priority != 0 {
         return Err(Refusal::invalid("the default entry has neither matches nor a priority"));
     }
-    if entry.counter_data.is_some() {
-        return Err(Refusal::unimplemented("the default entry has no counter on this switch"));
+    if entry.idle_timeout_ns != 0 || entry.time_since_last_hit.is_some() {
+        return Err(Refusal::invalid("the default entry has no idle time-out"));
+    }
+    check_resources(table, entry)?;
+    if entry.counter_data.is_some() || entry.meter_config.is_some() {
+        return Err(no_default_resources());
     }
     if table.const_default {
         return Err(Refusal::permission_denied("its default action is constant"));
     }
-    let call = entry.action.as_ref().map(|action| call(table, action)).transpose()?;
-    let kept = if call.is_some() { annotation(entry) } else { Annotation::default() };
-    pipeline.set_default(table.at, call.map(Into::into))?;
-    annotations.defaults.insert(table.at, kept);
+    if table.profile.is_some() {
+        return Err(Refusal::permission_denied(
+            "it has an action profile: its default action is the program's",
+        ));
+    }
+    let action = entry.action.as_ref();
+    let action = action.map(|action| action_from(to.objects(), table, action, has_port));
+    let action = action.transpose()?;
+    let kept = action.is_some().then(|| Annotation::of(entry));
+    let (objects, pipeline, annotations) = to.parts_with_annotations_mut();
+    let at = objects.table(entry.table_id)?.at;
+    pipeline.set_default(at, action)?;
+    annotations.set_default(at, kept);
     Ok(())
 }
 
-pub(super) fn write_counter(
-    to: &mut Forwarding,
-    change: Change,
-    entry: &DirectCounterEntry,
-) -> Result<(), Refusal> {
-    let (table_entry, matches) = counted(to, entry)?;
-    if change != Change::Modify {
-        return Err(Refusal::invalid("direct counters can only be modified"));
-    }
-    let (objects, pipeline) = to.parts_mut();
-    let table = objects.table(table_entry.table_id)?;
-    pipeline.entry(table.at, &matches, table_entry.priority)?;
-    if let Some(data) = &entry.data {
-        let data = counter_from(data)?;
-        pipeline.direct_counter_write(table.at, &matches, table_entry.priority, data)?;
-    }
-    Ok(())
+/// Counters and meters are at entries, not at the default one.
+pub(super) fn no_default_resources() -> Refusal {
+    Refusal::unimplemented("the default entry has no counter and no meter on this switch")
 }
 
-/// The entry that a direct counter belongs to, checked.
-fn counted<'a>(
-    of: &Forwarding,
-    entry: &'a DirectCounterEntry,
-) -> Result<(&'a TableEntry, Vec<KeyMatch>), Refusal> {
-    let entry = entry.table_entry.as_ref();
-    let entry = entry.ok_or_else(|| Refusal::invalid("the direct counter names no table entry"))?;
-    let table = of.objects().table(entry.table_id)?;
-    let what = format!("table `{}`", table.name);
-    check_counted(table).map_err(|r| r.of(&what))?;
-    if entry.is_default_action {
-        let refusal = Refusal::unimplemented("the default entry has no counter on this switch");
-        return Err(refusal.of(&what));
-    }
-    let matches = matches(table, &entry.r#match).map_err(|r| r.of(&what))?;
-    Ok((entry, matches))
+fn read_only(field: &str) -> Refusal {
+    Refusal::invalid(format!("`{field}` is for reading only"))
 }
 
-fn check_counted(table: &Table) -> Result<(), Refusal> {
+/// Refuses what entries of a table do not have.
+fn check_resources(table: &Table, entry: &TableEntry) -> Result<(), Refusal> {
+    if entry.counter_data.is_some() {
+        check_counted(table)?;
+    }
+    if entry.meter_config.is_some() || entry.meter_counter_data.is_some() {
+        check_metered(table)?;
+    }
+    if entry.meter_counter_data.is_some() {
+        return Err(no_counters());
+    }
+    if entry.time_since_last_hit.is_some() {
+        return Err(read_only("time_since_last_hit"));
+    }
+    match entry.idle_timeout_ns {
+        0 => Ok(()),
+        ..0 => Err(Refusal::invalid("the idle time-out is negative")),
+        _ if table.idle_timeout && !table.is_const => Ok(()),
+        _ => Err(no_timeout()),
+    }
+}
+
+fn no_timeout() -> Refusal {
+    Refusal::invalid("its entries have no idle time-out")
+}
+
+pub(super) fn check_counted(table: &Table) -> Result<(), Refusal> {
     if table.has_direct_counter {
         Ok(())
     } else {
@@ -185,163 +233,45 @@ fn check_counted(table: &Table) -> Result<(), Refusal> {
     }
 }
 
-/// Refuses what an entry may not say in a table, whatever its matches and action.
-fn check_supported(table: &Table, change: Change, entry: &TableEntry) -> Result<(), Refusal> {
-    if entry.is_const {
-        return Err(Refusal::invalid("`is_const` is for reading only"));
-    }
-    if table.has_implementation {
-        return Err(Refusal::unimplemented("action profiles are not supported by this switch"));
-    }
-    if change == Change::Delete {
-        return Ok(()); // only the key counts
-    }
-    if entry.counter_data.is_some() {
-        check_counted(table)?;
-    }
-    if entry.meter_config.is_some() || entry.meter_counter_data.is_some() {
-        return Err(if table.has_direct_meter {
-            Refusal::unimplemented("direct meters are not supported by this switch")
-        } else {
-            Refusal::invalid("it has no direct meter")
-        });
-    }
-    if entry.idle_timeout_ns != 0 {
-        return Err(if table.idle_timeout {
-            Refusal::unimplemented("idle time-outs are not supported by this switch")
-        } else {
-            Refusal::invalid("its entries have no idle time-out")
-        });
-    }
-    Ok(())
-}
-
-fn check_priority(table: &Table, priority: i32) -> Result<(), Refusal> {
-    match (table.ranked(), priority) {
-        (true, 1..) | (false, 0) => Ok(()),
-        (true, _) => Err(Refusal::invalid(
-            "it has a ternary, range or optional key: entries need a priority above zero",
-        )),
-        (false, _) => Err(Refusal::invalid(
-            "it has no ternary, range or optional key: entries have no priority",
-        )),
+pub(super) fn check_metered(table: &Table) -> Result<(), Refusal> {
+    match table.direct_meter {
+        Some(_) => Ok(()),
+        None => Err(Refusal::invalid("it has no direct meter")),
     }
 }
 
-/// The engine's form of an entry's matches: one a key, those left out match anything.
-fn matches(table: &Table, fields: &[FieldMatch]) -> Result<Vec<KeyMatch>, Refusal> {
-    for (i, field) in fields.iter().enumerate() {
-        let id = field.field_id;
-        if !table.keys.iter().any(|key| key.id == id) {
-            return Err(Refusal::invalid(format!("there is no key with id {id}")));
-        }
-        if fields[..i].iter().any(|other| other.field_id == id) {
-            return Err(Refusal::invalid(format!("the key with id {id} is matched twice")));
-        }
-    }
-    let one = |key: &Key| {
-        let what = || format!("key `{}`", key.name);
-        match fields.iter().find(|field| field.field_id == key.id) {
-            Some(field) => one_match(key, field).map_err(|r| r.of(&what())),
-            None => anything(key)
-                .ok_or_else(|| Refusal::invalid("an exact key cannot be left out").of(&what())),
-        }
+/// The entry with the key of another, with all that a write of it must bring back; none if there is
+/// no such entry.
+pub(super) fn restorable(from: &Forwarding, key: &TableEntry) -> Option<Entity> {
+    let table = from.objects().table(key.table_id).ok()?;
+    let entry = if key.is_default_action {
+        let default = default_entry(from, table);
+        // Without an action it is the program's own again.
+        let set = from.annotations().has_default(table.at);
+        TableEntry { action: default.action.filter(|_| set), ..default }
+    } else {
+        let matches = matches(&table.keys, &key.r#match).ok()?;
+        let entry = from.pipeline().entry(table.at, &matches, key.priority).ok()?;
+        full_entry(from, table, entry).ok()?
     };
-    table.keys.iter().map(one).collect()
+    // Of a constant entry only its resources can have changed.
+    let action = entry.action.filter(|_| !entry.is_const);
+    let entry = TableEntry { action, is_const: false, ..entry };
+    Some(Entity { entity: Some(entity::Entity::TableEntry(entry)) })
 }
 
-/// The match of anything; exact keys have none.
-fn anything(key: &Key) -> Option<KeyMatch> {
-    Some(match key.kind {
-        MatchKind::Exact | MatchKind::Selector => return None,
-        MatchKind::Lpm => KeyMatch::Lpm { value: Value::zero(), prefix_len: 0 },
-        MatchKind::Ternary => KeyMatch::Ternary { value: Value::zero(), mask: Value::zero() },
-        MatchKind::Range => KeyMatch::Range { low: Value::zero(), high: Value::ones(key.width) },
-        MatchKind::Optional => KeyMatch::Optional(None),
-    })
-}
-
-fn one_match(key: &Key, field: &FieldMatch) -> Result<KeyMatch, Refusal> {
-    use field_match::FieldMatchType as F;
-    let value = |bytes: &[u8], what: &str| decode(bytes, key.width, what);
-    let found = field.field_match_type.as_ref();
-    let found = found.ok_or_else(|| Refusal::invalid("the match has no kind"))?;
-    let new = match (key.kind, found) {
-        (MatchKind::Exact, F::Exact(m)) => KeyMatch::Exact(value(&m.value, "value")?),
-        (MatchKind::Lpm, F::Lpm(m)) => KeyMatch::Lpm {
-            value: value(&m.value, "value")?,
-            prefix_len: u32::try_from(m.prefix_len)
-                .ok()
-                .filter(|&len| len <= key.width)
-                .ok_or_else(|| {
-                    let (len, width) = (m.prefix_len, key.width);
-                    Refusal::invalid(format!("a prefix of {len} bits in a key of {width}"))
-                })?,
-        },
-        (MatchKind::Ternary, F::Ternary(m)) => {
-            KeyMatch::Ternary { value: value(&m.value, "value")?, mask: value(&m.mask, "mask")? }
-        }
-        (MatchKind::Range, F::Range(m)) => {
-            KeyMatch::Range { low: value(&m.low, "low end")?, high: value(&m.high, "high end")? }
-        }
-        (MatchKind::Optional, F::Optional(m)) => {
-            KeyMatch::Optional(Some(value(&m.value, "value")?))
-        }
-        (kind, _) => {
-            return Err(Refusal::invalid(format!("the match is not {}", kind_name(kind))));
-        }
+/// An entry with all that belongs to it and that can be written.
+pub(super) fn full_entry(
+    from: &Forwarding,
+    table: &Table,
+    entry: &dataplane::TableEntry,
+) -> Result<TableEntry, Refusal> {
+    let wanted = TableEntry {
+        counter_data: table.has_direct_counter.then(Default::default),
+        meter_config: table.direct_meter.map(|_| Default::default()),
+        ..Default::default()
     };
-    let matches_anything = match &new {
-        KeyMatch::Lpm { prefix_len, .. } => *prefix_len == 0,
-        KeyMatch::Ternary { mask, .. } => *mask == Value::zero(),
-        KeyMatch::Range { low, high } => *low == Value::zero() && *high == Value::ones(key.width),
-        KeyMatch::Exact(_) | KeyMatch::Optional(_) => false,
-    };
-    if matches_anything {
-        return Err(Refusal::invalid("a match of anything must be left out"));
-    }
-    Ok(new)
-}
-
-fn kind_name(kind: MatchKind) -> &'static str {
-    match kind {
-        MatchKind::Exact => "exact",
-        MatchKind::Lpm => "lpm",
-        MatchKind::Ternary => "ternary",
-        MatchKind::Range => "range",
-        MatchKind::Optional => "optional",
-        MatchKind::Selector => "selector",
-    }
-}
-
-/// The engine's form of an action and its arguments.
-fn call(table: &Table, action: &p4::TableAction) -> Result<dataplane::ActionCall, Refusal> {
-    let action = match &action.r#type {
-        Some(table_action::Type::Action(action)) => action,
-        Some(_) => return Err(Refusal::invalid("it has no action profile: it needs an action")),
-        None => return Err(Refusal::invalid("the action is not set")),
-    };
-    let known = table.action(action.action_id)?;
-    let what = format!("action `{}`", known.name);
-    let refuse = |message: String| Err(Refusal::invalid(message).of(&what));
-    for (i, param) in action.params.iter().enumerate() {
-        let id = param.param_id;
-        if !known.params.iter().any(|p| p.id == id) {
-            return refuse(format!("there is no parameter with id {id}"));
-        }
-        if action.params[..i].iter().any(|other| other.param_id == id) {
-            return refuse(format!("the parameter with id {id} is given twice"));
-        }
-    }
-    let mut args = Vec::with_capacity(known.params.len());
-    for param in &known.params {
-        let Some(given) = action.params.iter().find(|p| p.param_id == param.id) else {
-            return refuse(format!("parameter `{}` is missing", param.name));
-        };
-        let name = format!("parameter `{}`", param.name);
-        args.push(decode(&given.value, param.width, &name).map_err(|r| r.of(&what))?);
-    }
-    Ok(dataplane::ActionCall { action: known.index, args })
+    to_entry(from, table, entry, &wanted)
 }
 
 pub(super) fn read(
@@ -352,10 +282,16 @@ pub(super) fn read(
     let mut push = |entry| out.push(Entity { entity: Some(entity::Entity::TableEntry(entry)) });
     if template.table_id == 0 {
         // Every table, and no other filter but whether the default entries are meant.
+        if filtered(template) {
+            return Err(Refusal::invalid("a filter needs the id of a table"));
+        }
         for table in from.objects().tables() {
+            let metered = table.direct_meter.is_some();
             let all = TableEntry {
                 is_default_action: template.is_default_action,
                 counter_data: template.counter_data.filter(|_| table.has_direct_counter),
+                meter_config: template.meter_config.filter(|_| metered),
+                time_since_last_hit: template.time_since_last_hit.filter(|_| table.idle_timeout),
                 ..Default::default()
             };
             select(from, table, &all, &mut push)?;
@@ -366,30 +302,52 @@ pub(super) fn read(
     select(from, table, template, &mut push).map_err(|r| r.of(&format!("table `{}`", table.name)))
 }
 
+/// Whether a template asks for entries with something besides their table.
+fn filtered(template: &TableEntry) -> bool {
+    let Annotation { metadata, number, .. } = Annotation::of(template);
+    !template.r#match.is_empty()
+        || template.action.is_some()
+        || template.priority != 0
+        || !metadata.is_empty()
+        || number != 0
+}
+
 /// The entries of one table that a template asks for.
-fn select(
+pub(super) fn select(
     from: &Forwarding,
     table: &Table,
     template: &TableEntry,
     push: &mut dyn FnMut(TableEntry),
 ) -> Result<(), Refusal> {
-    if template.counter_data.is_some() && !template.is_default_action {
-        check_counted(table)?;
-    }
     if template.is_default_action {
+        if !template.r#match.is_empty() || template.priority != 0 {
+            return Err(Refusal::invalid("the default entry has neither matches nor a priority"));
+        }
         push(default_entry(from, table));
         return Ok(());
     }
+    if template.counter_data.is_some() {
+        check_counted(table)?;
+    }
+    if template.meter_config.is_some() {
+        check_metered(table)?;
+    }
+    if template.meter_counter_data.is_some() {
+        return Err(no_counters());
+    }
+    if template.time_since_last_hit.is_some() && !table.idle_timeout {
+        return Err(no_timeout());
+    }
     let wanted = match &template.r#match[..] {
         [] => None,
-        fields => Some(matches(table, fields)?),
+        fields => Some(matches(&table.keys, fields)?),
     };
     let action = match template.action.as_ref().and_then(|action| action.r#type.as_ref()) {
         None => None,
         Some(table_action::Type::Action(action)) => Some(table.action(action.action_id)?.index),
         Some(_) => return Err(Refusal::invalid("entries can be filtered by action only")),
     };
-    let of_template = annotation(template);
+    let of_template = Annotation::of(template);
     for entry in from.pipeline().entries(table.at) {
         let annotation = from.annotations().of(table.at, entry);
         let chosen = wanted.as_ref().is_none_or(|wanted| *wanted == entry.matches)
@@ -400,61 +358,19 @@ fn select(
             && (of_template.metadata.is_empty() || of_template.metadata == annotation.metadata)
             && (of_template.number == 0 || of_template.number == annotation.number);
         if chosen {
-            let mut entry_out = to_entry(table, entry, annotation);
-            if template.counter_data.is_some() {
-                let (matches, priority) = (&entry.matches, entry.priority);
-                let data = from.pipeline().direct_counter_read(table.at, matches, priority)?;
-                entry_out.counter_data = Some(counter_to(data));
-            }
-            push(entry_out);
+            push(to_entry(from, table, entry, template)?);
         }
     }
     Ok(())
 }
 
-pub(super) fn read_counters(
-    from: &Forwarding,
-    template: &DirectCounterEntry,
-    out: &mut Vec<Entity>,
-) -> Result<(), Refusal> {
-    let all = TableEntry::default();
-    let template = template.table_entry.as_ref().unwrap_or(&all);
-    let read_table = |table: &Table, template: &TableEntry, out: &mut Vec<Entity>| {
-        let counted = TableEntry { counter_data: Some(Default::default()), ..template.clone() };
-        select(from, table, &counted, &mut |mut entry| {
-            let data = entry.counter_data.take();
-            entry.action = None;
-            let entry = DirectCounterEntry { table_entry: Some(entry), data };
-            out.push(Entity { entity: Some(entity::Entity::DirectCounterEntry(entry)) });
-        })
-    };
-    if template.table_id == 0 {
-        let mut tables = from.objects().tables().filter(|table| table.has_direct_counter);
-        return tables.try_for_each(|table| read_table(table, &all, out));
-    }
-    let table = from.objects().table(template.table_id)?;
-    let what = format!("table `{}`", table.name);
-    check_counted(table).map_err(|r| r.of(&what))?;
-    if template.is_default_action {
-        let refusal = Refusal::unimplemented("the default entry has no counter on this switch");
-        return Err(refusal.of(&what));
-    }
-    if !template.r#match.is_empty() {
-        let matches = matches(table, &template.r#match).map_err(|r| r.of(&what))?;
-        from.pipeline().entry(table.at, &matches, template.priority)?;
-    }
-    read_table(table, template, out)
-}
-
 fn default_entry(from: &Forwarding, table: &Table) -> TableEntry {
-    let annotation = from.annotations().defaults.get(&table.at).cloned().unwrap_or_default();
+    let annotation = from.annotations().of_default(table.at);
+    let action = from.pipeline().default_action(table.at);
     #[allow(deprecated, reason = "older controllers want it back")]
     TableEntry {
         table_id: table.id,
-        action: from
-            .pipeline()
-            .default_action(table.at)
-            .and_then(|action| to_action(table, action.direct()?)),
+        action: action.and_then(|action| to_action(from.objects(), table, action, &annotation)),
         is_default_action: true,
         metadata: annotation.metadata,
         controller_metadata: annotation.number,
@@ -463,50 +379,57 @@ fn default_entry(from: &Forwarding, table: &Table) -> TableEntry {
     }
 }
 
-fn to_entry(table: &Table, entry: &dataplane::TableEntry, annotation: Annotation) -> TableEntry {
-    let fields = table.keys.iter().zip(&entry.matches);
+/// An entry for the wire, with those of its resources that `wanted` has set.
+fn to_entry(
+    from: &Forwarding,
+    table: &Table,
+    entry: &dataplane::TableEntry,
+    wanted: &TableEntry,
+) -> Result<TableEntry, Refusal> {
+    let annotation = from.annotations().of(table.at, entry);
+    let (pipeline, matches, priority) = (from.pipeline(), &entry.matches, entry.priority);
+    let fields = table.keys.iter().zip(matches);
+    let counter_data = match wanted.counter_data {
+        Some(_) => Some(counter_to(pipeline.direct_counter_read(table.at, matches, priority)?)),
+        None => None,
+    };
+    let meter_config = match wanted.meter_config {
+        Some(_) => pipeline.direct_meter_config(table.at, matches, priority)?.map(meter_to),
+        None => None,
+    };
+    let time_since_last_hit = match wanted.time_since_last_hit {
+        Some(_) => {
+            let last = pipeline.last_hit_us(table.at, matches, priority)?;
+            let elapsed = pipeline.time_us().saturating_sub(last).saturating_mul(1000);
+            Some(p4::table_entry::IdleTimeout {
+                elapsed_ns: i64::try_from(elapsed).unwrap_or(i64::MAX),
+            })
+        }
+        None => None,
+    };
     #[allow(deprecated, reason = "older controllers want it back")]
-    TableEntry {
+    Ok(TableEntry {
         table_id: table.id,
         r#match: fields.filter_map(|(key, found)| to_field(key, found)).collect(),
-        action: entry.action.direct().and_then(|call| to_action(table, call)),
-        priority: entry.priority,
-        metadata: annotation.metadata,
+        action: to_action(from.objects(), table, &entry.action, &annotation),
+        priority,
+        idle_timeout_ns: annotation.idle_timeout_ns,
         controller_metadata: annotation.number,
+        metadata: annotation.metadata,
         is_const: table.is_const,
+        counter_data,
+        meter_config,
+        time_since_last_hit,
         ..Default::default()
-    }
+    })
 }
 
-/// A match for the wire; none where it matches anything.
-fn to_field(key: &Key, found: &KeyMatch) -> Option<FieldMatch> {
-    use field_match::FieldMatchType as F;
-    if anything(key).as_ref() == Some(found) {
-        return None;
-    }
-    let found = match found {
-        KeyMatch::Exact(value) => F::Exact(field_match::Exact { value: encode(value) }),
-        KeyMatch::Lpm { value, prefix_len } => {
-            F::Lpm(field_match::Lpm { value: encode(value), prefix_len: *prefix_len as i32 })
-        }
-        KeyMatch::Ternary { value, mask } => {
-            F::Ternary(field_match::Ternary { value: encode(value), mask: encode(mask) })
-        }
-        KeyMatch::Range { low, high } => {
-            F::Range(field_match::Range { low: encode(low), high: encode(high) })
-        }
-        KeyMatch::Optional(value) => {
-            F::Optional(field_match::Optional { value: encode(value.as_ref()?) })
-        }
-    };
-    Some(FieldMatch { field_id: key.id, field_match_type: Some(found) })
-}
-
-fn to_action(table: &Table, call: &dataplane::ActionCall) -> Option<p4::TableAction> {
-    let action = table.actions.iter().find(|action| action.index == call.action)?;
-    let params = action.params.iter().zip(&call.args);
-    let params =
-        params.map(|(param, value)| p4::action::Param { param_id: param.id, value: encode(value) });
-    let action = p4::Action { action_id: action.id, params: params.collect() };
-    Some(p4::TableAction { r#type: Some(table_action::Type::Action(action)) })
+/// An entry that no packet has matched for its time-out, for the wire.
+pub(crate) fn idle(
+    from: &Forwarding,
+    table: tributary_p4::ir::TableId,
+    entry: &dataplane::TableEntry,
+) -> Option<TableEntry> {
+    let table = from.objects().tables().find(|known| known.at == table)?;
+    to_entry(from, table, entry, &TableEntry::default()).ok()
 }

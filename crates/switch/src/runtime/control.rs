@@ -11,8 +11,9 @@ use crate::config::SwitchConfig;
 use crate::statistics::{PortStatistics, SwitchStatistics};
 use crate::switch::Switch;
 
-/// What a running switch is asked to do: called with the switch and its time in microseconds.
-pub(super) type Command = Box<dyn FnOnce(&mut Switch, u64) + Send>;
+/// What a running switch is asked to do: called with the switch and its time in microseconds, and
+/// between batches of frames again until it says that it is done.
+pub(super) type Command = Box<dyn FnMut(&mut Switch, u64) -> bool + Send>;
 
 /// The switch's thread has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -22,7 +23,7 @@ pub struct Stopped;
 /// Reaches a running switch from any thread. Clones reach the same switch.
 ///
 /// What is asked for runs on the switch's own thread, between two batches of frames, so no packet
-/// ever sees half of a change.
+/// ever sees half of a change. What takes long is asked for in steps; packets go on in between.
 #[derive(Clone, Debug)]
 pub struct Control {
     commands: mpsc::Sender<Command>,
@@ -50,10 +51,23 @@ impl Control {
         &self,
         what: impl FnOnce(&mut Switch, u64) -> R + Send + 'static,
     ) -> oneshot::Receiver<R> {
+        let mut what = Some(what);
+        self.submit_steps(move |switch, now_us| what.take().map(|what| what(switch, now_us)))
+    }
+
+    /// Asks for something that is done in steps, each between two batches of frames, until one has a
+    /// result. Nothing else that is asked for is begun before.
+    pub(crate) fn submit_steps<R: Send + 'static>(
+        &self,
+        mut step: impl FnMut(&mut Switch, u64) -> Option<R> + Send + 'static,
+    ) -> oneshot::Receiver<R> {
         let (result, receiver) = oneshot::channel();
+        let mut result = Some(result);
         let command = move |switch: &mut Switch, now_us: u64| {
+            let Some(done) = step(switch, now_us) else { return false };
             // Whoever asked may have gone away.
-            drop(result.send(what(switch, now_us)));
+            drop(result.take().map(|result| result.send(done)));
+            true
         };
         if self.commands.send(Box::new(command)).is_ok() {
             self.waker.wake();

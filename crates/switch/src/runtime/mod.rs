@@ -11,10 +11,11 @@ mod shaper;
 use std::io;
 use std::sync::mpsc::Receiver;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::mpsc as packets;
 use tributary_netio::{FrameIo, Poller, Waker};
+use tributary_p4runtime_proto::p4::v1::stream_message_response::Update;
 
 use self::control::{Command, statistics};
 pub use self::control::{Control, Stopped};
@@ -95,6 +96,7 @@ impl Runtime {
             poller: self.poller,
             control: control.clone(),
             commands,
+            unfinished: None,
             packets_in,
             start: Instant::now(),
         };
@@ -103,13 +105,23 @@ impl Runtime {
     }
 }
 
-/// Packets that programs send to the controller, for [`crate::server::Service`].
+/// Packets that programs send to the controller, and what else it is told, for
+/// [`crate::server::Service`].
 #[derive(Debug)]
-pub struct PacketsIn(pub(crate) packets::Receiver<Vec<u8>>);
+pub struct PacketsIn(packets::Receiver<ToController>);
+
+/// Something for the primary controllers.
+#[derive(Debug)]
+pub(crate) enum ToController {
+    /// A frame that left through the controller's port.
+    Packet(Vec<u8>),
+    /// Digests, or entries that are idle.
+    Notice(Update),
+}
 
 impl PacketsIn {
-    /// The next frame; none when the switch has stopped.
-    pub async fn next(&mut self) -> Option<Vec<u8>> {
+    /// The next message; none when the switch has stopped.
+    pub(crate) async fn next(&mut self) -> Option<ToController> {
         self.0.recv().await
     }
 }
@@ -189,7 +201,9 @@ struct Engine {
     poller: Poller,
     control: Control,
     commands: Receiver<Command>,
-    packets_in: packets::Sender<Vec<u8>>,
+    /// A command of many steps; others wait for it.
+    unfinished: Option<Command>,
+    packets_in: packets::Sender<ToController>,
     start: Instant,
 }
 
@@ -200,10 +214,7 @@ impl Engine {
             let now = Instant::now();
             busy |= self.receive(now);
             busy |= self.switch.run_pending(self.micros(now), PENDING);
-            while let Some(frame) = self.switch.poll_packet_in() {
-                // Nobody listens, or not fast enough: as on a full queue.
-                drop(self.packets_in.try_send(frame));
-            }
+            self.tell_controllers(now);
             busy |= self.transmit();
             // What was transmitted may have been recirculated.
             if !busy && !self.switch.has_pending() {
@@ -217,16 +228,43 @@ impl Engine {
         Report { switch, ports }
     }
 
+    /// Where nobody listens, or not fast enough, things are lost as on a full queue.
+    fn tell_controllers(&mut self, now: Instant) {
+        while let Some(frame) = self.switch.poll_packet_in() {
+            drop(self.packets_in.try_send(ToController::Packet(frame)));
+        }
+        let now_us = self.micros(now);
+        if self.switch.next_notice_us().is_none_or(|due| due > now_us) {
+            return;
+        }
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let time_of_day =
+            since_epoch.map_or(0, |time| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX));
+        for mut notice in self.switch.poll_notices(now_us) {
+            match &mut notice {
+                Update::Digest(list) => list.timestamp = time_of_day,
+                Update::IdleTimeoutNotification(idle) => idle.timestamp = time_of_day,
+                _ => {}
+            }
+            drop(self.packets_in.try_send(ToController::Notice(notice)));
+        }
+    }
+
     fn micros(&self, now: Instant) -> u64 {
         now.duration_since(self.start).as_micros() as u64
     }
 
     fn run_commands(&mut self) -> bool {
         let mut any = false;
-        while let Ok(command) = self.commands.try_recv() {
-            let now_us = self.micros(Instant::now());
-            command(&mut self.switch, now_us);
+        while let Some(mut command) =
+            self.unfinished.take().or_else(|| self.commands.try_recv().ok())
+        {
             any = true;
+            let now_us = self.micros(Instant::now());
+            if !command(&mut self.switch, now_us) {
+                self.unfinished = Some(command);
+                break;
+            }
         }
         any
     }
@@ -269,6 +307,9 @@ impl Engine {
         let now = Instant::now();
         let mut timeout: Option<Duration> = None;
         let mut until = |wait: Duration| timeout = Some(timeout.map_or(wait, |t| t.min(wait)));
+        if let Some(due) = self.switch.next_notice_us() {
+            until(Duration::from_micros(due.saturating_sub(self.micros(now))));
+        }
         for port in &mut self.ports {
             if let Some(failed) = port.failed.filter(|_| port.is_paused(now)) {
                 until((failed + PAUSE_AFTER_ERROR).saturating_duration_since(now));

@@ -14,8 +14,14 @@ pub(crate) type Client = u64;
 /// An election id; larger wins.
 type ElectionId = u128;
 
-/// Streams that may take part at the same time.
-const MAX_CLIENTS: usize = 256;
+/// Streams that may take part at the same time in one role.
+const MAX_CLIENTS: usize = 64;
+
+/// Bytes of a role's name.
+const MAX_ROLE_NAME: usize = 256;
+
+/// Roles that are remembered; they outlive the streams that brought them.
+const MAX_ROLES: usize = 64;
 
 #[derive(Debug)]
 struct Candidate {
@@ -67,10 +73,12 @@ impl Arbitration {
         if known.is_some_and(|known| known.role != role) {
             return Err(Refusal::failed_precondition("a stream cannot change its role"));
         }
-        if known.is_none() && self.candidates.len() >= MAX_CLIENTS {
+        let peers = self.candidates.values().filter(|candidate| candidate.role == role).count();
+        let roles = || self.highest.len() >= MAX_ROLES && !self.highest.contains_key(&role);
+        if known.is_none() && (peers >= MAX_CLIENTS || roles()) {
             return Err(Refusal::new(
                 Code::ResourceExhausted,
-                format!("{MAX_CLIENTS} controllers are connected already"),
+                format!("there are {peers} controllers and {} roles already", self.highest.len()),
             ));
         }
         let bid = update.election_id.map(election_id);
@@ -79,7 +87,7 @@ impl Arbitration {
         };
         if bid.is_some() && self.candidates.iter().any(taken) {
             return Err(Refusal::invalid(
-                "another connected controller of this role has the same election id",
+                "the election id is used by another connected controller of this role",
             ));
         }
 
@@ -131,6 +139,13 @@ impl Arbitration {
         id: Option<Uint128>,
     ) -> Result<(), Refusal> {
         self.check_device(device_id)?;
+        // The default role is always known; others are once a controller has taken them.
+        let known = role.is_empty()
+            || self.highest.contains_key(role)
+            || self.candidates.values().any(|candidate| candidate.role == role);
+        if !known {
+            return Err(Refusal::not_found(format!("no controller has had the role `{role}`")));
+        }
         let primary = self.primary(role).and(self.highest.get(role).copied());
         if primary.is_some() && primary == id.map(election_id) {
             Ok(())
@@ -181,6 +196,9 @@ fn role_of(role: Option<&Role>) -> Result<String, Refusal> {
     let id = role.id;
     if id != 0 && role.name.is_empty() {
         return Err(Refusal::unimplemented("numbered roles: this switch wants a role's name"));
+    }
+    if role.name.len() > MAX_ROLE_NAME {
+        return Err(Refusal::invalid(format!("a role's name has at most {MAX_ROLE_NAME} bytes")));
     }
     Ok(role.name.clone())
 }
@@ -284,6 +302,27 @@ mod tests {
         assert_eq!(told(&told_other), [(2, Code::Ok, Some(10))]);
         assert_eq!(told_other[0].1.role.as_ref().unwrap().name, "metrics");
         assert_eq!(a.primaries().collect::<Vec<_>>(), [1, 2]);
+        let writer = |role: &str| a.check_writer(DEVICE, role, Some(uint128(10)));
+        assert_eq!(writer("metrics"), Ok(()));
+        assert_eq!(writer("unheard").map_err(|r| r.code), Err(Code::NotFound));
+    }
+
+    #[test]
+    fn too_many_controllers_and_roles_are_refused() {
+        let mut a = Arbitration::new(DEVICE);
+        for client in 0..MAX_CLIENTS as u64 {
+            a.bid(client, &bid(u128::from(client))).unwrap();
+        }
+        let refused = a.bid(1000, &bid(5000)).unwrap_err();
+        assert_eq!(refused.code, Code::ResourceExhausted);
+        assert!(a.is_primary(MAX_CLIENTS as u64 - 1), "nobody was deposed");
+        a.bid(0, &bid(9999)).unwrap(); // who is there may go on
+        for role in 1..MAX_ROLES as u64 {
+            a.bid(1000 + role, &with_role(bid(1), &format!("role {role}"))).unwrap();
+        }
+        let refused = a.bid(2000, &with_role(bid(1), "one more")).unwrap_err();
+        assert_eq!(refused.code, Code::ResourceExhausted);
+        a.bid(2000, &with_role(bid(2), "role 1")).unwrap();
     }
 
     #[test]

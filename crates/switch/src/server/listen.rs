@@ -5,20 +5,31 @@ use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::oneshot;
-use tokio_stream::Stream;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::Server;
 use tonic::transport::server::Connected;
 use tributary_p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 
 use super::service::Service;
+use super::tls::Tls;
 
 /// Largest message that is taken: programs are text and can be long.
 const MESSAGE_LIMIT: usize = 16 << 20;
+
+/// How often a silent connection is asked whether it still lives, and how long it may take to answer.
+const KEEPALIVE: Duration = Duration::from_secs(20);
+
+/// Calls, streams included, that one connection may have open.
+const CALLS_PER_CONNECTION: u32 = 128;
+
+/// How long nobody is accepted after that failed.
+const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
 
 /// Where to serve.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,6 +60,9 @@ pub enum ServerError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The certificates are no good.
+    #[error("cannot use the TLS certificates: {0}")]
+    Tls(String),
     /// The threads could not be started.
     #[error("cannot start the P4Runtime server: {0}")]
     Threads(#[source] io::Error),
@@ -72,6 +86,19 @@ impl Service {
         S: Stream<Item = io::Result<IO>>,
         IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
     {
+        self.serve_on(streams, None, shutdown).await
+    }
+
+    async fn serve_on<S, IO>(
+        self,
+        streams: S,
+        tls: Option<Tls>,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), ServerError>
+    where
+        S: Stream<Item = io::Result<IO>>,
+        IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+    {
         self.start_packets_in();
         let closing = self.clone();
         let shutdown = async move {
@@ -81,10 +108,32 @@ impl Service {
         let service = P4RuntimeServer::new(self)
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT);
-        let server = Server::builder().add_service(service);
-        server.serve_with_incoming_shutdown(streams, shutdown).await?;
+        let mut server = Server::builder()
+            // A primary whose machine is gone must not stay primary.
+            .http2_keepalive_interval(Some(KEEPALIVE))
+            .http2_keepalive_timeout(Some(KEEPALIVE))
+            .max_concurrent_streams(CALLS_PER_CONNECTION);
+        if let Some(tls) = tls {
+            server = server.tls_config(tls.config())?;
+        }
+        let server = server.add_service(service);
+        server.serve_with_incoming_shutdown(accepted(streams), shutdown).await?;
         Ok(())
     }
+}
+
+/// Streams without the failures to accept one. Those that concern the listener (no more files may be
+/// opened) pass when others close; to end the server would hurt all that are connected.
+fn accepted<IO>(streams: impl Stream<Item = io::Result<IO>>) -> impl Stream<Item = io::Result<IO>> {
+    streams
+        .then(async |stream: io::Result<IO>| {
+            if let Err(error) = &stream {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(PAUSE_AFTER_ERROR).await;
+            }
+            stream
+        })
+        .filter(Result::is_ok)
 }
 
 /// A server with threads of its own. Dropping it stops the server.
@@ -101,6 +150,18 @@ impl ServerHandle {
     /// # Errors
     /// If the address cannot be used, for example because another program does.
     pub fn start(service: Service, address: Listen) -> Result<Self, ServerError> {
+        Self::start_with(service, address, None)
+    }
+
+    /// The same, and speaks TLS where there are certificates.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_with(
+        service: Service,
+        address: Listen,
+        tls: Option<Tls>,
+    ) -> Result<Self, ServerError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("p4runtime")
@@ -126,10 +187,10 @@ impl ServerHandle {
             runtime.block_on(async {
                 match bound {
                     Bound::Tcp(listener) => {
-                        service.serve(TcpListenerStream::new(listener), stopped).await
+                        service.serve_on(TcpListenerStream::new(listener), tls, stopped).await
                     }
                     Bound::Unix(listener, _path) => {
-                        service.serve(UnixListenerStream::new(listener), stopped).await
+                        service.serve_on(UnixListenerStream::new(listener), tls, stopped).await
                     }
                 }
             })

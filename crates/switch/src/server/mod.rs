@@ -1,7 +1,7 @@
 //! P4Runtime over gRPC for a running switch.
 //!
 //! [`Service`] answers the calls; [`ServerHandle`] serves it on a TCP or Unix socket with threads of
-//! its own, [`Service::serve`] on any streams, such as in-memory ones.
+//! its own, encrypted if it is given certificates ([`Tls`]); [`Service::serve`] serves it on any streams, such as in-memory ones.
 
 mod arbitration;
 mod listen;
@@ -9,6 +9,8 @@ mod pipeline;
 mod service;
 mod status;
 mod streams;
+mod tls;
 
 pub use self::listen::{Listen, ServerError, ServerHandle};
 pub use self::service::Service;
+pub use self::tls::Tls;

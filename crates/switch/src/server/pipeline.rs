@@ -19,6 +19,7 @@ pub(super) enum Step {
     Save(Box<Forwarding>),
     Commit(Box<Forwarding>),
     CommitSaved,
+    Reconcile(Box<Forwarding>),
 }
 
 /// Compiles what there is to compile. Takes milliseconds.
@@ -42,9 +43,7 @@ pub(super) fn prepare(
             Err(Refusal::invalid("COMMIT takes no configuration: it starts the saved one"))
         }
         Action::Commit => Ok(Step::CommitSaved),
-        Action::ReconcileAndCommit => Err(Refusal::unimplemented(
-            "RECONCILE_AND_COMMIT is not supported by this switch: use VERIFY_AND_COMMIT",
-        )),
+        Action::ReconcileAndCommit => compile(request.config).map(Step::Reconcile),
     }
 }
 
@@ -54,6 +53,7 @@ pub(super) fn apply(switch: &mut Switch, step: Step) -> Result<(), Refusal> {
         Step::Nothing => {}
         Step::Save(forwarding) => switch.save(*forwarding),
         Step::Commit(forwarding) => switch.commit(*forwarding),
+        Step::Reconcile(forwarding) => switch.reconcile(*forwarding)?,
         Step::CommitSaved => {
             if !switch.commit_saved() {
                 return Err(Refusal::not_found("no configuration was saved"));

@@ -4,12 +4,12 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use prost::Message as _;
+use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
-use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 use tributary_p4runtime_proto::p4::v1::p4_runtime_server::P4Runtime;
 use tributary_p4runtime_proto::p4::v1::{
-    CapabilitiesRequest, CapabilitiesResponse, DigestListAckError, Entity,
+    CapabilitiesRequest, CapabilitiesResponse, DigestListAck, DigestListAckError, Entity,
     GetForwardingPipelineConfigRequest, GetForwardingPipelineConfigResponse,
     MasterArbitrationUpdate, PacketIn, PacketOut, PacketOutError, ReadRequest, ReadResponse,
     SetForwardingPipelineConfigRequest, SetForwardingPipelineConfigResponse, StreamMessageRequest,
@@ -22,11 +22,15 @@ use super::pipeline;
 use super::status::{batch, refused, stopped, stream_error};
 use super::streams::{Opened, Streams};
 use crate::controller_header;
-use crate::entities::Refusal;
-use crate::runtime::{Control, PacketsIn};
+use crate::entities::{ReadBatch, Refusal, WriteBatch};
+use crate::runtime::{Control, PacketsIn, Stopped, ToController};
+use crate::switch::no_pipeline;
 
 /// The version of the P4Runtime specification that is followed.
 const API_VERSION: &str = "1.4.1";
+
+/// Updates that are made, or entities that are read, between two batches of frames.
+const STEP: usize = 64;
 
 /// Encoded size from which on a part of a read's answer is sent: well below what clients take.
 const READ_PART: usize = 1 << 20;
@@ -53,22 +57,33 @@ impl Service {
         self.streams.close();
     }
 
-    /// Carries packets from the switch to the primary controllers, until the switch stops. Needs a
-    /// tokio runtime; called by whatever serves.
+    /// Carries packets and notices from the switch to the primary controllers, until the switch
+    /// stops. Needs a tokio runtime; called by whatever serves.
     pub(super) fn start_packets_in(&self) {
         let packets_in = self.packets_in.lock().map(|mut place| place.take());
         let Ok(Some(mut packets_in)) = packets_in else { return };
         let service = self.clone();
         tokio::spawn(async move {
-            while let Some(frame) = packets_in.next().await {
-                let unpack = |switch: &mut crate::Switch, _| {
-                    let fields = switch.forwarding().map(|f| f.objects().packet_in.as_slice());
-                    controller_header::unpack(fields.unwrap_or_default(), frame)
+            while let Some(message) = packets_in.next().await {
+                let update = match message {
+                    ToController::Notice(notice) => notice,
+                    ToController::Packet(frame) => match service.unpack(frame).await {
+                        Ok(packet) => stream_message_response::Update::Packet(packet),
+                        Err(Stopped) => return,
+                    },
                 };
-                let Ok((metadata, payload)) = service.control.run(unpack).await else { return };
-                service.streams.lock().packet_in(&PacketIn { payload, metadata });
+                service.streams.lock().tell_primaries(&update);
             }
         });
+    }
+
+    async fn unpack(&self, frame: Vec<u8>) -> Result<PacketIn, Stopped> {
+        let unpack = |switch: &mut crate::Switch, _| {
+            let fields = switch.forwarding().map(|f| f.objects().packet_in.as_slice());
+            controller_header::unpack(fields.unwrap_or_default(), frame)
+        };
+        let (metadata, payload) = self.control.run(unpack).await?;
+        Ok(PacketIn { payload, metadata })
     }
 
     /// What a controller sends on its stream, until it ends; the error to end it with, if any.
@@ -95,9 +110,9 @@ impl Service {
                     }
                 }
                 Some(Update::DigestAck(ack)) => {
-                    let refusal = Refusal::invalid("the program has no digests");
-                    let ack = DigestListAckError { digest_list_ack: Some(ack) };
-                    self.complain(client, refusal, stream_error::Details::DigestListAck(ack));
+                    if let Err(status) = self.acknowledge(client, ack).await {
+                        return Some(status);
+                    }
                 }
                 Some(Update::Other(other)) => {
                     let refusal = Refusal::unimplemented("this switch knows no such message");
@@ -132,7 +147,9 @@ impl Service {
             let packet = packet.clone();
             let send = move |switch: &mut crate::Switch, now_us| {
                 let Some(forwarding) = switch.forwarding() else {
-                    return Err(Refusal::failed_precondition("no pipeline is set"));
+                    return Err(Refusal::failed_precondition(
+                        "no forwarding pipeline configuration is set",
+                    ));
                 };
                 let fields = &forwarding.objects().packet_out;
                 let frame = controller_header::pack(fields, &packet.metadata, &packet.payload)?;
@@ -146,6 +163,22 @@ impl Service {
         if let Err(refusal) = sent {
             let packet = PacketOutError { packet_out: Some(packet) };
             self.complain(client, refusal, stream_error::Details::PacketOut(packet));
+        }
+        Ok(())
+    }
+
+    async fn acknowledge(&self, client: Client, ack: DigestListAck) -> Result<(), Status> {
+        let known = if self.streams.lock().arbitration.is_primary(client) {
+            let (digest_id, list_id) = (ack.digest_id, ack.list_id);
+            let acknowledge =
+                move |switch: &mut crate::Switch, _| switch.acknowledge(digest_id, list_id);
+            self.control.run(acknowledge).await.map_err(stopped)?
+        } else {
+            Err(Refusal::permission_denied("only the primary controller is sent digests"))
+        };
+        if let Err(refusal) = known {
+            let ack = DigestListAckError { digest_list_ack: Some(ack) };
+            self.complain(client, refusal, stream_error::Details::DigestListAck(ack));
         }
         Ok(())
     }
@@ -165,23 +198,26 @@ impl P4Runtime for Service {
         request: Request<WriteRequest>,
     ) -> Result<Response<WriteResponse>, Status> {
         let request = request.into_inner();
-        let atomicity = request.atomicity();
+        let atomicity = Atomicity::try_from(request.atomicity)
+            .map_err(|_| Status::invalid_argument("the request has an unknown atomicity"))?;
         let results = {
             // Checked and handed over under one lock: nobody else becomes primary in between.
             let state = self.streams.lock();
             let (device_id, role) = (request.device_id, &request.role);
             let allowed = state.arbitration.check_writer(device_id, role, request.election_id);
             allowed.map_err(|r| refused(&r))?;
-            if atomicity != Atomicity::ContinueOnError {
-                let name = atomicity.as_str_name();
-                let message =
-                    format!("{name} is not supported by this switch: use CONTINUE_ON_ERROR");
-                return Err(Status::unimplemented(message));
-            }
-            self.control.submit(move |switch, _| switch.write(&request.updates))
+            let mut batch = Some(WriteBatch::new(request.updates, atomicity));
+            self.control.submit_steps(move |switch, now_us| {
+                switch.set_time(now_us);
+                match switch.step_write(batch.as_mut()?, STEP) {
+                    Ok(false) => None,
+                    Ok(true) => batch.take().map(|batch| Ok(batch.finish())),
+                    Err(refusal) => Some(Err(refusal)),
+                }
+            })
         };
         let results = results.await.map_err(|_| Status::unavailable("the switch has stopped"))?;
-        batch(&results.map_err(|r| refused(&r))?)?;
+        batch(&results.map_err(|r| refused(&r))?, "updates")?;
         Ok(Response::new(WriteResponse {}))
     }
 
@@ -194,9 +230,19 @@ impl P4Runtime for Service {
         let request = request.into_inner();
         let known = self.streams.lock().arbitration.check_device(request.device_id);
         known.map_err(|r| refused(&r))?;
-        let entities = self.control.run(move |switch, _| switch.read(&request.entities)).await;
-        let entities = entities.map_err(stopped)?.map_err(|r| refused(&r))?;
-        Ok(Response::new(Box::pin(tokio_stream::iter(parts(entities)).map(Ok))))
+        let mut batch = None;
+        let result = self.control.submit_steps(move |switch, now_us| {
+            switch.set_time(now_us);
+            let Some(control) = switch.control() else { return Some(Err(no_pipeline())) };
+            let reading = batch.get_or_insert_with(|| ReadBatch::new(control, &request.entities));
+            let done = reading.step(control, STEP);
+            done.then(|| batch.take().map(ReadBatch::finish).ok_or_else(no_pipeline))
+        });
+        let result = result.await.map_err(|_| Status::unavailable("the switch has stopped"))?;
+        let (entities, outcomes) = result.map_err(|r| refused(&r))?;
+        let end = super::status::batch(&outcomes, "queries").err();
+        let answers = parts(entities).into_iter().map(Ok).chain(end.map(Err));
+        Ok(Response::new(Box::pin(tokio_stream::iter(answers))))
     }
 
     async fn set_forwarding_pipeline_config(
@@ -244,9 +290,7 @@ impl P4Runtime for Service {
         &self,
         request: Request<Streaming<StreamMessageRequest>>,
     ) -> Result<Response<Self::StreamChannelStream>, Status> {
-        let Some(Opened { client, messages: outgoing, closed }) = self.streams.open() else {
-            return Err(Status::unavailable("the switch is shutting down"));
-        };
+        let Opened { client, messages: outgoing, closed } = self.streams.open()?;
         let service = self.clone();
         let incoming = request.into_inner();
         tokio::spawn(async move {

@@ -12,9 +12,24 @@ use crate::runtime::Stopped;
 /// 8 KiB. Bytes that are not ASCII take three.
 const MESSAGE_LIMIT: usize = 4096;
 
+/// What a character of a status's message takes.
+fn cost(c: char) -> usize {
+    if c == ' ' || c.is_ascii_graphic() { 1 } else { 3 * c.len_utf8() }
+}
+
+/// The start of a text, with an ellipsis where something was left out.
+fn cut(text: &str, most: usize) -> String {
+    if text.chars().map(cost).sum::<usize>() <= most {
+        return text.to_owned();
+    }
+    let mut left = most.saturating_sub(3);
+    let fits = |c: &char| left.checked_sub(cost(*c)).inspect(|&rest| left = rest).is_some();
+    let kept: String = text.chars().take_while(fits).collect();
+    if most < 3 { kept } else { kept + "..." }
+}
+
 /// The message, cut at the end of a line where it is too long for a header field.
 fn bounded(message: &str) -> String {
-    let cost = |c: char| if c == ' ' || c.is_ascii_graphic() { 1 } else { 3 * c.len_utf8() };
     if message.chars().map(cost).sum::<usize>() <= MESSAGE_LIMIT {
         return message.to_owned();
     }
@@ -41,30 +56,72 @@ pub(super) fn stopped(_: Stopped) -> Status {
     Status::unavailable("the switch has stopped")
 }
 
-/// The answer to a batch: OK, or UNKNOWN with one error an update in the details.
-pub(super) fn batch(results: &[Result<(), Refusal>]) -> Result<(), Status> {
+/// What the details of a status may take: clients take 8 KiB of header fields unless they are told to
+/// take more, and base64 makes four bytes of three.
+const DETAILS_LIMIT: usize = 5000;
+
+/// What they may take for each item of a batch that is too large for that; clients that write such
+/// batches are advised by the specification to take so much more.
+const DETAILS_PER_ITEM: usize = 70;
+
+/// What they may take at all. Clients close the connection when there is no end to a header field, so
+/// of still larger batches only the message tells.
+const DETAILS_MOST: usize = 512 << 10;
+
+/// The answer to a batch: OK, or UNKNOWN with one error for each `item` in the details.
+pub(super) fn batch(results: &[Result<(), Refusal>], item: &str) -> Result<(), Status> {
     let failed = results.iter().filter(|result| result.is_err()).count();
-    let Some((index, Err(first))) = results.iter().enumerate().find(|(_, r)| r.is_err()) else {
+    // What led to the others being taken back says more than they do.
+    let cause = |result: &Result<(), Refusal>| {
+        result.as_ref().is_err_and(|refusal| refusal.code != Code::Aborted)
+    };
+    let found = results.iter().position(cause).or(results.iter().position(Result::is_err));
+    let Some((index, Err(first))) = found.map(|index| (index, &results[index])) else {
         return Ok(());
     };
     let message = format!(
-        "{failed} of {} updates refused; update {index}: {}: {}",
+        "{failed} of {} {item} refused; number {index}: {}: {}",
         results.len(),
         first.code.as_str_name(),
         first.message,
     );
-    let message = bounded(&message);
-    let details = results.iter().map(|result| any(&error(result))).collect();
+    let message = cut(&message, DETAILS_LIMIT / 8);
+    let details = details(results, DETAILS_LIMIT - message.len());
     let status = rpc::Status { code: Code::Unknown.into(), message: message.clone(), details };
     Err(Status::with_details(tonic::Code::Unknown, message, status.encode_to_vec().into()))
 }
 
-fn error(result: &Result<(), Refusal>) -> Error {
+/// One error each, with as many of the messages as fit; the codes are always there.
+fn details(results: &[Result<(), Refusal>], limit: usize) -> Vec<prost_types::Any> {
+    let codes: Vec<_> = results.iter().map(|result| any(&error(result, 0))).collect();
+    let bare: usize = codes.iter().map(|any| any.encoded_len() + 2).sum();
+    if bare > DETAILS_MOST {
+        return Vec::new();
+    }
+    let limit = if bare < limit { limit } else { bare + DETAILS_PER_ITEM * results.len() };
+    let mut left = limit - bare;
+    let with_message = |(result, code): (&Result<(), Refusal>, prost_types::Any)| {
+        let Err(refusal) = result else { return code };
+        let most = left.min(4 * DETAILS_PER_ITEM);
+        let full = any(&error(result, refusal.message.len().min(most)));
+        match left.checked_sub(full.encoded_len() - code.encoded_len()) {
+            Some(rest) => {
+                left = rest;
+                full
+            }
+            None => code,
+        }
+    };
+    results.iter().zip(codes).map(with_message).collect()
+}
+
+/// The error for a result, with at most so many bytes of its message.
+fn error(result: &Result<(), Refusal>, most: usize) -> Error {
     match result {
         Ok(()) => Error::default(),
         Err(refusal) => Error {
             canonical_code: refusal.code.into(),
-            message: refusal.message.clone(),
+            message: cut(&refusal.message, most),
             ..Default::default()
         },
     }
@@ -110,9 +167,9 @@ mod tests {
 
     #[test]
     fn a_batch_tells_about_each_update() {
-        assert!(batch(&[Ok(()), Ok(())]).is_ok());
+        assert!(batch(&[Ok(()), Ok(())], "updates").is_ok());
         let results = [Ok(()), Err(Refusal::not_found("no such entry"))];
-        let status = batch(&results).unwrap_err();
+        let status = batch(&results, "updates").unwrap_err();
         assert_eq!(status.code(), tonic::Code::Unknown);
         assert!(status.message().contains("1 of 2") && status.message().contains("NOT_FOUND"));
         let details = rpc::Status::decode(status.details()).unwrap();
@@ -125,5 +182,23 @@ mod tests {
             })
             .collect();
         assert_eq!(codes, [0, Code::NotFound as i32]);
+    }
+
+    #[test]
+    fn details_fit_into_header_fields() {
+        for (updates, limit) in [(1, 8 << 10), (100, 8 << 10), (2000, (8 << 10) + 2000 * 150)] {
+            let refusal = Refusal::invalid("table `an.even.longer.name`: ¾ of it ".repeat(99));
+            let results: Vec<_> = (0..updates).map(|_| Err(refusal.clone())).collect();
+            let status = batch(&results, "updates").unwrap_err();
+            let message: usize = status.message().chars().map(cost).sum();
+            let size = message + status.details().len().div_ceil(3) * 4;
+            assert!(size < limit, "{size} bytes for {updates} updates");
+            let details = rpc::Status::decode(status.details()).unwrap().details;
+            assert_eq!(details.len(), updates);
+            let errors = details.iter().map(|any| Error::decode(&any.value[..]).unwrap());
+            let code = i32::from(Code::InvalidArgument);
+            assert!(errors.clone().all(|error| error.canonical_code == code));
+            assert!(errors.clone().next().unwrap().message.starts_with("table `an.even"));
+        }
     }
 }

@@ -5,11 +5,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
-use tributary_p4runtime_proto::p4::v1::{
-    PacketIn, StreamMessageResponse, stream_message_response::Update,
-};
+use tributary_p4runtime_proto::p4::v1::{StreamMessageResponse, stream_message_response::Update};
 
 use super::arbitration::{Arbitration, Client, Notification};
+
+/// Streams that may be open, whether they take part in arbitration or not.
+const MAX_STREAMS: usize = 1024;
 
 /// Messages that wait for a controller. A controller that does not read loses packets; one that
 /// would lose a notification loses its stream.
@@ -63,18 +64,23 @@ impl Streams {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new stream; none once the server shuts down.
-    pub(super) fn open(&self) -> Option<Opened> {
+    /// A new stream, unless there are too many or the server shuts down.
+    pub(super) fn open(&self) -> Result<Opened, Status> {
         let mut state = self.lock();
         if state.closed {
-            return None;
+            return Err(Status::unavailable("the switch is shutting down"));
+        }
+        if state.outboxes.len() >= MAX_STREAMS {
+            return Err(Status::resource_exhausted(format!(
+                "{MAX_STREAMS} streams are open already"
+            )));
         }
         let client = state.next;
         state.next += 1;
         let (sender, messages) = mpsc::channel(OUTBOX);
         let (open, closed) = oneshot::channel();
         state.outboxes.insert(client, Outbox { messages: sender, _open: open });
-        Some(Opened { client, messages, closed })
+        Ok(Opened { client, messages, closed })
     }
 
     /// Ends all streams, and refuses new ones.
@@ -114,10 +120,10 @@ impl State {
         }
     }
 
-    /// A packet for the primary controllers.
-    pub(super) fn packet_in(&self, packet: &PacketIn) {
+    /// Something for the primary controllers that may be lost.
+    pub(super) fn tell_primaries(&self, update: &Update) {
         for primary in self.arbitration.primaries() {
-            self.send(primary, Update::Packet(packet.clone()));
+            self.send(primary, update.clone());
         }
     }
 }

@@ -497,7 +497,7 @@ fn wrong_updates_are_refused_by_kind_and_change_nothing() {
         (
             "digest",
             insert(Entity { entity: Some(entity::Entity::DigestEntry(Default::default())) }),
-            Code::Unimplemented,
+            Code::NotFound,
         ),
     ];
     for (what, update, code) in cases {
@@ -554,7 +554,7 @@ fn wrong_templates_are_refused() {
                     ..Default::default()
                 })),
             },
-            Code::Unimplemented,
+            Code::NotFound,
         ),
     ] {
         assert_eq!(
@@ -567,7 +567,7 @@ fn wrong_templates_are_refused() {
 
 /// finsy asks for everything before it deletes everything.
 #[test]
-fn all_objects_of_a_kind_that_is_not_supported_are_none() {
+fn all_objects_of_a_kind_that_the_program_has_not_are_none() {
     use entity::Entity as E;
     let (switch, _) = tables();
     let sessions = |session_id| {

@@ -1,10 +1,16 @@
 //! The switch from outside: programs, packets and controllers. A file per concern.
 
 mod allocations;
+mod clients;
 mod common;
 mod copies;
 mod entities;
+mod features;
+mod grpc;
+mod hostile;
+mod reconfigure;
 mod runtime;
 mod server;
+mod tls;
 mod tna;
 mod traffic;

@@ -1,177 +1,28 @@
 //! P4Runtime over gRPC, with real clients.
 
-use std::io;
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use prost::Message as _;
-use tokio::sync::mpsc;
 use tokio_stream::StreamExt as _;
-use tokio_stream::wrappers::ReceiverStream;
+use tonic::Code;
 use tonic::transport::{Channel, Endpoint, Uri};
-use tonic::{Code, Status, Streaming};
 use tower::service_fn;
-use tributary_netio::{FrameIo, memory};
+use tributary_netio::FrameIo;
 use tributary_p4runtime_proto::google::rpc;
 use tributary_p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use tributary_p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use tributary_p4runtime_proto::p4::v1::{
     self as p4, CapabilitiesRequest, Entity, ForwardingPipelineConfig,
     GetForwardingPipelineConfigRequest, MasterArbitrationUpdate, PacketOut, ReadRequest,
-    SetForwardingPipelineConfigRequest, StreamMessageRequest, StreamMessageResponse, TableEntry,
-    Uint128, Update, WriteRequest, forwarding_pipeline_config::Cookie,
-    get_forwarding_pipeline_config_request::ResponseType, stream_message_request,
-    stream_message_response,
+    TableEntry, WriteRequest, get_forwarding_pipeline_config_request::ResponseType,
+    stream_message_request, stream_message_response,
 };
-use tributary_switch::runtime::{Runtime, SwitchHandle};
-use tributary_switch::server::{Listen, ServerError, ServerHandle, Service};
-use tributary_switch::{CPU_PORT, SwitchConfig};
+use tributary_switch::CPU_PORT;
+use tributary_switch::server::{Listen, ServerError, ServerHandle};
 
 use crate::common::*;
-
-const DEVICE: u64 = 3;
-
-/// A running switch with memory ports 1 and 2, whose far ends are in `ports`, and its service.
-struct Device {
-    service: Service,
-    ports: Vec<memory::MemoryPort>,
-    _switch: SwitchHandle,
-}
-
-fn device() -> Device {
-    let mut runtime = Runtime::new(SwitchConfig { device_id: DEVICE, ..Default::default() });
-    let mut ports = Vec::new();
-    for port in 1..=2 {
-        let (near, far) = memory::link(64, runtime.waker(), &Default::default());
-        runtime.add_port(port, Box::new(near), None);
-        ports.push(far);
-    }
-    let (handle, packets_in) = runtime.start().unwrap();
-    let service = Service::new(handle.control().clone(), packets_in);
-    Device { service, ports, _switch: handle }
-}
-
-/// A client over in-memory streams: nothing leaves the process.
-async fn connect(service: &Service) -> P4RuntimeClient<Channel> {
-    let (streams, incoming) = mpsc::channel::<io::Result<tokio::io::DuplexStream>>(4);
-    tokio::spawn(service.clone().serve(ReceiverStream::new(incoming), std::future::pending()));
-    let connector = service_fn(move |_: Uri| {
-        let streams = streams.clone();
-        async move {
-            let (near, far) = tokio::io::duplex(1 << 16);
-            streams.send(Ok(far)).await.map_err(io::Error::other)?;
-            Ok::<_, io::Error>(TokioIo::new(near))
-        }
-    });
-    let channel = Endpoint::from_static("http://switch").connect_with_connector(connector).await;
-    P4RuntimeClient::new(channel.unwrap())
-}
-
-/// A controller's stream.
-struct Controller {
-    send: mpsc::Sender<StreamMessageRequest>,
-    receive: Streaming<StreamMessageResponse>,
-}
-
-impl Controller {
-    async fn open(client: &mut P4RuntimeClient<Channel>) -> Self {
-        let (send, messages) = mpsc::channel(16);
-        let receive = client.stream_channel(ReceiverStream::new(messages)).await.unwrap();
-        Self { send, receive: receive.into_inner() }
-    }
-
-    async fn say(&self, update: stream_message_request::Update) {
-        self.send.send(StreamMessageRequest { update: Some(update) }).await.unwrap();
-    }
-
-    async fn bid(&self, id: u64) {
-        self.say(stream_message_request::Update::Arbitration(MasterArbitrationUpdate {
-            device_id: DEVICE,
-            election_id: Some(election(id)),
-            ..Default::default()
-        }))
-        .await;
-    }
-
-    async fn hear(&mut self) -> Result<stream_message_response::Update, Status> {
-        let message = tokio::time::timeout(Duration::from_secs(10), self.receive.next());
-        message.await.expect("no message").expect("the stream ended").map(|m| m.update.unwrap())
-    }
-
-    /// The next message, an arbitration: its code and the highest election id.
-    async fn verdict(&mut self) -> (rpc::Code, u64) {
-        match self.hear().await.unwrap() {
-            stream_message_response::Update::Arbitration(update) => {
-                let code = rpc::Code::try_from(update.status.unwrap().code).unwrap();
-                (code, update.election_id.unwrap().low)
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-fn election(low: u64) -> Uint128 {
-    Uint128 { high: 0, low }
-}
-
-/// A controller that is primary with election id 1.
-async fn primary(client: &mut P4RuntimeClient<Channel>) -> Controller {
-    let mut controller = Controller::open(client).await;
-    controller.bid(1).await;
-    assert_eq!(controller.verdict().await, (rpc::Code::Ok, 1));
-    controller
-}
-
-fn config(source: &str) -> ForwardingPipelineConfig {
-    ForwardingPipelineConfig {
-        cookie: Some(Cookie { cookie: 0xc0ffee }),
-        ..forwarding(source).config().clone()
-    }
-}
-
-fn set(
-    action: Action,
-    config: Option<ForwardingPipelineConfig>,
-) -> SetForwardingPipelineConfigRequest {
-    SetForwardingPipelineConfigRequest {
-        device_id: DEVICE,
-        election_id: Some(election(1)),
-        action: action.into(),
-        config,
-        ..Default::default()
-    }
-}
-
-fn writing(updates: Vec<Update>) -> WriteRequest {
-    WriteRequest {
-        device_id: DEVICE,
-        election_id: Some(election(1)),
-        updates,
-        ..Default::default()
-    }
-}
-
-async fn push(client: &mut P4RuntimeClient<Channel>, source: &str) {
-    let request = set(Action::VerifyAndCommit, Some(config(source)));
-    client.set_forwarding_pipeline_config(request).await.unwrap();
-}
-
-async fn read(
-    client: &mut P4RuntimeClient<Channel>,
-    entities: Vec<Entity>,
-) -> Result<Vec<Entity>, Status> {
-    let request = ReadRequest { device_id: DEVICE, entities, ..Default::default() };
-    let mut parts = client.read(request).await?.into_inner();
-    let mut all = Vec::new();
-    while let Some(part) = parts.next().await {
-        all.extend(part?.entities);
-    }
-    Ok(all)
-}
-
-fn names(source: &str) -> Names {
-    Names(config(source).p4info.unwrap())
-}
+use crate::grpc::*;
 
 #[tokio::test]
 async fn the_primary_writes_and_the_backup_takes_over() {
@@ -224,7 +75,7 @@ async fn requests_for_another_device_or_without_a_pipeline() {
     let _primary = primary(&mut client).await;
     let code = client.write(writing(vec![])).await.unwrap_err().code();
     assert_eq!(code, Code::FailedPrecondition);
-    assert_eq!(read(&mut client, vec![]).await.unwrap_err().code(), Code::FailedPrecondition);
+    assert_eq!(query(&mut client, vec![]).await.unwrap_err().code(), Code::FailedPrecondition);
     let wrong = WriteRequest { device_id: 9, ..writing(vec![]) };
     assert_eq!(client.write(wrong).await.unwrap_err().code(), Code::NotFound);
     let wrong = ReadRequest { device_id: 9, ..Default::default() };
@@ -300,7 +151,9 @@ async fn verify_save_commit_and_what_get_answers() {
     assert_eq!(status(&mut client, set(Action::Commit, None)).await, Ok(()));
     assert_eq!(status(&mut client, set(Action::Commit, None)).await, Err(Code::NotFound));
     let reconcile = set(Action::ReconcileAndCommit, Some(full.clone()));
-    assert_eq!(status(&mut client, reconcile).await, Err(Code::Unimplemented));
+    assert_eq!(status(&mut client, reconcile).await, Ok(()));
+    let reconcile = set(Action::ReconcileAndCommit, None);
+    assert_eq!(status(&mut client, reconcile).await, Err(Code::InvalidArgument));
     let unspecified = set(Action::Unspecified, Some(full.clone()));
     assert_eq!(status(&mut client, unspecified).await, Err(Code::InvalidArgument));
 
@@ -332,24 +185,43 @@ async fn writes_say_what_became_of_each_update_and_reads_give_them_back() {
     let batch = vec![insert(entry(1)), insert(entry(1)), insert(entry(2)), delete(entry(3))];
     let status = client.write(writing(batch)).await.unwrap_err();
     assert_eq!(status.code(), Code::Unknown);
-    let details = rpc::Status::decode(status.details()).unwrap().details;
-    let codes: Vec<rpc::Code> = details
-        .iter()
-        .map(|any| p4::Error::decode(&any.value[..]).unwrap().canonical_code.try_into().unwrap())
-        .collect();
     assert_eq!(
-        codes,
+        codes(&status),
         [rpc::Code::Ok, rpc::Code::AlreadyExists, rpc::Code::Ok, rpc::Code::NotFound]
     );
     let table_id = names.table("TestIngress.exact_table");
     let all = table_entry(TableEntry { table_id, ..Default::default() });
-    assert_eq!(read(&mut client, vec![all]).await.unwrap(), [entry(1), entry(2)]);
+    assert_eq!(query(&mut client, vec![all.clone()]).await.unwrap(), [entry(1), entry(2)]);
 
-    let atomic = WriteRequest {
-        atomicity: p4::write_request::Atomicity::DataplaneAtomic.into(),
-        ..writing(vec![])
+    // Nothing is left of a batch that must be all or none.
+    for atomicity in [
+        p4::write_request::Atomicity::RollbackOnError,
+        p4::write_request::Atomicity::DataplaneAtomic,
+    ] {
+        let updates = vec![insert(entry(3)), delete(entry(1)), insert(entry(2)), delete(entry(2))];
+        let request = WriteRequest { atomicity: atomicity.into(), ..writing(updates) };
+        let status = client.write(request).await.unwrap_err();
+        assert!(status.message().contains("ALREADY_EXISTS"), "{status}");
+        let aborted = rpc::Code::Aborted;
+        assert_eq!(codes(&status), [aborted, aborted, rpc::Code::AlreadyExists, aborted]);
+        let mut left = query(&mut client, vec![all.clone()]).await.unwrap();
+        left.sort_by_key(|entity| format!("{entity:?}"));
+        assert_eq!(left, [entry(1), entry(2)]);
+    }
+
+    // What can be read is, and the details say which query could not.
+    let unknown = table_entry(TableEntry { table_id: 99, ..Default::default() });
+    let request = ReadRequest {
+        device_id: DEVICE,
+        entities: vec![unknown, all.clone(), Entity::default()],
+        ..Default::default()
     };
-    assert_eq!(client.write(atomic).await.unwrap_err().code(), Code::Unimplemented);
+    let mut parts = client.read(request).await.unwrap().into_inner();
+    assert_eq!(parts.next().await.unwrap().unwrap().entities.len(), 2);
+    let status = parts.next().await.unwrap().unwrap_err();
+    assert_eq!(status.code(), Code::Unknown);
+    let expected = [rpc::Code::NotFound, rpc::Code::Ok, rpc::Code::InvalidArgument];
+    assert_eq!(codes(&status), expected);
 }
 
 #[tokio::test]
@@ -503,5 +375,5 @@ async fn a_stopped_switch_is_unavailable() {
     let report = tokio::task::spawn_blocking(|| handle.stop()).await.unwrap();
     assert_eq!(report.ports.len(), 3);
     assert_eq!(client.write(writing(vec![])).await.unwrap_err().code(), Code::Unavailable);
-    assert_eq!(read(&mut client, vec![]).await.unwrap_err().code(), Code::Unavailable);
+    assert_eq!(query(&mut client, vec![]).await.unwrap_err().code(), Code::Unavailable);
 }

@@ -8,7 +8,7 @@ use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::ports::PortMap;
 use tributary_controller::programs::Source;
 use tributary_controller::targets::{self, Built, Given, Kind};
-use tributary_controller::{Error, programs};
+use tributary_controller::{Error, Tls, programs};
 use tributary_jobfile::Scenario;
 
 use crate::args::{SwitchesArgs, TargetKind};
@@ -77,12 +77,20 @@ pub(super) fn switches(scenario: &Scenario, args: &SwitchesArgs) -> Result<Vec<S
         }
     }
     let timeout = Duration::from_secs(args.timeout);
+    let tls = match &args.tls_ca {
+        Some(roots) => {
+            let own = args.tls_cert.as_deref().zip(args.tls_key.as_deref());
+            Some(Tls::read(roots, own, args.tls_name.as_deref())?)
+        }
+        None => None,
+    };
     let config = |(index, address): (usize, Option<&str>)| {
         let name = &topology.switches[index].name;
         let address = address.with_context(|| {
             format!("switch {name} has no address; say where it is with --switch {name}=HOST:PORT")
         })?;
         Ok(SwitchConfig {
+            tls: tls.clone(),
             device_id: args.device_id,
             election_id: args.election_id.into(),
             request_timeout: timeout,

@@ -1,0 +1,61 @@
+//! Encrypted connections to switches.
+
+use std::path::Path;
+
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+
+use crate::client::root_cause;
+use crate::error::Error;
+
+/// Whom to trust, and who we are.
+#[derive(Clone, Debug)]
+pub struct Tls(ClientTlsConfig);
+
+impl Tls {
+    /// Reads PEM files: the roots that switches' certificates must come from and, for switches that
+    /// want to know who we are, our certificate and its key. `name` is what switches' certificates
+    /// are made out to, where that is not the host in their addresses.
+    ///
+    /// # Errors
+    /// [`Error::Certificates`] if a file cannot be read.
+    pub fn read(
+        roots: &Path,
+        own: Option<(&Path, &Path)>,
+        name: Option<&str>,
+    ) -> Result<Self, Error> {
+        let mut config = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem(roots)?));
+        if let Some((certificate, key)) = own {
+            config = config.identity(Identity::from_pem(pem(certificate)?, pem(key)?));
+        }
+        if let Some(name) = name {
+            config = config.domain_name(name);
+        }
+        Ok(Self(config))
+    }
+
+    /// The same endpoint, encrypted.
+    pub(crate) fn encrypt(
+        &self,
+        endpoint: Endpoint,
+        switch: &str,
+        address: &str,
+    ) -> Result<Endpoint, Error> {
+        if address.starts_with("unix:") {
+            let what = format!("switch {switch}: {address} is a Unix socket, which needs no TLS");
+            return Err(Error::Certificates(what));
+        }
+        endpoint.tls_config(self.0.clone()).map_err(|error| Error::Certificates(root_cause(&error)))
+    }
+}
+
+/// The text of a PEM file.
+fn pem(path: &Path) -> Result<String, Error> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Error::Certificates(format!("{}: {error}", path.display())))?;
+    if text.contains("-----BEGIN ") {
+        Ok(text)
+    } else {
+        let what = format!("{}: there is nothing in PEM form in it", path.display());
+        Err(Error::Certificates(what))
+    }
+}

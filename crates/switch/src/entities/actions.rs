@@ -1,0 +1,160 @@
+//! What table entries do: an action of their own, or one of an action profile.
+
+use tributary_dataplane::{self as dataplane, ActionCall, WeightedCall};
+use tributary_p4runtime_proto::p4::v1::{
+    self as p4, action_profile_action_set as action_set, table_action,
+};
+
+use super::annotations::Annotation;
+use super::objects::{Action, Objects, Profile, Table};
+use super::profiles::{HasPort, check_size, unwatched, weight_from, weight_to};
+use super::{Refusal, decode, encode};
+
+/// The engine's form of what an entry does.
+pub(super) fn action_from(
+    objects: &Objects,
+    table: &Table,
+    action: &p4::TableAction,
+    has_port: HasPort<'_>,
+) -> Result<dataplane::Action, Refusal> {
+    use table_action::Type;
+    let Some(action) = &action.r#type else {
+        return Err(Refusal::invalid("the action is not set"));
+    };
+    let Some(profile) = table.profile.map(|id| objects.profile(id)).transpose()? else {
+        return match action {
+            Type::Action(action) => Ok(call(&table.actions, action)?.into()),
+            _ => Err(Refusal::invalid("it has no action profile: it needs an action")),
+        };
+    };
+    match action {
+        Type::Action(_) => Err(Refusal::invalid(
+            "it has an action profile: it needs a member, a group or an action set",
+        )),
+        Type::ActionProfileMemberId(id) => Ok(dataplane::Action::Member(*id)),
+        _ if !profile.with_selector => {
+            Err(Refusal::invalid("it has an action profile without a selector: it needs a member"))
+        }
+        Type::ActionProfileGroupId(id) => Ok(dataplane::Action::Group(*id)),
+        Type::ActionProfileActionSet(set) => set_from(profile, table, set, has_port),
+    }
+}
+
+/// An action set: a group, with its members, that only one entry has.
+fn set_from(
+    profile: &Profile,
+    table: &Table,
+    set: &p4::ActionProfileActionSet,
+    has_port: HasPort<'_>,
+) -> Result<dataplane::Action, Refusal> {
+    if set.group_action.is_some() {
+        return Err(Refusal::unimplemented("an action set's `group_action`: not supported"));
+    }
+    check_modes(profile, set)?;
+    let mut calls = Vec::with_capacity(set.action_profile_actions.len());
+    let mut weights = Vec::with_capacity(calls.capacity());
+    for one in &set.action_profile_actions {
+        use p4::action_profile_action::WatchKind;
+        let (watch, port) = match &one.watch_kind {
+            #[allow(deprecated, reason = "older controllers send it")]
+            Some(WatchKind::Watch(port)) => (*port, &[][..]),
+            Some(WatchKind::WatchPort(port)) => (0, &port[..]),
+            None => (0, &[][..]),
+        };
+        unwatched(watch, port, has_port)?;
+        let action = one.action.as_ref();
+        let action = action.ok_or_else(|| Refusal::invalid("an action of the set is not set"))?;
+        let weight = weight_from(profile, one.weight)?;
+        calls.push(WeightedCall { call: call(&table.actions, action)?, weight });
+        weights.push(weight);
+    }
+    check_size(profile, &weights, profile.max_group_size)?;
+    Ok(dataplane::Action::Set(calls))
+}
+
+/// Only what the program says can be asked for: how to choose, and what a size means.
+fn check_modes(profile: &Profile, set: &p4::ActionProfileActionSet) -> Result<(), Refusal> {
+    use action_set::{ActionSelectionMode, SizeSemantics};
+    let mode = ActionSelectionMode::try_from(set.action_selection_mode);
+    let size = SizeSemantics::try_from(set.size_semantics);
+    let (Ok(mode), Ok(size)) = (mode, size) else {
+        return Err(Refusal::invalid("an unknown selection mode or size semantics"));
+    };
+    let other_size = match size {
+        SizeSemantics::DefaultSizeDeterminedByActionSelector => false,
+        SizeSemantics::SumOfWeights => profile.counts_members,
+        SizeSemantics::SumOfMembers => !profile.counts_members,
+    };
+    if mode == ActionSelectionMode::Random || other_size {
+        return Err(Refusal::unimplemented(
+            "selection modes and size semantics of single groups: not supported",
+        ));
+    }
+    Ok(())
+}
+
+/// The engine's form of an action and its arguments.
+pub(super) fn call(actions: &[Action], action: &p4::Action) -> Result<ActionCall, Refusal> {
+    let id = action.action_id;
+    let known = actions.iter().find(|known| known.id == id);
+    let known = known.ok_or_else(|| Refusal::invalid(format!("it has no action with id {id}")))?;
+    let what = format!("action `{}`", known.name);
+    let refuse = |message: String| Err(Refusal::invalid(message).of(&what));
+    for (i, param) in action.params.iter().enumerate() {
+        let id = param.param_id;
+        if !known.params.iter().any(|p| p.id == id) {
+            return refuse(format!("there is no parameter with id {id}"));
+        }
+        if action.params[..i].iter().any(|other| other.param_id == id) {
+            return refuse(format!("the parameter with id {id} is given twice"));
+        }
+    }
+    let mut args = Vec::with_capacity(known.params.len());
+    for param in &known.params {
+        let Some(given) = action.params.iter().find(|p| p.param_id == param.id) else {
+            return refuse(format!("parameter `{}` is missing", param.name));
+        };
+        let name = format!("parameter `{}`", param.name);
+        args.push(decode(&given.value, param.width, &name).map_err(|r| r.of(&what))?);
+    }
+    Ok(ActionCall { action: known.index, args })
+}
+
+/// An action for the wire; none if the P4Info does not have it.
+pub(super) fn to_call(actions: &[Action], call: &ActionCall) -> Option<p4::Action> {
+    let action = actions.iter().find(|action| action.index == call.action)?;
+    let params = action.params.iter().zip(&call.args);
+    let params =
+        params.map(|(param, value)| p4::action::Param { param_id: param.id, value: encode(value) });
+    Some(p4::Action { action_id: action.id, params: params.collect() })
+}
+
+/// What an entry does, for the wire.
+pub(super) fn to_action(
+    objects: &Objects,
+    table: &Table,
+    action: &dataplane::Action,
+    annotation: &Annotation,
+) -> Option<p4::TableAction> {
+    use table_action::Type;
+    let action = match action {
+        dataplane::Action::Direct(call) => Type::Action(to_call(&table.actions, call)?),
+        dataplane::Action::Member(id) => Type::ActionProfileMemberId(*id),
+        dataplane::Action::Group(id) => Type::ActionProfileGroupId(*id),
+        dataplane::Action::Set(calls) => {
+            let profile = objects.profile(table.profile?).ok()?;
+            let one = |weighted: &WeightedCall| p4::ActionProfileAction {
+                action: to_call(&table.actions, &weighted.call),
+                weight: weight_to(profile, weighted.weight),
+                watch_kind: None,
+            };
+            Type::ActionProfileActionSet(p4::ActionProfileActionSet {
+                group_action: None,
+                action_profile_actions: calls.iter().map(one).collect(),
+                action_selection_mode: annotation.selection_mode,
+                size_semantics: annotation.size_semantics,
+            })
+        }
+    };
+    Some(p4::TableAction { r#type: Some(action) })
+}

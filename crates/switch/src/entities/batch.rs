@@ -1,0 +1,149 @@
+//! Batches of updates and of queries, made in steps: a long one must not keep packets waiting.
+
+use std::collections::VecDeque;
+
+use tributary_p4runtime_proto::google::rpc::Code;
+use tributary_p4runtime_proto::p4::v1::write_request::Atomicity;
+use tributary_p4runtime_proto::p4::v1::{Entity, Update};
+
+use super::read::{Part, parts_of};
+use super::{Refusal, read_part, undo, write};
+use crate::config::SwitchConfig;
+use crate::forwarding::Forwarding;
+
+/// What became of each update or query, in order.
+pub(crate) type Outcomes = Vec<Result<(), Refusal>>;
+
+/// A batch of updates.
+#[derive(Debug)]
+pub(crate) struct WriteBatch {
+    updates: Vec<Update>,
+    atomicity: Atomicity,
+    outcomes: Outcomes,
+    /// What takes back the updates that were made, in their order; kept where that may be needed.
+    undo: Vec<Vec<Update>>,
+}
+
+impl WriteBatch {
+    pub(crate) fn new(updates: Vec<Update>, atomicity: Atomicity) -> Self {
+        let outcomes = Vec::with_capacity(updates.len());
+        Self { updates, atomicity, outcomes, undo: Vec::new() }
+    }
+
+    /// Makes at most `budget` updates; true when nothing is left to do.
+    ///
+    /// `CONTINUE_ON_ERROR` and `ROLLBACK_ON_ERROR` let packets in between; `DATAPLANE_ATOMIC` does
+    /// not, so it takes one step however long it is.
+    pub(crate) fn step(
+        &mut self,
+        to: &mut Forwarding,
+        config: &SwitchConfig,
+        budget: usize,
+    ) -> bool {
+        let first = self.outcomes.len();
+        let end = match self.atomicity {
+            Atomicity::DataplaneAtomic => self.updates.len(),
+            _ => self.updates.len().min(first + budget),
+        };
+        for index in first..end {
+            if self.atomicity == Atomicity::ContinueOnError {
+                self.outcomes.push(write(to, config, &self.updates[index]));
+            } else if let Err(refusal) = self.reversibly(to, config, index) {
+                self.roll_back(to, config, index, refusal);
+                return true;
+            }
+        }
+        self.outcomes.len() == self.updates.len()
+    }
+
+    pub(crate) fn finish(self) -> Outcomes {
+        self.outcomes
+    }
+
+    fn reversibly(
+        &mut self,
+        to: &mut Forwarding,
+        config: &SwitchConfig,
+        index: usize,
+    ) -> Result<(), Refusal> {
+        let back = undo(to, &self.updates[index]);
+        write(to, config, &self.updates[index])?;
+        self.undo.push(back);
+        self.outcomes.push(Ok(()));
+        Ok(())
+    }
+
+    /// Takes back what was made, the last first.
+    fn roll_back(
+        &mut self,
+        to: &mut Forwarding,
+        config: &SwitchConfig,
+        failed: usize,
+        refusal: Refusal,
+    ) {
+        for update in self.undo.drain(..).rev().flatten() {
+            if let Err(error) = write(to, config, &update) {
+                tracing::error!(%error, ?update, "an update could not be taken back");
+            }
+        }
+        let aborted = |what: &str| {
+            let message = format!("{what}: update {failed} was refused");
+            Err(Refusal::new(Code::Aborted, message))
+        };
+        self.outcomes.clear();
+        for index in 0..self.updates.len() {
+            self.outcomes.push(match index.cmp(&failed) {
+                std::cmp::Ordering::Less => aborted("taken back"),
+                std::cmp::Ordering::Equal => Err(refusal.clone()),
+                std::cmp::Ordering::Greater => aborted("not tried"),
+            });
+        }
+    }
+}
+
+/// A batch of queries.
+#[derive(Debug)]
+pub(crate) struct ReadBatch {
+    /// What is still to be read, each with the number of its query.
+    parts: VecDeque<(usize, Part)>,
+    outcomes: Outcomes,
+    entities: Vec<Entity>,
+}
+
+impl ReadBatch {
+    pub(crate) fn new(from: &Forwarding, templates: &[Entity]) -> Self {
+        let mut batch = Self {
+            parts: VecDeque::new(),
+            outcomes: vec![Ok(()); templates.len()],
+            entities: Vec::new(),
+        };
+        for (query, template) in templates.iter().enumerate() {
+            match parts_of(from, template) {
+                Ok(parts) => batch.parts.extend(parts.into_iter().map(|part| (query, part))),
+                Err(refusal) => batch.outcomes[query] = Err(refusal),
+            }
+        }
+        batch
+    }
+
+    /// Reads until at least `budget` more entities are there; true when nothing is left to read.
+    pub(crate) fn step(&mut self, from: &Forwarding, budget: usize) -> bool {
+        let enough = self.entities.len() + budget;
+        while self.entities.len() < enough {
+            let Some((query, part)) = self.parts.pop_front() else { return true };
+            if self.outcomes[query].is_err() {
+                continue;
+            }
+            let before = self.entities.len();
+            if let Err(refusal) = read_part(from, &part, &mut self.entities) {
+                self.entities.truncate(before);
+                self.outcomes[query] = Err(refusal);
+            }
+        }
+        self.parts.is_empty()
+    }
+
+    pub(crate) fn finish(self) -> (Vec<Entity>, Outcomes) {
+        (self.entities, self.outcomes)
+    }
+}

@@ -1,0 +1,127 @@
+//! Counters and meters of table entries.
+
+use tributary_dataplane::KeyMatch;
+use tributary_p4::ir::TableId;
+use tributary_p4runtime_proto::p4::v1::{
+    DirectCounterEntry, DirectMeterEntry, Entity, TableEntry, entity,
+};
+
+use super::arrays::only_modify;
+use super::counters::counter_from;
+use super::matches::{check_priority, matches};
+use super::meters::{meter_from, no_counters};
+use super::objects::Table;
+use super::tables::{check_counted, check_metered, no_default_resources, select};
+use super::{Change, Refusal};
+use crate::forwarding::Forwarding;
+
+pub(super) fn write_counter(
+    to: &mut Forwarding,
+    change: Change,
+    entry: &DirectCounterEntry,
+) -> Result<(), Refusal> {
+    let (table, matches, priority) = owner(to, entry.table_entry.as_ref(), check_counted)?;
+    only_modify(change, "direct counters")?;
+    to.pipeline().entry(table, &matches, priority)?;
+    if let Some(data) = &entry.data {
+        let data = counter_from(data)?;
+        to.pipeline_mut().direct_counter_write(table, &matches, priority, data)?;
+    }
+    Ok(())
+}
+
+pub(super) fn write_meter(
+    to: &mut Forwarding,
+    change: Change,
+    entry: &DirectMeterEntry,
+) -> Result<(), Refusal> {
+    let (table, matches, priority) = owner(to, entry.table_entry.as_ref(), check_metered)?;
+    only_modify(change, "direct meters")?;
+    if entry.counter_data.is_some() {
+        return Err(no_counters());
+    }
+    let id = entry.table_entry.as_ref().map_or(0, |entry| entry.table_id);
+    let kind = to.objects().table(id)?.direct_meter.unwrap_or_default();
+    let config = entry.config.as_ref().map(|config| meter_from(config, kind)).transpose()?;
+    to.pipeline_mut().set_direct_meter_config(table, &matches, priority, config)?;
+    Ok(())
+}
+
+/// The entry that a resource belongs to, checked.
+fn owner(
+    of: &Forwarding,
+    entry: Option<&TableEntry>,
+    check: fn(&Table) -> Result<(), Refusal>,
+) -> Result<(TableId, Vec<KeyMatch>, i32), Refusal> {
+    let entry = entry.ok_or_else(|| Refusal::invalid("it names no table entry"))?;
+    let table = of.objects().table(entry.table_id)?;
+    let found = || {
+        check(table)?;
+        if entry.is_default_action {
+            return Err(no_default_resources());
+        }
+        let matches = matches(&table.keys, &entry.r#match)?;
+        check_priority(table, entry.priority)?;
+        Ok((table.at, matches, entry.priority))
+    };
+    found().map_err(|refusal: Refusal| refusal.of(&format!("table `{}`", table.name)))
+}
+
+pub(super) fn read_counters(
+    from: &Forwarding,
+    template: &DirectCounterEntry,
+    out: &mut Vec<Entity>,
+) -> Result<(), Refusal> {
+    let wanted = TableEntry { counter_data: Some(Default::default()), ..Default::default() };
+    read(from, template.table_entry.as_ref(), check_counted, &wanted, &mut |mut entry| {
+        let data = entry.counter_data.take();
+        let entry = DirectCounterEntry { table_entry: Some(entry), data };
+        out.push(Entity { entity: Some(entity::Entity::DirectCounterEntry(entry)) });
+    })
+}
+
+pub(super) fn read_meters(
+    from: &Forwarding,
+    template: &DirectMeterEntry,
+    out: &mut Vec<Entity>,
+) -> Result<(), Refusal> {
+    if template.counter_data.is_some() {
+        return Err(no_counters());
+    }
+    let wanted = TableEntry { meter_config: Some(Default::default()), ..Default::default() };
+    read(from, template.table_entry.as_ref(), check_metered, &wanted, &mut |mut entry| {
+        let config = entry.meter_config.take();
+        let entry = DirectMeterEntry { table_entry: Some(entry), config, counter_data: None };
+        out.push(Entity { entity: Some(entity::Entity::DirectMeterEntry(entry)) });
+    })
+}
+
+/// The entries whose resource a template asks for, with that resource and their keys.
+fn read(
+    from: &Forwarding,
+    template: Option<&TableEntry>,
+    check: fn(&Table) -> Result<(), Refusal>,
+    wanted: &TableEntry,
+    push: &mut dyn FnMut(TableEntry),
+) -> Result<(), Refusal> {
+    let mut push = |entry| push(TableEntry { action: None, ..entry });
+    let template = match template {
+        Some(template) if template.table_id != 0 => template,
+        _ => {
+            let mut tables = from.objects().tables().filter(|table| check(table).is_ok());
+            return tables.try_for_each(|table| select(from, table, wanted, &mut push));
+        }
+    };
+    let table = from.objects().table(template.table_id)?;
+    let what = format!("table `{}`", table.name);
+    if !template.r#match.is_empty() || template.is_default_action {
+        let (at, matches, priority) = owner(from, Some(template), check)?;
+        from.pipeline().entry(at, &matches, priority).map_err(|e| Refusal::from(e).of(&what))?;
+    }
+    let wanted = TableEntry {
+        counter_data: wanted.counter_data,
+        meter_config: wanted.meter_config,
+        ..template.clone()
+    };
+    select(from, table, &wanted, &mut push).map_err(|refusal| refusal.of(&what))
+}

@@ -1,0 +1,277 @@
+//! Action profiles: their members and, of those with a selector, groups.
+
+use std::collections::BTreeMap;
+
+use tributary_dataplane::{Action, GroupMember, ProfileGroup, Value};
+use tributary_p4runtime_proto::p4::v1::{
+    ActionProfileGroup, ActionProfileMember, Entity, action_profile_group, entity,
+};
+
+use super::actions::{call, to_call};
+use super::objects::Profile;
+use super::{Change, Refusal};
+use crate::forwarding::Forwarding;
+
+/// Whether the switch has a port.
+pub(super) type HasPort<'a> = &'a dyn Fn(u16) -> bool;
+
+/// What a group may hold, by profile and group: the engine does not need it.
+pub(crate) type GroupSizes = BTreeMap<(u32, u32), i32>;
+
+pub(super) fn write_member(
+    to: &mut Forwarding,
+    change: Change,
+    entry: &ActionProfileMember,
+) -> Result<(), Refusal> {
+    let profile = to.objects().profile(entry.action_profile_id)?;
+    let what = format!("action profile `{}`, member {}", profile.name, entry.member_id);
+    change_member(to, change, entry).map_err(|refusal| refusal.of(&what))
+}
+
+fn change_member(
+    to: &mut Forwarding,
+    change: Change,
+    entry: &ActionProfileMember,
+) -> Result<(), Refusal> {
+    let id = entry.member_id;
+    if id == 0 {
+        return Err(Refusal::invalid("members are numbered from 1"));
+    }
+    no_sets(to, to.objects().profile(entry.action_profile_id)?)?;
+    let (objects, pipeline) = to.parts_mut();
+    let profile = objects.profile(entry.action_profile_id)?;
+    if change == Change::Delete {
+        return Ok(pipeline.member_delete(profile.at, id)?);
+    }
+    let action = entry.action.as_ref();
+    let action = action.ok_or_else(|| Refusal::invalid("the member has no action"))?;
+    let call = call(&profile.actions, action)?;
+    if change == Change::Insert {
+        pipeline.member_insert(profile.at, id, call)?;
+    } else {
+        pipeline.member_modify(profile.at, id, call)?;
+    }
+    Ok(())
+}
+
+pub(super) fn read_members(
+    from: &Forwarding,
+    template: &ActionProfileMember,
+    out: &mut Vec<Entity>,
+) -> Result<(), Refusal> {
+    for profile in chosen(from, template.action_profile_id, template.member_id)? {
+        let mut push = |id, call| {
+            let entry = ActionProfileMember {
+                action_profile_id: profile.id,
+                member_id: id,
+                action: to_call(&profile.actions, call),
+            };
+            out.push(Entity { entity: Some(entity::Entity::ActionProfileMember(entry)) });
+        };
+        match template.member_id {
+            0 => from.pipeline().members(profile.at).for_each(|(id, call)| push(id, call)),
+            id => push(id, from.pipeline().member(profile.at, id)?),
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn write_group(
+    to: &mut Forwarding,
+    has_port: HasPort<'_>,
+    change: Change,
+    entry: &ActionProfileGroup,
+) -> Result<(), Refusal> {
+    let profile = to.objects().profile(entry.action_profile_id)?;
+    let what = format!("action selector `{}`, group {}", profile.name, entry.group_id);
+    change_group(to, has_port, change, entry).map_err(|refusal| refusal.of(&what))
+}
+
+fn change_group(
+    to: &mut Forwarding,
+    has_port: HasPort<'_>,
+    change: Change,
+    entry: &ActionProfileGroup,
+) -> Result<(), Refusal> {
+    let id = entry.group_id;
+    let profile = to.objects().profile(entry.action_profile_id)?;
+    if !profile.with_selector {
+        return Err(Refusal::invalid("it has no selector, and so no groups"));
+    }
+    if id == 0 {
+        return Err(Refusal::invalid("groups are numbered from 1"));
+    }
+    no_sets(to, profile)?;
+    let name = (profile.id, id);
+    if change == Change::Delete {
+        let at = profile.at;
+        to.pipeline_mut().group_delete(at, id)?;
+        to.group_sizes_mut().remove(&name);
+        return Ok(());
+    }
+    let members = members_from(profile, entry, has_port)?;
+    let weights: Vec<u32> = members.iter().map(|member| member.weight).collect();
+    let known = to.group_sizes().get(&name).copied();
+    match (change, known) {
+        (Change::Modify, Some(known)) if known != entry.max_size => {
+            return Err(Refusal::invalid(format!("`max_size` was {known} and cannot change")));
+        }
+        _ => check_max_size(profile, entry.max_size)?,
+    }
+    check_size(profile, &weights, entry.max_size)?;
+    let (at, content) = (profile.at, ProfileGroup { members, max_size: 0 });
+    if change == Change::Insert {
+        to.pipeline_mut().group_insert(at, id, content)?;
+        to.group_sizes_mut().insert(name, entry.max_size);
+    } else {
+        to.pipeline_mut().group_modify(at, id, content)?;
+    }
+    Ok(())
+}
+
+fn members_from(
+    profile: &Profile,
+    entry: &ActionProfileGroup,
+    has_port: HasPort<'_>,
+) -> Result<Vec<GroupMember>, Refusal> {
+    use action_profile_group::member::WatchKind;
+    let mut members: Vec<GroupMember> = Vec::with_capacity(entry.members.len());
+    for member in &entry.members {
+        let id = member.member_id;
+        let (watch, port) = match &member.watch_kind {
+            #[allow(deprecated, reason = "older controllers send it")]
+            Some(WatchKind::Watch(port)) => (*port, &[][..]),
+            Some(WatchKind::WatchPort(port)) => (0, &port[..]),
+            None => (0, &[][..]),
+        };
+        unwatched(watch, port, has_port).map_err(|r| r.of(&format!("member {id}")))?;
+        let weight = weight_from(profile, member.weight);
+        let weight = weight.map_err(|r| r.of(&format!("member {id}")))?;
+        members.push(GroupMember { member: id, weight });
+    }
+    Ok(members)
+}
+
+pub(super) fn read_groups(
+    from: &Forwarding,
+    template: &ActionProfileGroup,
+    out: &mut Vec<Entity>,
+) -> Result<(), Refusal> {
+    for profile in chosen(from, template.action_profile_id, template.group_id)? {
+        let mut push = |id, group: &ProfileGroup| {
+            let member = |member: &GroupMember| action_profile_group::Member {
+                member_id: member.member,
+                weight: weight_to(profile, member.weight),
+                watch_kind: None,
+            };
+            let entry = ActionProfileGroup {
+                action_profile_id: profile.id,
+                group_id: id,
+                members: group.members.iter().map(member).collect(),
+                max_size: from.group_sizes().get(&(profile.id, id)).copied().unwrap_or_default(),
+            };
+            out.push(Entity { entity: Some(entity::Entity::ActionProfileGroup(entry)) });
+        };
+        match template.group_id {
+            0 => from.pipeline().groups(profile.at).for_each(|(id, group)| push(id, group)),
+            id => push(id, from.pipeline().group(profile.at, id)?),
+        }
+    }
+    Ok(())
+}
+
+/// The profiles that a template means: one, or all where it names neither profile nor part of one.
+fn chosen(from: &Forwarding, id: u32, part: u32) -> Result<Vec<&Profile>, Refusal> {
+    match (id, part) {
+        (0, 0) => Ok(from.objects().profiles().collect()),
+        (0, _) => Err(Refusal::invalid("a member or a group needs the id of an action profile")),
+        (id, _) => Ok(vec![from.objects().profile(id)?]),
+    }
+}
+
+/// Tables of a selector are written with action sets, or with members and groups, but not both.
+fn no_sets(from: &Forwarding, profile: &Profile) -> Result<(), Refusal> {
+    match style(from, profile) {
+        Some(Action::Set(_)) => Err(Refusal::invalid(
+            "its tables have entries with action sets: these do not go with members and groups",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses an action set where members are, and the other way round.
+pub(super) fn check_style(
+    from: &Forwarding,
+    profile: &Profile,
+    action: &Action,
+) -> Result<(), Refusal> {
+    let members = from.pipeline().members(profile.at).next().is_some();
+    match (action, style(from, profile)) {
+        (Action::Set(_), _) if members => Err(Refusal::invalid(
+            "its action profile has members: these do not go with action sets",
+        )),
+        (Action::Member(_) | Action::Group(_), Some(Action::Set(_))) => no_sets(from, profile),
+        _ => Ok(()),
+    }
+}
+
+/// What entries of a profile's tables are written with: that of any of them.
+fn style<'a>(from: &'a Forwarding, profile: &Profile) -> Option<&'a Action> {
+    let mut tables = profile.tables.iter();
+    tables.find_map(|&table| from.pipeline().entries(table).next()).map(|entry| &entry.action)
+}
+
+/// A weight that came in; where the program leaves weights to the switch, all weigh the same.
+pub(super) fn weight_from(profile: &Profile, weight: i32) -> Result<u32, Refusal> {
+    match (profile.weights_disallowed, u32::try_from(weight)) {
+        (true, Ok(0)) => Ok(1),
+        (true, _) => Err(Refusal::invalid("the selector takes no weights")),
+        (false, Ok(1..)) if profile.max_member_weight == 0 => Ok(weight as u32),
+        (false, Ok(1..)) if weight <= profile.max_member_weight => Ok(weight as u32),
+        (false, Ok(1..)) => {
+            let most = profile.max_member_weight;
+            Err(Refusal::invalid(format!("a weight of {weight} is above {most}")))
+        }
+        (false, _) => Err(Refusal::invalid("a weight must be at least 1")),
+    }
+}
+
+/// A weight for the wire.
+pub(super) fn weight_to(profile: &Profile, weight: u32) -> i32 {
+    if profile.weights_disallowed { 0 } else { weight as i32 }
+}
+
+/// A group's own limit, which is within the program's.
+fn check_max_size(profile: &Profile, max_size: i32) -> Result<(), Refusal> {
+    match profile.max_group_size {
+        _ if max_size < 0 => Err(Refusal::invalid("`max_size` is negative")),
+        0 => Ok(()),
+        most if (1..=most).contains(&max_size) => Ok(()),
+        most => Err(Refusal::invalid(format!("`max_size` must be between 1 and {most}"))),
+    }
+}
+
+/// Refuses a group, or an action set, that is larger than it may be.
+pub(super) fn check_size(profile: &Profile, weights: &[u32], most: i32) -> Result<(), Refusal> {
+    let size = match profile.counts_members {
+        true => weights.len() as u64,
+        false => weights.iter().map(|&weight| u64::from(weight)).sum(),
+    };
+    if most > 0 && size > most as u64 {
+        return Err(Refusal::invalid(format!("its size is {size}, at most {most} is allowed")));
+    }
+    Ok(())
+}
+
+/// Refuses to watch a port: this switch does not know whether a port is up.
+pub(super) fn unwatched(watch: i32, port: &[u8], has_port: HasPort<'_>) -> Result<(), Refusal> {
+    let port = match (watch, port) {
+        (0, []) => return Ok(()),
+        (0, bytes) => Value::from_be_bytes(bytes).to_u64(),
+        (number, _) => u64::try_from(number).ok(),
+    };
+    match port.and_then(|port| u16::try_from(port).ok()).filter(|&port| has_port(port)) {
+        Some(port) => Err(Refusal::unimplemented(format!("to watch port {port}: not supported"))),
+        None => Err(Refusal::invalid("it watches a port that this switch has not")),
+    }
+}

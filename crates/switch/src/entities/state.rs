@@ -1,0 +1,89 @@
+//! All that controllers have written, for another program to take over.
+
+use tributary_p4runtime_proto::p4::v1::{
+    self as p4, Entity, TableEntry, entity, packet_replication_engine_entry as engine, update,
+};
+
+use super::objects::Table;
+use super::read::{parts_of, read_part};
+use super::tables;
+use crate::forwarding::Forwarding;
+
+/// What brings a program from its start to the state of `from`, in an order in which it can be
+/// written. What packets leave in counters and registers is no part of it.
+pub(crate) fn everything_written(from: &Forwarding) -> Vec<(update::Type, Entity)> {
+    use entity::Entity as E;
+    let session = engine::Type::CloneSessionEntry(Default::default());
+    let group = engine::Type::MulticastGroupEntry(Default::default());
+    let replication = |kind| {
+        E::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry { r#type: Some(kind) })
+    };
+    let mut all = Vec::new();
+    for template in [
+        E::ActionProfileMember(Default::default()),
+        E::ActionProfileGroup(Default::default()),
+        replication(group),
+        replication(session),
+        E::DigestEntry(Default::default()),
+    ] {
+        all.extend(found(from, template).map(|entity| (update::Type::Insert, entity)));
+    }
+    all.extend(from.objects().tables().flat_map(|table| table_state(from, table)));
+    let configured = |entity: &Entity| match &entity.entity {
+        Some(E::MeterEntry(meter)) => meter.config.is_some(),
+        Some(E::ValueSetEntry(set)) => !set.members.is_empty(),
+        _ => false,
+    };
+    for template in [E::MeterEntry(Default::default()), E::ValueSetEntry(Default::default())] {
+        let chosen = found(from, template).filter(configured);
+        all.extend(chosen.map(|entity| (update::Type::Modify, entity)));
+    }
+    all
+}
+
+fn found(from: &Forwarding, template: entity::Entity) -> impl Iterator<Item = Entity> {
+    let template = Entity { entity: Some(template) };
+    let mut found = Vec::new();
+    for part in parts_of(from, &template).unwrap_or_default() {
+        // To read all of a kind is never refused.
+        drop(read_part(from, &part, &mut found));
+    }
+    found.into_iter()
+}
+
+/// The entries of a table and, where the controller has set one, its default action.
+fn table_state(from: &Forwarding, table: &Table) -> Vec<(update::Type, Entity)> {
+    let mut state = Vec::new();
+    for entry in from.pipeline().entries(table.at) {
+        let Ok(entry) = tables::full_entry(from, table, entry) else { continue };
+        let resources = entry.counter_data.is_some() || entry.meter_config.is_some();
+        if !table.is_const {
+            state.push((update::Type::Insert, entity(entry)));
+        } else if resources {
+            let entry = TableEntry { action: None, is_const: false, ..entry };
+            state.push((update::Type::Modify, entity(entry)));
+        }
+    }
+    if from.annotations().has_default(table.at) {
+        let key = TableEntry { table_id: table.id, is_default_action: true, ..Default::default() };
+        let default = tables::restorable(from, &key);
+        state.extend(default.map(|entity| (update::Type::Modify, entity)));
+    }
+    state
+}
+
+/// The entries that `new` has from its program in tables that `old` has, too, and that can be
+/// removed.
+pub(crate) fn initial_entries(old: &Forwarding, new: &Forwarding) -> Vec<Entity> {
+    let tables = new.objects().tables().filter(|table| !table.is_const);
+    let tables = tables.filter(|table| old.objects().table(table.id).is_ok());
+    let entries = tables.flat_map(|table| {
+        let entries = new.pipeline().entries(table.at);
+        entries.filter_map(|entry| tables::full_entry(new, table, entry).ok())
+    });
+    entries.map(entity).collect()
+}
+
+fn entity(entry: TableEntry) -> Entity {
+    Entity { entity: Some(entity::Entity::TableEntry(entry)) }
+}

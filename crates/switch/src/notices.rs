@@ -1,0 +1,87 @@
+//! What the primary controllers are told without asking, besides packets: lists of digests, and
+//! entries that no packet has matched for long.
+
+use tributary_p4runtime_proto::p4::v1::{
+    DigestList, IdleTimeoutNotification, P4Data, stream_message_response::Update,
+};
+
+use crate::entities::{self, Refusal};
+use crate::switch::Switch;
+
+/// How often entries are looked at for their time-outs, in microseconds.
+const SWEEP_US: u64 = 20_000;
+
+impl Switch {
+    /// When [`poll_notices`](Self::poll_notices) next may have something, if nothing else happens;
+    /// zero for at once.
+    pub(crate) fn next_notice_us(&self) -> Option<u64> {
+        if self.has_digests() {
+            return Some(0);
+        }
+        let active = self.forwarding()?;
+        let sweep = active.objects().age().then_some(self.swept_us.saturating_add(SWEEP_US));
+        active.digests().due_us().into_iter().chain(sweep).min()
+    }
+
+    /// What is to be told now. Times of day are left for whoever knows them.
+    pub(crate) fn poll_notices(&mut self, now_us: u64) -> Vec<Update> {
+        let mut notices = Vec::new();
+        self.collect_digests(now_us);
+        if let Some(active) = self.forwarding_mut() {
+            while let Some(list) = active.digests_mut().poll(now_us) {
+                let data = |message| entities::digest_data(active, list.digest_id, message);
+                let data: Option<Vec<P4Data>> = list.messages.iter().map(data).collect();
+                notices.extend(data.map(|data| {
+                    let (digest_id, list_id) = (list.digest_id, list.list_id);
+                    Update::Digest(DigestList { digest_id, list_id, data, timestamp: 0 })
+                }));
+            }
+        }
+        notices.extend(self.sweep(now_us));
+        notices
+    }
+
+    /// Hands what the program said to the lists that the controller wants.
+    fn collect_digests(&mut self, now_us: u64) {
+        while let Some(digest) = self.poll_digest() {
+            let Some(active) = self.forwarding_mut() else { return };
+            let name = active.pipeline().digests().nth(digest.digest);
+            let known = name.and_then(|name| active.objects().digest_named(name));
+            if let Some(id) = known.map(|known| known.id) {
+                active.digests_mut().push(now_us, id, digest.data);
+            }
+        }
+    }
+
+    /// The entries that are idle, if it is time to look.
+    fn sweep(&mut self, now_us: u64) -> Option<Update> {
+        let active = self.forwarding().filter(|active| active.objects().age());
+        if active.is_none() || now_us < self.swept_us.saturating_add(SWEEP_US) {
+            return None;
+        }
+        self.swept_us = now_us;
+        let idle = self.poll_idle(now_us);
+        let active = self.forwarding()?;
+        let entries =
+            idle.iter().filter_map(|(table, entry)| entities::idle(active, *table, entry));
+        let table_entry: Vec<_> = entries.collect();
+        (!table_entry.is_empty()).then_some(Update::IdleTimeoutNotification(
+            IdleTimeoutNotification { table_entry, timestamp: 0 },
+        ))
+    }
+
+    /// A controller has dealt with a list of digests.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` if the program has no such digest, `FAILED_PRECONDITION` if there is no
+    /// program.
+    pub(crate) fn acknowledge(&mut self, digest_id: u32, list_id: u64) -> Result<(), Refusal> {
+        let active = self.forwarding_mut().ok_or_else(crate::switch::no_pipeline)?;
+        if active.objects().digest(digest_id).is_err() {
+            let message = format!("the program has no digest with id {digest_id:#010x}");
+            return Err(Refusal::invalid(message));
+        }
+        active.digests_mut().acknowledge(digest_id, list_id);
+        Ok(())
+    }
+}
