@@ -27,7 +27,7 @@ fn send(
     std::thread::spawn(move || {
         let mut number = 0u32;
         while !stop.load(Ordering::Relaxed) {
-            let left = if number % 4 == 0 { 40 } else { 0 };
+            let left = if number.is_multiple_of(4) { 40 } else { 0 };
             let mut frame = vec![left, 0];
             frame.extend(number.to_be_bytes());
             frame.resize(60, 0);
