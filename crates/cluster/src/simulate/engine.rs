@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use super::meter::Meter;
-use super::{Communication, Observer, Options, Outcome, Reason, Record};
+use super::{Communication, Observer, Options, Outcome, Reason, Record, Sums};
 use crate::job::{Job, JobId};
 use crate::plan::Plan;
 use crate::policy::{Pending, Policy, Round};
@@ -130,7 +130,12 @@ impl<'c> Engine<'c> {
         }
     }
 
-    pub(super) fn run(mut self, policy: &mut dyn Policy, observer: &mut dyn Observer) -> Outcome {
+    pub(super) fn run<S: Sums>(
+        mut self,
+        policy: &mut dyn Policy,
+        observer: &mut dyn Observer,
+        sums: &mut S,
+    ) -> Result<Outcome, S::Error> {
         while let Some((now_s, round)) = self.next_instant() {
             self.meter.advance(now_s);
             let mut happened = Happened::default();
@@ -144,13 +149,13 @@ impl<'c> Engine<'c> {
                 self.hold_round(now_s, policy, &mut happened, observer);
             }
             if happened.network {
-                self.settle(now_s, observer);
+                self.settle(now_s, observer, sums)?;
             }
             let earning = self.local_gpus as f64 + self.distributed_earning;
             self.meter.close(self.waiting.len(), earning, happened.arrived);
             observer.progress(now_s, self.records.len() + self.unfinished.len(), self.total);
         }
-        self.finish()
+        Ok(self.finish())
     }
 
     /// When the next thing happens, and whether a round is due then.
@@ -325,21 +330,31 @@ impl<'c> Engine<'c> {
 
     /// Gives the jobs that send, as far as something has changed for them, the speed that they have
     /// from now on.
-    fn settle(&mut self, now_s: f64, observer: &mut dyn Observer) {
+    fn settle<S: Sums>(
+        &mut self,
+        now_s: f64,
+        observer: &mut dyn Observer,
+        sums: &mut S,
+    ) -> Result<(), S::Error> {
         self.meter.totals.settlings += 1;
         let fresh = std::mem::take(&mut self.fresh);
-        let felt = match self.options.communication {
+        let felt: Vec<(usize, f64)> = match self.options.communication {
             Communication::InNetwork => {
-                self.state.network();
-                let rerated = self.state.take_rerated();
-                rerated.into_iter().map(|id| self.index[&id]).collect()
+                let felt = sums.settle(&mut self.state)?;
+                felt.into_iter().map(|(id, sum_s)| (self.index[&id], sum_s)).collect()
             }
             // Nobody disturbs it: it goes on as it began.
-            Communication::AllReduce(_) => fresh,
+            Communication::AllReduce(collective) => {
+                let sum_s = |index: usize| {
+                    let ranks = &self.running[&index].plan.ranks;
+                    collective.time_s(self.cluster, self.jobs[index].gradient_bytes, ranks)
+                };
+                fresh.into_iter().map(|index| (index, sum_s(index))).collect()
+            }
         };
-        for index in felt {
-            let speed = self.speed(index);
+        for (index, sum_s) in felt {
             let job = &self.jobs[index];
+            let speed = 1.0 / (job.compute_s + sum_s);
             let progress = self.running.get_mut(&index).expect("it sends, so it runs");
             let earning = f64::from(job.gpus) * job.compute_s * speed;
             self.distributed_earning += earning - std::mem::replace(&mut progress.earning, earning);
@@ -354,24 +369,7 @@ impl<'c> Engine<'c> {
         if matches!(self.options.communication, Communication::InNetwork) {
             observer.network(now_s, &mut self.state);
         }
-    }
-
-    /// Iterations a second of a running job that sends.
-    fn speed(&mut self, index: usize) -> f64 {
-        let job = &self.jobs[index];
-        let plan = &self.running[&index].plan;
-        let sum_s = match self.options.communication {
-            Communication::AllReduce(collective) => {
-                collective.time_s(self.cluster, job.gradient_bytes, &plan.ranks)
-            }
-            // No time even where there is no bandwidth.
-            Communication::InNetwork if job.gradient_bytes == 0.0 => 0.0,
-            Communication::InNetwork => {
-                let rate_gbps = self.state.network().rate_gbps(job.id);
-                job.gradient_bytes * 8.0 / (rate_gbps * 1e9)
-            }
-        };
-        1.0 / (job.compute_s + sum_s)
+        Ok(())
     }
 
     fn change_speed(&mut self, index: usize, speed: f64, now_s: f64, observer: &mut dyn Observer) {

@@ -5,12 +5,13 @@
 //! they are. A round is held at every multiple of the batch period, or, with a period of zero,
 //! whenever a job arrives or ends. Between two events every running job goes on at a steady speed:
 //! one iteration in its time of computing plus the time of summing its gradients at the rate that
-//! the network gives it. What happens at one instant happens in this order: jobs end, jobs arrive,
+//! the network gives it, by the steady state or by other [`Sums`]. What happens at one instant happens in this order: jobs end, jobs arrive,
 //! a round is held; jobs that end or wait together are taken by time of submission, then by number.
 
 mod engine;
 mod meter;
 mod observe;
+mod sums;
 
 use crate::collective::Collective;
 use crate::job::Job;
@@ -20,6 +21,7 @@ use crate::topology::Cluster;
 
 pub use meter::{Sample, Totals};
 pub use observe::Observer;
+pub use sums::{SteadyState, Sums};
 
 /// How jobs sum their gradients, and how long that takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,7 +147,29 @@ pub fn simulate(
     options: &Options,
     observer: &mut dyn Observer,
 ) -> Outcome {
-    engine::Engine::new(cluster, jobs, options).run(policy, observer)
+    let Ok(outcome) = simulate_by(cluster, jobs, policy, options, observer, &mut SteadyState);
+    outcome
+}
+
+/// [`simulate`] with another source of the time that sums take in the network; policies go by the steady
+/// state all the same. Jobs that sum by all-reduce do not ask it.
+///
+/// # Errors
+///
+/// If the source does not know.
+///
+/// # Panics
+///
+/// As [`simulate`].
+pub fn simulate_by<S: Sums>(
+    cluster: &Cluster,
+    jobs: &[Job],
+    policy: &mut dyn Policy,
+    options: &Options,
+    observer: &mut dyn Observer,
+    sums: &mut S,
+) -> Result<Outcome, S::Error> {
+    engine::Engine::new(cluster, jobs, options).run(policy, observer, sums)
 }
 
 #[cfg(test)]
