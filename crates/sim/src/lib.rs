@@ -18,7 +18,8 @@
 //! TRIBUTARY_CHARTS=write cargo test -p tributary-sim --test systems charts
 //! ```
 //!
-//! [`sharing`] measures what jobs get of a switch's memory and links, for comparison with a model of them.
+//! [`sharing`] measures what jobs get of a switch's memory and links, for comparison with a model of them;
+//! [`testbed`] lets a trace of training jobs run at the rates that packets have.
 //!
 //! Start reading at [`Network::step`].
 
@@ -30,6 +31,7 @@ mod process;
 mod program;
 mod run;
 pub mod sharing;
+pub mod testbed;
 mod trace;
 
 pub use channel::Pace;

@@ -11,4 +11,5 @@ mod losses;
 mod p4inc;
 mod random;
 mod sharing;
+mod testbed;
 mod walks;
