@@ -1,4 +1,4 @@
-//! Charts as SVG: lines over time or a parameter, bars in groups.
+//! Charts as SVG: lines over time or a parameter, bars in groups, points against each other.
 
 use std::ops::Range;
 
@@ -57,8 +57,8 @@ pub enum Marks {
         x: String,
         /// How both axes are scaled, horizontal first.
         scales: [Scale; 2],
-        /// The lines: a name, and points from left to right.
-        lines: Vec<(String, Vec<(f64, Spread)>)>,
+        /// The lines.
+        lines: Vec<Line>,
     },
     /// Bars side by side in groups.
     Bars {
@@ -67,7 +67,19 @@ pub enum Marks {
         /// Bars of a kind: a name, and its bar in each group, if it has one.
         bars: Vec<(String, Vec<Option<Spread>>)>,
     },
+    /// Points, and a straight line through them.
+    Points {
+        /// The horizontal axis, with its unit.
+        x: String,
+        /// Clouds of points: a name, and the points.
+        clouds: Vec<(String, Vec<(f64, f64)>)>,
+        /// Slope of the line, and its height at zero.
+        fit: (f64, f64),
+    },
 }
+
+/// A line: a name, and points from left to right; where there is nothing, the line has a gap.
+pub type Line = (String, Vec<(f64, Option<Spread>)>);
 
 /// Why a chart could not be drawn.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -98,6 +110,7 @@ impl Chart {
         match &self.marks {
             Marks::Lines { x, scales, lines } => self.draw_lines(&root, x, *scales, lines)?,
             Marks::Bars { groups, bars } => self.draw_bars(&root, groups, bars)?,
+            Marks::Points { x, clouds, fit } => self.draw_points(&root, x, clouds, *fit)?,
         }
         root.present().map_err(describe)
     }
@@ -107,11 +120,11 @@ impl Chart {
         root: &Area<'_>,
         x: &str,
         scales: [Scale; 2],
-        lines: &[(String, Vec<(f64, Spread)>)],
+        lines: &[Line],
     ) -> Result<(), String> {
         let points = || lines.iter().flat_map(|(_, points)| points);
         let across = extent(points().map(|&(x, _)| x))?;
-        let up = extent(points().map(|(_, y)| y.mean))?;
+        let up = extent(points().filter_map(|(_, y)| Some((*y)?.mean)))?;
         let linear_up = up.start.min(0.0)..up.end * HEADROOM + f64::from(u8::from(up.end == 0.0));
         if scales[0] == Scale::Logarithmic && across.start <= 0.0 {
             return Err("a logarithmic axis starts above zero".to_owned());
@@ -140,7 +153,7 @@ impl Chart {
         x: &str,
         across: X,
         up: Y,
-        lines: &[(String, Vec<(f64, Spread)>)],
+        lines: &[Line],
     ) -> Result<(), String>
     where
         X: AsRangedCoord<Value = f64>,
@@ -150,6 +163,8 @@ impl Chart {
     {
         let mut chart = ChartBuilder::on(root)
             .margin(12)
+            // Half of the last label stands beyond the axis.
+            .margin_right(36)
             .x_label_area_size(44)
             .y_label_area_size(72)
             .build_cartesian_2d(across, up)
@@ -166,22 +181,78 @@ impl Chart {
             .draw()
             .map_err(describe)?;
         for ((name, points), color) in lines.iter().zip(COLORS.iter().cycle()) {
-            let line = points.iter().map(|&(x, y)| (x, y.mean));
-            chart
-                .draw_series(LineSeries::new(line, color.stroke_width(2)))
-                .map_err(describe)?
-                .label(name)
-                .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], color.stroke_width(2)));
+            let known = || points.iter().filter_map(|&(x, y)| Some((x, y?)));
+            let parts: Vec<Vec<(f64, f64)>> = points
+                .split(|(_, y)| y.is_none())
+                .map(|part| part.iter().filter_map(|&(x, y)| Some((x, y?.mean))).collect())
+                .collect();
+            for (at, part) in parts.into_iter().enumerate() {
+                let drawn = chart
+                    .draw_series(LineSeries::new(part, color.stroke_width(2)))
+                    .map_err(describe)?;
+                if at == 0 {
+                    drawn.label(name).legend(|(x, y)| {
+                        PathElement::new([(x, y), (x + 20, y)], color.stroke_width(2))
+                    });
+                }
+            }
             // Many points are a curve, a few are measurements.
             if points.len() <= 32 {
-                let dots = points.iter().map(|&(x, y)| Circle::new((x, y.mean), 3, color.filled()));
+                let dots = known().map(|(x, y)| Circle::new((x, y.mean), 3, color.filled()));
                 chart.draw_series(dots).map_err(describe)?;
             }
-            let ranges = points.iter().filter(|(_, y)| y.deviation > 0.0).map(|&(x, y)| {
+            let ranges = known().filter(|(_, y)| y.deviation > 0.0).map(|(x, y)| {
                 let ends = [(x, y.mean - y.deviation), (x, y.mean + y.deviation)];
                 PathElement::new(ends, color.stroke_width(1))
             });
             chart.draw_series(ranges).map_err(describe)?;
+        }
+        draw_key(&mut chart)
+    }
+
+    fn draw_points(
+        &self,
+        root: &Area<'_>,
+        x: &str,
+        clouds: &[(String, Vec<(f64, f64)>)],
+        (slope, height): (f64, f64),
+    ) -> Result<(), String> {
+        let points = || clouds.iter().flat_map(|(_, points)| points);
+        let across = extent(points().map(|&(x, _)| x))?;
+        let up = extent(points().map(|&(_, y)| y))?;
+        let mut chart = ChartBuilder::on(root)
+            .margin(12)
+            .margin_right(36)
+            .x_label_area_size(44)
+            .y_label_area_size(72)
+            .build_cartesian_2d(
+                across.start.min(0.0)..across.end * 1.05,
+                up.start.min(0.0)..up.end * HEADROOM,
+            )
+            .map_err(describe)?;
+        chart
+            .configure_mesh()
+            .x_desc(x)
+            .y_desc(&self.y)
+            .x_label_formatter(&|x| short(*x))
+            .y_label_formatter(&|y| short(*y))
+            .label_style((FONT, 13))
+            .axis_desc_style((FONT, 14))
+            .light_line_style(WHITE)
+            .draw()
+            .map_err(describe)?;
+        let ends = [across.start, across.end].map(|x| (x, slope * x + height));
+        chart
+            .draw_series(LineSeries::new(ends, BLACK.stroke_width(1)))
+            .map_err(describe)?
+            .label(format!("y = {slope:.2} x {height:+.2}"))
+            .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], BLACK.stroke_width(1)));
+        for ((name, points), color) in clouds.iter().zip(COLORS.iter().cycle()) {
+            chart
+                .draw_series(points.iter().map(|&point| Circle::new(point, 3, color.filled())))
+                .map_err(describe)?
+                .label(name)
+                .legend(|(x, y)| Circle::new((x + 10, y), 3, color.filled()));
         }
         draw_key(&mut chart)
     }
@@ -303,8 +374,8 @@ mod tests {
     use super::*;
 
     fn lines(scales: [Scale; 2], points: &[(f64, f64)]) -> Chart {
-        let points =
-            points.iter().map(|&(x, y)| (x, Spread { runs: 2, mean: y, deviation: 0.1 })).collect();
+        let spread = |mean| Some(Spread { runs: 2, mean, deviation: 0.1 });
+        let points = points.iter().map(|&(x, y)| (x, spread(y))).collect();
         Chart {
             title: "JCT by size".to_owned(),
             y: "JCT, s".to_owned(),
@@ -331,6 +402,37 @@ mod tests {
                 assert_eq!(svg.matches(&format!(">\n{word}\n<")).count(), 1, "{word}\n{svg}");
             }
         }
+    }
+
+    #[test]
+    fn a_missing_point_leaves_a_gap() {
+        let mut chart =
+            lines([Scale::Linear; 2], &[(1.0, 2.0), (2.0, 3.0), (3.0, 9.0), (4.0, 1.0)]);
+        let drawn = |chart: &Chart, what: &str| chart.to_svg().unwrap().matches(what).count();
+        let (whole, dots) = (drawn(&chart, "<polyline"), drawn(&chart, "<circle "));
+        let Marks::Lines { lines, .. } = &mut chart.marks else { unreachable!() };
+        lines[0].1.insert(2, (2.5, None));
+        // A line more; the dots stay as they are.
+        assert_eq!((drawn(&chart, "<polyline"), drawn(&chart, "<circle ")), (whole + 1, dots));
+    }
+
+    #[test]
+    fn points_have_their_line() {
+        let chart = Chart {
+            title: "JCT".to_owned(),
+            y: "testbed".to_owned(),
+            marks: Marks::Points {
+                x: "simulator".to_owned(),
+                clouds: vec![("real".to_owned(), vec![(1.0, 1.1), (2.0, 2.0)])],
+                fit: (0.9, 0.2),
+            },
+        };
+        let svg = chart.to_svg().unwrap();
+        for word in ["testbed", "simulator", "real", "y = 0.90 x +0.20"] {
+            assert_eq!(svg.matches(&format!(">\n{word}\n<")).count(), 1, "{word}\n{svg}");
+        }
+        // Two points, one in the key.
+        assert_eq!(svg.matches("<circle ").count(), 3, "{svg}");
     }
 
     #[test]

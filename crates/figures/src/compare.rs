@@ -1,8 +1,9 @@
 //! Policies side by side over one trace: what `tributary place` prints.
 
-use tributary_cluster::Job;
 use tributary_cluster::metrics::{Metric, Spread, Summary};
+use tributary_cluster::model::Profile;
 use tributary_cluster::simulate::{Outcome, Record, Sample};
+use tributary_cluster::{Job, Plan};
 
 use crate::chart::{Chart, Marks, Scale};
 use crate::page::Figure;
@@ -94,7 +95,7 @@ fn charts(compared: &[Compared]) -> Vec<Chart> {
                 .map(|one| {
                     let series = first(one);
                     let points =
-                        series.iter().map(|at| (at.time_s / 3_600.0, Spread::of(&[of(at)])));
+                        series.iter().map(|at| (at.time_s / 3_600.0, Some(Spread::of(&[of(at)]))));
                     (one.policy.clone(), points.collect())
                 })
                 .collect(),
@@ -139,7 +140,7 @@ fn charts(compared: &[Compared]) -> Vec<Chart> {
 }
 
 /// Points of the distribution of completion times.
-fn distribution(records: &[Record]) -> Vec<(f64, Spread)> {
+fn distribution(records: &[Record]) -> Vec<(f64, Option<Spread>)> {
     let mut times: Vec<f64> = records.iter().map(|job| job.jct_s() / 60.0).collect();
     times.sort_by(f64::total_cmp);
     let step = times.len().div_ceil(POINTS).max(1);
@@ -148,16 +149,18 @@ fn distribution(records: &[Record]) -> Vec<(f64, Spread)> {
     points
         // A logarithmic axis has no zero.
         .filter(|(_, time)| **time > 0.0)
-        .map(|(at, &time)| (time, Spread::of(&[(at + 1) as f64 / all])))
+        .map(|(at, &time)| (time, Some(Spread::of(&[(at + 1) as f64 / all]))))
         .collect()
 }
 
-/// Every job of every first run, a line each: what, when, where.
+/// Every job of every run, a line each: what, when, where. Models are told by what they compute and send.
 #[must_use]
-pub fn jobs(compared: &[Compared]) -> Table {
+pub fn jobs(compared: &[Compared], profiles: &[Profile]) -> Table {
     let mut table = Table::new([
         "policy",
+        "seed",
         "job",
+        "model",
         "submit_s",
         "start_s",
         "end_s",
@@ -168,38 +171,54 @@ pub fn jobs(compared: &[Compared]) -> Table {
         "outcome",
     ]);
     for one in compared {
-        let Some(run) = one.outcomes.first() else { continue };
-        for Record { job, plan, start_s, end_s, .. } in &run.records {
-            let mut row = head(&one.policy, job);
-            row.splice(3..3, [Cell::Number(*start_s, 1), Cell::Number(*end_s, 1)]);
-            let listed = |items: Vec<String>| Cell::text(items.join(" "));
-            row.push(listed(
-                plan.workers()
-                    .iter()
-                    .map(|(server, gpus)| format!("{}:{gpus}", server.0))
-                    .collect(),
-            ));
-            row.push(plan.ps.map_or(Cell::None, |server| Cell::text(server.0.to_string())));
-            row.push(listed(plan.aggregating.iter().map(|rack| rack.0.to_string()).collect()));
-            row.push(Cell::text("finished"));
-            table.push(row);
-        }
-        for (job, reason) in &run.unfinished {
-            let mut row = head(&one.policy, job);
-            row.splice(3..3, [Cell::None, Cell::None]);
-            row.extend([Cell::None, Cell::None, Cell::None, Cell::text(reason.to_string())]);
-            table.push(row);
+        for (seed, run) in one.outcomes.iter().enumerate() {
+            let head = |job: &Job, times: [Cell; 2]| head(&one.policy, seed, job, profiles, times);
+            for Record { job, plan, start_s, end_s, .. } in &run.records {
+                let mut row = head(job, [*start_s, *end_s].map(|at| Cell::Number(at, 1)));
+                row.extend(place(plan));
+                row.push(Cell::text("finished"));
+                table.push(row);
+            }
+            for (job, reason) in &run.unfinished {
+                let mut row = head(job, [Cell::None, Cell::None]);
+                row.extend([Cell::None, Cell::None, Cell::None, Cell::text(reason.to_string())]);
+                table.push(row);
+            }
         }
     }
     table
 }
 
-fn head(policy: &str, job: &Job) -> Vec<Cell> {
+fn head(
+    policy: &str,
+    seed: usize,
+    job: &Job,
+    profiles: &[Profile],
+    [start, end]: [Cell; 2],
+) -> Vec<Cell> {
+    let model = profiles.iter().find(|profile| {
+        profile.compute_s == job.compute_s && profile.gradient_bytes() == job.gradient_bytes
+    });
     vec![
         Cell::text(policy),
+        Cell::text(seed.to_string()),
         Cell::text(job.id.0.to_string()),
+        model.map_or(Cell::None, |model| Cell::text(&model.name)),
         Cell::Number(job.submit_s, 1),
+        start,
+        end,
         Cell::text(job.gpus.to_string()),
+    ]
+}
+
+/// Servers with the GPUs there, the parameter server's, and the racks that aggregate.
+fn place(plan: &Plan) -> [Cell; 3] {
+    let listed = |items: Vec<String>| Cell::text(items.join(" "));
+    let workers = plan.workers();
+    [
+        listed(workers.iter().map(|(server, gpus)| format!("{}:{gpus}", server.0)).collect()),
+        plan.ps.map_or(Cell::None, |server| Cell::text(server.0.to_string())),
+        listed(plan.aggregating.iter().map(|rack| rack.0.to_string()).collect()),
     ]
 }
 
@@ -225,7 +244,7 @@ mod tests {
         let names: Vec<&str> = NAMES.iter().chain(ALL_REDUCE_NAMES).copied().collect();
         let runs: Vec<Run<'_>> = names
             .iter()
-            .map(|policy| Run { cluster: &cluster, jobs: &jobs, policy, options })
+            .map(|policy| Run { cluster: &cluster, jobs: &jobs, policy, options, packets: None })
             .collect();
         let told = std::sync::atomic::AtomicU64::new(0);
         let outcomes = run(&runs, &|done, total| {
@@ -247,14 +266,16 @@ mod tests {
         for chart in &figure.charts {
             chart.to_svg().unwrap();
         }
-        assert_eq!(super::jobs(&compared).rows.len(), jobs.len() * names.len());
+        let listed = super::jobs(&compared, Profiles::netpack().all());
+        assert_eq!(listed.rows.len(), jobs.len() * names.len());
+        assert!(listed.rows.iter().all(|row| matches!(row[3], Cell::Text(_))), "models are known");
     }
 
     #[test]
     fn an_unknown_policy_is_named_before_anything_runs() {
         let cluster = Cluster::uniform(&Shape::default());
         let options = Options::default();
-        let one = Run { cluster: &cluster, jobs: &[], policy: "best", options };
+        let one = Run { cluster: &cluster, jobs: &[], policy: "best", options, packets: None };
         let error = run(&[one], &|_, _| ()).unwrap_err().to_string();
         assert!(error.starts_with("no policy is called `best`; there are netpack, "), "{error}");
     }

@@ -4,6 +4,7 @@
 //! Every number comes from `tributary-cluster` and `tributary-placement`; here experiments are set up,
 //! repeated and shown. Nothing is printed or written: a [`Figure`] is what the caller prints and writes.
 
+mod agreement;
 mod chart;
 pub mod compare;
 pub mod netpack;
@@ -14,7 +15,7 @@ mod table;
 pub mod titan;
 mod workload;
 
-pub use chart::{Chart, DrawError, Marks, Scale};
+pub use chart::{Chart, DrawError, Line, Marks, Scale};
 pub use page::{Figure, page};
 pub use runs::{Progress, Run, RunError, policy, run};
 pub use table::{Cell, Table};

@@ -1,8 +1,13 @@
-//! The figures of NetPack's evaluation (§6) that a simulation of flows can show: 7 to 13.
+//! The figures of NetPack's evaluation (§6): 6 to 13. (14 and 15 are of the switch alone.)
+//!
+//! Those of the simulator are simulated at the level of flows, those of the testbed with sums that packets
+//! time, unless flows are to do that too.
 //!
 //! The paper fixes clusters, models and policies. It does not say how densely jobs of the trace arrive,
 //! nor the means of its synthetic demands: [`LOAD`] and a mean of two servers are ours, and the last
 //! figure shows what the first of them does.
+
+mod testbed;
 
 use tributary_cluster::metrics::{Metric, Spread};
 use tributary_cluster::simulate::Options;
@@ -18,33 +23,19 @@ use crate::sweep::{Experiment, Point, Results};
 use crate::table::{Cell, Table};
 use crate::workload::Workload;
 
+use testbed::Runs;
+pub use testbed::{Testbed, Timing};
+
 /// NetPack and what it is compared with in most figures.
 const POLICIES: [&str; 6] =
     ["netpack", "gpu-balance", "flow-balance", "least-fragmentation", "optimus", "tetris"];
 
+/// These, and what figure 13 compares with.
+const WITH_COMB: [&str; 7] =
+    ["netpack", "gpu-balance", "flow-balance", "least-fragmentation", "optimus", "tetris", "comb"];
+
 /// GPU-time of the jobs over that of the cluster while they arrive.
 pub const LOAD: f64 = 0.9;
-
-/// Jobs of an experiment: on the five servers of the testbed, and on the simulated cluster.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Jobs {
-    /// On the testbed.
-    pub testbed: usize,
-    /// On the simulated cluster, but for figure 9, which has four times as many.
-    pub simulated: usize,
-}
-
-/// §6.1: five servers of two GPUs at one switch.
-fn testbed(pat_gbps: f64) -> Cluster {
-    let (servers_per_rack, gpus_per_server) = (5, 2);
-    Cluster::uniform(&Shape {
-        racks: 1,
-        servers_per_rack,
-        gpus_per_server,
-        pat_gbps,
-        ..Shape::default()
-    })
-}
 
 /// §6.1: 16 racks of 16 servers of four GPUs.
 fn simulated(oversubscription: f64) -> Cluster {
@@ -63,16 +54,7 @@ fn demands(gpus_per_server: f64) -> [(&'static str, Option<Demand>); 3] {
 
 fn point(label: impl Into<String>, cluster: Cluster, jobs: usize, demand: Option<Demand>) -> Point {
     let workload = Workload { jobs, load: Some(LOAD), demand };
-    Point { label: label.into(), cluster, workload, loaded: None }
-}
-
-fn of_testbed(jobs: usize) -> Vec<Point> {
-    demands(2.0)
-        .into_iter()
-        .map(|(name, demand)| {
-            point(format!("testbed, {name}"), testbed(Shape::default().pat_gbps), jobs, demand)
-        })
-        .collect()
+    Point { label: label.into(), cluster, workload, loaded: None, packets: None }
 }
 
 fn of_simulator(jobs: usize) -> Vec<Point> {
@@ -82,34 +64,41 @@ fn of_simulator(jobs: usize) -> Vec<Point> {
         .collect()
 }
 
-/// All figures, in the order of their numbers.
+/// All figures, in the order of their numbers; `simulated` jobs on the simulated cluster, but for figure
+/// 9, which has four times as many. Figure 6 is there only if packets time the testbed's sums.
 ///
 /// # Errors
 ///
 /// If a policy breaks a rule of the cluster.
-pub fn figures(experiment: &Experiment<'_>, jobs: Jobs) -> Result<Vec<Figure>, RunError> {
-    let mut figures = overall(experiment, jobs)?;
-    figures.push(scale(experiment, jobs)?);
+pub fn figures(
+    experiment: &Experiment<'_>,
+    simulated: usize,
+    testbed: Testbed,
+) -> Result<Vec<Figure>, RunError> {
+    let options = Options::default();
+    let large = experiment.run(&of_simulator(simulated), &WITH_COMB, options)?;
+    let small = testbed.run(experiment, &WITH_COMB)?;
+    let both = small.demands.clone().and(large);
+    let mut figures: Vec<Figure> = small.agreement().into_iter().collect();
+    let notes = [small.about(), set_up(experiment, simulated)];
+    figures.extend(overall(&both.only(&POLICIES), &notes));
+    figures.push(scale(experiment, simulated)?);
     figures.push(time(experiment.seeds)?);
-    figures.push(memory(experiment, jobs)?);
-    figures.push(oversubscription(experiment, jobs)?);
-    figures.push(comb(experiment, jobs)?);
-    figures.push(loads(experiment, jobs)?);
+    figures.push(memory(&small));
+    figures.push(oversubscription(experiment, simulated)?);
+    figures.push(comb(&both.only(&["netpack", "comb"]), &notes));
+    figures.push(loads(experiment, simulated)?);
     Ok(figures)
 }
 
 /// Figures 7 and 8: completion time and distribution efficiency.
-fn overall(experiment: &Experiment<'_>, jobs: Jobs) -> Result<Vec<Figure>, RunError> {
-    let mut points = of_testbed(jobs.testbed);
-    points.extend(of_simulator(jobs.simulated));
-    let results = experiment.run(&points, &POLICIES, Options::default())?;
-    let jct = completion(
-        "netpack-7",
-        "NetPack figure 7: average job completion time",
-        &results,
-        &["Paper: NetPack takes 13 to 45 % less than the others on the testbed with the real trace, and up \
-           to 78 % less in simulation.".to_owned(), set_up(experiment, jobs)],
-    );
+fn overall(results: &Results, set_up: &[String]) -> Vec<Figure> {
+    let paper = "Paper: NetPack takes 13 to 45 % less than the others on the testbed with the real trace, and up \
+                 to 78 % less in simulation.";
+    let mut notes = vec![paper.to_owned()];
+    notes.extend_from_slice(set_up);
+    let jct =
+        completion("netpack-7", "NetPack figure 7: average job completion time", results, &notes);
     let mut table = Table::new(["workload", "policy", "DE"]);
     for (point, label) in results.labels.iter().enumerate() {
         for (policy, name) in results.policies.iter().enumerate() {
@@ -117,29 +106,30 @@ fn overall(experiment: &Experiment<'_>, jobs: Jobs) -> Result<Vec<Figure>, RunEr
             table.push(vec![Cell::text(label), Cell::text(*name), Cell::Spread(spread, 3)]);
         }
     }
+    let mut notes = vec![
+        "Paper: 13 to 46 % more than the others on the testbed, up to 2.4 times as much in simulation. 1 is the \
+         speed of as many lone GPUs; waiting does not count."
+            .to_owned(),
+    ];
+    notes.extend_from_slice(set_up);
     let de = Figure {
         id: "netpack-8".to_owned(),
         title: "NetPack figure 8: average distribution efficiency".to_owned(),
-        notes: vec![
-            "Paper: 13 to 46 % more than the others on the testbed, up to 2.4 times as much in \
-                     simulation. 1 is the speed of as many lone GPUs; waiting does not count."
-                .to_owned(),
-        ],
+        notes,
         table,
-        charts: vec![bars(&results, "Distribution efficiency", "DE", |point, policy| {
+        charts: vec![bars(results, "Distribution efficiency", "DE", |point, policy| {
             results.spread(point, policy, Metric::Efficiency)
         })],
     };
-    Ok(vec![jct, de])
+    vec![jct, de]
 }
 
-fn set_up(experiment: &Experiment<'_>, jobs: Jobs) -> String {
+fn set_up(experiment: &Experiment<'_>, jobs: usize) -> String {
     format!(
-        "Jobs of {}, from {} places of the trace: {} on the testbed's five servers of two GPUs, {} on 16 racks \
-         of 16 servers of four; arrivals moved together or apart to a load of {LOAD}; both simulated at \
-         the level of flows. Synthetic demands have a mean of two servers. ± is the standard deviation \
-         over the places.",
-        experiment.trace.file, experiment.seeds, jobs.testbed, jobs.simulated
+        "Simulated: {jobs} jobs from {} places of {} on 16 racks of 16 servers of four GPUs, at the level of flows. \
+         Arrivals are moved together or apart to a load of {LOAD}; synthetic demands have a mean of two \
+         servers. ± is the standard deviation over the places.",
+        experiment.seeds, experiment.trace.file
     )
 }
 
@@ -199,7 +189,7 @@ fn bars(results: &Results, title: &str, y: &str, of: impl Fn(usize, usize) -> Sp
 }
 
 /// Figure 9: the same jobs on clusters of all sizes.
-fn scale(experiment: &Experiment<'_>, jobs: Jobs) -> Result<Figure, RunError> {
+fn scale(experiment: &Experiment<'_>, jobs: usize) -> Result<Figure, RunError> {
     let cluster =
         |servers_per_rack| Cluster::uniform(&Shape { servers_per_rack, ..Shape::default() });
     let points: Vec<Point> = [6, 63, 625]
@@ -209,7 +199,7 @@ fn scale(experiment: &Experiment<'_>, jobs: Jobs) -> Result<Figure, RunError> {
             ..point(
                 format!("{} servers", 16 * servers_per_rack),
                 cluster(servers_per_rack),
-                4 * jobs.simulated,
+                4 * jobs,
                 None,
             )
         })
@@ -221,7 +211,7 @@ fn scale(experiment: &Experiment<'_>, jobs: Jobs) -> Result<Figure, RunError> {
         format!(
             "{} jobs; they arrive at a load of {LOAD} of the smallest cluster, so that the larger ones are \
              idle but for a part of {:.2} and {:.3}.",
-            4 * jobs.simulated,
+            4 * jobs,
             LOAD * 6.0 / 63.0,
             LOAD * 6.0 / 625.0
         ),
@@ -244,6 +234,7 @@ fn time(seeds: u64) -> Result<Figure, RunError> {
         "servers",
         "jobs",
         "demand",
+        "placed",
         "distributed",
         "µs a job",
         "s in all",
@@ -251,6 +242,10 @@ fn time(seeds: u64) -> Result<Figure, RunError> {
     ]);
     let mut lines = Vec::new();
     for demand in [speed::Demand::Trace, speed::Demand::Spread] {
+        let name = match demand {
+            speed::Demand::Trace => "as in traces",
+            speed::Demand::Spread => "5 to 12 GPUs",
+        };
         let mut points = Vec::new();
         for (servers, racks, paper) in SIZES {
             for jobs in [1_000, 4_000] {
@@ -268,25 +263,19 @@ fn time(seeds: u64) -> Result<Figure, RunError> {
                 let in_all: Vec<f64> = took.iter().map(|one| one.took.as_secs_f64()).collect();
                 table.push(vec![
                     Cell::Number(f64::from(servers), 0),
+                    Cell::Number(f64::from(jobs), 0),
+                    Cell::text(name),
                     Cell::Number(f64::from(last.jobs), 0),
-                    Cell::text(match demand {
-                        speed::Demand::Trace => "as in traces",
-                        speed::Demand::Spread => "5 to 12 GPUs",
-                    }),
                     Cell::Number(f64::from(last.distributed), 0),
                     Cell::Spread(Spread::of(&per_job), 1),
                     Cell::Spread(Spread::of(&in_all), 3),
                     paper.map_or(Cell::None, |s| Cell::Number(s * 1e6, 0)),
                 ]);
                 if jobs == 4_000 {
-                    points.push((f64::from(servers), Spread::of(&per_job)));
+                    points.push((f64::from(servers), Some(Spread::of(&per_job))));
                 }
             }
         }
-        let name = match demand {
-            speed::Demand::Trace => "as in traces",
-            speed::Demand::Spread => "5 to 12 GPUs",
-        };
         lines.push((name.to_owned(), points));
     }
     Ok(Figure {
@@ -294,7 +283,7 @@ fn time(seeds: u64) -> Result<Figure, RunError> {
         title: "NetPack figure 10: time that placing takes".to_owned(),
         notes: vec![
             "Batches on an idle cluster of servers with four GPUs, the steady state after each distributed job \
-             included; `jobs` is how many the cluster had room for. The paper's implementation is in Python."
+             included; `placed` is how many of the jobs the cluster had room for. The paper's implementation is in Python."
                 .to_owned(),
         ],
         table,
@@ -311,32 +300,27 @@ fn time(seeds: u64) -> Result<Figure, RunError> {
 }
 
 /// Figure 11: switch memory.
-fn memory(experiment: &Experiment<'_>, jobs: Jobs) -> Result<Figure, RunError> {
-    let demand = demands(2.0)[1].1;
-    let points: Vec<Point> = [0.0, 25.0, 50.0, 100.0, 200.0, 1_000.0]
-        .into_iter()
-        .map(|pat| point(format!("{pat} Gb/s"), testbed(pat), jobs.testbed, demand))
-        .collect();
-    let results = experiment.run(&points, &POLICIES, Options::default())?;
+fn memory(testbed: &Runs) -> Figure {
     let notes = [
         "Paper: 30 to 92 % less than the others, more with less memory; 87 to 92 % less with none.".to_owned(),
         "Peak aggregation throughput of the testbed's switch, Poisson demand: with the real one, nearly all \
          jobs fit on a server and need no switch.".to_owned(),
+        testbed.about(),
     ];
-    Ok(completion(
+    completion(
         "netpack-11",
         "NetPack figure 11: job completion time by switch memory",
-        &results,
+        &testbed.memory,
         &notes,
-    ))
+    )
 }
 
 /// Figure 12: oversubscribed fabrics.
-fn oversubscription(experiment: &Experiment<'_>, jobs: Jobs) -> Result<Figure, RunError> {
+fn oversubscription(experiment: &Experiment<'_>, jobs: usize) -> Result<Figure, RunError> {
     let demand = demands(4.0)[1].1;
     let points: Vec<Point> = [1.0, 2.0, 5.0, 10.0, 20.0]
         .into_iter()
-        .map(|ratio| point(format!("{ratio}:1"), simulated(ratio), jobs.simulated, demand))
+        .map(|ratio| point(format!("{ratio}:1"), simulated(ratio), jobs, demand))
         .collect();
     let results = experiment.run(&points, &POLICIES, Options::default())?;
     let notes = [
@@ -352,26 +336,21 @@ fn oversubscription(experiment: &Experiment<'_>, jobs: Jobs) -> Result<Figure, R
 }
 
 /// Figure 13: resources one after the other in place of all together.
-fn comb(experiment: &Experiment<'_>, jobs: Jobs) -> Result<Figure, RunError> {
-    let mut points = of_testbed(jobs.testbed);
-    points.extend(of_simulator(jobs.simulated));
-    let results = experiment.run(&points, &["netpack", "comb"], Options::default())?;
-    let notes = ["Paper: NetPack takes up to 63 % less than Comb, on the testbed.".to_owned()];
-    Ok(completion(
-        "netpack-13",
-        "NetPack figure 13: job completion time against Comb",
-        &results,
-        &notes,
-    ))
+fn comb(results: &Results, set_up: &[String]) -> Figure {
+    let mut notes =
+        vec!["Paper: NetPack takes up to 63 % less than Comb, on the testbed.".to_owned()];
+    notes.extend_from_slice(set_up);
+    let title = "NetPack figure 13: job completion time against Comb";
+    completion("netpack-13", title, results, &notes)
 }
 
 /// Not in the paper: the load, which it does not give.
-fn loads(experiment: &Experiment<'_>, jobs: Jobs) -> Result<Figure, RunError> {
+fn loads(experiment: &Experiment<'_>, jobs: usize) -> Result<Figure, RunError> {
     let demand = demands(4.0)[1].1;
     let points: Vec<Point> = [0.3, 0.6, 0.9, 1.2, 2.0]
         .into_iter()
         .map(|load| {
-            let mut point = point(format!("{load}"), simulated(1.0), jobs.simulated, demand);
+            let mut point = point(format!("{load}"), simulated(1.0), jobs, demand);
             point.workload.load = Some(load);
             point
         })

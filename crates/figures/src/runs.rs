@@ -5,10 +5,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
-use tributary_cluster::simulate::{Communication, Observer, Options, Outcome, simulate};
+use tributary_cluster::simulate::{
+    Communication, Observer, Options, Outcome, simulate, simulate_by,
+};
 use tributary_cluster::validate::Validator;
 use tributary_cluster::{Cluster, Job, JobId, Plan, Policy, State};
 use tributary_placement::{all_reduce, by_name};
+use tributary_sim::testbed::Packets;
 
 /// One simulation.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +24,8 @@ pub struct Run<'a> {
     pub policy: &'a str,
     /// How.
     pub options: Options,
+    /// What times sums in the network, if not the steady state.
+    pub packets: Option<&'a Packets>,
 }
 
 /// Told how many of how many jobs are done with, over all simulations; from several threads.
@@ -42,6 +47,15 @@ pub enum RunError {
         /// The first of them.
         first: String,
     },
+    /// The testbed does not work: a fault of this program.
+    #[error("the testbed in virtual time: {0}")]
+    Testbed(String),
+}
+
+impl From<tributary_sim::testbed::Error> for RunError {
+    fn from(error: tributary_sim::testbed::Error) -> Self {
+        Self::Testbed(error.to_string())
+    }
 }
 
 /// The policy of that name; one for all-reduce expects the collective that jobs use.
@@ -104,7 +118,13 @@ pub fn run(runs: &[Run<'_>], progress: Progress<'_>) -> Result<Vec<Outcome>, Run
 
 fn one(run: &Run<'_>, watch: &mut Watch<'_>) -> Result<Outcome, RunError> {
     let mut policy = policy(run.policy, run.options.communication)?;
-    let outcome = simulate(run.cluster, run.jobs, &mut *policy, &run.options, watch);
+    let outcome = match run.packets {
+        None => simulate(run.cluster, run.jobs, &mut *policy, &run.options, watch),
+        Some(mut packets) => {
+            let sums = &mut packets;
+            simulate_by(run.cluster, run.jobs, &mut *policy, &run.options, watch, sums)?
+        }
+    };
     let violations = watch.validator.violations();
     match violations.first() {
         None => Ok(outcome),

@@ -1,10 +1,13 @@
 //! Experiments: policies at several points of a parameter, over several seeds.
 
+use std::sync::Arc;
+
 use tributary_cluster::metrics::{Metric, Spread, Summary};
 use tributary_cluster::model::Profile;
 use tributary_cluster::simulate::Options;
 use tributary_cluster::trace::Trace;
 use tributary_cluster::{Cluster, Job};
+use tributary_sim::testbed::Packets;
 
 use crate::runs::{Progress, Run, RunError, run};
 use crate::workload::Workload;
@@ -30,6 +33,8 @@ pub(crate) struct Point {
     pub(crate) workload: Workload,
     /// What the load is measured on, if not on the cluster.
     pub(crate) loaded: Option<Cluster>,
+    /// What times sums, if not the steady state.
+    pub(crate) packets: Option<Arc<Packets>>,
 }
 
 /// What came of an experiment: a summary for each point, policy and seed.
@@ -37,11 +42,16 @@ pub(crate) struct Point {
 pub(crate) struct Results {
     pub(crate) labels: Vec<String>,
     pub(crate) policies: Vec<&'static str>,
-    summaries: Vec<Summary>,
-    seeds: usize,
+    /// By point, policy and seed.
+    summaries: Vec<Vec<Vec<Summary>>>,
 }
 
 impl Experiment<'_> {
+    /// The same with other repetitions.
+    pub(crate) fn repeated(self, seeds: u64) -> Self {
+        Self { seeds, ..self }
+    }
+
     pub(crate) fn run(
         &self,
         points: &[Point],
@@ -60,24 +70,50 @@ impl Experiment<'_> {
         for (point, jobs) in points.iter().zip(&jobs) {
             for &policy in policies {
                 for jobs in jobs {
-                    runs.push(Run { cluster: &point.cluster, jobs, policy, options });
+                    let (cluster, packets) = (&point.cluster, point.packets.as_deref());
+                    runs.push(Run { cluster, jobs, policy, options, packets });
                 }
             }
         }
         let outcomes = run(&runs, self.progress)?;
+        let mut summaries = outcomes.iter().map(Summary::of);
+        let seeds = self.seeds as usize;
+        let mut of_policy = || summaries.by_ref().take(seeds).collect();
+        let mut of_point = |_: &Point| policies.iter().map(|_| of_policy()).collect();
         Ok(Results {
             labels: points.iter().map(|point| point.label.clone()).collect(),
             policies: policies.to_vec(),
-            summaries: outcomes.iter().map(Summary::of).collect(),
-            seeds: self.seeds as usize,
+            summaries: points.iter().map(&mut of_point).collect(),
         })
     }
 }
 
 impl Results {
-    fn at(&self, point: usize, policy: usize) -> &[Summary] {
-        let first = (point * self.policies.len() + policy) * self.seeds;
-        &self.summaries[first..first + self.seeds]
+    /// Of each seed.
+    pub(crate) fn at(&self, point: usize, policy: usize) -> &[Summary] {
+        &self.summaries[point][policy]
+    }
+
+    /// These and the points of other results of the same policies.
+    pub(crate) fn and(mut self, others: Self) -> Self {
+        assert_eq!(self.policies, others.policies, "results of the same policies");
+        self.labels.extend(others.labels);
+        self.summaries.extend(others.summaries);
+        self
+    }
+
+    /// Only some of the policies.
+    pub(crate) fn only(&self, policies: &[&'static str]) -> Self {
+        let at: Vec<usize> = policies
+            .iter()
+            .filter_map(|wanted| self.policies.iter().position(|policy| policy == wanted))
+            .collect();
+        let of_point = |point: &Vec<Vec<Summary>>| at.iter().map(|&at| point[at].clone()).collect();
+        Self {
+            labels: self.labels.clone(),
+            policies: at.iter().map(|&at| self.policies[at]).collect(),
+            summaries: self.summaries.iter().map(of_point).collect(),
+        }
     }
 
     /// A measure, over the seeds.

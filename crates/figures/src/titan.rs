@@ -175,7 +175,7 @@ fn over_time(
                 sample_s: Some(last_s / SAMPLES),
                 ..Options::default()
             };
-            runs.push(Run { cluster: &cluster, jobs, policy, options });
+            runs.push(Run { cluster: &cluster, jobs, policy, options, packets: None });
         }
     }
     let outcomes = run(&runs, experiment.progress)?;
@@ -222,7 +222,7 @@ impl Shown {
         if let Measure::Mean(of) = measure {
             let line = |runs: &[Outcome]| {
                 let during = runs[0].series.iter().filter(|at| at.time_s <= last_s[0]);
-                during.map(|at| (at.time_s / 3_600.0, Spread::of(&[of(at)]))).collect()
+                during.map(|at| (at.time_s / 3_600.0, Some(Spread::of(&[of(at)])))).collect()
             };
             let lines = POLICIES.iter().zip(outcomes);
             charts.push(Chart {
@@ -320,9 +320,16 @@ fn by_workers(
         }
     }
     let chart = |model: &str| {
+        let of_model = || rows.iter().filter(|row| row.model == model);
+        let mut workers: Vec<u32> = of_model().map(|row| row.workers).collect();
+        workers.sort_unstable();
+        workers.dedup();
         let line = |name: &str| {
-            let of_policy = rows.iter().filter(|row| row.model == model && row.policy == name);
-            of_policy.map(|row| (f64::from(row.workers), Spread::of(&[of(row).0]))).collect()
+            let value = |workers: u32| {
+                let row = of_model().find(|row| row.policy == name && row.workers == workers)?;
+                Some(Spread::of(&[of(row).0]))
+            };
+            workers.iter().map(|&workers| (f64::from(workers), value(workers))).collect()
         };
         Chart {
             title: format!("{title}, {model}"),

@@ -77,9 +77,9 @@ fn a_generated_trace_makes_the_figures_of_both_papers() {
     for (paper, last) in [("netpack", "netpack-15"), ("titan", "titan-11")] {
         let out = directory.path().join(paper).display().to_string();
         let sample = "examples/placement/sample.csv";
-        succeed(&[
-            "place", "figures", paper, "--quick", "--seeds", "1", "--trace", sample, "--out", &out,
-        ]);
+        let few = ["--quick", "--seeds", "1", "--testbed", "flows", "--trace", sample];
+        let args = ["place", "figures", paper].into_iter().chain(few).chain(["--out", &out]);
+        succeed(&args.collect::<Vec<_>>());
         for name in ["index.html".to_owned(), format!("{last}.csv")] {
             assert!(directory.path().join(paper).join(&name).exists(), "{paper}: {name}");
         }
@@ -114,6 +114,16 @@ fn what_cannot_be_is_one_line() {
     assert!(line.contains("words.csv"), "{line}");
     let line = fail(&["place", "--trace", "nowhere.csv"]);
     assert!(line.contains("nowhere.csv"), "{line}");
+    let line = fail(&["place", "--policy", "netpack,,tetris"]);
+    assert!(line.contains("--policy: a name is missing"), "{line}");
+    for option in ["--period", "--ageing"] {
+        let line = fail(&["place", option, "-5"]);
+        assert!(line.contains(&format!("{option} -5: write ")), "{line}");
+    }
+    let line = fail(&["place", "--json", "no-such-directory/measures.json"]);
+    assert!(line.contains("measures.json: there is no such directory"), "{line}");
+    let line = fail(&["place", "--policy", "netpack, best"]);
+    assert!(line.contains("--policy best: there are netpack, "), "{line}");
     let line = fail(&["place", "--policy", "best"]);
     assert!(line.contains("--policy best: there are netpack, "), "{line}");
     let line = fail(&["place", "--load", "0"]);

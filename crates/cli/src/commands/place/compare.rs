@@ -66,13 +66,13 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_enum, default_value_t = Summing::InNetwork)]
     communication: Summing,
     /// Time between two rounds of placing, seconds; 0: a round whenever a job arrives or ends.
-    #[arg(long, value_name = "S", default_value_t = 60.0)]
+    #[arg(long, value_name = "S", default_value_t = 60.0, allow_negative_numbers = true)]
     period: f64,
     /// What a waiting job's value grows by in every round that passes it over.
-    #[arg(long, value_name = "VALUE", default_value_t = 1.0)]
+    #[arg(long, value_name = "VALUE", default_value_t = 1.0, allow_negative_numbers = true)]
     ageing: f64,
     /// Moves submissions together or apart until the jobs ask for this part of the cluster's GPU-time.
-    #[arg(long, value_name = "PART")]
+    #[arg(long, value_name = "PART", allow_negative_numbers = true)]
     load: Option<f64>,
     /// Repetitions, each with other models for the jobs.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -102,6 +102,9 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     let policies = policies(&args.policy)?;
     if let Some(out) = &args.out {
         fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    }
+    if let Some(path) = &args.json {
+        writable(path)?;
     }
     let cluster = match &args.cluster {
         Some(path) => read_cluster(path)?,
@@ -135,7 +138,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         .iter()
         .flat_map(|policy| {
             let cluster = &cluster;
-            jobs.iter().map(move |jobs| Run { cluster, jobs, policy, options })
+            jobs.iter().map(move |jobs| Run { cluster, jobs, policy, options, packets: None })
         })
         .collect();
     let mut outcomes = with_bar("jobs", |progress| tributary_figures::run(&runs, progress))?;
@@ -146,13 +149,14 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
             Compared { policy: policy.clone(), outcomes }
         })
         .collect();
-    report(args, &cluster, &trace, &jobs[0], &compared)
+    report(args, &cluster, &trace, &profiles, &jobs[0], &compared)
 }
 
 fn report(
     args: &CompareArgs,
     cluster: &Cluster,
     trace: &Trace,
+    profiles: &Profiles,
     jobs: &[Job],
     compared: &[Compared],
 ) -> Result<()> {
@@ -177,7 +181,7 @@ fn report(
     show(&figure)?;
     if let Some(out) = &args.out {
         write(out, "A trace under several policies", std::slice::from_ref(&figure))?;
-        put(&out.join("jobs.csv"), &compare::jobs(compared).to_csv())?;
+        put(&out.join("jobs.csv"), &compare::jobs(compared, profiles.all()).to_csv())?;
         say!("{}: index.html, comparison.csv, jobs.csv, plots", out.display());
     }
     if let Some(path) = &args.json {
@@ -218,8 +222,12 @@ fn json(title: &str, compared: &[Compared]) -> Result<String> {
 fn policies(names: &[String]) -> Result<Vec<String>> {
     let known: Vec<&str> = NAMES.iter().chain(ALL_REDUCE_NAMES).copied().collect();
     let mut policies: Vec<String> = Vec::new();
-    for name in names {
-        let these = if name == "all" { known.clone() } else { vec![name.as_str()] };
+    for name in names.iter().map(|name| name.trim()) {
+        ensure!(
+            !name.is_empty(),
+            "--policy: a name is missing; write names with commas, such as netpack,tetris"
+        );
+        let these = if name == "all" { known.clone() } else { vec![name] };
         for name in these {
             if tributary_placement::by_name(name).is_none() {
                 bail!("--policy {name}: there are {}, and all", known.join(", "));
@@ -334,6 +342,18 @@ pub(crate) fn write(out: &Path, title: &str, figures: &[Figure]) -> Result<()> {
     let command: Vec<String> = std::env::args().skip(1).collect();
     let page = page(title, &format!("tributary {}", command.join(" ")), figures)?;
     put(&out.join("index.html"), &page)
+}
+
+/// Before the work is done: whether its result can be written to a file.
+fn writable(path: &Path) -> Result<()> {
+    ensure!(!path.is_dir(), "cannot write {}: it is a directory", path.display());
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    ensure!(
+        directory.is_none_or(Path::is_dir),
+        "cannot write {}: there is no such directory",
+        path.display()
+    );
+    Ok(())
 }
 
 fn put(path: &Path, text: &str) -> Result<()> {

@@ -14,10 +14,19 @@ use super::sharing;
 /// Whose figures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Paper {
-    /// NetPack, figures 7 to 15.
+    /// NetPack, figures 6 to 15.
     Netpack,
     /// Titan, figures 2 to 11.
     Titan,
+}
+
+/// What times the sums of jobs on NetPack's testbed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Timing {
+    /// ATP's endpoints and P4 program, in virtual time.
+    Packets,
+    /// The steady state, as in simulations: quicker, and without figure 6.
+    Flows,
 }
 
 #[derive(Debug, Args)]
@@ -29,6 +38,13 @@ pub(crate) struct FiguresArgs {
     /// Repetitions, each with other jobs and other models. Without it, 10; with --quick, 2.
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
+    /// What times sums on NetPack's testbed.
+    #[arg(long, value_enum, default_value_t = Timing::Packets)]
+    testbed: Timing,
+    /// Repetitions on NetPack's testbed. Without it, 3 with packets (with --quick, 1), and as many as
+    /// elsewhere with flows.
+    #[arg(long, value_name = "N")]
+    testbed_seeds: Option<u64>,
     /// Few jobs and few repetitions: to see that it works.
     #[arg(long)]
     quick: bool,
@@ -44,6 +60,7 @@ pub(crate) struct FiguresArgs {
 pub(crate) fn run(args: &FiguresArgs) -> Result<()> {
     let seeds = args.seeds.unwrap_or(if args.quick { 2 } else { 10 });
     ensure!(seeds > 0, "--seeds 0: run at least once");
+    ensure!(args.testbed_seeds != Some(0), "--testbed-seeds 0: run at least once");
     if let Some(out) = &args.out {
         fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
     }
@@ -54,11 +71,16 @@ pub(crate) fn run(args: &FiguresArgs) -> Result<()> {
         let experiment = Experiment { trace: &trace, profiles: profiles.all(), seeds, progress };
         match args.paper {
             Paper::Netpack => {
-                let jobs = match args.quick {
-                    true => netpack::Jobs { testbed: 40, simulated: 200 },
-                    false => netpack::Jobs { testbed: 200, simulated: 1_000 },
+                let (small, large) = if args.quick { (40, 200) } else { (200, 1_000) };
+                let (timing, usual) = match args.testbed {
+                    Timing::Packets => {
+                        (netpack::Timing::Packets, seeds.min(if args.quick { 1 } else { 3 }))
+                    }
+                    Timing::Flows => (netpack::Timing::Flows, seeds),
                 };
-                netpack::figures(&experiment, jobs).map_err(anyhow::Error::from)
+                let seeds = args.testbed_seeds.unwrap_or(usual);
+                let testbed = netpack::Testbed { jobs: small, seeds, timing };
+                netpack::figures(&experiment, large, testbed).map_err(anyhow::Error::from)
             }
             Paper::Titan => {
                 let jobs = if args.quick { 4_000 } else { 80_000 };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tributary_cluster::metrics::Spread;
-use tributary_figures::{Cell, Chart, Figure, Marks, Scale, Table};
+use tributary_figures::{Cell, Chart, Figure, Line, Marks, Scale, Table};
 use tributary_sim::sharing::Rack;
 
 const MS: Duration = Duration::from_millis(1);
@@ -15,8 +15,6 @@ const PAT_RATIOS: [f64; 9] = [0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5, 2.0];
 
 /// §6.4: throughput of a job.
 const RATE_GBPS: f64 = 10.0;
-
-type Line = (String, Vec<(f64, Spread)>);
 
 /// Figures 14 and 15.
 pub(super) fn figures() -> Result<Vec<Figure>> {
@@ -43,8 +41,8 @@ fn ratios() -> Result<Figure> {
                 Cell::text(each.join(" ")),
                 Cell::Number(measured.mean - estimate, 3),
             ]);
-            estimates.push((pat_ratio, Spread::of(&[estimate])));
-            measurements.push((pat_ratio, measured));
+            estimates.push((pat_ratio, Some(Spread::of(&[estimate]))));
+            measurements.push((pat_ratio, Some(measured)));
         }
         let name = if jobs == 1 { "one job" } else { "two jobs" };
         lines.push((format!("{name}, estimate"), estimates));
@@ -93,10 +91,8 @@ fn timeline() -> Result<Figure> {
                 estimate.map_or(Cell::None, |rate| Cell::Number(rate, 2)),
                 Cell::Number(share.rate_gbps, 2),
             ]);
-            measured[job].1.push((ms, Spread::of(&[share.rate_gbps])));
-            if let Some(rate) = estimate {
-                expected[job].1.push((ms, Spread::of(&[rate])));
-            }
+            measured[job].1.push((ms, Some(Spread::of(&[share.rate_gbps]))));
+            expected[job].1.push((ms, estimate.map(|rate| Spread::of(&[rate]))));
         }
     }
     measured.extend(expected);

@@ -1,0 +1,58 @@
+//! How well two ways of measuring the same agree.
+
+use tributary_cluster::metrics::Spread;
+
+/// How well pairs agree.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Agreement {
+    /// Pearson's coefficient of correlation; not a number if all are the same.
+    pub(crate) correlation: f64,
+    /// Of the straight line that fits the second by the first best: slope, and height at zero.
+    pub(crate) fit: (f64, f64),
+    /// How far the second is off the first, as a part of it: with its sign, and without.
+    pub(crate) bias: Spread,
+    /// Without its sign.
+    pub(crate) error: Spread,
+}
+
+impl Agreement {
+    /// Of pairs above zero.
+    pub(crate) fn of(pairs: &[(f64, f64)]) -> Self {
+        let mean =
+            |of: fn(&(f64, f64)) -> f64| Spread::of(&pairs.iter().map(of).collect::<Vec<_>>()).mean;
+        let (x, y) = (mean(|pair| pair.0), mean(|pair| pair.1));
+        let sum =
+            |of: fn(f64, f64) -> f64| -> f64 { pairs.iter().map(|&(a, b)| of(a - x, b - y)).sum() };
+        let (xx, yy, xy) = (sum(|a, _| a * a), sum(|_, b| b * b), sum(|a, b| a * b));
+        let slope = xy / xx;
+        let off = |of: fn(f64) -> f64| {
+            Spread::of(&pairs.iter().map(|&(a, b)| of(b / a - 1.0)).collect::<Vec<_>>())
+        };
+        Self {
+            correlation: xy / (xx * yy).sqrt(),
+            fit: (slope, y - slope * x),
+            bias: off(|off| off),
+            error: off(f64::abs),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_straight_line_correlates_whatever_its_slope() {
+        let agreement = Agreement::of(&[(1.0, 3.0), (2.0, 5.0), (4.0, 9.0)]);
+        assert!((agreement.correlation - 1.0).abs() < 1e-12);
+        assert!((agreement.fit.0 - 2.0).abs() < 1e-12 && (agreement.fit.1 - 1.0).abs() < 1e-12);
+        assert!((agreement.bias.mean - (2.0 + 1.5 + 1.25) / 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_falls_correlates_the_other_way_and_errors_do_not_cancel() {
+        let agreement = Agreement::of(&[(1.0, 1.1), (1.1, 1.05), (1.2, 0.9)]);
+        assert!(agreement.correlation < -0.9, "{agreement:?}");
+        assert!(agreement.error.mean > agreement.bias.mean.abs(), "{agreement:?}");
+    }
+}
