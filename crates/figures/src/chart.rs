@@ -73,8 +73,8 @@ pub enum Marks {
         x: String,
         /// Clouds of points: a name, and the points.
         clouds: Vec<(String, Vec<(f64, f64)>)>,
-        /// Slope of the line, and its height at zero.
-        fit: (f64, f64),
+        /// Slope of the line, and its height at zero; none if no line is the best one.
+        fit: Option<(f64, f64)>,
     },
 }
 
@@ -215,7 +215,7 @@ impl Chart {
         root: &Area<'_>,
         x: &str,
         clouds: &[(String, Vec<(f64, f64)>)],
-        (slope, height): (f64, f64),
+        fit: Option<(f64, f64)>,
     ) -> Result<(), String> {
         let points = || clouds.iter().flat_map(|(_, points)| points);
         let across = extent(points().map(|&(x, _)| x))?;
@@ -241,12 +241,14 @@ impl Chart {
             .light_line_style(WHITE)
             .draw()
             .map_err(describe)?;
-        let ends = [across.start, across.end].map(|x| (x, slope * x + height));
-        chart
-            .draw_series(LineSeries::new(ends, BLACK.stroke_width(1)))
-            .map_err(describe)?
-            .label(format!("y = {slope:.2} x {height:+.2}"))
-            .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], BLACK.stroke_width(1)));
+        if let Some((slope, height)) = fit {
+            let ends = [across.start, across.end].map(|x| (x, slope * x + height));
+            chart
+                .draw_series(LineSeries::new(ends, BLACK.stroke_width(1)))
+                .map_err(describe)?
+                .label(format!("y = {slope:.2} x {height:+.2}"))
+                .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], BLACK.stroke_width(1)));
+        }
         for ((name, points), color) in clouds.iter().zip(COLORS.iter().cycle()) {
             chart
                 .draw_series(points.iter().map(|&point| Circle::new(point, 3, color.filled())))
@@ -424,7 +426,7 @@ mod tests {
             marks: Marks::Points {
                 x: "simulator".to_owned(),
                 clouds: vec![("real".to_owned(), vec![(1.0, 1.1), (2.0, 2.0)])],
-                fit: (0.9, 0.2),
+                fit: Some((0.9, 0.2)),
             },
         };
         let svg = chart.to_svg().unwrap();

@@ -200,7 +200,7 @@ impl Runs {
                 marks: Marks::Points {
                     x: "simulator, flows".to_owned(),
                     clouds,
-                    fit: Agreement::of(&all).fit,
+                    fit: Some(Agreement::of(&all).fit).filter(|(slope, _)| slope.is_finite()),
                 },
             });
         }
