@@ -41,16 +41,35 @@ pub(crate) struct FiguresArgs {
     /// What times sums on NetPack's testbed.
     #[arg(long, value_enum, default_value_t = Timing::Packets)]
     testbed: Timing,
-    /// Repetitions on NetPack's testbed. Without it, 3 with packets (with --quick, 1), and as many as
+    /// Repetitions on NetPack's testbed. Without it, 2 with packets (with --quick, 1), and as many as
     /// elsewhere with flows.
     #[arg(long, value_name = "N")]
     testbed_seeds: Option<u64>,
+    /// Jobs of a run on NetPack's testbed. Without it, 100 with packets and 200 with flows; with
+    /// --quick, 20 and 40.
+    #[arg(long, value_name = "N")]
+    testbed_jobs: Option<usize>,
     /// Few jobs and few repetitions: to see that it works.
     #[arg(long)]
     quick: bool,
     /// A directory for CSV files, plots (SVG) and a page (HTML).
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+}
+
+impl FiguresArgs {
+    /// Packets take longer than flows, so that there are fewer jobs and repetitions.
+    fn on_testbed(&self, seeds: u64) -> netpack::Testbed {
+        let (timing, jobs, usual) = match self.testbed {
+            Timing::Packets => (netpack::Timing::Packets, 100, if self.quick { 1 } else { 2 }),
+            Timing::Flows => (netpack::Timing::Flows, 200, seeds),
+        };
+        netpack::Testbed {
+            jobs: self.testbed_jobs.unwrap_or(if self.quick { jobs / 5 } else { jobs }),
+            seeds: self.testbed_seeds.unwrap_or(usual.min(seeds)),
+            timing,
+        }
+    }
 }
 
 /// Makes the figures of a paper.
@@ -61,6 +80,7 @@ pub(crate) fn run(args: &FiguresArgs) -> Result<()> {
     let seeds = args.seeds.unwrap_or(if args.quick { 2 } else { 10 });
     ensure!(seeds > 0, "--seeds 0: run at least once");
     ensure!(args.testbed_seeds != Some(0), "--testbed-seeds 0: run at least once");
+    ensure!(args.testbed_jobs != Some(0), "--testbed-jobs 0: place at least one");
     if let Some(out) = &args.out {
         fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
     }
@@ -71,15 +91,8 @@ pub(crate) fn run(args: &FiguresArgs) -> Result<()> {
         let experiment = Experiment { trace: &trace, profiles: profiles.all(), seeds, progress };
         match args.paper {
             Paper::Netpack => {
-                let (small, large) = if args.quick { (40, 200) } else { (200, 1_000) };
-                let (timing, usual) = match args.testbed {
-                    Timing::Packets => {
-                        (netpack::Timing::Packets, seeds.min(if args.quick { 1 } else { 3 }))
-                    }
-                    Timing::Flows => (netpack::Timing::Flows, seeds),
-                };
-                let seeds = args.testbed_seeds.unwrap_or(usual);
-                let testbed = netpack::Testbed { jobs: small, seeds, timing };
+                let large = if args.quick { 200 } else { 1_000 };
+                let testbed = args.on_testbed(seeds);
                 netpack::figures(&experiment, large, testbed).map_err(anyhow::Error::from)
             }
             Paper::Titan => {
