@@ -632,7 +632,8 @@ pub struct State {
 pub enum Transition {
     /// Unconditional.
     To(Target),
-    /// The first case whose keysets all match; `NoMatch` error and reject where none does.
+    /// The first case whose keysets all match. Where none does, the packet is rejected: on Tofino
+    /// with the error `NoMatch`, on BMv2 without an error.
     #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     Select { on: Vec<Expr>, cases: Vec<(Vec<Keyset>, Target)> },
 }

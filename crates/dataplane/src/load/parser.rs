@@ -107,8 +107,7 @@ impl Loader<'_> {
             }
             self.patch_here(&others);
         }
-        let error = self.slots.constant(super::error_code(self.program, "NoMatch", 2));
-        self.jump(Op::Fail { error });
+        self.go(Target::Reject, from, jumps);
         Ok(())
     }
 

@@ -86,3 +86,18 @@ fn value_sets_hold_what_the_controller_puts_there() {
     program.gives(&[5, 8, 0, 0], &[5, 8, 2, 0]);
     program.gives(&[5, 9, 0, 0], &[5, 9, 0, 0]);
 }
+
+#[test]
+fn a_select_without_a_fitting_case_ends_the_parser_without_an_error() {
+    let mut program = Source {
+        types: "header e_t { bit<8> v; }",
+        headers: "e_t e;",
+        states: "state next { transition select(hdr.h.a) { 1: more; } }
+            state more { p.extract(hdr.e); transition accept; }",
+        apply: "hdr.h.b = hdr.e.isValid() ? 8w1 : 0; if (sm.parser_error == error.NoError) { hdr.h.c = 1; }",
+        ..Source::default()
+    }
+    .load();
+    program.gives(&[1, 0, 0, 0, 7], &[1, 1, 1, 0, 7]);
+    program.gives(&[2, 0, 0, 0, 7], &[2, 0, 1, 0, 7]);
+}
