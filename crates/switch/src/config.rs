@@ -28,6 +28,10 @@ pub struct SwitchConfig {
     pub tna_cpu_port: u16,
     /// Packets that an egress queue holds; more are dropped and counted.
     pub queue_limit: usize,
+    /// Egress queues of each port, at least one. A packet joins the one that its
+    /// `standard_metadata.priority` says, the highest goes first; one of a queue that is not there is
+    /// dropped and counted. simple_switch has one, too, unless `--priority-queues` says otherwise.
+    pub priority_queues: usize,
     /// Packets that may wait to be parsed again; more are dropped and counted.
     pub recirculation_limit: usize,
     /// Resubmissions of one packet; a packet that asks for more is dropped and counted.
@@ -42,6 +46,7 @@ impl Default for SwitchConfig {
             cpu_port: CPU_PORT,
             tna_cpu_port: TNA_CPU_PORT,
             queue_limit: 1024,
+            priority_queues: 1,
             recirculation_limit: 1024,
             resubmit_limit: 16,
         }

@@ -1,8 +1,8 @@
-//! The egress queues: one a port, first in first out, with a limit.
+//! The egress queues: one a port, or one for each priority, first in first out, with a limit.
 
 use std::collections::VecDeque;
 
-use tributary_dataplane::Instance;
+use tributary_dataplane::{Instance, Packet};
 
 use crate::config::{PORT_COUNT, SwitchConfig};
 use crate::pool::Slot;
@@ -21,12 +21,19 @@ pub(crate) struct Queued {
     units: u32,
 }
 
-/// One port's queue and counts.
+/// One queue.
 #[derive(Debug, Default)]
-pub(crate) struct Port {
-    queue: VecDeque<Queued>,
+struct Queue {
+    packets: VecDeque<Queued>,
     /// The queue's depth as programs see it.
     units: u32,
+}
+
+/// One port's queues and counts.
+#[derive(Debug)]
+pub(crate) struct Port {
+    /// By priority, the lowest first.
+    queues: Box<[Queue]>,
     pub(crate) statistics: PortStatistics,
 }
 
@@ -37,6 +44,7 @@ pub(crate) struct Queues {
     /// Those of `ports` that have no cable.
     internal: Vec<u16>,
     limit: usize,
+    priorities: usize,
 }
 
 /// Whether a queue takes another packet.
@@ -46,6 +54,8 @@ pub(crate) enum Room {
     /// The queue is full; this has been counted.
     Full,
     NoSuchPort,
+    /// The port has no queue of that priority.
+    NoSuchQueue,
 }
 
 impl Queues {
@@ -53,10 +63,11 @@ impl Queues {
         let mut ports: Vec<Option<Port>> = (0..PORT_COUNT).map(|_| None).collect();
         for &port in &config.ports {
             if let Some(place) = ports.get_mut(usize::from(port)) {
-                *place = Some(Port::default());
+                *place = Some(Port::new(config.priority_queues));
             }
         }
-        Self { ports, internal: Vec::new(), limit: config.queue_limit }
+        let (limit, priorities) = (config.queue_limit, config.priority_queues);
+        Self { ports, internal: Vec::new(), limit, priorities }
     }
 
     /// Makes these the ports without a cable, besides those with one.
@@ -69,7 +80,7 @@ impl Queues {
         }
         for &port in &wanted {
             if let Some(place) = self.ports.get_mut(usize::from(port)) {
-                place.get_or_insert_default();
+                place.get_or_insert_with(|| Port::new(self.priorities));
             }
         }
         self.internal = wanted;
@@ -84,11 +95,12 @@ impl Queues {
     }
 
     /// Asked before a packet is copied, so that a full queue costs nothing. Counts the drop.
-    pub(crate) fn room(&mut self, port: u16) -> Room {
+    pub(crate) fn room(&mut self, port: u16, packet: &Packet) -> Room {
         let limit = self.limit;
-        match self.port_mut(port) {
-            None => Room::NoSuchPort,
-            Some(port) if port.queue.len() >= limit => {
+        let Some(port) = self.port_mut(port) else { return Room::NoSuchPort };
+        match port.queues.get(usize::from(packet.priority())) {
+            None => Room::NoSuchQueue,
+            Some(queue) if queue.packets.len() >= limit => {
                 port.statistics.queue_drops += 1;
                 Room::Full
             }
@@ -106,9 +118,10 @@ impl Queues {
         now_us: u64,
     ) {
         let port = self.port_mut(port).expect("room was asked for");
-        let (enq_qdepth, units) = (port.units, slot.packet.queue_units());
-        port.units += units;
-        port.queue.push_back(Queued {
+        let queue = &mut port.queues[usize::from(slot.packet.priority())];
+        let (enq_qdepth, units) = (queue.units, slot.packet.queue_units());
+        queue.units += units;
+        queue.packets.push_back(Queued {
             slot,
             rid,
             instance,
@@ -116,28 +129,36 @@ impl Queues {
             enq_qdepth,
             units,
         });
-        port.statistics.max_depth = port.statistics.max_depth.max(port.queue.len());
+        port.statistics.max_depth = port.statistics.max_depth.max(port.depth());
     }
 
-    /// Takes the first packet out, with the depth that stays behind it.
+    /// Takes the first packet of the highest priority out, with the depth that stays behind it.
     pub(crate) fn pop(&mut self, port: u16) -> Option<(Queued, u32)> {
-        let port = self.port_mut(port)?;
-        let queued = port.queue.pop_front()?;
-        port.units -= queued.units;
-        Some((queued, port.units))
+        let mut queues = self.port_mut(port)?.queues.iter_mut().rev();
+        let queue = queues.find(|queue| !queue.packets.is_empty())?;
+        let queued = queue.packets.pop_front()?;
+        queue.units -= queued.units;
+        Some((queued, queue.units))
     }
 
     /// Takes every packet out of every queue.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Queued> {
-        self.ports.iter_mut().flatten().flat_map(|port| {
-            port.units = 0;
-            port.queue.drain(..)
+        let queues = self.ports.iter_mut().flatten().flat_map(|port| &mut port.queues);
+        queues.flat_map(|queue| {
+            queue.units = 0;
+            queue.packets.drain(..)
         })
     }
 }
 
 impl Port {
+    fn new(priorities: usize) -> Self {
+        let queues = (0..priorities.max(1)).map(|_| Queue::default()).collect();
+        Self { queues, statistics: PortStatistics::default() }
+    }
+
+    /// Packets in all queues.
     pub(crate) fn depth(&self) -> usize {
-        self.queue.len()
+        self.queues.iter().map(|queue| queue.packets.len()).sum()
     }
 }

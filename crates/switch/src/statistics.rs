@@ -26,6 +26,8 @@ pub struct SwitchStatistics {
     pub ingress_drops: u64,
     /// Packets, or copies of them, for a port that does not exist.
     pub no_such_port: u64,
+    /// Packets, or copies of them, with a priority that no queue of their port has.
+    pub no_such_queue: u64,
     /// Packets for a multicast group that does not exist.
     pub no_such_group: u64,
     /// Copies for a clone session that does not exist.

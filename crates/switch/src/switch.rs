@@ -396,11 +396,15 @@ impl Switch {
     /// Puts a packet into a queue, if that has room.
     fn enqueue(&mut self, now_us: u64, slot: Box<Slot>, to: Replica, instance: Instance) {
         let Replica { port, instance: rid } = to;
-        match self.queues.room(port) {
+        match self.queues.room(port, &slot.packet) {
             Room::Yes => self.queues.push(port, slot, rid, instance, now_us),
             Room::Full => self.pool.put(slot),
             Room::NoSuchPort => {
                 self.statistics.no_such_port += 1;
+                self.pool.put(slot);
+            }
+            Room::NoSuchQueue => {
+                self.statistics.no_such_queue += 1;
                 self.pool.put(slot);
             }
         }
@@ -418,7 +422,7 @@ impl Switch {
             if replica.instance == copies.rid && active.groups().excludes(copies, replica.port) {
                 continue;
             }
-            match self.queues.room(replica.port) {
+            match self.queues.room(replica.port, packet) {
                 Room::Yes => {
                     let mut copy = self.pool.take(active.pipeline());
                     copy.packet.copy_from(packet);
@@ -427,6 +431,7 @@ impl Switch {
                 }
                 Room::Full => {}
                 Room::NoSuchPort => self.statistics.no_such_port += 1,
+                Room::NoSuchQueue => self.statistics.no_such_queue += 1,
             }
         }
     }
@@ -480,7 +485,7 @@ impl Switch {
             clone.packet.set_limit(u32::try_from(length).unwrap_or(u32::MAX));
         }
         for replica in &session.replicas {
-            match self.queues.room(replica.port) {
+            match self.queues.room(replica.port, &clone.packet) {
                 Room::Yes => {
                     let mut copy = self.pool.take(active.pipeline());
                     copy.packet.copy_from(&clone.packet);
@@ -489,6 +494,7 @@ impl Switch {
                 }
                 Room::Full => {}
                 Room::NoSuchPort => self.statistics.no_such_port += 1,
+                Room::NoSuchQueue => self.statistics.no_such_queue += 1,
             }
         }
         self.pool.put(clone);

@@ -1,5 +1,7 @@
 //! Hash and checksum algorithms over bytes.
 
+use crate::externs::random::mix;
+
 /// An algorithm of v1model's `HashAlgorithm`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Algorithm {
@@ -14,6 +16,9 @@ pub(crate) enum Algorithm {
     Xor16,
     /// The first eight bytes as a number.
     Identity,
+    /// 64 bits that look random, always the same for the same bytes. simple_switch has no such
+    /// algorithm, and refuses programs that name it.
+    Random,
 }
 
 impl Algorithm {
@@ -25,6 +30,7 @@ impl Algorithm {
             "csum16" => Self::Csum16,
             "xor16" => Self::Xor16,
             "identity" => Self::Identity,
+            "random" => Self::Random,
             _ => return None,
         })
     }
@@ -48,6 +54,9 @@ impl Algorithm {
                 }))
             }
             Self::Identity => bytes().take(8).fold(0, |number, byte| number << 8 | u64::from(byte)),
+            Self::Random => {
+                bytes().fold(0, |hash, byte| mix(hash.wrapping_add(u64::from(byte) + 1)))
+            }
         }
     }
 }
@@ -133,7 +142,7 @@ mod tests {
             let (head, tail) = data.split_at(at.min(data.len()));
             for algorithm in [
                 Algorithm::Crc16, Algorithm::Crc32, Algorithm::Csum16, Algorithm::Xor16,
-                Algorithm::Identity,
+                Algorithm::Identity, Algorithm::Random,
             ] {
                 prop_assert_eq!(algorithm.digest(&data, &[]), algorithm.digest(head, tail));
             }

@@ -207,6 +207,24 @@ fn copies_and_digests_wait_in_queues_of_limited_length() {
 }
 
 #[test]
+fn a_higher_priority_leaves_first_and_one_without_a_queue_not_at_all() {
+    let mut switch = switch(COPIES, SwitchConfig { priority_queues: 3, ..Default::default() });
+    let frame = |priority, name| vec![0, 1, 0x11, priority, name];
+    for (priority, name) in [(0, b'a'), (2, b'b'), (1, b'c'), (2, b'd'), (3, b'e')] {
+        switch.receive(0, 1, &frame(priority, name));
+    }
+    let names: Vec<u8> =
+        std::iter::from_fn(|| transmit(&mut switch, 0, 2)).map(|f| f[f.len() - 1]).collect();
+    assert_eq!(names, b"bdca");
+    assert_eq!(switch.statistics().no_such_queue, 1);
+    // With one queue, as simple_switch has by itself, there is priority zero only.
+    let mut plain = copying();
+    plain.receive(0, 1, &frame(1, b'f'));
+    assert_eq!(transmit(&mut plain, 0, 2), None);
+    assert_eq!(plain.statistics().no_such_queue, 1);
+}
+
+#[test]
 fn clones_allocate_nothing() {
     let mut switch = copying();
     let frames = [wish(2, 2), wish(3, 1), wish(4, 3), wish(6, 1), wish(11, 2), wish(12, 1)];
