@@ -1,6 +1,7 @@
 //! Exact and longest-prefix matching with hash maps.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A quick hash of words: multiply and fold. Entries come from the control plane, so nobody can
@@ -28,6 +29,11 @@ impl Hasher for Mix {
         let product = u128::from(self.0 ^ word ^ 0x243f_6a88_85a3_08d3)
             * u128::from(0x9e37_79b9_7f4a_7c15u64);
         self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+
+    #[inline]
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(word.into());
     }
 
     fn write_usize(&mut self, word: usize) {
@@ -100,10 +106,17 @@ impl Exact {
 }
 
 /// Entries by prefix length, longest first.
+///
+/// Of keys in one word it is also known which lengths there are under each beginning of
+/// [`BEGINNING`] bits, so that a look-up tries those only: a few, where a routing table has 30.
 #[derive(Debug, Default)]
 pub(super) struct Lpm {
     lengths: Vec<Length>,
+    beginnings: Beginnings,
 }
+
+/// Bits of the prefix by which entries are sorted.
+pub(super) const BEGINNING: u32 = 16;
 
 /// The entries of one prefix length.
 #[derive(Debug)]
@@ -113,14 +126,40 @@ struct Length {
     entries: Exact,
 }
 
+/// Prefix lengths of up to 64 bits by how keys begin.
+#[derive(Debug, Default)]
+struct Beginnings {
+    /// Bits of exact keys, and the first [`BEGINNING`] of the prefix.
+    mask: u64,
+    /// Bit `n - 1` stands for prefixes of `n` bits. Those that are no longer than the beginning are
+    /// not here.
+    lengths: HashMap<u64, u64, BuildHasherDefault<Mix>>,
+    /// Entries by beginning and length.
+    counts: HashMap<(u64, u32), u32, BuildHasherDefault<Mix>>,
+    /// Where each length is among all, by its bits.
+    places: Vec<u8>,
+    /// Lengths that are longer than the beginning; the others follow them.
+    long: usize,
+}
+
 impl Lpm {
+    /// Without entries. `beginning` is the mask of a key's beginning, for keys of one word.
+    pub(super) fn new(beginning: u64) -> Self {
+        let beginnings = Beginnings { mask: beginning, ..Beginnings::default() };
+        Self { lengths: Vec::new(), beginnings }
+    }
+
     pub(super) fn insert(&mut self, prefix_len: u32, masks: &[u64], key: &[u64], number: u32) {
         let at = self.lengths.partition_point(|length| length.prefix_len > prefix_len);
         if self.lengths.get(at).is_none_or(|length| length.prefix_len != prefix_len) {
             let new = Length { prefix_len, masks: masks.into(), entries: Exact::default() };
             self.lengths.insert(at, new);
+            self.beginnings.place(&self.lengths);
         }
         self.lengths[at].entries.insert(key, number);
+        if let &[key] = key {
+            self.beginnings.insert(prefix_len, key);
+        }
     }
 
     pub(super) fn remove(&mut self, prefix_len: u32, key: &[u64]) {
@@ -128,13 +167,31 @@ impl Lpm {
             self.lengths[at].entries.remove(key);
             if self.lengths[at].entries.is_empty() {
                 self.lengths.remove(at);
+                self.beginnings.place(&self.lengths);
+            }
+            if let &[key] = key {
+                self.beginnings.remove(prefix_len, key);
             }
         }
     }
 
     #[inline]
     pub(super) fn find_one(&self, key: u64) -> Option<u32> {
-        self.lengths.iter().find_map(|length| length.entries.find_one(key & length.masks[0]))
+        let beginnings = &self.beginnings;
+        if beginnings.long > 0 {
+            let found = beginnings.lengths.get(&(key & beginnings.mask));
+            let mut left = found.copied().unwrap_or(0);
+            while left != 0 {
+                let longest = 63 - left.leading_zeros();
+                let length = &self.lengths[usize::from(beginnings.places[longest as usize])];
+                if let Some(number) = length.entries.find_one(key & length.masks[0]) {
+                    return Some(number);
+                }
+                left ^= 1 << longest;
+            }
+        }
+        let short = &self.lengths[beginnings.long..];
+        short.iter().find_map(|length| length.entries.find_one(key & length.masks[0]))
     }
 
     /// Longest first, so that each mask leaves a subset of the bits of the one before: the key is
@@ -144,5 +201,42 @@ impl Lpm {
             key.iter_mut().zip(&length.masks).for_each(|(word, mask)| *word &= mask);
             length.entries.find(key)
         })
+    }
+}
+
+impl Beginnings {
+    /// Notes where the lengths are.
+    fn place(&mut self, lengths: &[Length]) {
+        self.places = vec![0; 64];
+        for (place, length) in (0..).zip(lengths) {
+            if let 1..=64 = length.prefix_len {
+                self.places[length.prefix_len as usize - 1] = place;
+            }
+        }
+        self.long = lengths.partition_point(|length| length.prefix_len > BEGINNING);
+    }
+
+    fn insert(&mut self, prefix_len: u32, key: u64) {
+        if prefix_len > BEGINNING {
+            let beginning = key & self.mask;
+            *self.counts.entry((beginning, prefix_len)).or_default() += 1;
+            *self.lengths.entry(beginning).or_default() |= 1 << (prefix_len - 1);
+        }
+    }
+
+    fn remove(&mut self, prefix_len: u32, key: u64) {
+        let beginning = key & self.mask;
+        let Entry::Occupied(mut count) = self.counts.entry((beginning, prefix_len)) else { return };
+        *count.get_mut() -= 1;
+        if *count.get() > 0 {
+            return;
+        }
+        count.remove();
+        if let Entry::Occupied(mut lengths) = self.lengths.entry(beginning) {
+            *lengths.get_mut() &= !(1 << (prefix_len - 1));
+            if *lengths.get() == 0 {
+                lengths.remove();
+            }
+        }
     }
 }

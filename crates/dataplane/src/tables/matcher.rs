@@ -2,7 +2,7 @@
 
 use tributary_p4::ir::MatchKind;
 
-use super::hashed::{Direct, Exact, Lpm};
+use super::hashed::{BEGINNING, Direct, Exact, Lpm};
 use super::scan::{Bounds, PackedScan, WordScan};
 use super::{KeyMatch, KeyShape, prefix_mask};
 use crate::layout::Item;
@@ -43,7 +43,7 @@ impl Matcher {
                 Self::Words(WordScan::default())
             }
         } else if any(MatchKind::Lpm) {
-            Self::Lpm(Lpm::default())
+            Self::Lpm(Lpm::new(beginning(keys)))
         } else if bits <= DIRECT_BITS {
             Self::Direct(Direct::new(bits))
         } else {
@@ -76,20 +76,25 @@ impl Matcher {
 
     /// Removes an entry.
     pub(super) fn remove(&mut self, keys: &[KeyShape], matches: &[KeyMatch], number: u32) {
-        let (values, _) = Words::new(keys).of_entry(keys, matches);
+        let (values, masks) = Words::new(keys).of_entry(keys, matches);
         match self {
             Self::Nothing => {}
             Self::Direct(direct) => direct.remove(values[0]),
             Self::Exact(exact) => exact.remove(&values),
             Self::Lpm(lpm) => lpm.remove(prefix_len(matches), &values),
-            Self::Packed(scan) => scan.remove(number),
+            Self::Packed(scan) => scan.remove(values[0], masks[0], number),
             Self::Words(scan) => scan.remove(number),
         }
     }
 
     /// The number of the entry that wins for a packet. `scratch` has [`Words::count`] words.
     #[inline]
-    pub(super) fn find(&self, keys: &[Item], state: &[u64], scratch: &mut [u64]) -> Option<u32> {
+    pub(super) fn find(
+        &mut self,
+        keys: &[Item],
+        state: &[u64],
+        scratch: &mut [u64],
+    ) -> Option<u32> {
         match self {
             Self::Nothing => None,
             Self::Direct(direct) => direct.find(pack(keys, state)),
@@ -98,7 +103,10 @@ impl Matcher {
             Self::Lpm(lpm) if scratch.len() == 1 => lpm.find_one(pack(keys, state)),
             Self::Exact(exact) => exact.find(gather(keys, state, scratch)),
             Self::Lpm(lpm) => lpm.find(gather(keys, state, scratch)),
-            Self::Words(scan) => scan.find(gather(keys, state, scratch)),
+            Self::Words(scan) => {
+                scan.settle();
+                scan.find(gather(keys, state, scratch))
+            }
         }
     }
 }
@@ -139,6 +147,11 @@ impl Words {
             let count = keys.iter().map(|key| key.width.div_ceil(64) as usize).sum();
             Self { packed: false, count }
         }
+    }
+
+    /// All keys are in one word.
+    pub(super) fn is_one(self) -> bool {
+        self.packed
     }
 
     /// Number of words.
@@ -192,7 +205,25 @@ impl Words {
     }
 }
 
-fn prefix_len(matches: &[KeyMatch]) -> u32 {
+/// The bits by which prefixes in one word are sorted.
+fn beginning(keys: &[KeyShape]) -> u64 {
+    let of = |key: &KeyShape| match key.kind {
+        MatchKind::Lpm => {
+            KeyMatch::Lpm { value: Value::zero(), prefix_len: BEGINNING.min(key.width) }
+        }
+        _ => KeyMatch::Exact(Value::zero()),
+    };
+    packed(keys, &keys.iter().map(of).collect::<Vec<_>>()).1
+}
+
+/// Value and mask of an entry whose keys fit into one word.
+pub(super) fn packed(keys: &[KeyShape], matches: &[KeyMatch]) -> (u64, u64) {
+    let (values, masks) = Words::new(keys).of_entry(keys, matches);
+    (values[0], masks[0])
+}
+
+/// Length of the prefix of an entry's lpm key; 0 without one.
+pub(super) fn prefix_len(matches: &[KeyMatch]) -> u32 {
     matches
         .iter()
         .find_map(|found| match found {
