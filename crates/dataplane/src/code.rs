@@ -4,8 +4,11 @@
 //! one word, or several for values wider than 64 bits. So have temporaries and constants, hence
 //! every operand is a slot. Words of a value above its width are zero at all times.
 //!
-//! Operations are straight-line except for the jumps. An interpreter walks them (`exec`); a
-//! compiler to machine code would translate them one by one.
+//! Operations are straight-line except for the jumps. An interpreter walks them (`exec`); a compiler
+//! to machine code translates them one by one (`compiled`), and has the interpreter do those that it
+//! does not know: a new operation needs nothing there, unless it jumps.
+
+use std::collections::HashMap;
 
 use crate::externs::hash::Algorithm;
 use crate::externs::tna_hash::TnaHash;
@@ -325,6 +328,12 @@ pub(crate) struct Code {
     /// An action that does nothing.
     pub(crate) nothing: Pc,
     pub(crate) errors: Errors,
+    /// Where the blocks of the architecture start.
+    pub(crate) blocks: Vec<Pc>,
+    /// Words of a packet's state.
+    pub(crate) words: usize,
+    /// Words that hold the same in every packet.
+    pub(crate) constants: HashMap<Slot, u64>,
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
 //! The interpreter.
 
+use std::sync::Arc;
+
 use tracing::Level;
 
 use crate::bits::{get_bits, mask, put_bits, signed};
 use crate::code::{Code, ExternOp, HeaderCode, List, NO_SLOT, Op, Pc, RunKind, Slot, Varbit};
+use crate::compiled::{EngineKind, Machine};
 use crate::externs::checksum::{gather, most_bytes};
 use crate::externs::counter::Counter;
 use crate::externs::hash::{fold, sum_words};
@@ -25,6 +28,8 @@ pub(crate) enum Flow {
     Done,
     /// A parser stopped with an error, or a control's loop did not end.
     Error(u64),
+    /// It has not ended: one operation was asked for.
+    Next,
 }
 
 /// The bytes that a pass reads and writes, and the packet's lengths.
@@ -55,8 +60,9 @@ pub(crate) const MOST_TURNS: u32 = 1 << 20;
 /// Code and everything that outlives a packet.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    pub(crate) code: Code,
+    pub(crate) code: Arc<Code>,
     pub(crate) store: Store,
+    machine: Machine,
 }
 
 /// What outlives a packet.
@@ -83,10 +89,14 @@ impl Engine {
     pub(crate) fn new(loaded: Loaded, seed: u64) -> Self {
         let longest = loaded.code.lists.iter().map(most_bytes).max().unwrap_or(0);
         let keys = loaded.tables.iter().map(Table::scratch_words).max().unwrap_or(0);
+        let code = Arc::new(loaded.code);
+        let mut registers = loaded.registers;
+        let machine = Machine::new(EngineKind::default(), &code, &mut registers, &loaded.tables);
         Self {
-            code: loaded.code,
+            code,
+            machine,
             store: Store {
-                registers: loaded.registers,
+                registers,
                 counters: loaded.counters,
                 meters: loaded.meters,
                 profiles: loaded.profiles,
@@ -101,11 +111,45 @@ impl Engine {
         }
     }
 
+    /// Changes over to another kind of engine.
+    pub(crate) fn choose(&mut self, kind: EngineKind) {
+        let Store { registers, tables, .. } = &mut self.store;
+        self.machine = Machine::new(kind, &self.code, registers, tables);
+    }
+
+    /// A packet comes in: time to change over to machine code, if there is some.
+    #[inline]
+    pub(crate) fn packet(&mut self) {
+        self.machine.packet();
+    }
+
+    /// Whether machine code runs the blocks now.
+    pub(crate) fn is_compiled(&self) -> bool {
+        self.machine.ready().is_some()
+    }
+
     /// Runs a block.
+    #[inline]
     pub(crate) fn run(&mut self, entry: Pc, state: &mut [u64], io: &mut Io<'_>) -> Flow {
         // Apart, so that the code's address stays in a register while the store changes.
-        let Self { code, store } = self;
-        let code: &Code = code;
+        let Self { code, store, machine } = self;
+        match machine.ready() {
+            Some(compiled) => compiled.run(entry, code, store, state, io),
+            None => store.interpret::<false>(code, entry, state, io),
+        }
+    }
+}
+
+impl Store {
+    /// Interprets a block, or one operation of it.
+    pub(crate) fn interpret<const STEP: bool>(
+        &mut self,
+        code: &Code,
+        entry: Pc,
+        state: &mut [u64],
+        io: &mut Io<'_>,
+    ) -> Flow {
+        let store = self;
         let ops = code.ops.as_slice();
         let mut calls: [Pc; DEEPEST_CALL + 2] = [0; DEEPEST_CALL + 2];
         let mut depth = 0;
@@ -315,14 +359,15 @@ impl Engine {
                     }
                 }
             }
+            if STEP {
+                return Flow::Next;
+            }
         }
     }
-}
 
-impl Store {
     /// Looks a packet up, hands the arguments over and gives the action's place.
     #[inline]
-    fn apply(
+    pub(crate) fn apply(
         &mut self,
         code: &Code,
         table: u32,

@@ -20,7 +20,7 @@ pub(crate) struct Layout {
 
 /// A piece of a layout.
 #[derive(Clone, Copy, Debug)]
-enum Part {
+pub(crate) enum Part {
     /// `count` byte-aligned fields of 32 bits in neighbouring slots: the payload of aggregation.
     Run32 {
         byte: u32,
@@ -60,10 +60,10 @@ enum Part {
 
 /// A field within a [`Part::Chunk`].
 #[derive(Clone, Copy, Debug)]
-struct Member {
-    slot: Slot,
-    shift: u8,
-    width: u8,
+pub(crate) struct Member {
+    pub(crate) slot: Slot,
+    pub(crate) shift: u8,
+    pub(crate) width: u8,
 }
 
 /// Shorter runs are as quick in chunks.
@@ -97,6 +97,32 @@ impl Layout {
     /// Size in bytes, the last one perhaps in part.
     pub(crate) fn bytes(&self) -> usize {
         self.bits.div_ceil(8) as usize
+    }
+
+    /// The pieces, in order.
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The fields of a chunk.
+    pub(crate) fn members(&self, part: &Part) -> &[Member] {
+        match *part {
+            Part::Chunk { first, count, .. } => &self.members[first as usize..][..count as usize],
+            _ => &[],
+        }
+    }
+
+    /// First slots and numbers of slots that the fields are in.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = (Slot, u32)> {
+        let parts = self.parts.iter().filter_map(|part| match *part {
+            Part::Run8 { slot, count, .. }
+            | Part::Run16 { slot, count, .. }
+            | Part::Run32 { slot, count, .. }
+            | Part::Run64 { slot, count, .. } => Some((slot, count)),
+            Part::Bits { slot, width, .. } => Some((slot, width.div_ceil(64))),
+            Part::Chunk { .. } => None,
+        });
+        parts.chain(self.members.iter().map(|member| (member.slot, 1)))
     }
 
     fn run(&mut self, items: &[Item]) -> Option<usize> {

@@ -8,15 +8,19 @@
 //! out. The passes are the same for both architectures (`pass`); what happens in one is in `v1model`
 //! and `tna`.
 //!
-//! The engine has no clock, no thread and no source of randomness but a seeded generator. It does
-//! not allocate for a packet once its buffers have grown to the traffic's sizes, and no frame makes
-//! it panic.
+//! The engine has no clock and no source of randomness but a seeded generator, and no thread but one
+//! that compiles the program and ends. It does not allocate for a packet once its buffers have grown
+//! to the traffic's sizes, and no frame makes it panic.
 //!
 //! Start reading in [`Pipeline::load`]: `load` compiles the tree-shaped IR into the flat operations
-//! of `code`, `exec` interprets them, `tables` and `externs` hold what outlives a packet.
+//! of `code`, `exec` interprets them, `compiled` makes machine code of them, `tables` and `externs`
+//! hold what outlives a packet.
+
+#![deny(unsafe_code)]
 
 mod bits;
 mod code;
+mod compiled;
 mod error;
 mod exec;
 mod externs;
@@ -31,6 +35,7 @@ mod v1model;
 mod value;
 mod wide;
 
+pub use compiled::EngineKind;
 pub use error::{LoadError, ProfileError, StateError, TableError};
 pub use externs::counter::CounterData;
 pub use externs::meter::{Color, MeterConfig};

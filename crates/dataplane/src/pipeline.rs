@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tributary_p4::Architecture;
 use tributary_p4::ir::{self, ExternId, TableId};
 
+use crate::compiled::EngineKind;
 use crate::error::{LoadError, StateError, TableError};
 use crate::exec::{Engine, Store};
 use crate::externs::counter::CounterData;
@@ -43,7 +44,8 @@ pub(crate) enum Passes {
 }
 
 impl Pipeline {
-    /// Compiles a program and sets up its state.
+    /// Compiles a program and sets up its state. [`EngineKind::Automatic`] runs it until
+    /// [`Self::use_engine`] says otherwise.
     ///
     /// # Errors
     /// A program for an unknown architecture, or one that uses what the engine does not implement.
@@ -53,6 +55,17 @@ impl Pipeline {
         let instances = std::mem::take(&mut loaded.instances);
         let engine = Engine::new(loaded, SEED);
         Ok(Self { program, shape, instances, engine, passes })
+    }
+
+    /// Chooses what runs the packets from now on; tables, registers and all else stay as they are.
+    pub fn use_engine(&mut self, kind: EngineKind) {
+        self.engine.choose(kind);
+    }
+
+    /// Whether machine code runs the packets now.
+    #[must_use]
+    pub fn is_compiled(&self) -> bool {
+        self.engine.is_compiled()
     }
 
     /// The architecture that the program is written for.
@@ -85,6 +98,7 @@ impl Pipeline {
     /// Runs the ingress half of the pipeline on a frame: up to the point where the switch decides
     /// about queues.
     pub fn ingress(&mut self, packet: &mut Packet, frame: &[u8], input: &IngressInput) -> Ingress {
+        self.engine.packet();
         match &mut self.passes {
             Passes::V1model(passes) => passes.ingress(&mut self.engine, packet, frame, input),
             Passes::Tna(passes) => passes.ingress(&mut self.engine, packet, frame, input),

@@ -201,7 +201,7 @@ proptest! {
             (Just(keys), proptest::collection::vec(step, 1..80))
         })
     ) {
-        let mut pipeline = Pipeline::load(program(&keys, Vec::new())).unwrap();
+        let mut pipeline = common::load(program(&keys, Vec::new())).unwrap();
         let mut entries: Vec<TableEntry> = Vec::new();
         for step in steps {
             match step {
@@ -259,7 +259,7 @@ fn entry(found: KeyMatch, priority: i32, port: u64) -> TableEntry {
 #[test]
 fn requests_that_make_no_sense_are_refused_with_the_reason() {
     let exact = |value: u64| KeyMatch::Exact(Value::from(value));
-    let mut pipeline = Pipeline::load(program(&[(12, MatchKind::Exact)], Vec::new())).unwrap();
+    let mut pipeline = common::load(program(&[(12, MatchKind::Exact)], Vec::new())).unwrap();
     let mut refused = |table, entry: TableEntry| pipeline.insert(table, entry).unwrap_err();
     assert_eq!(refused(TableId(9), entry(exact(1), 0, 1)), TableError::UnknownTable);
     assert_eq!(
@@ -280,13 +280,13 @@ fn requests_that_make_no_sense_are_refused_with_the_reason() {
     assert_eq!(pipeline.modify(TABLE, entry(exact(1), 0, 1)), Err(TableError::NotFound));
     assert_eq!(pipeline.entries(TABLE).count(), 0);
 
-    let mut pipeline = Pipeline::load(program(&[(32, MatchKind::Lpm)], Vec::new())).unwrap();
+    let mut pipeline = common::load(program(&[(32, MatchKind::Lpm)], Vec::new())).unwrap();
     let lpm = |value: u64, prefix_len| KeyMatch::Lpm { value: Value::from(value), prefix_len };
     for found in [lpm(1, 31), lpm(0, 33)] {
         let error = pipeline.insert(TABLE, entry(found, 0, 1)).unwrap_err();
         assert!(matches!(error, TableError::BadMatch { key: 0, .. }), "{error}");
     }
-    let mut pipeline = Pipeline::load(program(&[(8, MatchKind::Ternary)], Vec::new())).unwrap();
+    let mut pipeline = common::load(program(&[(8, MatchKind::Ternary)], Vec::new())).unwrap();
     let ternary = |value: u64, mask: u64| KeyMatch::Ternary {
         value: Value::from(value),
         mask: Value::from(mask),
@@ -300,7 +300,7 @@ fn requests_that_make_no_sense_are_refused_with_the_reason() {
 fn a_table_takes_as_many_entries_as_the_program_says() {
     let mut program = program(&[(16, MatchKind::Exact)], Vec::new());
     program.tables[0].size = 3;
-    let mut pipeline = Pipeline::load(program).unwrap();
+    let mut pipeline = common::load(program).unwrap();
     let new = |key: u64| entry(KeyMatch::Exact(Value::from(key)), 0, key);
     for key in 0..3 {
         pipeline.insert(TABLE, new(key)).unwrap();
@@ -325,7 +325,7 @@ fn the_programs_entries_win_in_their_order_and_cannot_be_changed() {
         const_entry(Keyset::Value(words(0x80)), 3),
         const_entry(Keyset::Any, 4),
     ];
-    let mut pipeline = Pipeline::load(program(&[(8, MatchKind::Ternary)], entries)).unwrap();
+    let mut pipeline = common::load(program(&[(8, MatchKind::Ternary)], entries)).unwrap();
     for (key, port) in [(0x0f, 1), (0xfc, 1), (0x80, 3), (0x03, 4)] {
         assert_eq!(look_up(&mut pipeline, &[key]), port, "{key:#x}");
     }
@@ -338,27 +338,27 @@ fn the_programs_entries_win_in_their_order_and_cannot_be_changed() {
 
     let range = Keyset::Range { low: words(10), high: words(20) };
     let entries = vec![const_entry(range, 1), const_entry(Keyset::Value(words(30)), 2)];
-    let mut pipeline = Pipeline::load(program(&[(8, MatchKind::Range)], entries)).unwrap();
+    let mut pipeline = common::load(program(&[(8, MatchKind::Range)], entries)).unwrap();
     for (key, port) in [(9, 500), (10, 1), (20, 1), (21, 500), (30, 2)] {
         assert_eq!(look_up(&mut pipeline, &[key]), port);
     }
 
     let prefix = Keyset::Masked { value: words(0xc0), mask: words(0xf0) };
     let entries = vec![const_entry(Keyset::Any, 1), const_entry(prefix, 2)];
-    let mut pipeline = Pipeline::load(program(&[(8, MatchKind::Lpm)], entries)).unwrap();
+    let mut pipeline = common::load(program(&[(8, MatchKind::Lpm)], entries)).unwrap();
     assert_eq!(look_up(&mut pipeline, &[0xcf]), 2);
     assert_eq!(look_up(&mut pipeline, &[0xdf]), 1);
 
     let entries = vec![const_entry(Keyset::Any, 1)];
     assert!(matches!(
-        Pipeline::load(program(&[(8, MatchKind::Exact)], entries)),
+        common::load(program(&[(8, MatchKind::Exact)], entries)),
         Err(LoadError::Entry { index: 0, error: TableError::MatchKind(0), .. })
     ));
 }
 
 #[test]
 fn the_default_action_can_be_set_and_brought_back() {
-    let mut pipeline = Pipeline::load(program(&[(8, MatchKind::Exact)], Vec::new())).unwrap();
+    let mut pipeline = common::load(program(&[(8, MatchKind::Exact)], Vec::new())).unwrap();
     let call = ActionCall { action: 0, args: vec![Value::from(77u64)] };
     let action = Action::Direct(call.clone());
     pipeline.set_default(TABLE, Some(action.clone())).unwrap();
@@ -370,7 +370,7 @@ fn the_default_action_can_be_set_and_brought_back() {
     let mut constant = program(&[(8, MatchKind::Exact)], Vec::new());
     constant.tables[0].const_default = true;
     constant.tables[0].actions[0].default_only = true;
-    let mut pipeline = Pipeline::load(constant).unwrap();
+    let mut pipeline = common::load(constant).unwrap();
     assert!(matches!(pipeline.set_default(TABLE, Some(call.into())), Err(TableError::Constant(_))));
     let new = entry(KeyMatch::Exact(Value::from(1u64)), 0, 1);
     assert!(matches!(pipeline.insert(TABLE, new), Err(TableError::ActionScope(_))));
@@ -387,7 +387,7 @@ fn a_direct_counter_counts_hits_and_survives_a_change_of_the_action() {
         annotations: Vec::new(),
     });
     program.tables[0].attached.push(ExternId(0));
-    let mut pipeline = Pipeline::load(program).unwrap();
+    let mut pipeline = common::load(program).unwrap();
     let found = entry(KeyMatch::Exact(Value::from(5u64)), 0, 1);
     pipeline.insert(TABLE, found.clone()).unwrap();
     for frame in [&[5, 0, 0][..], &[6], &[5]] {

@@ -2,6 +2,9 @@
 //!
 //! The body of each control is given by a test; what surrounds it is always the same.
 
+#[path = "common/engine.rs"]
+mod engine;
+
 use tributary_dataplane::{
     Egress, EgressInput, Ingress, IngressInput, Instance, LoadError, Packet, Pipeline, Replication,
     Value, Verdict,
@@ -87,7 +90,7 @@ Switch(pipe) main;
         let source = self.source();
         let compiled = tributary_p4::compile_text("test.p4", &source, &[]);
         let compiled = compiled.unwrap_or_else(|diagnostics| panic!("{diagnostics}\n{source}"));
-        Pipeline::load(compiled.program)
+        engine::load(compiled.program)
     }
 }
 

@@ -552,7 +552,7 @@ fn what_the_engine_cannot_run_is_refused_by_name() {
         let mut b = Builder::new();
         b.straight(&[]);
         edit(&mut b);
-        Pipeline::load(b.build()).unwrap_err().to_string()
+        common::load(b.build()).unwrap_err().to_string()
     };
     let encrypt = function("encrypt", Vec::new());
     assert_eq!(refused(&|b| b.ingress.push(encrypt.clone())), "extern `encrypt` is not supported");
@@ -584,7 +584,7 @@ fn what_the_engine_cannot_run_is_refused_by_name() {
     let mut program = b.build();
     program.blocks.retain(|(role, _)| role != "eg");
     assert_eq!(
-        Pipeline::load(program).unwrap_err(),
+        common::load(program).unwrap_err(),
         LoadError::Block { package: "V1Switch".to_owned(), role: "eg", kind: "control" }
     );
 }

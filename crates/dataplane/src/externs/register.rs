@@ -47,7 +47,57 @@ pub(crate) struct Registers {
     pub(crate) banks: Vec<Bank>,
 }
 
+/// Where machine code finds registers. Banks are never moved once they are made.
+#[derive(Clone, Debug)]
+pub(crate) struct RegisterMap {
+    /// By register.
+    pub(crate) places: Vec<RegisterPlace>,
+}
+
+/// Where a register's elements are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RegisterPlace {
+    /// Address of the first element.
+    pub(crate) base: usize,
+    /// Elements.
+    pub(crate) size: u64,
+    /// Bytes from an element to the next.
+    pub(crate) stride: usize,
+    /// Words of 32 bits that an element takes.
+    pub(crate) words: u32,
+    /// Words of a row from the element on.
+    rest: u32,
+}
+
+impl RegisterMap {
+    /// Words of 64 bits that an element takes.
+    pub(crate) fn limbs(&self, register: u32) -> Option<u32> {
+        self.places.get(register as usize).map(|place| place.words.div_ceil(2))
+    }
+
+    /// Whether so many words from a register's on lie in one row.
+    pub(crate) fn has_row(&self, register: u32, count: u32) -> bool {
+        self.places.get(register as usize).is_some_and(|place| count <= place.rest)
+    }
+}
+
 impl Registers {
+    /// Where all registers are.
+    pub(crate) fn map(&mut self) -> RegisterMap {
+        let places = self.registers.iter().map(|register| {
+            let bank = &mut self.banks[register.bank as usize];
+            let first = bank.words.as_mut_ptr().expose_provenance();
+            RegisterPlace {
+                base: first + 4 * register.column as usize,
+                size: bank.size,
+                stride: 4 * bank.stride,
+                words: register.words,
+                rest: bank.stride as u32 - register.column,
+            }
+        });
+        RegisterMap { places: places.collect() }
+    }
+
     /// Lays out registers, in order.
     pub(crate) fn new(shapes: &[RegisterShape]) -> Self {
         let mut all = Self::default();

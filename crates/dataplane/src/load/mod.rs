@@ -103,6 +103,8 @@ struct Loader<'p> {
     meter_targets: HashMap<ExternId, Item>,
     intrinsics: Intrinsics,
     errors: Errors,
+    /// Where blocks start.
+    blocks: Vec<Pc>,
 }
 
 /// Slots that the engine writes or reads, by architecture.
@@ -164,6 +166,7 @@ pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
         digests: Vec::new(),
         field_lists: Vec::new(),
         meter_targets: HashMap::new(),
+        blocks: Vec::new(),
         intrinsics,
         errors: Errors {
             packet_too_short: error_code(program, "PacketTooShort", 1),
@@ -223,6 +226,7 @@ impl<'p> Loader<'p> {
         let metadata = self.metadata();
         let widest = self.slots.widest();
         let architecture = self.intrinsics.architecture();
+        let constants = self.slots.constant_words();
         let (template, live) = self.slots.finish();
         if template.len() >= Slot::MAX as usize / 2 || self.ops.len() >= Pc::MAX as usize / 2 {
             return Err(LoadError::Limit("the program's size".to_owned()));
@@ -241,6 +245,9 @@ impl<'p> Loader<'p> {
                 digests: digest_items,
                 nothing,
                 errors: self.errors,
+                blocks: self.blocks,
+                words: template.len(),
+                constants,
             },
             shape: match architecture {
                 Architecture::V1model => Shape {
@@ -444,7 +451,9 @@ impl<'p> Loader<'p> {
             return Err(self.no_block(role, "parser"));
         };
         self.context = Context::Parser;
-        self.parser(&self.program.parsers[parser.index()])
+        let entry = self.parser(&self.program.parsers[parser.index()])?;
+        self.blocks.push(entry);
+        Ok(entry)
     }
 
     fn control(&mut self, role: &'static str) -> Result<Pc, LoadError> {
@@ -452,6 +461,7 @@ impl<'p> Loader<'p> {
             return Err(self.no_block(role, "control"));
         };
         let entry = self.here();
+        self.blocks.push(entry);
         self.statements(&self.program.controls[control.index()].body)?;
         self.jump(Op::Return);
         Ok(entry)

@@ -119,6 +119,14 @@ impl Slots {
         slot
     }
 
+    /// All words of all constants.
+    pub(crate) fn constant_words(&self) -> HashMap<Slot, u64> {
+        let words = |(limbs, &first): (&Box<[u64]>, &Slot)| -> Vec<(Slot, u64)> {
+            (first..).zip(limbs.iter().copied()).collect()
+        };
+        self.constants.iter().flat_map(words).collect()
+    }
+
     /// Words to compute in, until [`Self::release`].
     pub(crate) fn temporary(&mut self, ty: Scalar) -> Slot {
         let limbs = ty.limbs();

@@ -62,7 +62,7 @@ struct ActionShape {
 pub(crate) struct ActionShapes(Vec<ActionShape>);
 
 /// An action as a packet meets it.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Resolved {
     /// Index into the table's actions.
     pub(crate) action: u32,

@@ -1,6 +1,7 @@
 //! Match-action tables: entries as the control plane sees them, and what packets are matched with.
 
 mod actions;
+mod fixed;
 mod hashed;
 mod keys;
 mod matcher;
@@ -13,6 +14,7 @@ use tributary_p4::ir::{self, MatchKind};
 use self::actions::program_call;
 pub use self::actions::{Action, ActionCall};
 pub(crate) use self::actions::{ActionShapes, Outcome, Resolved};
+pub(crate) use self::fixed::FixedTable;
 pub use self::keys::KeyMatch;
 use self::keys::program_match;
 pub(crate) use self::keys::{KeyShape, check_match, prefix_mask};

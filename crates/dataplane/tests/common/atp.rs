@@ -36,7 +36,7 @@ pub fn call(program: &Program, table: TableId, suffix: &str, args: &[u64]) -> Ac
 /// Loads the program; workers 0 and 1 meet in this switch.
 pub fn switch(values: usize) -> Pipeline {
     let program = program(values);
-    let mut pipeline = Pipeline::load(program.clone()).unwrap();
+    let mut pipeline = super::load(program.clone()).unwrap();
     let exact = |value: u64| KeyMatch::Exact(Value::from(value));
     let memberships = table(&program, "memberships");
     for worker in 0..2 {

@@ -3,9 +3,12 @@
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
 pub mod atp;
+mod engine;
 
 use tributary_dataplane::{EgressInput, IngressInput, Packet, Pipeline, Verdict};
 use tributary_p4::ir::*;
+
+pub use self::engine::load;
 
 /// A program under construction.
 pub struct Builder {
@@ -246,7 +249,7 @@ impl Builder {
     }
 
     pub fn load(self) -> Pipeline {
-        Pipeline::load(self.build()).unwrap()
+        load(self.build()).unwrap()
     }
 }
 

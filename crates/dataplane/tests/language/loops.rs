@@ -1,6 +1,6 @@
 //! `for`, `break`, `continue`.
 
-use crate::{Source, apply_gives};
+use super::{Source, apply_gives};
 
 #[test]
 fn three_part_loops_count_break_and_continue() {

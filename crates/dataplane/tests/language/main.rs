@@ -1,6 +1,8 @@
 //! The language from source to frame: small programs, each about one construct, and what they make
 //! of frames.
 
+#[path = "../common/engine.rs"]
+mod engine;
 mod loops;
 mod parsers;
 mod unions;
@@ -65,7 +67,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
             Ok(compiled) => compiled,
             Err(errors) => panic!("{}", errors.render(false)),
         };
-        let pipeline = Pipeline::load(compiled.program).unwrap_or_else(|error| panic!("{error}"));
+        let pipeline = engine::load(compiled.program).unwrap_or_else(|error| panic!("{error}"));
         let packet = pipeline.new_packet();
         Program { pipeline, packet }
     }

@@ -1,6 +1,6 @@
 //! Header unions.
 
-use crate::Source;
+use super::Source;
 
 const TYPES: &str =
     "header a_t { bit<8> v; } header b_t { bit<16> v; } header_union u_t { a_t a; b_t b; }";

@@ -1,6 +1,6 @@
 //! `varbit`.
 
-use crate::{Program, Source};
+use super::{Program, Source};
 
 fn options(meta: &str, parser_locals: &str, locals: &str, apply: &str) -> Program {
     Source {

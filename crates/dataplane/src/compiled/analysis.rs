@@ -1,0 +1,159 @@
+//! What operations belong together, and where they may end.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
+
+use crate::code::{Code, Op, Pc};
+
+/// The operations that run from an entry on without leaving by a call or a return.
+#[derive(Debug)]
+pub(super) struct Region {
+    /// In the order of the program.
+    pub(super) ops: Vec<Pc>,
+    /// Where jumps lead.
+    pub(super) targets: HashSet<Pc>,
+    /// No jumps, and a return at the end.
+    pub(super) straight: bool,
+}
+
+/// Where an operation leads besides the next one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Next {
+    /// To the next one only.
+    On,
+    /// There, or on.
+    Branch(Pc),
+    /// There.
+    Jump(Pc),
+    /// Out of the region.
+    Out,
+}
+
+pub(super) fn next(op: &Op) -> Next {
+    match *op {
+        Op::Jump(to) => Next::Jump(to),
+        Op::JumpIf { to, .. }
+        | Op::JumpUnless { to, .. }
+        | Op::JumpEq { to, .. }
+        | Op::JumpNe { to, .. }
+        | Op::JumpMaskedNe { to, .. }
+        | Op::JumpOutside { to, .. } => Next::Branch(to),
+        Op::Return | Op::Exit | Op::Fail { .. } => Next::Out,
+        _ => Next::On,
+    }
+}
+
+/// Facts about a program, found once.
+#[derive(Debug)]
+pub(super) struct Analysis<'p> {
+    code: &'p Code,
+    regions: HashMap<Pc, Rc<Region>>,
+    stops: HashMap<Pc, bool>,
+}
+
+impl<'p> Analysis<'p> {
+    pub(super) fn new(code: &'p Code) -> Self {
+        Self { code, regions: HashMap::new(), stops: HashMap::new() }
+    }
+
+    pub(super) fn region(&mut self, entry: Pc) -> Rc<Region> {
+        let code = self.code;
+        Rc::clone(self.regions.entry(entry).or_insert_with(|| Rc::new(region(code, entry))))
+    }
+
+    /// Whether a block that starts there may end its caller too: by `exit`, or by an error.
+    pub(super) fn stops(&mut self, entry: Pc) -> bool {
+        if let Some(&known) = self.stops.get(&entry) {
+            return known;
+        }
+        // Calls do not recurse: the loader has seen to it.
+        let region = self.region(entry);
+        let stops = region.ops.iter().any(|&pc| match self.code.ops[pc as usize] {
+            Op::Call(to) => self.stops(to),
+            Op::Apply { table, .. } => {
+                let code = self.code;
+                code.tables[table as usize].actions.iter().any(|action| self.stops(action.entry))
+            }
+            ref op => may_stop(op),
+        });
+        self.stops.insert(entry, stops);
+        stops
+    }
+}
+
+/// Whether an operation other than a call may end the block that it is in, and its callers.
+pub(super) fn may_stop(op: &Op) -> bool {
+    !matches!(
+        op,
+        Op::Move { .. }
+            | Op::Copy { .. }
+            | Op::Truncate { .. }
+            | Op::SignExtend { .. }
+            | Op::Add { .. }
+            | Op::Sub { .. }
+            | Op::Mul { .. }
+            | Op::And { .. }
+            | Op::Or { .. }
+            | Op::Xor { .. }
+            | Op::Not { .. }
+            | Op::Shl { .. }
+            | Op::Shr { .. }
+            | Op::Eq { .. }
+            | Op::Ne { .. }
+            | Op::Lt { .. }
+            | Op::Le { .. }
+            | Op::SignedLt { .. }
+            | Op::SignedLe { .. }
+            | Op::Select { .. }
+            | Op::Slice { .. }
+            | Op::Insert { .. }
+            | Op::Concat { .. }
+            | Op::Wide(_)
+            | Op::Jump(_)
+            | Op::JumpIf { .. }
+            | Op::JumpUnless { .. }
+            | Op::JumpEq { .. }
+            | Op::JumpNe { .. }
+            | Op::JumpMaskedNe { .. }
+            | Op::JumpOutside { .. }
+            | Op::Return
+            | Op::SetValid(_)
+            | Op::SetInvalid(_)
+            | Op::CopyHeader { .. }
+            | Op::LoadElement { .. }
+            | Op::StoreElement { .. }
+            | Op::Emit(_)
+            | Op::RegisterRead { .. }
+            | Op::CellRead { .. }
+            | Op::RegisterWrite { .. }
+            | Op::RegisterRun(_)
+            | Op::Count { .. }
+    )
+}
+
+fn region(code: &Code, entry: Pc) -> Region {
+    let mut ops = BTreeSet::new();
+    let mut targets = HashSet::new();
+    let mut open = vec![entry];
+    while let Some(pc) = open.pop() {
+        if !ops.insert(pc) {
+            continue;
+        }
+        match next(&code.ops[pc as usize]) {
+            Next::On => open.push(pc + 1),
+            Next::Branch(to) => {
+                targets.insert(to);
+                open.extend([pc + 1, to]);
+            }
+            Next::Jump(to) => {
+                targets.insert(to);
+                open.push(to);
+            }
+            Next::Out => {}
+        }
+    }
+    let ops: Vec<Pc> = ops.into_iter().collect();
+    let straight =
+        targets.is_empty() && ops.last().is_some_and(|&last| code.ops[last as usize] == Op::Return);
+    Region { ops, targets, straight }
+}

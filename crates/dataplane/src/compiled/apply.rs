@@ -1,0 +1,157 @@
+//! Tables: those whose entries never change become tests in the code, the others a call.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
+
+use super::Refusal;
+use super::context;
+use super::translate::Translator;
+use crate::code::{NO_SLOT, Pc, Slot};
+use crate::tables::{FixedTable, Resolved};
+
+impl Translator<'_, '_> {
+    /// Applies a table and runs the action.
+    pub(super) fn apply(
+        &mut self,
+        pc: Pc,
+        table: u32,
+        hit: Slot,
+        action: Slot,
+    ) -> Result<(), Refusal> {
+        let plan = self.plan;
+        match plan.fixed.get(table as usize) {
+            Some(Some(fixed)) => self.apply_fixed(fixed, table, hit, action),
+            _ => self.apply_by_call(pc, table),
+        }
+    }
+
+    /// The table looks the packet up and hands the arguments over; the action is found by its place.
+    fn apply_by_call(&mut self, pc: Pc, table: u32) -> Result<(), Refusal> {
+        let (pc, zero) = (self.number(pc.into()), self.number(0));
+        let chosen = self.call_out(context::apply, pc, zero);
+        let plan = self.plan;
+        let code = &plan.code.tables[table as usize];
+        let mut entries: Vec<Pc> = code.actions.iter().map(|action| action.entry).collect();
+        if code.profile.is_some() {
+            entries.push(plan.code.nothing);
+        }
+        entries.sort_unstable();
+        entries.dedup();
+        let after = self.b.create_block();
+        let Some(last) = entries.pop() else {
+            self.b.ins().jump(after, &[]);
+            self.b.switch_to_block(after);
+            return Ok(());
+        };
+        for entry in entries {
+            let (this, others) = (self.b.create_block(), self.b.create_block());
+            let found = self.b.ins().icmp_imm_s(IntCC::Equal, chosen, i64::from(entry));
+            self.b.ins().brif(found, this, &[], others, &[]);
+            self.b.switch_to_block(this);
+            self.act(entry, after)?;
+            self.b.switch_to_block(others);
+        }
+        self.act(last, after)?;
+        self.b.switch_to_block(after);
+        self.forget();
+        Ok(())
+    }
+
+    /// Runs an action in an open block of its own, and goes on.
+    fn act(&mut self, entry: Pc, after: Block) -> Result<(), Refusal> {
+        self.forget();
+        self.call(entry)?;
+        self.b.ins().jump(after, &[]);
+        Ok(())
+    }
+
+    /// Tests the entries one after the other. Entries with the same outcome share its code.
+    fn apply_fixed(
+        &mut self,
+        fixed: &FixedTable,
+        table: u32,
+        hit: Slot,
+        action: Slot,
+    ) -> Result<(), Refusal> {
+        let key = self.key(table);
+        let mut outcomes: Vec<(&Resolved, Block)> = Vec::new();
+        for row in &fixed.rows {
+            let known = outcomes.iter().find(|(outcome, _)| *outcome == &row.outcome);
+            let found = match known {
+                Some(&(_, block)) => block,
+                None => {
+                    let block = self.b.create_block();
+                    outcomes.push((&row.outcome, block));
+                    block
+                }
+            };
+            let next = self.b.create_block();
+            let masked = match row.mask {
+                u64::MAX => key,
+                mask => self.b.ins().band_imm_s(key, mask as i64),
+            };
+            let value = self.number(row.value);
+            let equal = self.b.ins().icmp(IntCC::Equal, masked, value);
+            self.b.ins().brif(equal, found, &[], next, &[]);
+            self.b.switch_to_block(next);
+        }
+        // What is known here is known wherever the tests lead.
+        let (known, place) = (self.known.clone(), self.at);
+        let after = self.b.create_block();
+        self.outcome(&fixed.default, table, hit, action, false)?;
+        self.b.ins().jump(after, &[]);
+        for (outcome, block) in outcomes {
+            self.b.switch_to_block(block);
+            self.known.clone_from(&known);
+            self.at = place;
+            self.outcome(outcome, table, hit, action, true)?;
+            self.b.ins().jump(after, &[]);
+        }
+        self.b.switch_to_block(after);
+        self.forget();
+        Ok(())
+    }
+
+    /// All keys in one word, the first highest.
+    fn key(&mut self, table: u32) -> Value {
+        let plan = self.plan;
+        let mut all = None;
+        for key in &plan.code.tables[table as usize].keys {
+            let value = self.get(key.slot);
+            all = Some(match all {
+                None => value,
+                Some(high) => {
+                    let high = self.b.ins().ishl_imm_s(high, i64::from(key.width));
+                    self.b.ins().bor(high, value)
+                }
+            });
+        }
+        all.unwrap_or_else(|| self.number(0))
+    }
+
+    /// Hands the arguments over and runs the action.
+    fn outcome(
+        &mut self,
+        outcome: &Resolved,
+        table: u32,
+        hit: Slot,
+        action: Slot,
+        matched: bool,
+    ) -> Result<(), Refusal> {
+        let plan = self.plan;
+        let code = &plan.code.tables[table as usize].actions[outcome.action as usize];
+        for (slot, &word) in (code.params..).zip(&outcome.data) {
+            let word = self.number(word);
+            self.set(slot, word);
+        }
+        if hit != NO_SLOT {
+            let matched = self.number(matched.into());
+            self.set(hit, matched);
+        }
+        if action != NO_SLOT {
+            let number = self.number(outcome.action.into());
+            self.set(action, number);
+        }
+        self.call(code.entry)
+    }
+}

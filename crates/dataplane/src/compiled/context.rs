@@ -1,0 +1,405 @@
+//! Into machine code and back: the only unsafe code of the engine.
+//!
+//! Machine code is called as [`Block`] and calls functions of type [`Call`]. Both hand the same three
+//! pointers on, made by [`Compiled::run`] from exclusive references that outlive the call. While the
+//! machine code runs, nothing else holds a reference to what they point to; a function that is
+//! called back makes references of its own and gives them up before it returns.
+
+use std::fmt;
+use std::mem::offset_of;
+use std::sync::Mutex;
+
+use cranelift_jit::JITModule;
+use cranelift_module::FuncId;
+
+use super::runs;
+use crate::code::{Code, Op, Pc, Slot};
+use crate::exec::{Flow, Io, Store};
+
+/// How a block of machine code ended: at its end.
+pub(super) const NEXT: u64 = 0;
+/// By `exit`.
+pub(super) const EXIT: u64 = 1;
+/// With an error, in the context.
+pub(super) const ERROR: u64 = 2;
+
+/// A block as machine code.
+type Block = unsafe extern "C" fn(*mut Context, *mut u64, *mut Io<'static>) -> u64;
+
+/// A function that machine code calls: the context, the state, the bytes, two arguments.
+pub(super) type Call =
+    unsafe extern "C" fn(*mut Context, *mut u64, *mut Io<'static>, u64, u64) -> u64;
+
+/// What machine code needs besides the packet's state.
+#[repr(C)]
+pub(super) struct Context {
+    frame: *const u8,
+    frame_len: usize,
+    /// The frame that goes out: where it is, how long, and how long it may become as it is.
+    out: *mut u8,
+    out_len: usize,
+    out_room: usize,
+    error: u64,
+    words: usize,
+    code: *const Code,
+    store: *mut Store,
+}
+
+/// Where machine code finds what.
+pub(super) mod at {
+    use super::{Context, Io, offset_of};
+
+    pub(in super::super) const FRAME: i32 = offset_of!(Context, frame) as i32;
+    pub(in super::super) const FRAME_LEN: i32 = offset_of!(Context, frame_len) as i32;
+    pub(in super::super) const OUT: i32 = offset_of!(Context, out) as i32;
+    pub(in super::super) const OUT_LEN: i32 = offset_of!(Context, out_len) as i32;
+    pub(in super::super) const OUT_ROOM: i32 = offset_of!(Context, out_room) as i32;
+    pub(in super::super) const ERROR: i32 = offset_of!(Context, error) as i32;
+    /// Of the bytes' own.
+    pub(in super::super) const AT: i32 = offset_of!(Io<'static>, at) as i32;
+    pub(in super::super) const LENGTH: i32 = offset_of!(Io<'static>, length) as i32;
+    pub(in super::super) const TICKS: i32 = offset_of!(Io<'static>, ticks) as i32;
+}
+
+/// The machine code of a program.
+pub(crate) struct Compiled {
+    /// Places of the blocks and their code.
+    blocks: Vec<(Pc, Block)>,
+    /// Words of a packet's state.
+    words: usize,
+    /// Owns the code's memory.
+    module: Mutex<Option<JITModule>>,
+}
+
+impl Compiled {
+    pub(super) fn new(module: JITModule, blocks: &[(Pc, FuncId)], words: usize) -> Self {
+        let function = |&(entry, id): &(Pc, FuncId)| {
+            let code = module.get_finalized_function(id);
+            // SAFETY: `translate` declares every block with this signature, and the code is final.
+            (entry, unsafe { std::mem::transmute::<*const u8, Block>(code) })
+        };
+        Self {
+            blocks: blocks.iter().map(function).collect(),
+            words,
+            module: Mutex::new(Some(module)),
+        }
+    }
+
+    /// Runs a block; the code and the store are those that the machine code was made for.
+    #[inline]
+    pub(crate) fn run(
+        &self,
+        entry: Pc,
+        code: &Code,
+        store: &mut Store,
+        state: &mut [u64],
+        io: &mut Io<'_>,
+    ) -> Flow {
+        let block = self.blocks.iter().find(|(known, _)| *known == entry);
+        let (Some(&(_, block)), true) = (block, state.len() >= self.words) else {
+            return store.interpret::<false>(code, entry, state, io);
+        };
+        let mut context = Context {
+            frame: io.frame.as_ptr(),
+            frame_len: io.frame.len(),
+            out: io.out.as_mut_ptr(),
+            out_len: io.out.len(),
+            out_room: io.out.capacity(),
+            error: 0,
+            words: state.len(),
+            code,
+            store,
+        };
+        let io: *mut Io<'static> = std::ptr::from_mut(io).cast();
+        // SAFETY: the three pointers come from exclusive references that live until the call is
+        // over. The machine code stays within them: `bounds` has checked each slot against
+        // `words`, which the state has; each access to the frame, to the outgoing frame and to a
+        // register is behind a comparison with the length in `context` or the register's size.
+        // The lifetime of `Io` is not known to the code, which keeps nothing of it.
+        let end = unsafe { block(&mut context, state.as_mut_ptr(), io) };
+        // SAFETY: the same pointer; and `out_len` bytes have been written, within the capacity.
+        unsafe { (*io).out.set_len(context.out_len) };
+        match end {
+            ERROR => Flow::Error(context.error),
+            _ => Flow::Done,
+        }
+    }
+}
+
+impl Drop for Compiled {
+    fn drop(&mut self) {
+        let module = self.module.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(module) = module.take() {
+            // SAFETY: the code is reached through `self` alone, and nobody runs it any more.
+            unsafe { module.free_memory() };
+        }
+    }
+}
+
+impl fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compiled").field("blocks", &self.blocks.len()).finish_non_exhaustive()
+    }
+}
+
+/// What a function called by machine code works on.
+struct Called<'a> {
+    context: &'a mut Context,
+    code: &'a Code,
+    store: &'a mut Store,
+    state: &'a mut [u64],
+    io: &'a mut Io<'static>,
+}
+
+impl<'a> Called<'a> {
+    /// # Safety
+    /// The pointers are those that [`Compiled::run`] gave to the machine code, which waits.
+    #[inline]
+    unsafe fn new(context: *mut Context, state: *mut u64, io: *mut Io<'static>) -> Self {
+        // SAFETY: they come from exclusive references, and whoever lent them waits (see above).
+        unsafe {
+            let context = &mut *context;
+            Self {
+                code: &*context.code,
+                store: &mut *context.store,
+                state: std::slice::from_raw_parts_mut(state, context.words),
+                io: &mut *io,
+                context,
+            }
+        }
+    }
+
+    /// Runs something that may write to the outgoing frame.
+    #[inline]
+    fn interpret(
+        self,
+        run: impl FnOnce(&Code, &mut Store, &mut [u64], &mut Io<'_>) -> Flow,
+    ) -> u64 {
+        let Self { context, code, store, state, io } = self;
+        // SAFETY: machine code has written so many bytes, within the capacity.
+        unsafe { io.out.set_len(context.out_len) };
+        let flow = run(code, store, state, io);
+        context.out = io.out.as_mut_ptr();
+        context.out_len = io.out.len();
+        context.out_room = io.out.capacity();
+        match flow {
+            Flow::Next => NEXT,
+            Flow::Done => EXIT,
+            Flow::Error(error) => {
+                context.error = error;
+                ERROR
+            }
+        }
+    }
+}
+
+/// Interprets the operation at `pc`.
+pub(super) unsafe extern "C" fn step(
+    context: *mut Context,
+    state: *mut u64,
+    io: *mut Io<'static>,
+    pc: u64,
+    _: u64,
+) -> u64 {
+    // SAFETY: called by machine code with its own pointers.
+    let called = unsafe { Called::new(context, state, io) };
+    called.interpret(|code, store, state, io| store.interpret::<true>(code, pc as Pc, state, io))
+}
+
+/// Applies the table of the operation at `pc`; gives the place of the action.
+pub(super) unsafe extern "C" fn apply(
+    context: *mut Context,
+    state: *mut u64,
+    io: *mut Io<'static>,
+    pc: u64,
+    _: u64,
+) -> u64 {
+    // SAFETY: called by machine code with its own pointers.
+    let Called { code, store, state, io, .. } = unsafe { Called::new(context, state, io) };
+    match code.ops[pc as usize] {
+        Op::Apply { table, hit, action } => {
+            store.apply(code, table, hit, action, state, io.ingress_length).into()
+        }
+        _ => unreachable!("only these are translated to a call of this function"),
+    }
+}
+
+/// Counts at an index of a counter.
+pub(super) unsafe extern "C" fn count(
+    context: *mut Context,
+    state: *mut u64,
+    io: *mut Io<'static>,
+    counter: u64,
+    index: u64,
+) -> u64 {
+    // SAFETY: called by machine code with its own pointers.
+    let Called { store, io, .. } = unsafe { Called::new(context, state, io) };
+    store.counters[counter as usize].count(index, io.ingress_length);
+    NEXT
+}
+
+/// Makes room for more bytes of the outgoing frame.
+pub(super) unsafe extern "C" fn reserve(
+    context: *mut Context,
+    state: *mut u64,
+    io: *mut Io<'static>,
+    bytes: u64,
+    _: u64,
+) -> u64 {
+    // SAFETY: called by machine code with its own pointers.
+    let called = unsafe { Called::new(context, state, io) };
+    called.interpret(|_, _, _, io| {
+        io.out.reserve(bytes as usize);
+        Flow::Next
+    })
+}
+
+/// Copies neighbouring words: from the high half of the first argument to its low half.
+pub(super) unsafe extern "C" fn copy(
+    context: *mut Context,
+    state: *mut u64,
+    io: *mut Io<'static>,
+    places: u64,
+    words: u64,
+) -> u64 {
+    // SAFETY: called by machine code with its own pointers.
+    let Called { state, .. } = unsafe { Called::new(context, state, io) };
+    let (to, from) = (places as u32 as usize, (places >> 32) as usize);
+    state.copy_within(from..from + words as usize, to);
+    NEXT
+}
+
+/// Clears neighbouring words.
+pub(super) unsafe extern "C" fn clear(
+    context: *mut Context,
+    state: *mut u64,
+    io: *mut Io<'static>,
+    first: u64,
+    words: u64,
+) -> u64 {
+    // SAFETY: called by machine code with its own pointers.
+    let Called { state, .. } = unsafe { Called::new(context, state, io) };
+    state[first as usize..(first + words) as usize].fill(0);
+    NEXT
+}
+
+/// A run of registers, in the words of [`crate::code::RegisterRun`]: `row` is its first register's
+/// element at the index, in range.
+pub(super) unsafe extern "C" fn row_read(
+    _: *mut Context,
+    state: *mut u64,
+    _: *mut Io<'static>,
+    row: u64,
+    places: u64,
+) -> u64 {
+    // SAFETY: see `row`.
+    let (row, slots) = unsafe { row_and_slots(state, row, places) };
+    runs::read(row, slots);
+    NEXT
+}
+
+/// Like [`row_read`], the other way.
+pub(super) unsafe extern "C" fn row_write(
+    _: *mut Context,
+    state: *mut u64,
+    _: *mut Io<'static>,
+    row: u64,
+    places: u64,
+) -> u64 {
+    // SAFETY: see `row`.
+    let (row, slots) = unsafe { row_and_slots(state, row, places) };
+    runs::write(row, slots);
+    NEXT
+}
+
+/// Like [`row_read`]: adds the slots to the row, and leaves the sums in both.
+pub(super) unsafe extern "C" fn row_add(
+    _: *mut Context,
+    state: *mut u64,
+    _: *mut Io<'static>,
+    row: u64,
+    places: u64,
+) -> u64 {
+    // SAFETY: see `row`.
+    let (row, slots) = unsafe { row_and_slots(state, row, places) };
+    runs::add(row, slots);
+    NEXT
+}
+
+/// # Safety
+/// `row` is the address of as many words as `places` has in its high half, within a bank of the
+/// store that machine code runs for; the low half is the first of as many slots.
+#[inline]
+unsafe fn row_and_slots<'a>(
+    state: *mut u64,
+    row: u64,
+    places: u64,
+) -> (&'a mut [u32], &'a mut [u64]) {
+    let (slot, count) = (places as u32 as usize, (places >> 32) as usize);
+    // SAFETY: machine code has compared the index with the number of rows, `bounds` has checked
+    // that the columns are within a row and the slots within the state; the two do not overlap.
+    unsafe {
+        (
+            std::slice::from_raw_parts_mut(
+                std::ptr::with_exposed_provenance_mut::<u32>(row as usize),
+                count,
+            ),
+            std::slice::from_raw_parts_mut(state.add(slot), count),
+        )
+    }
+}
+
+/// Reads neighbouring fields of 32 bits; `bytes` is where they are in the frame.
+pub(super) unsafe extern "C" fn extract_32(
+    _: *mut Context,
+    state: *mut u64,
+    _: *mut Io<'static>,
+    bytes: u64,
+    places: u64,
+) -> u64 {
+    let (slot, count) = (places as u32 as usize, (places >> 32) as usize);
+    // SAFETY: machine code has compared their end with the frame's length, and `bounds` the slots'
+    // end with the state's; the two do not overlap.
+    let (bytes, slots) = unsafe {
+        (
+            std::slice::from_raw_parts(
+                std::ptr::with_exposed_provenance::<[u8; 4]>(bytes as usize),
+                count,
+            ),
+            std::slice::from_raw_parts_mut(state.add(slot), count),
+        )
+    };
+    runs::extract(bytes, slots);
+    NEXT
+}
+
+/// Writes neighbouring fields of 32 bits; `bytes` is where they go in the outgoing frame.
+pub(super) unsafe extern "C" fn emit_32(
+    _: *mut Context,
+    state: *mut u64,
+    _: *mut Io<'static>,
+    bytes: u64,
+    places: u64,
+) -> u64 {
+    let (slot, count) = (places as u32 as usize, (places >> 32) as usize);
+    // SAFETY: machine code has compared their end with the outgoing frame's capacity, and `bounds`
+    // the slots' end with the state's; the two do not overlap. The bytes are written only.
+    let (bytes, slots) = unsafe {
+        (
+            std::slice::from_raw_parts_mut(
+                std::ptr::with_exposed_provenance_mut::<std::mem::MaybeUninit<[u8; 4]>>(
+                    bytes as usize,
+                ),
+                count,
+            ),
+            std::slice::from_raw_parts(state.add(slot), count),
+        )
+    };
+    runs::emit(slots, bytes);
+    NEXT
+}
+
+/// A slot and a number of neighbours as the machine code hands them on.
+pub(super) const fn places(slot: Slot, count: u32) -> u64 {
+    slot as u64 | (count as u64) << 32
+}

@@ -1,0 +1,195 @@
+//! Machine code for a program's operations, by Cranelift.
+//!
+//! The flat operations of [`crate::code`] become functions that work on the same packet state, the
+//! same tables and the same registers as the interpreter: a pipeline may change from one to the other
+//! between any two blocks. What is frequent is translated (`translate`, `wire`, `apply`); whatever the
+//! translation does not know is handed to the interpreter, one operation at a time (`context`).
+//!
+//! Every slot and every register that the code touches is checked while it is translated
+//! (`bounds`); the only unsafe code is in `context`, which enters the machine code and is called
+//! back from it, and in `runs`, which has loops for some processors.
+
+mod analysis;
+mod apply;
+mod bounds;
+#[allow(unsafe_code, reason = "enters machine code, and is called by it")]
+mod context;
+#[allow(unsafe_code, reason = "calls what is compiled for this very processor")]
+mod runs;
+mod translate;
+mod wire;
+
+use std::sync::{Arc, OnceLock};
+
+use cranelift_codegen::ir::Endianness;
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_frontend::FunctionBuilderContext;
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{Module, default_libcall_names};
+
+pub(crate) use self::context::Compiled;
+use self::translate::Functions;
+use crate::code::Code;
+use crate::externs::register::{RegisterMap, Registers};
+use crate::tables::{FixedTable, Table};
+
+/// What runs a program. All give the same packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum EngineKind {
+    /// The interpreter first, machine code as soon as there has been enough traffic to be worth it
+    /// and another thread has compiled it.
+    #[default]
+    Automatic,
+    /// The interpreter only.
+    Interpreter,
+    /// Machine code from the first packet on. The interpreter where the machine is one that
+    /// Cranelift has no code for.
+    Compiled,
+}
+
+/// Packets after which a program is compiled.
+const ENOUGH: u32 = 512;
+
+/// All that the machine code is made from.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    code: Arc<Code>,
+    registers: RegisterMap,
+    /// By table: its entries, if they never change.
+    fixed: Vec<Option<FixedTable>>,
+}
+
+/// The machine code of an engine, if it has some, or what it will be made from.
+#[derive(Debug, Default)]
+pub(crate) struct Machine {
+    compiled: Arc<OnceLock<Option<Compiled>>>,
+    waiting: Option<Box<Plan>>,
+    /// Packets until it is made.
+    left: u32,
+}
+
+impl Machine {
+    pub(crate) fn new(
+        kind: EngineKind,
+        code: &Arc<Code>,
+        registers: &mut Registers,
+        tables: &[Table],
+    ) -> Self {
+        let mut machine = Self { left: ENOUGH, ..Self::default() };
+        if kind != EngineKind::Interpreter {
+            machine.waiting = Some(Box::new(Plan {
+                code: Arc::clone(code),
+                registers: registers.map(),
+                fixed: tables.iter().map(Table::fixed).collect(),
+            }));
+        }
+        if kind == EngineKind::Compiled
+            && let Some(plan) = machine.waiting.take()
+        {
+            machine.compiled.get_or_init(|| compile(&plan));
+        }
+        machine
+    }
+
+    /// Counts a packet. Starts the compiler when there have been enough.
+    #[inline]
+    pub(crate) fn packet(&mut self) {
+        if self.waiting.is_some() {
+            self.left -= 1;
+            if self.left == 0 {
+                self.start();
+            }
+        }
+    }
+
+    #[cold]
+    fn start(&mut self) {
+        let Some(plan) = self.waiting.take() else { return };
+        let cell = Arc::clone(&self.compiled);
+        let work = move || {
+            cell.get_or_init(|| compile(&plan));
+        };
+        // Without a thread the interpreter goes on.
+        if let Err(error) = std::thread::Builder::new().name("p4-compiler".to_owned()).spawn(work) {
+            tracing::warn!("the program stays interpreted: {error}");
+        }
+    }
+
+    /// The machine code, once it is there.
+    #[inline]
+    pub(crate) fn ready(&self) -> Option<&Compiled> {
+        self.compiled.get().and_then(Option::as_ref)
+    }
+}
+
+/// Why a program is left to the interpreter.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("no machine code for this processor: {0}")]
+    Processor(String),
+    #[error("an operation is out of bounds at {0}")]
+    Bounds(u32),
+    #[error(transparent)]
+    Cranelift(#[from] Box<cranelift_module::ModuleError>),
+}
+
+impl From<cranelift_module::ModuleError> for Refusal {
+    fn from(error: cranelift_module::ModuleError) -> Self {
+        Self::Cranelift(Box::new(error))
+    }
+}
+
+/// The machine code of a program; none where the interpreter must do.
+fn compile(plan: &Plan) -> Option<Compiled> {
+    match translate(plan) {
+        Ok(compiled) => Some(compiled),
+        Err(refusal) => {
+            tracing::warn!("the program stays interpreted: {refusal}");
+            None
+        }
+    }
+}
+
+fn translate(plan: &Plan) -> Result<Compiled, Refusal> {
+    bounds::check(plan)?;
+    let mut module = module()?;
+    let mut functions = Functions::new(plan);
+    let mut context = module.make_context();
+    let mut builder = FunctionBuilderContext::new();
+    let mut blocks = Vec::new();
+    for &entry in &plan.code.blocks {
+        blocks.push((entry, functions.declare(&mut module, entry)?));
+    }
+    while let Some((entry, id)) = functions.next() {
+        functions.translate(&mut module, entry, &mut context, &mut builder)?;
+        module.define_function(id, &mut context)?;
+        module.clear_context(&mut context);
+    }
+    module.finalize_definitions()?;
+    Ok(Compiled::new(module, &blocks, plan.code.words))
+}
+
+fn module() -> Result<JITModule, Refusal> {
+    let refuse = |error: &dyn std::fmt::Display| Refusal::Processor(error.to_string());
+    let mut flags = settings::builder();
+    // Cranelift's words for: code that is neither relocated nor unwound through.
+    let options = [
+        ("use_colocated_libcalls", "false"),
+        ("is_pic", "false"),
+        ("unwind_info", "false"),
+        ("enable_probestack", "false"),
+        ("opt_level", "speed"),
+        ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
+    ];
+    for (name, value) in options {
+        flags.set(name, value).map_err(|error| refuse(&error))?;
+    }
+    let isa = cranelift_native::builder()
+        .map_err(|error| refuse(&error))?
+        .finish(settings::Flags::new(flags))
+        .map_err(|error| refuse(&error))?;
+    if isa.endianness() != Endianness::Little || isa.pointer_bytes() != 8 {
+        return Err(refuse(&"it is not a little-endian one of 64 bits"));
+    }
+    Ok(JITModule::new(JITBuilder::with_isa(isa, default_libcall_names())))
+}
