@@ -427,6 +427,10 @@ pub(crate) struct P4Args {
 pub(crate) enum Benchmark {
     /// Packets a second of the engine alone, by values a packet.
     Engine,
+    /// The engine against its goals: interpreter and machine code side by side, a plain loop over the
+    /// same registers, look-ups by match kind and number of entries, the time from source to first
+    /// packet, and BMv2 where it is installed.
+    Switch,
     /// Goodput of all-reduce, by workers and tensor size.
     Allreduce,
     /// BMv2 beside the embedded switch: packets, goodput and processor time of one all-reduce, in
@@ -481,7 +485,7 @@ pub(crate) struct BenchArgs {
     /// SwitchML have 32 slots each.
     #[arg(long, value_name = "KIB", default_value_t = 133)]
     pub(crate) memory: u32,
-    /// Of `esa` and `protocols`: also write every measurement as JSON.
+    /// Of `esa`, `protocols` and `switch`: also write every measurement as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// Of `esa` and `protocols`: also draw the plots, as SVG into this directory.

@@ -3,7 +3,8 @@
 //! Packets of one kind after the other, each over all aggregators: a worker's packet that takes an
 //! empty aggregator, one that is added, one of another job that collides, one that completes the sum,
 //! the result that frees the aggregator in ATP; with ESA also one that preempts. A packet's time is
-//! that of all its passes, and of its egress where it has one. The programs take turns, so that
+//! that of all its passes, and of its egress where it has one: processor time of the thread, so that
+//! others on the machine do not count. The programs take turns, so that
 //! whatever else the machine does meets both.
 
 use std::hint::black_box;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, ensure};
 use tributary_controller::outcomes::{Outcome, Outcomes};
 use tributary_controller::{Catalogue, entries, plan};
-use tributary_dataplane::{EgressInput, IngressInput, Instance, Packet, Verdict};
+use tributary_dataplane::{EgressInput, EngineKind, IngressInput, Instance, Packet, Verdict};
 use tributary_jobfile::{HostId, Job, Scenario, SwitchId};
 use tributary_switch::{Forwarding, Switch, SwitchConfig};
 use tributary_wire::agg::Repr;
@@ -20,7 +21,7 @@ use tributary_wire::{
     AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, Kind, Sequence, emit_frame,
 };
 
-use super::Spread;
+use super::{Spread, processor_time};
 use crate::args::{BenchArgs, Program};
 use crate::report::table;
 use crate::settings;
@@ -33,7 +34,7 @@ const CELLS: u32 = 256;
 
 /// What is measured: a kind of packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Case {
+pub(super) enum Case {
     Absorb,
     Add,
     Collide,
@@ -43,10 +44,10 @@ enum Case {
 }
 
 impl Case {
-    const ALL: [Self; 6] =
+    pub(super) const ALL: [Self; 6] =
         [Self::Absorb, Self::Add, Self::Collide, Self::Complete, Self::Result, Self::Preempt];
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Absorb => "absorb",
             Self::Add => "add",
@@ -59,7 +60,7 @@ impl Case {
 }
 
 /// The packets that a fragment of three workers takes.
-fn fragment(program: Program) -> &'static [Case] {
+pub(super) fn fragment(program: Program) -> &'static [Case] {
     match program {
         Program::Atp => &[Case::Absorb, Case::Add, Case::Complete, Case::Result],
         Program::Esa => &[Case::Absorb, Case::Add, Case::Complete],
@@ -145,7 +146,7 @@ fn row(rows: &mut comfy_table::Table, values: u16, name: &str, of_programs: &[Ve
 
 /// Time and packets by case.
 #[derive(Clone, Copy, Default)]
-struct Costs([(Duration, u64); Case::ALL.len()]);
+pub(super) struct Costs([(Duration, u64); Case::ALL.len()]);
 
 impl Costs {
     fn add(&mut self, case: Case, time: Duration, packets: u64) {
@@ -155,10 +156,27 @@ impl Costs {
     }
 
     /// Nanoseconds a packet; not a number where there was none.
-    fn of(&self, case: Case) -> f64 {
+    pub(super) fn of(&self, case: Case) -> f64 {
         let (time, packets) = self.0[case as usize];
         time.as_secs_f64() * 1e9 / packets as f64
     }
+}
+
+/// A packet of a fragment's life; which fragment and which aggregator can be changed.
+pub(super) struct Template {
+    pub(super) case: Option<Case>,
+    pub(super) port: u16,
+    pub(super) frame: Vec<u8>,
+}
+
+/// The packets of a fragment's life, in order.
+pub(super) fn templates(program: Program, scenario: &Scenario) -> Vec<Template> {
+    steps(program, scenario)
+        .into_iter()
+        .filter_map(|Step { case, port, frames, .. }| {
+            Some(Template { case, port, frame: frames.into_iter().next()? })
+        })
+        .collect()
 }
 
 /// Packets of one kind, one for each aggregator.
@@ -171,7 +189,7 @@ struct Step {
     frames: Vec<Vec<u8>>,
 }
 
-struct Bench {
+pub(super) struct Bench {
     switch: Switch,
     packet: Packet,
     /// What comes in, in this order, again and again. The last step leaves the aggregators empty.
@@ -180,31 +198,20 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(program: Program, values: u16) -> Result<Self> {
-        let scenario = scenario(program, values)?;
-        let pipeline = settings::compile(&scenario, None)?.pipeline;
-        let text = String::from_utf8(pipeline.device_config)?;
-        let ports = (1..=scenario.topology.hosts.len() as u16).collect();
-        let mut switch = Switch::new(SwitchConfig { ports, ..SwitchConfig::default() });
-        switch.commit(Forwarding::from_source(&text).map_err(|error| anyhow!("{error}"))?);
-        let catalogue = Catalogue::new(&pipeline.p4info)?;
-        let mut entities =
-            entries::forwarding(&catalogue, &plan::forwarding(&scenario.topology)[0]);
-        for job in &scenario.jobs {
-            let slot = slot(job.id.get())?;
-            for part in plan::job(&scenario.topology, &job.into()) {
-                entities.extend(entries::job(&catalogue, &part, job.id, slot));
-            }
-        }
-        let results = switch.write(&entries::insert(entities)).map_err(|e| anyhow!("{e}"))?;
-        for result in results {
-            result.map_err(|error| anyhow!("{error}"))?;
-        }
-        let packet = switch.forwarding().expect("committed above").pipeline().new_packet();
+    pub(super) fn new(program: Program, values: u16) -> Result<Self> {
+        let scenario = scenario(program, values, CELLS)?;
+        let (switch, catalogue) = loaded(&scenario)?;
+        let packet = switch.forwarding().expect("loaded").pipeline().new_packet();
         let steps = steps(program, &scenario);
         let mut bench = Self { switch, packet, steps, out: Vec::new() };
         bench.check(&catalogue)?;
         Ok(bench)
+    }
+
+    /// Chooses what runs the packets.
+    pub(super) fn use_engine(&mut self, kind: EngineKind) {
+        let forwarding = self.switch.forwarding_mut().expect("committed when it was made");
+        forwarding.pipeline_mut().use_engine(kind);
     }
 
     /// Goes once through all steps and looks whether the packets become what they are measured as.
@@ -231,15 +238,15 @@ impl Bench {
         Ok(Outcomes::of(catalogue, slot, &answer)[outcome].packets)
     }
 
-    fn measure(&mut self) -> Costs {
+    pub(super) fn measure(&mut self) -> Costs {
         let mut costs = Costs::default();
         let start = Instant::now();
         while start.elapsed() < TIME {
             let time_us = start.elapsed().as_micros() as u64;
             for at in 0..self.steps.len() {
-                let begun = Instant::now();
+                let begun = processor_time();
                 self.step(at, time_us);
-                let taken = begun.elapsed();
+                let taken = processor_time() - begun;
                 let step = &self.steps[at];
                 if let Some(case) = step.case {
                     costs.add(case, taken, step.frames.len() as u64);
@@ -284,13 +291,35 @@ impl Bench {
     }
 }
 
+/// A switch with the program and the entries of a scenario.
+pub(super) fn loaded(scenario: &Scenario) -> Result<(Switch, Catalogue)> {
+    let pipeline = settings::compile(scenario, None)?.pipeline;
+    let text = String::from_utf8(pipeline.device_config)?;
+    let ports = (1..=scenario.topology.hosts.len() as u16).collect();
+    let mut switch = Switch::new(SwitchConfig { ports, ..SwitchConfig::default() });
+    switch.commit(Forwarding::from_source(&text).map_err(|error| anyhow!("{error}"))?);
+    let catalogue = Catalogue::new(&pipeline.p4info)?;
+    let mut entities = entries::forwarding(&catalogue, &plan::forwarding(&scenario.topology)[0]);
+    for job in &scenario.jobs {
+        let slot = slot(job.id.get())?;
+        for part in plan::job(&scenario.topology, &job.into()) {
+            entities.extend(entries::job(&catalogue, &part, job.id, slot));
+        }
+    }
+    let results = switch.write(&entries::insert(entities)).map_err(|e| anyhow!("{e}"))?;
+    for result in results {
+        result.map_err(|error| anyhow!("{error}"))?;
+    }
+    Ok((switch, catalogue))
+}
+
 fn slot(job: u16) -> Result<entries::JobSlot> {
     let slot = u8::try_from(job).ok().and_then(entries::JobSlot::new);
     slot.context("a job's number is its slot here")
 }
 
 /// Two jobs at one switch: the one that is measured has three workers.
-fn scenario(program: Program, values: u16) -> Result<Scenario> {
+pub(super) fn scenario(program: Program, values: u16, cells: u32) -> Result<Scenario> {
     let (protocol, switch) = match program {
         // A repetition must not make aggregators look abandoned, however long it is interrupted.
         Program::Atp => ("atp", "idle_timeout = \"600s\"\n"),
@@ -298,7 +327,7 @@ fn scenario(program: Program, values: u16) -> Result<Scenario> {
     };
     let text = format!(
         "[protocol]\nkind = \"{protocol}\"\nvalues_per_packet = {values}\nslots = 64\nwindow = 1\n\
-         [topology]\nkind = \"star\"\nworkers = 5\n[switch]\npool = {CELLS}\n{switch}\
+         [topology]\nkind = \"star\"\nworkers = 5\n[switch]\npool = {cells}\n{switch}\
          [[job]]\nname = \"measured\"\nworkers = 3\n[[job]]\nname = \"other\"\nworkers = 2\n"
     );
     Ok(tributary_jobfile::parse(&text, "bench.toml")?)

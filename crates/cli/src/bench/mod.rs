@@ -9,6 +9,9 @@ mod io;
 mod plot;
 mod protocols;
 mod runs;
+mod switch;
+
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
@@ -23,6 +26,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     ensure!(args.repeat > 0, "--repeat 0: measure at least once");
     let all = [
         Benchmark::Engine,
+        Benchmark::Switch,
         Benchmark::Fixed,
         Benchmark::Allreduce,
         Benchmark::Io,
@@ -30,11 +34,12 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         Benchmark::Protocols,
     ];
     let what = if args.what.is_empty() { &all[..] } else { &args.what[..] };
-    let writes =
-        |benchmark: &&Benchmark| matches!(benchmark, Benchmark::Esa | Benchmark::Protocols);
+    let writes = |benchmark: &&Benchmark| {
+        matches!(benchmark, Benchmark::Esa | Benchmark::Protocols | Benchmark::Switch)
+    };
     ensure!(
         args.json.is_none() || what.iter().filter(writes).count() < 2,
-        "--json takes the measurements of one benchmark; name `esa` or `protocols`"
+        "--json takes the measurements of one benchmark; name `esa`, `protocols` or `switch`"
     );
     if what.contains(&Benchmark::Io) {
         // Before there is a second thread.
@@ -44,6 +49,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     for benchmark in what {
         match benchmark {
             Benchmark::Engine => engine::run(args)?,
+            Benchmark::Switch => switch::run(args)?,
             Benchmark::Bmv2 => bmv2::run(args)?,
             Benchmark::Fixed => fixed::run(args),
             Benchmark::Allreduce => allreduce::run(args)?,
@@ -61,6 +67,12 @@ fn machine() -> String {
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     format!("{cores} cores, {}", model.trim_start_matches([' ', '\t', ':']))
+}
+
+/// Processor time of this thread: what a measurement takes, whatever else the machine does.
+fn processor_time() -> Duration {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID);
+    time.expect("every Linux has this clock").into()
 }
 
 /// Median, least and greatest of some measurements.
