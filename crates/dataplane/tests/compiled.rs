@@ -3,6 +3,8 @@
 
 #[path = "arithmetic.rs"]
 mod arithmetic;
+#[path = "externs.rs"]
+mod externs;
 #[path = "hashing.rs"]
 mod hashing;
 #[path = "language/main.rs"]

@@ -1,6 +1,9 @@
 //! Externs of v1model that the control plane sets: meters, action profiles and selectors, digests,
 //! time-outs. One small program each.
 
+#[path = "common/engine.rs"]
+mod engine;
+
 use tributary_dataplane::{
     Action, ActionCall, GroupMember, IngressInput, KeyMatch, LoadError, MeterConfig, Pipeline,
     ProfileError, ProfileGroup, StateError, TableEntry, TableError, Value, Verdict, WeightedCall,
@@ -43,7 +46,7 @@ fn compile(locals: &str, apply: &str) -> tributary_p4::ir::Program {
 }
 
 fn load(locals: &str, apply: &str) -> Pipeline {
-    Pipeline::load(compile(locals, apply)).unwrap_or_else(|error| panic!("{error}"))
+    engine::load(compile(locals, apply)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The port that a packet with these fields is sent to.
