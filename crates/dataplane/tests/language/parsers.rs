@@ -3,7 +3,7 @@
 use tributary_dataplane::{KeyMatch, Value};
 use tributary_p4::ir::ExternId;
 
-use crate::Source;
+use super::Source;
 
 #[test]
 fn a_parser_may_be_applied_under_a_condition() {

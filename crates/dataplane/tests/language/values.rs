@@ -1,6 +1,6 @@
 //! Types, functions and values.
 
-use crate::{Source, apply_gives};
+use super::{Source, apply_gives};
 
 #[test]
 fn generic_structs_and_functions_are_made_for_their_arguments() {
