@@ -396,10 +396,36 @@ pub(crate) struct DoctorArgs {
 pub(crate) enum P4Command {
     /// Report all errors of a program.
     Check(P4Args),
-    /// Print the program's P4Info as protobuf text.
-    Info(P4Args),
+    /// Write the program's P4Info.
+    Info(InfoArgs),
+    /// Draw the program's parsers and controls as they run, a file a block.
+    Graph(GraphArgs),
     /// Run a packet test in the STF format of p4c's test suite: PASS, or FAIL and why.
     Stf(StfArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InfoArgs {
+    #[command(flatten)]
+    pub(crate) program: P4Args,
+    /// Write to a file, not to standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// As encoded protobuf in place of protobuf text.
+    #[arg(long, requires = "out")]
+    pub(crate) binary: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GraphArgs {
+    #[command(flatten)]
+    pub(crate) program: P4Args,
+    /// Directory for the files; made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// In the language of Graphviz in place of SVG.
+    #[arg(long)]
+    pub(crate) dot: bool,
 }
 
 #[derive(Debug, Args)]

@@ -87,6 +87,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Doctor(args) => doctor::run(&args),
         Command::P4(P4Command::Check(args)) => commands::p4::check(&args),
         Command::P4(P4Command::Info(args)) => commands::p4::info(&args),
+        Command::P4(P4Command::Graph(args)) => commands::p4::graph::run(&args),
         Command::P4(P4Command::Stf(args)) => return commands::p4::stf::run(&args),
         Command::Place(args) => commands::place::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -10,6 +10,7 @@ mod arch;
 mod ast;
 mod check;
 mod diagnostics;
+pub mod graph;
 mod hir;
 pub mod ir;
 mod lexer;

@@ -12,6 +12,7 @@ mod manager;
 mod mininet;
 mod place;
 mod plain_traffic;
+mod programs;
 mod push;
 mod scheduler;
 mod segments;

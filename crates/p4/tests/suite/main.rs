@@ -2,6 +2,7 @@
 
 mod common;
 mod diagnostics;
+mod graph;
 mod lowering;
 mod p4info;
 mod random;

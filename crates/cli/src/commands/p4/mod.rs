@@ -1,14 +1,16 @@
 //! `tributary p4`: programs checked and described.
 
+pub(crate) mod graph;
 pub(crate) mod stf;
 
 use std::io::IsTerminal;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use prost::Message;
 use tributary_p4::{Compilation, Diagnostics, Severity, Sources};
 
-use crate::args::P4Args;
+use crate::args::{InfoArgs, P4Args};
 
 /// Reports all errors of a program.
 ///
@@ -27,13 +29,22 @@ pub(crate) fn check(args: &P4Args) -> Result<()> {
     Ok(())
 }
 
-/// Prints a program's P4Info as protobuf text.
+/// Writes a program's P4Info: protobuf text, or encoded.
 ///
 /// # Errors
-/// If the program has errors.
-pub(crate) fn info(args: &P4Args) -> Result<()> {
-    let compilation = compile(args)?;
-    crate::print(tributary_p4runtime_proto::text::to_text(&compilation.p4info).trim_end())
+/// If the program has errors, or the file cannot be written.
+pub(crate) fn info(args: &InfoArgs) -> Result<()> {
+    let info = compile(&args.program)?.p4info;
+    let text = || tributary_p4runtime_proto::text::to_text(&info).trim_end().to_owned();
+    match &args.out {
+        None => crate::print(&text()),
+        Some(out) if args.binary => write(out, &info.encode_to_vec()),
+        Some(out) => write(out, (text() + "\n").as_bytes()),
+    }
+}
+
+fn write(path: &Path, contents: &[u8]) -> Result<()> {
+    std::fs::write(path, contents).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// The program as one self-contained text.
