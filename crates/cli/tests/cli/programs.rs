@@ -1,10 +1,12 @@
 //! `tributary p4 info` and `graph`.
 
+use std::path::Path;
+
 use prost::Message;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::text::from_text;
 
-use crate::command::{fail, succeed};
+use crate::command::{fail, root, succeed};
 
 const ATP: &str = "p4src/v1model/atp.p4";
 
@@ -40,5 +42,25 @@ fn graphs_are_drawn() {
         let ingress = files.lines().find(|file| file.contains("AtpIngress")).unwrap();
         let text = std::fs::read_to_string(ingress).unwrap();
         assert!(text.contains("AtpIngress.identity.access"), "{text}");
+    }
+}
+
+/// The pages of the four programs show them as they are.
+#[test]
+fn the_pictures_in_the_documentation_are_current() {
+    let directory = tempfile::tempdir().unwrap();
+    let images = root().join("docs/images/graphs");
+    for protocol in ["atp", "esa", "p4inc", "switchml"] {
+        let program = format!("p4src/v1model/{protocol}.p4");
+        let out = directory.path().join(protocol).display().to_string();
+        for file in succeed(&["p4", "graph", &program, "--out", &out]).lines() {
+            let path = images.join(protocol).join(Path::new(file).file_name().unwrap());
+            let kept = std::fs::read_to_string(&path).unwrap_or_default();
+            assert!(
+                kept == std::fs::read_to_string(file).unwrap(),
+                "{} is old: tributary p4 graph {program} --out docs/images/graphs/{protocol}",
+                path.display()
+            );
+        }
     }
 }

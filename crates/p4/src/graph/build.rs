@@ -2,7 +2,7 @@
 
 use super::text::Text;
 use super::{Edge, Graph, Node, NodeKind};
-use crate::ir::{Control, Parser, Program, Stmt, Target, Transition};
+use crate::ir::{Control, LabelId, Parser, Program, Stmt, Target, Transition};
 
 /// Lines of one node at most; what is beyond is counted.
 const MOST_LINES: usize = 6;
@@ -72,13 +72,16 @@ struct Builder<'p> {
     exits: Vec<Open>,
     /// Edges to the end of each enclosing block.
     returns: Vec<Vec<Open>>,
+    /// Edges that leave each enclosing labelled statement.
+    leaves: Vec<(LabelId, Vec<Open>)>,
 }
 
 impl<'p> Builder<'p> {
     fn new(program: &'p Program, name: &str) -> Self {
         let graph = Graph { name: name.to_owned(), nodes: Vec::new(), edges: Vec::new() };
-        let mut builder =
-            Self { text: Text(program), graph, exits: Vec::new(), returns: Vec::new() };
+        let text = Text(program);
+        let (exits, returns, leaves) = Default::default();
+        let mut builder = Self { text, graph, exits, returns, leaves };
         builder.node(NodeKind::Terminal, vec!["start".to_owned()]);
         builder
     }
@@ -213,6 +216,27 @@ impl<'p> Builder<'p> {
                 self.exits.extend(open);
                 Vec::new()
             }
+            Stmt::Labelled(label, body) => {
+                self.leaves.push((*label, Vec::new()));
+                let mut after = self.walk(body, open);
+                after.extend(self.leaves.pop().into_iter().flat_map(|(_, open)| open));
+                after
+            }
+            Stmt::Loop(label, body) => {
+                let node = self.node(NodeKind::Statements, vec!["loop".to_owned()]);
+                self.close(open, node);
+                self.leaves.push((*label, Vec::new()));
+                let again = self.walk(body, vec![(node, String::new())]);
+                self.close(again, node);
+                self.leaves.pop().into_iter().flat_map(|(_, open)| open).collect()
+            }
+            Stmt::Leave(label) => {
+                let left = self.leaves.iter_mut().rev().find(|(of, _)| of == label);
+                if let Some((_, edges)) = left {
+                    edges.extend(open);
+                }
+                Vec::new()
+            }
             // `branches` names those above.
             _ => open,
         }
@@ -228,6 +252,9 @@ fn branches(statement: &Stmt) -> bool {
             | Stmt::Block(_)
             | Stmt::Return
             | Stmt::Exit
+            | Stmt::Labelled(..)
+            | Stmt::Loop(..)
+            | Stmt::Leave(_)
     )
 }
 

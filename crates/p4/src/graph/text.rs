@@ -91,7 +91,9 @@ impl Text<'_> {
                 format!("{} = {}", self.header(to), self.header(from))
             }
             Stmt::SetValid(header) => format!("{}.setValid()", self.header(header)),
-            Stmt::SetInvalid(header) => format!("{}.setInvalid()", self.header(header)),
+            Stmt::SetInvalid(header) | Stmt::Displace(header) => {
+                format!("{}.setInvalid()", self.header(header))
+            }
             Stmt::PushFront(stack, count) => {
                 format!("{}.push_front({count})", self.0.stacks[stack.index()].name)
             }
@@ -118,7 +120,9 @@ impl Text<'_> {
             Stmt::Emit(header) => format!("emit {}", self.header(header)),
             Stmt::Exit => "exit".to_owned(),
             Stmt::Return => "return".to_owned(),
-            Stmt::Block(body) => match body.first() {
+            Stmt::Loop(..) => "loop …".to_owned(),
+            Stmt::Leave(_) => "leave".to_owned(),
+            Stmt::Block(body) | Stmt::Labelled(_, body) => match body.first() {
                 Some(first) => format!("{} …", self.stmt(first)),
                 None => String::new(),
             },

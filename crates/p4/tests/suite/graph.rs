@@ -62,6 +62,18 @@ fn a_switch_names_actions() {
 }
 
 #[test]
+fn a_loop_leads_back() {
+    let graph =
+        ingress("", "for (bit<32> i = 0; i < 9; i = i + 1) { if (i == meta.x) { break; } }");
+    let edges = edges(&graph);
+    assert!(
+        edges.iter().any(|edge| edge.contains("--> loop") && !edge.contains("i = 0")),
+        "{edges:?}"
+    );
+    assert!(edges.iter().any(|edge| edge.ends_with("-> end")), "{edges:?}");
+}
+
+#[test]
 fn many_statements_are_counted() {
     let body: String = (0..20).map(|n| format!("meta.x = {n}; ")).collect();
     let graph = ingress("", &body);
