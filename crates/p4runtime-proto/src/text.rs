@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use prost::{Message, Name};
 use prost_reflect::{DescriptorPool, DynamicMessage};
+use prost_types::{DescriptorProto, FileDescriptorSet};
 
 /// Why a text is not the message that was asked for.
 #[derive(Debug)]
@@ -18,9 +19,22 @@ impl std::fmt::Display for TextError {
 impl std::error::Error for TextError {}
 
 static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
-    DescriptorPool::decode(crate::FILE_DESCRIPTOR_SET)
-        .expect("the build script wrote valid descriptors")
+    let mut files = FileDescriptorSet::decode(crate::FILE_DESCRIPTOR_SET)
+        .expect("the build script wrote valid descriptors");
+    files.file.iter_mut().flat_map(|file| &mut file.message_type).for_each(open_maps);
+    DescriptorPool::from_file_descriptor_set(files).expect("maps are lists of their entries")
 });
+
+/// A map is a list of its entries, in the encoding as in the text. As lists they keep the order of the
+/// keys; as maps, the library would print them in another one each time.
+fn open_maps(message: &mut DescriptorProto) {
+    for inner in &mut message.nested_type {
+        open_maps(inner);
+        if let Some(options) = &mut inner.options {
+            options.map_entry = None;
+        }
+    }
+}
 
 fn descriptor<M: Name>() -> prost_reflect::MessageDescriptor {
     let name = M::full_name();
@@ -75,6 +89,20 @@ mod tests {
         let text = to_text(&info);
         assert!(text.contains("name: \"ingress.t\""), "{text}");
         assert!(text.contains("id: 33554433"), "{text}");
+        assert_eq!(from_text::<P4Info>(&text).unwrap(), info);
+    }
+
+    #[test]
+    fn maps_are_printed_in_order() {
+        let mut info = P4Info::default();
+        let types = info.type_info.get_or_insert_default();
+        let names: Vec<String> = (0..40).map(|n| format!("type{n:02}")).collect();
+        for name in &names {
+            types.new_types.insert(name.clone(), Default::default());
+        }
+        let text = to_text(&info);
+        let keys = text.lines().filter_map(|line| line.trim().strip_prefix("key: "));
+        assert!(keys.eq(names.iter().map(|name| format!("\"{name}\""))), "{text}");
         assert_eq!(from_text::<P4Info>(&text).unwrap(), info);
     }
 
