@@ -121,10 +121,11 @@ impl Slots {
 
     /// All words of all constants.
     pub(crate) fn constant_words(&self) -> HashMap<Slot, u64> {
-        let words = |(limbs, &first): (&Box<[u64]>, &Slot)| -> Vec<(Slot, u64)> {
-            (first..).zip(limbs.iter().copied()).collect()
-        };
-        self.constants.iter().flat_map(words).collect()
+        let mut words = HashMap::new();
+        for (limbs, &first) in &self.constants {
+            words.extend((first..).zip(limbs.iter().copied()));
+        }
+        words
     }
 
     /// Words to compute in, until [`Self::release`].
