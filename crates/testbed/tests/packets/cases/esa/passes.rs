@@ -35,7 +35,7 @@ struct Waiting {
 }
 
 enum Passed {
-    Again(Waiting),
+    Again(Box<Waiting>),
     Out(Verdict, Vec<u8>),
 }
 
@@ -63,7 +63,7 @@ impl Steps {
         let pipeline = forwarding.pipeline_mut();
         let Ingress { verdict, resubmit } = pipeline.ingress(&mut packet, &frame, &input);
         if resubmit {
-            return Passed::Again(Waiting { packet, frame });
+            return Passed::Again(Box::new(Waiting { packet, frame }));
         }
         let mut out = Vec::new();
         if verdict != Verdict::Drop {
@@ -77,7 +77,7 @@ impl Steps {
     /// The first pass of a packet that needs another.
     fn begin(&mut self, port: u16, frame: &Frame) -> Waiting {
         match self.first(port, frame) {
-            Passed::Again(waiting) => waiting,
+            Passed::Again(waiting) => *waiting,
             Passed::Out(verdict, _) => panic!("no second pass: {verdict:?}"),
         }
     }
@@ -118,7 +118,7 @@ impl Steps {
     fn whole(&mut self, port: u16, frame: &Frame, fate: (Job, Outcome), out: (Verdict, &[u8])) {
         let mut passed = self.first(port, frame);
         while let Passed::Again(waiting) = passed {
-            passed = self.again(waiting);
+            passed = self.again(*waiting);
         }
         self.is(passed, fate, out);
     }
@@ -214,7 +214,7 @@ fn own_task_needs_only_this_packet() {
     steps.whole(3, &second, (B, Preempted), to(A.ps, &evicted));
     let Passed::Again(waiting) = steps.again(waiting) else { panic!("a third pass frees") };
     let result = B.result(&first, &sum(&[&y, &z])).bytes();
-    steps.end(waiting, (B, Completed), multicast(B, &result));
+    steps.end(*waiting, (B, Completed), multicast(B, &result));
     steps.whole(1, &A.gradient(0, 8, 3, &x).priority(1), (A, Absorbed), GONE);
 }
 
