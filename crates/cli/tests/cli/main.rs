@@ -16,5 +16,6 @@ mod programs;
 mod push;
 mod scheduler;
 mod segments;
+mod stf;
 mod tna;
 mod units;
