@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tributary_dataplane::EngineKind;
 use tributary_netio::device::Kind;
 use tributary_p4::Architecture;
 
@@ -126,6 +127,28 @@ pub(crate) struct RunArgs {
     pub(crate) io: Io,
 }
 
+/// What runs a P4 program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Engine {
+    /// The interpreter, and machine code as soon as there is some.
+    #[default]
+    Automatic,
+    /// The interpreter only.
+    Interpreter,
+    /// Machine code from the first packet on.
+    Compiled,
+}
+
+impl From<Engine> for EngineKind {
+    fn from(engine: Engine) -> Self {
+        match engine {
+            Engine::Automatic => Self::Automatic,
+            Engine::Interpreter => Self::Interpreter,
+            Engine::Compiled => Self::Compiled,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct SwitchArgs {
     /// P4 program to start with; without one, the switch waits for a controller to push one.
@@ -155,6 +178,9 @@ pub(crate) struct SwitchArgs {
     /// Packets that an egress queue holds.
     #[arg(long, value_name = "PACKETS", default_value_t = 1024)]
     pub(crate) queue_capacity: u32,
+    /// What runs the program. All give the same packets.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) engine: Engine,
     /// Compile-time constant of the program, such as VALUES=256.
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     pub(crate) defines: Vec<String>,

@@ -1,6 +1,6 @@
 //! What a switch is told when it is made.
 
-use tributary_dataplane::RECIRCULATION_PORT;
+use tributary_dataplane::{EngineKind, RECIRCULATION_PORT};
 use tributary_p4::Architecture;
 
 use crate::entities::Refusal;
@@ -36,6 +36,8 @@ pub struct SwitchConfig {
     pub recirculation_limit: usize,
     /// Resubmissions of one packet; a packet that asks for more is dropped and counted.
     pub resubmit_limit: u32,
+    /// What runs programs.
+    pub engine: EngineKind,
 }
 
 impl Default for SwitchConfig {
@@ -49,6 +51,7 @@ impl Default for SwitchConfig {
             priority_queues: 1,
             recirculation_limit: 1024,
             resubmit_limit: 16,
+            engine: EngineKind::default(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A program that was loaded from a P4Runtime configuration, with all that belongs to it: engine,
 //! objects by id, multicast groups.
 
-use tributary_dataplane::Pipeline;
+use tributary_dataplane::{EngineKind, Pipeline};
 use tributary_p4::Architecture;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
@@ -72,6 +72,13 @@ impl Forwarding {
     #[must_use]
     pub fn pipeline_mut(&mut self) -> &mut Pipeline {
         &mut self.pipeline
+    }
+
+    /// Chooses what runs the packets, if that is not what runs them already.
+    pub(crate) fn use_engine(&mut self, kind: EngineKind) {
+        if kind != EngineKind::default() {
+            self.pipeline.use_engine(kind);
+        }
     }
 
     /// The configuration that it was made from.

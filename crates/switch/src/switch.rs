@@ -93,7 +93,8 @@ impl Switch {
 
     /// Makes a program active, with its state. Packets under way are dropped and counted: half
     /// their way lies in the old program, and no packet may see two.
-    pub fn commit(&mut self, forwarding: Forwarding) {
+    pub fn commit(&mut self, mut forwarding: Forwarding) {
+        forwarding.use_engine(self.config.engine);
         let under_way = self.queues.drain().count() + self.recirculating.drain(..).count();
         self.statistics.replaced += under_way as u64;
         let internal = self.config.internal_ports(forwarding.architecture());

@@ -61,6 +61,7 @@ pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
     let mut runtime = Runtime::new(SwitchConfig {
         device_id: args.device_id,
         queue_limit: args.queue_capacity as usize,
+        engine: args.engine.into(),
         ..SwitchConfig::default()
     });
     let ports = parse_ports(&args.ports)?;

@@ -91,15 +91,19 @@ fn program(kind: &str) -> Result<Pipeline> {
     Ok(pipeline)
 }
 
-/// Keys apart from each other, each the beginning of one entry.
+/// Prefixes and masks have from 17 to 32 bits, as most routes of the Internet.
+const LENGTHS: u32 = 16;
+const SHORTEST: u32 = 32 - LENGTHS + 1;
+
+/// What entry `number` matches. Its first bits are its own among those of one length.
 const fn key(number: u32) -> u32 {
-    number.wrapping_mul(0x9e37_79b1)
+    let first = (number / LENGTHS).wrapping_mul(40_503) << (32 - SHORTEST);
+    first | number.wrapping_mul(0x9e37_79b1) >> SHORTEST
 }
 
 fn entry(kind: &str, number: u32) -> TableEntry {
     let value = |key: u32| Value::from(u64::from(key));
-    // Prefix lengths as a routing table has them, and as many masks.
-    let length = 12 + number % 21;
+    let length = SHORTEST + number % LENGTHS;
     let mask = u32::MAX << (32 - length);
     let key = key(number);
     let (found, priority) = match kind {

@@ -29,8 +29,8 @@ const ENGINES: [(&str, EngineKind); 2] =
 struct Measurement {
     what: String,
     unit: &'static str,
-    /// Of the interpreter, or of what has no engine.
     interpreter: Option<Spread>,
+    /// Of machine code, or of what needs no engine.
     compiled: Option<Spread>,
     /// What the compiled one should reach.
     goal: Option<f64>,
