@@ -3,6 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use tributary_dataplane::EngineKind;
 use tributary_switch::{Switch, SwitchConfig};
 
 use crate::common::*;
@@ -52,9 +53,16 @@ fn unicast_multicast_resubmission_and_recirculation_allocate_nothing() {
     assert!(allocations(|| drop(std::hint::black_box(vec![0u8; 10]))) > 0, "nothing is counted");
 }
 
-/// Sends the frames around many times: after a few rounds nothing is allocated any more, and every
-/// round comes out as `copies` frames.
+/// Sends the frames around many times, interpreted and in machine code: after a few rounds nothing is
+/// allocated any more, and every round comes out as `copies` frames.
 pub(crate) fn forwards_without_allocating(switch: &mut Switch, frames: &[Vec<u8>], copies: usize) {
+    for engine in [EngineKind::Interpreter, EngineKind::Compiled] {
+        switch.forwarding_mut().unwrap().pipeline_mut().use_engine(engine);
+        one_engine_does_not_allocate(switch, frames, copies);
+    }
+}
+
+fn one_engine_does_not_allocate(switch: &mut Switch, frames: &[Vec<u8>], copies: usize) {
     let mut out = Vec::new();
     let mut sent = 0;
     let mut round = |rounds: usize| {
