@@ -125,6 +125,9 @@ pub(crate) struct RunArgs {
     /// How all parts send and receive; for the fabric `netns`.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) io: Io,
+    /// What runs the program in embedded switches. All give the same packets.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) engine: Engine,
 }
 
 /// What runs a P4 program.
@@ -137,6 +140,13 @@ pub(crate) enum Engine {
     Interpreter,
     /// Machine code from the first packet on.
     Compiled,
+}
+
+impl std::fmt::Display for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let value = self.to_possible_value().expect("no engine is hidden");
+        f.write_str(value.get_name())
+    }
 }
 
 impl From<Engine> for EngineKind {

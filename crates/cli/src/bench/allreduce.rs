@@ -6,7 +6,7 @@ use anyhow::Result;
 use tributary_p4::Architecture;
 
 use super::Spread;
-use crate::args::{self, BenchArgs, Io, RunArgs, SwitchKind};
+use crate::args::{self, BenchArgs, Engine, Io, RunArgs, SwitchKind};
 use crate::commands::run;
 use crate::report::{bytes, table};
 
@@ -78,6 +78,7 @@ fn once(
         json: None,
         p4: None,
         io: Io::default(),
+        engine: Engine::default(),
     })?;
     Ok(report.jobs.into_iter().next().expect("the file has one job"))
 }

@@ -10,7 +10,7 @@ use tributary_p4::Architecture;
 
 use super::Spread;
 use super::plot::{self, Chart};
-use crate::args::{BenchArgs, Fabric, Io, RunArgs, SwitchKind};
+use crate::args::{BenchArgs, Engine, Fabric, Io, RunArgs, SwitchKind};
 use crate::commands::run;
 use crate::report::RunReport;
 
@@ -99,6 +99,7 @@ pub(super) fn once_on(fabric: Fabric, switch: SwitchKind, text: &str) -> Result<
         json: None,
         p4: None,
         io: Io::default(),
+        engine: Engine::default(),
     })
 }
 

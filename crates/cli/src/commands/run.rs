@@ -65,6 +65,11 @@ pub(crate) fn execute(args: &RunArgs) -> Result<RunReport> {
     );
     if args.switch == args::SwitchKind::Bmv2 {
         ensure!(
+            args.engine == args::Engine::Automatic,
+            "--engine {}: BMv2 has its own; leave --engine or --switch out",
+            args.engine
+        );
+        ensure!(
             args.fabric == args::Fabric::Netns,
             "--switch bmv2 needs --fabric netns: BMv2's ports are network interfaces"
         );

@@ -17,6 +17,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
 use tributary_controller::client::{SwitchConfig, Target};
+use tributary_dataplane::EngineKind;
 use tributary_jobfile::{End, HostId, LinkId, Scenario, SwitchId};
 use tributary_netio::memory::{self, MemoryPort};
 use tributary_netio::{FrameIo, Waker};
@@ -61,7 +62,7 @@ struct Running {
 
 impl Memory {
     /// Starts the switches. Must be called within an asynchronous runtime.
-    pub(crate) fn start(scenario: &Arc<Scenario>) -> Result<Self> {
+    pub(crate) fn start(scenario: &Arc<Scenario>, engine: EngineKind) -> Result<Self> {
         let topology = &scenario.topology;
         let mut runtimes: Vec<Runtime> = topology
             .switch_ids()
@@ -69,6 +70,7 @@ impl Memory {
                 Runtime::new(tributary_switch::SwitchConfig {
                     device_id: device_id(id),
                     queue_limit: scenario.switch.queue_capacity as usize,
+                    engine,
                     ..tributary_switch::SwitchConfig::default()
                 })
             })

@@ -64,7 +64,7 @@ impl Fabric {
     ) -> Result<Self> {
         one_process_a_host(scenario)?;
         Ok(match kind {
-            args::Fabric::Memory => Self::Memory(Memory::start(scenario)?),
+            args::Fabric::Memory => Self::Memory(Memory::start(scenario, run.engine.into())?),
             args::Fabric::Netns => Self::Netns(Netns::start(scenario, run).await?),
         })
     }

@@ -22,7 +22,7 @@ use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
 
 use super::{Note, QueueReport, device_id};
 use crate::agent;
-use crate::args::{Io, RunArgs, SwitchKind};
+use crate::args::{Engine, Io, RunArgs, SwitchKind};
 use crate::commands::switch::Statistics;
 use crate::commands::{ps, reminder};
 use crate::tokens::Tokens;
@@ -47,6 +47,7 @@ pub(crate) struct Netns {
     kind: SwitchKind,
     arch: Architecture,
     io: Io,
+    engine: Engine,
     switches: Vec<Switch>,
     /// Processes between switches that cannot inject faults.
     cables: Vec<Process>,
@@ -88,6 +89,7 @@ impl Netns {
             kind,
             arch: args.arch,
             io: args.io,
+            engine: args.engine,
             switches: Vec::new(),
             cables: Vec::new(),
             workers: Vec::new(),
@@ -147,6 +149,7 @@ impl Netns {
         let name = &scenario.topology.switch(id).name;
         command.args(["--faults", &format!("{}:{name}", self.job_file.display())]);
         command.args(["--io", &self.io.to_string()]);
+        command.args(["--engine", &self.engine.to_string()]);
         command.arg("--json-statistics");
         command
     }

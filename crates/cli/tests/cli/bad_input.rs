@@ -26,6 +26,13 @@ fn af_xdp_needs_interfaces() {
 }
 
 #[test]
+fn the_engine_is_of_the_embedded_switch() {
+    let bmv2 = ["--fabric", "netns", "--switch", "bmv2", "--engine", "compiled"];
+    let line = fail(&[["run", "examples/digits.toml"].as_slice(), &bmv2].concat());
+    assert!(line.contains("--engine compiled") && line.contains("BMv2"), "{line}");
+}
+
+#[test]
 fn a_job_file_that_is_not_there() {
     let line = fail(&["run", "no-such-file.toml"]);
     assert!(line.contains("no-such-file.toml"), "{line}");

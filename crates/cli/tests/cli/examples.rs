@@ -40,10 +40,12 @@ fn digits_trains_and_matches_the_training_in_one_process() {
 
 #[test]
 fn two_racks_add_at_both_levels() {
-    let report = report("examples/two-racks.toml", "memory", &[]);
-    assert_verified(&report);
-    for switch in report["switches"].as_array().unwrap() {
-        assert!(number(&switch["outcomes"]["completed"]) > 0, "{switch}");
+    for engine in ["automatic", "interpreter", "compiled"] {
+        let report = report("examples/two-racks.toml", "memory", &["--engine", engine]);
+        assert_verified(&report);
+        for switch in report["switches"].as_array().unwrap() {
+            assert!(number(&switch["outcomes"]["completed"]) > 0, "{engine}: {switch}");
+        }
     }
 }
 
