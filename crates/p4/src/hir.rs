@@ -77,13 +77,24 @@ pub(crate) enum ApplyPart {
     ActionRun,
 }
 
+/// An argument, at its parameter's place.
 #[derive(Clone, Debug)]
 pub(crate) struct CallArg {
     pub(crate) direction: Direction,
+    /// Its place in the call as it is written, which differs where arguments are named: they are
+    /// evaluated, and written back, from left to right.
+    pub(crate) turn: usize,
     /// None for `_`.
     pub(crate) value: Option<Expr>,
     /// Type of the parameter.
     pub(crate) ty: Type,
+}
+
+/// The arguments with their parameters' places, from left to right in the call.
+pub(crate) fn in_turn(args: &[CallArg]) -> Vec<(usize, &CallArg)> {
+    let mut all: Vec<(usize, &CallArg)> = args.iter().enumerate().collect();
+    all.sort_by_key(|(_, arg)| arg.turn);
+    all
 }
 
 #[derive(Clone, Debug)]

@@ -467,11 +467,11 @@ impl Checker<'_, '_> {
         let slots = self.match_arguments(name, params, args, span)?;
         let mut out = Vec::with_capacity(params.len());
         for (i, (param, slot)) in params.iter().zip(slots).enumerate() {
-            let value = match slot {
-                Some(arg) => self.argument(param, &param.ty, arg),
-                None => defaults.get(i).cloned().flatten(),
+            let (turn, value) = match slot {
+                Some((turn, arg)) => (turn, self.argument(param, &param.ty, arg)),
+                None => (args.len(), defaults.get(i).cloned().flatten()),
             };
-            out.push(CallArg { direction: param.direction, value, ty: param.ty.clone() });
+            out.push(CallArg { direction: param.direction, turn, value, ty: param.ty.clone() });
         }
         Some(out)
     }
@@ -488,10 +488,10 @@ impl Checker<'_, '_> {
         let mut values: Vec<Option<Expr>> = Vec::with_capacity(params.len());
         for (param, slot) in params.iter().zip(&slots) {
             let value = match slot {
-                Some(arg) if !matches!(arg.value.kind, ast::ExprKind::Any) => {
+                Some((_, arg)) if !matches!(arg.value.kind, ast::ExprKind::Any) => {
                     Some(self.expr(&arg.value))
                 }
-                Some(arg) if param.direction != Direction::Out => {
+                Some((_, arg)) if param.direction != Direction::Out => {
                     self.error(arg.value.span, "`_` can only be given for an `out` parameter");
                     return None;
                 }
@@ -507,7 +507,7 @@ impl Checker<'_, '_> {
             values.push(value);
         }
         let mut out = Vec::with_capacity(params.len());
-        for (param, value) in params.iter().zip(values) {
+        for ((param, value), slot) in params.iter().zip(values).zip(slots) {
             let ty = param.ty.substitute(map);
             if let Some(value) = &value
                 && param.direction == Direction::In
@@ -530,27 +530,28 @@ impl Checker<'_, '_> {
             } else {
                 ty
             };
-            out.push(CallArg { direction: param.direction, value, ty });
+            let turn = slot.map_or(args.len(), |(turn, _)| turn);
+            out.push(CallArg { direction: param.direction, turn, value, ty });
         }
         Some(out)
     }
 
-    /// Sorts arguments to parameters, by name or position.
+    /// Sorts arguments to parameters, by name or position; each with its place in the call.
     fn match_arguments<'a>(
         &mut self,
         name: &str,
         params: &[ParamType],
         args: &'a [Arg],
         span: Span,
-    ) -> Option<Vec<Option<&'a Arg>>> {
-        let mut slots: Vec<Option<&Arg>> = vec![None; params.len()];
+    ) -> Option<Vec<Option<(usize, &'a Arg)>>> {
+        let mut slots: Vec<Option<(usize, &Arg)>> = vec![None; params.len()];
         for (i, arg) in args.iter().enumerate() {
             let position = match &arg.name {
                 Some(n) => params.iter().position(|p| p.name == n.name),
                 None => (i < params.len()).then_some(i),
             };
             match (position, &arg.name) {
-                (Some(p), _) if slots[p].is_none() => slots[p] = Some(arg),
+                (Some(p), _) if slots[p].is_none() => slots[p] = Some((i, arg)),
                 (Some(p), _) => {
                     self.error(
                         arg.value.span,
@@ -720,7 +721,7 @@ impl Checker<'_, '_> {
         let mut values = Vec::with_capacity(slots.len());
         let given = slots.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         for (param, slot) in package.params.iter().zip(slots).take(given) {
-            let Some(arg) = slot else {
+            let Some((_, arg)) = slot else {
                 self.unsupported(
                     span,
                     &format!(

@@ -250,9 +250,11 @@ impl Lowerer<'_, '_> {
         let mut bound = Bound { bindings: Vec::new(), copied: Vec::new(), copy_outs: Vec::new() };
         // Fields that arguments bound by reference cover, and whether they are written.
         let mut shared: Vec<(FieldId, bool)> = touched.iter().map(|f| (*f, true)).collect();
-        for (i, (param, arg)) in params.iter().zip(args).enumerate() {
+        let turns = hir::in_turn(args);
+        for (turn, &(i, arg)) in turns.iter().enumerate() {
+            let param = &params[i];
             let later_effects =
-                args[i + 1..].iter().flat_map(|a| &a.value).any(super::expr::has_effects);
+                turns[turn + 1..].iter().flat_map(|(_, a)| &a.value).any(super::expr::has_effects);
             let may_share = uniform(i) && !later_effects;
             let output = Self::is_output(param.direction);
             let value = arg.value.as_ref().map(|v| self.value(v));
@@ -402,7 +404,8 @@ impl Lowerer<'_, '_> {
             }
             Some(frame) => {
                 let mut copy_outs = Vec::new();
-                for (param, arg) in params.iter().zip(args) {
+                for (i, arg) in hir::in_turn(args) {
+                    let param = &params[i];
                     let store = match frame.bindings.get(&param.id) {
                         Some(Binding::Loc(Loc::Store(store))) => store.clone(),
                         _ => continue,

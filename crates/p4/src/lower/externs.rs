@@ -112,8 +112,12 @@ impl Lowerer<'_, '_> {
 
     fn extern_args(&mut self, args: &[CallArg]) -> Vec<Arg> {
         // Optional arguments that are left out are not there at all.
-        let given = args.iter().filter(|a| a.value.is_some() || a.direction == Direction::Out);
-        given.map(|a| self.extern_arg(a)).collect()
+        let mut turns = hir::in_turn(args);
+        turns.retain(|(_, a)| a.value.is_some() || a.direction == Direction::Out);
+        let mut given: Vec<(usize, Arg)> =
+            turns.into_iter().map(|(at, a)| (at, self.extern_arg(a))).collect();
+        given.sort_by_key(|(at, _)| *at);
+        given.into_iter().map(|(_, arg)| arg).collect()
     }
 
     fn extern_arg(&mut self, arg: &CallArg) -> Arg {
