@@ -118,6 +118,15 @@ fn and(a: &Value, b: &Value) -> Value {
     Value::from_be_bytes(&(big(a) & big(b)).to_bytes_be())
 }
 
+/// A mask: mostly one of a few, as those of real entries are.
+fn mask(width: u32) -> BoxedStrategy<Value> {
+    let few = [0, width / 2, width].map(|length| {
+        let ones = (BigUint::from(1u8) << length) - 1u8;
+        Value::from_be_bytes(&(ones << (width - length)).to_bytes_be())
+    });
+    prop_oneof![3 => prop::sample::select(few.to_vec()), 1 => value(width)].boxed()
+}
+
 fn key_match(width: u32, kind: MatchKind) -> BoxedStrategy<KeyMatch> {
     match kind {
         MatchKind::Exact => value(width).prop_map(KeyMatch::Exact).boxed(),
@@ -128,7 +137,7 @@ fn key_match(width: u32, kind: MatchKind) -> BoxedStrategy<KeyMatch> {
                 KeyMatch::Lpm { value, prefix_len }
             })
             .boxed(),
-        MatchKind::Ternary => (value(width), value(width))
+        MatchKind::Ternary => (value(width), mask(width))
             .prop_map(|(value, mask)| KeyMatch::Ternary { value: and(&value, &mask), mask })
             .boxed(),
         MatchKind::Range => (value(width), value(width))
@@ -150,7 +159,7 @@ enum Step {
     LookUp(Vec<Value>),
 }
 
-fn step(keys: &[(u32, MatchKind)]) -> impl Strategy<Value = Step> + use<> {
+fn step(keys: &[(u32, MatchKind)]) -> impl Strategy<Value = Step> + Clone + use<> {
     let prioritised = keys.iter().any(|(_, kind)| {
         matches!(kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional)
     });
@@ -198,7 +207,10 @@ proptest! {
     fn a_table_finds_what_a_search_finds(
         (keys, steps) in shapes().prop_flat_map(|keys| {
             let step = step(&keys);
-            (Just(keys), proptest::collection::vec(step, 1..80))
+            // A table of many entries is searched in another way than one of a few.
+            let steps = prop_oneof![3 => 1..80usize, 1 => 200..400usize]
+                .prop_flat_map(move |steps| proptest::collection::vec(step.clone(), steps));
+            (Just(keys), steps)
         })
     ) {
         let mut pipeline = common::load(program(&keys, Vec::new())).unwrap();

@@ -3,7 +3,7 @@
 use tributary_p4::ir::MatchKind;
 
 use super::hashed::{BEGINNING, Direct, Exact, Lpm};
-use super::scan::{Bounds, PackedScan, WordScan};
+use super::scan::{Bounds, ManyWords, OneWord, Scan};
 use super::{KeyMatch, KeyShape, prefix_mask};
 use crate::layout::Item;
 use crate::value::Value;
@@ -20,9 +20,9 @@ pub(super) enum Matcher {
     /// Exact keys and one lpm key.
     Lpm(Lpm),
     /// Values and masks in one word.
-    Packed(PackedScan),
+    Packed(Scan<OneWord>),
     /// Anything else.
-    Words(WordScan),
+    Words(Scan<ManyWords>),
 }
 
 /// Exact keys of up to so many bits are looked up in an array.
@@ -35,13 +35,9 @@ impl Matcher {
         if keys.is_empty() {
             Self::Nothing
         } else if any(MatchKind::Range) {
-            Self::Words(WordScan::default())
+            Self::Words(Scan::default())
         } else if any(MatchKind::Ternary) || any(MatchKind::Optional) {
-            if bits <= 64 {
-                Self::Packed(PackedScan::default())
-            } else {
-                Self::Words(WordScan::default())
-            }
+            if bits <= 64 { Self::Packed(Scan::default()) } else { Self::Words(Scan::default()) }
         } else if any(MatchKind::Lpm) {
             Self::Lpm(Lpm::new(beginning(keys)))
         } else if bits <= DIRECT_BITS {
@@ -66,10 +62,13 @@ impl Matcher {
             Self::Direct(direct) => direct.insert(values[0], number),
             Self::Exact(exact) => exact.insert(&values, number),
             Self::Lpm(lpm) => lpm.insert(prefix_len(matches), &masks, &values, number),
-            Self::Packed(scan) => scan.insert(values[0], masks[0], priority, number),
+            Self::Packed(scan) => {
+                scan.insert(OneWord { value: values[0], mask: masks[0] }, priority, number);
+            }
             Self::Words(scan) => {
                 let ranges = words.ranges(keys, matches);
-                scan.insert(&values, &masks, ranges, priority, number);
+                let (values, masks) = (values.into(), masks.into());
+                scan.insert(ManyWords { values, masks, ranges }, priority, number);
             }
         }
     }
@@ -82,8 +81,13 @@ impl Matcher {
             Self::Direct(direct) => direct.remove(values[0]),
             Self::Exact(exact) => exact.remove(&values),
             Self::Lpm(lpm) => lpm.remove(prefix_len(matches), &values),
-            Self::Packed(scan) => scan.remove(values[0], masks[0], number),
-            Self::Words(scan) => scan.remove(number),
+            Self::Packed(scan) => {
+                scan.remove(&OneWord { value: values[0], mask: masks[0] }, number);
+            }
+            Self::Words(scan) => {
+                let (values, masks) = (values.into(), masks.into());
+                scan.remove(&ManyWords { values, masks, ranges: Vec::new() }, number);
+            }
         }
     }
 
@@ -98,7 +102,10 @@ impl Matcher {
         match self {
             Self::Nothing => None,
             Self::Direct(direct) => direct.find(pack(keys, state)),
-            Self::Packed(scan) => scan.find(pack(keys, state)),
+            Self::Packed(scan) => {
+                scan.settle();
+                scan.find(&pack(keys, state))
+            }
             Self::Exact(exact) if scratch.len() == 1 => exact.find_one(pack(keys, state)),
             Self::Lpm(lpm) if scratch.len() == 1 => lpm.find_one(pack(keys, state)),
             Self::Exact(exact) => exact.find(gather(keys, state, scratch)),

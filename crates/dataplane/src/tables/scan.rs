@@ -2,133 +2,204 @@
 //! wins.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use super::hashed::Mix;
 
 /// Which of two entries wins: the larger priority, then the one that was there first.
 type Rank = (i32, Reverse<u64>);
 
-/// Entries whose keys fit into one word.
-///
-/// A few are tested one after the other. More are looked up by value, once for each mask that
-/// entries have: programs and controllers use few masks, however many entries there are. Masks are
-/// tried by the best entry under each, until none can win any more.
-#[derive(Debug, Default)]
-pub(super) struct PackedScan {
-    rows: Vec<PackedRow>,
-    /// What was inserted before counts as first.
-    inserted: u64,
-    /// By mask, the best first; in use with more than [`FEW`] entries, for good.
-    groups: Option<Vec<Group>>,
+/// Which keys an entry matches.
+pub(super) trait Pattern {
+    /// A packet's keys.
+    type Key: ?Sized;
+    /// Bits of the keys that must be the entry's.
+    type Mask: PartialEq + Clone + std::fmt::Debug;
+
+    fn mask(&self) -> &Self::Mask;
+
+    /// Entries with this mask that match a key are in its slot, perhaps with some that do not.
+    fn slot_of(key: &Self::Key, mask: &Self::Mask) -> u64;
+
+    /// The slot of all keys that the entry matches.
+    fn slot(&self) -> u64;
+
+    fn matches(&self, key: &Self::Key) -> bool;
 }
 
 /// So many entries are quick to test one after the other.
 const FEW: usize = 32;
 
-#[derive(Clone, Copy, Debug)]
-struct PackedRow {
-    value: u64,
-    mask: u64,
+/// The entries of a table.
+///
+/// A few are tested one after the other. More are looked up by value, once for each mask that
+/// entries have: programs and controllers use few masks, however many entries there are. Masks are
+/// tried by the best entry under each, until none can win any more.
+#[derive(Debug)]
+pub(super) struct Scan<P: Pattern> {
+    /// The best first; empty if there are groups.
+    rows: Vec<Row<P>>,
+    /// What was inserted before counts as first.
+    inserted: u64,
+    /// By mask, the best first; in use with more than [`FEW`] entries, for good.
+    groups: Option<Vec<Group<P>>>,
+    /// Entries that [`Self::settle`] will put into the groups: once for many of them.
+    waiting: Vec<Row<P>>,
+}
+
+#[derive(Debug)]
+struct Row<P> {
+    pattern: P,
     rank: Rank,
     number: u32,
 }
 
 /// Entries with one mask.
 #[derive(Debug)]
-struct Group {
-    mask: u64,
+struct Group<P: Pattern> {
+    mask: P::Mask,
     best: Rank,
-    /// The best first, by value.
-    entries: HashMap<u64, Vec<(Rank, u32)>, BuildHasherDefault<Mix>>,
+    /// By slot, the best first.
+    slots: HashMap<u64, Vec<Row<P>>, BuildHasherDefault<Mix>>,
 }
 
-impl PackedScan {
-    pub(super) fn insert(&mut self, value: u64, mask: u64, priority: i32, number: u32) {
-        let row = PackedRow { value, mask, rank: (priority, Reverse(self.inserted)), number };
+impl<P: Pattern> Default for Scan<P> {
+    fn default() -> Self {
+        Self { rows: Vec::new(), inserted: 0, groups: None, waiting: Vec::new() }
+    }
+}
+
+impl<P: Pattern> Scan<P> {
+    pub(super) fn insert(&mut self, pattern: P, priority: i32, number: u32) {
+        let row = Row { pattern, rank: (priority, Reverse(self.inserted)), number };
         self.inserted += 1;
-        if let Some(groups) = &mut self.groups {
-            insert(groups, &row);
+        if self.groups.is_some() {
+            self.waiting.push(row);
             return;
         }
         let at = self.rows.partition_point(|other| other.rank > row.rank);
         self.rows.insert(at, row);
         if self.rows.len() > FEW {
-            let mut groups = Vec::new();
-            self.rows.drain(..).for_each(|row| insert(&mut groups, &row));
-            self.groups = Some(groups);
+            self.waiting = std::mem::take(&mut self.rows);
+            self.groups = Some(Vec::new());
         }
     }
 
-    pub(super) fn remove(&mut self, value: u64, mask: u64, number: u32) {
+    /// Removes an entry; of its pattern, ranges do not count.
+    pub(super) fn remove(&mut self, pattern: &P, number: u32) {
+        self.settle();
         let Some(groups) = &mut self.groups else {
             self.rows.retain(|row| row.number != number);
             return;
         };
-        let Some(at) = groups.iter().position(|group| group.mask == mask) else { return };
+        let Some(at) = groups.iter().position(|group| group.mask == *pattern.mask()) else {
+            return;
+        };
         let group = &mut groups[at];
-        if let Some(entries) = group.entries.get_mut(&value) {
-            entries.retain(|&(_, other)| other != number);
-            if entries.is_empty() {
-                group.entries.remove(&value);
+        if let Some(rows) = group.slots.get_mut(&pattern.slot()) {
+            rows.retain(|row| row.number != number);
+            if rows.is_empty() {
+                group.slots.remove(&pattern.slot());
             }
         }
         // What was the best stays noted as such: a look-up then tries a mask in vain, no more.
-        if group.entries.is_empty() {
+        if group.slots.is_empty() {
             groups.remove(at);
         }
     }
 
+    /// Puts entries that were inserted into their places.
     #[inline]
-    pub(super) fn find(&self, key: u64) -> Option<u32> {
-        let Some(groups) = &self.groups else {
-            let row = self.rows.iter().find(|row| key & row.mask == row.value);
-            return row.map(|row| row.number);
-        };
-        let mut best: Option<(Rank, u32)> = None;
-        for group in groups {
-            if best.is_some_and(|(rank, _)| rank > group.best) {
-                break;
-            }
-            if let Some(&found) = group.entries.get(&(key & group.mask)).and_then(|e| e.first())
-                && best.is_none_or(|(rank, _)| found.0 > rank)
-            {
-                best = Some(found);
+    pub(super) fn settle(&mut self) {
+        if !self.waiting.is_empty() {
+            self.sort_in();
+        }
+    }
+
+    fn sort_in(&mut self) {
+        let groups = self.groups.get_or_insert_default();
+        let mut changed = HashSet::new();
+        for row in self.waiting.drain(..) {
+            let mask = row.pattern.mask();
+            let at = groups.iter().position(|group| group.mask == *mask).unwrap_or_else(|| {
+                let mask = mask.clone();
+                groups.push(Group { mask, best: row.rank, slots: HashMap::default() });
+                groups.len() - 1
+            });
+            let slot = row.pattern.slot();
+            changed.insert((at, slot));
+            groups[at].best = groups[at].best.max(row.rank);
+            groups[at].slots.entry(slot).or_default().push(row);
+        }
+        for (at, slot) in changed {
+            if let Some(rows) = groups[at].slots.get_mut(&slot) {
+                rows.sort_by_key(|row| Reverse(row.rank));
             }
         }
-        best.map(|(_, number)| number)
+        groups.sort_by_key(|group| Reverse(group.best));
+    }
+
+    /// The number of the best entry that matches. Everything inserted must have been settled.
+    #[inline]
+    pub(super) fn find(&self, key: &P::Key) -> Option<u32> {
+        let Some(groups) = &self.groups else {
+            return self.rows.iter().find(|row| row.pattern.matches(key)).map(|row| row.number);
+        };
+        let mut best: Option<&Row<P>> = None;
+        let beaten = |best: Option<&Row<P>>, rank: Rank| best.is_some_and(|best| best.rank > rank);
+        for group in groups {
+            if beaten(best, group.best) {
+                break;
+            }
+            if let Some(rows) = group.slots.get(&P::slot_of(key, &group.mask))
+                && let Some(row) = rows.iter().find(|row| row.pattern.matches(key))
+                && !beaten(best, row.rank)
+            {
+                best = Some(row);
+            }
+        }
+        best.map(|row| row.number)
     }
 }
 
-fn insert(groups: &mut Vec<Group>, row: &PackedRow) {
-    let at = groups.iter().position(|group| group.mask == row.mask);
-    let mut group = match at {
-        Some(at) if groups[at].best >= row.rank => {
-            put(&mut groups[at], row);
-            return;
-        }
-        Some(at) => groups.remove(at),
-        None => Group { mask: row.mask, best: row.rank, entries: HashMap::default() },
-    };
-    group.best = row.rank;
-    put(&mut group, row);
-    let at = groups.partition_point(|other| other.best > group.best);
-    groups.insert(at, group);
+/// Keys that fit into one word.
+#[derive(Debug)]
+pub(super) struct OneWord {
+    pub(super) value: u64,
+    pub(super) mask: u64,
 }
 
-fn put(group: &mut Group, row: &PackedRow) {
-    let entries = group.entries.entry(row.value).or_default();
-    let at = entries.partition_point(|&(rank, _)| rank > row.rank);
-    entries.insert(at, (row.rank, row.number));
+impl Pattern for OneWord {
+    type Key = u64;
+    type Mask = u64;
+
+    fn mask(&self) -> &u64 {
+        &self.mask
+    }
+
+    #[inline]
+    fn slot_of(key: &u64, mask: &u64) -> u64 {
+        key & mask
+    }
+
+    fn slot(&self) -> u64 {
+        self.value
+    }
+
+    #[inline]
+    fn matches(&self, key: &u64) -> bool {
+        key & self.mask == self.value
+    }
 }
 
-/// Entries with keys of any width and ranges.
-#[derive(Debug, Default)]
-pub(super) struct WordScan {
-    /// By priority, once [`Self::settle`] has sorted them.
-    rows: Vec<Row>,
-    unsorted: bool,
+/// Keys of any width, and ranges.
+#[derive(Debug)]
+pub(super) struct ManyWords {
+    pub(super) values: Box<[u64]>,
+    /// Nothing of a key that is matched by range.
+    pub(super) masks: Box<[u64]>,
+    pub(super) ranges: Vec<Bounds>,
 }
 
 /// A range that a key must lie in.
@@ -147,59 +218,29 @@ impl Bounds {
     }
 }
 
-#[derive(Debug)]
-struct Row {
-    values: Box<[u64]>,
-    masks: Box<[u64]>,
-    ranges: Vec<Bounds>,
-    priority: i32,
-    number: u32,
-}
+impl Pattern for ManyWords {
+    type Key = [u64];
+    type Mask = Box<[u64]>;
 
-impl Row {
+    fn mask(&self) -> &Box<[u64]> {
+        &self.masks
+    }
+
+    fn slot_of(key: &[u64], masks: &Box<[u64]>) -> u64 {
+        let mut slot = Mix::default();
+        key.iter().zip(masks).for_each(|(word, mask)| slot.write_u64(word & mask));
+        slot.finish()
+    }
+
+    fn slot(&self) -> u64 {
+        Self::slot_of(&self.values, &self.masks)
+    }
+
     fn matches(&self, key: &[u64]) -> bool {
         let equal = key
             .iter()
             .zip(self.values.iter().zip(&self.masks))
             .all(|(word, (value, mask))| word & mask == *value);
         equal && self.ranges.iter().all(|range| range.contains(key))
-    }
-}
-
-impl WordScan {
-    pub(super) fn insert(
-        &mut self,
-        values: &[u64],
-        masks: &[u64],
-        ranges: Vec<Bounds>,
-        priority: i32,
-        number: u32,
-    ) {
-        self.unsorted |= self.rows.last().is_some_and(|last| last.priority < priority);
-        self.rows.push(Row {
-            values: values.into(),
-            masks: masks.into(),
-            ranges,
-            priority,
-            number,
-        });
-    }
-
-    /// Brings entries that were inserted into their order: once for many of them. Of the same
-    /// priority, those that were there first stay first.
-    #[inline]
-    pub(super) fn settle(&mut self) {
-        if self.unsorted {
-            self.rows.sort_by_key(|row| Reverse(row.priority));
-            self.unsorted = false;
-        }
-    }
-
-    pub(super) fn remove(&mut self, number: u32) {
-        self.rows.retain(|row| row.number != number);
-    }
-
-    pub(super) fn find(&self, key: &[u64]) -> Option<u32> {
-        self.rows.iter().find(|row| row.matches(key)).map(|row| row.number)
     }
 }
