@@ -40,6 +40,8 @@ pub(super) struct Context {
     out_len: usize,
     out_room: usize,
     error: u64,
+    /// The row of registers that the next values will meet.
+    row: *const u32,
     words: usize,
     code: *const Code,
     store: *mut Store,
@@ -55,6 +57,7 @@ pub(super) mod at {
     pub(in super::super) const OUT_LEN: i32 = offset_of!(Context, out_len) as i32;
     pub(in super::super) const OUT_ROOM: i32 = offset_of!(Context, out_room) as i32;
     pub(in super::super) const ERROR: i32 = offset_of!(Context, error) as i32;
+    pub(in super::super) const ROW: i32 = offset_of!(Context, row) as i32;
     /// Of the bytes' own.
     pub(in super::super) const AT: i32 = offset_of!(Io<'static>, at) as i32;
     pub(in super::super) const LENGTH: i32 = offset_of!(Io<'static>, length) as i32;
@@ -106,6 +109,7 @@ impl Compiled {
             out_len: io.out.len(),
             out_room: io.out.capacity(),
             error: 0,
+            row: std::ptr::null(),
             words: state.len(),
             code,
             store,
@@ -357,10 +361,39 @@ pub(super) unsafe extern "C" fn extract_32(
     bytes: u64,
     places: u64,
 ) -> u64 {
+    // SAFETY: see `bytes_and_slots`.
+    let (bytes, slots) = unsafe { bytes_and_slots(state, bytes, places) };
+    runs::extract(bytes, slots);
+    NEXT
+}
+
+/// Like [`extract_32`], of values that will meet the context's row.
+pub(super) unsafe extern "C" fn extract_32_ahead(
+    context: *mut Context,
+    state: *mut u64,
+    _: *mut Io<'static>,
+    bytes: u64,
+    places: u64,
+) -> u64 {
+    // SAFETY: called by machine code with its own pointers, and see `bytes_and_slots`.
+    let (row, (bytes, slots)) = unsafe { ((*context).row, bytes_and_slots(state, bytes, places)) };
+    runs::extract_ahead(bytes, slots, row);
+    NEXT
+}
+
+/// # Safety
+/// `bytes` is the address of as many fields of 32 bits as `places` has in its high half, within the
+/// frame; the low half is the first of as many slots.
+#[inline]
+unsafe fn bytes_and_slots<'a>(
+    state: *mut u64,
+    bytes: u64,
+    places: u64,
+) -> (&'a [[u8; 4]], &'a mut [u64]) {
     let (slot, count) = (places as u32 as usize, (places >> 32) as usize);
     // SAFETY: machine code has compared their end with the frame's length, and `bounds` the slots'
     // end with the state's; the two do not overlap.
-    let (bytes, slots) = unsafe {
+    unsafe {
         (
             std::slice::from_raw_parts(
                 std::ptr::with_exposed_provenance::<[u8; 4]>(bytes as usize),
@@ -368,9 +401,7 @@ pub(super) unsafe extern "C" fn extract_32(
             ),
             std::slice::from_raw_parts_mut(state.add(slot), count),
         )
-    };
-    runs::extract(bytes, slots);
-    NEXT
+    }
 }
 
 /// Writes neighbouring fields of 32 bits; `bytes` is where they go in the outgoing frame.

@@ -9,6 +9,7 @@
 //! (`bounds`); the only unsafe code is in `context`, which enters the machine code and is called
 //! back from it, and in `runs`, which has loops for some processors.
 
+mod ahead;
 mod analysis;
 mod apply;
 mod bounds;

@@ -79,6 +79,45 @@ versions! {
 }
 
 versions! {
+    /// Bytes to slots, while the words that the slots will meet, from `row` on, come nearer.
+    fn extract_ahead(bytes: &[[u8; 4]], slots: &mut [u64], row: *const u32) {
+        let (lines, rest) = slots.as_chunks_mut::<LINE>();
+        let (line_bytes, rest_bytes) = bytes.as_chunks::<LINE>();
+        // What decides about values is in registers too, often in those just before theirs.
+        fetch(row.wrapping_sub(LINE));
+        let mut row = row;
+        for (slots, bytes) in lines.iter_mut().zip(line_bytes) {
+            fetch(row);
+            row = row.wrapping_add(LINE);
+            for (slot, bytes) in slots.iter_mut().zip(bytes) {
+                *slot = u64::from(u32::from_be_bytes(*bytes));
+            }
+        }
+        fetch(row);
+        for (slot, bytes) in rest.iter_mut().zip(rest_bytes) {
+            *slot = u64::from(u32::from_be_bytes(*bytes));
+        }
+    }
+}
+
+/// Registers that a line of the cache has.
+const LINE: usize = 16;
+
+/// Asks for a line of memory, and does not wait for it. It comes into the second cache only: the first
+/// has few buffers for lines on their way, and what the loops read and write meanwhile needs them.
+#[inline(always)]
+fn fetch(line: *const u32) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: a hint: whatever the address is, nothing is read and nothing traps.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
+}
+
+versions! {
     /// Slots to bytes.
     fn emit(slots: &[u64], bytes: &mut [MaybeUninit<[u8; 4]>]) {
         for (slot, bytes) in slots.iter().zip(bytes) {

@@ -16,6 +16,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Module};
 
+use super::ahead::Ahead;
 use super::analysis::{Analysis, Region, may_stop};
 use super::context::{self, Call, at};
 use super::{Plan, Refusal};
@@ -36,13 +37,20 @@ const UNROLLED: u32 = 16;
 pub(super) struct Functions<'p> {
     plan: &'p Plan,
     analysis: Analysis<'p>,
+    pub(super) ahead: Ahead,
     known: HashMap<Pc, FuncId>,
     open: Vec<(Pc, FuncId)>,
 }
 
 impl<'p> Functions<'p> {
     pub(super) fn new(plan: &'p Plan) -> Self {
-        Self { plan, analysis: Analysis::new(&plan.code), known: HashMap::new(), open: Vec::new() }
+        Self {
+            plan,
+            analysis: Analysis::new(&plan.code),
+            ahead: Ahead::new(plan),
+            known: HashMap::new(),
+            open: Vec::new(),
+        }
     }
 
     /// The function of the block that starts there.
@@ -118,7 +126,7 @@ pub(super) struct Places {
 /// A function in the making.
 pub(super) struct Translator<'t, 'p> {
     pub(super) plan: &'p Plan,
-    functions: &'t mut Functions<'p>,
+    pub(super) functions: &'t mut Functions<'p>,
     module: &'t mut JITModule,
     pub(super) b: FunctionBuilder<'t>,
     pub(super) context: Value,
@@ -157,7 +165,11 @@ impl Translator<'_, '_> {
         };
         self.b.ins().jump(start, &[]);
         let mut open = false;
-        for &pc in &region.ops {
+        let mut done = 0;
+        for (place, &pc) in region.ops.iter().enumerate() {
+            if place < done {
+                continue;
+            }
             if pc == entry || places.blocks.contains_key(&pc) {
                 let block = places.blocks.get(&pc).copied().unwrap_or(start);
                 if open {
@@ -169,9 +181,31 @@ impl Translator<'_, '_> {
                     self.forget();
                 }
             }
-            open = self.op(pc, &places)?;
+            let together = self.neighbours(&region.ops[place..], &places);
+            if together > 1 {
+                self.extract_together(&region.ops[place..place + together]);
+                done = place + together;
+                open = true;
+            } else {
+                open = self.op(pc, &places)?;
+            }
         }
         Ok(())
+    }
+
+    /// How many of these operations extract one run of values together.
+    fn neighbours(&self, ops: &[Pc], places: &Places) -> usize {
+        let mut end = None;
+        ops.iter()
+            .zip(ops[0]..)
+            .take_while(|&(&pc, expected)| {
+                let jumped_to = pc != ops[0] && places.blocks.contains_key(&pc);
+                let run = self.values(pc).filter(|_| pc == expected && !jumped_to);
+                let follows = run.is_some_and(|(slot, _)| end.is_none_or(|end| end == slot));
+                end = run.map(|(slot, count)| slot + count);
+                follows
+            })
+            .count()
     }
 
     /// Translates an operation; false if what follows is not reached from here.
@@ -421,7 +455,7 @@ impl Translator<'_, '_> {
     }
 
     /// Address of the element at an index, which is in range.
-    fn address(&mut self, place: RegisterPlace, index: Value) -> Value {
+    pub(super) fn address(&mut self, place: RegisterPlace, index: Value) -> Value {
         let offset = self.b.ins().imul_imm_s(index, place.stride as i64);
         self.b.ins().iadd_imm_s(offset, place.base as i64)
     }
@@ -527,7 +561,7 @@ impl Translator<'_, '_> {
     }
 
     /// Has the interpreter do an operation.
-    fn step(&mut self, pc: Pc, op: &Op) {
+    pub(super) fn step(&mut self, pc: Pc, op: &Op) {
         let (place, zero) = (self.number(pc.into()), self.number(0));
         let end = self.call_out(context::step, place, zero);
         if may_stop(op) {

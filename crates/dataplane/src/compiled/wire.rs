@@ -3,9 +3,10 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 
-use super::context::{self, at};
+use super::ahead::Element;
+use super::context::{self, Call, at};
 use super::translate::{Translator, byte, offset, word};
-use crate::code::{HeaderCode, Op};
+use crate::code::{HeaderCode, Op, Pc, Slot};
 use crate::layout::{Layout, Part};
 
 /// More words than these are cleared and copied by a function.
@@ -121,11 +122,7 @@ impl Translator<'_, '_> {
         match *part {
             Part::Run32 { byte, slot, count } => {
                 let from = self.b.ins().iadd_imm_s(bytes, i64::from(byte));
-                let places = self.number(context::places(slot, count));
-                let at = self.at;
-                self.call_out_keeping(context::extract_32, from, places);
-                self.at = at;
-                self.forget_slots(slot, count);
+                self.extract_values(from, slot, count);
             }
             Part::Run8 { byte, slot, count } => self.extract_each(bytes, byte, slot, count, 1),
             Part::Run16 { byte, slot, count } => self.extract_each(bytes, byte, slot, count, 2),
@@ -141,6 +138,74 @@ impl Translator<'_, '_> {
             }
             Part::Bits { .. } => unreachable!("`whole` has no such part"),
         }
+    }
+
+    /// Reads neighbouring fields of 32 bits.
+    fn extract_values(&mut self, from: Value, slot: Slot, count: u32) {
+        let places = self.number(context::places(slot, count));
+        let at = self.at;
+        let extract: Call = match self.functions.ahead.row(slot, count) {
+            Some(Element { place, index }) => {
+                let (index, size) = (self.get(index), self.number(place.size));
+                let zero = self.number(0);
+                let below = self.b.ins().icmp(IntCC::UnsignedLessThan, index, size);
+                let index = self.b.ins().select(below, index, zero);
+                let row = self.address(place, index);
+                self.b.ins().store(word(), row, self.context, at::ROW);
+                context::extract_32_ahead
+            }
+            None => context::extract_32,
+        };
+        self.call_out_keeping(extract, from, places);
+        self.at = at;
+        self.forget_slots(slot, count);
+    }
+
+    /// The slots of a header that is extracted there, if it is a run of values and nothing else.
+    pub(super) fn values(&self, pc: Pc) -> Option<(Slot, u32)> {
+        let Op::Extract(number) = self.plan.code.ops[pc as usize] else { return None };
+        let header = &self.plan.code.headers[number as usize];
+        match *header.layout.parts() {
+            [Part::Run32 { slot, count, .. }] if plain(header) => Some((slot, count)),
+            _ => None,
+        }
+    }
+
+    /// Extracts neighbours for which [`Self::values`] gives neighbouring slots. If the frame is not
+    /// long enough for all, they are extracted one by one up to where it ends.
+    pub(super) fn extract_together(&mut self, ops: &[Pc]) {
+        let runs: Vec<(Slot, u32)> = ops.iter().filter_map(|&pc| self.values(pc)).collect();
+        let (slot, count) = (runs[0].0, runs.iter().map(|(_, count)| count).sum::<u32>());
+        let (before, length) = (self.at(), self.frame_len());
+        let end = self.b.ins().iadd_imm_s(before, 4 * i64::from(count));
+        let short = self.b.ins().icmp(IntCC::UnsignedGreaterThan, end, length);
+        let (some, all, after) =
+            (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(some);
+        self.b.ins().brif(short, some, &[], all, &[]);
+        self.b.switch_to_block(all);
+        let constant = word().with_readonly().with_can_move();
+        let frame = self.b.ins().load(types::I64, constant, self.context, at::FRAME);
+        let from = self.b.ins().iadd(frame, before);
+        self.extract_values(from, slot, count);
+        self.b.ins().store(word(), end, self.io, at::AT);
+        let one = self.number(1);
+        for &pc in ops {
+            if let Op::Extract(number) = self.plan.code.ops[pc as usize] {
+                let valid = self.plan.code.headers[number as usize].valid;
+                self.set(valid, one);
+            }
+        }
+        self.b.ins().jump(after, &[]);
+        self.b.switch_to_block(some);
+        self.forget();
+        for &pc in ops {
+            let op = self.plan.code.ops[pc as usize];
+            self.step(pc, &op);
+        }
+        self.b.ins().jump(after, &[]);
+        self.b.switch_to_block(after);
+        self.forget();
     }
 
     fn extract_each(&mut self, bytes: Value, byte: u32, slot: u32, count: u32, size: u32) {
