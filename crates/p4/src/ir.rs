@@ -377,6 +377,36 @@ pub enum BinaryOp {
     Or,
 }
 
+impl BinaryOp {
+    /// The operator as a program writes it.
+    #[must_use]
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Add => "+",
+            Self::Sub => "-",
+            Self::Mul => "*",
+            Self::Div => "/",
+            Self::Mod => "%",
+            Self::AddSat => "|+|",
+            Self::SubSat => "|-|",
+            Self::BitAnd => "&",
+            Self::BitOr => "|",
+            Self::BitXor => "^",
+            Self::Concat => "++",
+            Self::Shl => "<<",
+            Self::Shr => ">>",
+            Self::Eq => "==",
+            Self::Ne => "!=",
+            Self::Lt => "<",
+            Self::Le => "<=",
+            Self::Gt => ">",
+            Self::Ge => ">=",
+            Self::And => "&&",
+            Self::Or => "||",
+        }
+    }
+}
+
 /// Where a value can be stored.
 #[derive(Clone, Debug)]
 pub enum Place {

@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use super::calls::{given_types, param_type};
+use super::calls::param_type;
+use super::construct::given_types;
 use super::{Checker, Entry, Place, VarKind};
 use crate::ast::{self, Arg, Decl, DeclKind, Direction, Ident};
 use crate::hir::{self, Call, Callee, Expr, ExprKind};

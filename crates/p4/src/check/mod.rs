@@ -6,6 +6,7 @@
 mod annotations;
 mod blocks;
 mod calls;
+mod construct;
 mod convert;
 mod decls;
 mod expr;

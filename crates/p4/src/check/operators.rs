@@ -12,33 +12,6 @@ use crate::ir::BinaryOp;
 use crate::source::Span;
 use crate::types::Type;
 
-/// The operator as it is written.
-pub(super) fn symbol(op: BinaryOp) -> &'static str {
-    match op {
-        BinaryOp::Add => "+",
-        BinaryOp::Sub => "-",
-        BinaryOp::Mul => "*",
-        BinaryOp::Div => "/",
-        BinaryOp::Mod => "%",
-        BinaryOp::AddSat => "|+|",
-        BinaryOp::SubSat => "|-|",
-        BinaryOp::BitAnd => "&",
-        BinaryOp::BitOr => "|",
-        BinaryOp::BitXor => "^",
-        BinaryOp::Concat => "++",
-        BinaryOp::Shl => "<<",
-        BinaryOp::Shr => ">>",
-        BinaryOp::Eq => "==",
-        BinaryOp::Ne => "!=",
-        BinaryOp::Lt => "<",
-        BinaryOp::Le => "<=",
-        BinaryOp::Gt => ">",
-        BinaryOp::Ge => ">=",
-        BinaryOp::And => "&&",
-        BinaryOp::Or => "||",
-    }
-}
-
 /// A serialisable enum as what represents it; all else as it is.
 fn plain(e: Expr) -> Expr {
     match &e.ty {
@@ -175,7 +148,7 @@ impl Checker<'_, '_> {
             let b = self.coerce(b, &ty);
             return Some((a, b));
         }
-        let message = format!("`{}` cannot be applied to {} and {}", symbol(op), a.ty, b.ty);
+        let message = format!("`{}` cannot be applied to {} and {}", op.sign(), a.ty, b.ty);
         match (cast_help(&a.ty, &b.ty), &a.ty, &b.ty) {
             (_, Type::Bit(x), Type::Bit(y)) if x > y => {
                 let help = cast_help(&b.ty, &a.ty).unwrap_or_default();
@@ -193,14 +166,14 @@ impl Checker<'_, '_> {
         let both_bool = a.ty == Type::Bool && b.ty == Type::Bool;
         if both_bool && matches!(op, BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor) {
             let help = "use `&&`, `||` or `!=` with bool";
-            self.error_help(span, format!("`{}` cannot be applied to bool", symbol(op)), help);
+            self.error_help(span, format!("`{}` cannot be applied to bool", op.sign()), help);
             return Expr { span, ty: Type::Bool, kind: ExprKind::Error };
         }
         let Some((a, b)) = self.same_integers(op, a, b, span) else { return Expr::error(span) };
         let ty = a.ty.clone();
         let width = integer(&ty).flatten();
         if width.is_none() && matches!(op, BinaryOp::AddSat | BinaryOp::SubSat) {
-            self.error(span, format!("`{}` needs operands with a width", symbol(op)));
+            self.error(span, format!("`{}` needs operands with a width", op.sign()));
             return Expr::error(span);
         }
         if matches!(op, BinaryOp::Div | BinaryOp::Mod) {
@@ -209,7 +182,7 @@ impl Checker<'_, '_> {
                 return Expr { span, ty, kind: ExprKind::Error };
             }
             if matches!(ty, Type::Signed(_)) {
-                self.error(span, format!("`{}` is not defined for {ty}", symbol(op)));
+                self.error(span, format!("`{}` is not defined for {ty}", op.sign()));
                 return Expr { span, ty, kind: ExprKind::Error };
             }
         }
@@ -226,10 +199,7 @@ impl Checker<'_, '_> {
 
     fn shift(&mut self, op: BinaryOp, a: Expr, b: Expr, span: Span) -> Expr {
         let (Some(width), Some(_)) = (integer(&a.ty), integer(&b.ty)) else {
-            self.error(
-                span,
-                format!("`{}` cannot be applied to {} and {}", symbol(op), a.ty, b.ty),
-            );
+            self.error(span, format!("`{}` cannot be applied to {} and {}", op.sign(), a.ty, b.ty));
             return Expr::error(span);
         };
         let ty = a.ty.clone();

@@ -1,8 +1,8 @@
 //! Expressions and statements as P4 would write them.
 
 use crate::ir::{
-    Arg, BinaryOp, Expr, ExprKind, ExternCall, FieldId, HeaderRef, Keyset, Place, Program, StackId,
-    Stmt, TableId, UnaryOp,
+    Arg, Expr, ExprKind, ExternCall, FieldId, HeaderRef, Keyset, Place, Program, StackId, Stmt,
+    TableId, UnaryOp,
 };
 
 /// Characters of one line at most.
@@ -39,7 +39,7 @@ impl Text<'_> {
             }
             ExprKind::Cast(value) => return format!("({}){}", expr.ty, self.whole(value, true)),
             ExprKind::Binary(op, a, b) => {
-                format!("{} {} {}", self.whole(a, true), sign(*op), self.whole(b, true))
+                format!("{} {} {}", self.whole(a, true), op.sign(), self.whole(b, true))
             }
             ExprKind::Mux(condition, then, otherwise) => format!(
                 "{} ? {} : {}",
@@ -224,32 +224,6 @@ fn number(limbs: &[u64]) -> String {
             .iter()
             .rev()
             .fold(format!("{highest:#x}"), |text, limb| format!("{text}{limb:016x}")),
-    }
-}
-
-fn sign(op: BinaryOp) -> &'static str {
-    match op {
-        BinaryOp::Add => "+",
-        BinaryOp::Sub => "-",
-        BinaryOp::Mul => "*",
-        BinaryOp::Div => "/",
-        BinaryOp::Mod => "%",
-        BinaryOp::AddSat => "|+|",
-        BinaryOp::SubSat => "|-|",
-        BinaryOp::BitAnd => "&",
-        BinaryOp::BitOr => "|",
-        BinaryOp::BitXor => "^",
-        BinaryOp::Concat => "++",
-        BinaryOp::Shl => "<<",
-        BinaryOp::Shr => ">>",
-        BinaryOp::Eq => "==",
-        BinaryOp::Ne => "!=",
-        BinaryOp::Lt => "<",
-        BinaryOp::Le => "<=",
-        BinaryOp::Gt => ">",
-        BinaryOp::Ge => ">=",
-        BinaryOp::And => "&&",
-        BinaryOp::Or => "||",
     }
 }
 
