@@ -3,6 +3,9 @@
 /// Why a program cannot be run.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LoadError {
+    /// The program instantiates no package.
+    #[error("the program has no `main`")]
+    NoMain,
     /// The program is written for an architecture that the engine does not know.
     #[error("unknown architecture: package `{0}` (known: `V1Switch`, `Switch`)")]
     Package(String),

@@ -148,7 +148,7 @@ pub struct Program {
     pub intrinsic: Vec<(String, FieldId)>,
     /// Stateful actions: register actions whose `apply` the program gives.
     pub stateful: Vec<StatefulAction>,
-    /// Members of `error`, in order of their codes.
+    /// Members of `error`, in order of their codes: `NoError` first, the others as declared.
     pub errors: Vec<String>,
     /// Enum types: name and member names, in order of their codes.
     pub enums: Vec<(String, Vec<String>)>,
@@ -506,6 +506,8 @@ pub enum Arg {
     /// A struct or header passed whole that the extern knows by itself, such as
     /// `standard_metadata` of `mark_to_drop`.
     Opaque,
+    /// A copy of what the extern would know by itself: the fields, by name.
+    Copy(Vec<(String, FieldId)>),
     /// A string literal.
     Text(String),
     /// A member of an extern enum such as `HashAlgorithm.crc16`: type and member.

@@ -279,6 +279,19 @@ impl Type {
         }
     }
 
+    /// Whether its values are numbers throughout: no header, no varbit.
+    pub(crate) fn is_plain(&self) -> bool {
+        match self.repr() {
+            Type::Bool | Type::Bit(_) | Type::Signed(_) | Type::Enum(_) | Type::ErrorCode => true,
+            Type::Struct(s) => {
+                s.what == Aggregate::Struct && s.fields.iter().all(|f| f.ty.is_plain())
+            }
+            Type::Stack(of, _) => of.is_plain(),
+            Type::Tuple(items) => items.iter().all(Type::is_plain),
+            _ => false,
+        }
+    }
+
     /// Whether its values differ in size: there is a varbit in it.
     pub(crate) fn varies(&self) -> bool {
         match self.repr() {

@@ -90,8 +90,16 @@ impl Loader<'_> {
                 let (port, zero) =
                     (self.slots.constant(u64::from(DROP_PORT)), self.slots.constant(0));
                 let v1model::Intrinsics { egress_spec, mcast_grp, .. } = *self.v1model(&args)?;
-                self.op(Op::Move { dst: egress_spec.slot, src: port });
-                self.op(Op::Move { dst: mcast_grp.slot, src: zero });
+                if let Some(Arg::Copy(fields)) = call.args.first() {
+                    for (field, src) in [("egress_spec", port), ("mcast_grp", zero)] {
+                        if let Some((_, id)) = fields.iter().find(|(name, _)| name == field) {
+                            self.op(Op::Move { dst: self.slots.field(*id), src });
+                        }
+                    }
+                } else {
+                    self.op(Op::Move { dst: egress_spec.slot, src: port });
+                    self.op(Op::Move { dst: mcast_grp.slot, src: zero });
+                }
             }
             Behaviour::Clone { list } => {
                 // Ingress or egress: the place of the call decides, as in BMv2.

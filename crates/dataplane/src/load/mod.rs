@@ -126,6 +126,9 @@ impl Intrinsics {
 /// Compiles a program and sets up what outlives its packets.
 pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
     let Some(architecture) = program.architecture() else {
+        if program.package.is_empty() {
+            return Err(LoadError::NoMain);
+        }
         return Err(LoadError::Package(program.package.clone()));
     };
     let mut slots = Slots::new(program);

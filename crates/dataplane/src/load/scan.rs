@@ -65,7 +65,7 @@ pub(super) fn body(statements: &[Stmt], scan: &mut impl Scan) {
                         Arg::Out(to, _) => place(to, scan),
                         Arg::List(values) => values.iter().for_each(|value| expr(value, scan)),
                         Arg::Header(of) => header(of, scan),
-                        Arg::Opaque | Arg::Text(_) | Arg::Symbol(..) => {}
+                        Arg::Opaque | Arg::Copy(_) | Arg::Text(_) | Arg::Symbol(..) => {}
                     }
                 }
             }

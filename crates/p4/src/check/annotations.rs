@@ -26,6 +26,54 @@ impl Checker<'_, '_> {
         Annotation { name: annotation.name.name.to_string(), body, form }
     }
 
+    /// Annotations of a field. Whoever reads `@field_list` later has no scope to look names up in,
+    /// so its body becomes plain numbers.
+    pub(super) fn field_annotations(&mut self, list: &Annotations) -> Vec<Annotation> {
+        let one = |annotation: &ast::Annotation| match &*annotation.name.name {
+            "field_list" => self.field_list(annotation),
+            _ => self.annotation(annotation),
+        };
+        list.iter().map(one).collect()
+    }
+
+    /// `@field_list(1, lists.b)`: constants that `bit<8>` holds, as v1model's functions take them.
+    fn field_list(&mut self, annotation: &ast::Annotation) -> Annotation {
+        let mut numbers = Vec::new();
+        match &annotation.body {
+            AnnotationBody::Structured { values, .. } => {
+                for value in values {
+                    match &value.key {
+                        Some(key) => self.error(key.span, "`@field_list` takes numbers only"),
+                        None => numbers.extend(self.field_list_number(&value.value)),
+                    }
+                }
+            }
+            AnnotationBody::None | AnnotationBody::Raw { .. } => {
+                let help = "write them in parentheses: @field_list(1, 2)";
+                self.error_help(annotation.name.span, "`@field_list` names no lists", help);
+            }
+        }
+        let body = numbers.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
+        Annotation { name: annotation.name.name.to_string(), body, form: AnnotationForm::Words }
+    }
+
+    fn field_list_number(&mut self, value: &ast::Expr) -> Option<u8> {
+        let checked = self.expr(value);
+        match &checked.kind {
+            ExprKind::Int(number) => {
+                let small = u8::try_from(number).ok();
+                if small.is_none() {
+                    let message = format!("{number} is no field list: they are from 0 to 255");
+                    self.error(value.span, message);
+                }
+                return small;
+            }
+            ExprKind::Error => {}
+            _ => self.error(value.span, "a field list is a number that is known at compile time"),
+        }
+        None
+    }
+
     fn structured(&mut self, values: &[ast::AnnotationValue]) -> AnnotationForm {
         let (mut list, mut pairs) = (Vec::new(), Vec::new());
         for value in values {

@@ -6,9 +6,8 @@ use std::rc::Rc;
 use num_bigint::BigInt;
 
 use super::{Checker, Entry, FunctionBody, FunctionEntry, GenericFunction, Place, VarKind};
-use crate::ast::{self, Aggregate, Annotations, Decl, DeclKind, Direction, Ident, Method};
-use crate::hir::{self, Expr, ExprKind};
-use crate::ir;
+use crate::ast::{self, Aggregate, Decl, DeclKind, Direction, Ident, Method};
+use crate::hir;
 use crate::types::{
     BlockKind, BlockType, EnumType, ExternType, FieldType, GenericStruct, NewType, PackageType,
     ParamType, SerEnumType, Signature, StructType, Type,
@@ -299,19 +298,6 @@ impl Checker<'_, '_> {
         list
     }
 
-    /// `@field_list` may name constants; whoever reads annotations later has no scope to ask.
-    fn field_annotations(&mut self, list: &Annotations) -> Vec<ir::Annotation> {
-        let mut list = self.annotations(list);
-        for annotation in list.iter_mut().filter(|a| a.name == "field_list") {
-            let number = |name: &str| match self.lookup(name.trim()) {
-                Some(Entry::Const(Expr { kind: ExprKind::Int(value), .. })) => value.to_string(),
-                _ => name.trim().to_owned(),
-            };
-            annotation.body = annotation.body.split(',').map(number).collect::<Vec<_>>().join(",");
-        }
-        list
-    }
-
     fn extern_type(&mut self, name: &Ident, type_params: &[Ident], methods: &[Method]) {
         let id = self.fresh();
         let (type_params, constructors, methods) = self.scoped(|c| {
@@ -525,6 +511,7 @@ fn scalar_field(ty: &Type) -> bool {
         | Type::Varbit(_)
         | Type::Unknown => true,
         Type::New(n) => scalar_field(&n.repr),
+        Type::Stack(of, _) => !Checker::is_header(of) && scalar_field(of),
         Type::Struct(s) => {
             s.what == Aggregate::Struct && s.fields.iter().all(|f| scalar_field(&f.ty))
         }

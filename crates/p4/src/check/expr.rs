@@ -192,6 +192,12 @@ impl Checker<'_, '_> {
                 }
                 Expr { span, ty, kind: ExprKind::Field(boxed(base), i) }
             }
+            Type::Stack(of, size) if !Self::is_header(&of) => {
+                let message = format!("{of}[{size}] has no member `{name}`");
+                let help = "only stacks of headers have members; elements are had by `[index]`";
+                self.error_help(member.span, message, help);
+                Expr::error(span)
+            }
             Type::Stack(of, size) => match name {
                 "next" => Expr { span, ty: (*of).clone(), kind: ExprKind::Next(boxed(base)) },
                 "last" => Expr { span, ty: (*of).clone(), kind: ExprKind::Last(boxed(base)) },

@@ -28,12 +28,13 @@ impl Checker<'_, '_> {
             TypeKind::Varbit(width) => self.width(width, 1).map_or(Type::Unknown, Type::Varbit),
             TypeKind::Name(name) => self.named(name, &[], ty.span),
             TypeKind::Specialised(name, args) => {
-                // What `_` stands for in an extern's arguments is found out from its use.
-                let of_extern = matches!(self.lookup(&name.name), Some(Entry::Extern(_)));
+                // What `_` stands for is found out from an extern's use, or a package's arguments.
+                let of_object =
+                    matches!(self.lookup(&name.name), Some(Entry::Extern(_) | Entry::Package(_)));
                 let mut list = Vec::with_capacity(args.len());
                 for arg in args {
                     list.push(match arg.kind {
-                        TypeKind::DontCare if of_extern => {
+                        TypeKind::DontCare if of_object => {
                             Type::Var(TypeVar { id: self.fresh(), name: "_".into() })
                         }
                         _ => self.resolve(arg),
@@ -47,11 +48,17 @@ impl Checker<'_, '_> {
                 match element {
                     Type::Unknown => Type::Unknown,
                     t if Self::is_header(&t) => Type::Stack(Rc::new(t), size),
+                    t if stored(&t) => {
+                        let array = Type::Stack(Rc::new(t), size);
+                        if values(&array) > u64::from(MAX_WIDTH) {
+                            let what = format!("an array of more than {MAX_WIDTH} values is");
+                            self.unsupported(ty.span, &what);
+                            return Type::Unknown;
+                        }
+                        array
+                    }
                     other => {
-                        self.error(
-                            ty.span,
-                            format!("only headers and unions can be stacked, not {other}"),
-                        );
+                        self.error(ty.span, format!("there are no arrays of {other}"));
                         Type::Unknown
                     }
                 }
@@ -72,6 +79,10 @@ impl Checker<'_, '_> {
         let value = self.constant_int(expr)?;
         match value.to_u32() {
             Some(w) if w >= least && w <= MAX_WIDTH => Some(w),
+            Some(0) => {
+                self.unsupported(expr.span, "a type of no bits, or an array of no elements, is");
+                None
+            }
             _ => {
                 self.error(
                     expr.span,
@@ -149,5 +160,30 @@ impl Checker<'_, '_> {
                 var
             })
             .collect()
+    }
+}
+
+/// Whether variables of the type have storage that can be repeated.
+fn stored(ty: &Type) -> bool {
+    matches!(
+        ty.repr(),
+        Type::Bool
+            | Type::ErrorCode
+            | Type::Bit(_)
+            | Type::Signed(_)
+            | Type::Struct(_)
+            | Type::Enum(_)
+            | Type::Stack(..)
+            | Type::Tuple(_)
+    )
+}
+
+/// How many numbers a value of the type is made of.
+fn values(ty: &Type) -> u64 {
+    match ty.repr() {
+        Type::Struct(s) => s.fields.iter().map(|f| values(&f.ty)).sum(),
+        Type::Tuple(items) => items.iter().map(values).sum(),
+        Type::Stack(of, size) => values(of).saturating_mul(u64::from(*size)),
+        _ => 1,
     }
 }

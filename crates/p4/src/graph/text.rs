@@ -140,7 +140,7 @@ impl Text<'_> {
                 [] => "{}".to_owned(),
             },
             Arg::Header(header) => self.header(header),
-            Arg::Opaque => "…".to_owned(),
+            Arg::Opaque | Arg::Copy(_) => "…".to_owned(),
             Arg::Text(text) => format!("\"{text}\""),
             Arg::Symbol(_, member) => member.clone(),
         };

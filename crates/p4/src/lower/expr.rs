@@ -65,7 +65,11 @@ impl Lowerer<'_, '_> {
             ExprKind::Bool(b) => Value::Scalar(build::boolean(*b)),
             ExprKind::Text(t) => Value::Text(t.clone()),
             ExprKind::Member(i) => {
-                let code = build::constant(&BigInt::from(*i), Scalar::bit(32));
+                let code = match &e.ty {
+                    Type::ErrorCode => self.error_code(*i),
+                    _ => *i,
+                };
+                let code = build::constant(&BigInt::from(code), Scalar::bit(32));
                 match &e.ty {
                     Type::Enum(ty) => {
                         self.enum_index(ty);
@@ -195,10 +199,33 @@ impl Lowerer<'_, '_> {
         match (stack, known) {
             (
                 Value::Loc(Loc::Store(
-                    Store::Stack(_, parts) | Store::UnionStack(_, parts) | Store::Struct(parts),
+                    Store::Stack(_, parts)
+                    | Store::UnionStack(_, parts)
+                    | Store::Array(_, parts)
+                    | Store::Struct(parts),
                 )),
                 Some(i),
             ) if i < parts.len() => Value::Loc(Loc::Store(parts[i].clone())),
+            (Value::Loc(loc @ Loc::Part { .. }), Some(i))
+                if i < super::stmt::parts(&base.ty).len() =>
+            {
+                Value::Loc(self.member(loc, &base.ty, i))
+            }
+            (Value::Loc(Loc::Part { .. }), None) => {
+                self.unsupported(base.span, "a second index that is known at run time only is");
+                Value::Void
+            }
+            (Value::Loc(Loc::Store(Store::Array(stack, _))), None) => {
+                let (Some(stack), Type::Stack(of, _)) = (stack, &base.ty) else {
+                    let what = "an index that is known at run time only, into an array of what has \
+                                headers or varbits, is";
+                    self.unsupported(base.span, what);
+                    return Value::Void;
+                };
+                // Parts of the element are read one after another.
+                let index = self.keep_index(index);
+                Value::Loc(Loc::Part { stack, index, at: 0, ty: (**of).clone() })
+            }
             (Value::List(mut items), Some(i)) if i < items.len() => items.swap_remove(i),
             (Value::Loc(Loc::Store(store)), None) => {
                 self.chosen_element(&store, &base.ty, Which::Index(index))

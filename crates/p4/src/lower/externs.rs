@@ -141,6 +141,9 @@ impl Lowerer<'_, '_> {
         }
         match &loc {
             Loc::Store(store) if self.is_intrinsic(store) => Arg::Opaque,
+            Loc::Store(Store::Struct(parts)) if is_standard_metadata(&e.ty) => {
+                Arg::Copy(named_fields(&e.ty, parts))
+            }
             _ => {
                 self.unsupported(
                     e.span,
@@ -278,6 +281,10 @@ impl Lowerer<'_, '_> {
                 }
                 Value::Void
             }
+            // The packet as it came in, as v1model's metadata has it.
+            "length" if let Some(field) = self.program.intrinsic_field("packet_length") => {
+                Value::Loc(Loc::Store(Store::Scalar(field)))
+            }
             _ => {
                 self.unsupported(span, &format!("`packet_in.{method}` is"));
                 Value::Void
@@ -315,4 +322,19 @@ impl Lowerer<'_, '_> {
             _ => self.error(span, format!("only headers can be emitted, not {ty}")),
         }
     }
+}
+
+/// Whether a type is v1model's intrinsic metadata, of which a program may have copies.
+fn is_standard_metadata(ty: &Type) -> bool {
+    matches!(ty, Type::Struct(s) if &*s.name == "standard_metadata_t")
+}
+
+/// The scalar fields of a struct.
+fn named_fields(ty: &Type, parts: &[Store]) -> Vec<(String, FieldId)> {
+    let Type::Struct(s) = ty else { return Vec::new() };
+    let named = s.fields.iter().zip(parts).filter_map(|(field, part)| match part {
+        Store::Scalar(id) => Some((field.name.to_string(), *id)),
+        _ => None,
+    });
+    named.collect()
 }

@@ -74,9 +74,11 @@ impl Lowerer<'_, '_> {
             Through::Range(low, high) => self.for_range(&loc, variable, (low, high), body),
             Through::Stack(stack) => {
                 let Type::Stack(_, size) = stack.ty else { return };
-                let Value::Loc(Loc::Store(Store::Stack(_, parts) | Store::UnionStack(_, parts))) =
-                    self.value(stack)
+                let Value::Loc(Loc::Store(
+                    Store::Stack(_, parts) | Store::UnionStack(_, parts) | Store::Array(_, parts),
+                )) = self.value(stack)
                 else {
+                    self.unsupported(stack.span, "a loop through an array that is no variable is");
                     return;
                 };
                 let parts = parts.iter().take(size as usize);

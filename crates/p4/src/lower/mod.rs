@@ -19,6 +19,7 @@ mod tables;
 mod tna;
 mod unions;
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -76,6 +77,9 @@ struct LoweredTable {
 pub(crate) struct Lowerer<'r, 't> {
     reporter: &'r mut Reporter<'t>,
     program: ir::Program,
+    /// Position of `NoError` in the order of declaration. Its code is zero even so, as all storage
+    /// starts zeroed.
+    no_error: usize,
     info: Info,
     /// Bindings of everything in scope; declarations are unique, so one map does. A block's
     /// bindings are put in when it is entered and taken out when it is left.
@@ -159,13 +163,15 @@ pub(crate) fn lower(
     program: &hir::Program,
     source: &str,
 ) -> (ir::Program, Info) {
+    let no_error = program.errors.iter().position(|e| &**e == "NoError").unwrap_or(0);
+    let mut errors: Vec<String> = program.errors.iter().map(ToString::to_string).collect();
+    if let Some(front) = errors.get_mut(..=no_error) {
+        front.rotate_right(1);
+    }
     let mut lowerer = Lowerer {
         reporter,
-        program: ir::Program {
-            source: source.to_owned(),
-            errors: program.errors.iter().map(ToString::to_string).collect(),
-            ..ir::Program::default()
-        },
+        no_error,
+        program: ir::Program { source: source.to_owned(), errors, ..ir::Program::default() },
         info: Info::default(),
         vars: HashMap::new(),
         actions: HashMap::new(),
@@ -233,12 +239,12 @@ impl Lowerer<'_, '_> {
         })
     }
 
-    /// A number of a field list: a literal.
-    fn field_list_number(&mut self, text: &str) -> Option<u32> {
-        let digits = text.rsplit('w').next()?;
-        match digits.strip_prefix("0x") {
-            Some(hex) => u32::from_str_radix(hex, 16).ok(),
-            None => digits.parse().ok(),
+    /// The code of the error that is declared at a position.
+    fn error_code(&self, position: usize) -> usize {
+        match position.cmp(&self.no_error) {
+            Ordering::Less => position + 1,
+            Ordering::Equal => 0,
+            Ordering::Greater => position,
         }
     }
 

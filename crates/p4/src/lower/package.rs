@@ -26,10 +26,10 @@ const TNA_ROLES: [(&str, &str); 8] = [
 impl Lowerer<'_, '_> {
     pub(super) fn package(&mut self, program: &hir::Program) {
         let Some(main) = &program.main else {
-            self.error(
-                Span::default(),
-                "the program has no `main`: instantiate a package, as in `V1Switch(…) main;` or `Switch(pipe) main;`",
-            );
+            // A library, such as a file of headers, is a program all the same.
+            let message = "the program has no `main`, so that there is nothing to run: instantiate a \
+                           package, as in `V1Switch(…) main;` or `Switch(pipe) main;`";
+            self.reporter.warning(Span::default(), message);
             return;
         };
         let Type::Package(package) = &main.construct.ty else {

@@ -16,6 +16,9 @@ pub(super) enum Store {
     /// A struct or tuple.
     Struct(Rc<[Store]>),
     Stack(StackId, Rc<[Store]>),
+    /// An array of anything else; the stack stands for its elements where an index is known at run
+    /// time only, see [`Lowerer::allocate_array`].
+    Array(Option<StackId>, Rc<[Store]>),
     /// The headers of a union.
     Union(Rc<[Store]>),
     UnionStack(Rc<UnionStack>, Rc<[Store]>),
@@ -106,6 +109,7 @@ impl Store {
             Store::Struct(parts)
             | Store::Union(parts)
             | Store::Stack(_, parts)
+            | Store::Array(_, parts)
             | Store::UnionStack(_, parts) => parts.iter().for_each(|p| p.fields(headers, out)),
         }
     }
@@ -118,6 +122,7 @@ impl Store {
             | Store::Struct(parts)
             | Store::Union(parts)
             | Store::Stack(_, parts)
+            | Store::Array(_, parts)
             | Store::UnionStack(_, parts) => parts.iter().for_each(|p| p.scalars(out)),
         }
     }
@@ -130,6 +135,7 @@ impl Store {
             Store::Struct(parts)
             | Store::Union(parts)
             | Store::Stack(_, parts)
+            | Store::Array(_, parts)
             | Store::UnionStack(_, parts) => parts.iter().for_each(|p| p.headers(out)),
         }
     }
@@ -194,6 +200,9 @@ impl Lowerer<'_, '_> {
     fn allocate_stack(&mut self, name: &str, of: &Type, size: u32, role: FieldRole) -> Store {
         let parts: Rc<[Store]> =
             (0..size).map(|i| self.allocate(&format!("{name}[{i}]"), of, role)).collect();
+        if !matches!(of, Type::Struct(s) if s.what != Aggregate::Struct) {
+            return self.allocate_array(name, of, parts);
+        }
         let inner = match role {
             FieldRole::Metadata | FieldRole::Intrinsic => role,
             _ => FieldRole::Local,
@@ -223,6 +232,36 @@ impl Lowerer<'_, '_> {
             self.union_stacks.insert(*member, others);
         }
         Store::UnionStack(Rc::new(UnionStack { members, next_index }), parts)
+    }
+
+    /// An array of what is no header. The IR chooses elements of header stacks only, so each
+    /// element counts as a header as well, which is never valid, nor looked at as a whole. That does
+    /// not work for elements which have headers or varbits inside.
+    fn allocate_array(&mut self, name: &str, of: &Type, parts: Rc<[Store]>) -> Store {
+        if !of.is_plain() {
+            return Store::Array(None, parts);
+        }
+        let mut elements = Vec::with_capacity(parts.len());
+        for (i, part) in parts.iter().enumerate() {
+            let id = HeaderId(self.program.headers.len() as u32);
+            let name = format!("{name}[{i}]");
+            let valid =
+                self.field(format!("{name}.$valid$"), Scalar::BOOL, FieldRole::Validity(id));
+            let mut fields = Vec::new();
+            part.scalars(&mut fields);
+            let bits: u32 =
+                fields.iter().map(|f| self.program.fields[f.index()].ty.width % 8).sum();
+            if !bits.is_multiple_of(8) {
+                // Headers are whole bytes.
+                let ty = Scalar::bit(8 - bits % 8);
+                fields.push(self.field(format!("{name}.$padding$"), ty, FieldRole::Local));
+            }
+            let type_name = of.to_string();
+            self.program.headers.push(ir::Header { name, type_name, fields, valid, varbit: None });
+            elements.push(id);
+        }
+        let next = self.field(format!("{name}.nextIndex"), Scalar::bit(32), FieldRole::Local);
+        Store::Array(Some(self.push_stack(name.to_owned(), elements, next)), parts)
     }
 
     fn push_stack(
@@ -266,9 +305,12 @@ impl Lowerer<'_, '_> {
     /// A field of a struct or header.
     pub(super) fn member(&mut self, base: Loc, ty: &Type, position: usize) -> Loc {
         match base {
-            Loc::Store(Store::Header(_, parts) | Store::Struct(parts) | Store::Union(parts)) => {
-                Loc::Store(parts[position].clone())
-            }
+            Loc::Store(
+                Store::Header(_, parts)
+                | Store::Struct(parts)
+                | Store::Union(parts)
+                | Store::Array(_, parts),
+            ) => Loc::Store(parts[position].clone()),
             Loc::UnionElement(which, stack, s) => match &s.fields[position].ty {
                 Type::Struct(header) => {
                     Loc::Element(which.of(stack.members[position]), header.clone())
@@ -280,9 +322,10 @@ impl Lowerer<'_, '_> {
                 let (stack, index) = self.element_index(&header);
                 Loc::Part { stack, index, at, ty: s.fields[position].ty.clone() }
             }
-            Loc::Part { stack, index, at, ty: Type::Struct(s) } => {
-                let inner: u32 = s.fields[..position].iter().map(|f| scalars(&f.ty)).sum();
-                Loc::Part { stack, index, at: at + inner, ty: s.fields[position].ty.clone() }
+            Loc::Part { stack, index, at, ty } if !super::stmt::parts(&ty).is_empty() => {
+                let parts = super::stmt::parts(&ty);
+                let inner: u32 = parts[..position].iter().map(scalars).sum();
+                Loc::Part { stack, index, at: at + inner, ty: parts[position].clone() }
             }
             other => {
                 debug_assert!(false, "{ty} has no parts");
@@ -397,7 +440,8 @@ impl Lowerer<'_, '_> {
     fn note_field_lists(&mut self, annotations: &[ir::Annotation], store: &Store) {
         for annotation in annotations.iter().filter(|a| a.name == "field_list") {
             for number in annotation.body.split(',') {
-                let Some(number) = self.field_list_number(number.trim()) else { continue };
+                // The checker put plain numbers there.
+                let Ok(number) = number.trim().parse() else { continue };
                 let mut fields = Vec::new();
                 store.fields(&self.program.headers, &mut fields);
                 match self.program.field_lists.iter_mut().find(|l| l.0 == number) {

@@ -133,6 +133,7 @@ impl Parser<'_, '_> {
                 let annotations = p.annotations()?;
                 let ty = p.type_ref()?;
                 let name = p.name("the field's name")?;
+                let ty = p.sizes_behind(ty)?;
                 p.expect_semicolon("the field")?;
                 fields.push(FieldDecl { annotations, ty, name });
                 Ok(())

@@ -329,8 +329,9 @@ impl<'t> Parser<'_, 't> {
             }
             let name = Ident { name: self.intern(text), span };
             let body = match self.kind() {
-                // The specification of P4Runtime gives these two pairs in parentheses.
-                Kind::LParen if matches!(text, "pkginfo" | "platform_property") => {
+                // The specification of P4Runtime gives the first two pairs in parentheses, v1model
+                // the third constants.
+                Kind::LParen if matches!(text, "pkginfo" | "platform_property" | "field_list") => {
                     self.structured(Kind::RParen)?
                 }
                 Kind::LParen => {

@@ -42,6 +42,22 @@ impl Parser<'_, '_> {
         })
     }
 
+    /// `bit<8> name[4]`, as p4c also takes an array: the sizes behind the name of what has the type.
+    pub(super) fn sizes_behind(&mut self, of: TypeRef) -> Parse<TypeRef> {
+        let start = of.span;
+        let mut sizes = Vec::new();
+        while self.eat(Kind::LBracket) {
+            sizes.push(self.expression()?);
+            self.expect(Kind::RBracket, "`]` after the size of the array")?;
+        }
+        let span = start.to(self.previous());
+        let array = |of, size| {
+            let kind = TypeKind::Stack(Box::new(of), Box::new(size));
+            TypeRef { span, kind }
+        };
+        Ok(sizes.into_iter().rev().fold(of, array))
+    }
+
     fn base_type(&mut self) -> Parse<TypeKind> {
         let token = self.bump();
         Ok(match token.kind {

@@ -148,8 +148,9 @@ fn parsers_and_packages() {
             .contains("state `start` is declared twice")
     );
 
-    let found = compile_text("p.p4", "#include <v1model.p4>\n", &[]).unwrap_err();
-    assert!(found.to_string().contains("the program has no `main`"), "{found}");
+    let library = compile_text("p.p4", "#include <v1model.p4>\n", &[]).unwrap();
+    assert!(library.warnings.to_string().contains("the program has no `main`"));
+    assert!(library.program.blocks.is_empty());
     let text =
         crate::common::program("", "", "").replace("V1Switch(P(), V(),", "V1Switch(P(), I(),");
     let found = compile_text("p.p4", &text, &[]).unwrap_err();
@@ -275,6 +276,48 @@ const bit<8> N = 8s1;",
             .replace("declarations:2:", "declarations:1001:")
     });
     assert_eq!(list, want);
+}
+
+#[test]
+fn arrays_of_what_is_no_header() {
+    let said = |apply: &str| errors("", "", apply).to_string();
+    assert_eq!(
+        said("bit<8>[4] a; meta.z = a.next;"),
+        "apply:1:25: error: bit<8>[4] has no member `next`"
+    );
+    assert_eq!(
+        said("bit<8>[4] a; a.push_front(1);"),
+        "apply:1:16: error: bit<8>[4] has no method `push_front`"
+    );
+    assert_eq!(
+        said("bit<8>[4] a; meta.z = a[4];"),
+        "apply:1:25: error: the stack has 4 elements only"
+    );
+    assert_eq!(
+        said("bit<8>[4][4] a; meta.z = a[meta.x][meta.y];"),
+        "apply:1:26: error: a second index that is known at run time only is not supported yet"
+    );
+    assert_eq!(said("string[4] a;"), "apply:1:1: error: there are no arrays of string");
+    assert_eq!(
+        said("bit<8>[500][500] a;"),
+        "apply:1:1: error: an array of more than 65536 values is not supported yet"
+    );
+    assert_eq!(
+        said("bit<0> a;"),
+        "apply:1:5: error: a type of no bits, or an array of no elements, is not supported yet"
+    );
+}
+
+#[test]
+fn field_lists_that_are_no_numbers() {
+    let said = |list: &str| errors(&format!("struct s {{ {list} bit<8> f; }}"), "", "").to_string();
+    let number = "a field list is a number that is known at compile time";
+    assert_eq!(said("@field_list(1, true)"), format!("declarations:1000:27: error: {number}"));
+    let range = "256 is no field list: they are from 0 to 255";
+    assert_eq!(said("@field_list(256)"), format!("declarations:1000:24: error: {range}"));
+    let unknown = "there is no `unknown` here";
+    assert_eq!(said("@field_list(unknown)"), format!("declarations:1000:24: error: {unknown}"));
+    assert_eq!(said("@field_list"), "declarations:1000:13: error: `@field_list` names no lists");
 }
 
 #[test]
