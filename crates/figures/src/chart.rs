@@ -147,14 +147,14 @@ impl Chart {
         }
     }
 
-    fn lines_on<X, Y>(
+    /// A chart with two axes of numbers, and nothing on it.
+    fn axes<'a, X, Y>(
         &self,
-        root: &Area<'_>,
+        root: &Area<'a>,
         x: &str,
         across: X,
         up: Y,
-        lines: &[Line],
-    ) -> Result<(), String>
+    ) -> Result<Axes<'a, X, Y>, String>
     where
         X: AsRangedCoord<Value = f64>,
         Y: AsRangedCoord<Value = f64>,
@@ -180,6 +180,24 @@ impl Chart {
             .light_line_style(WHITE)
             .draw()
             .map_err(describe)?;
+        Ok(chart)
+    }
+
+    fn lines_on<X, Y>(
+        &self,
+        root: &Area<'_>,
+        x: &str,
+        across: X,
+        up: Y,
+        lines: &[Line],
+    ) -> Result<(), String>
+    where
+        X: AsRangedCoord<Value = f64>,
+        Y: AsRangedCoord<Value = f64>,
+        X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+        Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    {
+        let mut chart = self.axes(root, x, across, up)?;
         for ((name, points), color) in lines.iter().zip(COLORS.iter().cycle()) {
             let known = || points.iter().filter_map(|&(x, y)| Some((x, y?)));
             let parts: Vec<Vec<(f64, f64)>> = points
@@ -220,27 +238,8 @@ impl Chart {
         let points = || clouds.iter().flat_map(|(_, points)| points);
         let across = extent(points().map(|&(x, _)| x))?;
         let up = extent(points().map(|&(_, y)| y))?;
-        let mut chart = ChartBuilder::on(root)
-            .margin(12)
-            .margin_right(36)
-            .x_label_area_size(44)
-            .y_label_area_size(72)
-            .build_cartesian_2d(
-                across.start.min(0.0)..across.end * 1.05,
-                up.start.min(0.0)..up.end * HEADROOM,
-            )
-            .map_err(describe)?;
-        chart
-            .configure_mesh()
-            .x_desc(x)
-            .y_desc(&self.y)
-            .x_label_formatter(&|x| short(*x))
-            .y_label_formatter(&|y| short(*y))
-            .label_style((FONT, 13))
-            .axis_desc_style((FONT, 14))
-            .light_line_style(WHITE)
-            .draw()
-            .map_err(describe)?;
+        let right = across.start.min(0.0)..across.end * 1.05;
+        let mut chart = self.axes(root, x, right, up.start.min(0.0)..up.end * HEADROOM)?;
         if let Some((slope, height)) = fit {
             let ends = [across.start, across.end].map(|x| (x, slope * x + height));
             chart
@@ -335,6 +334,12 @@ fn draw_key<'a, T: CoordTranslate>(
         .map_err(describe)
 }
 
+type Axes<'a, X, Y> = ChartContext<
+    'a,
+    SVGBackend<'a>,
+    Cartesian2d<<X as AsRangedCoord>::CoordDescType, <Y as AsRangedCoord>::CoordDescType>,
+>;
+
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
 /// Least and greatest of some values.
@@ -359,10 +364,9 @@ fn short(value: f64) -> String {
         format!("{value:.1e}")
     } else if magnitude >= 100.0 || value == value.round() {
         format!("{value:.0}")
-    } else if magnitude >= 1.0 {
-        format!("{value:.1}")
     } else {
-        format!("{value:.3}")
+        let digits = format!("{value:.3}");
+        digits.trim_end_matches('0').trim_end_matches('.').to_owned()
     }
 }
 
@@ -387,6 +391,14 @@ mod tests {
                 lines: vec![("NetPack".to_owned(), points)],
             },
         }
+    }
+
+    #[test]
+    fn numbers_on_an_axis_have_the_digits_that_they_need() {
+        let numbers = [0.0, 0.5, 1.25, 2.0, 99.75, 1234.5, 0.001, 0.0001, 2e6, -0.25];
+        let expected =
+            ["0", "0.5", "1.25", "2", "99.75", "1234", "0.001", "1.0e-4", "2.0e6", "-0.25"];
+        assert_eq!(numbers.map(short), expected.map(String::from));
     }
 
     #[test]
