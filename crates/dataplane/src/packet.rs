@@ -15,6 +15,10 @@ pub(crate) struct Shape {
     pub(crate) template: Vec<u64>,
     /// Words that are zero at the start of each packet; all that the program can see changes here.
     pub(crate) live: usize,
+    /// Those of the live words that are cleared before the parser runs.
+    pub(crate) early: Vec<Range<usize>>,
+    /// The others, which are cleared once it has run.
+    pub(crate) late: Vec<LateHeader>,
     /// Words of the live ones that are no headers: what a clone starts without.
     pub(crate) metadata: Vec<Range<usize>>,
     /// Words that travel through the queues: all live ones in v1model, none in TNA, where the packet
@@ -28,6 +32,13 @@ pub(crate) struct Shape {
     pub(crate) lists: Vec<FieldList>,
     /// Digests that the program makes.
     pub(crate) digests: Vec<DigestShape>,
+}
+
+/// A header that a packet need not start with zeros in, if its parser extracts it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct LateHeader {
+    pub(crate) valid: usize,
+    pub(crate) words: Range<usize>,
 }
 
 /// A digest, as the control plane knows it.
@@ -152,10 +163,22 @@ impl Packet {
         self.bypass_egress = other.bypass_egress;
     }
 
-    /// Forgets the packet before.
+    /// Forgets the packet before, all but what [`Self::parsed`] is for.
     #[inline]
     pub(crate) fn reset(&mut self) {
-        self.state[..self.shape.live].fill(0);
+        for words in &self.shape.early {
+            self.state[words.clone()].fill(0);
+        }
+    }
+
+    /// The parser has run: forgets those headers of the packet before that it has not extracted.
+    #[inline]
+    pub(crate) fn parsed(&mut self) {
+        for LateHeader { valid, words } in &self.shape.late {
+            if self.state[*valid] == 0 {
+                self.state[words.clone()].fill(0);
+            }
+        }
     }
 
     /// Sets a word of metadata, cut to its width.

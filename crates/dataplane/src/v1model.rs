@@ -125,6 +125,7 @@ impl Passes {
         if let Flow::Error(code) = engine.run(entries.parser, &mut packet.state, &mut io) {
             packet.state[meta.parser_error.slot as usize] = code;
         }
+        packet.parsed();
         io.payload = &frame[io.at..];
         control(engine, entries.verify, meta, &mut packet.state, &mut io);
         control(engine, entries.ingress, meta, &mut packet.state, &mut io);
@@ -269,6 +270,7 @@ impl Passes {
             ticks: MOST_TICKS,
         };
         engine.run(entries.parser, &mut copy.state, &mut io);
+        copy.parsed();
         copy.payload.clear();
         copy.payload.extend_from_slice(&frame[io.at..]);
         copy.length = length;

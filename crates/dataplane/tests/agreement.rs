@@ -75,11 +75,14 @@ impl Maker {
         let mut b = Builder::new();
         let mut fields = Vec::new();
         let mut headers = Vec::new();
-        for number in 0..4 {
+        for number in 0..6 {
             let mut widths: Vec<u32> = (0..1 + random.below(5)).map(|_| random.width()).collect();
             if number == 3 {
                 // What becomes a run.
                 widths = vec![random.pick(&[8, 16, 32, 64]); 4 + random.below(20)];
+            } else if number > 3 {
+                // What is extracted together.
+                widths = vec![32; 4 + random.below(20)];
             }
             let odd = widths.iter().sum::<u32>() % 8;
             widths.extend((odd != 0).then_some(8 - odd));
@@ -156,11 +159,14 @@ impl Maker {
         let count = 3 + self.random.below(3);
         for state in 0..count {
             let mut body = Vec::new();
-            let header = match self.random.below(4) {
-                0 => HeaderRef::Next(self.stack),
-                _ => HeaderRef::Fixed(self.headers[state % 4]),
+            let headers = match self.random.below(5) {
+                0 => vec![HeaderRef::Next(self.stack)],
+                1 => [4, 5].map(|number| HeaderRef::Fixed(self.headers[number])).to_vec(),
+                _ => vec![HeaderRef::Fixed(self.headers[state % 4])],
             };
-            body.push(Stmt::Extract { header, varbit_bits: None });
+            body.extend(
+                headers.into_iter().map(|header| Stmt::Extract { header, varbit_bits: None }),
+            );
             match self.random.below(5) {
                 0 => body.push(Stmt::Advance(bit(32, 8 * self.random.below(5) as u64))),
                 1 => {
@@ -275,7 +281,8 @@ impl Maker {
         let at = self.b.field("at", Scalar::bit(4), FieldRole::Local);
         self.b.ingress.push(Stmt::Assign(Place::Field(at), index));
         let sum = self.b.field("sum", Scalar::bit(32), FieldRole::Local);
-        let header = self.b.program.headers[self.headers[3].index()].clone();
+        let header = self.headers[3 + self.random.below(2)];
+        let header = self.b.program.headers[header.index()].clone();
         for (&(register, _), &value) in self.registers[..4].iter().zip(&header.fields) {
             if self.b.program.fields[value.index()].ty == Scalar::bit(32) {
                 let (a, b) = (self.b.get(sum), self.b.get(value));

@@ -258,6 +258,65 @@ fn a_parser_loop_that_consumes_nothing_ends() {
     assert_eq!(ingress(&mut pipeline, &[1, 2, 3]).verdict, Verdict::Unicast(5));
 }
 
+/// A parser that extracts a large header after a first byte that is not zero.
+fn large_header(b: &mut Builder) -> HeaderId {
+    let choice = b.bits_header("choice", &[8]);
+    let large = b.bits_header("large", &[32; 20]);
+    b.state(
+        vec![extract(fixed(choice))],
+        Transition::Select {
+            on: vec![b.get(b.of(choice, 0))],
+            cases: vec![
+                (vec![Keyset::Value(words(0))], Target::Accept),
+                (vec![Keyset::Any], Target::State(StateId(1))),
+            ],
+        },
+    );
+    b.state(vec![extract(fixed(large))], Transition::To(Target::Accept));
+    large
+}
+
+/// Frames with and without the large header, each after the other; gives the first two bytes of what
+/// leaves.
+fn with_and_without(pipeline: &mut Pipeline) -> [Vec<u8>; 4] {
+    let whole: Vec<u8> = std::iter::once(1).chain([0xee; 80]).collect();
+    let mut packet = pipeline.new_packet();
+    // The last one is too short for what its first byte announces.
+    [&whole[..], &[0, 9], &whole[..], &whole[..80]].map(|frame| {
+        let mut out = pass(pipeline, &mut packet, frame);
+        out.truncate(2);
+        out
+    })
+}
+
+#[test]
+fn nothing_is_left_of_the_large_header_of_the_packet_before() {
+    let mut b = Builder::new();
+    let large = large_header(&mut b);
+    let seen = b.bits_header("seen", &[8, 8]);
+    b.ingress = vec![
+        Stmt::SetValid(fixed(seen)),
+        assign(b.of(seen, 0), cast(Scalar::bit(8), b.get(b.of(large, 0)))),
+        assign(b.of(seen, 1), cast(Scalar::bit(8), b.get(b.of(large, 19)))),
+    ];
+    b.deparser = vec![Stmt::Emit(fixed(seen))];
+    let expected: [Vec<u8>; 4] = [vec![0xee; 2], vec![0; 2], vec![0xee; 2], vec![0; 2]];
+    assert_eq!(with_and_without(&mut b.load()), expected);
+}
+
+#[test]
+fn a_parser_meets_zeros_in_a_large_header_that_is_not_extracted_yet() {
+    let mut b = Builder::new();
+    let large = large_header(&mut b);
+    let seen = b.bits_header("seen", &[8, 8]);
+    let before = b.meta("before", 8);
+    let read = assign(before, cast(Scalar::bit(8), b.get(b.of(large, 19))));
+    b.states[0].body.push(read);
+    b.ingress = vec![Stmt::SetValid(fixed(seen)), assign(b.of(seen, 0), b.get(before))];
+    b.deparser = vec![Stmt::Emit(fixed(seen))];
+    assert_eq!(with_and_without(&mut b.load()), [[0; 2]; 4]);
+}
+
 #[test]
 fn stacks_are_filled_shifted_and_indexed() {
     let mut b = Builder::new();

@@ -7,9 +7,9 @@ use crate::code::{Code, Op, Pc};
 
 /// The operations that run from an entry on without leaving by a call or a return.
 #[derive(Debug)]
-pub(super) struct Region {
+pub(crate) struct Region {
     /// In the order of the program.
-    pub(super) ops: Vec<Pc>,
+    pub(crate) ops: Vec<Pc>,
     /// Where jumps lead.
     pub(super) targets: HashSet<Pc>,
     /// No jumps, and a return at the end.
@@ -131,7 +131,7 @@ pub(super) fn may_stop(op: &Op) -> bool {
     )
 }
 
-fn region(code: &Code, entry: Pc) -> Region {
+pub(crate) fn region(code: &Code, entry: Pc) -> Region {
     let mut ops = BTreeSet::new();
     let mut targets = HashSet::new();
     let mut open = vec![entry];

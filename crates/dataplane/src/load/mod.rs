@@ -6,6 +6,7 @@ mod expr;
 mod fuse;
 mod headers;
 mod instances;
+mod late;
 mod parser;
 mod scan;
 mod slots;
@@ -200,7 +201,12 @@ pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
         loader.patch(at, actions[action.index()]);
     }
     loader.thread_jumps();
-    Ok((loader.finish(tables, externs, nothing)?, passes))
+    let parser = match &passes {
+        Passes::V1model(passes) => Some(passes.entries.parser),
+        // Two parsers, each of which would have to clear the other's headers.
+        Passes::Tna(_) => None,
+    };
+    Ok((loader.finish(tables, externs, nothing, parser)?, passes))
 }
 
 impl<'p> Loader<'p> {
@@ -209,6 +215,7 @@ impl<'p> Loader<'p> {
         mut tables: Vec<Table>,
         externs: instances::Instances,
         nothing: Pc,
+        parser: Option<Pc>,
     ) -> Result<Loaded, LoadError> {
         for (table, ir) in tables.iter_mut().zip(&self.program.tables) {
             for target in ir.attached.iter().filter_map(|meter| self.meter_targets.get(meter)) {
@@ -234,28 +241,33 @@ impl<'p> Loader<'p> {
         if template.len() >= Slot::MAX as usize / 2 || self.ops.len() >= Pc::MAX as usize / 2 {
             return Err(LoadError::Limit("the program's size".to_owned()));
         }
+        let code = Code {
+            ops: self.ops,
+            headers: self.headers,
+            lookaheads: self.lookaheads,
+            lists: self.lists,
+            elements: self.elements,
+            runs: self.runs,
+            wides: self.wides,
+            externs: self.externs,
+            tables: self.tables,
+            digests: digest_items,
+            nothing,
+            errors: self.errors,
+            blocks: self.blocks,
+            words: template.len(),
+            constants,
+        };
+        let late = parser.map_or(Vec::new(), |parser| late::late(&code, parser, &lists));
+        let early = late::others(&late, live);
         Ok(Loaded {
-            code: Code {
-                ops: self.ops,
-                headers: self.headers,
-                lookaheads: self.lookaheads,
-                lists: self.lists,
-                elements: self.elements,
-                runs: self.runs,
-                wides: self.wides,
-                externs: self.externs,
-                tables: self.tables,
-                digests: digest_items,
-                nothing,
-                errors: self.errors,
-                blocks: self.blocks,
-                words: template.len(),
-                constants,
-            },
+            code,
             shape: match architecture {
                 Architecture::V1model => Shape {
                     template,
                     live,
+                    early,
+                    late,
                     metadata,
                     travelling: live,
                     cell_bytes: 0,
@@ -266,6 +278,8 @@ impl<'p> Loader<'p> {
                 Architecture::Tna => Shape {
                     template,
                     live,
+                    early,
+                    late,
                     metadata,
                     travelling: 0,
                     cell_bytes: CELL_BYTES,
