@@ -75,14 +75,15 @@ impl Maker {
         let mut b = Builder::new();
         let mut fields = Vec::new();
         let mut headers = Vec::new();
+        let values = 4 + random.below(20);
         for number in 0..6 {
             let mut widths: Vec<u32> = (0..1 + random.below(5)).map(|_| random.width()).collect();
             if number == 3 {
                 // What becomes a run.
                 widths = vec![random.pick(&[8, 16, 32, 64]); 4 + random.below(20)];
             } else if number > 3 {
-                // What is extracted together.
-                widths = vec![32; 4 + random.below(20)];
+                // What is extracted together, and copied from one to the other.
+                widths = vec![32; values];
             }
             let odd = widths.iter().sum::<u32>() % 8;
             widths.extend((odd != 0).then_some(8 - odd));
@@ -92,7 +93,7 @@ impl Maker {
         }
         let stack = b.stack("stack", &[6, 1, 17], 3);
         for number in 0..5 {
-            let ty = Scalar { width: random.width(), signed: random.below(3) == 0 };
+            let ty = Scalar { width: random.width(), signed: number % 2 == 0 };
             fields.push(b.field(&format!("local{number}"), ty, FieldRole::Local));
         }
         fields.push(b.standard("egress_spec"));
@@ -121,7 +122,10 @@ impl Maker {
     fn make(mut self) -> Program {
         self.parser();
         for number in 0..4 {
-            let body = self.statements(2);
+            let mut body = self.statements(2);
+            if number == 0 {
+                self.exit_from_a_long_action(&mut body);
+            }
             let action = self.b.action(&format!("action{number}"), &[16, 70, 9], |b, params| {
                 let mut all =
                     vec![Stmt::Assign(Place::Field(b.standard("egress_spec")), b.get(params[2]))];
@@ -137,7 +141,8 @@ impl Maker {
         }
         self.b.ingress = self.statements(4);
         for table in self.tables.clone() {
-            self.b.ingress.push(common::apply(table));
+            let (hit, action) = (self.local("hit", 1), self.local("action", 32));
+            self.b.ingress.push(Stmt::Apply { table, hit: Some(hit), action: Some(action) });
         }
         self.sum();
         let more = self.statements(3);
@@ -154,6 +159,23 @@ impl Maker {
         self.b.build()
     }
 
+    /// Makes an action too long to be translated where it is called, and has it end everything under
+    /// a condition.
+    fn exit_from_a_long_action(&mut self, body: &mut Vec<Stmt>) {
+        for _ in 0..6 {
+            body.extend(self.statements(2));
+        }
+        let condition = self.condition(1);
+        body.push(Stmt::If { condition, then: vec![Stmt::Exit], otherwise: Vec::new() });
+    }
+
+    /// A local that expressions may read and statements write from now on.
+    fn local(&mut self, name: &str, width: u32) -> FieldId {
+        let field = self.b.field(name, Scalar::bit(width), FieldRole::Local);
+        self.fields.push(field);
+        field
+    }
+
     /// States in a ring: each extracts something, and goes on by what came.
     fn parser(&mut self) {
         let count = 3 + self.random.below(3);
@@ -168,7 +190,11 @@ impl Maker {
                 headers.into_iter().map(|header| Stmt::Extract { header, varbit_bits: None }),
             );
             match self.random.below(5) {
-                0 => body.push(Stmt::Advance(bit(32, 8 * self.random.below(5) as u64))),
+                0 => {
+                    // Seldom bits that are no whole bytes, which no parser may skip.
+                    let unit = if self.random.below(4) == 0 { 1 } else { 8 };
+                    body.push(Stmt::Advance(bit(32, unit * self.random.below(5) as u64)));
+                }
                 1 => {
                     let fields = vec![self.fields[self.fields.len() - 3]];
                     body.push(Stmt::Lookahead(fields));
@@ -277,10 +303,13 @@ impl Maker {
 
     /// The pattern of in-network aggregation: it becomes a run of registers.
     fn sum(&mut self) {
-        let index = self.expr(Scalar::bit(4), 1);
-        let at = self.b.field("at", Scalar::bit(4), FieldRole::Local);
+        let index = match self.random.below(3) {
+            0 => bit(4, REGISTER_CELLS),
+            _ => self.expr(Scalar::bit(4), 1),
+        };
+        let at = self.local("at", 4);
         self.b.ingress.push(Stmt::Assign(Place::Field(at), index));
-        let sum = self.b.field("sum", Scalar::bit(32), FieldRole::Local);
+        let sum = self.local("sum", 32);
         let header = self.headers[3 + self.random.below(2)];
         let header = self.b.program.headers[header.index()].clone();
         for (&(register, _), &value) in self.registers[..4].iter().zip(&header.fields) {
@@ -295,6 +324,9 @@ impl Maker {
                 ]);
             }
         }
+        // The last sum must be seen by something.
+        let last = self.b.write(self.registers[0].0, bit(4, 0), self.b.get(sum));
+        self.b.ingress.push(last);
     }
 
     fn statements(&mut self, depth: usize) -> Vec<Stmt> {
@@ -335,8 +367,13 @@ impl Maker {
             }
             8 => {
                 let (register, width) = self.random.pick(&self.registers);
-                let to = self.b.field("read", Scalar::bit(width), FieldRole::Local);
-                self.fields.push(to);
+                // Out of range, what is read is what was there.
+                let fits = |field: &FieldId| self.type_of(*field) == Scalar::bit(width);
+                let known: Vec<FieldId> = self.fields.iter().copied().filter(fits).collect();
+                let to = match known.len() {
+                    0 => self.local("read", width),
+                    count => known[self.random.below(count)],
+                };
                 let index = self.expr(Scalar::bit(4), 1);
                 self.b.read(register, to, index)
             }
@@ -357,6 +394,14 @@ impl Maker {
                 let hi = lo + self.random.below((width - lo) as usize) as u32;
                 let value = self.expr(Scalar::bit(hi - lo + 1), 2);
                 Stmt::Assign(Place::Slice(field, hi, lo), value)
+            }
+            13 if self.random.below(2) == 0 => {
+                let [a, b] = [4, 5].map(|number| HeaderRef::Fixed(self.headers[number]));
+                if self.random.below(2) == 0 {
+                    Stmt::CopyHeader { to: a, from: b }
+                } else {
+                    Stmt::CopyHeader { to: b, from: a }
+                }
             }
             13 if depth > 0 => Stmt::Block(self.statements(depth - 1)),
             _ => {
