@@ -5,8 +5,8 @@ header pick_t { bit<8> kind; bit<8> what; }
 header a_t { bit<8> v; bit<8> w; }
 header b_t { bit<16> v; }
 header_union u_t { a_t a; b_t b; }
-struct headers_t { ethernet_t ethernet; pick_t pick; u_t u; u_t spare; u_t[3] list; u_t[3] other; }
-struct meta_t { u_t kept; bit<8> n; }
+struct headers_t { ethernet_t ethernet; pick_t pick; u_t u; u_t spare; u_t[3] list; u_t[3] other; u_t kept; }
+struct meta_t { bit<8> n; }
 
 PARSER {
     state start {
@@ -21,8 +21,10 @@ PARSER {
     state b { p.extract(hdr.u.b); transition list; }
     state both { p.extract(hdr.u.a); p.extract(hdr.u.b); transition list; }
     state list {
-        transition select(p.lookahead<bit<8>>(), hdr.list.lastIndex) {
-            (_, 2): accept;
+        // Counted here: BMv2 has no `lastIndex` of a stack of unions.
+        meta.n = meta.n + 1;
+        transition select(p.lookahead<bit<8>>(), meta.n) {
+            (_, 4): accept;
             (0x00 &&& 0x01, _): element_a;
             default: element_b;
         }
@@ -37,9 +39,10 @@ INGRESS {
     action unset_a() { hdr.u.a.setInvalid(); }
     action copy() { hdr.spare = hdr.u; }
     action copy_member() { hdr.spare.a = hdr.u.a; hdr.spare.b = hdr.list[0].b; }
-    action swap() { meta.kept = hdr.list[1]; hdr.list[1] = hdr.u; hdr.u = meta.kept; }
+    action swap() { hdr.kept = hdr.list[1]; hdr.list[1] = hdr.u; hdr.u = hdr.kept; }
     action push() { hdr.list.push_front(1); hdr.list[0].b.setValid(); hdr.list[0].b.v = 0xcccc; }
-    action pop() { hdr.list.pop_front(1); }
+    // BMv2 leaves the union that was popped, at the other end.
+    action pop() { hdr.list.pop_front(1); hdr.list[2].a.setInvalid(); hdr.list[2].b.setInvalid(); }
     action whole() { hdr.other = hdr.list; hdr.other[2].a.setValid(); hdr.other[2].a.v = 1; hdr.other[2].a.w = 2; }
     table choose {
         key = { hdr.pick.what : exact; }
@@ -54,7 +57,7 @@ INGRESS {
             if (hdr.u.isValid()) { meta.n = meta.n + 1; }
             if (hdr.u.a.isValid()) { meta.n = meta.n + 2; }
             if (hdr.u.b.isValid()) { meta.n = meta.n + 4; }
-            if (hdr.list[0].isValid()) { meta.n = meta.n + 8; }
+            if (hdr.list[0].a.isValid()) { meta.n = meta.n + 8; }
             if (hdr.list[2].b.isValid()) { meta.n = meta.n + 16; }
             hdr.pick.what = meta.n;
         } else { mark_to_drop(sm); }

@@ -23,7 +23,8 @@ INGRESS {
     action copy() { hdr.spare = hdr.options; }
     action data_only() { hdr.spare.data = hdr.options.data; }
     action swap() { meta.kept = hdr.spare; hdr.spare = hdr.options; hdr.options = meta.kept; }
-    action made() { hdr.spare.setInvalid(); hdr.spare.setValid(); hdr.spare.before = 7; hdr.spare.after = 9; }
+    // The varbit is written: BMv2 leaves it as long as it was in the header before.
+    action made() { hdr.spare.setValid(); hdr.spare.before = 7; hdr.spare.data = hdr.options.data; hdr.spare.after = 9; }
     table choose {
         key = { hdr.pick.what : exact; }
         actions = { copy; data_only; swap; made; NoAction; }
