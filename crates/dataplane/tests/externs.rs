@@ -252,10 +252,13 @@ fn a_selector_picks_a_member_by_the_hash_of_its_keys() {
     }
     pipeline.group_modify(paths, 1, of(&[(20, 1)])).unwrap();
     assert_eq!(port(&mut pipeline, 1, 77, 5, 0), 2);
-    // Weights: all members once, then those of more weight again.
+    // Weights: all members once, then the copies, those of the lowest id first.
     pipeline.group_modify(paths, 1, of(&[(10, 3), (30, 1)])).unwrap();
     let ports = [0, 1, 2, 3, 4].map(|c| port(&mut pipeline, 1, 0, c, 0));
     assert_eq!(ports, [3, 1, 1, 1, 3]);
+    pipeline.group_modify(paths, 1, of(&[(30, 3), (10, 3)])).unwrap();
+    let ports = [0, 1, 2, 3, 4, 5].map(|c| port(&mut pipeline, 1, 0, c, 0));
+    assert_eq!(ports, [3, 1, 1, 1, 3, 3]);
     // An empty group does nothing.
     pipeline.group_modify(paths, 1, of(&[])).unwrap();
     assert_eq!(port(&mut pipeline, 1, 0, 0, 0), 0);

@@ -1,7 +1,7 @@
 //! Action profiles and selectors: actions that table entries share, one by one or in groups of
 //! which the packet's hash picks one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::ProfileError;
 use crate::externs::hash::Algorithm;
@@ -37,8 +37,7 @@ pub struct ProfileGroup {
 /// Weights of a group, or of a set, may add up to this.
 const MOST_CHOICES: u64 = 1 << 16;
 
-/// Things with ids, each at the lowest number that is free: BMv2's handles, whose order decides
-/// which member of a group a hash picks.
+/// Things with ids, each at the lowest number that is free.
 #[derive(Debug)]
 struct Numbered<T> {
     numbers: BTreeMap<u32, u32>,
@@ -92,12 +91,55 @@ impl<T> Numbered<T> {
     }
 }
 
+/// BMv2's handles of members: the lowest that is free. A hash counts the members of a group by handle.
+#[derive(Debug, Default)]
+struct Handles {
+    free: BTreeSet<u32>,
+    next: u32,
+}
+
+impl Handles {
+    fn take(&mut self) -> u32 {
+        self.free.pop_first().unwrap_or_else(|| {
+            self.next += 1;
+            self.next - 1
+        })
+    }
+}
+
 #[derive(Debug)]
 struct Member {
     call: ActionCall,
     resolved: Resolved,
     /// Entries and groups that name it.
     uses: u32,
+    /// Its own, and those of the copies that BMv2's server makes once a group gives it a weight.
+    handles: Vec<u32>,
+    /// How many groups give it each weight.
+    weights: BTreeMap<u32, u32>,
+}
+
+impl Member {
+    /// Notes that a group gives it a weight; copies are made, and not before.
+    fn join(&mut self, weight: u32, handles: &mut Handles) {
+        self.uses += 1;
+        *self.weights.entry(weight).or_default() += 1;
+        let missing = (weight as usize).saturating_sub(self.handles.len());
+        self.handles.extend((0..missing).map(|_| handles.take()));
+    }
+
+    /// Notes that a group does so no longer; copies that no group needs are gone.
+    fn leave(&mut self, weight: u32, handles: &mut Handles) {
+        self.uses = self.uses.saturating_sub(1);
+        if let Some(groups) = self.weights.get_mut(&weight) {
+            *groups -= 1;
+            if *groups == 0 {
+                self.weights.remove(&weight);
+            }
+        }
+        let needed = self.weights.last_key_value().map_or(1, |(&weight, _)| weight as usize);
+        handles.free.extend(self.handles.drain(needed.min(self.handles.len())..));
+    }
 }
 
 #[derive(Debug)]
@@ -119,6 +161,7 @@ pub(crate) struct Profile {
     /// How a selector hashes; none for a plain profile.
     pub(crate) selector: Option<Algorithm>,
     members: Numbered<Member>,
+    handles: Handles,
     groups: Numbered<Group>,
 }
 
@@ -129,6 +172,7 @@ impl Profile {
             size,
             selector,
             members: Numbered::default(),
+            handles: Handles::default(),
             groups: Numbered::default(),
         }
     }
@@ -147,7 +191,9 @@ impl Profile {
             return Err(ProfileError::Full(self.size));
         }
         let resolved = self.actions.resolve_for_entry(&call)?;
-        self.members.insert(id, Member { call, resolved, uses: 0 });
+        let handles = vec![self.handles.take()];
+        let weights = BTreeMap::new();
+        self.members.insert(id, Member { call, resolved, uses: 0, handles, weights });
         Ok(())
     }
 
@@ -165,7 +211,9 @@ impl Profile {
         if member.uses > 0 {
             return Err(ProfileError::InUse("member", id));
         }
-        self.members.remove(id);
+        if let Some(member) = self.members.remove(id) {
+            self.handles.free.extend(member.handles);
+        }
         Ok(())
     }
 
@@ -191,8 +239,9 @@ impl Profile {
         if self.groups.number(id).is_some() {
             return Err(ProfileError::AlreadyExists("group", id));
         }
-        let choices = self.choices(&group)?;
-        self.hold(&group, true);
+        self.check(&group)?;
+        self.each_member(&group, Member::join);
+        let choices = self.choices(&group);
         self.groups.insert(id, Group { group, choices, uses: 0 });
         Ok(())
     }
@@ -204,12 +253,13 @@ impl Profile {
         group: ProfileGroup,
     ) -> Result<(), ProfileError> {
         let number = self.groups.number(id).ok_or(ProfileError::NotFound("group", id))?;
-        let choices = self.choices(&group)?;
-        self.hold(&group, true);
+        self.check(&group)?;
+        self.each_member(&group, Member::join);
+        let choices = self.choices(&group);
         if let Some(stored) = self.groups.at_mut(number) {
             stored.choices = choices;
             let old = std::mem::replace(&mut stored.group, group);
-            self.hold(&old, false);
+            self.each_member(&old, Member::leave);
         }
         Ok(())
     }
@@ -221,7 +271,7 @@ impl Profile {
             return Err(ProfileError::InUse("group", id));
         }
         if let Some(group) = self.groups.remove(id) {
-            self.hold(&group.group, false);
+            self.each_member(&group.group, Member::leave);
         }
         Ok(())
     }
@@ -258,10 +308,9 @@ impl Profile {
         }
         check_weights(set.iter().map(|weighted| weighted.weight), 0)?;
         let mut choices = Vec::new();
-        for round in 0..set.iter().map(|weighted| weighted.weight).max().unwrap_or(0) {
-            for weighted in set.iter().filter(|weighted| weighted.weight > round) {
-                choices.push(self.actions.resolve_for_entry(&weighted.call)?);
-            }
+        for weighted in set {
+            let resolved = self.actions.resolve_for_entry(&weighted.call)?;
+            choices.extend((0..weighted.weight).map(|_| resolved.clone()));
         }
         Ok(Outcome::Set(choices.into()))
     }
@@ -293,30 +342,37 @@ impl Profile {
         }
     }
 
-    /// The order in which a hash counts a group's members: by number, all of them once, then those
-    /// with a weight of two or more again, and so on.
-    fn choices(&self, group: &ProfileGroup) -> Result<Vec<u32>, ProfileError> {
-        let mut numbers = Vec::with_capacity(group.members.len());
-        for (at, &GroupMember { member, weight }) in group.members.iter().enumerate() {
-            let number =
-                self.members.number(member).ok_or(ProfileError::NotFound("member", member))?;
-            if group.members[..at].iter().any(|other| other.member == member) {
+    /// Whether a group may be as it says.
+    fn check(&self, group: &ProfileGroup) -> Result<(), ProfileError> {
+        let mut seen = BTreeSet::new();
+        for &GroupMember { member, .. } in &group.members {
+            self.members.number(member).ok_or(ProfileError::NotFound("member", member))?;
+            if !seen.insert(member) {
                 return Err(ProfileError::Twice(member));
             }
-            numbers.push((number, weight));
         }
-        check_weights(numbers.iter().map(|&(_, weight)| weight), group.max_size)?;
-        numbers.sort_unstable();
-        let rounds = numbers.iter().map(|&(_, weight)| weight).max().unwrap_or(0);
-        let round = |round| numbers.iter().filter(move |(_, w)| *w > round).map(|&(n, _)| n);
-        Ok((0..rounds).flat_map(round).collect())
+        check_weights(group.members.iter().map(|member| member.weight), group.max_size)
     }
 
-    /// Notes that a group names its members, or does so no longer.
-    fn hold(&mut self, group: &ProfileGroup, more: bool) {
-        for member in &group.members {
-            if let Some(number) = self.members.number(member.member) {
-                self.count_use(&Outcome::Member(number), more);
+    /// A group's members, each as often as it weighs, in the order that a hash counts them.
+    fn choices(&self, group: &ProfileGroup) -> Vec<u32> {
+        let mut by_handle = BTreeMap::new();
+        for &GroupMember { member, weight } in &group.members {
+            let known = self.members.number(member).and_then(|number| {
+                let handles = &self.members.at(number)?.handles;
+                Some(handles.iter().take(weight as usize).map(move |&handle| (handle, number)))
+            });
+            by_handle.extend(known.into_iter().flatten());
+        }
+        by_handle.into_values().collect()
+    }
+
+    /// Tells a group's members, in order of their ids, that they join it or leave it.
+    fn each_member(&mut self, group: &ProfileGroup, tell: fn(&mut Member, u32, &mut Handles)) {
+        let weights = group.members.iter().map(|member| (member.member, member.weight));
+        for (id, weight) in weights.collect::<BTreeMap<_, _>>() {
+            if let Some(member) = self.members.get_mut(id) {
+                tell(member, weight, &mut self.handles);
             }
         }
     }

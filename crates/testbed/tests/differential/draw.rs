@@ -10,8 +10,8 @@ use tributary_p4runtime_proto::p4::config::v1::{
 };
 use tributary_p4runtime_proto::p4::v1::{
     self as p4, CloneSessionEntry, Entity, FieldMatch, MulticastGroupEntry,
-    PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update, action, entity,
-    field_match, packet_replication_engine_entry as engine, replica, table_action, update,
+    PacketReplicationEngineEntry, Replica, TableEntry, Update, action, entity, field_match,
+    packet_replication_engine_entry as engine, replica, update,
 };
 
 use crate::programs::Program;
@@ -106,6 +106,8 @@ impl Draw {
                 let ternary = [MatchType::Ternary, MatchType::Range, MatchType::Optional];
                 ternary.contains(&kind(field))
             });
+            let id = table.preamble.as_ref().expect("a table has a name").id;
+            let metered = info.direct_meters.iter().any(|meter| meter.direct_table_id == id);
             let mut keys: Vec<Vec<FieldMatch>> = Vec::new();
             for index in 0..ENTRIES {
                 let fields = table.match_fields.iter().filter_map(|field| self.key(field));
@@ -115,16 +117,17 @@ impl Draw {
                     continue;
                 }
                 keys.push(key.clone());
-                let Some(action) = self.action(info, table) else { break };
+                let Some(action) = self.entry_action(info, table) else { break };
                 let priority = match priorities {
                     true => i32::try_from(10 * index).expect("few") + 1 + self.below(9) as i32,
                     false => 0,
                 };
                 entries.push(TableEntry {
-                    table_id: table.preamble.as_ref().expect("a table has a name").id,
+                    table_id: id,
                     r#match: key,
                     action: Some(action),
                     priority,
+                    meter_config: metered.then(|| self.burst()),
                     ..TableEntry::default()
                 });
             }
@@ -184,7 +187,7 @@ impl Draw {
     }
 
     /// One of a table's actions, with parameters.
-    fn action(&mut self, info: &P4Info, table: &Table) -> Option<TableAction> {
+    pub(crate) fn call(&mut self, info: &P4Info, table: &Table) -> Option<p4::Action> {
         let allowed: Vec<u32> = table
             .action_refs
             .iter()
@@ -205,8 +208,7 @@ impl Draw {
             };
             action::Param { param_id: param.id, value: bytes(value) }
         });
-        let action = p4::Action { action_id: id, params: params.collect() };
-        Some(TableAction { r#type: Some(table_action::Type::Action(action)) })
+        Some(p4::Action { action_id: id, params: params.collect() })
     }
 }
 

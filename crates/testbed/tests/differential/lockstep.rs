@@ -5,12 +5,13 @@ use std::env;
 
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::{
-    CounterEntry, DirectCounterEntry, Entity, TableEntry, entity, update,
+    CounterEntry, DirectCounterEntry, Entity, TableEntry, Update, entity, update,
 };
 use tributary_p4runtime_proto::text;
 
-use crate::draw::{Draw, change, groups};
+use crate::draw::{Draw, groups};
 use crate::programs::Program;
+use crate::resources::{self, id, wrap};
 use crate::switches::{Bmv2, Embedded, Target};
 
 /// Sets of entries that each program is run with.
@@ -48,21 +49,22 @@ fn one_seed(
     seed: u64,
 ) -> usize {
     let mut draw = Draw::new(seed);
-    let entries = draw.entries(info);
-    let updates = |kind| -> Vec<_> {
-        let entities = entries.iter().cloned().map(entity::Entity::TableEntry);
-        entities.map(|entity| change(kind, entity)).collect()
-    };
-    let write = |switches: &mut [Box<dyn Target>], kind| {
+    let mut entries = draw.profiles(info);
+    entries.extend(draw.entries(info).into_iter().map(entity::Entity::TableEntry));
+    let write = |switches: &mut [Box<dyn Target>], updates: &[Update]| {
         for switch in switches {
-            if let Err(why) = switch.write(&updates(kind)) {
+            if let Err(why) = switch.write(updates) {
                 panic!("{}, seed {seed}: {} refuses {why}", program.name, switch.name());
             }
         }
     };
-    write(switches, update::Type::Insert);
+    write(switches, &resources::all(update::Type::Insert, &entries));
+    write(switches, &draw.meters(info));
     let mut came_out = 0;
     for number in 0..PACKETS {
+        if number == PACKETS / 2 {
+            write(switches, &draw.regroup(&entries));
+        }
         let (port, frame) = draw.packet(program);
         let mut all = switches.iter_mut().map(|switch| (switch.name(), switch.pass(port, &frame)));
         let (first, expected) = all.next().expect("there is a switch");
@@ -89,7 +91,8 @@ fn one_seed(
             program.name
         );
     }
-    write(switches, update::Type::Delete);
+    write(switches, &resources::all(update::Type::Delete, &entries));
+    write(switches, &resources::reset_meters(info));
     came_out
 }
 
@@ -97,14 +100,8 @@ fn one_seed(
 type Counts = BTreeMap<(u32, String), (i64, i64)>;
 
 fn counters(switch: &mut dyn Target, info: &P4Info) -> Counts {
-    let wrap = |entity| Entity { entity: Some(entity) };
-    let id = |preamble: &Option<_>| {
-        let preamble: &tributary_p4runtime_proto::p4::config::v1::Preamble =
-            preamble.as_ref().expect("everything has a name");
-        preamble.id
-    };
     let arrays = info.counters.iter().map(|counter| {
-        let counter_id = id(&counter.preamble);
+        let counter_id = id(counter.preamble.as_ref());
         wrap(entity::Entity::CounterEntry(CounterEntry { counter_id, ..CounterEntry::default() }))
     });
     let direct = info.direct_counters.iter().map(|counter| {
@@ -149,6 +146,12 @@ fn same_description(ours: &P4Info, mut theirs: P4Info) {
         info.counters.sort_by_key(|counter| counter.preamble.as_ref().map(|p| p.id));
         info.direct_counters.sort_by_key(|counter| counter.preamble.as_ref().map(|p| p.id));
         info.registers.sort_by_key(|register| register.preamble.as_ref().map(|p| p.id));
+        info.action_profiles.sort_by_key(|profile| profile.preamble.as_ref().map(|p| p.id));
+        info.meters.sort_by_key(|meter| meter.preamble.as_ref().map(|p| p.id));
+        info.direct_meters.sort_by_key(|meter| meter.preamble.as_ref().map(|p| p.id));
+        for profile in &mut info.action_profiles {
+            profile.table_ids.sort_unstable();
+        }
         for table in &mut info.tables {
             table.action_refs.sort_by_key(|action| action.id);
         }

@@ -6,7 +6,8 @@
 //! must take all programs, entries and packets; and what it does not support must be refused, by name.
 //!
 //! A failure names its seed; `TRIBUTARY_SEED=N` runs that one alone. [`programs`] lists the programs,
-//! [`draw`] draws entries and packets, [`switches`] are the two switches.
+//! [`draw`] draws entries and packets, [`resources`] what entries refer to, [`switches`] are the two
+//! switches.
 
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -19,6 +20,7 @@ mod draw;
 mod lockstep;
 mod programs;
 mod refused;
+mod resources;
 mod switches;
 
 /// Why BMv2 is not used here; `None` if it is.
