@@ -6,7 +6,7 @@
 //! called back makes references of its own and gives them up before it returns.
 
 use std::fmt;
-use std::mem::offset_of;
+use std::mem::{MaybeUninit, offset_of};
 use std::sync::Mutex;
 
 use cranelift_jit::JITModule;
@@ -197,237 +197,153 @@ impl<'a> Called<'a> {
     }
 }
 
-/// Interprets the operation at `pc`.
-pub(super) unsafe extern "C" fn step(
-    context: *mut Context,
-    state: *mut u64,
-    io: *mut Io<'static>,
-    pc: u64,
-    _: u64,
-) -> u64 {
-    // SAFETY: called by machine code with its own pointers.
-    let called = unsafe { Called::new(context, state, io) };
-    called.interpret(|code, store, state, io| store.interpret::<true>(code, pc as Pc, state, io))
-}
-
-/// Applies the table of the operation at `pc`; gives the place of the action.
-pub(super) unsafe extern "C" fn apply(
-    context: *mut Context,
-    state: *mut u64,
-    io: *mut Io<'static>,
-    pc: u64,
-    _: u64,
-) -> u64 {
-    // SAFETY: called by machine code with its own pointers.
-    let Called { code, store, state, io, .. } = unsafe { Called::new(context, state, io) };
-    match code.ops[pc as usize] {
-        Op::Apply { table, hit, action } => {
-            store.apply(code, table, hit, action, state, io.ingress_length).into()
+/// Functions that machine code calls, all of type [`Call`]: each gets what it works on, and two
+/// arguments.
+macro_rules! called {
+    ($($(#[$doc:meta])* fn $name:ident($called:pat, $a:pat, $b:pat) $body:block)*) => {$(
+        $(#[$doc])*
+        pub(super) unsafe extern "C" fn $name(
+            context: *mut Context,
+            state: *mut u64,
+            io: *mut Io<'static>,
+            a: u64,
+            b: u64,
+        ) -> u64 {
+            // SAFETY: called by machine code with its own pointers.
+            let $called = unsafe { Called::new(context, state, io) };
+            let ($a, $b) = (a, b);
+            $body
         }
-        _ => unreachable!("only these are translated to a call of this function"),
+    )*};
+}
+
+called! {
+    /// Interprets the operation at `pc`.
+    fn step(called, pc, _) {
+        called.interpret(|code, store, state, io| {
+            store.interpret::<true>(code, pc as Pc, state, io)
+        })
+    }
+
+    /// Applies the table of the operation at `pc`; gives the place of the action.
+    fn apply(Called { code, store, state, io, .. }, pc, _) {
+        match code.ops[pc as usize] {
+            Op::Apply { table, hit, action } => {
+                store.apply(code, table, hit, action, state, io.ingress_length).into()
+            }
+            _ => unreachable!("only these are translated to a call of this function"),
+        }
+    }
+
+    /// Counts at an index of a counter.
+    fn count(Called { store, io, .. }, counter, index) {
+        store.counters[counter as usize].count(index, io.ingress_length);
+        NEXT
+    }
+
+    /// Makes room for more bytes of the outgoing frame.
+    fn reserve(called, bytes, _) {
+        called.interpret(|_, _, _, io| {
+            io.out.reserve(bytes as usize);
+            Flow::Next
+        })
+    }
+
+    /// Copies neighbouring words: from the high half of the first argument to its low half.
+    fn copy(Called { state, .. }, places, words) {
+        let (to, from) = (places as u32 as usize, (places >> 32) as usize);
+        state.copy_within(from..from + words as usize, to);
+        NEXT
+    }
+
+    /// Clears neighbouring words.
+    fn clear(Called { state, .. }, first, words) {
+        state[first as usize..(first + words) as usize].fill(0);
+        NEXT
+    }
+
+    /// A run of registers, in the words of [`crate::code::RegisterRun`]: `row` is its first
+    /// register's element at the index, in range.
+    fn row_read(Called { state, .. }, row, places) {
+        let slots = slots(state, places);
+        // SAFETY: see `row_of`.
+        runs::read(unsafe { row_of(row, slots.len()) }, slots);
+        NEXT
+    }
+
+    /// Like [`row_read`], the other way.
+    fn row_write(Called { state, .. }, row, places) {
+        let slots = slots(state, places);
+        // SAFETY: see `row_of`.
+        runs::write(unsafe { row_of(row, slots.len()) }, slots);
+        NEXT
+    }
+
+    /// Like [`row_read`]: adds the slots to the row, and leaves the sums in both.
+    fn row_add(Called { state, .. }, row, places) {
+        let slots = slots(state, places);
+        // SAFETY: see `row_of`.
+        runs::add(unsafe { row_of(row, slots.len()) }, slots);
+        NEXT
+    }
+
+    /// Reads neighbouring fields of 32 bits; `bytes` is where they are in the frame.
+    fn extract_32(Called { state, .. }, bytes, places) {
+        let slots = slots(state, places);
+        // SAFETY: see `fields_at`.
+        runs::extract(unsafe { fields_at(bytes, slots.len()) }, slots);
+        NEXT
+    }
+
+    /// Like [`extract_32`], of values that will meet the context's row.
+    fn extract_32_ahead(Called { context, state, .. }, bytes, places) {
+        let slots = slots(state, places);
+        // SAFETY: see `fields_at`.
+        runs::extract_ahead(unsafe { fields_at(bytes, slots.len()) }, slots, context.row);
+        NEXT
+    }
+
+    /// Writes neighbouring fields of 32 bits; `bytes` is where they go in the outgoing frame.
+    fn emit_32(Called { state, .. }, bytes, places) {
+        let slots = slots(state, places);
+        let bytes = std::ptr::with_exposed_provenance_mut::<MaybeUninit<[u8; 4]>>(bytes as usize);
+        // SAFETY: machine code has compared their end with the outgoing frame's capacity. The bytes
+        // are written only, and nothing else refers to them.
+        runs::emit(slots, unsafe { std::slice::from_raw_parts_mut(bytes, slots.len()) });
+        NEXT
     }
 }
 
-/// Counts at an index of a counter.
-pub(super) unsafe extern "C" fn count(
-    context: *mut Context,
-    state: *mut u64,
-    io: *mut Io<'static>,
-    counter: u64,
-    index: u64,
-) -> u64 {
-    // SAFETY: called by machine code with its own pointers.
-    let Called { store, io, .. } = unsafe { Called::new(context, state, io) };
-    store.counters[counter as usize].count(index, io.ingress_length);
-    NEXT
-}
-
-/// Makes room for more bytes of the outgoing frame.
-pub(super) unsafe extern "C" fn reserve(
-    context: *mut Context,
-    state: *mut u64,
-    io: *mut Io<'static>,
-    bytes: u64,
-    _: u64,
-) -> u64 {
-    // SAFETY: called by machine code with its own pointers.
-    let called = unsafe { Called::new(context, state, io) };
-    called.interpret(|_, _, _, io| {
-        io.out.reserve(bytes as usize);
-        Flow::Next
-    })
-}
-
-/// Copies neighbouring words: from the high half of the first argument to its low half.
-pub(super) unsafe extern "C" fn copy(
-    context: *mut Context,
-    state: *mut u64,
-    io: *mut Io<'static>,
-    places: u64,
-    words: u64,
-) -> u64 {
-    // SAFETY: called by machine code with its own pointers.
-    let Called { state, .. } = unsafe { Called::new(context, state, io) };
-    let (to, from) = (places as u32 as usize, (places >> 32) as usize);
-    state.copy_within(from..from + words as usize, to);
-    NEXT
-}
-
-/// Clears neighbouring words.
-pub(super) unsafe extern "C" fn clear(
-    context: *mut Context,
-    state: *mut u64,
-    io: *mut Io<'static>,
-    first: u64,
-    words: u64,
-) -> u64 {
-    // SAFETY: called by machine code with its own pointers.
-    let Called { state, .. } = unsafe { Called::new(context, state, io) };
-    state[first as usize..(first + words) as usize].fill(0);
-    NEXT
-}
-
-/// A run of registers, in the words of [`crate::code::RegisterRun`]: `row` is its first register's
-/// element at the index, in range.
-pub(super) unsafe extern "C" fn row_read(
-    _: *mut Context,
-    state: *mut u64,
-    _: *mut Io<'static>,
-    row: u64,
-    places: u64,
-) -> u64 {
-    // SAFETY: see `row`.
-    let (row, slots) = unsafe { row_and_slots(state, row, places) };
-    runs::read(row, slots);
-    NEXT
-}
-
-/// Like [`row_read`], the other way.
-pub(super) unsafe extern "C" fn row_write(
-    _: *mut Context,
-    state: *mut u64,
-    _: *mut Io<'static>,
-    row: u64,
-    places: u64,
-) -> u64 {
-    // SAFETY: see `row`.
-    let (row, slots) = unsafe { row_and_slots(state, row, places) };
-    runs::write(row, slots);
-    NEXT
-}
-
-/// Like [`row_read`]: adds the slots to the row, and leaves the sums in both.
-pub(super) unsafe extern "C" fn row_add(
-    _: *mut Context,
-    state: *mut u64,
-    _: *mut Io<'static>,
-    row: u64,
-    places: u64,
-) -> u64 {
-    // SAFETY: see `row`.
-    let (row, slots) = unsafe { row_and_slots(state, row, places) };
-    runs::add(row, slots);
-    NEXT
-}
-
-/// # Safety
-/// `row` is the address of as many words as `places` has in its high half, within a bank of the
-/// store that machine code runs for; the low half is the first of as many slots.
+/// The slots that [`places`] stands for.
 #[inline]
-unsafe fn row_and_slots<'a>(
-    state: *mut u64,
-    row: u64,
-    places: u64,
-) -> (&'a mut [u32], &'a mut [u64]) {
+fn slots(state: &mut [u64], places: u64) -> &mut [u64] {
     let (slot, count) = (places as u32 as usize, (places >> 32) as usize);
-    // SAFETY: machine code has compared the index with the number of rows, `bounds` has checked
-    // that the columns are within a row and the slots within the state; the two do not overlap.
-    unsafe {
-        (
-            std::slice::from_raw_parts_mut(
-                std::ptr::with_exposed_provenance_mut::<u32>(row as usize),
-                count,
-            ),
-            std::slice::from_raw_parts_mut(state.add(slot), count),
-        )
-    }
+    &mut state[slot..slot + count]
 }
 
-/// Reads neighbouring fields of 32 bits; `bytes` is where they are in the frame.
-pub(super) unsafe extern "C" fn extract_32(
-    _: *mut Context,
-    state: *mut u64,
-    _: *mut Io<'static>,
-    bytes: u64,
-    places: u64,
-) -> u64 {
-    // SAFETY: see `bytes_and_slots`.
-    let (bytes, slots) = unsafe { bytes_and_slots(state, bytes, places) };
-    runs::extract(bytes, slots);
-    NEXT
-}
-
-/// Like [`extract_32`], of values that will meet the context's row.
-pub(super) unsafe extern "C" fn extract_32_ahead(
-    context: *mut Context,
-    state: *mut u64,
-    _: *mut Io<'static>,
-    bytes: u64,
-    places: u64,
-) -> u64 {
-    // SAFETY: called by machine code with its own pointers, and see `bytes_and_slots`.
-    let (row, (bytes, slots)) = unsafe { ((*context).row, bytes_and_slots(state, bytes, places)) };
-    runs::extract_ahead(bytes, slots, row);
-    NEXT
-}
-
+/// The registers at an address.
+///
 /// # Safety
-/// `bytes` is the address of as many fields of 32 bits as `places` has in its high half, within the
-/// frame; the low half is the first of as many slots.
+/// `row` is the address of so many words within a bank of the store that machine code runs for: it
+/// has compared the index with the number of rows, and `bounds` has checked that the columns are
+/// within a row. The store is not used meanwhile.
 #[inline]
-unsafe fn bytes_and_slots<'a>(
-    state: *mut u64,
-    bytes: u64,
-    places: u64,
-) -> (&'a [[u8; 4]], &'a mut [u64]) {
-    let (slot, count) = (places as u32 as usize, (places >> 32) as usize);
-    // SAFETY: machine code has compared their end with the frame's length, and `bounds` the slots'
-    // end with the state's; the two do not overlap.
-    unsafe {
-        (
-            std::slice::from_raw_parts(
-                std::ptr::with_exposed_provenance::<[u8; 4]>(bytes as usize),
-                count,
-            ),
-            std::slice::from_raw_parts_mut(state.add(slot), count),
-        )
-    }
+unsafe fn row_of<'a>(row: u64, count: usize) -> &'a mut [u32] {
+    let row = std::ptr::with_exposed_provenance_mut::<u32>(row as usize);
+    // SAFETY: as above.
+    unsafe { std::slice::from_raw_parts_mut(row, count) }
 }
 
-/// Writes neighbouring fields of 32 bits; `bytes` is where they go in the outgoing frame.
-pub(super) unsafe extern "C" fn emit_32(
-    _: *mut Context,
-    state: *mut u64,
-    _: *mut Io<'static>,
-    bytes: u64,
-    places: u64,
-) -> u64 {
-    let (slot, count) = (places as u32 as usize, (places >> 32) as usize);
-    // SAFETY: machine code has compared their end with the outgoing frame's capacity, and `bounds`
-    // the slots' end with the state's; the two do not overlap. The bytes are written only.
-    let (bytes, slots) = unsafe {
-        (
-            std::slice::from_raw_parts_mut(
-                std::ptr::with_exposed_provenance_mut::<std::mem::MaybeUninit<[u8; 4]>>(
-                    bytes as usize,
-                ),
-                count,
-            ),
-            std::slice::from_raw_parts(state.add(slot), count),
-        )
-    };
-    runs::emit(slots, bytes);
-    NEXT
+/// The fields at an address.
+///
+/// # Safety
+/// `bytes` is the address of so many fields within the frame that came in: machine code has compared
+/// their end with its length.
+#[inline]
+unsafe fn fields_at<'a>(bytes: u64, count: usize) -> &'a [[u8; 4]] {
+    let bytes = std::ptr::with_exposed_provenance::<[u8; 4]>(bytes as usize);
+    // SAFETY: as above.
+    unsafe { std::slice::from_raw_parts(bytes, count) }
 }
 
 /// A slot and a number of neighbours as the machine code hands them on.
