@@ -50,9 +50,17 @@ pub(crate) struct Io<'a> {
     pub(crate) ticks: u32,
 }
 
+impl<'a> Io<'a> {
+    /// What a parser starts with: a frame, and its length as the packet's. Nothing goes out before a
+    /// deparser runs.
+    pub(crate) fn arriving(frame: &'a [u8], length: u32, out: &'a mut Vec<u8>) -> Self {
+        Self { frame, at: 0, payload: &[], out, length, ingress_length: length, ticks: MOST_TICKS }
+    }
+}
+
 /// Turns of its loops that a parser may take. A loop that consumes at least a byte a turn ends
 /// before, whatever comes in.
-pub(crate) const MOST_TICKS: u32 = 1 << 16;
+const MOST_TICKS: u32 = 1 << 16;
 
 /// Turns of its loops that a control may take: more than a byte counts in a byte's turns each.
 pub(crate) const MOST_TURNS: u32 = 1 << 20;

@@ -5,7 +5,7 @@
 //! fields of an `@field_list` and nothing else.
 
 use crate::code::{Pc, Slot};
-use crate::exec::{Engine, Flow, Io, MOST_TICKS, MOST_TURNS};
+use crate::exec::{Engine, Flow, Io, MOST_TURNS};
 use crate::layout::Item;
 use crate::packet::{CloneRequest, Packet};
 use crate::pass::{DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Verdict};
@@ -113,15 +113,7 @@ impl Passes {
         packet.set(meta.packet_length, u64::from(length));
         packet.ingress_length = length;
 
-        let mut io = Io {
-            frame,
-            at: 0,
-            payload: &[],
-            out: nowhere,
-            length,
-            ingress_length: length,
-            ticks: MOST_TICKS,
-        };
+        let mut io = Io::arriving(frame, length, nowhere);
         if let Flow::Error(code) = engine.run(entries.parser, &mut packet.state, &mut io) {
             packet.state[meta.parser_error.slot as usize] = code;
         }
@@ -260,15 +252,7 @@ impl Passes {
         copy.reset();
         copy.set(meta.ingress_port, u64::from(port));
         let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
-        let mut io = Io {
-            frame,
-            at: 0,
-            payload: &[],
-            out: nowhere,
-            length,
-            ingress_length: length,
-            ticks: MOST_TICKS,
-        };
+        let mut io = Io::arriving(frame, length, nowhere);
         engine.run(entries.parser, &mut copy.state, &mut io);
         copy.parsed();
         copy.payload.clear();

@@ -9,7 +9,7 @@ mod intrinsic;
 
 use self::intrinsic::{EgressIntrinsic, ingress_intrinsic, nanoseconds};
 use crate::code::{Errors, Pc, Slot};
-use crate::exec::{Engine, Flow, Io, MOST_TICKS};
+use crate::exec::{Engine, Flow, Io};
 use crate::layout::Item;
 use crate::packet::Packet;
 use crate::pass::{
@@ -104,15 +104,7 @@ impl Passes {
         packet.set(meta.ingress.global_tstamp, nanoseconds(input.time_us));
         packet.set(meta.ucast_egress_port, u64::from(DROP_PORT));
         let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
-        let mut io = Io {
-            frame: bytes,
-            at: 0,
-            payload: &[],
-            out: nowhere,
-            length,
-            ingress_length: length,
-            ticks: MOST_TICKS,
-        };
+        let mut io = Io::arriving(bytes, length, nowhere);
         if let Flow::Error(code) = engine.run(entries.ingress_parser, &mut packet.state, &mut io) {
             if !*handles_errors {
                 return GONE;
@@ -190,15 +182,7 @@ impl Passes {
         packet.requests.clear();
         packet.set(meta.egress.global_tstamp, nanoseconds(input.time_us));
         let state = &mut packet.state;
-        let mut io = Io {
-            frame: bytes,
-            at: 0,
-            payload: &[],
-            out: nowhere,
-            length,
-            ingress_length: length,
-            ticks: MOST_TICKS,
-        };
+        let mut io = Io::arriving(bytes, length, nowhere);
         // Egress never drops for a parser error.
         if let Flow::Error(code) = engine.run(entries.egress_parser, state, &mut io) {
             state[meta.egress.parser_err.slot as usize] = parser_error(&engine.code.errors, code);
