@@ -99,10 +99,22 @@ impl SwitchConfig {
         Error::Lost { switch: self.name.clone(), reason: reason.into() }
     }
 
+    /// What a switch said, or what broke the connection to it, and perhaps why.
+    fn reason(&self, status: &Status) -> String {
+        let plain = self.tls.is_none()
+            && matches!(&self.target, Target::Address(address) if !address.starts_with("unix:"));
+        match reason(status) {
+            reason if plain && is_garbled(status) => {
+                format!("{reason}; a switch that wants TLS needs --tls-ca")
+            }
+            reason => reason,
+        }
+    }
+
     /// An error for a request that failed. A lost connection is told apart: it may come back.
     fn failed(&self, what: &'static str, status: &Status) -> Error {
         match is_lost(status) {
-            true => self.lost(reason(status)),
+            true => self.lost(self.reason(status)),
             false => Error::Request {
                 switch: self.name.clone(),
                 what,
@@ -119,7 +131,21 @@ fn is_lost(status: &Status) -> bool {
         || (status.code() == Code::Unknown && transport)
 }
 
+/// Whether the connection broke because of what came by it, not because it ended: encryption where
+/// none was expected looks like that.
+fn is_garbled(status: &Status) -> bool {
+    let mut cause = std::error::Error::source(status);
+    while let Some(inner) = cause.and_then(std::error::Error::source) {
+        cause = Some(inner);
+    }
+    cause.is_some_and(|cause| !cause.is::<std::io::Error>())
+}
+
+/// What a switch said, or what broke the connection to it.
 fn reason(status: &Status) -> String {
+    if let Some(source) = std::error::Error::source(status) {
+        return root_cause(source);
+    }
     match one_line(status.message()) {
         text if text.is_empty() => format!("{:?}", status.code()),
         text => text,
@@ -294,7 +320,7 @@ impl Client {
             return Error::Unreachable {
                 switch: self.config.name.clone(),
                 address: self.config.address().to_owned(),
-                reason: reason(status),
+                reason: self.config.reason(status),
             };
         }
         stream_error(&self.config, status)
@@ -344,7 +370,7 @@ impl Client {
         request.set_timeout(6 * self.config.request_timeout);
         match self.rpc.clone().set_forwarding_pipeline_config(request).await {
             Ok(_) => Ok(()),
-            Err(status) if is_lost(&status) => Err(self.config.lost(reason(&status))),
+            Err(status) if is_lost(&status) => Err(self.config.lost(self.config.reason(&status))),
             Err(status) if status.code() == Code::PermissionDenied => Err(Error::NotPrimary {
                 switch: self.config.name.clone(),
                 primary: 0,
@@ -378,7 +404,7 @@ impl Client {
 
     fn write_error(&self, batch: &[Update], status: &Status) -> Error {
         if is_lost(status) {
-            return self.config.lost(reason(status));
+            return self.config.lost(self.config.reason(status));
         }
         let errors = details(status);
         let failures: Vec<(usize, &p4::Error)> =
@@ -559,6 +585,6 @@ fn stream_error(config: &SwitchConfig, status: &Status) -> Error {
         Code::NotFound => {
             Error::Device { switch, device: config.device_id, reason: reason(status) }
         }
-        _ => config.lost(reason(status)),
+        _ => config.lost(config.reason(status)),
     }
 }

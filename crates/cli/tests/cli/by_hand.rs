@@ -24,6 +24,13 @@ impl Net {
 
     /// With these hosts at the switch's ports, from port 1 up.
     pub(crate) fn with(job: &str, names: &[&str]) -> Self {
+        let net = Self::without_switch(job, names);
+        net.start_switch(names.len());
+        net
+    }
+
+    /// The same, and nobody at `s1` yet.
+    pub(crate) fn without_switch(job: &str, names: &[&str]) -> Self {
         let hosts: Vec<Host> = (1..).zip(names).map(|(number, name)| host(number, name)).collect();
         let cable = |(port, host): (u16, &Host)| Link {
             a: Port::new(&host.name, 0),
@@ -35,17 +42,20 @@ impl Net {
             hosts,
             switches: vec![Switch { name: "s1".into() }],
         });
-        let net = Self { file: JobFile::new(job), testbed: testbed.unwrap() };
-        net.start_switch(names.len());
-        net
+        Self { file: JobFile::new(job), testbed: testbed.unwrap() }
     }
 
     /// The switch, with so many ports; once more if it has ended.
     pub(crate) fn start_switch(&self, ports: usize) -> Process {
+        self.start_switch_at(&self.socket(), ports, &[])
+    }
+
+    /// The switch, with another address and more options.
+    pub(crate) fn start_switch_at(&self, address: &str, ports: usize, more: &[&str]) -> Process {
         let ports: Vec<String> = (1..=ports).map(|n| format!("{n}@port{n}")).collect();
-        let socket = self.socket();
         let ports = ports.iter().flat_map(|port| ["--port", port]);
-        let args: Vec<&str> = ["switch", "--p4runtime", &socket].into_iter().chain(ports).collect();
+        let args: Vec<&str> = ["switch", "--p4runtime", address].into_iter().chain(ports).collect();
+        let args = [&args, more].concat();
         let switch = self.start("s1", &args);
         until(&switch, "end with Ctrl-C");
         switch

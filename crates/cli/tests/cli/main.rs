@@ -17,5 +17,6 @@ mod push;
 mod scheduler;
 mod segments;
 mod stf;
+mod tls;
 mod tna;
 mod units;
