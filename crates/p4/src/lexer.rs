@@ -217,6 +217,35 @@ pub(crate) struct Token {
     pub(crate) span: Span,
 }
 
+/// What stands in the parentheses of annotations that mean nothing to the language: any text.
+fn free_text(tokens: &[Token], text: &str) -> Vec<Span> {
+    let mut free = Vec::new();
+    for (i, window) in tokens.windows(3).enumerate() {
+        let [at, name, open] = window else { continue };
+        let named = &text[name.span.start as usize..name.span.end as usize];
+        if at.kind != Kind::At || open.kind != Kind::LParen || values_in_parentheses(named) {
+            continue;
+        }
+        let mut depth = 0usize;
+        let close = tokens[i + 2..].iter().find(|token| {
+            match token.kind {
+                Kind::LParen => depth += 1,
+                Kind::RParen => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        });
+        free.extend(close.map(|close| open.span.to(close.span)));
+    }
+    free
+}
+
+/// Annotations whose values are constants, in parentheses and not in brackets. The specification of
+/// P4Runtime has the first two, v1model the third; strings may be put together: `@name("a" ++ "b")`.
+pub(crate) fn values_in_parentheses(name: &str) -> bool {
+    matches!(name, "pkginfo" | "platform_property" | "field_list" | "name" | "deprecated")
+}
+
 /// Cuts preprocessed text into tokens; the last is [`Kind::End`]. Characters that start no token
 /// are reported and skipped.
 pub(crate) fn lex(reporter: &mut Reporter<'_>) -> Vec<Token> {
@@ -237,6 +266,12 @@ pub(crate) fn lex(reporter: &mut Reporter<'_>) -> Vec<Token> {
         }
     }
     spans.extend(bad);
+    if !spans.is_empty() {
+        let free = free_text(&tokens, text);
+        let string = |bad: &Span| text[bad.start as usize..].starts_with('"');
+        let inside = |bad: &Span| free.iter().any(|f| f.start <= bad.start && bad.end <= f.end);
+        spans.retain(|bad| string(bad) || !inside(bad));
+    }
     for span in spans {
         let found = &reporter.text.text[span.start as usize..span.end as usize];
         let message = if found.starts_with('"') {

@@ -288,7 +288,8 @@ impl<'t> Reporter<'t> {
 
     /// Reports an error.
     pub(crate) fn error(&mut self, span: Span, message: impl Into<String>) {
-        self.list.push(self.text.diagnostic(Severity::Error, span, message.into()));
+        let d = self.text.diagnostic(Severity::Error, span, message.into());
+        self.push(d);
     }
 
     /// Reports an error and what to do about it.
@@ -300,7 +301,7 @@ impl<'t> Reporter<'t> {
     ) {
         let mut d = self.text.diagnostic(Severity::Error, span, message.into());
         d.help = Some(help.into());
-        self.list.push(d);
+        self.push(d);
     }
 
     /// Reports an error that another place explains.
@@ -313,7 +314,18 @@ impl<'t> Reporter<'t> {
     ) {
         let mut d = self.text.diagnostic(Severity::Error, span, message.into());
         d.notes.push(format!("{what} at {}", self.text.place(other)));
-        self.list.push(d);
+        self.push(d);
+    }
+
+    /// What is looked at twice, such as the parameters of a function, is reported once.
+    fn push(&mut self, d: Diagnostic) {
+        let same = |known: &Diagnostic| {
+            (&known.file, known.line, known.column, &known.message)
+                == (&d.file, d.line, d.column, &d.message)
+        };
+        if !self.list.iter().any(same) {
+            self.list.push(d);
+        }
     }
 
     /// Reports a construct of the language that this compiler does not handle.

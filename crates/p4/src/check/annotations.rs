@@ -6,14 +6,55 @@ use super::Checker;
 use crate::ast::{self, AnnotationBody, Annotations};
 use crate::hir::ExprKind;
 use crate::ir::{Annotation, AnnotationForm, AnnotationValue};
+use crate::lexer::values_in_parentheses;
+use crate::source::Span;
 
 impl Checker<'_, '_> {
     pub(super) fn annotations(&mut self, list: &Annotations) -> Vec<Annotation> {
+        self.once(list);
         list.iter().map(|annotation| self.annotation(annotation)).collect()
+    }
+
+    /// Reports what must not be said twice: an annotation in brackets.
+    fn once(&mut self, list: &Annotations) {
+        let bracketed = |a: &ast::Annotation| {
+            matches!(a.body, AnnotationBody::Structured { .. })
+                && !values_in_parentheses(&a.name.name)
+        };
+        for (i, annotation) in list.iter().enumerate() {
+            let same = |other: &&ast::Annotation| {
+                other.name.name == annotation.name.name
+                    && (bracketed(other) || bracketed(annotation))
+            };
+            if let Some(first) = list[..i].iter().find(same) {
+                let message = format!("@{} is given twice", annotation.name.name);
+                let other = first.name.span;
+                self.reporter.error_at(annotation.name.span, message, "given first", other);
+            }
+        }
+    }
+
+    /// What stands in `@name(…)`, if it is no string literal: strings that are put together.
+    fn text(&mut self, values: &[ast::AnnotationValue], span: Span) -> (String, AnnotationForm) {
+        if let [ast::AnnotationValue { key: None, value }] = values {
+            let value = self.expr(value);
+            match value.kind {
+                ExprKind::Text(text) => return (text.to_string(), AnnotationForm::Text),
+                ExprKind::Error => return (String::new(), AnnotationForm::Text),
+                _ => {}
+            }
+        }
+        self.error(span, "this annotation takes a string");
+        (String::new(), AnnotationForm::Text)
     }
 
     fn annotation(&mut self, annotation: &ast::Annotation) -> Annotation {
         let (body, form) = match &annotation.body {
+            AnnotationBody::Structured { values, .. }
+                if matches!(&*annotation.name.name, "name" | "deprecated") =>
+            {
+                self.text(values, annotation.name.span)
+            }
             AnnotationBody::None => (String::new(), AnnotationForm::Words),
             AnnotationBody::Raw { string: Some(text), .. } => {
                 (text.to_string(), AnnotationForm::Text)
@@ -29,11 +70,21 @@ impl Checker<'_, '_> {
     /// Annotations of a field. Whoever reads `@field_list` later has no scope to look names up in,
     /// so its body becomes plain numbers.
     pub(super) fn field_annotations(&mut self, list: &Annotations) -> Vec<Annotation> {
+        self.once(list);
+        let spans: Vec<Span> = list.iter().map(|annotation| annotation.name.span).collect();
         let one = |annotation: &ast::Annotation| match &*annotation.name.name {
             "field_list" => self.field_list(annotation),
             _ => self.annotation(annotation),
         };
-        list.iter().map(one).collect()
+        let list: Vec<Annotation> = list.iter().map(one).collect();
+        for (annotation, span) in list.iter().zip(spans) {
+            if annotation.name == "match"
+                && !self.match_kinds.iter().any(|kind| **kind == *annotation.body.trim())
+            {
+                self.error(span, format!("there is no match kind `{}`", annotation.body.trim()));
+            }
+        }
+        list
     }
 
     /// `@field_list(1, lists.b)`: constants that `bit<8>` holds, as v1model's functions take them.

@@ -47,11 +47,19 @@ impl Checker<'_, '_> {
         span: Span,
     ) -> Expr {
         match entry {
-            Some(Entry::Action(action)) => self.action_call(&action, args, span),
+            Some(Entry::Action(action)) => {
+                if let Some(first) = type_args.first() {
+                    self.error(first.span, "an action has no type parameters");
+                }
+                self.action_call(&action, args, span)
+            }
             Some(Entry::Functions(all)) => self.function_call(&all, name, type_args, args, span),
             Some(Entry::ExternFunctions(all)) => {
                 match &*name.name {
                     "static_assert" => return self.static_assert(args, span),
+                    "verify" if matches!(self.place, Place::Control | Place::Action) => {
+                        self.error(name.span, "`verify` is called in parsers only");
+                    }
                     "sizeInBits" | "sizeInBytes" => return self.size_of(name, args, span),
                     _ => {}
                 }
@@ -282,7 +290,15 @@ impl Checker<'_, '_> {
         match base.ty.clone() {
             Type::Unknown => Expr::error(span),
             Type::Block(block) => {
-                let ExprKind::Var(instance) = base.kind else { return Expr::error(span) };
+                let ExprKind::Var(instance) = base.kind else {
+                    self.error(base.span, format!("{} cannot be applied here", base.ty));
+                    return Expr::error(span);
+                };
+                if self.at_top(instance) {
+                    let help = "declare an instance in the parser or control that applies it";
+                    let message = "instances of the top level are arguments of packages only";
+                    self.error_help(base.span, message, help);
+                }
                 if &*method.name != "apply" {
                     self.error(method.span, format!("{} has no method `{}`", base.ty, method.name));
                     return Expr::error(span);
@@ -410,8 +426,49 @@ impl Checker<'_, '_> {
             self.error_help(span, message, format!("write it: {}<…>(…)", name.name));
             return Expr::error(span);
         }
+        if let Some((_, object)) = &instance
+            && &**object == "packet_in"
+        {
+            self.packet_call(&signature.name, &args, &ty, span);
+        }
         let call = Call { target: Callee::Extern { instance, signature }, args };
         Expr { span, ty, kind: ExprKind::Call(Box::new(call)) }
+    }
+
+    /// What the types of `packet_in`'s methods do not say.
+    fn packet_call(&mut self, method: &str, args: &[CallArg], ret: &Type, span: Span) {
+        match (method, args) {
+            ("extract", [header, rest @ ..]) => {
+                let ty = &header.ty;
+                if matches!(ty, Type::Unknown) || ty.is_open() {
+                    return;
+                }
+                if ty.as_header().is_none() {
+                    let at = header.value.as_ref().map_or(span, |value| value.span);
+                    self.error(at, format!("only headers can be extracted, not {ty}"));
+                } else if ty.varies() == rest.is_empty() {
+                    let (kind, takes) = match ty.varies() {
+                        true => ("with a varbit field", "two arguments: the header and its bits"),
+                        false => ("without a varbit field", "the header alone"),
+                    };
+                    let message = format!("a header {kind} is not extracted that way");
+                    self.error_help(span, message, format!("`extract` takes {takes}"));
+                }
+            }
+            ("lookahead", _) => {
+                let known = !matches!(ret, Type::Unknown) && !ret.is_open();
+                if known && (ret.size_bits(true).is_none() || ret.varies()) {
+                    self.error(span, format!("{ret} cannot be looked ahead at"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether an instance is one of the top level.
+    fn at_top(&self, instance: hir::DeclId) -> bool {
+        let of = |named: &super::Named| matches!(&named.entry, Entry::Var(v) if v.id == instance);
+        self.scopes.first().is_some_and(|scope| scope.values().any(of))
     }
 
     /// The overload that takes such arguments.
@@ -525,6 +582,12 @@ impl Checker<'_, '_> {
                 return None;
             }
             let value = value.map(|v| self.pass(param, &ty, v));
+            if let (Some(value), Type::Record(_)) = (&value, &ty) {
+                let message = "what struct these values are of is not known";
+                let help = format!("write the type: {name}<…>(…), or (Struct) before the values");
+                self.error_help(value.span, message, help);
+                return None;
+            }
             let ty = if ty.is_open() {
                 value.as_ref().map_or(Type::Unknown, |v| v.ty.clone())
             } else {

@@ -227,7 +227,15 @@ impl Checker<'_, '_> {
             (Type::Bit(_) | Type::Signed(_), Type::Int) => e.int().is_some(),
             _ => false,
         };
-        if !allowed {
+        // A new type becomes what it was made of, or another made of the same, and nothing else.
+        let related = match (&e.ty, to) {
+            (Type::New(_), Type::New(_)) => e.ty.repr() == to.repr(),
+            (Type::New(new), other) | (other, Type::New(new)) => {
+                *other == new.repr || *other == Type::Int || *other == *new.repr.repr()
+            }
+            _ => true,
+        };
+        if !allowed || !related {
             let message = format!("{} cannot be cast to {to}", e.ty);
             let help = match (e.ty.repr(), to.repr()) {
                 (Type::Bit(a), Type::Signed(_)) => Some(format!(

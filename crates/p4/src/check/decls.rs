@@ -16,6 +16,17 @@ use crate::types::{
 impl Checker<'_, '_> {
     pub(super) fn top_level(&mut self, decl: &Decl) {
         let name = &decl.name;
+        if matches!(
+            decl.kind,
+            DeclKind::Const { .. }
+                | DeclKind::Alias { new: false, .. }
+                | DeclKind::Function(_)
+                | DeclKind::Extern { .. }
+                | DeclKind::ExternFunction(_)
+        ) {
+            // Nobody asks for them, but they must be right.
+            self.annotations(&decl.annotations);
+        }
         match &decl.kind {
             DeclKind::Const { .. } => self.constant(decl),
             DeclKind::Alias { ty, new } => self.alias(decl, ty, *new),
@@ -39,7 +50,14 @@ impl Checker<'_, '_> {
                 }
             }
             DeclKind::MatchKinds { members } => {
-                self.match_kinds.extend(members.iter().map(|m| m.name.clone()))
+                for member in members {
+                    if self.match_kinds.contains(&member.name) {
+                        let message = format!("match kind `{}` is declared twice", member.name);
+                        self.error(member.span, message);
+                    } else {
+                        self.match_kinds.push(member.name.clone());
+                    }
+                }
             }
             DeclKind::Aggregate { what, type_params, fields } => {
                 self.aggregate(decl, *what, type_params, fields)
@@ -305,11 +323,19 @@ impl Checker<'_, '_> {
             let (mut constructors, mut list) = (Vec::new(), Vec::new());
             for method in methods {
                 let signature = Rc::new(c.scoped(|c| c.signature(method)));
-                if method.ret.is_none() {
-                    constructors.push(signature)
-                } else {
-                    list.push(signature)
+                let of = if method.ret.is_none() { &mut constructors } else { &mut list };
+                let twin = |known: &Rc<Signature>| {
+                    known.name == signature.name && known.same_names(&signature)
+                };
+                if method.ret.is_some() && method.name.name == name.name {
+                    let message = format!("a constructor of `{}` returns nothing", name.name);
+                    c.error_help(method.name.span, message, "leave out the type before its name");
+                } else if of.iter().any(twin) {
+                    let message = format!("`{}` is declared twice", method.name.name);
+                    let help = "overloads differ in the number or the names of their parameters";
+                    c.error_help(method.name.span, message, help);
                 }
+                of.push(signature);
             }
             (type_params, constructors, list)
         });
@@ -332,11 +358,13 @@ impl Checker<'_, '_> {
     }
 
     pub(super) fn param_types(&mut self, params: &[ast::Param]) -> Vec<ParamType> {
+        self.distinct(params.iter().map(|p| &p.name));
         params
             .iter()
             .map(|p| {
                 let ty = self.resolve(&p.ty);
                 self.may_have_direction(&ty, p);
+                self.default_of(p, &ty);
                 ParamType {
                     name: p.name.name.clone(),
                     direction: p.direction,
@@ -348,9 +376,35 @@ impl Checker<'_, '_> {
             .collect()
     }
 
+    /// The default value of a parameter.
+    fn default_of(&mut self, param: &ast::Param, ty: &Type) -> Option<hir::Expr> {
+        let default = param.default.as_ref()?;
+        if !matches!(param.direction, Direction::None | Direction::In) {
+            let message = format!("`{}` is written to: it has no default value", param.name.name);
+            self.error(default.span, message);
+        }
+        if param.annotations.iter().any(|a| &*a.name.name == "optional") {
+            let message =
+                format!("`{}` has a default value: it needs no @optional", param.name.name);
+            self.error(param.name.span, message);
+        }
+        let value = match ty.is_open() {
+            true => self.expr(default),
+            false => self.expect(default, ty),
+        };
+        let instance = matches!(value.kind, hir::ExprKind::Construct(_) | hir::ExprKind::Var(_));
+        if !instance && !is_constant(&value) {
+            self.error(value.span, "a default value must be known at compile time");
+        }
+        Some(value)
+    }
+
     /// Reports a direction of what is known at compile time only.
     fn may_have_direction(&mut self, ty: &Type, param: &ast::Param) {
-        let fixed = matches!(ty, Type::Extern(..) | Type::Text | Type::Block(_) | Type::Package(_));
+        let fixed = matches!(
+            ty,
+            Type::Extern(..) | Type::Text | Type::Int | Type::Block(_) | Type::Package(_)
+        );
         if fixed && param.direction != Direction::None {
             let message = format!("a parameter of type {ty} has no direction");
             self.error(param.name.span, message);
@@ -374,7 +428,7 @@ impl Checker<'_, '_> {
             .map(|p| {
                 let ty = self.resolve(&p.ty);
                 self.may_have_direction(&ty, p);
-                let default = p.default.as_ref().map(|e| self.expect(e, &ty));
+                let default = self.default_of(p, &ty);
                 let kind = if ctor { VarKind::Ctor } else { VarKind::Param(p.direction) };
                 if ctor && p.direction != Direction::None {
                     self.error(p.name.span, "constructor parameters have no direction");
@@ -407,7 +461,7 @@ impl Checker<'_, '_> {
                 let params = c.params(&action.params, false);
                 let mut data = false;
                 for (p, decl) in params.iter().zip(&action.params) {
-                    if let Type::Extern(..) = p.ty {
+                    if let Type::Extern(..) | Type::Int = p.ty {
                         let message = format!("an action has no parameter of type {}", p.ty);
                         c.error(decl.name.span, message);
                     }

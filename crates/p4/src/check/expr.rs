@@ -4,7 +4,7 @@ use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
 use super::convert::integer;
-use super::{Checker, Entry, VarKind, closest, convert, fold};
+use super::{Checker, Entry, Place, VarKind, closest, convert, fold};
 use crate::ast::{self, Direction, Ident, Str};
 use crate::hir::{ApplyPart, Expr, ExprKind};
 use crate::ir::BinaryOp;
@@ -196,6 +196,13 @@ impl Checker<'_, '_> {
                 let message = format!("{of}[{size}] has no member `{name}`");
                 let help = "only stacks of headers have members; elements are had by `[index]`";
                 self.error_help(member.span, message, help);
+                Expr::error(span)
+            }
+            Type::Stack(..)
+                if matches!(name, "next" | "last" | "lastIndex")
+                    && matches!(self.place, Place::Control | Place::Action) =>
+            {
+                self.error(member.span, format!("`{name}` is for parsers only"));
                 Expr::error(span)
             }
             Type::Stack(of, size) => match name {

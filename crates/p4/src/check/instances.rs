@@ -127,8 +127,17 @@ impl Checker<'_, '_> {
         let params: Vec<ParamType> = found.params.iter().map(param_type).collect();
         let least = wanted.params.iter().filter(|p| !p.optional).count();
         let counts = params.len() >= least && params.len() <= wanted.params.len();
+        let ret = wanted.ret.substitute(map);
+        if !ret.is_open() && ret != found.ret && !matches!(found.ret, Type::Unknown) {
+            let message = format!(
+                "method `{}` returns {} here, but its declaration wants {ret}",
+                wanted.name, found.ret
+            );
+            self.error(found.span, message);
+            return;
+        }
         let fits = counts
-            && self.unify(&wanted.ret.substitute(map), &found.ret, map)
+            && self.unify(&ret, &found.ret, map)
             && wanted.params.iter().zip(&params).all(|(w, f)| {
                 let ty = w.ty.substitute(map);
                 let known = ty.is_open() || ty == f.ty || matches!(f.ty, Type::Unknown);

@@ -169,6 +169,11 @@ impl Checker<'_, '_> {
             self.error_help(span, format!("`{}` cannot be applied to bool", op.sign()), help);
             return Expr { span, ty: Type::Bool, kind: ExprKind::Error };
         }
+        let negative = |e: &Expr| e.ty == Type::Int && e.int().is_some_and(Signed::is_negative);
+        if matches!(op, BinaryOp::Div | BinaryOp::Mod) && (negative(&a) || negative(&b)) {
+            self.error(span, format!("`{}` is not defined for negative numbers", op.sign()));
+            return Expr::error(span);
+        }
         let Some((a, b)) = self.same_integers(op, a, b, span) else { return Expr::error(span) };
         let ty = a.ty.clone();
         let width = integer(&ty).flatten();

@@ -63,7 +63,18 @@ impl Checker<'_, '_> {
                     }
                 }
             }
-            TypeKind::Tuple(items) => Type::Tuple(items.iter().map(|t| self.resolve(t)).collect()),
+            TypeKind::Tuple(items) => {
+                let mut types = Vec::with_capacity(items.len());
+                for item in items {
+                    let of = self.resolve(item);
+                    if matches!(of, Type::Extern(..) | Type::Block(_) | Type::Package(_)) {
+                        self.error(item.span, format!("{of} cannot be part of a tuple"));
+                        return Type::Unknown;
+                    }
+                    types.push(of);
+                }
+                Type::Tuple(types.into())
+            }
             TypeKind::List(of) => Type::List(Rc::new(self.resolve(of))),
             TypeKind::DontCare => {
                 self.error(

@@ -234,6 +234,10 @@ impl Checker<'_, '_> {
             };
             let labels = std::mem::take(&mut labels);
             if falls_to_default {
+                // Labels right before the default are checked like others.
+                if !labels.is_empty() {
+                    bodies.push((labels, body.clone()));
+                }
                 default = body;
             } else {
                 bodies.push((labels, body));
@@ -290,14 +294,18 @@ impl Checker<'_, '_> {
         for (labels, body) in bodies {
             let mut positions = Vec::new();
             for label in labels {
-                let name = match &label.kind {
-                    ast::ExprKind::Name(name) | ast::ExprKind::Global(name) => name,
+                let (name, global) = match &label.kind {
+                    ast::ExprKind::Name(name) => (name, false),
+                    ast::ExprKind::Global(name) => (name, true),
                     _ => {
                         self.error(label.span, "a case of `action_run` is an action's name");
                         continue;
                     }
                 };
-                match table.actions.iter().position(|a| a.action.name == name.name) {
+                let is_meant = |action: &hir::Action| {
+                    action.name == name.name && (!global || action.top_level)
+                };
+                match table.actions.iter().position(|a| is_meant(&a.action)) {
                     Some(p) if seen.contains(&p) => {
                         self.error(name.span, "this action has two cases")
                     }

@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use num_traits::Signed;
+
 use super::{Checker, Entry, Place};
 use crate::ast::{self, Decl, Direction, ExprKind as A, Ident, PropertyKind};
 use crate::hir::{self, CallArg, Expr};
@@ -49,6 +51,9 @@ impl Checker<'_, '_> {
             self.error(decl.name.span, format!("table `{}` has no `actions`", decl.name.name));
         }
         for property in &table.properties {
+            if matches!(&*property.name.name, "entries" | "default_action") {
+                self.comes_after(table, property);
+            }
             match &property.kind {
                 PropertyKind::Entries(entries) => {
                     let keyless = !seen.iter().any(|n| &*n.name == "key") || table.has_no_keys();
@@ -57,6 +62,7 @@ impl Checker<'_, '_> {
                         self.error(property.name.span, message);
                     }
                     out.const_entries = property.is_const;
+                    self.priorities(entries, &out);
                     for entry in entries {
                         out.entries.extend(self.entry(entry, &out));
                     }
@@ -65,7 +71,55 @@ impl Checker<'_, '_> {
                 _ => {}
             }
         }
+        if !seen.iter().any(|n| &*n.name == "default_action") && self.complete {
+            self.implicit_default(decl);
+        }
         out
+    }
+
+    /// Reports a property that stands before the keys or actions which it refers to.
+    fn comes_after(&mut self, table: &ast::TableDecl, property: &ast::Property) {
+        let wanted: &[&str] = match &*property.name.name {
+            "entries" => &["key", "actions"],
+            _ => &["actions"],
+        };
+        let later = table.properties.iter().skip_while(|p| p.name.span != property.name.span);
+        for other in later.filter(|p| wanted.contains(&&*p.name.name)) {
+            let message = format!("`{}` stands before `{}`", property.name.name, other.name.name);
+            self.reporter.error_at(property.name.span, message, "that one is", other.name.span);
+        }
+    }
+
+    /// Which entries may have a priority: those of which several can fit. The first one must, if
+    /// any does, as those without follow the one before them.
+    fn priorities(&mut self, entries: &[ast::EntryDecl], table: &hir::Table) {
+        let Some(given) = entries.iter().find_map(|entry| entry.priority.as_ref()) else { return };
+        let wild = |key: &hir::Key| {
+            matches!(key.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional)
+        };
+        if self.complete && !table.keys.is_empty() && !table.keys.iter().any(wild) {
+            let message = "entries of a table with exact and lpm keys only have no priority";
+            self.error(given.span, message);
+        } else if entries.first().is_some_and(|first| first.priority.is_none()) {
+            let message = "the first entry has no priority, but a later one has";
+            self.error(given.span, message);
+        }
+    }
+
+    /// A table without a default action has `NoAction` of `core.p4`.
+    fn implicit_default(&mut self, table: &Decl) {
+        let fits = match self.lookup_global("NoAction") {
+            Some(Entry::Action(action)) => action.params.is_empty(),
+            Some(Entry::Broken) => true,
+            _ => false,
+        };
+        if !fits {
+            let message = format!(
+                "table `{}` has no default action, and there is no action `NoAction()`",
+                table.name.name
+            );
+            self.error_help(table.name.span, message, "include core.p4, which declares it");
+        }
     }
 
     fn key(&mut self, key: &ast::KeyElement) -> Option<hir::Key> {
@@ -319,7 +373,13 @@ impl Checker<'_, '_> {
                     }
                 }
             }
-            "priority_delta" => table.priority_delta = Some(self.expect(value, &Type::Int)),
+            "priority_delta" => {
+                let delta = self.expect(value, &Type::Int);
+                if delta.int().is_some_and(|delta| !delta.is_positive()) {
+                    self.error(value.span, "`priority_delta` must be positive");
+                }
+                table.priority_delta = Some(delta);
+            }
             "largest_priority_wins" => {
                 let largest = self.expect(value, &Type::Bool);
                 match largest.kind {

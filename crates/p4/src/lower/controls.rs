@@ -112,7 +112,7 @@ impl Lowerer<'_, '_> {
         for param in action.params.iter().filter(|p| p.direction == Direction::None) {
             let field_name = format!("{name}.{}", param.name);
             let Some(ty) = scalar(&param.ty) else {
-                self.error(param.span, format!("action data cannot have type {}", param.ty));
+                self.unsupported(param.span, &format!("action data of type {} is", param.ty));
                 continue;
             };
             let field = self.field(field_name, ty, FieldRole::ActionParam);

@@ -229,11 +229,7 @@ impl Lowerer<'_, '_> {
             "extract" => {
                 let Some(first) = first else { return Value::Void };
                 let header = match &first.value {
-                    Some(e) if e.ty.as_header().is_some() => self.header(e),
-                    Some(e) => {
-                        self.error(e.span, format!("only headers can be extracted, not {}", e.ty));
-                        None
-                    }
+                    Some(e) => self.header(e),
                     // `extract<H>(_)`: the bytes are skipped.
                     None => match self.local("$skipped", &first.ty) {
                         Store::Header(id, _) => Some(HeaderRef::Fixed(id)),
@@ -242,26 +238,12 @@ impl Lowerer<'_, '_> {
                 };
                 let varbit_bits =
                     args.get(1).and_then(|a| a.value.as_ref()).map(|e| self.scalar(e));
-                let varies = first.ty.varies();
-                if varies != varbit_bits.is_some() {
-                    let (kind, takes) = match varies {
-                        true => ("with a varbit field", "two arguments: the header and its bits"),
-                        false => ("without a varbit field", "the header alone"),
-                    };
-                    let message = format!("a header {kind} is not extracted that way");
-                    self.reporter.error_help(span, message, format!("`extract` takes {takes}"));
-                    return Value::Void;
-                }
                 if let Some(header) = header {
                     self.extract(header, varbit_bits);
                 }
                 Value::Void
             }
             "lookahead" => {
-                if ret.size_bits(true).is_none() || ret.varies() {
-                    self.error(span, format!("{ret} cannot be looked ahead at"));
-                    return Value::Void;
-                }
                 let store = self.local("$lookahead", ret);
                 let mut all = Vec::new();
                 store.scalars(&mut all);

@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use crate::ast::{Annotation, AnnotationBody, AnnotationValue, Annotations, Ident, Program, Str};
-use crate::lexer::{Kind, Token};
+use crate::lexer::{Kind, Token, values_in_parentheses};
 use crate::source::{Reporter, Span};
 
 /// A construct could not be parsed; it was reported.
@@ -329,9 +329,11 @@ impl<'t> Parser<'_, 't> {
             }
             let name = Ident { name: self.intern(text), span };
             let body = match self.kind() {
-                // The specification of P4Runtime gives the first two pairs in parentheses, v1model
-                // the third constants.
-                Kind::LParen if matches!(text, "pkginfo" | "platform_property" | "field_list") => {
+                Kind::LParen
+                    if values_in_parentheses(text)
+                        && !(matches!(text, "name" | "deprecated")
+                            && (self.ahead(1), self.ahead(2)) == (Kind::Text, Kind::RParen)) =>
+                {
                     self.structured(Kind::RParen)?
                 }
                 Kind::LParen => {

@@ -309,6 +309,15 @@ fn arrays_of_what_is_no_header() {
 }
 
 #[test]
+fn annotations_of_others_hold_any_text() {
+    assert!(compile("@note(it's (\\) free) const bool B = true;", "", "").is_ok());
+    let stray = errors("@name(\"b\" ') const bool B = true;", "", "").to_string();
+    assert_eq!(stray, "declarations:1000:11: error: `'` is no token of P4");
+    let found = crate::common::compiles("", "@name(\"a\" ++ \"b\") action act() { }", "act();");
+    assert!(found.actions.iter().any(|action| action.name == "I.ab"));
+}
+
+#[test]
 fn field_lists_that_are_no_numbers() {
     let said = |list: &str| errors(&format!("struct s {{ {list} bit<8> f; }}"), "", "").to_string();
     let number = "a field list is a number that is known at compile time";
@@ -372,6 +381,72 @@ fn what_only_looks_right_is_refused() {
         (
             "header h_v { varbit<8> v; } parser p(packet_in b, out h_v h) { state start { b.extract(h); transition accept; } } control c() { apply { bit<8> z = h_v.nothing; } }",
             "header h_v has no member `nothing`",
+        ),
+        ("match_kind { own, own }", "match kind `own` is declared twice"),
+        ("control C(); package two(C c, C c);", "`c` is declared twice"),
+        ("extern X { void X(); }", "a constructor of `X` returns nothing"),
+        ("extern X { void f(in bool b); void f(in bit<8> b); }", "`f` is declared twice"),
+        ("extern void f(out bit<8> x = 0);", "`x` is written to: it has no default value"),
+        (
+            "extern void f(@optional in bit<8> x = 0);",
+            "`x` has a default value: it needs no @optional",
+        ),
+        (
+            "bit<8> f() { return 1; } void g(in bit<8> x = f()) { }",
+            "a default value must be known at compile time",
+        ),
+        ("control c() { action a(int x) { } apply { } }", "an action has no parameter of type int"),
+        ("void f(in int x) { }", "a parameter of type int has no direction"),
+        (
+            "control c() { apply { verify(true, error.NoError); } }",
+            "`verify` is called in parsers only",
+        ),
+        ("const bit<8> N = 7 / -2;", "`/` is not defined for negative numbers"),
+        (
+            "extern X { X(); abstract bit<8> f(); } control c() { X() x = { bit<9> f() { return 1; } }; apply { } }",
+            "method `f` returns bit<9> here, but its declaration wants bit<8>",
+        ),
+        ("package two(tuple<packet_in> t);", "packet_in cannot be part of a tuple"),
+        ("struct s { @match(almost) bit<8> f; }", "there is no match kind `almost`"),
+        ("@name(4) action a() { }", "this annotation takes a string"),
+        ("@own[1] @own[2] const bool B = true;", "@own is given twice"),
+        (
+            "control c(in bit<8> k) { action a() { } table t { key = { k : exact; } default_action = a; actions = { a; } } apply { } }",
+            "`default_action` stands before `actions`",
+        ),
+        (
+            "control c() { action a() { } table t { actions = { a; } priority_delta = -1; } apply { } }",
+            "`priority_delta` must be positive",
+        ),
+        (
+            "header h_u { bit<8> x; } control c(inout h_u[2] s) { apply { s.last.x = 1; } }",
+            "`last` is for parsers only",
+        ),
+        ("action a() { } control c() { apply { a<bool>(); } }", "an action has no type parameters"),
+        (
+            "control c(in bit<8> k) { action a() { } table t { key = { k : exact; } actions = { a; } entries = { priority = 3: 1 : a(); } } apply { } }",
+            "entries of a table with exact and lpm keys only have no priority",
+        ),
+        (
+            "control c(in bit<8> k) { action a() { } table t { key = { k : ternary; } actions = { a; } entries = { 1 : a(); priority = 3: 2 : a(); } } apply { } }",
+            "the first entry has no priority, but a later one has",
+        ),
+        (
+            "control i() { apply { } } i() g; control c() { apply { g.apply(); } }",
+            "instances of the top level are arguments of packages only",
+        ),
+        (
+            "header h_x { bit<8> x; } parser p(packet_in b, out h_x[2] s) { state start { b.extract(s); transition accept; } }",
+            "only headers can be extracted, not header h_x[2]",
+        ),
+        ("type bit<8> n_x; n_x f(in bit<9> x) { return (n_x)x; }", "bit<9> cannot be cast to n_x"),
+        (
+            "extern void f<T>(in T x); control c() { apply { f({ x = 8w1 }); } }",
+            "what struct these values are of is not known",
+        ),
+        (
+            "enum bit<8> e_s { A = 1 } control c(in e_s v) { apply { switch (v) { e_s.B: default: { } } } }",
+            "enum e_s has no member `B`",
         ),
     ];
     for (declarations, want) in cases {
