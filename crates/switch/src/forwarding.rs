@@ -167,9 +167,15 @@ impl Forwarding {
                 digest.name
             )));
         }
-        let objects = Objects::new(&program, p4info)?;
+        let mut objects = Objects::new(&program, p4info)?;
+        let constant: Vec<Vec<bool>> = program
+            .tables
+            .iter()
+            .map(|table| table.entries.iter().map(|entry| entry.is_const).collect())
+            .collect();
         let pipeline = Pipeline::load(program)
             .map_err(|error| Refusal::invalid(format!("the program cannot be run: {error}")))?;
+        objects.fix_entries(&constant, &pipeline);
         Ok(Self {
             pipeline,
             objects,

@@ -1,7 +1,8 @@
 //! What the P4Info says about each object, and where the engine keeps it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
+use tributary_dataplane::{KeyMatch, Pipeline};
 use tributary_p4::ir::{self, ExternId, TableId};
 use tributary_p4runtime_proto::p4::config::v1::{self as info, P4Info, meter_spec};
 
@@ -32,6 +33,8 @@ pub(crate) struct Table {
     pub(crate) keys: Vec<Key>,
     pub(crate) actions: Vec<Action>,
     pub(crate) is_const: bool,
+    /// Keys and priorities of the entries that the program has made constant one by one.
+    fixed: HashSet<(Vec<KeyMatch>, i32)>,
     pub(crate) const_default: bool,
     pub(crate) has_direct_counter: bool,
     /// The type of its direct meter, if it has one.
@@ -213,8 +216,19 @@ impl Objects {
         Ok(objects)
     }
 
+    /// Notes which of the entries that a pipeline starts with are constant although their tables are
+    /// not; `constant` tells that of each entry in the program's order, by table.
+    pub(crate) fn fix_entries(&mut self, constant: &[Vec<bool>], pipeline: &Pipeline) {
+        for table in self.tables.values_mut().filter(|table| !table.is_const) {
+            let constant = constant.get(table.at.index()).map_or(&[][..], Vec::as_slice);
+            let entries = pipeline.entries(table.at).zip(constant);
+            let fixed = entries.filter(|(_, constant)| **constant);
+            table.fixed = fixed.map(|(e, _)| (e.matches.clone(), e.priority)).collect();
+        }
+    }
+
     pub(crate) fn table(&self, id: u32) -> Result<&Table, Refusal> {
-        self.tables.get(&id).ok_or_else(|| unknown("table", id))
+        known(&self.tables, "table", id)
     }
 
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Table> {
@@ -222,7 +236,7 @@ impl Objects {
     }
 
     pub(crate) fn counter(&self, id: u32) -> Result<&Array, Refusal> {
-        self.counters.get(&id).ok_or_else(|| unknown("counter", id))
+        known(&self.counters, "counter", id)
     }
 
     pub(crate) fn counters(&self) -> impl Iterator<Item = &Array> {
@@ -230,7 +244,7 @@ impl Objects {
     }
 
     pub(crate) fn meter(&self, id: u32) -> Result<&Meter, Refusal> {
-        self.meters.get(&id).ok_or_else(|| unknown("meter", id))
+        known(&self.meters, "meter", id)
     }
 
     pub(crate) fn meters(&self) -> impl Iterator<Item = &Meter> {
@@ -238,7 +252,7 @@ impl Objects {
     }
 
     pub(crate) fn profile(&self, id: u32) -> Result<&Profile, Refusal> {
-        self.profiles.get(&id).ok_or_else(|| unknown("action profile", id))
+        known(&self.profiles, "action profile", id)
     }
 
     pub(crate) fn profiles(&self) -> impl Iterator<Item = &Profile> {
@@ -246,7 +260,7 @@ impl Objects {
     }
 
     pub(crate) fn value_set(&self, id: u32) -> Result<&ValueSet, Refusal> {
-        self.value_sets.get(&id).ok_or_else(|| unknown("value set", id))
+        known(&self.value_sets, "value set", id)
     }
 
     pub(crate) fn value_sets(&self) -> impl Iterator<Item = &ValueSet> {
@@ -254,7 +268,7 @@ impl Objects {
     }
 
     pub(crate) fn digest(&self, id: u32) -> Result<&Digest, Refusal> {
-        self.digests.get(&id).ok_or_else(|| unknown("digest", id))
+        known(&self.digests, "digest", id)
     }
 
     /// The digest with a name, if the P4Info has it.
@@ -268,7 +282,7 @@ impl Objects {
     }
 
     pub(crate) fn register(&self, id: u32) -> Result<&Register, Refusal> {
-        self.registers.get(&id).ok_or_else(|| unknown("register", id))
+        known(&self.registers, "register", id)
     }
 
     pub(crate) fn registers(&self) -> impl Iterator<Item = &Register> {
@@ -283,6 +297,12 @@ impl Table {
         self.keys.iter().any(|key| matches!(key.kind, Ternary | Range | Optional))
     }
 
+    /// Whether the program has made the entry with that key and priority constant.
+    pub(crate) fn fixes(&self, matches: &[KeyMatch], priority: i32) -> bool {
+        let one = || self.fixed.contains(&(matches.to_vec(), priority));
+        self.is_const || (!self.fixed.is_empty() && one())
+    }
+
     pub(crate) fn action(&self, id: u32) -> Result<&Action, Refusal> {
         self.actions.iter().find(|a| a.id == id).ok_or_else(|| {
             Refusal::invalid(format!("table `{}` has no action with id {id}", self.name))
@@ -290,8 +310,10 @@ impl Table {
     }
 }
 
-fn unknown(kind: &str, id: u32) -> Refusal {
-    Refusal::not_found(format!("no {kind} has id {id} ({id:#010x})"))
+/// The object of a kind with an id.
+fn known<'a, T>(objects: &'a BTreeMap<u32, T>, kind: &str, id: u32) -> Result<&'a T, Refusal> {
+    let found = objects.get(&id);
+    found.ok_or_else(|| Refusal::not_found(format!("no {kind} has id {id} ({id:#010x})")))
 }
 
 fn mismatch(what: String) -> Refusal {
@@ -356,6 +378,7 @@ fn find_table(
         keys,
         actions: actions.collect::<Result<_, _>>()?,
         is_const: known.const_entries,
+        fixed: HashSet::new(),
         const_default: known.const_default,
         has_direct_counter: p4info.direct_counters.iter().any(|c| c.direct_table_id == *id),
         direct_meter: p4info

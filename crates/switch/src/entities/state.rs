@@ -57,7 +57,7 @@ fn table_state(from: &Forwarding, table: &Table) -> Vec<(update::Type, Entity)> 
     for entry in from.pipeline().entries(table.at) {
         let Ok(entry) = tables::full_entry(from, table, entry) else { continue };
         let resources = entry.counter_data.is_some() || entry.meter_config.is_some();
-        if !table.is_const {
+        if !entry.is_const {
             state.push((update::Type::Insert, entity(entry)));
         } else if resources {
             let entry = TableEntry { action: None, is_const: false, ..entry };
@@ -75,13 +75,12 @@ fn table_state(from: &Forwarding, table: &Table) -> Vec<(update::Type, Entity)> 
 /// The entries that `new` has from its program in tables that `old` has, too, and that can be
 /// removed.
 pub(crate) fn initial_entries(old: &Forwarding, new: &Forwarding) -> Vec<Entity> {
-    let tables = new.objects().tables().filter(|table| !table.is_const);
-    let tables = tables.filter(|table| old.objects().table(table.id).is_ok());
+    let tables = new.objects().tables().filter(|table| old.objects().table(table.id).is_ok());
     let entries = tables.flat_map(|table| {
         let entries = new.pipeline().entries(table.at);
         entries.filter_map(|entry| tables::full_entry(new, table, entry).ok())
     });
-    entries.map(entity).collect()
+    entries.filter(|entry| !entry.is_const).map(entity).collect()
 }
 
 fn entity(entry: TableEntry) -> Entity {

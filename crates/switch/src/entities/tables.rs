@@ -23,10 +23,10 @@ pub(super) fn write(
 ) -> Result<(), Refusal> {
     let table = to.objects().table(entry.table_id)?;
     let what = format!("table `{}`", table.name);
-    if entry.is_default_action {
-        write_default(to, has_port, change, entry)
-    } else {
-        write_entry(to, has_port, change, entry)
+    match entry {
+        TableEntry { is_const: true, .. } => Err(read_only("is_const")),
+        TableEntry { is_default_action: true, .. } => write_default(to, has_port, change, entry),
+        _ => write_entry(to, has_port, change, entry),
     }
     .map_err(|refusal| refusal.of(&what))
 }
@@ -47,9 +47,6 @@ fn write_entry(
     entry: &TableEntry,
 ) -> Result<(), Refusal> {
     let table = to.objects().table(entry.table_id)?;
-    if entry.is_const {
-        return Err(read_only("is_const"));
-    }
     if table.is_const && (change != Change::Modify || entry.action.is_some()) {
         return Err(Refusal::permission_denied("its entries are constant"));
     }
@@ -58,6 +55,10 @@ fn write_entry(
     }
     let matches = matches(&table.keys, &entry.r#match)?;
     check_priority(table, entry.priority)?;
+    let fixed = change != Change::Insert && table.fixes(&matches, entry.priority);
+    if fixed && (change == Change::Delete || entry.action.is_some()) {
+        return Err(Refusal::permission_denied("the entry is constant"));
+    }
     if change == Change::Delete {
         return delete(to, entry, &matches);
     }
@@ -135,7 +136,7 @@ fn put(
     match change {
         Change::Insert => pipeline.insert(table.at, new)?,
         // Of constant entries only the resources change.
-        _ if table.is_const => {}
+        _ if table.fixes(&matches, priority) => {}
         _ => pipeline.modify(table.at, new)?,
     }
     if let Some(data) = content.counter {
@@ -155,9 +156,6 @@ fn write_default(
     entry: &TableEntry,
 ) -> Result<(), Refusal> {
     let table = to.objects().table(entry.table_id)?;
-    if entry.is_const {
-        return Err(read_only("is_const"));
-    }
     if change != Change::Modify {
         return Err(Refusal::invalid("the default entry can only be modified"));
     }
@@ -416,7 +414,7 @@ fn to_entry(
         idle_timeout_ns: annotation.idle_timeout_ns,
         controller_metadata: annotation.number,
         metadata: annotation.metadata,
-        is_const: table.is_const,
+        is_const: table.fixes(matches, priority),
         counter_data,
         meter_config,
         time_since_last_hit,

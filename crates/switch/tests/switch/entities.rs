@@ -214,6 +214,29 @@ fn constant_tables_can_be_read_only() {
 }
 
 #[test]
+fn single_entries_can_be_constant() {
+    let constant = "const entries = {\n            7: answer(77);";
+    let single = "entries = {\n            8: answer(78);\n            const 7: answer(77);";
+    assert!(TABLES.contains(constant));
+    let mut switch = switch(&TABLES.replace(constant, single), SwitchConfig::default());
+    let names = Names::of(&switch);
+    let entry = |key, value| names.entry(CONST, 0, vec![exact(1, &[key])], value);
+    let fixed = TableEntry { is_const: true, ..entry(7, 77) };
+    let all = all_of(&switch, fixed.table_id);
+    assert_eq!(all.len(), 2);
+    assert!(all.contains(&table_entry(fixed)) && all.contains(&table_entry(entry(8, 78))));
+    for update in [modify(table_entry(entry(7, 1))), delete(table_entry(entry(7, 77)))] {
+        assert_eq!(write(&mut switch, update).unwrap_err().code, Code::PermissionDenied);
+    }
+    let again = write(&mut switch, insert(table_entry(entry(7, 1)))).unwrap_err();
+    assert_eq!(again.code, Code::AlreadyExists);
+    write(&mut switch, modify(table_entry(entry(8, 1)))).unwrap();
+    write(&mut switch, insert(table_entry(entry(9, 2)))).unwrap();
+    write(&mut switch, delete(table_entry(entry(8, 1)))).unwrap();
+    assert_eq!([7, 8, 9].map(|key| ask(&mut switch, 5, 0, key)), [77, 0, 2]);
+}
+
+#[test]
 fn counters_count_and_can_be_set() {
     let (mut switch, names) = tables();
     let entry = |index: Option<i64>, data: Option<(i64, i64)>| Entity {
