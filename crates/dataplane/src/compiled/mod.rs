@@ -109,6 +109,7 @@ impl Machine {
         let Some(plan) = self.waiting.take() else { return };
         let cell = Arc::clone(&self.compiled);
         let work = move || {
+            yield_to_packets();
             cell.get_or_init(|| compile(&plan));
         };
         // Without a thread the interpreter goes on.
@@ -121,6 +122,15 @@ impl Machine {
     #[inline]
     pub(crate) fn ready(&self) -> Option<&Compiled> {
         self.compiled.get().and_then(Option::as_ref)
+    }
+}
+
+/// Gives this thread the least of the processor: there are packets under way meanwhile.
+fn yield_to_packets() {
+    // No process means the calling thread, as Linux has it.
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, 19) {
+        tracing::debug!("the compiler competes with packets: {error}");
     }
 }
 
