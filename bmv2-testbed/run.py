@@ -189,6 +189,7 @@ class Run:
                    lambda: all(os.path.exists(switch.socket) for switch in switches))
         command = [self.network.tools["tributary"], "controller", self.network.job_file]
         command += ["--target", "bmv2", "--tokens", os.path.join(directory, "tokens.json")]
+        command += ["--listen", self.runs()]
         for switch in switches:
             command += ["--switch", f"{switch.name}=unix:{switch.socket}"]
         ready = []
@@ -196,13 +197,18 @@ class Run:
         self.controller = Process("the controller", command, hear=hear)
         self.until(START_SECONDS, "compiling, pushing and admitting", lambda: ready)
 
+    def runs(self):
+        """Where the controller tells endpoints which run of their job they are in."""
+        return "unix:" + os.path.join(os.path.dirname(self.network.job_file), "runs.sock")
+
     def endpoint(self, host, command, *more):
         from network import Process
 
         node = self.network.net[host["name"]]
         token_file = os.path.join(os.path.dirname(self.network.job_file), "tokens.json")
         line = [self.network.tools["tributary"], command, self.network.job_file, "--target", "bmv2",
-                "--interface", "eth0", "--json-events", "--tokens", token_file, *more]
+                "--interface", "eth0", "--json-events", "--tokens", token_file,
+                "--controller", self.runs(), *more]
 
         def hear(text, host=host["name"], command=command, more=more):
             if text.startswith("{"):

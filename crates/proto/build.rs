@@ -4,8 +4,11 @@ use std::env;
 use std::error::Error;
 use std::path::PathBuf;
 
-const FILES: [&str; 2] =
-    ["tributary/placement/v1/placement.proto", "tributary/scheduler/v1/scheduler.proto"];
+const FILES: [&str; 3] = [
+    "tributary/placement/v1/placement.proto",
+    "tributary/runs/v1/runs.proto",
+    "tributary/scheduler/v1/scheduler.proto",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../../proto");

@@ -46,8 +46,10 @@ header aggregation_t {
     priority_t priority;
     job_t      job;
     bit<16>    values;
+    epoch_t    epoch;
     sequence_t sequence;
     bitmap_t   bitmap;
+    bit<32>    racks; // reserved for bitmaps of two levels: zero
     index_t    index;
 }
 

@@ -1,5 +1,6 @@
 // Which packets a port may send for a job, and what this switch is to that job. A packet that finds
-// no entry is dropped: it names an unknown job, or comes from where none of that kind should.
+// no entry is dropped: it names an unknown job, is of another run of the job than the one that is
+// admitted, or comes from where none of that kind should.
 #ifndef MEMBERSHIP_P4
 #define MEMBERSHIP_P4
 
@@ -53,6 +54,7 @@ control Membership(in headers_t hdr, inout metadata_t meta) {
     table memberships {
         key = {
             hdr.aggregation.job: exact @name("job");
+            hdr.aggregation.epoch: exact @name("epoch");
             meta.port: exact @name("port");
             hdr.aggregation.kind: exact @name("kind");
         }

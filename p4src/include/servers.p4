@@ -1,5 +1,6 @@
-// Where each job's parameter server is: an evicted partial sum travels in a packet of another job,
-// which is addressed to that job's own server.
+// Where the parameter server of each run of a job is: an evicted partial sum travels in a packet of
+// another job, which is addressed to that job's own server. An aggregator names the run, and the run
+// names the job.
 #ifndef SERVERS_P4
 #define SERVERS_P4
 
@@ -9,16 +10,17 @@ control Servers(inout headers_t hdr, inout metadata_t meta) {
     // Partial sums evicted, by the job that lost the aggregator.
     DIRECT_COUNTER(evictions)
 
-    action to_server(mac_t mac, ipv4_address_t ipv4) {
+    action to_server(job_t job, mac_t mac, ipv4_address_t ipv4) {
         COUNT(evictions)
+        hdr.aggregation.job = job;
         hdr.ethernet.destination = mac;
         hdr.ipv4.destination = ipv4;
         meta.forward = 1;
     }
 
-    // A job without a server has left: nobody waits for its sums.
+    // A run without a server is over: nobody waits for its sums.
     table servers {
-        key = { hdr.aggregation.job: exact @name("job"); }
+        key = { hdr.aggregation.epoch: exact @name("epoch"); }
         actions = { to_server; @defaultonly NoAction; }
         const default_action = NoAction();
         counters = evictions;

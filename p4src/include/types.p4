@@ -9,6 +9,7 @@ typedef bit<32> ipv4_address_t;
 typedef bit<9>  port_t;
 typedef bit<16> group_t;
 typedef bit<16> job_t;
+typedef bit<32> epoch_t;    // the run of a job: no other run of any job has the same
 typedef bit<32> sequence_t;
 typedef bit<32> bitmap_t;   // bit w: the contribution of worker w
 typedef bit<32> index_t;    // of an aggregator
@@ -16,12 +17,25 @@ typedef bit<8>  priority_t; // of an ESA task; 0: below all. P4INC, SwitchML: th
 typedef bit<8>  job_slot_t; // of the outcome counters
 
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
+const bit<16> ETHERTYPE_ARP = 0x0806;
+const bit<16> ETHERTYPE_IPV6 = 0x86dd;
 const bit<8>  IP_PROTOCOL_UDP = 17;
 const bit<16> AGGREGATION_PORT = 29810;
 
+// What carries another packet: IP in IP, IPv6 in IP, GRE, EtherIP, MPLS in IP; and over UDP VXLAN (its
+// own port, and the one that Linux takes without being told) and Geneve.
+const bit<8>  IP_PROTOCOL_IPIP = 4;
+const bit<8>  IP_PROTOCOL_IPV6 = 41;
+const bit<8>  IP_PROTOCOL_GRE = 47;
+const bit<8>  IP_PROTOCOL_ETHERIP = 97;
+const bit<8>  IP_PROTOCOL_MPLS = 137;
+const bit<16> VXLAN_PORT = 4789;
+const bit<16> VXLAN_PORT_LINUX = 8472;
+const bit<16> GENEVE_PORT = 6081;
+
 const bit<16> IPV4_BYTES = 20;
 const bit<16> UDP_BYTES = 8;
-const bit<16> AGGREGATION_BYTES = 20;
+const bit<16> AGGREGATION_BYTES = 28;
 const bit<16> UDP_LENGTH_BARE = UDP_BYTES + AGGREGATION_BYTES;
 const bit<16> UDP_LENGTH_FULL = UDP_LENGTH_BARE + 4 * VALUES;
 
@@ -77,7 +91,9 @@ enum bit<5> outcome_t {
     OUTSIDE      = 20, // named an aggregator outside its job's segment
     REPEATED     = 21, // sent again, and answered by the switch with the result
     ASYNCHRONOUS = 22, // came before the aggregator had finished an earlier round
-    STALE        = 23  // of a round that the aggregator has left behind
+    STALE        = 23, // of a round that the aggregator has left behind
+
+    BARRED       = 24  // plain traffic in which a host could find a packet of ours
 }
 
 // What a block of values does with its registers.

@@ -54,12 +54,12 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
     RegisterAction<task_t, index_t, bit<32>>(tasks) seize_task = {
         void apply(inout task_t task, out bit<32> found) {
             if (task.sequence == hdr.aggregation.sequence) {
-                found = task.job;
+                found = task.epoch;
             } else {
                 found = 0;
             }
             task.sequence = hdr.aggregation.sequence;
-            task.job = meta.job;
+            task.epoch = hdr.aggregation.epoch;
         }
     };
 

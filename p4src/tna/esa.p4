@@ -70,13 +70,13 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
     // Takes it, and tells whose it was: nobody's or the packet's own task's if zero.
     RegisterAction<task_t, index_t, bit<32>>(tasks) swap_task = {
         void apply(inout task_t task, out bit<32> found) {
-            if (task.job == meta.job && task.sequence == hdr.aggregation.sequence) {
+            if (task.epoch == hdr.aggregation.epoch && task.sequence == hdr.aggregation.sequence) {
                 found = 0;
             } else {
-                found = task.job;
+                found = task.epoch;
             }
             task.sequence = hdr.aggregation.sequence;
-            task.job = meta.job;
+            task.epoch = hdr.aggregation.epoch;
         }
     };
 
@@ -263,7 +263,7 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
         if (meta.together == meta.members) {
             meta.last = 1;
         }
-        meta.held_job = meta.found[15:0];
+        meta.held_epoch = meta.found;
         join_marks();
         meta.mark = meta.marked[0:0];
         rules.apply();

@@ -123,7 +123,7 @@ control AtpIngress(inout headers_t hdr, inout metadata_t meta,
             if (hdr.ipv4.ecn == ECN_CONGESTION_EXPERIENCED || hdr.aggregation.congested == 1) {
                 meta.mark = 1;
             }
-            identity.apply(hdr.aggregation.job, hdr.aggregation.sequence, hdr.aggregation.index,
+            identity.apply(hdr.aggregation.epoch, hdr.aggregation.sequence, hdr.aggregation.index,
                            meta);
             contributions.apply(hdr.aggregation.bitmap, hdr.aggregation.index, meta);
             recency.apply(standard.ingress_global_timestamp, hdr.aggregation.index, meta);

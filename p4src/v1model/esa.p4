@@ -196,7 +196,7 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
             }
         }
         if (meta.access != access_t.NONE) {
-            identity.apply(hdr.aggregation.job, hdr.aggregation.sequence, hdr.aggregation.index,
+            identity.apply(hdr.aggregation.epoch, hdr.aggregation.sequence, hdr.aggregation.index,
                            meta);
             priorities.apply(hdr.aggregation.priority, hdr.aggregation.index, meta);
             contributions.apply(hdr.aggregation.bitmap, hdr.aggregation.index, meta);

@@ -4,11 +4,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tributary_controller::server::Listen;
 use tributary_dataplane::EngineKind;
 use tributary_netio::device::Kind;
 use tributary_p4::Architecture;
 
 use crate::commands::place::PlaceArgs;
+use crate::runs::Given;
 
 /// Sums the gradients of distributed training inside the network.
 #[derive(Debug, Parser)]
@@ -222,6 +224,14 @@ pub(crate) struct EndpointArgs {
     /// wrote.
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
+    /// The controller, which names the run of the job: where `tributary controller --listen` serves,
+    /// HOST:PORT or unix:PATH. A worker that was in the current run already begins a new one.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) controller: Option<String>,
+    /// The run itself, as the controller printed it, in place of --controller; with several jobs in the
+    /// file JOB=N, once for each. A worker may be started only once with an epoch.
+    #[arg(long, value_name = "N", conflicts_with = "controller")]
+    pub(crate) epoch: Vec<Given>,
     /// What the switches are; the same for all processes of a job file.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) target: SwitchKind,
@@ -374,6 +384,10 @@ pub(crate) struct ControllerArgs {
     /// (not ESA; proto/README.md). Whoever reaches it may do anything with the jobs.
     #[arg(long, value_name = "ADDR")]
     pub(crate) scheduler: Option<SocketAddr>,
+    /// Where endpoints ask which run of their job they are in: ADDRESS:PORT or unix:PATH. A worker that
+    /// asks a second time begins a new run, so whoever reaches the address can end the current one.
+    #[arg(long, value_name = "ADDR", conflicts_with = "scheduler")]
+    pub(crate) listen: Option<Listen>,
 }
 
 #[derive(Debug, Args)]

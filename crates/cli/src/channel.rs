@@ -77,6 +77,7 @@ pub(crate) fn hub(
     let jobs = agent_jobs(scenario, host).map(|job| {
         Ok(reminder::Job {
             id: job.id,
+            epoch: job.epoch,
             token: tokens.of(job)?,
             workers: u8::try_from(job.workers.len()).context("a job has at most 32 workers")?,
             values: scenario.switch.values_per_packet,
@@ -139,6 +140,6 @@ fn link(
     tokens: &Tokens,
     agent: SocketAddr,
 ) -> Result<LinkConfig> {
-    let hello = Hello { job: job.id, role, token: tokens.of(job)? };
+    let hello = Hello { job: job.id, epoch: job.epoch, role, token: tokens.of(job)? };
     Ok(LinkConfig::new(agent, hello, scenario.switch.values_per_packet))
 }

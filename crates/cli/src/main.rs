@@ -26,6 +26,7 @@ mod doctor;
 mod fabric;
 mod progress;
 mod report;
+mod runs;
 mod settings;
 mod tokens;
 mod workload;

@@ -10,7 +10,7 @@ const REBUILD: &str = "use a program built from the blocks in p4src/include";
 /// What the controller uses of a program: found once by name, then used by number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Catalogue {
-    pub(crate) memberships: TableIds<3>,
+    pub(crate) memberships: TableIds<4>,
     pub(crate) contribute: ActionIds<4>,
     pub(crate) distribute: ActionIds<2>,
     pub(crate) remind: ActionIds<2>,
@@ -31,7 +31,7 @@ pub struct Catalogue {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Servers {
     pub(crate) table: TableIds<1>,
-    pub(crate) to_server: ActionIds<2>,
+    pub(crate) to_server: ActionIds<3>,
 }
 
 /// How jobs are served.
@@ -98,13 +98,13 @@ impl Catalogue {
         let counters = usize::try_from(outcomes.size).unwrap_or(0);
         let servers = match table(info, "servers") {
             Ok(servers) => Some(Servers {
-                table: fields(servers, ["job"])?,
-                to_server: action(info, servers, "to_server", ["mac", "ipv4"])?,
+                table: fields(servers, ["epoch"])?,
+                to_server: action(info, servers, "to_server", ["job", "mac", "ipv4"])?,
             }),
             Err(_) => None,
         };
         Ok(Self {
-            memberships: fields(membership, ["job", "port", "kind"])?,
+            memberships: fields(membership, ["job", "epoch", "port", "kind"])?,
             contribute: action(
                 info,
                 membership,

@@ -461,7 +461,7 @@ impl Client {
     }
 }
 
-fn endpoint(address: &str, encrypted: bool) -> Option<Endpoint> {
+pub(crate) fn endpoint(address: &str, encrypted: bool) -> Option<Endpoint> {
     if address.starts_with("unix:") {
         return Endpoint::from_shared(address.to_owned()).ok();
     }

@@ -112,14 +112,14 @@ mod tests {
         let placement = Placement::from(&scenario.jobs[0]);
         let part = &plan::job(&scenario.topology, &placement)[0];
         let slot = entries::JobSlot::new(1).unwrap();
-        let said: Vec<String> = entries::job(&catalogue, part, placement.job, slot)
+        let said: Vec<String> = entries::job(&catalogue, part, placement.run(), slot)
             .iter()
             .map(|entity| describe(info, entity))
             .collect();
         assert_eq!(said[0], "multicast group 2 → ports 1 2");
         assert_eq!(
             said[1],
-            "memberships job=1 port=1 kind=1 → contribute unit=1 members=3 group=0 slot=1"
+            "memberships job=1 epoch=1 port=1 kind=1 → contribute unit=1 members=3 group=0 slot=1"
         );
         assert_eq!(describe(info, &Entity::default()), "an entity");
     }

@@ -8,7 +8,7 @@ use tributary_p4runtime_proto::p4::v1::{
     PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update, action, entity,
     field_match, packet_replication_engine_entry, replica, table_action, update,
 };
-use tributary_wire::{JobId, Service};
+use tributary_wire::{Epoch, JobId, Run, Service};
 
 use crate::catalogue::{ActionIds, Catalogue, SLOT_COUNTERS, TableIds};
 use crate::plan::{Forwarding, JobAtSwitch, Part};
@@ -55,9 +55,9 @@ pub fn forwarding(catalogue: &Catalogue, plan: &Forwarding) -> Vec<Entity> {
 
 /// What a switch needs to do its part for a job: its [`service`] and its [`memberships`].
 #[must_use]
-pub fn job(catalogue: &Catalogue, plan: &JobAtSwitch, job: JobId, slot: JobSlot) -> Vec<Entity> {
-    let service = service(catalogue, plan, job).into_iter();
-    service.chain(memberships(catalogue, plan, job, slot)).collect()
+pub fn job(catalogue: &Catalogue, plan: &JobAtSwitch, run: Run, slot: JobSlot) -> Vec<Entity> {
+    let service = service(catalogue, plan, run.job).into_iter();
+    service.chain(memberships(catalogue, plan, run, slot)).collect()
 }
 
 /// The entry that says how a switch serves a job, with P4INC and SwitchML. It is the first to come and
@@ -85,19 +85,22 @@ pub(crate) fn serve(
     })
 }
 
-/// What lets a job's packets in: where they may come from and where they go.
+/// What lets the packets of a job's run in: where they may come from and where they go.
 #[must_use]
 pub fn memberships(
     catalogue: &Catalogue,
     plan: &JobAtSwitch,
-    job: JobId,
+    run: Run,
     slot: JobSlot,
 ) -> Vec<Entity> {
+    let job = exact(&run.job.get().to_be_bytes());
+    let epoch = exact(&run.epoch.get().to_be_bytes());
     let groups = (!plan.units.is_empty()).then(|| group(slot.group(), plan.group()));
     let slot_bytes = bytes(slot.get().into());
     let memberships = plan.memberships(catalogue.protocol()).into_iter().map(|membership| {
         let keys = [
-            exact(&job.get().to_be_bytes()),
+            job.clone(),
+            epoch.clone(),
             exact(&membership.port.to_be_bytes()),
             exact(&[membership.kind as u8]),
         ];
@@ -124,8 +127,8 @@ pub fn memberships(
     // Only a switch that adds holds anything that could be evicted.
     let evicts = catalogue.servers.iter().zip(plan.server).filter(|_| plan.aggregates());
     let servers = evicts.map(|(servers, server)| {
-        let to = [canonical(&server.mac.0), canonical(&server.ip.octets())];
-        entry(&servers.table, [exact(&job.get().to_be_bytes())], &servers.to_server, to)
+        let to = [job.value.clone(), canonical(&server.mac.0), canonical(&server.ip.octets())];
+        entry(&servers.table, [epoch.clone()], &servers.to_server, to)
     });
     groups.into_iter().chain(servers).chain(memberships).collect()
 }
@@ -226,18 +229,22 @@ pub(crate) fn canonical(value: &[u8]) -> Vec<u8> {
     if rest.is_empty() { vec![0] } else { rest.to_vec() }
 }
 
-/// The job that a membership entry is for.
-pub(crate) fn job_of(catalogue: &Catalogue, entry: &p4::TableEntry) -> Option<JobId> {
-    job_key(entry, catalogue.memberships.id, catalogue.memberships.fields[0])
+/// The run that a membership entry is for.
+pub(crate) fn run_of(catalogue: &Catalogue, entry: &p4::TableEntry) -> Option<Run> {
+    let table = &catalogue.memberships;
+    let job = key(entry, table.id, table.fields[0]).and_then(|job| u16::try_from(job).ok());
+    let epoch = key(entry, table.id, table.fields[1]);
+    Some(JobId::new(job?)?.run(Epoch::new(epoch?)?))
 }
 
-/// The job that an entry says the server of.
-pub(crate) fn server_of(catalogue: &Catalogue, entry: &p4::TableEntry) -> Option<JobId> {
+/// The run that an entry says the server of.
+pub(crate) fn server_of(catalogue: &Catalogue, entry: &p4::TableEntry) -> Option<Epoch> {
     let table = catalogue.servers.as_ref()?.table;
-    job_key(entry, table.id, table.fields[0])
+    Epoch::new(key(entry, table.id, table.fields[0])?)
 }
 
-fn job_key(entry: &p4::TableEntry, table: u32, field: u32) -> Option<JobId> {
+/// What an entry of that table has in one of its exact keys.
+fn key(entry: &p4::TableEntry, table: u32, field: u32) -> Option<u32> {
     if entry.table_id != table {
         return None;
     }
@@ -245,10 +252,9 @@ fn job_key(entry: &p4::TableEntry, table: u32, field: u32) -> Option<JobId> {
     let Some(field_match::FieldMatchType::Exact(exact)) = &key.field_match_type else {
         return None;
     };
-    let number = exact.value.iter().try_fold(0_u16, |number, &byte| {
+    exact.value.iter().try_fold(0_u32, |number, &byte| {
         number.checked_mul(256).and_then(|number| number.checked_add(byte.into()))
-    })?;
-    JobId::new(number)
+    })
 }
 
 #[cfg(test)]

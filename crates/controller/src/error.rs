@@ -3,7 +3,7 @@
 
 use tonic::Code;
 use tributary_p4::Architecture;
-use tributary_wire::JobId;
+use tributary_wire::{JobId, Run};
 
 use crate::segments::Refusal;
 
@@ -114,6 +114,27 @@ pub enum Error {
         /// What is wrong, and what to do.
         reason: String,
     },
+    /// The job has not so many workers.
+    #[error("job {job} has workers 0 to {}, and no other", .workers - 1)]
+    NoWorker {
+        /// The job.
+        job: JobId,
+        /// How many it has.
+        workers: u32,
+    },
+    /// The controller did not tell which run of its job a process is in.
+    #[error(
+        "the controller at {address} (--controller) names no run: {reason}; start it with --listen, and          the endpoints after it"
+    )]
+    Joining {
+        /// Where it was asked.
+        address: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Another job has the epoch: aggregators are told apart by it.
+    #[error("{0}: job {1} has the same epoch; let the controller issue another one")]
+    EpochTaken(Run, JobId),
     /// The file that says which ports of a switch those of the job file are.
     #[error("{file}: {reason}")]
     Ports {

@@ -7,11 +7,12 @@ use std::time::Duration;
 use tributary_jobfile::{SwitchId, Topology};
 use tributary_p4runtime_proto::p4::v1::Entity;
 use tributary_protocol::{Assignment, Mode};
-use tributary_wire::{AggregatorIndex, Bitmap, JobId, Segment, Service};
+use tributary_wire::{AggregatorIndex, Bitmap, Epoch, JobId, Run, Segment, Service};
 
 use crate::catalogue::Catalogue;
 use crate::client::SwitchConfig;
 use crate::entries::{self, JobSlot};
+use crate::epochs::Epochs;
 use crate::error::Error;
 use crate::memory::Memory;
 use crate::outcomes::{self, Count, Outcomes};
@@ -34,6 +35,7 @@ pub struct Controller {
     /// By [`SwitchId`].
     switches: Vec<Session>,
     jobs: Mutex<BTreeMap<JobId, Admitted>>,
+    epochs: Mutex<Epochs>,
     /// Who holds which aggregators, where jobs have some of their own.
     pub(crate) memory: Option<Mutex<Memory>>,
 }
@@ -120,7 +122,9 @@ impl Controller {
             progress(Progress::Installed(session.name(), session.found()));
             sessions.push(session);
         }
+        let mut epochs = Epochs::default();
         for session in &sessions {
+            session.orphans().iter().for_each(|run| epochs.found(*run));
             match catalogue.pool() {
                 Some(pool) => wipe(session, pool).await?,
                 None => free_orphans(session).await?,
@@ -128,7 +132,8 @@ impl Controller {
         }
         let memory = catalogue.pool().map(|pool| Mutex::new(Memory::new(sessions.len(), pool)));
         let (topology, ports) = (topology.clone(), ports.clone());
-        Ok(Self { topology, ports, catalogue, switches: sessions, jobs: Mutex::default(), memory })
+        let (jobs, epochs) = (Mutex::default(), Mutex::new(epochs));
+        Ok(Self { topology, ports, catalogue, switches: sessions, jobs, epochs, memory })
     }
 
     /// The switches, by [`SwitchId`].
@@ -137,11 +142,34 @@ impl Controller {
         &self.switches
     }
 
-    /// Admits a job: its packets are summed from now on. Where jobs have aggregators of their own, its
+    /// The epoch for a new run of a job.
+    #[must_use]
+    pub fn issue(&self) -> Epoch {
+        lock(&self.epochs).issue()
+    }
+
+    /// The current runs of all jobs that are admitted, and their workers.
+    pub(crate) fn admitted(&self) -> Vec<(Run, Bitmap)> {
+        self.jobs().values().map(Admitted::run).collect()
+    }
+
+    /// The current run of a job, and its workers.
+    pub(crate) fn run(&self, job: JobId) -> Result<(Run, Bitmap), Error> {
+        self.jobs().get(&job).map(Admitted::run).ok_or(Error::UnknownJob(job))
+    }
+
+    /// The epoch of the run of a job that switches served for another run of the controller, if they
+    /// agree on it: workers may be in the middle of it.
+    #[must_use]
+    pub fn found(&self, job: JobId) -> Option<Epoch> {
+        lock(&self.epochs).of(job)
+    }
+
+    /// Admits a job: the packets of its run are summed from now on. Where jobs have aggregators of their own, its
     /// are those of the placement's assignment.
     ///
     /// # Errors
-    /// [`Error::JobTaken`], [`Error::Full`], [`Error::AgentAside`], [`Error::NoServer`],
+    /// [`Error::JobTaken`], [`Error::EpochTaken`], [`Error::Full`], [`Error::AgentAside`], [`Error::NoServer`],
     /// [`Error::Assignment`], [`Error::Memory`], or what kept a switch from taking its part. The job
     /// is then nowhere.
     ///
@@ -202,10 +230,10 @@ impl Controller {
             let counted = before.iter().any(|before| before.switch == part.switch);
             let reset = entries::reset_counters(&self.catalogue, slot);
             let reset = if counted { &[][..] } else { &reset };
-            let entities = self.entities(part, placement.job, slot);
+            let entities = self.entities(part, placement, slot);
             if let Err(error) = session.install(reset, &entities).await {
                 for part in &parts[..done] {
-                    let entities = self.entities(part, placement.job, slot);
+                    let entities = self.entities(part, placement, slot);
                     if let Err(error) = self.switches[part.switch.0].remove(&entities).await {
                         // They go as soon as the switch is back.
                         tracing::warn!("{error}");
@@ -215,6 +243,26 @@ impl Controller {
             }
         }
         Ok(())
+    }
+
+    /// Begins a new run of a job: no packet of the run before is let in any more, what it holds is
+    /// swept, and then the switches serve the new one. Workers of the run before wait in vain from now
+    /// on.
+    ///
+    /// # Errors
+    /// [`Error::UnknownJob`]; [`Error::JobTaken`] if the job is being changed right now; or what kept a
+    /// switch from changing over: no switch serves the job then, and it can be renewed again, or
+    /// removed.
+    pub async fn renew(&self, job: JobId) -> Result<Epoch, Error> {
+        let before = self.begin_change(job)?;
+        let epoch = self.issue();
+        let placement = Placement { epoch, ..before.placement.clone() };
+        let renewed = match self.clear(&before).await {
+            Ok(_) => self.serve(&placement, before.slot, &before.parts).await,
+            Err(error) => Err(error),
+        };
+        self.set_state(job, if renewed.is_ok() { State::Running } else { State::Leaving });
+        renewed.map(|()| epoch)
     }
 
     /// Removes a job: first its entries, so that no packet of it is served any more, then what it
@@ -243,7 +291,7 @@ impl Controller {
         let Admitted { slot, ref placement, ref parts, state } = *admitted;
         let job = placement.job;
         for part in parts {
-            let entities = entries::memberships(&self.catalogue, part, job, slot);
+            let entities = entries::memberships(&self.catalogue, part, placement.run(), slot);
             self.switches[part.switch.0].remove(&entities).await?;
         }
         let mut freed = Freed::new();
@@ -257,7 +305,7 @@ impl Controller {
                 // The attempt before may have taken it out.
                 session.install(&[], std::slice::from_ref(service)).await?;
             }
-            let count = sweep(session, job, placement.assignment, SWEEP_LIMIT).await?;
+            let count = sweep(session, placement.run(), placement.assignment, SWEEP_LIMIT).await?;
             freed.insert(part.switch, count);
         }
         for part in parts {
@@ -295,7 +343,10 @@ impl Controller {
         }
         for part in &admitted.parts {
             let answer = self.switches[part.switch.0].read(request.clone()).await?;
-            all.insert(part.switch, outcomes::evictions(&self.catalogue, job, &answer));
+            all.insert(
+                part.switch,
+                outcomes::evictions(&self.catalogue, admitted.placement.epoch, &answer),
+            );
         }
         Ok(all)
     }
@@ -318,8 +369,8 @@ impl Controller {
         Ok(Outcomes::of(&self.catalogue, slot, &answer))
     }
 
-    fn entities(&self, part: &JobAtSwitch, job: JobId, slot: JobSlot) -> Vec<Entity> {
-        entries::job(&self.catalogue, part, job, slot)
+    fn entities(&self, part: &JobAtSwitch, placement: &Placement, slot: JobSlot) -> Vec<Entity> {
+        entries::job(&self.catalogue, part, placement.run(), slot)
     }
 
     pub(crate) fn jobs(&self) -> MutexGuard<'_, BTreeMap<JobId, Admitted>> {
@@ -343,6 +394,9 @@ impl Controller {
                 State::Leaving => LEAVING,
             };
             return Err(Error::JobTaken(job, state));
+        }
+        if let Some(other) = jobs.values().find(|other| other.placement.epoch == placement.epoch) {
+            return Err(Error::EpochTaken(placement.run(), other.placement.job));
         }
         let taken: BTreeSet<JobSlot> = jobs.values().map(|admitted| admitted.slot).collect();
         let slot = (1..=u8::MAX)
@@ -369,6 +423,11 @@ impl Controller {
 }
 
 impl Admitted {
+    fn run(&self) -> (Run, Bitmap) {
+        let workers = u8::try_from(self.placement.workers.len()).unwrap_or(u8::MAX);
+        (self.placement.run(), Bitmap::first(workers))
+    }
+
     /// # Errors
     /// [`Error::JobTaken`] if nothing but its removal can be done with the job.
     pub(crate) fn check_whole(&self) -> Result<(), Error> {
@@ -384,9 +443,9 @@ const LEAVING: &str = "not swept yet";
 
 /// Frees what a former run of the controller left in a switch whose cells say whose they are.
 async fn free_orphans(session: &Session) -> Result<(), Error> {
-    for &job in session.orphans() {
-        tracing::warn!(switch = session.name(), %job, "freeing what a former run left");
-        sweep(session, job, Assignment::NONE, SWEEP_LIMIT).await?;
+    for &run in session.orphans() {
+        tracing::warn!(switch = session.name(), %run, "freeing what a former run left");
+        sweep(session, run, Assignment::NONE, SWEEP_LIMIT).await?;
     }
     Ok(())
 }
@@ -403,7 +462,7 @@ async fn wipe(session: &Session, pool: u32) -> Result<(), Error> {
     let all = ServiceAtSwitch::Aggregate { segment, everyone: Bitmap::EMPTY };
     let service = entries::serve(session.catalogue(), somebody, assignment.service, all);
     session.install(&[], service.as_slice()).await?;
-    let freed = sweep(session, somebody, assignment, SWEEP_LIMIT).await;
+    let freed = sweep(session, somebody.run(Epoch::FIRST), assignment, SWEEP_LIMIT).await;
     session.remove(service.as_slice()).await?;
     let unfinished = freed?;
     if unfinished > 0 {

@@ -14,6 +14,9 @@
 //! - [`segments`]: which aggregators are whose, where jobs have memory of their own;
 //! - [`memory`]: jobs with segments admitted, and moved between the network and their servers;
 //! - [`outcomes`]: what became of packets;
+//! - [`epochs`](Epochs): a number for each run of each job;
+//! - [`runs`]: the gRPC service by which processes started by hand join a run;
+//! - [`server`]: the socket that such a service is on;
 //! - [`scheduler`]: the gRPC service by which others decide about jobs;
 //! - [`sweep`]: the packet that frees what a job holds.
 //!
@@ -26,6 +29,7 @@ mod catalogue;
 pub mod client;
 pub mod describe;
 pub mod entries;
+mod epochs;
 mod error;
 pub mod jobs;
 pub mod memory;
@@ -37,8 +41,10 @@ pub mod ports;
 pub mod programs;
 mod reconcile;
 mod reminders;
+pub mod runs;
 pub mod scheduler;
 pub mod segments;
+pub mod server;
 pub mod services;
 pub mod session;
 pub mod sweep;
@@ -46,5 +52,6 @@ pub mod targets;
 mod tls;
 
 pub use catalogue::Catalogue;
+pub use epochs::Epochs;
 pub use error::Error;
 pub use tls::Tls;

@@ -5,7 +5,7 @@ use std::ops::{AddAssign, Index};
 use tributary_p4runtime_proto::p4::v1::{
     self as p4, CounterData, CounterEntry, DirectCounterEntry, Entity, TableEntry, entity,
 };
-use tributary_wire::JobId;
+use tributary_wire::Epoch;
 
 use crate::catalogue::{Catalogue, SLOT_COUNTERS};
 use crate::entries::{self, JobSlot};
@@ -66,11 +66,14 @@ pub enum Outcome {
     Asynchronous,
     /// Of a round that the aggregator has left behind, and whose result it does not keep any more.
     Stale,
+    /// Plain traffic in which a host could find an aggregation packet: tags, other EtherTypes than
+    /// those of IPv4, IPv6 and ARP, UDP with IP options or in fragments, tunnels. Dropped.
+    Barred,
 }
 
 impl Outcome {
     /// All outcomes, in the order of their codes.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Forwarded,
         Self::Absorbed,
         Self::Added,
@@ -95,6 +98,7 @@ impl Outcome {
         Self::Repeated,
         Self::Asynchronous,
         Self::Stale,
+        Self::Barred,
     ];
 
     /// The word for it in reports.
@@ -125,6 +129,7 @@ impl Outcome {
             Self::Repeated => "repeated",
             Self::Asynchronous => "asynchronous",
             Self::Stale => "stale",
+            Self::Barred => "barred",
         }
     }
 }
@@ -226,15 +231,15 @@ pub fn evictions_request(catalogue: &Catalogue) -> Vec<Entity> {
     all.map(|all| entries::entity(entity::Entity::DirectCounterEntry(all))).collect()
 }
 
-/// Partial sums of a job that packets of other tasks evicted, among what a switch answered to
+/// Partial sums of a run that packets of other tasks evicted, among what a switch answered to
 /// [`evictions_request`].
 #[must_use]
-pub fn evictions(catalogue: &Catalogue, job: JobId, answer: &[Entity]) -> Count {
+pub fn evictions(catalogue: &Catalogue, epoch: Epoch, answer: &[Entity]) -> Count {
     let mut count = Count::default();
     for entity in answer {
         let Some(entity::Entity::DirectCounterEntry(counter)) = &entity.entity else { continue };
         let (Some(entry), Some(data)) = (&counter.table_entry, &counter.data) else { continue };
-        if entries::server_of(catalogue, entry) == Some(job) {
+        if entries::server_of(catalogue, entry) == Some(epoch) {
             count += Count::of(data);
         }
     }

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_jobfile::{Aggregation, HostId, Job, SwitchId, Topology};
 use tributary_protocol::{Assignment, Mode};
-use tributary_wire::{Bitmap, Host, JobId, Kind, Mac, Protocol, WorkerIndex};
+use tributary_wire::{Bitmap, Epoch, Host, JobId, Kind, Mac, Protocol, Run, WorkerIndex};
 
 use crate::paths::Tree;
 use crate::reminders::way_to;
@@ -74,6 +74,8 @@ pub fn forwarding(topology: &Topology) -> Vec<Forwarding> {
 pub struct Placement {
     /// The job.
     pub job: JobId,
+    /// Which run of it.
+    pub epoch: Epoch,
     /// Host of each worker, by worker index: at most 32, all different.
     pub workers: Vec<HostId>,
     /// Host of the parameter server. `None`: all workers hang on one switch, which needs none.
@@ -88,6 +90,12 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// The run that is placed.
+    #[must_use]
+    pub const fn run(&self) -> Run {
+        self.job.run(self.epoch)
+    }
+
     /// The same endpoints, served in this way.
     #[must_use]
     pub fn assigned(self, assignment: Assignment) -> Self {
@@ -100,6 +108,7 @@ impl From<&Job> for Placement {
     fn from(job: &Job) -> Self {
         Self {
             job: job.id,
+            epoch: job.epoch,
             workers: job.workers.clone(),
             ps: job.ps,
             agent: job.agent,

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tributary_p4runtime_proto::p4::v1::{
     Entity, MulticastGroupEntry, TableEntry, Update, entity, update,
 };
-use tributary_wire::{JobId, Protocol};
+use tributary_wire::{Protocol, Run};
 
 use crate::catalogue::Catalogue;
 use crate::client::{Client, Event, PacketSender, Running, Stream, SwitchConfig};
@@ -51,8 +51,8 @@ pub struct Opened {
 /// What a connection found in the switch, and did about it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// Jobs that it had entries of which are not desired.
-    pub orphans: Vec<JobId>,
+    /// Runs of jobs that it had entries of which are not desired.
+    pub orphans: Vec<Run>,
     /// The cookie of the pipeline that it ran; `None` if it ran none.
     pub before: Option<u64>,
     /// Whether it ran the pipeline already, and so may have something in its registers.
@@ -224,10 +224,10 @@ impl Session {
         &self.found
     }
 
-    /// Jobs whose entries were in the switch at the first connection, and were removed: another run
+    /// Runs whose entries were in the switch at the first connection, and were removed: another run
     /// of the controller left them. Their aggregators may still be taken.
     #[must_use]
-    pub fn orphans(&self) -> &[JobId] {
+    pub fn orphans(&self) -> &[Run] {
         &self.found.orphans
     }
 
@@ -460,22 +460,22 @@ impl Shared {
         }
         client.write(&updates).await?;
         Ok(Found {
-            orphans: self.jobs_deleted(&updates),
+            orphans: self.runs_deleted(&updates),
             before: before.map(|before| before.cookie),
             running,
             updates: updates.len(),
         })
     }
 
-    fn jobs_deleted(&self, updates: &[Update]) -> Vec<JobId> {
+    fn runs_deleted(&self, updates: &[Update]) -> Vec<Run> {
         let deleted = updates.iter().filter(|update| update.r#type() == update::Type::Delete);
-        let jobs: BTreeSet<JobId> = deleted
+        let runs: BTreeSet<Run> = deleted
             .filter_map(|update| match update.entity.as_ref()?.entity.as_ref()? {
-                entity::Entity::TableEntry(entry) => entries::job_of(&self.catalogue, entry),
+                entity::Entity::TableEntry(entry) => entries::run_of(&self.catalogue, entry),
                 _ => None,
             })
             .collect();
-        jobs.into_iter().collect()
+        runs.into_iter().collect()
     }
 }
 

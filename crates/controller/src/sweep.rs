@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tributary_protocol::Assignment;
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{
-    Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Mac, Protocol, Sequence, emit_frame,
+    Bitmap, Ecn, Envelope, Flags, Host, Kind, Mac, Protocol, Run, Sequence, emit_frame,
 };
 
 use crate::Error;
@@ -25,7 +25,7 @@ static NONCE: AtomicU32 = AtomicU32::new(1);
 /// The packet that starts a walk through a switch whose program speaks a protocol: through all cells,
 /// or through the segment that a job of P4INC or SwitchML has there.
 #[must_use]
-pub fn frame(protocol: Protocol, job: JobId, assignment: Assignment, nonce: Sequence) -> Vec<u8> {
+pub fn frame(protocol: Protocol, run: Run, assignment: Assignment, nonce: Sequence) -> Vec<u8> {
     // Nobody but the switch sees it: the addresses only have to be some.
     let nobody = Host { mac: Mac([0x02, 0, 0, 0, 0, 0]), ip: Ipv4Addr::UNSPECIFIED };
     let envelope = Envelope { source: nobody, destination: nobody, ecn: Ecn::NotEct };
@@ -34,7 +34,8 @@ pub fn frame(protocol: Protocol, job: JobId, assignment: Assignment, nonce: Sequ
         kind: Kind::Sweep,
         flags: Flags::NONE,
         priority: assignment.service.get(),
-        job,
+        job: run.job,
+        epoch: run.epoch,
         values: 0,
         sequence: nonce,
         bitmap: Bitmap::EMPTY,
@@ -47,17 +48,18 @@ pub fn frame(protocol: Protocol, job: JobId, assignment: Assignment, nonce: Sequ
 
 /// Cells that a walk freed, if the frame is that walk coming back.
 #[must_use]
-pub fn freed(frame: &[u8], job: JobId, nonce: Sequence) -> Option<u32> {
+pub fn freed(frame: &[u8], run: Run, nonce: Sequence) -> Option<u32> {
     let packet = Packet::new_checked(frame).ok()?;
-    let own = packet.kind() == Kind::Sweep && packet.job() == job && packet.sequence() == nonce;
+    let its = packet.job().run(packet.epoch());
+    let own = packet.kind() == Kind::Sweep && its == run && packet.sequence() == nonce;
     own.then(|| packet.bitmap().0)
 }
 
-/// Frees all aggregators of a job in a switch. Returns how many the walk found: where a walk was
+/// Frees all aggregators of a run in a switch. Returns how many the walk found: where a walk was
 /// lost on its way, fewer than there were.
 pub(crate) async fn sweep(
     session: &Session,
-    job: JobId,
+    run: Run,
     assignment: Assignment,
     limit: Duration,
 ) -> Result<u32, Error> {
@@ -65,7 +67,7 @@ pub(crate) async fn sweep(
     while Instant::now() < end {
         let nonce = Sequence(NONCE.fetch_add(1, Ordering::Relaxed));
         let mut packets = session.packets_in();
-        match session.packet_out(frame(session.protocol(), job, assignment, nonce)).await {
+        match session.packet_out(frame(session.protocol(), run, assignment, nonce)).await {
             Ok(()) => {}
             // The session is about to reconnect.
             Err(Error::Lost { .. }) => {
@@ -78,7 +80,7 @@ pub(crate) async fn sweep(
         let back = async {
             loop {
                 match packets.recv().await {
-                    Ok(packet) => match freed(&packet, job, nonce) {
+                    Ok(packet) => match freed(&packet, run, nonce) {
                         Some(freed) => return Some(freed),
                         None => continue,
                     },
@@ -91,35 +93,42 @@ pub(crate) async fn sweep(
             return Ok(freed);
         }
     }
-    Err(Error::SweepLost { switch: session.name().to_owned(), job, seconds: limit.as_secs() })
+    Err(Error::SweepLost {
+        switch: session.name().to_owned(),
+        job: run.job,
+        seconds: limit.as_secs(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use tributary_protocol::Mode;
-    use tributary_wire::{AggregatorIndex, Segment, Service};
+    use tributary_wire::{AggregatorIndex, Epoch, JobId, Segment, Service};
 
     use super::*;
 
     #[test]
     fn only_its_own_walk_counts() {
-        let (job, nonce) = (JobId::new(7).unwrap(), Sequence(9));
-        let mut walk = frame(Protocol::Esa, job, Assignment::NONE, nonce);
-        assert_eq!(freed(&walk, job, nonce), Some(0));
-        assert_eq!(freed(&walk, JobId::new(8).unwrap(), nonce), None);
-        assert_eq!(freed(&walk, job, Sequence(8)), None);
-        // The count is the bitmap: the last byte of bytes 12 to 15 of the header.
-        let at = walk.len() - 20 + 15;
+        let job = JobId::new(7).unwrap();
+        let (run, nonce) = (job.run(Epoch::FIRST), Sequence(9));
+        let mut walk = frame(Protocol::Esa, run, Assignment::NONE, nonce);
+        assert_eq!(freed(&walk, run, nonce), Some(0));
+        assert_eq!(freed(&walk, JobId::new(8).unwrap().run(run.epoch), nonce), None);
+        assert_eq!(freed(&walk, job.run(Epoch::new(2).unwrap()), nonce), None);
+        assert_eq!(freed(&walk, run, Sequence(8)), None);
+        // The count is the bitmap: the last byte of bytes 16 to 19 of the header.
+        let at = walk.len() - 28 + 19;
         walk[at] = 3;
-        assert_eq!(freed(&walk, job, nonce), Some(3));
-        assert_eq!(freed(&walk[..walk.len() - 1], job, nonce), None);
+        assert_eq!(freed(&walk, run, nonce), Some(3));
+        assert_eq!(freed(&walk[..walk.len() - 1], run, nonce), None);
     }
 
     #[test]
     fn a_walk_through_a_segment_starts_where_it_does() {
         let segment = Segment { offset: AggregatorIndex(512), size: 64 };
         let assignment = Assignment { service: Service::new(9), segment, mode: Mode::Local };
-        let walk = frame(Protocol::P4inc, JobId::new(7).unwrap(), assignment, Sequence(1));
+        let run = JobId::new(7).unwrap().run(Epoch::FIRST);
+        let walk = frame(Protocol::P4inc, run, assignment, Sequence(1));
         let packet = Packet::new_checked(&walk).unwrap();
         assert_eq!((packet.service(), packet.repr().index), (Service::new(9), segment.offset));
     }

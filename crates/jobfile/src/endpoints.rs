@@ -36,6 +36,7 @@ impl Scenario {
         JobConfig {
             protocol: job.protocol.into(),
             job: job.id,
+            epoch: job.epoch,
             workers: u8::try_from(job.workers.len()).expect("at most 32 workers"),
             values_per_packet: self.switch.values_per_packet,
             slots: job.slots,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tributary_document::{Error, Item, Table, suggest};
-use tributary_wire::{FRAGMENTS_MAX, JobId, WORKERS_MAX};
+use tributary_wire::{Epoch, FRAGMENTS_MAX, JobId, WORKERS_MAX};
 
 use crate::network::Servers;
 use crate::protocol::{self, Choice, ESA_KEYS, P4INC_KEYS};
@@ -298,6 +298,7 @@ impl Context<'_, '_> {
         self.check_sequences(table, &workload)?;
         Ok(Job {
             id,
+            epoch: Epoch::new(id.get().into()).expect("no job has the number zero"),
             name,
             protocol: self.choice.protocol,
             workers,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tributary_protocol::rtt::RttConfig;
-use tributary_wire::{JobId, WorkerIndex};
+use tributary_wire::{Epoch, JobId, Run, WorkerIndex};
 
 use crate::topology::{HostId, Topology};
 
@@ -183,6 +183,9 @@ pub enum Aggregation {
 pub struct Job {
     /// Identity on the wire.
     pub id: JobId,
+    /// Which run of the job this is. In a parsed file it is the job's number, which is right where
+    /// nothing outlives the run, as in virtual time. In a network it is what the controller issued.
+    pub epoch: Epoch,
     /// Name for messages and reports; unique in the file.
     pub name: String,
     /// How it aggregates; the same for all jobs of a file.
@@ -217,6 +220,12 @@ pub struct Job {
 }
 
 impl Job {
+    /// The run that this is.
+    #[must_use]
+    pub const fn run(&self) -> Run {
+        self.id.run(self.epoch)
+    }
+
     /// Host of the parameter server of a job that must have one.
     ///
     /// # Panics

@@ -288,7 +288,7 @@ fn faults_of_a_link_refine_those_of_all() {
 #[test]
 fn jumbo_packets_get_jumbo_links() {
     let scenario = scenario("[protocol]\nvalues_per_packet = 2048\n[[job]]\n");
-    assert_eq!(scenario.switch.packet_bytes(), 8240);
+    assert_eq!(scenario.switch.packet_bytes(), 8248);
     assert!(scenario.topology.links.iter().all(|link| link.mtu == 9000));
     assert_eq!(scenario.jobs[0].window, 7);
 }

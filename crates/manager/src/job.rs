@@ -135,6 +135,9 @@ pub struct Run {
     pub since_ms: u64,
     /// The job's identity in its packets; `None` for a job that sends none.
     pub wire: Option<u16>,
+    /// The run that switches serve, once they do.
+    #[serde(default)]
+    pub epoch: Option<u32>,
     /// Whether switches add up for it; else they only forward.
     pub in_network: bool,
     /// Its processes: workers by index, then the parameter server.

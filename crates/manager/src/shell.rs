@@ -235,6 +235,7 @@ impl<S: Store> Shell<S> {
                     job: record.request.name.clone(),
                     host: task.map(|task| task.server.clone()).unwrap_or_default(),
                     job_file: self.site.job_file(&record, run),
+                    epoch: run.epoch.unwrap_or_default(),
                 })
             }
             Command::Stop(id) => Message::Stop(id.into()),

@@ -60,6 +60,13 @@ fn note(open: &mut BTreeMap<u16, Action>, wish: Action) {
     }
 }
 
+/// A job as the switches serve it.
+struct Served {
+    /// The workers', and at last the parameter server's.
+    hosts: Vec<String>,
+    epoch: u32,
+}
+
 struct Switches {
     client: JobSchedulerClient<Channel>,
     inputs: Sender<Input>,
@@ -92,13 +99,13 @@ impl Switches {
         let _ = self.inputs.send(Input::Event(event));
     }
 
-    /// The hosts of all jobs that are served, the parameter server's last.
-    async fn list(&mut self) -> Result<BTreeMap<u16, Vec<String>>, Status> {
+    /// All jobs that are served.
+    async fn list(&mut self) -> Result<BTreeMap<u16, Served>, Status> {
         let jobs = self.client.list(v1::ListRequest {}).await?.into_inner().jobs;
         let described = jobs.into_iter().filter_map(|job| {
             let wire = u16::try_from(job.job_id).ok()?;
             let hosts = job.workers.into_iter().chain([job.parameter_server]).collect();
-            Some((wire, hosts))
+            Some((wire, Served { hosts, epoch: job.epoch }))
         });
         Ok(described.collect())
     }
@@ -106,13 +113,15 @@ impl Switches {
     async fn admit(
         &mut self,
         admission: &Admission,
-        served: Option<&Vec<String>>,
+        served: Option<&Served>,
     ) -> Result<Event, Status> {
-        let Admission { wire, ref workers, ref ps, in_network } = *admission;
+        let Admission { wire, ref workers, ref ps, in_network, epoch } = *admission;
         let hosts = || workers.iter().chain([ps]);
         match served {
-            Some(served) if served.iter().eq(hosts()) => return Ok(Event::Admitted(wire)),
-            // Of a manager that has lost its database.
+            Some(served) if Some(served.epoch) == epoch && served.hosts.iter().eq(hosts()) => {
+                return Ok(Event::Admitted { wire, epoch: served.epoch });
+            }
+            // Of a manager that has lost its database, or an admission whose answer was lost.
             Some(_) => drop(self.release(wire).await?),
             None => {}
         }
@@ -125,9 +134,10 @@ impl Switches {
             aggregation: aggregation.into(),
             // Jobs of ATP share all of them.
             size: 1,
+            epoch: epoch.unwrap_or_default(),
         };
         match self.client.admit(request).await {
-            Ok(_) => Ok(Event::Admitted(wire)),
+            Ok(admitted) => Ok(Event::Admitted { wire, epoch: admitted.into_inner().epoch }),
             Err(status) => match status.code() {
                 Code::Unavailable | Code::Aborted | Code::DeadlineExceeded | Code::Cancelled => {
                     Err(status)

@@ -46,7 +46,8 @@ fn task(role: Role, server: &str, gpus: u32) -> Task {
 }
 
 fn record(wire: Option<u16>, tasks: Vec<Task>) -> Record {
-    let run = Run { attempt: 2, since_ms: 5, wire, in_network: true, tasks };
+    let run =
+        Run { attempt: 2, since_ms: 5, wire, epoch: wire.map(u32::from), in_network: true, tasks };
     Record {
         id: 9,
         request: request(),

@@ -16,4 +16,4 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/modules.rs"));
 }
 
-pub use generated::tributary::{placement, scheduler};
+pub use generated::tributary::{placement, runs, scheduler};

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use tributary_wire::{
-    Bitmap, JobId, Protocol, Segment, Sequence, Service, VALUES_MAX, WORKERS_MAX,
+    Bitmap, Epoch, JobId, Protocol, Run, Segment, Sequence, Service, VALUES_MAX, WORKERS_MAX,
 };
 
 use crate::rtt::RttConfig;
@@ -20,6 +20,8 @@ pub struct JobConfig {
     pub protocol: Protocol,
     /// The job.
     pub job: JobId,
+    /// Which run of the job: packets of any other are dropped.
+    pub epoch: Epoch,
     /// How many workers it has: 1 to 32.
     pub workers: u8,
     /// V, the values of a packet, as the P4 program was compiled for.
@@ -39,16 +41,22 @@ impl JobConfig {
     pub const DEFAULT_SLOTS: u32 = 256;
 
     /// ATP, with 64 values a packet and 256 slots.
-    pub const fn new(job: JobId, workers: u8, pool: NonZeroU32) -> Self {
+    pub const fn new(run: Run, workers: u8, pool: NonZeroU32) -> Self {
         Self {
             protocol: Protocol::Atp,
-            job,
+            job: run.job,
+            epoch: run.epoch,
             workers,
             values_per_packet: Self::DEFAULT_VALUES,
             slots: Self::DEFAULT_SLOTS,
             pool,
             assignment: Assignment::NONE,
         }
+    }
+
+    /// The run of the job.
+    pub const fn run(&self) -> Run {
+        self.job.run(self.epoch)
     }
 
     /// All workers of the job.

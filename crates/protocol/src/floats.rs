@@ -61,13 +61,13 @@ impl FloatPool {
 mod tests {
     use std::num::NonZeroU32;
 
-    use tributary_wire::JobId;
+    use tributary_wire::{Epoch, JobId};
 
     use super::*;
 
     #[test]
     fn sums_in_f64_in_the_order_of_the_workers() {
-        let mut job = JobConfig::new(JobId::new(1).unwrap(), 3, NonZeroU32::MIN);
+        let mut job = JobConfig::new(JobId::new(1).unwrap().run(Epoch::FIRST), 3, NonZeroU32::MIN);
         job.values_per_packet = 3;
         let mut floats = FloatPool::new(&job).take();
         // The first column is zero in f32 arithmetic, the second overflows f32 on the way.

@@ -60,9 +60,10 @@
 //!   most *n* of them can wrap, in the switch or here. A fragment with a greater value goes in `f32`;
 //!   it makes the PS forget the integers of that task and ask all other workers for `f32`. As the
 //!   integer bitmap can never be complete without that worker, no integer result exists by then.
-//! - **I6** (isolation). Frames for another job, from workers outside the job, with another V,
-//!   with an aggregator other than the slot's, or for a sequence that is not due, change nothing but a
-//!   counter.
+//! - **I6** (isolation). Frames for another job or for another [run](tributary_wire::Epoch) of the job,
+//!   from workers outside the job, with another V, with an aggregator other than the slot's, or for a
+//!   sequence that is not due, change nothing but a counter. (A PS takes a later run for the one that it
+//!   serves from then on: [`server`].)
 //! - **I7** (liveness under fair loss). Let `s` be the lowest sequence that some worker lacks. No
 //!   worker is stopped from sending it, for the window is never below one, and each that has not got the
 //!   result repeats it, at least at every retransmission timeout, which is capped. A resend never

@@ -11,6 +11,8 @@ pub struct Rejected {
     pub malformed: u64,
     /// Of another job.
     pub other_job: u64,
+    /// Of another run of the job.
+    pub other_run: u64,
     /// Of another aggregation protocol.
     pub other_protocol: u64,
     /// Of another service than the job's: sent before the job was served in another way. At a PS also
@@ -40,6 +42,7 @@ impl Rejected {
         self.foreign
             + self.malformed
             + self.other_job
+            + self.other_run
             + self.other_protocol
             + self.other_service
             + self.wrong_kind

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tributary_protocol::fixed::Scale;
 use tributary_protocol::worker::{Event, Tensor, Worker, WorkerConfig};
 use tributary_protocol::{Endpoint, JobConfig, ParameterServer, PsConfig, Time, Timing};
-use tributary_wire::{Host, JobId, Mac, Protocol, WorkerIndex};
+use tributary_wire::{Epoch, Host, JobId, Mac, Protocol, WorkerIndex};
 
 struct Counting;
 
@@ -100,7 +100,7 @@ fn none(protocol: Protocol) {
     let job = JobConfig {
         protocol,
         slots: 32,
-        ..JobConfig::new(JobId::new(1).unwrap(), 2, NonZeroU32::new(64).unwrap())
+        ..JobConfig::new(JobId::new(1).unwrap().run(Epoch::FIRST), 2, NonZeroU32::new(64).unwrap())
     };
     let timing = Timing::default();
     let worker = |index| {

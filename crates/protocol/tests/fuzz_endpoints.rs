@@ -33,7 +33,11 @@ impl Trio {
             protocol,
             values_per_packet: 32,
             slots: 4,
-            ..JobConfig::new(JobId::new(263).unwrap(), 2, NonZeroU32::new(64).unwrap())
+            ..JobConfig::new(
+                JobId::new(263).unwrap().run(golden::EPOCH),
+                2,
+                NonZeroU32::new(64).unwrap(),
+            )
         };
         let timing = Timing::default();
         let worker = |index| {
@@ -186,10 +190,10 @@ fn fuzz_foreign_frames() {
                     // Cut short.
                     2 => frame.truncate(frame.len() - 1 - usize::from(input.byte()) % 60),
                     // Another V: one value less, in all lengths.
-                    _ if frame[48..50] == [0, 32] && frame.len() == 62 + 128 => {
-                        frame.truncate(62 + 124);
-                        frame[16..18].copy_from_slice(&172u16.to_be_bytes());
-                        frame[38..40].copy_from_slice(&152u16.to_be_bytes());
+                    _ if frame[48..50] == [0, 32] && frame.len() == 70 + 128 => {
+                        frame.truncate(70 + 124);
+                        frame[16..18].copy_from_slice(&180u16.to_be_bytes());
+                        frame[38..40].copy_from_slice(&160u16.to_be_bytes());
                         frame[48..50].copy_from_slice(&31u16.to_be_bytes());
                     }
                     _ => frame[42] = 0,

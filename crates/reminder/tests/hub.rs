@@ -13,7 +13,7 @@ use tributary_reminder::{Incoming, Limits, Link, LinkConfig, LinkEvent, Peer};
 use tributary_wire::channel::{
     Answer, FromServer, FromWorker, Hello, Refusal, Role, ToServer, ToWorker, Token, Values,
 };
-use tributary_wire::{Bitmap, Sequence};
+use tributary_wire::{Bitmap, Epoch, Sequence};
 
 fn peer(index: u8) -> Peer {
     Peer { job: job(1), role: Role::Worker(worker(index)) }
@@ -106,6 +106,7 @@ fn greetings_that_are_wrong_are_answered_and_counted() {
     for (hello, refusal) in [
         (Hello { token: Token(near_miss), ..hello(1, role) }, Refusal::Token),
         (Hello { token: Token([0; 16]), ..hello(1, role) }, Refusal::Token),
+        (Hello { epoch: Epoch::new(2).unwrap(), ..hello(1, role) }, Refusal::Run),
         (hello(9, role), Refusal::Job),
         (hello(1, Role::Worker(worker(3))), Refusal::Role),
         (hello(1, Role::Worker(worker(31))), Refusal::Role),
@@ -121,6 +122,7 @@ fn greetings_that_are_wrong_are_answered_and_counted() {
     assert_eq!(hear(&mut stranger), Some(Answer::Refused(Refusal::Token)));
     let stats = desk.hub.stats();
     assert_eq!((stats.forged, stats.unknown_job, stats.wrong_role), (3, 1, 2));
+    assert_eq!(stats.other_run, 1);
     assert_eq!((stats.welcomed, stats.garbage, stats.silent), (0, 0, 0));
     assert!(desk.hub.peers().is_empty());
 }

@@ -588,16 +588,16 @@ impl<'a> Run<'a> {
     /// it freed.
     fn sweep(&mut self, switch: SwitchId, index: usize) -> Result<u32, Error> {
         let nonce = Sequence(0);
-        let job = self.scenario.jobs[index].id;
+        let run = self.scenario.jobs[index].run();
         let assignment = self.assignments[index];
-        let frame = sweep::frame(self.catalogue.protocol(), job, assignment, nonce);
+        let frame = sweep::frame(self.catalogue.protocol(), run, assignment, nonce);
         let now_us = self.network.now().as_nanos() / 1000;
         self.network.switch_mut(switch).packet_out(now_us, &frame);
         self.network.poke_switch(switch);
         let deadline = self.network.now() + SWEEP_TIME;
         while self.network.now() < deadline {
             for (from, frame) in self.network.take_packets_in() {
-                if let Some(freed) = sweep::freed(&frame, job, nonce)
+                if let Some(freed) = sweep::freed(&frame, run, nonce)
                     && from == switch
                 {
                     return Ok(freed);

@@ -22,7 +22,7 @@ use crate::run::{Error, Inputs, Options, Run};
 const VALUES: usize = 64;
 
 /// Bytes that a packet of ATP takes on a cable: headers, values, and what comes before and after.
-const PACKET_BYTES: f64 = (14 + 20 + 8 + 20 + 4 * VALUES + 24) as f64;
+const PACKET_BYTES: f64 = (14 + 20 + 8 + 28 + 4 * VALUES + 24) as f64;
 
 /// A job of a [`Rack`].
 #[derive(Clone, Copy, PartialEq, Debug)]

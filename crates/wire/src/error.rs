@@ -60,6 +60,12 @@ pub enum Error {
     /// The job's number is zero.
     #[error("job 0 does not exist")]
     Job,
+    /// The epoch is zero.
+    #[error("epoch 0 does not exist")]
+    Epoch,
+    /// The reserved word is not zero.
+    #[error("the reserved word is {0:#010x}, not zero")]
+    Racks(u32),
     /// A kind that carries values has none, or the other way round.
     #[error("a {kind:?} packet with {values} values")]
     Values {

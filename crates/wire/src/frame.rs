@@ -71,8 +71,8 @@ mod tests {
 
     #[test]
     fn lengths_of_the_contract() {
-        assert_eq!(HEADERS_LEN, 62);
-        assert_eq!(frame_len(64), 62 + 256);
+        assert_eq!(HEADERS_LEN, 70);
+        assert_eq!(frame_len(64), 70 + 256);
         assert!(frame_len(VALUES_MAX) <= 65535 + ethernet::HEADER_LEN);
         assert!(frame_len(VALUES_MAX + 1) > 65535 + ethernet::HEADER_LEN);
     }

@@ -6,6 +6,11 @@
 //! without this crate's encoder, so they check it; the tests of the P4 programs feed the same
 //! frames to the P4 parser.
 
+use crate::Epoch;
+
+/// The epoch that all of them carry.
+pub const EPOCH: Epoch = Epoch::new(0x6a0c_51d7).unwrap();
+
 /// One frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Vector {

@@ -1,6 +1,7 @@
 //! The numbers that must not be mixed up.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 /// How many workers a job can have: one bit each in a 32-bit [`Bitmap`](crate::Bitmap).
 pub const WORKERS_MAX: u8 = 32;
@@ -10,7 +11,7 @@ pub const WORKERS_MAX: u8 = 32;
 pub struct JobId(u16);
 
 impl JobId {
-    /// `None` for zero, which marks an empty aggregator in the switch.
+    /// `None` for zero, which is no job.
     pub const fn new(number: u16) -> Option<Self> {
         if number == 0 { None } else { Some(Self(number)) }
     }
@@ -19,11 +20,71 @@ impl JobId {
     pub const fn get(self) -> u16 {
         self.0
     }
+
+    /// A run of the job.
+    pub const fn run(self, epoch: Epoch) -> Run {
+        Run { job: self, epoch }
+    }
 }
 
 impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// The number of one run of a job, which all packets of that run carry; never zero.
+///
+/// The controller issues it when it admits the job, each time a greater one, and no two jobs get the
+/// same. So what one run leaves behind, in the network or in a switch, matches no other run of the
+/// job, nor a run of another job that gets the job's number later.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Epoch(NonZeroU32);
+
+impl Epoch {
+    /// The least epoch.
+    pub const FIRST: Self = Self(NonZeroU32::MIN);
+
+    /// `None` for zero, which marks an empty aggregator in the switch.
+    pub const fn new(number: u32) -> Option<Self> {
+        match NonZeroU32::new(number) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+
+    /// The number.
+    pub const fn get(self) -> u32 {
+        self.0.get()
+    }
+
+    /// The one after; `None` after the last.
+    pub const fn next(self) -> Option<Self> {
+        match self.0.checked_add(1) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A run of a job.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Run {
+    /// The job.
+    pub job: JobId,
+    /// Which of its runs.
+    pub epoch: Epoch,
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "job {}, epoch {}", self.job, self.epoch)
     }
 }
 

@@ -4,7 +4,7 @@
 //! [aggregation header](agg), followed by 32-bit values; everything is big-endian:
 //!
 //! ```text
-//! Ethernet II (14) | IPv4 (20) | UDP (8) | aggregation (20) | values (4 each)
+//! Ethernet II (14) | IPv4 (20) | UDP (8) | aggregation (28) | values (4 each)
 //! ```
 //!
 //! - [`agg::Packet`] is a checked view over the bytes of a whole frame, for receiving;
@@ -42,7 +42,7 @@ pub use agg::{Flags, Kind, Protocol};
 pub use bitmap::Bitmap;
 pub use error::Error;
 pub use frame::{Envelope, HEADERS_LEN, VALUES_MAX, emit_frame, frame_len};
-pub use id::{AggregatorIndex, JobId, Sequence, WORKERS_MAX, WorkerIndex};
+pub use id::{AggregatorIndex, Epoch, JobId, Run, Sequence, WORKERS_MAX, WorkerIndex};
 pub use ipv4::Ecn;
 pub use round::{FRAGMENTS_MAX, RUNGS, Round};
 pub use service::{Segment, Service};

@@ -9,7 +9,7 @@ use tributary_wire::channel::{
     Answer, BODY_MAX, FromServer, FromWorker, HELLO_LEN, Hello, Message, Refusal, Role, ToServer,
     ToWorker, Token, Values, split_frame,
 };
-use tributary_wire::golden::Vector;
+use tributary_wire::golden::{EPOCH, Vector};
 use tributary_wire::{Bitmap, JobId, Sequence, WorkerIndex};
 
 const SEQUENCE: Sequence = Sequence(74565);
@@ -36,7 +36,7 @@ fn floats() -> Values {
 
 fn hello(role: Role) -> Hello {
     let token = Token(std::array::from_fn(|at| 0xf0 + at as u8));
-    Hello { job: JobId::new(263).unwrap(), role, token }
+    Hello { job: JobId::new(263).unwrap(), epoch: EPOCH, role, token }
 }
 
 /// Compares one vector with its message, both ways, and remembers that it was looked at.
@@ -70,6 +70,7 @@ fn vectors_decode_and_encode() {
     check(it, "refused_job", &Answer::Refused(Refusal::Job));
     check(it, "refused_token", &Answer::Refused(Refusal::Token));
     check(it, "refused_role", &Answer::Refused(Refusal::Role));
+    check(it, "refused_run", &Answer::Refused(Refusal::Run));
 
     check(it, "worker_remind", &FromWorker::Remind { sequence });
     check(it, "worker_values", &FromWorker::Values { sequence, values: integers() });

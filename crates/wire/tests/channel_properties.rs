@@ -6,7 +6,7 @@ use tributary_wire::channel::{
     Answer, BODY_MAX, Error, FromServer, FromWorker, HELLO_LEN, Hello, Message, Refusal, Role,
     ToServer, ToWorker, Token, Values, split_frame,
 };
-use tributary_wire::{Bitmap, JobId, Sequence, VALUES_MAX, WorkerIndex};
+use tributary_wire::{Bitmap, Epoch, JobId, Sequence, VALUES_MAX, WorkerIndex};
 
 fn sequence() -> impl Strategy<Value = Sequence> {
     any::<u32>().prop_map(Sequence)
@@ -85,8 +85,9 @@ fn hello() -> impl Strategy<Value = Hello> {
         (0u8..32).prop_map(|index| Role::Worker(WorkerIndex::new(index).unwrap())),
         Just(Role::Server),
     ];
-    (1u16.., role, any::<[u8; 16]>()).prop_map(|(job, role, token)| Hello {
+    (1u16.., 1u32.., role, any::<[u8; 16]>()).prop_map(|(job, epoch, role, token)| Hello {
         job: JobId::new(job).unwrap(),
+        epoch: Epoch::new(epoch).unwrap(),
         role,
         token: Token(token),
     })

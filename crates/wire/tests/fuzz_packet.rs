@@ -18,7 +18,7 @@ fn fuzz_packet() {
         if mode % 2 == 1 {
             let bytes = tributary_wire::golden::VECTORS[usize::from(*mode) % 16].bytes();
             frame.extend_from_slice(&bytes[..42.min(bytes.len())]);
-            let length = (28 + rest.len().saturating_sub(20)).min(1400) as u16;
+            let length = (36 + rest.len().saturating_sub(28)).min(1400) as u16;
             frame[38..40].copy_from_slice(&length.to_be_bytes());
             frame[16..18].copy_from_slice(&(length + 20).to_be_bytes());
             frame[24..26].fill(0);

@@ -6,8 +6,8 @@ use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
 use tributary_wire::agg::{self, Packet, Repr};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Error, Flags, HEADERS_LEN, Host, JobId, Kind, Mac,
-    Protocol, Sequence, VALUES_MAX, emit_frame, golden, ipv4, values,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Error, Flags, HEADERS_LEN, Host, JobId, Kind,
+    Mac, Protocol, Sequence, VALUES_MAX, emit_frame, golden, ipv4, values,
 };
 
 fn host() -> impl Strategy<Value = Host> {
@@ -31,9 +31,10 @@ fn repr() -> impl Strategy<Value = Repr> {
     ]);
     let kind = prop::sample::select(Kind::ALL.to_vec());
     let numbers = any::<(u8, u32, u32, u32)>();
+    let runs = (1u16.., 1u32..);
     let values = prop_oneof![1u16..=300, Just(VALUES_MAX)];
-    (protocol, kind, 0u8..16, 1u16.., values, numbers).prop_map(
-        |(protocol, kind, flags, job, values, numbers)| {
+    (protocol, kind, 0u8..16, runs, values, numbers).prop_map(
+        |(protocol, kind, flags, (job, epoch), values, numbers)| {
             let (priority, sequence, bitmap, index) = numbers;
             Repr {
                 protocol,
@@ -41,6 +42,7 @@ fn repr() -> impl Strategy<Value = Repr> {
                 flags: Flags::from_bits(flags).unwrap(),
                 priority,
                 job: JobId::new(job).unwrap(),
+                epoch: Epoch::new(epoch).unwrap(),
                 values: if kind.has_values() { values } else { 0 },
                 sequence: Sequence(sequence),
                 bitmap: Bitmap(bitmap),
@@ -183,10 +185,10 @@ fn errors_name_what_is_wrong() {
     assert_eq!(gradient(20, &[0x40, 1]), Error::Fragment);
     assert_eq!(gradient(23, &[6]), Error::NotUdp(6));
     assert_eq!(gradient(36, &[0, 53]), Error::Port(53));
-    // 8 + 20 + 256 = 284 bytes of UDP.
-    assert_eq!(gradient(38, &[1, 27]), Error::UdpLength { udp: 283, ipv4: 284 });
-    assert_eq!(gradient(38, &[1, 29]), Error::UdpLength { udp: 285, ipv4: 284 });
-    assert_eq!(gradient(38, &[0, 7]), Error::UdpLength { udp: 7, ipv4: 284 });
+    // 8 + 28 + 256 = 292 bytes of UDP.
+    assert_eq!(gradient(38, &[1, 35]), Error::UdpLength { udp: 291, ipv4: 292 });
+    assert_eq!(gradient(38, &[1, 37]), Error::UdpLength { udp: 293, ipv4: 292 });
+    assert_eq!(gradient(38, &[0, 7]), Error::UdpLength { udp: 7, ipv4: 292 });
     assert_eq!(gradient(40, &[0xab, 0xcd]), Error::UdpChecksum(0xabcd));
     assert_eq!(gradient(42, &[0]), Error::Protocol(0));
     assert_eq!(gradient(42, &[5]), Error::Protocol(5));
@@ -196,6 +198,8 @@ fn errors_name_what_is_wrong() {
     assert_eq!(gradient(46, &[0, 0]), Error::Job);
     assert_eq!(gradient(48, &[0, 63]), Error::PayloadLength { values: 63, bytes: 256 });
     assert_eq!(gradient(48, &[0xff, 0xff]), Error::PayloadLength { values: 0xffff, bytes: 256 });
+    assert_eq!(gradient(50, &[0, 0, 0, 0]), Error::Epoch);
+    assert_eq!(gradient(62, &[0, 0, 1, 0]), Error::Racks(256));
     let (kind, values) = (Kind::Gradient, 0);
     assert_eq!(gradient(48, &[0, 0]), Error::Values { kind, values });
     let error = broken("query", &[(48, &[0, 1])]).unwrap_err();
@@ -206,8 +210,8 @@ fn errors_name_what_is_wrong() {
     let short = broken("query", &[(16, &[0, 27])]).unwrap_err();
     assert_eq!(short, Error::UdpLength { udp: 8, ipv4: 7 });
     // Lengths that agree with each other but leave no room for our header.
-    let short = broken("query", &[(16, &[0, 47]), (38, &[0, 27])]).unwrap_err();
-    assert_eq!(short, Error::ShortHeader(19));
+    let short = broken("query", &[(16, &[0, 55]), (38, &[0, 35])]).unwrap_err();
+    assert_eq!(short, Error::ShortHeader(27));
     assert_eq!(broken("query", &[]).unwrap().kind, Kind::Query);
     let mut frame = golden::find("query").unwrap().bytes();
     frame[24] ^= 1;

@@ -47,7 +47,7 @@
     action evict() {
         meta.value_access = value_access_t.SWAP;
         meta.outcome = outcome_t.PREEMPTED;
-        hdr.aggregation.job = meta.held_job;
+        hdr.aggregation.epoch = meta.held_epoch;
         hdr.aggregation.sequence = meta.held_sequence;
         hdr.aggregation.bitmap = meta.held;
         hdr.aggregation.priority = 0;

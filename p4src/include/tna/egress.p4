@@ -7,7 +7,7 @@
 
 // A queue is as long as ECN_THRESHOLD packets with values, in the cells of 80 bytes that it is made of.
 const bit<19> ECN_CELLS =
-    ECN_THRESHOLD * ((14 + 20 + 8 + 20 + 4 * VALUES + 79) / 80);
+    ECN_THRESHOLD * ((14 + 20 + 8 + 28 + 4 * VALUES + 79) / 80);
 
 struct egress_headers_t {
     bridge_t   bridge;

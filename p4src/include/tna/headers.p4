@@ -21,7 +21,7 @@ header bridge_t {
 // Whose an aggregator is, in a cell of two words.
 struct task_t {
     sequence_t sequence;
-    bit<32>    job; // zero where it is nobody's
+    epoch_t    epoch; // the run of a job; zero where it is nobody's
 }
 
 #endif

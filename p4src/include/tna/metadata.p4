@@ -15,6 +15,7 @@ enum bit<3> deed_t {
 
 struct metadata_t {
     bool           damaged;    // the checksum of the IPv4 header is wrong
+    bit<1>         barred;     // plain traffic in which a host could find a packet of ours
     port_t         port;       // where the packet came in
     bit<1>         ours;       // a packet of the program's protocol, right as far as it shows
     bit<1>         sweep;      // or one of the controller's sweeps
@@ -48,8 +49,7 @@ struct metadata_t {
     index_t        room;       // from the packet's aggregator to the segment's end: above zero is not behind
 
     // From the aggregator.
-    bit<32>        job;        // the packet's, as wide as a register's cell
-    bit<32>        whose;      // what the identity says where the aggregator is the packet's own
+    epoch_t        whose;      // what the identity says where the aggregator is the packet's own
     access_t       access;
     bit<32>        found;      // what the identity's register says
     bit<1>         joined;     // the aggregator is the packet's own, or was free
@@ -57,8 +57,8 @@ struct metadata_t {
     bitmap_t       common;     // what that and the packet's have in common
     bitmap_t       together;   // both
     holder_t       holder;
-    job_t          held_job;
-    bit<32>        held_sequence;
+    epoch_t        held_epoch;
+    sequence_t     held_sequence;
     bit<1>         overlap;
     bit<1>         last;       // with the packet's, of the same task, there are all members' values
     bit<32>        now;        // ns

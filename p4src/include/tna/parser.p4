@@ -49,31 +49,47 @@ parser IngressParser(packet_in packet, out headers_t hdr, out metadata_t meta,
         packet.extract(hdr.ethernet);
         transition select(hdr.ethernet.ethertype) {
             ETHERTYPE_IPV4: internet;
-            default: accept;
+            ETHERTYPE_ARP: accept;
+            ETHERTYPE_IPV6: accept;
+            default: barred;
         }
     }
 
     // Of what has options, the switch does not know the checksum.
     state internet {
         transition select(packet.lookahead<bit<8>>()) {
-            0x05 &&& 0x0f: ipv4;
+            0x45: ipv4;
             default: ipv4_with_options;
         }
     }
 
     state ipv4_with_options {
         packet.extract(hdr.ipv4_with_options);
-        transition accept;
+        transition select(hdr.ipv4_with_options.version, hdr.ipv4_with_options.protocol) {
+            (4, IP_PROTOCOL_UDP): barred;
+            (4, IP_PROTOCOL_IPIP): barred;
+            (4, IP_PROTOCOL_IPV6): barred;
+            (4, IP_PROTOCOL_GRE): barred;
+            (4, IP_PROTOCOL_ETHERIP): barred;
+            (4, IP_PROTOCOL_MPLS): barred;
+            (4, _): accept;
+            default: barred;
+        }
     }
 
     state ipv4 {
         packet.extract(hdr.ipv4);
         checksum.add(hdr.ipv4);
         meta.damaged = checksum.verify();
-        // Fragments are never ours.
-        transition select(hdr.ipv4.version, hdr.ipv4.more_fragments, hdr.ipv4.fragment_offset,
-                          hdr.ipv4.protocol) {
-            (4, 0, 0, IP_PROTOCOL_UDP): udp;
+        // Fragments are never ours, but a host could make ours of them.
+        transition select(hdr.ipv4.more_fragments, hdr.ipv4.fragment_offset, hdr.ipv4.protocol) {
+            (0, 0, IP_PROTOCOL_UDP): udp;
+            (_, _, IP_PROTOCOL_UDP): barred;
+            (_, _, IP_PROTOCOL_IPIP): barred;
+            (_, _, IP_PROTOCOL_IPV6): barred;
+            (_, _, IP_PROTOCOL_GRE): barred;
+            (_, _, IP_PROTOCOL_ETHERIP): barred;
+            (_, _, IP_PROTOCOL_MPLS): barred;
             default: accept;
         }
     }
@@ -82,8 +98,16 @@ parser IngressParser(packet_in packet, out headers_t hdr, out metadata_t meta,
         packet.extract(hdr.udp);
         transition select(hdr.udp.destination_port) {
             AGGREGATION_PORT: aggregation;
+            VXLAN_PORT: barred;
+            VXLAN_PORT_LINUX: barred;
+            GENEVE_PORT: barred;
             default: accept;
         }
+    }
+
+    state barred {
+        meta.barred = 1;
+        transition accept;
     }
 
     state aggregation {

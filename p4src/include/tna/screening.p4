@@ -21,16 +21,14 @@ control Screening(in headers_t hdr, in ingress_intrinsic_metadata_from_parser_t 
 
     action accept() {
         meta.ours = 1;
-        meta.job = (bit<32>)hdr.aggregation.job;
-        meta.whose = (bit<32>)hdr.aggregation.job;
+        meta.whose = hdr.aggregation.epoch;
         meta.round = hdr.aggregation.sequence + 1;
     }
 
     action sweep() {
         meta.sweep = 1;
         meta.outcome = outcome_t.SWEPT;
-        meta.job = (bit<32>)hdr.aggregation.job;
-        meta.whose = (bit<32>)hdr.aggregation.job;
+        meta.whose = hdr.aggregation.epoch;
         meta.round = hdr.aggregation.sequence + 1;
     }
 
@@ -53,6 +51,7 @@ control Screening(in headers_t hdr, in ingress_intrinsic_metadata_from_parser_t 
             hdr.ipv4.total_length:    ternary;
             hdr.udp.checksum:         ternary;
             hdr.aggregation.unused:   ternary;
+            hdr.aggregation.racks:    ternary;
             hdr.aggregation.protocol: ternary;
             hdr.aggregation.index:    ternary;
             meta.port:                ternary;
@@ -60,19 +59,19 @@ control Screening(in headers_t hdr, in ingress_intrinsic_metadata_from_parser_t 
         actions = { accept; enter; sweep; refuse; }
         const default_action = refuse(outcome_t.MALFORMED);
         const entries = {
-            (kind_t.GRADIENT,     FULL, 0, 0, PROTOCOL, IN_POOL, _): accept();
-            (kind_t.PARAMETER,    FULL, 0, 0, PROTOCOL, IN_POOL, _): accept();
-            (kind_t.REPLY,        FULL, 0, 0, PROTOCOL, IN_POOL, _): accept();
-            (kind_t.REMINDER,     FULL, 0, 0, PROTOCOL, IN_POOL, _): accept();
-            (kind_t.ABSENT,       FULL, 0, 0, PROTOCOL, IN_POOL, _): accept();
+            (kind_t.GRADIENT,     FULL, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
+            (kind_t.PARAMETER,    FULL, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
+            (kind_t.REPLY,        FULL, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
+            (kind_t.REMINDER,     FULL, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
+            (kind_t.ABSENT,       FULL, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
 #ifdef ASYNCHRONOUS_ERRORS
-            (kind_t.ASYNCHRONOUS, FULL, 0, 0, PROTOCOL, IN_POOL, _): accept();
+            (kind_t.ASYNCHRONOUS, FULL, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
 #endif
-            (kind_t.QUERY,        BARE, 0, 0, PROTOCOL, IN_POOL, _): accept();
+            (kind_t.QUERY,        BARE, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
             // From the controller, and then from ourselves, cell by cell.
-            (kind_t.SWEEP,        BARE, 0, 0, PROTOCOL, IN_POOL, CPU_PORT): enter();
-            (kind_t.SWEEP,        BARE, 0, 0, PROTOCOL, IN_POOL, RECIRCULATION_PORT): sweep();
-            (kind_t.SWEEP,        BARE, 0, 0, PROTOCOL, IN_POOL, _): refuse(outcome_t.REJECTED);
+            (kind_t.SWEEP,        BARE, 0, 0, 0, PROTOCOL, IN_POOL, CPU_PORT): enter();
+            (kind_t.SWEEP,        BARE, 0, 0, 0, PROTOCOL, IN_POOL, RECIRCULATION_PORT): sweep();
+            (kind_t.SWEEP,        BARE, 0, 0, 0, PROTOCOL, IN_POOL, _): refuse(outcome_t.REJECTED);
         }
         size = 16;
     }
@@ -80,6 +79,8 @@ control Screening(in headers_t hdr, in ingress_intrinsic_metadata_from_parser_t 
     apply {
         if (from_parser.parser_err != PARSER_ERROR_OK || meta.damaged) {
             refuse(outcome_t.MALFORMED);
+        } else if (meta.barred == 1) {
+            refuse(outcome_t.BARRED);
         } else if (!hdr.aggregation.isValid()) {
             plain();
         } else {

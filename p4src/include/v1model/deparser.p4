@@ -8,7 +8,7 @@
 
 control VerifyChecksums(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        verify_checksum(hdr.ipv4.isValid() && hdr.ipv4.header_words == 5,
+        verify_checksum(hdr.ipv4.isValid() && hdr.ipv4.version == 4 && hdr.ipv4.header_words == 5,
             { hdr.ipv4.version, hdr.ipv4.header_words, hdr.ipv4.dscp, hdr.ipv4.ecn,
               hdr.ipv4.total_length, hdr.ipv4.identification, hdr.ipv4.reserved,
               hdr.ipv4.dont_fragment, hdr.ipv4.more_fragments, hdr.ipv4.fragment_offset,

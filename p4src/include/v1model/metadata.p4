@@ -9,6 +9,7 @@ const bit<8> KEPT = 1;
 
 struct metadata_t {
     bit<1>         well_formed;
+    bit<1>         barred;   // plain traffic in which a host could find a packet of ours
     bit<1>         ours;     // a packet of the program's protocol, right as far as it shows
 
     // From the membership table.
@@ -31,7 +32,7 @@ struct metadata_t {
     turn_t         turn;
     bit<1>         kept;     // the result of the packet's round is in the copy
     holder_t       holder;
-    job_t          held_job; // the task before this packet, where the two were swapped
+    epoch_t        held_epoch; // the task before this packet, where the two were swapped
     sequence_t     held_sequence;
     bitmap_t       held;     // bitmap before this packet
     bit<1>         overlap;  // held and the packet, of the same task, have a worker in common

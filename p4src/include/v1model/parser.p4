@@ -1,5 +1,6 @@
 // Parser: Ethernet, IPv4, UDP, and our packets on their UDP port. Whatever else comes along stays
-// payload and is forwarded.
+// payload and is forwarded, unless a host could find a packet of ours in it: only what comes by itself
+// is looked at here, so nothing may come in disguise.
 #ifndef PARSER_P4
 #define PARSER_P4
 
@@ -11,19 +12,29 @@ parser PacketParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
                     inout standard_metadata_t standard) {
     state start {
         packet.extract(hdr.ethernet);
+        // Behind any other type, tags among them, there may be a packet that a host unwraps.
         transition select(hdr.ethernet.ethertype) {
             ETHERTYPE_IPV4: ipv4;
-            default: accept;
+            ETHERTYPE_ARP: accept;
+            ETHERTYPE_IPV6: accept;
+            default: barred;
         }
     }
 
     state ipv4 {
         packet.extract(hdr.ipv4);
-        // Options and fragments are never ours.
+        // Options and fragments are never ours, but a host could make ours of them.
         transition select(hdr.ipv4.version, hdr.ipv4.header_words, hdr.ipv4.more_fragments,
                           hdr.ipv4.fragment_offset, hdr.ipv4.protocol) {
             (4, 5, 0, 0, IP_PROTOCOL_UDP): udp;
-            default: accept;
+            (4, _, _, _, IP_PROTOCOL_UDP): barred;
+            (4, _, _, _, IP_PROTOCOL_IPIP): barred;
+            (4, _, _, _, IP_PROTOCOL_IPV6): barred;
+            (4, _, _, _, IP_PROTOCOL_GRE): barred;
+            (4, _, _, _, IP_PROTOCOL_ETHERIP): barred;
+            (4, _, _, _, IP_PROTOCOL_MPLS): barred;
+            (4, _, _, _, _): accept;
+            default: barred;
         }
     }
 
@@ -31,8 +42,16 @@ parser PacketParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
         packet.extract(hdr.udp);
         transition select(hdr.udp.destination_port) {
             AGGREGATION_PORT: aggregation;
+            VXLAN_PORT: barred;
+            VXLAN_PORT_LINUX: barred;
+            GENEVE_PORT: barred;
             default: accept;
         }
+    }
+
+    state barred {
+        meta.barred = 1;
+        transition accept;
     }
 
     // Kind, count and lengths must agree; only then is the packet taken apart further.

@@ -15,11 +15,14 @@ control Screening(in headers_t hdr, in standard_metadata_t standard, in protocol
 
         if (standard.parser_error != error.NoError || standard.checksum_error == 1) {
             meta.outcome = outcome_t.MALFORMED;
+        } else if (meta.barred == 1) {
+            meta.outcome = outcome_t.BARRED;
         } else if (!hdr.aggregation.isValid()) {
             meta.outcome = outcome_t.FORWARDED;
             meta.forward = 1;
         } else if (meta.well_formed == 0 || hdr.udp.checksum != 0
                    || hdr.aggregation.unused != 0
+                   || hdr.aggregation.racks != 0
                    || hdr.aggregation.protocol != (bit<8>)protocol
                    || hdr.aggregation.index >= POOL) {
             meta.outcome = outcome_t.MALFORMED;

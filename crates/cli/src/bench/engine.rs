@@ -303,7 +303,7 @@ pub(super) fn loaded(scenario: &Scenario) -> Result<(Switch, Catalogue)> {
     for job in &scenario.jobs {
         let slot = slot(job.id.get())?;
         for part in plan::job(&scenario.topology, &job.into()) {
-            entities.extend(entries::job(&catalogue, &part, job.id, slot));
+            entities.extend(entries::job(&catalogue, &part, job.run(), slot));
         }
     }
     let results = switch.write(&entries::insert(entities)).map_err(|e| anyhow!("{e}"))?;
@@ -400,6 +400,7 @@ fn frames(
             flags: Flags::NONE,
             priority,
             job: job.id,
+            epoch: job.epoch,
             values: scenario.switch.values_per_packet,
             sequence: Sequence(cell),
             bitmap,

@@ -360,6 +360,7 @@ fn gradient(sequence: u32) -> Repr {
         flags: Flags::COLLISION,
         priority: 0,
         job: tributary_wire::JobId::new(1).expect("not zero"),
+        epoch: tributary_wire::Epoch::FIRST,
         values: 0,
         sequence: Sequence(sequence),
         bitmap: Bitmap(1),
@@ -493,7 +494,7 @@ impl AtpSwitch {
         let slot = entries::JobSlot::new(1).context("there is a slot 1")?;
         for job in &scenario.jobs {
             for part in plan::job(&scenario.topology, &job.into()) {
-                entities.extend(entries::job(&catalogue, &part, job.id, slot));
+                entities.extend(entries::job(&catalogue, &part, job.run(), slot));
             }
         }
         let mut runtime = Runtime::new(SwitchConfig::default());

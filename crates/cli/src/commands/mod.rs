@@ -15,7 +15,7 @@ pub(crate) mod worker;
 ///
 /// # Errors
 /// If there can be no more threads.
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     use anyhow::Context as _;
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

@@ -9,6 +9,7 @@ use tributary_ps::{Servers, Stats};
 use crate::args::PsArgs;
 use crate::channel;
 use crate::report::ServerReport;
+use crate::runs;
 use crate::settings;
 
 /// What the servers of a host tell while they run.
@@ -62,10 +63,9 @@ impl Event {
 /// # Errors
 /// One line that says what went wrong.
 pub(crate) fn run(args: &PsArgs) -> Result<()> {
-    let scenario = settings::load_endpoint(&args.endpoint)?;
+    let mut scenario = settings::load_endpoint(&args.endpoint)?;
     let host = settings::host(&scenario, &args.host)?;
-    let servers = channel::servers(&scenario, host)?;
-    if servers.is_empty() {
+    if !scenario.jobs.iter().any(|job| job.ps == Some(host)) {
         bail!("no job of the file has its parameter server on host `{}`", args.host);
     }
     let tokens = settings::tokens(&args.endpoint)?;
@@ -99,6 +99,10 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
     };
     let stop = settings::stop_flag()?;
     let io = settings::open_interface(&scenario, host, &args.endpoint)?;
+    for job in scenario.jobs.iter_mut().filter(|job| job.ps == Some(host)) {
+        job.epoch = runs::join(&args.endpoint, job, None)?;
+    }
+    let servers = channel::servers(&scenario, host)?;
     let waker = Waker::new();
     let at = |agent| channel::agent_address(&scenario, agent);
     let hub = channel::hub(&scenario, host, &tokens, at(host), waker.clone())?;

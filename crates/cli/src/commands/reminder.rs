@@ -10,6 +10,7 @@ use tributary_protocol::esa::Agent;
 use crate::args::PsArgs;
 use crate::channel;
 use crate::report::AgentReport;
+use crate::runs;
 use crate::settings;
 
 /// What an agent tells while it runs.
@@ -55,16 +56,16 @@ pub(crate) fn agent(scenario: &Scenario, host: HostId) -> Result<Option<Agent>> 
 /// # Errors
 /// One line that says what went wrong.
 pub(crate) fn run(args: &PsArgs) -> Result<()> {
-    let scenario = settings::load_endpoint(&args.endpoint)?;
+    let mut scenario = settings::load_endpoint(&args.endpoint)?;
     let host = settings::host(&scenario, &args.host)?;
-    let Some(agent) = agent(&scenario, host)? else {
+    if agent(&scenario, host)?.is_none() {
         bail!(
             "no job of the file has its reminder agent on host `{}` alone; write `agent = \"{}\"` \
              in a job, or leave the agent to `tributary ps`",
             args.host,
             args.host
         );
-    };
+    }
     let tokens = settings::tokens(&args.endpoint)?;
     let tell = |event: &Event| {
         if args.endpoint.json_events {
@@ -88,6 +89,10 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
     };
     let stop = settings::stop_flag()?;
     let io = settings::open_interface(&scenario, host, &args.endpoint)?;
+    for job in scenario.jobs.iter_mut().filter(|job| job.agent == Some(host)) {
+        job.epoch = runs::join(&args.endpoint, job, None)?;
+    }
+    let agent = agent(&scenario, host)?.context("looked at above")?;
     let waker = Waker::new();
     let address = channel::agent_address(&scenario, host);
     let hub = channel::hub(&scenario, host, &tokens, address, waker.clone())?;

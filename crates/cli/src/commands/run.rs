@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use tokio::sync::mpsc::UnboundedReceiver;
+use tributary_controller::Epochs;
 use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
 use tributary_controller::services;
@@ -81,7 +82,10 @@ pub(crate) fn execute(args: &RunArgs) -> Result<RunReport> {
         // Missing programs are said before anything is done.
         Bmv2::find()?;
     }
-    let scenario = Arc::new(settings::load_with(&args.job, args.seed, args.switch, args.arch)?);
+    let mut scenario = settings::load_with(&args.job, args.seed, args.switch, args.arch)?;
+    let mut epochs = Epochs::default();
+    scenario.jobs.iter_mut().for_each(|job| job.epoch = epochs.issue());
+    let scenario = Arc::new(scenario);
     for job in &scenario.jobs {
         // What is wrong with a workload or too large for the switches is said before anything is
         // started.

@@ -8,6 +8,7 @@ use crate::agent::{self, Event, Port};
 use crate::alone;
 use crate::args::WorkerArgs;
 use crate::channel;
+use crate::runs;
 use crate::settings;
 use crate::workload::Verifier;
 
@@ -47,8 +48,9 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
 }
 
 fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
-    let scenario = settings::load_endpoint(&args.endpoint)?;
-    let job = settings::job(&scenario, args.job.as_deref())?;
+    let mut scenario = settings::load_endpoint(&args.endpoint)?;
+    let at = settings::job(&scenario, args.job.as_deref())?;
+    let job = &scenario.jobs[at];
     let Some(&host) = job.workers.get(usize::from(args.worker)) else {
         bail!("job {} has workers 0 to {}, not {}", job.name, job.workers.len() - 1, args.worker);
     };
@@ -61,8 +63,10 @@ fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
     }
     let io = settings::open_interface(&scenario, host, &args.endpoint)?;
     let tokens = settings::tokens(&args.endpoint)?;
-    let at = |agent| channel::agent_address(&scenario, agent);
-    let link = channel::worker_link(&scenario, job, index, &tokens, at)?;
+    scenario.jobs[at].epoch = runs::join(&args.endpoint, job, Some(index))?;
+    let job = &scenario.jobs[at];
+    let address = |agent| channel::agent_address(&scenario, agent);
+    let link = channel::worker_link(&scenario, job, index, &tokens, address)?;
     let port = Port { io, waker: Waker::new(), link };
     let report = agent::work(&scenario, job, index, port, &verifier, &stop, |event| tell(&event))?;
     Ok(Event::Done(report))

@@ -309,7 +309,7 @@ mod tests {
         for (file, text, name, says) in [
             ("operstate", "down", "link", "down"),
             ("address", "02:00:00:00:00:09", "address", "02:00:00:00:00:09, and the job file"),
-            ("mtu", "300", "MTU", "300, and packets with 64 values need 304"),
+            ("mtu", "300", "MTU", "300, and packets with 64 values need 312"),
             ("type", "772", "presence", "the loopback joins"),
             ("type", "65534", "presence", "is no Ethernet"),
         ] {

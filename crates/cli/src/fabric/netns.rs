@@ -25,6 +25,7 @@ use crate::agent;
 use crate::args::{Engine, Io, RunArgs, SwitchKind};
 use crate::commands::switch::Statistics;
 use crate::commands::{ps, reminder};
+use crate::runs::Given;
 use crate::tokens::Tokens;
 
 pub(crate) use bmv2::Bmv2;
@@ -227,6 +228,9 @@ impl Netns {
         }
         process.args(["--arch", self.arch.name()]);
         process.arg("--tokens").arg(self.tokens());
+        for job in &self.scenario.jobs {
+            process.arg("--epoch").arg(Given::from(job).to_string());
+        }
         process
     }
 

@@ -69,6 +69,11 @@ impl Net {
         self.file.path("tokens.json").display().to_string()
     }
 
+    /// Where the controller tells which run of the job it is.
+    pub(crate) fn runs(&self) -> String {
+        format!("unix:{}", self.file.path("runs.sock").display())
+    }
+
     pub(crate) fn start(&self, node: &str, args: &[&str]) -> Process {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
         command.args(args).current_dir(root());
@@ -78,7 +83,8 @@ impl Net {
     /// A controller that has admitted the job.
     pub(crate) fn controller(&self, tokens: &str) -> Process {
         let at = format!("s1={}", self.socket());
-        let args = ["controller", &self.file.name(), "--switch", &at, "--tokens", tokens];
+        let (name, runs) = (self.file.name(), self.runs());
+        let args = ["controller", &name, "--switch", &at, "--tokens", tokens, "--listen", &runs];
         let controller = self.start("s1", &args);
         until(&controller, "end with Ctrl-C");
         controller
@@ -89,27 +95,32 @@ impl Net {
     }
 
     pub(crate) fn server_on(&self, host: &str) -> Process {
-        let (file, tokens) = (self.file.name(), self.tokens());
-        let args = ["ps", &file, "--interface", "eth0", "--host", host, "--tokens", &tokens];
-        let server = self.start(host, &args);
+        let server = self.endpoint(host, &["ps", "--host", host], &self.tokens());
         until(&server, "serving");
         server
     }
 
     /// A reminder agent that has a host to itself.
     pub(crate) fn agent_on(&self, host: &str) -> Process {
-        let (file, tokens) = (self.file.name(), self.tokens());
-        let args = ["reminder", &file, "--interface", "eth0", "--host", host, "--tokens", &tokens];
-        let agent = self.start(host, &args);
+        let agent = self.endpoint(host, &["reminder", "--host", host], &self.tokens());
         until(&agent, "listening");
         agent
     }
 
     pub(crate) fn worker(&self, index: u8, tokens: &str) -> Process {
-        let (file, number) = (self.file.name(), index.to_string());
-        let args =
-            ["worker", &file, "--interface", "eth0", "--worker", &number, "--tokens", tokens];
-        self.start(&format!("w{}", index + 1), &args)
+        self.worker_with(index, tokens, &[])
+    }
+
+    pub(crate) fn worker_with(&self, index: u8, tokens: &str, more: &[&str]) -> Process {
+        let number = index.to_string();
+        let command = [&["worker", "--worker", &number], more].concat();
+        self.endpoint(&format!("w{}", index + 1), &command, tokens)
+    }
+
+    fn endpoint(&self, host: &str, command: &[&str], tokens: &str) -> Process {
+        let (file, runs) = (self.file.name(), self.runs());
+        let more = [&file, "--interface", "eth0", "--tokens", tokens, "--controller", &runs];
+        self.start(host, &[command, &more[..]].concat())
     }
 
     /// Ends the job, and then admits and ends it once more: how many cells each sweep freed.

@@ -65,7 +65,7 @@ fn two_jobs_collide_and_neither_starves() {
 }
 
 /// Ethernet, IPv4, UDP, the aggregation header, 64 values.
-const FRAME: u64 = 14 + 20 + 8 + 20 + 256;
+const FRAME: u64 = 14 + 20 + 8 + 28 + 256;
 
 #[test]
 fn esa_preempts_where_workers_are_late() {

@@ -14,6 +14,7 @@ mod place;
 mod plain_traffic;
 mod programs;
 mod push;
+mod runs;
 mod scheduler;
 mod segments;
 mod stf;

@@ -30,11 +30,14 @@ fn processes_started_by_hand_agree_on_segments() {
         let hosts = ["w1", "w2", "w3", "w4"];
         let net = Net::with(&file(protocol), &hosts);
         let (name, switch) = (net.file.name(), format!("s1={}", net.socket()));
-        let controller = net.start("s1", &["controller", &name, "--switch", &switch]);
+        let runs = net.runs();
+        let listen = ["controller", &name, "--switch", &switch, "--listen", &runs];
+        let controller = net.start("s1", &listen);
         until(&controller, "end with Ctrl-C");
         let workers = hosts.iter().enumerate().map(|(at, host)| {
             let (job, index) = (["first", "second"][at / 2], (at % 2).to_string());
             let own = ["--interface", "eth0", "--job", job, "--worker", &index];
+            let own = [&own[..], &["--controller", &runs]].concat();
             let args: Vec<&str> = ["worker", &*name].into_iter().chain(own).collect();
             net.start(host, &args)
         });

@@ -2,14 +2,13 @@
 //! whoever decides about them from outside (P4INC-AOI §III).
 //!
 //! [`Scheduler`] knows each job's state and asks the [`Controller`] for what the switches must do.
-//! [`Server`] offers it over gRPC, as `proto/tributary/scheduler/v1/scheduler.proto` describes.
+//! A [`Server`](crate::server::Server) offers it over gRPC, as `proto/tributary/scheduler/v1/scheduler.proto` describes.
 //!
 //! A job is moved between iterations only. An iteration begins with [`Scheduler::start`] and ends when
 //! every worker has reported that it has all its results: then nothing of the job is under way but
 //! late copies, which name a service that is over once the job has been moved.
 
 mod iteration;
-mod server;
 mod service;
 
 use std::collections::BTreeMap;
@@ -17,12 +16,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::watch;
 use tonic::Code;
+use tonic::service::Routes;
 use tributary_jobfile::{Aggregation, HostId, Topology};
+use tributary_proto::scheduler::v1::job_scheduler_server::JobSchedulerServer;
 use tributary_protocol::Assignment;
-use tributary_wire::{Bitmap, JobId, Protocol, WorkerIndex};
+use tributary_wire::{Bitmap, Epoch, JobId, Protocol, WorkerIndex};
 
 pub use iteration::{Iteration, OutOfTurn};
-pub use server::Server;
 
 use crate::error::Error;
 use crate::jobs::{Controller, lock};
@@ -160,6 +160,12 @@ impl Scheduler {
         Self { controller: Arc::new(controller), known: Arc::new(known), jobs: Arc::default() }
     }
 
+    /// The gRPC service.
+    #[must_use]
+    pub fn service(&self) -> Routes {
+        Routes::new(JobSchedulerServer::new(self.clone()))
+    }
+
     /// The network that jobs are in.
     #[must_use]
     pub fn topology(&self) -> &Topology {
@@ -178,7 +184,8 @@ impl Scheduler {
         self.known.get(&job)
     }
 
-    /// Admits a job. It goes through even if nobody waits for it any more.
+    /// Admits a job, for a run with an epoch that is issued now, or for one that is `continued` after
+    /// the controller that admitted it is gone. It goes through even if nobody waits for it any more.
     ///
     /// # Errors
     /// [`Refusal::Admitted`], [`Refusal::Closing`], [`Refusal::Controller`].
@@ -189,13 +196,16 @@ impl Scheduler {
     pub async fn admit(
         &self,
         placement: Placement,
+        continued: Option<Epoch>,
         aggregation: Aggregation,
         size: u32,
-    ) -> Result<Assignment, Refusal> {
+    ) -> Result<(Epoch, Assignment), Refusal> {
         let job = placement.job;
         self.jobs().begin_admission(job)?;
         let own = self.clone();
         carry_through(async move {
+            let epoch = continued.unwrap_or_else(|| own.controller.issue());
+            let placement = Placement { epoch, ..placement };
             let admitted = own.controller.admit_sized(placement.clone(), aggregation, size).await;
             let mut jobs = own.jobs();
             match (&admitted, jobs.entries.get_mut(&job)) {
@@ -208,7 +218,7 @@ impl Scheduler {
                 }
                 _ => drop(jobs.entries.remove(&job)),
             }
-            Ok(admitted?)
+            Ok((epoch, admitted?))
         })
         .await
     }

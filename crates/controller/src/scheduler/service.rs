@@ -10,7 +10,7 @@ use tributary_jobfile::Aggregation;
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_server::JobScheduler;
 use tributary_protocol::{Assignment, Mode};
-use tributary_wire::{JobId, Protocol, WORKERS_MAX};
+use tributary_wire::{Epoch, JobId, Protocol, WORKERS_MAX};
 
 use super::{Iteration, Refusal, Scheduler, Standing, names};
 use crate::plan::Placement;
@@ -22,9 +22,12 @@ impl JobScheduler for Scheduler {
     async fn admit(&self, request: Request<v1::AdmitRequest>) -> Answer<v1::AdmitResponse> {
         let request = request.into_inner();
         let placement = placement(self, &request)?;
+        let continued = Epoch::new(request.epoch);
         let (aggregation, size) = wish(request.aggregation(), request.size)?;
-        let assignment = Scheduler::admit(self, placement, aggregation, size).await?;
-        Ok(Response::new(v1::AdmitResponse { assignment: described(assignment) }))
+        let (epoch, assignment) =
+            Scheduler::admit(self, placement, continued, aggregation, size).await?;
+        let assignment = described(assignment);
+        Ok(Response::new(v1::AdmitResponse { assignment, epoch: epoch.get() }))
     }
 
     async fn release(&self, request: Request<v1::ReleaseRequest>) -> Answer<v1::ReleaseResponse> {
@@ -74,6 +77,7 @@ impl JobScheduler for Scheduler {
         let topology = self.topology();
         let jobs = Scheduler::list(self).into_iter().map(|listed| v1::Job {
             job_id: listed.placement.job.get().into(),
+            epoch: listed.placement.epoch.get(),
             assignment: described(listed.standing.assignment),
             iteration: Some(listed.standing.iteration.into()),
             workers: names(topology, &listed.placement.workers).collect(),
@@ -142,7 +146,8 @@ fn wish(aggregation: v1::Aggregation, size: u32) -> Result<(Aggregation, u32), S
     }
 }
 
-/// Where the endpoints of the job are: as the request says, else as is known.
+/// Where the endpoints of the job are: as the request says, else as is known. The epoch is issued when
+/// the job is admitted.
 fn placement(scheduler: &Scheduler, request: &v1::AdmitRequest) -> Result<Placement, Status> {
     let job = job(request.job_id)?;
     if request.workers.is_empty() {
@@ -168,5 +173,13 @@ fn placement(scheduler: &Scheduler, request: &v1::AdmitRequest) -> Result<Placem
         return Err(invalid("the workers and the parameter server are on different hosts each"));
     }
     let (agent, aggregation) = (None, Aggregation::Network);
-    Ok(Placement { job, workers, ps, agent, aggregation, assignment: Assignment::NONE })
+    Ok(Placement {
+        job,
+        epoch: Epoch::FIRST,
+        workers,
+        ps,
+        agent,
+        aggregation,
+        assignment: Assignment::NONE,
+    })
 }

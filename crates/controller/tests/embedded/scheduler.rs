@@ -9,7 +9,8 @@ use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
-use tributary_controller::scheduler::{Scheduler, Server};
+use tributary_controller::scheduler::Scheduler;
+use tributary_controller::server::{Listen, Server};
 use tributary_jobfile::{Scenario, parse};
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::iteration::State;
@@ -51,8 +52,8 @@ async fn setting(program: &str) -> Setting {
         _ => controller,
     };
     let scheduler = Scheduler::new(controller, scenario.jobs.iter().map(Placement::from));
-    let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
-    let server = Server::start(scheduler.clone(), anywhere).await.unwrap();
+    let anywhere = Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let server = Server::start(scheduler.service(), &anywhere).await.unwrap();
     let client = connect(&server).await;
     Setting { server, scheduler, client, _switches: switches }
 }
@@ -406,7 +407,7 @@ async fn a_job_broken_by_a_lost_switch_can_be_released() {
     let controller = Controller::connect(&scenario.topology, configs.collect(), &kit.pipeline);
     let placements = scenario.jobs.iter().map(Placement::from);
     let scheduler = Scheduler::new(controller.await.unwrap(), placements);
-    let server = Server::start(scheduler, SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+    let server = Server::start(scheduler.service(), &"127.0.0.1:0".parse().unwrap()).await.unwrap();
     let mut client = connect(&server).await;
     client.admit(admit(1, NETWORK, 8)).await.unwrap();
 

@@ -155,6 +155,7 @@ pub(crate) fn gradient(scenario: &Scenario, worker: u8, sequence: u32, index: u3
         flags: Flags::NONE,
         priority: 0,
         job: job.id,
+        epoch: job.epoch,
         values: 64,
         sequence: Sequence(sequence),
         bitmap: Bitmap(1 << worker),
@@ -443,7 +444,7 @@ pub(crate) async fn changes_reach_a_switch_that_was_away(kit: &impl Kit) {
     let placement = Placement::from(&scenario.jobs[0]);
     let part = &tributary_controller::plan::job(&scenario.topology, &placement)[0];
     let slot = entries::JobSlot::new(1).unwrap();
-    let entities = entries::job(&catalogue, part, placement.job, slot);
+    let entities = entries::job(&catalogue, part, placement.run(), slot);
     let session = Session::connect(config("s1", port), pipeline.clone(), &[]).await.unwrap();
     drop(switch);
     wait_until(async || session.health().is_err()).await;
@@ -476,7 +477,7 @@ pub(crate) async fn a_new_controller_reconciles(kit: &impl Kit) {
     let mut other = tributary_controller::plan::job(&scenario.topology, &placement)[0].clone();
     other.members = Bitmap(0xff);
     let slot = entries::JobSlot::new(9).unwrap();
-    let stray = entries::job(&catalogue, &other, JobId::new(77).unwrap(), slot);
+    let stray = entries::job(&catalogue, &other, JobId::new(77).unwrap().run(epoch), slot);
     first.switches()[0].install(&[], &stray).await.unwrap();
     drop(first);
 

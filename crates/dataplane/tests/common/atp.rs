@@ -6,6 +6,7 @@ use tributary_p4::ir::{Program, TableId};
 use tributary_p4::{Sources, compile};
 
 pub const JOB: u16 = 5;
+pub const EPOCH: u32 = 0x6a0c_51d7;
 /// Port of the parameter server; worker w is at port w + 1.
 pub const SERVER_PORT: u16 = 9;
 pub const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
@@ -44,7 +45,7 @@ pub fn switch(values: usize) -> Pipeline {
             .insert(
                 memberships,
                 TableEntry::new(
-                    vec![exact(JOB.into()), exact(worker + 1), exact(1)],
+                    vec![exact(JOB.into()), exact(EPOCH.into()), exact(worker + 1), exact(1)],
                     0,
                     call(&program, memberships, "contribute", &[1 << worker, 3, 0, 1]),
                 ),
@@ -66,17 +67,17 @@ pub fn switch(values: usize) -> Pipeline {
 }
 
 /// Where the fields that a test changes lie in a frame.
-pub const BITMAP: usize = 14 + 20 + 8 + 12;
-pub const SEQUENCE: usize = 14 + 20 + 8 + 8;
-pub const INDEX: usize = 14 + 20 + 8 + 16;
-pub const VALUES: usize = 14 + 20 + 8 + 20;
+pub const SEQUENCE: usize = 14 + 20 + 8 + 12;
+pub const BITMAP: usize = 14 + 20 + 8 + 16;
+pub const INDEX: usize = 14 + 20 + 8 + 24;
+pub const VALUES: usize = 14 + 20 + 8 + 28;
 
 /// A fresh gradient of a worker.
 pub fn gradient(worker: u32, sequence: u32, index: u32, values: &[u32]) -> Vec<u8> {
     let mut payload = vec![1, 1, 0, 0];
     payload.extend(JOB.to_be_bytes());
     payload.extend((values.len() as u16).to_be_bytes());
-    for word in [sequence, 1 << worker, index] {
+    for word in [EPOCH, sequence, 1 << worker, 0, index] {
         payload.extend(word.to_be_bytes());
     }
     payload.extend(values.iter().flat_map(|value| value.to_be_bytes()));

@@ -334,6 +334,9 @@ impl Agent {
                 command.arg("ps").arg(&path).arg(format!("--host={}", start.host));
             }
         }
+        if task.role != Role::Alone {
+            command.arg(format!("--epoch={}", start.epoch));
+        }
         command.args(["--interface", &self.settings.interface, "--json-events"]);
         command.args(&self.settings.arguments);
         let ended = self.ended.clone();

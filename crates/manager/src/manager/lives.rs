@@ -28,6 +28,7 @@ impl Manager {
             workers: run.workers().map(|task| task.server.clone()).collect(),
             ps: run.ps()?.server.clone(),
             in_network: run.in_network,
+            epoch: run.epoch,
         })
     }
 
@@ -51,9 +52,16 @@ impl Manager {
         self.durable.jobs.values().find(has)
     }
 
-    pub(super) fn on_admitted(&mut self, wire: u16) {
-        let Some(job) = self.on_wire(wire).map(|record| record.id) else { return };
+    pub(super) fn on_admitted(&mut self, wire: u16, epoch: u32) {
+        let Some(mut record) = self.on_wire(wire).cloned() else { return };
+        let job = record.id;
         self.admitted.insert(wire);
+        if let Phase::Running(run) = &mut record.phase
+            && run.epoch.is_none()
+        {
+            run.epoch = Some(epoch);
+            self.put(record);
+        }
         self.start_tasks(job, |_| true);
     }
 

@@ -99,7 +99,12 @@ pub enum Event {
     /// Nothing can be sent to an agent any more, nor comes from it.
     Disconnected(Connection),
     /// The switches serve a job.
-    Admitted(u16),
+    Admitted {
+        /// The job's number in packets.
+        wire: u16,
+        /// The run that they serve.
+        epoch: u32,
+    },
     /// The switches do not serve a job.
     Refused {
         /// The job's number in packets.
@@ -171,6 +176,8 @@ pub struct Admission {
     pub ps: String,
     /// Whether switches add up, or only forward.
     pub in_network: bool,
+    /// The run, if it has begun already: its processes are there.
+    pub epoch: Option<u32>,
 }
 
 /// Why a request is not met. Nothing has changed.
@@ -293,7 +300,7 @@ impl Manager {
             }
             Event::Reported(connection, standing) => self.reported(connection, standing),
             Event::Disconnected(connection) => self.disconnected(now_ms, connection),
-            Event::Admitted(wire) => self.on_admitted(wire),
+            Event::Admitted { wire, epoch } => self.on_admitted(wire, epoch),
             Event::Refused { wire, reason, passing } => {
                 self.on_refused(wire, reason, passing);
             }

@@ -97,7 +97,8 @@ impl Manager {
         };
         let tasks: Option<Vec<Task>> = roles(count, ps.is_some()).zip(places).map(task).collect();
         let Some(tasks) = tasks else { return };
-        let run = Run { attempt: record.attempts, since_ms: now_ms, wire, in_network, tasks };
+        let attempt = record.attempts;
+        let run = Run { attempt, since_ms: now_ms, wire, epoch: None, in_network, tasks };
         self.outbox.extend(self.admission(&run).map(Action::Admit));
         record.phase = Phase::Running(run);
         if let Some(wire) = wire {

@@ -126,6 +126,9 @@ pub(crate) struct World<S> {
     connections: u64,
     incarnations: u64,
     serving: BTreeMap<u16, Vec<String>>,
+    last_epoch: u32,
+    /// Which attempt of which job each epoch was issued for.
+    epochs: BTreeMap<u32, (u32, u32)>,
     wishes: VecDeque<Action>,
     answers: VecDeque<Event>,
     /// Requests that were not answered yet, by ticket; and the answers.
@@ -164,6 +167,8 @@ impl<S: Store> World<S> {
             connections: 0,
             incarnations: 0,
             serving: BTreeMap::new(),
+            last_epoch: 0,
+            epochs: BTreeMap::new(),
             wishes: VecDeque::new(),
             answers: VecDeque::new(),
             asked: BTreeMap::new(),
@@ -454,6 +459,11 @@ impl<S: Store> World<S> {
     fn attempt(&mut self, task: TaskId, record: &Record) {
         let run = record.phase.run().expect("it is started because it runs");
         assert_eq!(run.attempt, task.attempt);
+        if run.wire.is_some() {
+            let epoch = run.epoch.expect("the switches serve it");
+            let other = self.epochs.insert(epoch, (task.job, task.attempt));
+            assert!(other.is_none_or(|other| other == (task.job, task.attempt)), "epoch {epoch}");
+        }
         let mine = run.tasks.iter().find(|known| known.role == task.role).unwrap();
         self.gpus.insert(task, mine.gpus);
         let roles = run.tasks.iter().map(|task| task.role).collect();
@@ -507,7 +517,11 @@ impl<S: Store> World<S> {
                 hosts.push(admission.ps);
                 let known = self.serving.insert(admission.wire, hosts.clone());
                 assert!(known.is_none_or(|known| known == hosts), "{:#?}", self.log);
-                self.answers.push_back(Event::Admitted(admission.wire));
+                let epoch = admission.epoch.unwrap_or_else(|| {
+                    self.last_epoch += 1;
+                    self.last_epoch
+                });
+                self.answers.push_back(Event::Admitted { wire: admission.wire, epoch });
             }
             Some(Action::Release(wire)) => {
                 self.serving.remove(&wire);

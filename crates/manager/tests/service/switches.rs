@@ -62,15 +62,17 @@ fn none<T>() -> Answer<T> {
 #[tonic::async_trait]
 impl JobScheduler for Controller {
     async fn admit(&self, request: Request<v1::AdmitRequest>) -> Answer<v1::AdmitResponse> {
-        let v1::AdmitRequest { job_id, workers, parameter_server, .. } = request.into_inner();
+        let v1::AdmitRequest { job_id, workers, parameter_server, epoch, .. } =
+            request.into_inner();
         let mut noted = self.0.lock().unwrap();
         if noted.serving.contains_key(&job_id) {
             return Err(Status::already_exists("it is admitted"));
         }
         noted.admitted.push((job_id, workers.clone(), parameter_server.clone()));
-        let job = v1::Job { job_id, workers, parameter_server, ..v1::Job::default() };
+        let epoch = if epoch == 0 { 100 + noted.admitted.len() as u32 } else { epoch };
+        let job = v1::Job { job_id, workers, parameter_server, epoch, ..v1::Job::default() };
         noted.serving.insert(job_id, job);
-        Ok(Response::new(v1::AdmitResponse::default()))
+        Ok(Response::new(v1::AdmitResponse { epoch, ..v1::AdmitResponse::default() }))
     }
 
     async fn release(&self, request: Request<v1::ReleaseRequest>) -> Answer<v1::ReleaseResponse> {

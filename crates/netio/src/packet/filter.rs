@@ -22,6 +22,8 @@ const RETURN: u16 = 0x06;
 
 /// Where the kernel shows a frame's direction: `SKF_AD_OFF + SKF_AD_PKTTYPE`.
 const PACKET_TYPE: u32 = (-0x1000_i32 + 4).cast_unsigned();
+/// Whether the kernel or the card has taken a VLAN tag off: `SKF_AD_OFF + SKF_AD_VLAN_TAG_PRESENT`.
+const TAG_PRESENT: u32 = (-0x1000_i32 + 48).cast_unsigned();
 const TO_ANOTHER_HOST: u32 = 3;
 const OUTGOING: u32 = 4;
 
@@ -43,7 +45,7 @@ enum Test {
     NoBitOf(u32),
 }
 
-/// Accepts UDP over IPv4 to `port`, unfragmented, sent by others; to any Ethernet address, or to
+/// Accepts UDP over IPv4 to `port`, unfragmented and without a VLAN tag, sent by others; to any Ethernet address, or to
 /// those that the interface takes for its own.
 pub(super) fn udp_to(port: u16, any_address: bool) -> Vec<Instruction> {
     let load = |code, k| Instruction { code, jt: 0, jf: 0, k };
@@ -52,6 +54,9 @@ pub(super) fn udp_to(port: u16, any_address: bool) -> Vec<Instruction> {
         steps.push((load(LOAD_WORD, PACKET_TYPE), Some(Test::NotEqual(TO_ANOTHER_HOST))));
     }
     steps.extend([
+        // A switch lets a tagged frame pass as plain traffic, or should not have: it says nothing about
+        // who sent it.
+        (load(LOAD_WORD, TAG_PRESENT), Some(Test::Equal(0))),
         (load(LOAD_HALF, ETHER_TYPE), Some(Test::Equal(IPV4))),
         (load(LOAD_BYTE, IP_PROTOCOL), Some(Test::Equal(UDP))),
         // Only a first fragment has ports, and the rest of the datagram would be missing: both
@@ -94,6 +99,10 @@ mod tests {
 
     /// An interpreter after the manual, independent of the assembler.
     fn run(program: &[Instruction], frame: &[u8], packet_type: u32) -> u32 {
+        run_tagged(program, frame, packet_type, 0)
+    }
+
+    fn run_tagged(program: &[Instruction], frame: &[u8], packet_type: u32, tagged: u32) -> u32 {
         let half =
             |at: usize| frame.get(at..at + 2).map(|b| u32::from(b[0]) << 8 | u32::from(b[1]));
         let (mut a, mut x, mut at) = (0, 0_usize, 0);
@@ -103,6 +112,7 @@ mod tests {
             let k = step.k as usize;
             let loaded = match step.code {
                 0x20 if step.k == 0xffff_f004 => Some(packet_type),
+                0x20 if step.k == 0xffff_f030 => Some(tagged),
                 0x28 => half(k),
                 0x30 => frame.get(k).map(|byte| u32::from(*byte)),
                 0x48 => half(x + k),
@@ -164,6 +174,15 @@ mod tests {
             let program = udp_to(29_810, any_address);
             assert_eq!(run(&program, &frame(0, 29_810), OUTGOING), DROP);
             assert_eq!(run(&program, &frame(0, 29_810), TO_ANOTHER_HOST), for_another);
+        }
+    }
+
+    #[test]
+    fn what_came_with_a_tag_is_dropped() {
+        for any_address in [false, true] {
+            let program = udp_to(29_810, any_address);
+            assert_eq!(run_tagged(&program, &frame(0, 29_810), 0, 1), DROP);
+            assert_eq!(run_tagged(&program, &frame(0, 29_810), 0, 0), KEEP_ALL);
         }
     }
 

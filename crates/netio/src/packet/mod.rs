@@ -124,23 +124,24 @@ impl PacketSocket {
         let tags = config.traffic == Traffic::All;
         sys::ignore_outgoing(fd).map_err(failed("ignore own frames"))?;
         sys::set_receive_buffer(fd, config.receive_buffer).map_err(failed("set the buffer"))?;
-        let (ether_type, port) = match config.traffic {
+        let port = match config.traffic {
             Traffic::All => {
                 sys::request_tags(fd).map_err(failed("ask for VLAN tags"))?;
-                (libc::ETH_P_ALL, None)
+                None
             }
             Traffic::Udp(port) => {
                 let program = filter::udp_to(port, config.promiscuous);
                 sys::attach_filter(fd, &program).map_err(failed("attach a filter"))?;
-                (libc::ETH_P_IP, Some(hold_port(port, &config.interface)?))
+                Some(hold_port(port, &config.interface)?)
             }
         };
         if config.promiscuous {
             sys::membership(fd, interface.index, sys::Membership::Promiscuous, true)
                 .map_err(failed("take all addresses"))?;
         }
-        let ether_type = u16::try_from(ether_type).expect("EtherTypes have 16 bits");
-        sys::bind_packet(fd, interface.index, ether_type).map_err(failed("bind"))?;
+        // For endpoints, too: before a frame comes to the sockets of its EtherType the kernel forgets
+        // that it had a tag of VLAN 0.
+        sys::bind_packet(fd, interface.index).map_err(failed("bind"))?;
         let stride = (interface.mtu + ETHERNET_HEADER + 2 * TAG).next_multiple_of(64);
         let mut socket = Self {
             socket,

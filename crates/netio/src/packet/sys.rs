@@ -33,12 +33,13 @@ pub(super) fn udp_socket() -> io::Result<OwnedFd> {
     new_socket(libc::AF_INET, libc::SOCK_DGRAM)
 }
 
-/// Binds to one interface and EtherType (`ETH_P_ALL` for all); frames arrive from now on.
-pub(super) fn bind_packet(fd: BorrowedFd<'_>, index: u32, ether_type: u16) -> io::Result<()> {
+/// Binds to one interface; frames of all EtherTypes arrive from now on.
+pub(super) fn bind_packet(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     // SAFETY: `sockaddr_ll` is integers, for which all zeroes are valid.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::sa_family_t::try_from(libc::AF_PACKET).expect("a small constant");
-    address.sll_protocol = network_order(ether_type);
+    let all = u16::try_from(libc::ETH_P_ALL).expect("EtherTypes have 16 bits");
+    address.sll_protocol = network_order(all);
     address.sll_ifindex = index.cast_signed();
     bind(fd, &address)
 }

@@ -265,6 +265,7 @@ mod tests {
                     flags: Flags::NONE,
                     priority: flags,
                     job,
+                    epoch: tributary_wire::Epoch::FIRST,
                     values,
                     sequence: Sequence(sequence),
                     bitmap: Bitmap(bitmap),

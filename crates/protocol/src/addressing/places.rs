@@ -99,7 +99,7 @@ const fn slot(fragment: u32, slots: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use tributary_wire::{Segment, Service};
+    use tributary_wire::{Epoch, Segment, Service};
 
     use super::*;
     use crate::{Assignment, Mode};
@@ -111,7 +111,7 @@ mod tests {
             protocol,
             slots: 8,
             assignment: Assignment { service: Service::new(1), segment, mode: Mode::Local },
-            ..JobConfig::new(JobId::new(1).unwrap(), 2, pool)
+            ..JobConfig::new(JobId::new(1).unwrap().run(Epoch::FIRST), 2, pool)
         })
     }
 

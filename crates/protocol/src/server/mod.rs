@@ -38,6 +38,13 @@
 //! then, or the job be given another service ID, lest the new one finish a task a second time. The
 //! PS of ATP cannot, as it counts from the job's first fragment and must have seen all collisions.
 //!
+//! # Runs
+//!
+//! A packet of a later run than the one that is served shows that the controller has admitted the job
+//! anew, since switches let no other packets of it through: the run before is over, and the PS
+//! forgets it. What is late of it is dropped from then on. So a PS may go on while the workers of a job
+//! are started again and again, and no value of one run comes into a sum of another.
+//!
 //! One `ParameterServer` serves one job. A process that serves several looks at
 //! [`Packet::job`] and hands each packet to the right one.
 
@@ -51,7 +58,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use tributary_wire::agg::Packet;
-use tributary_wire::{Bitmap, Protocol, Sequence};
+use tributary_wire::{Bitmap, Epoch, Protocol, Sequence};
 
 pub use config::PsConfig;
 
@@ -141,7 +148,12 @@ impl ParameterServer {
     /// If the configuration contradicts itself.
     pub fn new(config: PsConfig) -> Result<Self, ConfigError> {
         config.validate(&[Protocol::Atp, Protocol::P4inc])?;
-        Ok(Self {
+        Ok(Self::idle(config))
+    }
+
+    /// One that has heard of nobody, of a configuration that was validated.
+    fn idle(config: PsConfig) -> Self {
+        Self {
             slots: Slots::new(&config.job),
             floats: FloatPool::new(&config.job),
             outbox: Outbox::new(config.job.slots),
@@ -151,7 +163,15 @@ impl ParameterServer {
             events: VecDeque::new(),
             stats: Stats::default(),
             config,
-        })
+        }
+    }
+
+    /// Serves a later run of the job from now on: all that is known of the run so far is forgotten.
+    fn begin(&mut self, epoch: Epoch) {
+        let mut config = self.config.clone();
+        config.job.epoch = epoch;
+        let events = std::mem::take(&mut self.events);
+        *self = Self { events, stats: self.stats, ..Self::idle(config) };
     }
 
     /// Serves the job in another way from now on. The job scheduler tells all endpoints of the job
@@ -175,7 +195,7 @@ impl ParameterServer {
         Ok(())
     }
 
-    /// What it was built with; the assignment is the last one.
+    /// What it was built with; run and assignment are the last ones.
     pub fn config(&self) -> &PsConfig {
         &self.config
     }

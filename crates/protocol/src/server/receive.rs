@@ -10,6 +10,10 @@ use crate::{Mode, Time, fixed};
 
 impl ParameterServer {
     pub(super) fn receive(&mut self, now: Time, packet: &Packet<&[u8]>) {
+        let job = &self.config.job;
+        if packet.job() == job.job && packet.epoch() > job.epoch {
+            self.begin(packet.epoch());
+        }
         if !self.accepts(packet) {
             return;
         }
@@ -54,6 +58,8 @@ impl ParameterServer {
         let rejected = &mut self.stats.rejected;
         let reason = if packet.job() != job.job {
             &mut rejected.other_job
+        } else if packet.epoch() != job.epoch {
+            &mut rejected.other_run
         } else if packet.protocol() != job.protocol {
             &mut rejected.other_protocol
         } else if !assigned {

@@ -194,6 +194,7 @@ impl ParameterServer {
             flags,
             priority: if job.protocol.has_services() { job.assignment.service.get() } else { 0 },
             job: job.job,
+            epoch: job.epoch,
             values: 0,
             sequence: Sequence(sequence),
             bitmap: Bitmap::EMPTY,

@@ -17,6 +17,10 @@ impl Worker {
             rejected.other_job += 1;
             return;
         }
+        if packet.epoch() != job.epoch {
+            rejected.other_run += 1;
+            return;
+        }
         if packet.protocol() != job.protocol {
             rejected.other_protocol += 1;
             return;

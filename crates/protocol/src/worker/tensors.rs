@@ -220,7 +220,7 @@ impl Tensors {
 mod tests {
     use std::num::NonZeroU32;
 
-    use tributary_wire::{Host, JobId, Protocol, WorkerIndex};
+    use tributary_wire::{Epoch, Host, JobId, Protocol, WorkerIndex};
 
     use super::*;
     use crate::fixed::Scale;
@@ -229,7 +229,7 @@ mod tests {
     /// For a job of workers so many that 100 is the greatest integer.
     fn tensors(protocol: Protocol, values: u16, scale: f64) -> Tensors {
         let id = JobId::new(1).unwrap();
-        let job = JobConfig::new(id, 32, NonZeroU32::MIN);
+        let job = JobConfig::new(id.run(Epoch::FIRST), 32, NonZeroU32::MIN);
         Tensors::new(&WorkerConfig {
             job: JobConfig { protocol, values_per_packet: values, ..job },
             index: WorkerIndex::new(0).unwrap(),

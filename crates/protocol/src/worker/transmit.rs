@@ -62,6 +62,7 @@ impl Worker {
             flags: if sending.again { Flags::RESEND } else { Flags::NONE },
             priority: self.priority(fragment),
             job: self.config.job.job,
+            epoch: self.config.job.epoch,
             values: self.config.job.values_per_packet,
             sequence: self.numbering.sequence(sending.round),
             bitmap: self.bit(),

@@ -6,7 +6,7 @@ use tributary_protocol::esa::server::Stats;
 use tributary_protocol::server::Event;
 use tributary_wire::agg::Repr;
 use tributary_wire::channel::{FromServer, ToServer};
-use tributary_wire::{AggregatorIndex, Bitmap, Flags, JobId, Kind, Protocol, Sequence};
+use tributary_wire::{AggregatorIndex, Bitmap, Epoch, Flags, JobId, Kind, Protocol, Sequence};
 
 use crate::setup::{floats, frame, integers, job, ms, repr, sent, server};
 
@@ -220,8 +220,10 @@ fn what_is_not_right_is_dropped_and_counted() {
     let job = job(3);
     let good = repr(&job, Kind::Gradient, 0, Bitmap(1), Flags::COLLISION);
     let other_job = JobId::new(2).unwrap();
-    let bad: [(Repr, Counter); 9] = [
+    let bad: [(Repr, Counter); 11] = [
         (Repr { job: other_job, ..good }, |s| s.rejected.other_job),
+        (Repr { epoch: Epoch::new(4).unwrap(), ..good }, |s| s.rejected.other_run),
+        (Repr { epoch: Epoch::new(6).unwrap(), ..good }, |s| s.rejected.other_run),
         (Repr { protocol: Protocol::Atp, ..good }, |s| s.rejected.other_protocol),
         (Repr { kind: Kind::Parameter, ..good }, |s| s.rejected.wrong_kind),
         (Repr { kind: Kind::Reminder, ..good }, |s| s.rejected.wrong_kind),

@@ -12,11 +12,12 @@ use tributary_protocol::{
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::channel::Values;
 use tributary_wire::{
-    Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Mac, Protocol, Sequence, WorkerIndex,
+    Bitmap, Ecn, Envelope, Epoch, Flags, Host, JobId, Kind, Mac, Protocol, Sequence, WorkerIndex,
     emit_frame, values,
 };
 
 pub(crate) const JOB: JobId = JobId::new(1).unwrap();
+pub(crate) const EPOCH: Epoch = Epoch::new(5).unwrap();
 
 /// The host of the PS.
 pub(crate) const SERVER: u8 = 200;
@@ -39,7 +40,7 @@ pub(crate) fn job(workers: u8) -> JobConfig {
         protocol: Protocol::Esa,
         values_per_packet: 2,
         slots: 8,
-        ..JobConfig::new(JOB, workers, NonZeroU32::new(64).unwrap())
+        ..JobConfig::new(JOB.run(EPOCH), workers, NonZeroU32::new(64).unwrap())
     }
 }
 
@@ -90,6 +91,7 @@ pub(crate) fn repr(
         flags,
         priority: 0,
         job: job.job,
+        epoch: EPOCH,
         values: job.values_per_packet,
         sequence,
         bitmap,

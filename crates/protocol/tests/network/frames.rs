@@ -46,6 +46,7 @@ pub(crate) fn repr(job: &JobConfig, kind: Kind, sequence: u32, bitmap: u32, flag
         flags,
         priority: 0,
         job: job.job,
+        epoch: job.epoch,
         values: if kind.has_values() { job.values_per_packet } else { 0 },
         sequence: Sequence(sequence),
         bitmap: Bitmap(bitmap),

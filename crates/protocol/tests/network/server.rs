@@ -7,7 +7,7 @@ use tributary_protocol::server::{Event, ParameterServer, Stats};
 use tributary_protocol::{ConfigError, Endpoint, JobConfig, Rejected, Time};
 use tributary_wire::agg::Repr;
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Flags, Host, JobId, Kind, Protocol, Sequence, WORKERS_MAX,
+    AggregatorIndex, Bitmap, Epoch, Flags, Host, JobId, Kind, Protocol, Sequence, WORKERS_MAX,
 };
 
 use crate::frames::{Sent, float_words, frame, index, repr, sent, us};
@@ -154,12 +154,32 @@ fn sequences_that_are_not_due_change_nothing() {
 }
 
 #[test]
+fn a_later_run_takes_the_place_of_the_one_before_and_nothing_of_that_enters_its_sums() {
+    let (mut ps, first) = server(2);
+    let later = JobConfig { epoch: first.epoch.next().unwrap(), ..first };
+    let gradient = |job: &JobConfig, bitmap, values: [i32; 2]| {
+        frame(&repr(job, Kind::Gradient, 0, bitmap, RESEND), &values)
+    };
+    ps.handle_frame(us(0), &gradient(&first, 0b01, [1000, 1000]));
+    ps.handle_frame(us(1), &gradient(&later, 0b10, [2, 20]));
+    // What is late of the first run, whatever it holds, and then the other worker of the second.
+    ps.handle_frame(us(2), &gradient(&first, 0b10, [1000, 1000]));
+    ps.handle_frame(us(3), &gradient(&first, 0b11, [1000, 1000]));
+    assert_eq!((sent(&mut ps, us(3)).len(), ps.stats().rejected.other_run), (0, 2));
+    ps.handle_frame(us(4), &gradient(&later, 0b01, [1, 10]));
+    let result = sent(&mut ps, us(4));
+    assert_eq!(kinds(&result), [(Kind::Parameter, 0, 0b11)]);
+    assert_eq!((result[0].repr.epoch, &result[0].words[..]), (later.epoch, &[3, 30][..]));
+}
+
+#[test]
 fn what_is_not_the_jobs_is_counted_and_changes_nothing() {
     let (mut ps, job) = server(3);
     let good = repr(&job, Kind::Gradient, 0, 0b001, NONE);
     let bitmap = Bitmap;
     let wrong: Vec<(Repr, Counter)> = vec![
         (Repr { job: JobId::new(2).unwrap(), ..good }, |r| r.other_job),
+        (Repr { epoch: Epoch::new(4).unwrap(), ..good }, |r| r.other_run),
         (Repr { protocol: Protocol::Esa, ..good }, |r| r.other_protocol),
         (Repr { kind: Kind::Parameter, ..good }, |r| r.wrong_kind),
         (Repr { kind: Kind::Reply, ..good }, |r| r.wrong_kind),

@@ -166,6 +166,8 @@ fn results_that_are_not_due_or_not_the_jobs_change_nothing() {
     let bitmap = Bitmap;
     let wrong: Vec<(Repr, Counter)> = vec![
         (Repr { job: JobId::new(9).unwrap(), ..good }, |s| s.rejected.other_job),
+        (Repr { epoch: Epoch::new(4).unwrap(), ..good }, |s| s.rejected.other_run),
+        (Repr { epoch: Epoch::new(6).unwrap(), ..good }, |s| s.rejected.other_run),
         (Repr { protocol: Protocol::SwitchMl, ..good }, |s| s.rejected.other_protocol),
         (Repr { kind: Kind::Gradient, ..good }, |s| s.rejected.wrong_kind),
         (Repr { kind: Kind::Sweep, values: 0, ..good }, |s| s.rejected.wrong_kind),

@@ -7,7 +7,7 @@ use tributary_protocol::{Endpoint, ParameterServer, Tensor, Time, Worker};
 use tributary_wire::agg::Repr;
 use tributary_wire::{AggregatorIndex, Bitmap, Flags, JobId, Kind, Protocol, Sequence};
 
-use crate::setup::{FORWARDED, LOCAL, PARTIAL, SWITCHML, Setup, frame, sent};
+use crate::setup::{EPOCH, FORWARDED, LOCAL, PARTIAL, SWITCHML, Setup, frame, sent};
 
 fn protocol() -> impl Strategy<Value = Protocol> {
     prop_oneof![
@@ -47,6 +47,7 @@ prop_compose! {
             flags: Flags::from_bits(flags).unwrap(),
             priority: service,
             job: JobId::new(job).unwrap(),
+            epoch: EPOCH,
             values: if kind.has_values() { values } else { 0 },
             sequence: Sequence(sequence),
             bitmap: Bitmap(bitmap),

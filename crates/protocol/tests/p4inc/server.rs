@@ -167,6 +167,7 @@ fn packets_that_are_not_the_jobs_change_nothing() {
     let wrong: [(Repr, Counter); 9] = [
         (Repr { priority: 16, ..good }, |s| s.rejected.other_service),
         (Repr { priority: 0, ..good }, |s| s.rejected.other_service),
+        (Repr { epoch: Epoch::new(4).unwrap(), ..good }, |s| s.rejected.other_run),
         (Repr { protocol: Protocol::Atp, ..good }, |s| s.rejected.other_protocol),
         (Repr { kind: Kind::Asynchronous, ..good }, |s| s.rejected.wrong_kind),
         (Repr { kind: Kind::Parameter, ..good }, |s| s.rejected.wrong_kind),

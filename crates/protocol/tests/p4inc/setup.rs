@@ -11,11 +11,12 @@ use tributary_protocol::{
 };
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Mac, Protocol, Round,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Flags, Host, JobId, Kind, Mac, Protocol, Round,
     Segment, Service, WorkerIndex, emit_frame, values,
 };
 
 pub(crate) const JOB: JobId = JobId::new(263).unwrap();
+pub(crate) const EPOCH: Epoch = Epoch::new(5).unwrap();
 
 /// The PS's place among the addresses of hosts.
 pub(crate) const SERVER: u8 = 100;
@@ -79,7 +80,7 @@ impl Setup {
             values_per_packet: self.values,
             slots: self.slots,
             assignment: self.assignment(),
-            ..JobConfig::new(JOB, self.workers, NonZeroU32::new(POOL).unwrap())
+            ..JobConfig::new(JOB.run(EPOCH), self.workers, NonZeroU32::new(POOL).unwrap())
         }
     }
 
@@ -125,6 +126,7 @@ impl Setup {
             flags: Flags::NONE,
             priority: self.service,
             job: JOB,
+            epoch: EPOCH,
             values: if kind.has_values() { self.values } else { 0 },
             sequence: Round { fragment, rung }.sequence(),
             bitmap: Bitmap(bitmap),

@@ -236,11 +236,13 @@ impl Connection {
         let (kind, why) = match refusal {
             Refusal::Job => ("job", "the job is not served here"),
             Refusal::Token => ("token", "its token is not the job's"),
+            Refusal::Run => ("run", "it is of another run of the job"),
             Refusal::Role | Refusal::Hello => ("role", "the job has no such peer"),
         };
         self.shared.counters.count(|stats| match refusal {
             Refusal::Job => &mut stats.unknown_job,
             Refusal::Token => &mut stats.forged,
+            Refusal::Run => &mut stats.other_run,
             Refusal::Role | Refusal::Hello => &mut stats.wrong_role,
         });
         self.shared

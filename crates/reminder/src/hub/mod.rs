@@ -18,7 +18,7 @@ use std::thread::{self, JoinHandle};
 use tokio::sync::{mpsc, oneshot};
 use tributary_netio::Waker;
 use tributary_wire::channel::{FromServer, FromWorker, Message, Role, ToServer, ToWorker, Token};
-use tributary_wire::{JobId, WorkerIndex};
+use tributary_wire::{Epoch, JobId, WorkerIndex};
 
 use crate::Limits;
 use crate::outbox::NoRoom;
@@ -48,6 +48,8 @@ impl HubConfig {
 pub struct Job {
     /// The job.
     pub id: JobId,
+    /// Which run of it.
+    pub epoch: Epoch,
     /// What its peers must show.
     pub token: Token,
     /// How many workers it has.

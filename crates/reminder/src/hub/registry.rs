@@ -91,6 +91,9 @@ impl Shared {
         if served.job.token != hello.token {
             return Err(Refusal::Token);
         }
+        if served.job.epoch != hello.epoch {
+            return Err(Refusal::Run);
+        }
         let known = match hello.role {
             Role::Worker(index) => index.get() < served.job.workers,
             Role::Server => served.job.server,

@@ -21,6 +21,8 @@ pub struct Stats {
     pub unknown_job: u64,
     /// Peers refused: not the job's token.
     pub forged: u64,
+    /// Peers refused: of another run of the job.
+    pub other_run: u64,
     /// Peers refused: the job has no such peer.
     pub wrong_role: u64,
     /// Peers disconnected because they stopped in the middle of a message, or did not read.

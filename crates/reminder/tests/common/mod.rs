@@ -14,7 +14,7 @@ use tributary_reminder::{
 use tributary_wire::channel::{
     Answer, BODY_MAX, FromWorker, Hello, Message, Role, ToWorker, Token, Values, split_frame,
 };
-use tributary_wire::{JobId, Sequence, WorkerIndex};
+use tributary_wire::{Epoch, JobId, Sequence, WorkerIndex};
 
 /// Longer than anything here takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -33,7 +33,7 @@ pub(crate) fn worker(index: u8) -> WorkerIndex {
 }
 
 pub(crate) fn hello(number: u16, role: Role) -> Hello {
-    Hello { job: job(number), role, token: TOKEN }
+    Hello { job: job(number), epoch: Epoch::FIRST, role, token: TOKEN }
 }
 
 pub(crate) fn values(seed: u8) -> Values {
@@ -123,7 +123,14 @@ impl Desk {
 
 /// A job with three workers whose PS is in the agent's process.
 pub(crate) fn served(number: u16) -> Job {
-    Job { id: job(number), token: TOKEN, workers: 3, values: VALUES, server: false }
+    Job {
+        id: job(number),
+        epoch: Epoch::FIRST,
+        token: TOKEN,
+        workers: 3,
+        values: VALUES,
+        server: false,
+    }
 }
 
 /// The next event of a link.

@@ -258,6 +258,7 @@ impl Run<'_> {
             flags: Flags::NONE,
             priority: assignment.service.get(),
             job: job.id,
+            epoch: job.epoch,
             values: scenario.switch.values_per_packet,
             sequence: Round::first(fragment).sequence(),
             bitmap: Bitmap::of(worker_index(worker)),

@@ -6,7 +6,7 @@ use tributary_controller::{plan, services};
 use tributary_dataplane::Pipeline;
 use tributary_jobfile::SwitchId;
 use tributary_p4::ir::ExternId;
-use tributary_wire::{AggregatorIndex, JobId, Sequence};
+use tributary_wire::{AggregatorIndex, Epoch, JobId, Sequence};
 
 use super::Run;
 
@@ -35,8 +35,10 @@ impl Run<'_> {
         let pipeline = forwarding.pipeline();
         if let Some(tasks) = register(pipeline, ".tasks") {
             let holder = |(cell, identity): (u64, u64)| {
-                let job = JobId::new(u16::try_from(identity >> 32).ok()?)?;
-                Some(Held { switch: id, cell, job: Some(job), sequence: Sequence(identity as u32) })
+                let epoch = Epoch::new((identity >> 32) as u32)?;
+                let job = self.scenario.jobs.iter().find(|job| job.epoch == epoch);
+                let job = job.map(|job| job.id);
+                Some(Held { switch: id, cell, job, sequence: Sequence(identity as u32) })
             };
             return cells(pipeline, tasks).filter_map(holder).collect();
         }

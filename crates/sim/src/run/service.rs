@@ -26,9 +26,9 @@ impl Run<'_> {
     /// Makes the switches serve a job from now on.
     pub(super) fn serve(&mut self, index: usize, aggregation: Aggregation) -> Result<(), Error> {
         self.assignments[index] = self.assign(index, aggregation)?;
-        let id = self.scenario.jobs[index].id;
+        let run = self.scenario.jobs[index].run();
         for part in self.parts(index) {
-            let entities = entries::job(&self.catalogue, &part, id, slot(index));
+            let entities = entries::job(&self.catalogue, &part, run, slot(index));
             self.write(part.switch, &entries::insert(entities))?;
         }
         Ok(())
@@ -37,19 +37,19 @@ impl Run<'_> {
     /// Makes them forget it as the controller does: what lets its packets in goes first, then its
     /// aggregators are swept, and what says which these are goes last. Returns how many were freed.
     pub(super) fn forget(&mut self, index: usize) -> Result<u64, Error> {
-        let id = self.scenario.jobs[index].id;
+        let run = self.scenario.jobs[index].run();
         let mut freed = 0;
         for part in self.parts(index) {
-            let entities = entries::memberships(&self.catalogue, &part, id, slot(index));
+            let entities = entries::memberships(&self.catalogue, &part, run, slot(index));
             self.write(part.switch, &entries::delete(entities))?;
-            let service = entries::service(&self.catalogue, &part, id);
+            let service = entries::service(&self.catalogue, &part, run.job);
             if service.is_none() || part.segment().is_some() {
                 freed += u64::from(self.sweep(part.switch, index)?);
             }
             self.write(part.switch, &entries::delete(service.into_iter().collect()))?;
         }
         if let Some(memory) = &mut self.memory {
-            memory.release(id, self.assignments[index].service);
+            memory.release(run.job, self.assignments[index].service);
         }
         self.assignments[index] = Assignment::NONE;
         Ok(freed)

@@ -8,7 +8,7 @@ use tributary_controller::plan::{self, JobAtSwitch, Placement};
 use tributary_jobfile::{Aggregation, HostId, Job, SwitchId};
 use tributary_p4runtime_proto::p4::v1::Update;
 use tributary_protocol::{Assignment, ParameterServer, Tensor, Time, Worker, worker};
-use tributary_wire::{JobId, WorkerIndex};
+use tributary_wire::{Epoch, JobId, WorkerIndex};
 
 use super::Error;
 use super::rig::{Rig, VALUES};
@@ -80,6 +80,7 @@ impl<'a> Bench<'a> {
         let id = JobId::new(self.last).expect("jobs count from 1");
         let job = Job {
             id,
+            epoch: Epoch::new(self.last.into()).expect("jobs count from 1"),
             workers: sender.workers.iter().map(|&server| HostId(server as usize)).collect(),
             ps: Some(HostId(sender.ps as usize)),
             aggregation: match sender.aggregates {
@@ -92,7 +93,7 @@ impl<'a> Bench<'a> {
         let slot = (1..=u8::MAX).find(|slot| !taken.contains(slot)).expect("few jobs run at once");
         let parts = plan::job(&self.rig.scenario.topology, &Placement::from(&job));
         for part in &parts {
-            let entities = entries::job(&self.rig.catalogue, part, id, job_slot(slot));
+            let entities = entries::job(&self.rig.catalogue, part, job.run(), job_slot(slot));
             self.write(&entries::insert(entities))?;
         }
         let scenario = &self.rig.scenario;
@@ -196,7 +197,8 @@ impl<'a> Bench<'a> {
         }
         self.due.retain(|(_, its, _)| *its != id);
         for part in &parts {
-            let entities = entries::memberships(&self.rig.catalogue, part, id, job_slot(slot));
+            let entities =
+                entries::memberships(&self.rig.catalogue, part, job.run(), job_slot(slot));
             self.write(&entries::delete(entities))?;
         }
         Ok(())

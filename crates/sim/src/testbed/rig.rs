@@ -39,7 +39,7 @@ const TIMEOUTS: RttConfig = RttConfig {
 };
 
 /// Bits of a packet on a link: headers, values, and what comes before and after.
-const PACKET_BITS: f64 = 8.0 * (14 + 20 + 8 + 20 + 4 * VALUES + 24) as f64;
+const PACKET_BITS: f64 = 8.0 * (14 + 20 + 8 + 28 + 4 * VALUES + 24) as f64;
 
 /// Why a cluster is no testbed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

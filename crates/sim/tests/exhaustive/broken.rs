@@ -12,7 +12,7 @@ fn broken(file: &str, right: &str, wrong: &str) -> Source {
     broken_of("esa", file, right, wrong)
 }
 
-fn broken_of(protocol: &str, file: &str, right: &str, wrong: &str) -> Source {
+pub(crate) fn broken_of(protocol: &str, file: &str, right: &str, wrong: &str) -> Source {
     let mut source = Source::built_in(protocol).unwrap();
     let text = source.files.iter_mut().find(|(path, _)| path == file).map(|(_, text)| text);
     let text = text.expect("a file of the program");
@@ -74,7 +74,7 @@ fn a_priority_is_never_lowered() {
 fn a_sweep_frees_nothing() {
     let source = broken(
         "include/v1model/aggregator/identity.p4",
-        "tasks.write(index, old[47:32] == job ? 0 : old);",
+        "tasks.write(index, old[63:32] == epoch ? 0 : old);",
         "tasks.write(index, old);",
     );
     assert!(found(ONE, NO_FAULTS, &source).contains("I4"));

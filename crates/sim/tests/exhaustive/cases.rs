@@ -47,6 +47,7 @@ pub(crate) const ONE: Setting = Setting {
     late_starts: false,
     leave: false,
     deaf: false,
+    again: None,
 };
 
 /// Two jobs of two workers with one fragment each.

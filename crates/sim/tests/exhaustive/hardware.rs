@@ -6,12 +6,13 @@
 //! its passes.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use tributary_controller::entries::{self, JobSlot};
 use tributary_controller::outcomes::Outcomes;
 use tributary_controller::plan::Placement;
 use tributary_controller::programs::{self, Source};
-use tributary_controller::{Catalogue, plan, segments, sweep};
+use tributary_controller::{Catalogue, plan, sweep};
 use tributary_dataplane::{EgressInput, IngressInput, Instance, Packet, Value, Verdict};
 use tributary_jobfile::{Scenario, SwitchId};
 use tributary_p4::ir::ExternId;
@@ -20,7 +21,7 @@ use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use tributary_protocol::Assignment;
 use tributary_switch::{Forwarding, Switch, SwitchConfig};
 use tributary_wire::agg::Packet as Header;
-use tributary_wire::{Bitmap, JobId, Kind, Round, Sequence};
+use tributary_wire::{Bitmap, JobId, Kind, Round, Run, Sequence};
 
 const CPU_PORT: u16 = 510;
 /// The time in all switches, always: the program does nothing with it.
@@ -67,7 +68,9 @@ struct Device {
 /// All switches.
 #[derive(Debug)]
 pub(crate) struct Hardware {
+    /// Stage by stage, and in each by switch.
     devices: Vec<Device>,
+    switches: usize,
     catalogue: Catalogue,
     /// Every register: its number in the program.
     registers: Vec<ExternId>,
@@ -93,7 +96,13 @@ enum Memory {
 }
 
 impl Hardware {
-    pub(crate) fn new(source: &Source, scenario: &Scenario) -> Self {
+    /// With the entries of other jobs in each stage: those at these places among the scenario's.
+    pub(crate) fn new(
+        source: &Source,
+        scenario: &Scenario,
+        assignments: &BTreeMap<JobId, Assignment>,
+        stages: &[Range<usize>],
+    ) -> Self {
         let compiled = programs::compile(source, &programs::defines(&scenario.switch))
             .unwrap_or_else(|error| panic!("{error}"));
         let program = &compiled.program;
@@ -114,11 +123,15 @@ impl Hardware {
                     .collect(),
             },
         };
-        let assignments = segments::assignments(scenario).unwrap();
-        let devices = scenario
-            .topology
-            .switch_ids()
-            .map(|id| {
+        let switches = scenario.topology.switch_ids();
+        let at_each = |stage: &Range<usize>| {
+            let stage = stage.clone();
+            switches.clone().map(move |id| (stage.clone(), id))
+        };
+        let devices = stages
+            .iter()
+            .flat_map(at_each)
+            .map(|(stage, id)| {
                 let info: P4Info = compiled.pipeline.p4info.clone();
                 let config = ForwardingPipelineConfig {
                     p4info: Some(info),
@@ -126,11 +139,12 @@ impl Hardware {
                     cookie: None,
                 };
                 let forwarding = Forwarding::load(program.clone(), config).unwrap();
-                Device::new(forwarding, &catalogue, scenario, &assignments, id)
+                Device::new(forwarding, &catalogue, scenario, assignments, (stage, id))
             })
             .collect();
         Self {
             devices,
+            switches: scenario.topology.switches.len(),
             catalogue,
             registers: registers
                 .iter()
@@ -138,12 +152,17 @@ impl Hardware {
                 .collect(),
             memory,
             cells: scenario.switch.pool as usize,
-            assignments,
+            assignments: assignments.clone(),
         }
     }
 
     pub(crate) fn switches(&self) -> usize {
-        self.devices.len()
+        self.switches
+    }
+
+    /// A switch in a stage, as all that follows takes it.
+    pub(crate) fn at(&self, stage: usize, switch: usize) -> usize {
+        stage * self.switches + switch
     }
 
     /// A switch in which nothing has happened.
@@ -188,7 +207,7 @@ impl Hardware {
         if let Memory::Identity(_) = self.memory {
             return match self.holder(registers) {
                 0 => "[free]".into(),
-                holder => format!("[job {} seq {}]", holder >> 32, holder as u32),
+                holder => format!("[run {} seq {}]", holder >> 32, holder as u32),
             };
         }
         let cell = |cell| match self.rounds(registers, cell) {
@@ -400,9 +419,9 @@ impl Hardware {
     }
 
     /// Sweeps a job out of a switch.
-    pub(crate) fn sweep(&mut self, switch: usize, registers: &Registers, job: JobId) -> Registers {
-        let assignment = self.assignments[&job];
-        let frame = sweep::frame(self.catalogue.protocol(), job, assignment, Sequence(0));
+    pub(crate) fn sweep(&mut self, switch: usize, registers: &Registers, run: Run) -> Registers {
+        let assignment = self.assignments[&run.job];
+        let frame = sweep::frame(self.catalogue.protocol(), run, assignment, Sequence(0));
         self.run(switch, registers, CPU_PORT, &frame)
     }
 
@@ -431,7 +450,7 @@ impl Device {
         catalogue: &Catalogue,
         scenario: &Scenario,
         assignments: &BTreeMap<JobId, Assignment>,
-        id: SwitchId,
+        (stage, id): (Range<usize>, SwitchId),
     ) -> Self {
         let topology = &scenario.topology;
         let ports = topology.ports(id).map(|(port, ..)| port).collect();
@@ -440,10 +459,10 @@ impl Device {
         switch.commit(forwarding);
         let mut groups = BTreeMap::new();
         let mut entities = entries::forwarding(catalogue, &plan::forwarding(topology)[id.0]);
-        for (index, job) in scenario.jobs.iter().enumerate() {
+        for (index, job) in scenario.jobs.iter().enumerate().filter(|(at, _)| stage.contains(at)) {
             for part in plan::job(topology, &Placement::from(job).assigned(assignments[&job.id])) {
                 if part.switch == id {
-                    entities.extend(entries::job(catalogue, &part, job.id, slot(index)));
+                    entities.extend(entries::job(catalogue, &part, job.run(), slot(index)));
                     let group = u16::try_from(slot(index).group()).unwrap();
                     groups.insert(group, part.group().collect());
                 }

@@ -11,6 +11,7 @@
 //! | `model` | states and steps of the whole, and what must hold |
 //! | `cases` | what is searched of ESA by default, and on demand |
 //! | `segments` | what is searched of P4INC and SwitchML |
+//! | `runs` | two runs of one job |
 //! | `broken` | programs with a fault in them, which the search must find |
 //!
 //! Nothing is modelled but the network. Workers are `protocol::Worker`; a job's PS is
@@ -61,6 +62,7 @@ mod cases;
 mod endpoints;
 mod hardware;
 mod model;
+mod runs;
 mod segments;
 mod store;
 mod system;

@@ -63,6 +63,8 @@ pub(crate) enum Step {
     Submit(u8),
     /// The PS of a job is replaced.
     Restart(u8),
+    /// A switch gets the entries of the later run.
+    Renew(u8),
 }
 
 /// What is searched.
@@ -125,11 +127,19 @@ impl Search {
             trouble: None,
         };
         if !self.system.setting().late_starts {
-            for worker in 0..self.system.workers() {
+            for worker in (0..self.system.workers()).filter(|&worker| self.begins(&state, worker)) {
                 self.happen(&mut state, worker, Stimulus::Submit);
             }
         }
         state
+    }
+
+    /// Whether a worker may begin: those of a later run do when all switches serve it.
+    fn begins(&self, state: &State, worker: usize) -> bool {
+        self.waits(state, worker)
+            && (self.system.setting().again.is_none()
+                || self.system.is_of_the_run_before(worker)
+                || self.system.unchanged(&state.parts).is_empty())
     }
 
     /// A part meets something.
@@ -189,6 +199,7 @@ impl Search {
                 self.happen(&mut state, part.into(), Stimulus::Timer);
             }
             Step::Submit(worker) => self.happen(&mut state, worker.into(), Stimulus::Submit),
+            Step::Renew(part) => self.happen(&mut state, part.into(), Stimulus::Renew),
             Step::Restart(job) => {
                 state.left.restarts -= 1;
                 let job = usize::from(job);
@@ -289,7 +300,7 @@ impl Search {
 
     fn unfinished(&self, state: &State) -> String {
         let mut text = String::new();
-        for part in 0..self.system.workers() + self.system.jobs() {
+        for part in self.lasting() {
             if !self.system.is_done(state.parts[part]) {
                 write!(text, "{} is not done; ", self.system.part_name(part)).unwrap();
             }
@@ -297,17 +308,25 @@ impl Search {
         text
     }
 
+    /// The endpoints that must come to their end: not those of a run whose end the controller has made.
+    fn lasting(&self) -> impl Iterator<Item = usize> {
+        let endpoints = 0..self.system.workers() + self.system.jobs();
+        endpoints.filter(|&part| !self.system.is_of_the_run_before(part))
+    }
+
     /// The next step of a fair run; false if there is none.
     fn run_on(&self, state: &mut State) -> bool {
-        let step = if let Some(&item) = state.items.first() {
+        let step = if let Some(&part) = self.system.unchanged(&state.parts).first() {
+            Step::Renew(part as u8)
+        } else if let Some(&item) = state.items.first() {
             Step::Deliver(item)
         } else if let Some(&message) = state.messages.first() {
             Step::Hear(message)
-        } else if let Some(worker) = (0..self.system.workers()).find(|&w| self.waits(state, w)) {
+        } else if let Some(worker) = (0..self.system.workers()).find(|&w| self.begins(state, w)) {
             Step::Submit(worker as u8)
         } else {
             let mut fired = false;
-            for part in 0..self.system.workers() + self.system.jobs() {
+            for part in self.lasting() {
                 if self.can_fire(state, part) {
                     self.happen(state, part, Stimulus::Timer);
                     fired = true;
@@ -351,6 +370,7 @@ impl Search {
             Step::Hear(message) => self.system.message_words(message),
             Step::Fire(part) => format!("timer of {}", self.system.part_name(part.into())),
             Step::Submit(worker) => format!("{} begins", self.system.part_name(worker.into())),
+            Step::Renew(part) => format!("{} is renewed", self.system.part_name(part.into())),
             Step::Restart(job) => {
                 format!("{} is replaced", self.system.part_name(self.system.office(job.into())))
             }
@@ -367,9 +387,9 @@ impl Search {
         };
         let packet = Packet::new_checked(&frame[..]).expect("a packet of ours");
         format!(
-            "{} of job {} seq {} bitmap {:b} {:?} prio {} {how} {to}",
+            "{} of {} seq {} bitmap {:b} {:?} prio {} {how} {to}",
             kind_name(packet.kind()),
-            packet.job(),
+            packet.job().run(packet.epoch()),
             packet.sequence(),
             packet.bitmap().0,
             packet.flags(),
@@ -406,10 +426,12 @@ impl Model for Search {
         }
         actions.extend(self.heads(state).map(Step::Hear));
         for worker in 0..self.system.workers() {
-            if self.waits(state, worker) {
+            if self.begins(state, worker) {
                 actions.push(Step::Submit(worker as u8));
             }
         }
+        let unchanged = self.system.unchanged(&state.parts);
+        actions.extend(unchanged.into_iter().map(|part| Step::Renew(part as u8)));
         if state.left.timers > 0 {
             for part in 0..self.system.workers() + self.system.jobs() {
                 if self.can_fire(state, part) {

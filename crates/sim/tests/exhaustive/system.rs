@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tributary_controller::programs::Source;
 use tributary_controller::{plan, segments};
-use tributary_jobfile::{End, Scenario, parse};
+use tributary_jobfile::{End, Job, Scenario, parse};
 use tributary_protocol::esa::{AgentJob, Target};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{JobConfig, Tensor, addressing};
 use tributary_wire::agg::Repr;
 use tributary_wire::channel::{FromWorker, ToWorker};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Protocol, Sequence,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Flags, Host, JobId, Kind, Protocol, Sequence,
     WorkerIndex, emit_frame,
 };
 
@@ -50,6 +50,19 @@ pub(crate) struct Setting {
     pub(crate) leave: bool,
     /// Workers hear nothing over the channel: a fault that the search must find.
     pub(crate) deaf: bool,
+    /// The second job is a later run of the first.
+    pub(crate) again: Option<Again>,
+}
+
+/// How switches change over to a later run of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Again {
+    /// As the controller has them do it: what the run before holds is swept.
+    Swept,
+    /// It is not.
+    Unswept,
+    /// It is, but both runs have the same epoch: a fault that the search must find.
+    SameEpoch,
 }
 
 /// A packet on its way.
@@ -88,7 +101,8 @@ enum Part {
     /// Locked, as a worker cannot be looked at by two threads.
     Worker(Box<Mutex<Labourer>>),
     Office(Box<Office>),
-    Cell(Registers),
+    /// And which stage the switch is at: before its entries were changed, or after.
+    Cell(usize, Registers),
 }
 
 /// What a part meets.
@@ -99,6 +113,8 @@ pub(crate) enum Stimulus {
     Timer,
     Submit,
     Reconnect,
+    /// The entries of the next stage take the place of those that there are.
+    Renew,
 }
 
 /// What comes of it.
@@ -160,8 +176,16 @@ impl System {
         for workers in workers {
             file.push_str(&format!("[[job]]\nworkers = {workers}\n{more}"));
         }
-        let scenario = parse(&file, "exhaustive.toml").unwrap_or_else(|error| panic!("{error}"));
+        let mut scenario =
+            parse(&file, "exhaustive.toml").unwrap_or_else(|error| panic!("{error}"));
         let assignments = segments::assignments(&scenario).unwrap();
+        let mut stages = vec![0..workers.len()];
+        if setting.again.is_some() {
+            let same = setting.again == Some(Again::SameEpoch);
+            let epoch = scenario.jobs[usize::from(!same)].epoch;
+            scenario.jobs[1] = Job { epoch, ..scenario.jobs[0].clone() };
+            stages = vec![0..1, 1..2];
+        }
         let topology = &scenario.topology;
         let mut first = 0;
         let jobs: Vec<JobPlace> = scenario
@@ -190,11 +214,13 @@ impl System {
             .collect();
         let ends = topology.switch_ids();
         let ends = ends.map(|id| topology.ports(id).map(|(_, _, end)| end).collect()).collect();
+        let hardware = || Mutex::new(Hardware::new(source, &scenario, &assignments, &stages));
+        let (hardware, bench) = (hardware(), hardware());
         Self {
             workers: first,
             ends,
-            hardware: Mutex::new(Hardware::new(source, &scenario)),
-            bench: Mutex::new(Hardware::new(source, &scenario)),
+            hardware,
+            bench,
             jobs,
             scenario,
             setting,
@@ -242,7 +268,7 @@ impl System {
         let (switches, empty) = (hardware.switches(), hardware.empty());
         drop(hardware);
         for switch in 0..switches {
-            parts.push(self.put_cell(switch, empty.clone()).0);
+            parts.push(self.put_cell(switch, 0, empty.clone()).0);
         }
         parts
     }
@@ -293,7 +319,7 @@ impl System {
     /// A PS that has heard of nobody.
     pub(crate) fn fresh_office(&self, job: usize) -> u32 {
         let (its, place) = (&self.scenario.jobs[job], &self.jobs[job]);
-        if its.ps.is_none() {
+        if its.ps.is_none() || self.goes_on(job) {
             return self.put_office(job, Office::nobody());
         }
         let mut config = self.scenario.ps_config(its, place.config.assignment);
@@ -303,6 +329,12 @@ impl System {
             None => Office::server(config),
         };
         self.put_office(job, office)
+    }
+
+    /// Whether a job is a later run of one whose PS goes on: that of ESA does not, as it is a new agent
+    /// that has the job's new token.
+    fn goes_on(&self, job: usize) -> bool {
+        self.setting.again.is_some() && job == 1 && self.setting.protocol != "esa"
     }
 
     fn put_worker(&self, part: usize, worker: Labourer) -> u32 {
@@ -317,40 +349,44 @@ impl System {
     }
 
     /// A cell, and what is wrong with it if it is a new one.
-    fn put_cell(&self, switch: usize, registers: Registers) -> (u32, Option<String>) {
-        let name = format!("cell {switch} {registers:?}");
-        let (number, new) = self.parts.put(name, Part::Cell(registers.clone()));
-        let trouble = if new { self.try_out(switch, &registers) } else { None };
+    fn put_cell(&self, switch: usize, stage: usize, registers: Registers) -> (u32, Option<String>) {
+        let name = format!("cell {switch} {stage} {registers:?}");
+        let (number, new) = self.parts.put(name, Part::Cell(stage, registers.clone()));
+        let trouble = if new { self.try_out(switch, stage, &registers) } else { None };
         (number, trouble)
     }
 
     /// I3, I4: any cell can be had again, by the sweep and by another task.
-    fn try_out(&self, switch: usize, registers: &Registers) -> Option<String> {
+    fn try_out(&self, switch: usize, stage: usize, registers: &Registers) -> Option<String> {
         let mut bench = usable(&self.bench);
+        let at = bench.at(stage, switch);
         if self.setting.protocol != "esa" {
             let mut swept = registers.clone();
             for job in &self.jobs {
-                swept = bench.sweep(switch, &swept, job.id);
+                swept = bench.sweep(at, &swept, job.config.run());
             }
             let clean = swept == bench.empty();
             return (!clean).then(|| format!("I4: sweeps leave something in {registers:?}"));
         }
         let holder = bench.holder(registers);
-        let job = JobId::new((holder >> 32) as u16)?;
-        let swept = bench.sweep(switch, registers, job);
+        let epoch = Epoch::new((holder >> 32) as u32)?;
+        let run = self.jobs.iter().map(|job| job.config.run()).find(|run| run.epoch == epoch);
+        let run = run.expect("a run of a job holds it");
+        let job = run.job;
+        let swept = bench.sweep(at, registers, run);
         if bench.holder(&swept) != 0 {
             return Some(format!("I4: a sweep of job {job} does not free its cell {registers:?}"));
         }
         for other in self.jobs.iter().filter(|other| other.id != job) {
-            let swept = bench.sweep(switch, registers, other.id);
+            let swept = bench.sweep(at, registers, other.config.run());
             if swept != *registers {
                 return Some(format!("I6: a sweep of job {} frees a cell of job {job}", other.id));
             }
         }
         // The other task is of the other job if there is one.
-        let other = self.jobs.iter().find(|other| other.id != job).unwrap_or(&self.jobs[0]);
+        let other = self.jobs.iter().find(|other| other.id != job).unwrap_or(&self.jobs[stage]);
         let sequence = Sequence(1000);
-        let task = u64::from(other.id.get()) << 32 | u64::from(sequence.0);
+        let task = u64::from(other.config.epoch.get()) << 32 | u64::from(sequence.0);
         let (port, bitmap) = self.contributor(switch, other);
         let repr = Repr {
             protocol: Protocol::Esa,
@@ -358,6 +394,7 @@ impl System {
             flags: Flags::NONE,
             priority: Priority::LOWEST.get(),
             job: other.id,
+            epoch: other.config.epoch,
             values: other.config.values_per_packet,
             sequence,
             bitmap,
@@ -370,7 +407,7 @@ impl System {
         emit_frame(&mut frame, &envelope, &repr);
         let mut cell = registers.clone();
         for _ in 0..=MOST_COLLISIONS {
-            cell = bench.run(switch, &cell, port, &frame);
+            cell = bench.run(at, &cell, port, &frame);
             if bench.holder(&cell) == task {
                 return None;
             }
@@ -404,7 +441,7 @@ impl System {
             ^ match stimulus {
                 Stimulus::Item(item) => u64::from(item) * 7,
                 Stimulus::Message(message) => u64::from(message) * 5,
-                Stimulus::Timer | Stimulus::Submit | Stimulus::Reconnect => 3,
+                Stimulus::Timer | Stimulus::Submit | Stimulus::Reconnect | Stimulus::Renew => 3,
             };
         self.memo.get((number, stimulus), shard, || {
             let step = AssertUnwindSafe(|| self.find_effect(part, number, stimulus));
@@ -432,7 +469,7 @@ impl System {
                 self.worker_effect(part, worker, stimulus)
             }
             Part::Office(office) => self.office_effect(part, (**office).clone(), stimulus),
-            Part::Cell(registers) => self.cell_effect(part, registers, stimulus),
+            Part::Cell(stage, registers) => self.cell_effect(part, *stage, registers, stimulus),
         }
     }
 
@@ -455,6 +492,7 @@ impl System {
             Stimulus::Timer => worker.timer().filter(is_something)?,
             Stimulus::Submit => worker.submit(),
             Stimulus::Reconnect => worker.reconnected(),
+            Stimulus::Renew => unreachable!("switches are"),
         };
         let job = self.job_of(part);
         let channel =
@@ -486,6 +524,7 @@ impl System {
             },
             Stimulus::Timer => office.timer().filter(is_something)?,
             Stimulus::Submit | Stimulus::Reconnect => unreachable!("workers do"),
+            Stimulus::Renew => unreachable!("switches are"),
         };
         let messages = output.messages.into_iter().map(|(worker, message)| {
             let worker = usize::from(worker);
@@ -504,13 +543,19 @@ impl System {
     fn cell_effect(
         &self,
         part: usize,
+        stage: usize,
         registers: &Registers,
         stimulus: Stimulus,
     ) -> Option<Effect> {
         let switch = part - self.workers - self.jobs.len();
-        let Stimulus::Item(item) = stimulus else { return None };
+        let item = match stimulus {
+            Stimulus::Item(item) => item,
+            Stimulus::Renew => return Some(self.renewed(switch, registers)),
+            _ => return None,
+        };
         let (after, passed) = {
             let mut hardware = usable(&self.hardware);
+            let switch = hardware.at(stage, switch);
             match &*self.items.get(item) {
                 Item::ToSwitch { port, frame, .. } => {
                     hardware.arrive(switch, registers, *port, frame)
@@ -519,14 +564,15 @@ impl System {
                 Item::ToHost { .. } => unreachable!("for a host"),
             }
         };
-        let (cell, trouble) = self.put_cell(switch, after);
+        let (cell, trouble) = self.put_cell(switch, stage, after);
         let mut items = match passed {
             Passed::Again(waiting) => {
                 let name = format!("again {switch} {}", waiting.name());
                 vec![self.put_item(name, part, Item::Again { waiting })]
             }
             Passed::Out(frames) => {
-                frames.into_iter().map(|(port, frame)| self.leaves(switch, port, frame)).collect()
+                let leave = |(port, frame)| self.leaves(switch, port, frame);
+                frames.into_iter().flat_map(leave).collect()
             }
         };
         items.sort_unstable();
@@ -534,11 +580,28 @@ impl System {
         Some(Effect { part: cell, items, messages: Vec::new(), trouble })
     }
 
+    /// A switch gets the entries of the later run.
+    fn renewed(&self, switch: usize, registers: &Registers) -> Effect {
+        let after = match self.setting.again {
+            Some(Again::Swept | Again::SameEpoch) => {
+                let mut hardware = usable(&self.hardware);
+                let at = hardware.at(0, switch);
+                hardware.sweep(at, registers, self.jobs[0].config.run())
+            }
+            _ => registers.clone(),
+        };
+        let (part, trouble) = self.put_cell(switch, 1, after);
+        let trouble = trouble.map(|text| self.put_trouble(text));
+        Effect { part, items: Vec::new(), messages: Vec::new(), trouble }
+    }
+
     /// The host of an endpoint, unless it is nobody.
     fn host_of(&self, part: usize) -> Option<tributary_jobfile::HostId> {
         if part < self.workers {
             let job = self.job_of(part);
             Some(self.scenario.jobs[job].workers[part - self.jobs[job].workers.start])
+        } else if self.goes_on(part - self.workers) {
+            None
         } else {
             self.scenario.jobs[part - self.workers].ps
         }
@@ -557,16 +620,18 @@ impl System {
         self.put_item(name, part, Item::ToSwitch { port, frame })
     }
 
-    /// A frame leaves a switch.
-    fn leaves(&self, switch: usize, port: u16, frame: Vec<u8>) -> u32 {
+    /// A frame leaves a switch. A host shows it to each of its endpoints.
+    fn leaves(&self, switch: usize, port: u16, frame: Vec<u8>) -> Vec<u32> {
         match self.ends[switch][usize::from(port) - 1] {
-            End::Switch(next, into) => self.arrives(next.0, into, frame),
+            End::Switch(next, into) => vec![self.arrives(next.0, into, frame)],
             End::Host(host) => {
                 let parts = 0..self.workers + self.jobs.len();
-                let part = parts.into_iter().find(|&part| self.host_of(part) == Some(host));
-                let part = part.expect("all hosts have an endpoint");
-                let name = format!("host {part} {frame:?}");
-                self.put_item(name, part, Item::ToHost { frame })
+                let there = parts.filter(|&part| self.host_of(part) == Some(host));
+                let shown = there.map(|part| {
+                    let name = format!("host {part} {frame:?}");
+                    self.put_item(name, part, Item::ToHost { frame: frame.clone() })
+                });
+                shown.collect()
             }
         }
     }
@@ -622,7 +687,7 @@ impl System {
                 result_of(frame).is_some_and(|sequence| worker.has_sent(sequence))
                     || turned_back(frame).is_some_and(|sequence| worker.is_over(sequence))
             }
-            (Item::ToSwitch { frame, .. }, Part::Cell(registers)) => {
+            (Item::ToSwitch { frame, .. }, Part::Cell(_, registers)) => {
                 usable(&self.bench).is_behind(registers, frame)
             }
             _ => false,
@@ -636,6 +701,20 @@ impl System {
         })
     }
 
+    /// Switches whose entries have yet to be changed: their parts.
+    pub(crate) fn unchanged(&self, parts: &[u32]) -> Vec<usize> {
+        let first = self.workers + self.jobs.len();
+        let before = |part: &usize| matches!(&*self.parts.get(parts[*part]), Part::Cell(0, _));
+        let switches = first..parts.len();
+        switches.filter(|_| self.setting.again.is_some()).filter(before).collect()
+    }
+
+    /// Whether an endpoint is of a run that is over once the switches have changed.
+    pub(crate) fn is_of_the_run_before(&self, part: usize) -> bool {
+        let job = if part < self.workers { self.job_of(part) } else { part - self.workers };
+        self.setting.again.is_some() && job == 0 && (part < self.workers || !self.goes_on(1))
+    }
+
     /// Whether a worker has yet to begin.
     pub(crate) fn waits(&self, number: u32) -> bool {
         matches!(&*self.parts.get(number), Part::Worker(worker) if worker.lock().unwrap().waits())
@@ -646,7 +725,7 @@ impl System {
         match &*self.parts.get(number) {
             Part::Worker(worker) => worker.lock().unwrap().is_done(),
             Part::Office(office) => office.is_done(),
-            Part::Cell(_) => true,
+            Part::Cell(..) => true,
         }
     }
 
@@ -655,9 +734,10 @@ impl System {
     pub(crate) fn part_name(&self, part: usize) -> String {
         if part < self.workers {
             let job = self.job_of(part);
-            format!("worker {} of job {}", part - self.jobs[job].workers.start, self.jobs[job].id)
+            let job = &self.jobs[job];
+            format!("worker {} of {}", part - job.workers.start, job.config.run())
         } else if part < self.workers + self.jobs.len() {
-            format!("PS of job {}", self.jobs[part - self.workers].id)
+            format!("PS of {}", self.jobs[part - self.workers].config.run())
         } else {
             format!("switch {}", part - self.workers - self.jobs.len())
         }
@@ -679,7 +759,7 @@ impl System {
 
     pub(crate) fn cell_words(&self, number: u32) -> String {
         let part = self.parts.get(number);
-        let Part::Cell(registers) = &*part else { unreachable!("a cell") };
+        let Part::Cell(_, registers) = &*part else { unreachable!("a cell") };
         usable(&self.bench).words(registers)
     }
 

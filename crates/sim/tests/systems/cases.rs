@@ -192,7 +192,7 @@ pub(crate) fn bombard(run: &mut Run<'_>, scenario: &Scenario) {
         let frame = &golden[at % golden.len()];
         run.network.inject(SwitchId(0), 4, frame);
         let mut mutated = frame.clone();
-        let place = at % mutated.len().min(62);
+        let place = at % mutated.len().min(70);
         mutated[place] ^= 1 << (at % 8);
         run.network.inject(SwitchId(0), 4, &mutated);
         for host in scenario.topology.host_ids() {

@@ -173,6 +173,7 @@ fn packet(scenario: &Scenario, worker: usize, kind: Kind, priority: u8, sequence
         flags: Flags::NONE,
         priority,
         job: job.id,
+        epoch: job.epoch,
         values: VALUES as u16,
         sequence: Sequence(sequence),
         bitmap: Bitmap::of(WorkerIndex::new(worker as u8).unwrap()),

@@ -349,6 +349,7 @@ fn packet(scenario: &Scenario, job: usize, kind: Kind, service: Service, index: 
         flags: Flags::NONE,
         priority: service.get(),
         job: own.id,
+        epoch: own.epoch,
         values: VALUES as u16,
         sequence: Round::first(index).sequence(),
         bitmap: if kind == Kind::Gradient { Bitmap::of(first) } else { everyone },

@@ -18,6 +18,7 @@ pub(crate) const TESTS: &[TestOfKind] = &[
     ("a_host_does_not_answer_that_the_port_is_unreachable", the_port_is_held),
     ("multicast_groups_are_joined_and_left", multicast_groups_are_joined_and_left),
     ("vlan_tags_stay_in_the_frame", vlan_tags_stay_in_the_frame),
+    ("an_endpoint_takes_nothing_that_had_a_tag", an_endpoint_takes_nothing_that_had_a_tag),
     ("the_kernel_fills_in_checksums", the_kernel_fills_in_checksums),
     ("a_new_network_is_silent", a_new_network_is_silent),
     ("one_thread_serves_all_ports_of_a_switch", one_thread_serves_all_ports_of_a_switch),
@@ -195,6 +196,31 @@ fn vlan_tags_stay_in_the_frame(kind: Kind) {
         send(&mut sender, &tagged);
         send(&mut sender, &plain);
         assert_eq!(receive(&mut receiver, 2, LONG), [tagged, plain]);
+    }
+}
+
+/// A tag of VLAN 0 is only a priority: the kernel takes it off and goes on as if it had not been there.
+fn an_endpoint_takes_nothing_that_had_a_tag(kind: Kind) {
+    let testbed = two_hosts(1_500);
+    let mut sender = open(&testbed, kind, "h1", Config::switch_port("eth0"));
+    for promiscuous in [false, true] {
+        let config = Config { promiscuous, ..Config::endpoint("eth0", PORT) };
+        let mut receiver = open(&testbed, kind, "h2", config);
+        let plain = datagram(1, 2, PORT, b"ours");
+        let tags: [&[u8]; 6] = [
+            &[0x81, 0x00, 0x00, 0x00],
+            &[0x81, 0x00, 0xe0, 0x00],
+            &[0x81, 0x00, 0x00, 0x2a],
+            &[0x88, 0xa8, 0x00, 0x00],
+            &[0x81, 0x00, 0x00, 0x00, 0x81, 0x00, 0x00, 0x00],
+            &[0x88, 0xa8, 0x00, 0x00, 0x81, 0x00, 0x00, 0x00],
+        ];
+        for tag in tags {
+            send(&mut sender, &[&plain[..12], tag, &plain[12..]].concat());
+        }
+        send(&mut sender, &plain);
+        assert_eq!(receive(&mut receiver, 1, LONG), [plain]);
+        assert_eq!(receive(&mut receiver, 1, SHORT), [[0_u8; 0]; 0]);
     }
 }
 

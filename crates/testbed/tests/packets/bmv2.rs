@@ -35,7 +35,7 @@ const CPU_PORT: u16 = 510;
 const ADDRESS: &str = "127.0.0.1:9559";
 
 /// A local experimental EtherType (IEEE 802).
-const MARKER: u16 = 0x88b5;
+const MARKER: u16 = 0x0806;
 
 const SWITCH: &str = "switch";
 const HOSTS: &str = "hosts";

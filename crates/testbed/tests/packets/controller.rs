@@ -171,7 +171,7 @@ pub(crate) fn to_counts(entities: &[Entity]) -> Counts {
     entities.iter().map(count).filter(|(_, count)| *count != Count::default()).collect()
 }
 
-/// Direct counters of the table of servers as numbers, by job; zeros are left out.
+/// Direct counters of the table of servers as numbers, by epoch; zeros are left out.
 pub(crate) fn to_evictions(entities: &[Entity]) -> Evictions {
     let count = |entity: &Entity| {
         let Some(entity::Entity::DirectCounterEntry(counter)) = &entity.entity else {
@@ -179,12 +179,12 @@ pub(crate) fn to_evictions(entities: &[Entity]) -> Evictions {
         };
         let entry = counter.table_entry.as_ref().expect("it belongs to an entry");
         let key = entry.r#match.first().and_then(|key| key.field_match_type.as_ref());
-        let Some(field_match::FieldMatchType::Exact(job)) = key else {
+        let Some(field_match::FieldMatchType::Exact(epoch)) = key else {
             panic!("not an exact key: {entry:?}");
         };
-        let job = job.value.iter().fold(0, |job, &byte| job << 8 | u16::from(byte));
+        let epoch = epoch.value.iter().fold(0, |epoch, &byte| epoch << 8 | u32::from(byte));
         let data = counter.data.unwrap_or_default();
-        (job, Count { packets: data.packet_count, bytes: data.byte_count })
+        (epoch, Count { packets: data.packet_count, bytes: data.byte_count })
     };
     entities.iter().map(count).filter(|(_, count)| *count != Count::default()).collect()
 }

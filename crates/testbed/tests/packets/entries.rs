@@ -7,6 +7,8 @@ use tributary_p4runtime_proto::p4::v1::{
     field_match, packet_replication_engine_entry, replica, table_action, update,
 };
 
+use crate::frames::epoch;
+
 /// The group of all ports, to which unknown destinations are flooded.
 pub(crate) const FLOOD: u16 = 1;
 
@@ -35,8 +37,17 @@ pub(crate) enum Entry {
 
 impl Entry {
     fn membership(job: u16, port: u16, kind: u8, action: &'static str, params: Vec<u64>) -> Self {
-        let keys = [u64::from(job), u64::from(port), u64::from(kind)].map(Key::Exact).to_vec();
+        let keys = [job.into(), epoch(job).into(), u64::from(port), kind.into()];
+        let keys = keys.map(Key::Exact).to_vec();
         Self::Table { table: "membership.memberships", keys, action, params }
+    }
+
+    /// The same for another run of its job.
+    pub(crate) fn of_run(mut self, epoch: u32) -> Self {
+        if let Self::Table { table: "membership.memberships", keys, .. } = &mut self {
+            keys[1] = Key::Exact(epoch.into());
+        }
+        self
     }
 
     /// Gradients from a port below which the workers `unit` are.
@@ -63,8 +74,8 @@ impl Entry {
 
     /// Where evicted partial sums of a job go.
     pub(crate) fn server(job: u16, mac: u64, ip: u32) -> Self {
-        let keys = vec![Key::Exact(job.into())];
-        let params = vec![mac, ip.into()];
+        let keys = vec![Key::Exact(epoch(job).into())];
+        let params = vec![job.into(), mac, ip.into()];
         Self::Table { table: "servers.servers", keys, action: "servers.to_server", params }
     }
 

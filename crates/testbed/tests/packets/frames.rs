@@ -23,9 +23,31 @@ pub(crate) const CAPABLE: u8 = 2;
 pub(crate) const CONGESTED: u8 = 3;
 
 pub(crate) const IPV4: u16 = 0x0800;
+pub(crate) const ARP: u16 = 0x0806;
+pub(crate) const IPV6: u16 = 0x86dd;
+
+/// IP protocols that carry another packet, and UDP ports of such.
+pub(crate) const TUNNELS: [u8; 5] = [4, 41, 47, 97, 137];
+pub(crate) const TUNNEL_PORTS: [u16; 3] = [4789, 6081, 8472];
 
 /// Where the headers end and the values start.
-pub(crate) const HEADERS: usize = 14 + 20 + 8 + 20;
+pub(crate) const HEADERS: usize = 14 + 20 + 8 + 28;
+
+/// Where fields of the aggregation header are in a frame.
+pub(crate) const EPOCH: usize = 50;
+pub(crate) const SEQUENCE: usize = 54;
+pub(crate) const BITMAP: usize = 58;
+pub(crate) const RACKS: usize = 62;
+pub(crate) const INDEX: usize = 66;
+
+/// The run of a job that tests admit. No two jobs have the same, and its bytes are all different.
+pub(crate) fn epoch(job: u16) -> u32 {
+    match job {
+        // That of the golden frames.
+        263 => tributary_wire::golden::EPOCH.get(),
+        _ => 0x5a3c_0000 + u32::from(job),
+    }
+}
 
 /// The address of the host at a port: 02:00:00:00:00:*port*.
 pub(crate) fn mac(port: u16) -> u64 {
@@ -67,8 +89,11 @@ pub(crate) struct Frame {
     pub(crate) priority: u8,
     pub(crate) job: u16,
     pub(crate) count: Option<u16>,
+    /// Unless set, that of the job's [run](epoch).
+    pub(crate) epoch: Option<u32>,
     pub(crate) sequence: u32,
     pub(crate) bitmap: u32,
+    pub(crate) racks: u32,
     pub(crate) index: u32,
     pub(crate) values: Vec<i32>,
     /// Bytes behind the IPv4 packet.
@@ -104,8 +129,10 @@ impl Frame {
             priority: 0,
             job: 0,
             count: None,
+            epoch: None,
             sequence: 0,
             bitmap: 0,
+            racks: 0,
             index: 0,
             values: Vec::new(),
             trailer: Vec::new(),
@@ -149,7 +176,8 @@ impl Frame {
         let count = self.count.unwrap_or(self.values.len() as u16);
         aggregation.extend(self.job.to_be_bytes());
         aggregation.extend(count.to_be_bytes());
-        for word in [self.sequence, self.bitmap, self.index] {
+        let epoch = self.epoch.unwrap_or(epoch(self.job));
+        for word in [epoch, self.sequence, self.bitmap, self.racks, self.index] {
             aggregation.extend(word.to_be_bytes());
         }
         aggregation.extend(self.values.iter().flat_map(|value| value.to_be_bytes()));
@@ -233,9 +261,9 @@ pub(crate) fn describe(frame: &[u8]) -> String {
         let (job, count) = (word(46) >> 16, word(46) & 0xffff);
         text += &format!(
             ", {kind} [{flags}] of job {job}, fragment {}, bitmap {:#b}, cell {}, {count} values",
-            word(50),
-            word(54),
-            word(58),
+            word(SEQUENCE),
+            word(BITMAP),
+            word(INDEX),
         );
     }
     let hex: String = frame.iter().take(128).map(|byte| format!("{byte:02x}")).collect();

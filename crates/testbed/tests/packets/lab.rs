@@ -41,6 +41,7 @@ pub(crate) enum Outcome {
     Repeated = 21,
     Asynchronous = 22,
     Stale = 23,
+    Barred = 24,
 }
 
 /// The slot of the outcome counters for what belongs to no job.

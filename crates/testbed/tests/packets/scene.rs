@@ -3,7 +3,7 @@
 //! Ports 1 to 3 lead to workers, 4 to the parameter servers, 5 and 6 to others.
 
 use crate::entries::{Entry, FLOOD};
-use crate::frames::{Frame, GRADIENT, PARAMETER, QUERY, REPLY, SWEEP, mac};
+use crate::frames::{Frame, GRADIENT, PARAMETER, QUERY, REPLY, SWEEP, epoch, mac};
 use crate::lab::Lab;
 use crate::target::{Build, PORTS};
 
@@ -42,6 +42,11 @@ impl Job {
 
     /// What the controller writes at admission.
     pub(crate) fn entries(&self) -> Vec<Entry> {
+        self.entries_of(epoch(self.id))
+    }
+
+    /// The same for another run.
+    pub(crate) fn entries_of(&self, epoch: u32) -> Vec<Entry> {
         let workers = self.workers.iter().enumerate();
         let gradients = workers
             .map(|(w, port)| Entry::contribute(self.id, *port, 1 << w, self.members(), self.slot));
@@ -50,7 +55,7 @@ impl Job {
         entries.push(Entry::answer(self.id, PS, REPLY, self.slot));
         entries.push(Entry::answer(self.id, PS, QUERY, self.slot));
         entries.push(Entry::group(self.group, self.workers));
-        entries
+        entries.into_iter().map(|entry| entry.of_run(epoch)).collect()
     }
 
     /// A worker's own gradient.

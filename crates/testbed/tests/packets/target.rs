@@ -107,7 +107,7 @@ pub(crate) struct Count {
 pub(crate) type Counts = BTreeMap<i64, Count>;
 
 /// How often partial sums of each job were evicted, where any was.
-pub(crate) type Evictions = BTreeMap<u16, Count>;
+pub(crate) type Evictions = BTreeMap<u32, Count>;
 
 /// A switch that runs the program.
 pub(crate) trait Target {

@@ -8,9 +8,11 @@
 //! | 3 | 1 | priority | of an ESA gradient; in P4INC and SwitchML the [`Service`]; zero in ATP |
 //! | 4 | 2 | job | never zero |
 //! | 6 | 2 | values | number of 32-bit values that follow: V, or none in Query and Sweep |
-//! | 8 | 4 | sequence | number of the fragment, in P4INC and SwitchML of the [round](crate::Round); in Sweep a nonce |
-//! | 12 | 4 | bitmap | [`Repr::bitmap`] |
-//! | 16 | 4 | index | aggregator; in Sweep the cell that is next |
+//! | 8 | 4 | epoch | the [run](Epoch) of the job, never zero |
+//! | 12 | 4 | sequence | number of the fragment, in P4INC and SwitchML of the [round](crate::Round); in Sweep a nonce |
+//! | 16 | 4 | bitmap | [`Repr::bitmap`] |
+//! | 20 | 4 | racks | reserved for a second level of bitmaps, one bit per rack of 32 workers; zero |
+//! | 24 | 4 | index | aggregator; in Sweep the cell that is next |
 //!
 //! The same header as P4 declares it:
 //!
@@ -22,8 +24,10 @@
 //!     bit<8>  priority;
 //!     bit<16> job;
 //!     bit<16> values;
+//!     bit<32> epoch;
 //!     bit<32> sequence;
 //!     bit<32> bitmap;
+//!     bit<32> racks;
 //!     bit<32> index;
 //! }
 //! ```
@@ -35,15 +39,15 @@ use std::net::Ipv4Addr;
 
 use crate::values::{read_f32, read_i32};
 use crate::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Error, HEADERS_LEN, Host, JobId, Mac, Round, Sequence,
-    Service, ethernet, ipv4, udp,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Error, HEADERS_LEN, Host, JobId, Mac, Round,
+    Sequence, Service, ethernet, ipv4, udp,
 };
 
 pub use flags::Flags;
 pub use kind::{Kind, Protocol};
 
 /// Length of the header in bytes.
-pub const HEADER_LEN: usize = 20;
+pub const HEADER_LEN: usize = 28;
 
 /// Where the header starts in a frame.
 pub const OFFSET: usize = HEADERS_LEN - HEADER_LEN;
@@ -64,12 +68,16 @@ pub mod field {
     pub const JOB: Range<usize> = 4..6;
     /// Number of values.
     pub const VALUES: Range<usize> = 6..8;
+    /// Run of the job.
+    pub const EPOCH: Range<usize> = 8..12;
     /// Fragment.
-    pub const SEQUENCE: Range<usize> = 8..12;
+    pub const SEQUENCE: Range<usize> = 12..16;
     /// Workers.
-    pub const BITMAP: Range<usize> = 12..16;
+    pub const BITMAP: Range<usize> = 16..20;
+    /// Reserved: zero.
+    pub const RACKS: Range<usize> = 20..24;
     /// Aggregator.
-    pub const INDEX: Range<usize> = 16..20;
+    pub const INDEX: Range<usize> = 24..28;
 }
 
 /// The aggregation header in owned form.
@@ -86,6 +94,9 @@ pub struct Repr {
     pub priority: u8,
     /// Job.
     pub job: JobId,
+    /// The run of the job that the packet belongs to. In Sweep: the run whose aggregators are freed,
+    /// with ATP and ESA.
+    pub epoch: Epoch,
     /// Number of values that follow; zero exactly if the kind has none.
     pub values: u16,
     /// Fragment, in P4INC and SwitchML [round](Self::round); in Sweep a nonce.
@@ -117,15 +128,19 @@ impl Repr {
         header[field::PRIORITY] = self.priority;
         header[field::JOB].copy_from_slice(&self.job.get().to_be_bytes());
         header[field::VALUES].copy_from_slice(&self.values.to_be_bytes());
+        header[field::EPOCH].copy_from_slice(&self.epoch.get().to_be_bytes());
         header[field::SEQUENCE].copy_from_slice(&self.sequence.0.to_be_bytes());
         header[field::BITMAP].copy_from_slice(&self.bitmap.0.to_be_bytes());
+        header[field::RACKS].fill(0);
         header[field::INDEX].copy_from_slice(&self.index.0.to_be_bytes());
     }
 
     /// Decodes a header and checks all that it says by itself.
     fn decode(header: &[u8; HEADER_LEN]) -> Result<Self, Error> {
         let [protocol, kind, flags, priority, j0, j1, v0, v1, rest @ ..] = *header;
-        let [s0, s1, s2, s3, b0, b1, b2, b3, i0, i1, i2, i3] = rest;
+        let [e0, e1, e2, e3, s0, s1, s2, s3, b0, b1, b2, b3, rest @ ..] = rest;
+        let [r0, r1, r2, r3, i0, i1, i2, i3] = rest;
+        let racks = u32::from_be_bytes([r0, r1, r2, r3]);
         let repr = Self {
             protocol: Protocol::from_byte(protocol).ok_or(Error::Protocol(protocol))?,
             kind: Kind::from_byte(kind).ok_or(Error::Kind(kind))?,
@@ -133,10 +148,14 @@ impl Repr {
             priority,
             job: JobId::new(u16::from_be_bytes([j0, j1])).ok_or(Error::Job)?,
             values: u16::from_be_bytes([v0, v1]),
+            epoch: Epoch::new(u32::from_be_bytes([e0, e1, e2, e3])).ok_or(Error::Epoch)?,
             sequence: Sequence(u32::from_be_bytes([s0, s1, s2, s3])),
             bitmap: Bitmap(u32::from_be_bytes([b0, b1, b2, b3])),
             index: AggregatorIndex(u32::from_be_bytes([i0, i1, i2, i3])),
         };
+        if racks != 0 {
+            return Err(Error::Racks(racks));
+        }
         if repr.kind.has_values() == (repr.values == 0) {
             return Err(Error::Values { kind: repr.kind, values: repr.values });
         }
@@ -206,6 +225,11 @@ impl<T: AsRef<[u8]>> Packet<T> {
     /// Job.
     pub fn job(&self) -> JobId {
         self.repr.job
+    }
+
+    /// Run of the job.
+    pub fn epoch(&self) -> Epoch {
+        self.repr.epoch
     }
 
     /// Number of values that follow the header.

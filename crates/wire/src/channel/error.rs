@@ -26,6 +26,9 @@ pub enum Error {
     /// The role is neither a worker's index nor the PS's number.
     #[error("there is no role {0}")]
     Role(u8),
+    /// The epoch is zero.
+    #[error("epoch 0 does not exist")]
+    Epoch,
     /// The job's number is zero.
     #[error("job 0 does not exist")]
     Job,

@@ -8,7 +8,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::code::{Reader, frame};
 use super::{Error, Message, VERSION};
-use crate::{JobId, WorkerIndex};
+use crate::{Epoch, JobId, WorkerIndex};
 
 /// Bytes of a token.
 pub const TOKEN_LEN: usize = 16;
@@ -94,6 +94,8 @@ impl fmt::Display for Role {
 pub struct Hello {
     /// The job.
     pub job: JobId,
+    /// Which run of it.
+    pub epoch: Epoch,
     /// What the peer is in it.
     pub role: Role,
     /// Proof that it belongs to it.
@@ -109,6 +111,7 @@ impl Message for Hello {
                 Role::Server => SERVER,
             });
             out.put_u16(self.job.get());
+            out.put_u32(self.epoch.get());
             out.put_slice(&self.token.0);
         });
     }
@@ -127,8 +130,10 @@ impl Message for Hello {
             index => Role::Worker(WorkerIndex::new(index).ok_or(Error::Role(index))?),
         };
         let job = JobId::new(u16::from_be_bytes(reader.array()?)).ok_or(Error::Job)?;
+        let epoch = u32::from_be_bytes(reader.array()?);
+        let epoch = Epoch::new(epoch).ok_or(Error::Epoch)?;
         let token = Token(reader.array()?);
-        reader.end(Self { job, role, token })
+        reader.end(Self { job, epoch, role, token })
     }
 }
 
@@ -147,6 +152,9 @@ pub enum Refusal {
     /// The job has no such worker, or its PS does not connect.
     #[error("the job has no such peer")]
     Role = 4,
+    /// The agent serves another run of the job.
+    #[error("it serves another run of the job; start it again for this one")]
+    Run = 5,
 }
 
 impl Refusal {
@@ -157,6 +165,7 @@ impl Refusal {
             2 => Some(Self::Job),
             3 => Some(Self::Token),
             4 => Some(Self::Role),
+            5 => Some(Self::Run),
             _ => None,
         }
     }

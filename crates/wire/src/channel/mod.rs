@@ -59,7 +59,7 @@ use crate::VALUES_MAX;
 pub const PORT: u16 = 29811;
 
 /// Version of the format; both sides must have the same.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Bytes of the length before each body.
 pub const LENGTH_LEN: usize = 4;
@@ -68,7 +68,7 @@ pub const LENGTH_LEN: usize = 4;
 pub const BODY_MAX: usize = 1 + 4 + 4 + 1 + 1 + 4 * VALUES_MAX as usize;
 
 /// Length of the body of a [`Hello`]: nothing else is to be read of a peer that has not said it.
-pub const HELLO_LEN: usize = 1 + 1 + 1 + 2 + TOKEN_LEN;
+pub const HELLO_LEN: usize = 1 + 1 + 1 + 2 + 4 + TOKEN_LEN;
 
 /// A message of the channel.
 pub trait Message: Sized {

@@ -1,21 +1,21 @@
-// Whose an aggregator is: sequence in the lower word, job in the upper, which is zero when it is free.
+// Whose an aggregator is: sequence in the lower word, the run of a job in the upper, zero when it is free.
 // Part of the ingress control: its table of intents calls the actions.
 //
 // A stateful ALU compares twice and says one word, so that word must tell the packet's own cases from
-// the rest. After a claim it is the packet's job where the aggregator was free, as the job was just
-// written, and where both job and sequence are the packet's. Anything else is another's. Which of the
+// the rest. After a claim it is the packet's run where the aggregator was free, as the run was just
+// written, and where both run and sequence are the packet's. Anything else is another's. Which of the
 // two it was is seen by the bitmap, which is empty where nobody was.
 
 Register<task_t, index_t>(POOL, { 0, 0 }) tasks;
 
 RegisterAction<task_t, index_t, bit<32>>(tasks) claim_task = {
     void apply(inout task_t task, out bit<32> found) {
-        if (task.job == 0 || task.sequence == hdr.aggregation.sequence) {
-            if (task.job == 0) {
+        if (task.epoch == 0 || task.sequence == hdr.aggregation.sequence) {
+            if (task.epoch == 0) {
                 task.sequence = hdr.aggregation.sequence;
-                task.job = meta.job;
+                task.epoch = hdr.aggregation.epoch;
             }
-            found = task.job;
+            found = task.epoch;
         } else {
             found = 0;
         }
@@ -24,10 +24,10 @@ RegisterAction<task_t, index_t, bit<32>>(tasks) claim_task = {
 
 RegisterAction<task_t, index_t, bit<32>>(tasks) free_task = {
     void apply(inout task_t task, out bit<32> found) {
-        if (task.job == meta.job && task.sequence == hdr.aggregation.sequence) {
-            found = task.job;
+        if (task.epoch == hdr.aggregation.epoch && task.sequence == hdr.aggregation.sequence) {
+            found = task.epoch;
             task.sequence = 0;
-            task.job = 0;
+            task.epoch = 0;
         } else {
             found = 0;
         }
@@ -36,10 +36,10 @@ RegisterAction<task_t, index_t, bit<32>>(tasks) free_task = {
 
 RegisterAction<task_t, index_t, bit<32>>(tasks) sweep_task = {
     void apply(inout task_t task, out bit<32> found) {
-        if (task.job == meta.job) {
-            found = task.job;
+        if (task.epoch == hdr.aggregation.epoch) {
+            found = task.epoch;
             task.sequence = 0;
-            task.job = 0;
+            task.epoch = 0;
         } else {
             found = 0;
         }

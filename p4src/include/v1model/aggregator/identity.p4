@@ -1,4 +1,4 @@
-// Whose an aggregator is: job and sequence in one word, zero when it is free.
+// Whose an aggregator is: the run of a job and the sequence in one word, zero when it is free.
 //
 // One read-modify-write a pass decides who holds it from now on and tells who held it before.
 #ifndef IDENTITY_P4
@@ -6,9 +6,9 @@
 
 #include "../metadata.p4"
 
-control Identity(in job_t job, in sequence_t sequence, in index_t index, inout metadata_t meta) {
+control Identity(in epoch_t epoch, in sequence_t sequence, in index_t index, inout metadata_t meta) {
     register<bit<64>>(POOL) tasks;
-    bit<64> task = 16w0 ++ job ++ sequence;
+    bit<64> task = epoch ++ sequence;
     bit<64> old = 0;
 
     action claim() {
@@ -25,7 +25,7 @@ control Identity(in job_t job, in sequence_t sequence, in index_t index, inout m
     action swap() {
         tasks.read(old, index);
         tasks.write(index, task);
-        meta.held_job = old[47:32];
+        meta.held_epoch = old[63:32];
         meta.held_sequence = old[31:0];
     }
 
@@ -36,8 +36,8 @@ control Identity(in job_t job, in sequence_t sequence, in index_t index, inout m
 
     action sweep() {
         tasks.read(old, index);
-        tasks.write(index, old[47:32] == job ? 0 : old);
-        old = old[47:32] == job ? task : 0;
+        tasks.write(index, old[63:32] == epoch ? 0 : old);
+        old = old[63:32] == epoch ? task : 0;
     }
 
     table access {

@@ -19,8 +19,8 @@ const CELLS: u32 = 1 << 14;
 /// From one row to the next that is visited: prime to their number.
 const STEP: u32 = 977;
 /// Where a frame says which fragment it is of, and at which aggregator that is.
-const SEQUENCE: usize = 14 + 20 + 8 + 8;
-const INDEX: usize = SEQUENCE + 8;
+const SEQUENCE: usize = 14 + 20 + 8 + 12;
+const INDEX: usize = SEQUENCE + 12;
 
 pub(super) fn bandwidth(args: &BenchArgs) -> Result<Vec<Measurement>> {
     let scenario = scenario(Program::Atp, VALUES, CELLS)?;

@@ -3,16 +3,18 @@
 mod push;
 mod switches;
 
-use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
-use tributary_controller::scheduler::{Scheduler, Server};
+use tributary_controller::runs::Runs;
+use tributary_controller::scheduler::Scheduler;
 use tributary_controller::segments;
+use tributary_controller::server::{Listen, Server};
 use tributary_jobfile::{Protocol, Scenario};
 
 use crate::args::{ControllerArgs, ControllerTask};
@@ -50,8 +52,8 @@ fn serve_until_end(args: &ControllerArgs) -> Result<()> {
         let controller =
             Controller::connect_ports(topology, &ports, addresses, &pipeline, |_| {}).await?;
         match args.scheduler {
-            Some(address) => serve(controller, &scenario, address, &stop).await,
-            None => admit(&controller, &scenario, &stop).await,
+            Some(address) => serve(controller, &scenario, Listen::Tcp(address), &stop).await,
+            None => admit(controller, &scenario, args.listen.as_ref(), &stop).await,
         }
     })
 }
@@ -70,22 +72,38 @@ fn write_tokens(scenario: &Scenario, path: Option<&Path>) -> Result<()> {
 }
 
 /// Keeps all jobs of the file admitted until the end.
-async fn admit(controller: &Controller, scenario: &Scenario, stop: &AtomicBool) -> Result<()> {
+async fn admit(
+    controller: Controller,
+    scenario: &Scenario,
+    listen: Option<&Listen>,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let controller = Arc::new(controller);
     let assignments = segments::assignments(scenario)?;
     let mut outcome = Ok(());
     let mut admitted = Vec::new();
     for job in &scenario.jobs {
-        let placement = Placement::from(job).assigned(assignments[&job.id]);
+        // Workers may be in the middle of a run that switches served for another controller.
+        let epoch = controller.found(job.id).unwrap_or_else(|| controller.issue());
+        let placement = Placement { epoch, ..Placement::from(job) };
+        let placement = placement.assigned(assignments[&job.id]);
         outcome = controller.admit(&placement).await.map(drop);
         if outcome.is_err() {
             break;
         }
         admitted.push(job);
-        say!("job {} ({}) admitted", job.name, job.id);
+        say!("job {} ({}) admitted, epoch {epoch}", job.name, job.id);
     }
+    let mut outcome = outcome.map_err(anyhow::Error::from);
     if outcome.is_ok() {
-        say!("end with Ctrl-C");
-        until(stop).await;
+        outcome = match listen {
+            Some(address) => tell_runs(&controller, address, stop).await,
+            None => {
+                say!("end with Ctrl-C");
+                until(stop).await;
+                Ok(())
+            }
+        };
     }
     for job in admitted {
         // One that cannot be removed does not keep the others.
@@ -96,18 +114,35 @@ async fn admit(controller: &Controller, scenario: &Scenario, stop: &AtomicBool) 
             }
             Err(error) => {
                 eprintln!("job {} ({}) is left in the switches", job.name, job.id);
-                outcome = outcome.and(Err(error));
+                outcome = outcome.and(Err(error.into()));
             }
         }
     }
-    Ok(outcome?)
+    outcome
+}
+
+/// Tells endpoints which run of their job they are in, until the end.
+async fn tell_runs(
+    controller: &Arc<Controller>,
+    address: &Listen,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let runs = Runs::new(Arc::clone(controller));
+    let server = Server::start(runs.service(), address)
+        .await
+        .with_context(|| format!("cannot listen at {address} (--listen)"))?;
+    say!("endpoints join at {}", server.address());
+    say!("end with Ctrl-C");
+    until(stop).await;
+    server.stop().await;
+    Ok(())
 }
 
 /// Does with the jobs what clients ask for, until the end.
 async fn serve(
     controller: Controller,
     scenario: &Scenario,
-    address: SocketAddr,
+    address: Listen,
     stop: &AtomicBool,
 ) -> Result<()> {
     let controller = match scenario.protocol() {
@@ -115,7 +150,7 @@ async fn serve(
         _ => controller,
     };
     let scheduler = Scheduler::new(controller, scenario.jobs.iter().map(Placement::from));
-    let server = Server::start(scheduler.clone(), address)
+    let server = Server::start(scheduler.service(), &address)
         .await
         .with_context(|| format!("cannot serve the job scheduler at {address}"))?;
     say!("job scheduler at {}", server.address());

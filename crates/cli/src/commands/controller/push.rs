@@ -61,10 +61,12 @@ pub(super) fn run(args: &PushArgs) -> Result<()> {
         )
         .await?;
         let mut admitted = Vec::new();
-        for placement in &plan.placements {
+        for (placement, job) in plan.placements.iter().zip(&scenario.jobs) {
+            let placement = &Placement { epoch: controller.issue(), ..placement.clone() };
             let outcome = controller.admit(placement).await;
             let refused = match outcome {
                 Ok(_) => {
+                    say!("job {} ({}): --epoch {}={}", job.name, job.id, job.name, placement.epoch);
                     admitted.push(placement.job);
                     None
                 }
@@ -125,7 +127,7 @@ impl<'a> Plan<'a> {
             })?;
             for part in plan::job(topology, placement) {
                 let part: JobAtSwitch = ports.part(part);
-                let entities = entries::job(&catalogue, &part, placement.job, slot);
+                let entities = entries::job(&catalogue, &part, placement.run(), slot);
                 of_jobs.insert((part.switch, index), entities);
             }
         }

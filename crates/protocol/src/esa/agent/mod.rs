@@ -227,6 +227,7 @@ impl Agent {
                 flags: Flags::NONE,
                 priority: 0,
                 job: id,
+                epoch: job.epoch,
                 values: job.values_per_packet,
                 sequence,
                 bitmap: target.members,

@@ -113,7 +113,9 @@ impl Agent {
         let job = &served.config.job;
         let sequence = packet.sequence();
         let fetched = packet.kind() == Kind::Gradient && packet.flags().contains(Flags::RESEND);
-        let reason = if packet.protocol() != Protocol::Esa {
+        let reason = if packet.epoch() != job.epoch {
+            &mut self.rejected.other_run
+        } else if packet.protocol() != Protocol::Esa {
             &mut self.rejected.other_protocol
         } else if !fetched && packet.kind() != Kind::Absent {
             &mut self.rejected.wrong_kind
@@ -210,7 +212,7 @@ mod tests {
     use std::num::NonZeroU32;
     use std::time::Duration;
 
-    use tributary_wire::{Host, Mac, Sequence};
+    use tributary_wire::{Epoch, Host, Mac, Sequence};
 
     use super::*;
     use crate::esa::{AgentJob, Target};
@@ -229,7 +231,7 @@ mod tests {
 
     /// Workers 0 and 1 in a rack, 2 and 3 in the rack of the PS.
     fn agent() -> Agent {
-        let mut job = JobConfig::new(JOB, 4, NonZeroU32::new(64).unwrap());
+        let mut job = JobConfig::new(JOB.run(Epoch::FIRST), 4, NonZeroU32::new(64).unwrap());
         job.protocol = Protocol::Esa;
         job.values_per_packet = 32;
         let switches = vec![
@@ -279,6 +281,7 @@ mod tests {
             flags: if held.is_some() { Flags::RESEND } else { Flags::NONE },
             priority: 0,
             job: JOB,
+            epoch: Epoch::FIRST,
             values: job.values_per_packet,
             sequence: Sequence(sequence),
             bitmap: Bitmap(held.unwrap_or(members)),

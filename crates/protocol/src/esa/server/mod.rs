@@ -171,6 +171,7 @@ impl Server {
                 flags: result.flags,
                 priority: 0,
                 job: job.job,
+                epoch: job.epoch,
                 values: job.values_per_packet,
                 sequence: number,
                 bitmap: job.everyone(),

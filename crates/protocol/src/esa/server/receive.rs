@@ -24,6 +24,8 @@ impl Server {
         let rejected = &mut self.stats.rejected;
         let reason = if packet.job() != job.job {
             &mut rejected.other_job
+        } else if packet.epoch() != job.epoch {
+            &mut rejected.other_run
         } else if packet.protocol() != Protocol::Esa {
             &mut rejected.other_protocol
         } else if packet.kind() != Kind::Gradient {

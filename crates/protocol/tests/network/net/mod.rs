@@ -18,7 +18,7 @@ use tributary_protocol::server::{self, ParameterServer, PsConfig};
 use tributary_protocol::worker::{self, Tensor, TensorId, Worker, WorkerConfig};
 use tributary_protocol::{Assignment, Endpoint, JobConfig, Time, Timing};
 use tributary_wire::agg::{Packet, Repr};
-use tributary_wire::{Bitmap, Host, JobId, Mac, Protocol, WorkerIndex};
+use tributary_wire::{Bitmap, Epoch, Host, JobId, Mac, Protocol, WorkerIndex};
 
 use switch::{Fate, ModelSwitch};
 
@@ -98,6 +98,8 @@ pub(crate) struct Net {
 
 type Filter = Box<dyn FnMut(Node, Node, &Repr) -> bool>;
 
+pub(crate) const EPOCH: Epoch = Epoch::new(5).unwrap();
+
 pub(crate) fn job_id(job: usize) -> JobId {
     JobId::new(job as u16 + 1).unwrap()
 }
@@ -140,6 +142,7 @@ impl Setup {
         JobConfig {
             protocol: Protocol::Atp,
             job: job_id(job),
+            epoch: EPOCH,
             workers: self.workers,
             values_per_packet: self.values,
             slots: self.slots,

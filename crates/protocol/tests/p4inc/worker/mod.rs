@@ -121,6 +121,8 @@ fn packets_that_are_not_the_jobs_or_not_due_change_nothing() {
         (Repr { priority: 16, ..good }, |s| s.rejected.other_service),
         (Repr { priority: 0, ..good }, |s| s.rejected.other_service),
         (Repr { priority: 18, ..back }, |s| s.rejected.other_service),
+        (Repr { epoch: Epoch::new(4).unwrap(), ..good }, |s| s.rejected.other_run),
+        (Repr { epoch: Epoch::new(6).unwrap(), ..good }, |s| s.rejected.other_run),
         (Repr { protocol: Protocol::SwitchMl, ..good }, |s| s.rejected.other_protocol),
         (Repr { kind: Kind::Gradient, ..good }, |s| s.rejected.wrong_kind),
         (Repr { kind: Kind::Absent, ..good }, |s| s.rejected.wrong_kind),

@@ -67,7 +67,7 @@ fn a_switch_that_adds_a_contribution_twice_is_found() {
 fn a_sweep_that_frees_nothing_is_found() {
     let judge = Judge::of_broken(
         "include/v1model/aggregator/identity.p4",
-        "tasks.write(index, old[47:32] == job ? 0 : old);",
+        "tasks.write(index, old[63:32] == epoch ? 0 : old);",
         "tasks.write(index, old);",
     );
     let (case, rows, report) = find(&judge, "I4", Case::esa);

@@ -6,7 +6,7 @@ use tributary_wire::golden::VECTORS;
 
 use super::cases;
 use crate::entries::{Entry, FLOOD};
-use crate::frames::{HEADERS, SWEEP};
+use crate::frames::{HEADERS, INDEX, SWEEP};
 use crate::lab::{Lab, NO_JOB, Outcome::*};
 use crate::target::{Build, PORTS};
 
@@ -88,5 +88,5 @@ fn pass_unchanged(build: Build, at_least: u32) {
 
 /// A sweep that comes back names the cell behind the last one.
 fn sweep_is_over(frame: &[u8]) -> bool {
-    u32::from_be_bytes(frame[58..62].try_into().expect("four bytes")) >= 0x1_0000
+    u32::from_be_bytes(frame[INDEX..INDEX + 4].try_into().expect("four bytes")) >= 0x1_0000
 }

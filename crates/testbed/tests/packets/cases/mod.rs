@@ -1,6 +1,7 @@
 //! The cases, by name.
 
 mod compilers;
+mod disguised;
 mod esa;
 mod forwarding;
 mod golden;
@@ -41,6 +42,7 @@ pub(crate) const EVERYWHERE: &[&[Case]] = &[
     sums::CASES,
     malformed::CASES,
     rejected::CASES,
+    disguised::CASES,
     forwarding::CASES,
     sweep::CASES,
     golden::CASES,

@@ -16,8 +16,9 @@ use rand_chacha::ChaCha8Rng;
 use super::cases;
 use crate::entries::{Entry, FLOOD};
 use crate::frames::{
-    ABSENT, COLLISION, Frame, GRADIENT, HEADERS, IPV4, MARKED, OVERFLOW, PARAMETER, QUERY,
-    REMINDER, REPLY, RESEND, SWEEP, describe, internet_checksum, ip, mac, plain,
+    ABSENT, ARP, COLLISION, EPOCH, Frame, GRADIENT, HEADERS, IPV4, IPV6, MARKED, OVERFLOW,
+    PARAMETER, QUERY, REMINDER, REPLY, RESEND, SEQUENCE, SWEEP, describe, epoch, internet_checksum,
+    ip, mac, plain,
 };
 use crate::lab::{Lab, Outcome};
 use crate::model::{Membership, Model, Part};
@@ -46,9 +47,10 @@ const ROUND: u32 = 100;
 /// Outcomes that a program has.
 fn outcomes(build: Build) -> BTreeSet<i64> {
     use Outcome::*;
-    let of_atp = |outcome: &i64| *outcome < Preempted as i64;
-    let of_esa = |outcome: &i64| *outcome < Outside as i64;
-    let all = 0..=Stale as i64;
+    let of_all = |outcome: i64| outcome < Preempted as i64 || outcome == Barred as i64;
+    let of_atp = |outcome: &i64| of_all(*outcome);
+    let of_esa = |outcome: &i64| of_all(*outcome) || *outcome < Outside as i64;
+    let all = 0..=Barred as i64;
     let all: Vec<i64> = match build.program {
         Program::Atp => all.filter(of_atp).collect(),
         Program::Esa => all.filter(of_esa).collect(),
@@ -224,24 +226,24 @@ impl Net {
         let sums_to = if self.esa() && self.rng.random_bool(0.7) { group } else { 0 };
         for (port, unit) in units {
             let part = Part { unit, members, group: sums_to, slot, ..Part::default() };
-            self.insert((job, port, GRADIENT), part);
+            self.insert((job, epoch(job), port, GRADIENT), part);
         }
-        self.insert((job, ps, PARAMETER), Part { group, slot, ..Part::default() });
+        self.insert((job, epoch(job), ps, PARAMETER), Part { group, slot, ..Part::default() });
         let plain = Part { slot, ..Part::default() };
         if !self.esa() {
             for kind in [REPLY, QUERY] {
-                self.insert((job, ps, kind), plain);
+                self.insert((job, epoch(job), ps, kind), plain);
             }
             return;
         }
         let agent = self.rng.random_range(4..=6);
-        self.insert((job, agent, REMINDER), Part { members, reminded: true, ..plain });
+        self.insert((job, epoch(job), agent, REMINDER), Part { members, reminded: true, ..plain });
         let switch = self.rng.random_range(1..=4);
-        self.insert((job, switch, ABSENT), plain);
+        self.insert((job, epoch(job), switch, ABSENT), plain);
         // One job has none.
         if job != JOBS[1] {
             self.lab.insert(&[Entry::server(job, mac(ps), ip(ps))]);
-            self.model.servers.insert(job, (mac(ps), ip(ps)));
+            self.model.servers.insert(epoch(job), (job, mac(ps), ip(ps)));
         }
     }
 
@@ -277,8 +279,8 @@ impl Net {
             _ => &[GRADIENT, GRADIENT, GRADIENT, PARAMETER, REPLY, QUERY],
         };
         let kind = *kinds.choose(&mut self.rng).expect("not empty");
-        let fresh = (job, self.rng.random_range(1..=6), kind);
-        let part = if self.has_rounds() { self.part_in_rounds(fresh) } else { self.part(fresh.2) };
+        let fresh = (job, epoch(job), self.rng.random_range(1..=6), kind);
+        let part = if self.has_rounds() { self.part_in_rounds(fresh) } else { self.part(kind) };
         if !self.model.parts.contains_key(&fresh) {
             self.insert(fresh, part);
         } else {
@@ -318,7 +320,7 @@ impl Net {
             (f.protocol, f.job, f.sequence) = (protocol, job, 77);
         });
         let outputs = self.lab.packet_out(&sweep.bytes());
-        let freed = self.model.sweep(job);
+        let freed = self.model.sweep(epoch(job));
         let back = sweep.bitmap(freed).with(|f| f.index = POOL);
         assert_eq!(outputs.packets_in, [back.bytes()], "a sweep of job {job}");
         assert_eq!(outputs.frames, []);
@@ -336,6 +338,12 @@ impl Net {
         }
         if self.rng.random_bool(0.03) {
             port = self.rng.random_range(1..=6);
+        }
+        if frame.len() >= HEADERS && self.rng.random_bool(0.05) {
+            // Of another run of the job, or of another job's.
+            let other = *JOBS.choose(&mut self.rng).expect("not empty");
+            let run = epoch(other) + self.rng.random_range(0..2);
+            frame[EPOCH..SEQUENCE].copy_from_slice(&run.to_be_bytes());
         }
         if !is_fair(&frame) {
             return;
@@ -357,9 +365,9 @@ impl Net {
     fn plausible(&mut self) -> (u16, Vec<u8>) {
         // Mostly gradients, or no sum would ever be complete.
         let gradients = self.rng.random_bool(0.85);
-        let known = self.model.parts.iter().filter(|(key, _)| (key.2 == GRADIENT) == gradients);
+        let known = self.model.parts.iter().filter(|(key, _)| (key.3 == GRADIENT) == gradients);
         let parts: Vec<(Membership, Part)> = known.map(|(key, part)| (*key, *part)).collect();
-        let ((job, port, kind), part) = *parts.choose(&mut self.rng).expect("not empty");
+        let ((job, _, port, kind), part) = *parts.choose(&mut self.rng).expect("not empty");
         let elsewhere = self.rng.random_bool(0.1);
         let mut frame = self.frame(kind, port).with(|f| {
             f.job = job;
@@ -438,12 +446,13 @@ impl Net {
         let to = *[mac(1), mac(2), mac(6), ROUTER, !0 >> 16].choose(rng).expect("not empty");
         let payload: Vec<u8> = (0..rng.random_range(0..80)).map(|_| rng.random()).collect();
         let frame = if rng.random_bool(0.5) {
-            plain(to, mac(port), *[0x0806, 0x86dd, 40].choose(rng).expect("not empty"), &payload)
+            let types = [ARP, ARP, IPV6, IPV6, 40];
+            plain(to, mac(port), *types.choose(rng).expect("not empty"), &payload)
         } else {
             let frame = Frame::new(0, port, rng.random_range(1..=6)).with(|f| {
                 f.destination = to;
                 f.ttl = rng.random_range(0..5);
-                f.ip_protocol = *[1, 6, 17].choose(rng).expect("not empty");
+                f.ip_protocol = *[1, 1, 6, 6, 17, 4, 47].choose(rng).expect("not empty");
             });
             frame.wrap(&payload)
         };
@@ -475,8 +484,8 @@ impl Net {
 /// Whether a frame is one that a test bed can carry and the contract speaks of.
 fn is_fair(frame: &[u8]) -> bool {
     let ethertype = u16::from_be_bytes([frame[12], frame[13]]);
-    // Tags are taken out by kernels; the last one marks the end of a packet's outputs.
-    if [0x8100, 0x88a8, 0x88b5].contains(&ethertype) {
+    // Tags are taken out by kernels.
+    if [0x8100, 0x88a8].contains(&ethertype) {
         return false;
     }
     // Routing of packets with options is not spoken of.
@@ -484,7 +493,7 @@ fn is_fair(frame: &[u8]) -> bool {
     !(routed && ethertype == IPV4 && frame.len() > 14 && frame[14] & 15 != 5)
 }
 
-fn entry((job, port, kind): Membership, part: Part) -> Entry {
+fn entry((job, _, port, kind): Membership, part: Part) -> Entry {
     let Part { unit, members, group, slot, transit, reminded } = part;
     match kind {
         _ if transit => Entry::pass(job, port, kind, slot),

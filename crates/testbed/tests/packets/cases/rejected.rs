@@ -2,13 +2,14 @@
 
 use super::cases;
 use crate::entries::Entry;
-use crate::frames::{GRADIENT, PARAMETER, QUERY, REPLY};
+use crate::frames::{COLLISION, Frame, GRADIENT, PARAMETER, QUERY, REPLY, RESEND, epoch};
 use crate::lab::{NO_JOB, Outcome::*};
 use crate::scene::{A, B, OUTSIDER, PS, rack, sum, values};
 use crate::target::{Build, PORTS};
 
 cases!("rejected":
-    unknown_job, wrong_port, wrong_kind_for_the_port, job_that_has_left, transit,
+    unknown_job, other_runs, another_jobs_run, what_a_run_left_is_not_the_next_ones,
+    wrong_port, wrong_kind_for_the_port, job_that_has_left, transit,
 );
 
 fn unknown_job() {
@@ -25,6 +26,68 @@ fn unknown_job() {
         }
     }
     lab.check_gone(2, &B.gradient(0, 7, 3, &x).bytes(), (B.slot, Absorbed));
+}
+
+/// Packets of runs before and after the one that is admitted, and of none.
+fn other_runs() {
+    let mut lab = rack(Build::PATIENT);
+    let [x, y] = [1, 2].map(|seed| values(&lab, seed));
+    lab.check_gone(1, &A.gradient(0, 7, 3, &x).bytes(), (A.slot, Absorbed));
+    for run in [0, 1, epoch(A.id) - 1, epoch(A.id) + 1, epoch(A.id) ^ 1 << 31, u32::MAX] {
+        for (port, frame) in [
+            (1, A.gradient(0, 7, 3, &y)),
+            (2, A.gradient(1, 7, 3, &y)),
+            (3, A.gradient(2, 7, 3, &y).flags(RESEND)),
+            (PS, A.parameter(7, 3, &y)),
+            (PS, A.reply(0, 7, 3, &y)),
+            (PS, A.query(0, 7, 3)),
+        ] {
+            let frame = frame.with(|f| f.epoch = Some(run));
+            lab.check_gone(port, &frame.bytes(), (NO_JOB, Rejected));
+        }
+    }
+    // They added nothing, freed nothing, and made nobody a result.
+    lab.check_gone(2, &A.gradient(1, 7, 3, &y).bytes(), (A.slot, Added));
+    let last = A.gradient(2, 7, 3, &x);
+    let whole = last.clone().bitmap(0b111).values(&sum(&[&x, &y, &x]));
+    lab.check(3, &last.bytes(), (A.slot, Completed), &[(PS, whole.bytes())]);
+}
+
+/// The run of a job that the port is a member of, under the number of another, and the other way round.
+fn another_jobs_run() {
+    let mut lab = rack(Build::PATIENT);
+    let x = values(&lab, 1);
+    for (frame, run) in [(B.gradient(0, 7, 3, &x), A.id), (A.gradient(1, 7, 3, &x), B.id)] {
+        let frame = frame.with(|f| f.epoch = Some(epoch(run)));
+        lab.check_gone(2, &frame.bytes(), (NO_JOB, Rejected));
+    }
+    lab.check_gone(2, &B.gradient(0, 7, 3, &x).bytes(), (B.slot, Absorbed));
+}
+
+/// A job is admitted anew without a sweep in between: what a run left in a cell is another task's for
+/// the next, whatever the sequence, so it is left alone and goes nowhere.
+fn what_a_run_left_is_not_the_next_ones() {
+    let mut lab = rack(Build::PATIENT);
+    let [x, y] = [1, 2].map(|seed| values(&lab, seed));
+    lab.check_gone(2, &B.gradient(0, 7, 3, &x).bytes(), (B.slot, Absorbed));
+    lab.delete(&B.entries());
+    let next = |frame: Frame| frame.with(|f| f.epoch = Some(epoch(B.id) + 1));
+    lab.insert(&B.entries_of(epoch(B.id) + 1));
+    let last = next(B.gradient(1, 7, 3, &y));
+    let alone = last.clone().flags(COLLISION);
+    lab.check(3, &last.bytes(), (B.slot, Collided), &[(PS, alone.bytes())]);
+    let again = next(B.gradient(0, 7, 3, &y)).flags(RESEND);
+    lab.check(2, &again.bytes(), (B.slot, Resent), &[(PS, again.bytes())]);
+    let result = next(B.parameter(7, 3, &y));
+    lab.check(PS, &result.bytes(), (B.slot, Distributed), &B.for_workers(&result));
+    // Only the sweep of the run that left it frees it.
+    for (run, freed) in [(epoch(B.id) + 1, 0), (epoch(B.id), 1)] {
+        let sweep = B.sweep(1, 0).with(|f| f.epoch = Some(run));
+        let back = sweep.clone().bitmap(freed).with(|f| f.index = lab.build().pool);
+        assert_eq!(lab.packet_out(&sweep.bytes()).packets_in, [back.bytes()]);
+    }
+    lab.counted();
+    lab.check_gone(3, &next(B.gradient(1, 7, 3, &y)).bytes(), (B.slot, Absorbed));
 }
 
 /// Each kind from each port: only where an entry says so does it get through.

@@ -112,10 +112,10 @@ fn malformed_from_the_controller() {
 
 fn controller_may_send_plain_frames() {
     let mut lab = rack(Build::PATIENT);
-    let frame = plain(mac(OUTSIDER), mac(0), 0x88cc, &[1; 46]);
+    let frame = plain(mac(OUTSIDER), mac(0), 0x0806, &[1; 46]);
     let outputs = lab.packet_out(&frame);
     assert_eq!(outputs.frames, [(OUTSIDER, frame)]);
-    let flood = plain(0xffff_ffff_ffff, mac(0), 0x88cc, &[1; 46]);
+    let flood = plain(0xffff_ffff_ffff, mac(0), 0x0806, &[1; 46]);
     let outputs = lab.packet_out(&flood);
     assert_eq!(outputs.frames, PORTS.map(|port| (port, flood.clone())).collect::<Vec<_>>());
 }

@@ -2,8 +2,8 @@
 
 use super::{Cell, Model, Out, Part, add, is_marked, key, word, write};
 use crate::frames::{
-    ABSENT, COLLISION, CONGESTED, GRADIENT, MARKED, OVERFLOW, PARAMETER, REMINDER, RESEND,
-    internet_checksum,
+    ABSENT, BITMAP, COLLISION, CONGESTED, EPOCH, GRADIENT, MARKED, OVERFLOW, PARAMETER, REMINDER,
+    RESEND, SEQUENCE, internet_checksum,
 };
 use crate::lab::Outcome::*;
 use crate::target::ALWAYS;
@@ -21,8 +21,10 @@ impl Model {
                 self.count(part.slot, Distributed, frame.len());
                 self.multicast(part.group, port, &frame)
             }
-            REMINDER if own_flags == 0 && word(&frame, 54) != 0 => self.reminder(part, port, frame),
-            ABSENT if own_flags == 0 && word(&frame, 54) != 0 => {
+            REMINDER if own_flags == 0 && word(&frame, BITMAP) != 0 => {
+                self.reminder(part, port, frame)
+            }
+            ABSENT if own_flags == 0 && word(&frame, BITMAP) != 0 => {
                 self.forward(part.slot, Answered, port, frame)
             }
             _ => self.gone(part.slot, Malformed, &frame),
@@ -30,7 +32,7 @@ impl Model {
     }
 
     fn esa_gradient(&mut self, part: Part, port: u16, frame: Vec<u8>) -> Out {
-        let (bitmap, priority) = (word(&frame, 54), frame[45]);
+        let (bitmap, priority) = (word(&frame, BITMAP), frame[45]);
         let own = bitmap != 0 && bitmap & part.unit == bitmap;
         let many = part.unit.count_ones() > 1;
         match frame[44] & (RESEND | COLLISION | OVERFLOW) {
@@ -103,18 +105,19 @@ impl Model {
     fn evict(&mut self, part: Part, port: u16, mut frame: Vec<u8>, old: &Cell) -> Out {
         frame[44] = COLLISION;
         frame[45] = 0;
-        frame[46..48].copy_from_slice(&old.task.0.to_be_bytes());
-        frame[50..54].copy_from_slice(&old.task.1.to_be_bytes());
+        frame[EPOCH..SEQUENCE].copy_from_slice(&old.task.0.to_be_bytes());
+        frame[SEQUENCE..BITMAP].copy_from_slice(&old.task.1.to_be_bytes());
         write(&mut frame, old.bitmap, &old.sums, old.marked);
         if frame[15] & 3 == CONGESTED {
             frame[15] -= 1;
         }
-        let Some((mac, ip)) = self.servers.get(&old.task.0).copied() else {
+        let Some((job, mac, ip)) = self.servers.get(&old.task.0).copied() else {
             return self.gone(part.slot, Preempted, &frame);
         };
         let count = self.evictions.entry(old.task.0).or_default();
         count.packets += 1;
         count.bytes += frame.len() as i64;
+        frame[46..48].copy_from_slice(&job.to_be_bytes());
         frame[..6].copy_from_slice(&mac.to_be_bytes()[2..]);
         frame[30..34].copy_from_slice(&ip.to_be_bytes());
         checksum(&mut frame);

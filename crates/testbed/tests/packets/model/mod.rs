@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 pub(crate) use rounds::Service;
 
 use crate::frames::{
-    ABSENT, ASYNCHRONOUS, COLLISION, CONGESTED, GRADIENT, HEADERS, IPV4, MARKED, OVERFLOW,
-    PARAMETER, QUERY, REMINDER, REPLY, RESEND, SWEEP, internet_checksum,
+    ABSENT, ARP, ASYNCHRONOUS, BITMAP, COLLISION, CONGESTED, EPOCH, GRADIENT, HEADERS, INDEX, IPV4,
+    IPV6, MARKED, OVERFLOW, PARAMETER, QUERY, RACKS, REMINDER, REPLY, RESEND, SEQUENCE, SWEEP,
+    TUNNEL_PORTS, TUNNELS, internet_checksum,
 };
 use crate::lab::Outcome::{self, *};
 use crate::lab::{NO_JOB, index};
@@ -29,14 +30,15 @@ pub(crate) struct Part {
     pub(crate) reminded: bool,
 }
 
-/// Job, ingress port and kind.
-pub(crate) type Membership = (u16, u16, u8);
+/// Job, epoch, ingress port and kind.
+pub(crate) type Membership = (u16, u32, u16, u8);
 
 /// A prefix, its length, and port, source and destination of the next hop.
 type Route = (u32, u32, u16, u64, u64);
 
 struct Cell {
-    task: (u16, u32),
+    /// Epoch and sequence.
+    task: (u32, u32),
     bitmap: u32,
     sums: Vec<i32>,
     marked: bool,
@@ -53,8 +55,8 @@ pub(crate) struct Model {
     pub(crate) groups: BTreeMap<u16, Vec<u16>>,
     cells: BTreeMap<u32, Cell>,
     pub(crate) counts: Counts,
-    /// Addresses of each job's parameter server.
-    pub(crate) servers: BTreeMap<u16, (u64, u32)>,
+    /// By epoch: the job, and the addresses of its parameter server.
+    pub(crate) servers: BTreeMap<u32, (u16, u64, u32)>,
     pub(crate) evictions: Evictions,
     /// Of P4INC and SwitchML, by job and service.
     pub(crate) services: BTreeMap<(u16, u8), Service>,
@@ -83,6 +85,7 @@ fn address(frame: &[u8], at: usize) -> u64 {
 /// What the headers make of a frame.
 enum Sort {
     Plain,
+    Barred,
     Malformed,
     Aggregation,
 }
@@ -110,26 +113,27 @@ impl Model {
         let mut frame = frame.to_vec();
         match self.sort(&frame) {
             Sort::Malformed => self.gone(NO_JOB, Malformed, &frame),
+            Sort::Barred => self.gone(NO_JOB, Barred, &frame),
             Sort::Plain => self.forward(NO_JOB, Forwarded, port, frame),
             Sort::Aggregation if frame[43] == SWEEP => self.gone(NO_JOB, Rejected, &frame),
             Sort::Aggregation => {
-                let key = (half(&frame, 46), port, frame[43]);
+                let key = (half(&frame, 46), word(&frame, EPOCH), port, frame[43]);
                 match self.parts.get(&key).copied() {
                     None => self.gone(NO_JOB, Rejected, &frame),
                     Some(part) if self.build.program.has_rounds() => self.rounds(part, port, frame),
                     Some(part) if part.transit => self.forward(part.slot, Bypassed, port, frame),
                     Some(part) if self.build.program == Program::Esa => self.esa(part, port, frame),
-                    Some(part) if key.2 == GRADIENT => self.gradient(part, port, &mut frame),
+                    Some(part) if key.3 == GRADIENT => self.gradient(part, port, &mut frame),
                     Some(part) => self.result(part, port, frame),
                 }
             }
         }
     }
 
-    /// A sweep of the controller through all cells: how many it frees.
-    pub(crate) fn sweep(&mut self, job: u16) -> u32 {
+    /// A sweep of the controller through all cells, for a run: how many it frees.
+    pub(crate) fn sweep(&mut self, epoch: u32) -> u32 {
         let before = self.cells.len();
-        self.cells.retain(|_, cell| cell.task.0 != job);
+        self.cells.retain(|_, cell| cell.task.0 != epoch);
         for _ in 0..self.build.pool {
             self.count(NO_JOB, Swept, HEADERS);
         }
@@ -140,28 +144,37 @@ impl Model {
         if frame.len() < 14 {
             return Sort::Malformed;
         }
-        if half(frame, 12) != IPV4 {
-            return Sort::Plain;
+        match half(frame, 12) {
+            IPV4 => {}
+            ARP | IPV6 => return Sort::Plain,
+            _ => return Sort::Barred,
         }
         if frame.len() < 34 {
             return Sort::Malformed;
         }
         let header = &frame[14..34];
-        if header[0] & 15 == 5 {
+        if header[0] == 0x45 {
             let mut zeroed = header.to_vec();
             zeroed[10..12].fill(0);
             if internet_checksum(&zeroed) != half(header, 10) {
                 return Sort::Malformed;
             }
         }
-        if header[0] != 0x45 || half(header, 6) & 0x3fff != 0 || header[9] != 17 {
-            return Sort::Plain;
+        let whole = header[0] == 0x45 && half(header, 6) & 0x3fff == 0;
+        match header[9] {
+            _ if header[0] >> 4 != 4 => return Sort::Barred,
+            17 if !whole => return Sort::Barred,
+            17 => {}
+            protocol if TUNNELS.contains(&protocol) => return Sort::Barred,
+            _ => return Sort::Plain,
         }
         if frame.len() < 42 {
             return Sort::Malformed;
         }
-        if half(frame, 36) != 29810 {
-            return Sort::Plain;
+        match half(frame, 36) {
+            29810 => {}
+            port if TUNNEL_PORTS.contains(&port) => return Sort::Barred,
+            _ => return Sort::Plain,
         }
         if frame.len() < HEADERS || half(frame, 40) != 0 {
             return Sort::Malformed;
@@ -172,13 +185,15 @@ impl Model {
             QUERY | SWEEP => 0,
             _ => return Sort::Malformed,
         };
-        let datagram = 28 + 4 * values;
+        let datagram = 36 + 4 * values;
         let agree = usize::from(half(frame, 48)) == values
             && usize::from(half(frame, 38)) == datagram
             && usize::from(half(frame, 16)) == 20 + datagram
             && frame.len() >= HEADERS + 4 * values;
-        let known = frame[42] == self.build.program.protocol() && frame[44] & 0xf0 == 0;
-        if agree && known && word(frame, 58) < self.build.pool {
+        let known = frame[42] == self.build.program.protocol()
+            && frame[44] & 0xf0 == 0
+            && word(frame, RACKS) == 0;
+        if agree && known && word(frame, INDEX) < self.build.pool {
             Sort::Aggregation
         } else {
             Sort::Malformed
@@ -186,7 +201,7 @@ impl Model {
     }
 
     fn gradient(&mut self, part: Part, port: u16, frame: &mut [u8]) -> Out {
-        let bitmap = word(frame, 54);
+        let bitmap = word(frame, BITMAP);
         let own = bitmap != 0 && bitmap & part.unit == bitmap;
         let flags = frame[44];
         if flags & (COLLISION | OVERFLOW) != 0 {
@@ -331,8 +346,8 @@ impl Model {
 }
 
 /// Task, cell and bitmap.
-fn key(frame: &[u8]) -> ((u16, u32), u32, u32) {
-    ((half(frame, 46), word(frame, 50)), word(frame, 58), word(frame, 54))
+fn key(frame: &[u8]) -> ((u32, u32), u32, u32) {
+    ((word(frame, EPOCH), word(frame, SEQUENCE)), word(frame, INDEX), word(frame, BITMAP))
 }
 
 fn is_marked(frame: &[u8]) -> bool {
@@ -346,7 +361,7 @@ fn add(sums: &mut [i32], values: &[i32]) {
 }
 
 fn write(frame: &mut [u8], bitmap: u32, values: &[i32], marked: bool) {
-    frame[54..58].copy_from_slice(&bitmap.to_be_bytes());
+    frame[BITMAP..BITMAP + 4].copy_from_slice(&bitmap.to_be_bytes());
     for (i, value) in values.iter().enumerate() {
         frame[HEADERS + 4 * i..][..4].copy_from_slice(&value.to_be_bytes());
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{Model, Out, Part, add, half, is_marked, key, word, write};
 use crate::frames::{
-    ASYNCHRONOUS, COLLISION, GRADIENT, HEADERS, MARKED, OVERFLOW, PARAMETER, QUERY, REPLY, RESEND,
-    internet_checksum,
+    ASYNCHRONOUS, COLLISION, GRADIENT, HEADERS, INDEX, MARKED, OVERFLOW, PARAMETER, QUERY, REPLY,
+    RESEND, SEQUENCE, internet_checksum,
 };
 use crate::lab::NO_JOB;
 use crate::lab::Outcome::*;
@@ -61,7 +61,7 @@ impl Model {
             return self.forward(part.slot, Bypassed, port, frame);
         }
         let p4inc = self.build.program == Program::P4inc;
-        if frame[44] & COLLISION != 0 || word(&frame, 50) == u32::MAX {
+        if frame[44] & COLLISION != 0 || word(&frame, SEQUENCE) == u32::MAX {
             return self.gone(part.slot, Malformed, &frame);
         }
         match frame[43] {
@@ -252,7 +252,7 @@ impl Model {
     /// A sweep of the controller from a cell on: the cell that it ends at and how many rounds were
     /// not finished, if it is one of a segment.
     pub(crate) fn sweep_segment(&mut self, frame: &[u8]) -> Option<(u32, u32)> {
-        let from = word(frame, 58);
+        let from = word(frame, INDEX);
         let Some(Service::Aggregate(offset, size, _)) = self.service(frame) else {
             self.count(NO_JOB, Rejected, frame.len());
             return None;

@@ -2,7 +2,7 @@
 
 use super::{A, B, RACK, fetched, rack, values};
 use crate::cases::cases;
-use crate::frames::{CAPABLE, COLLISION, CONGESTED, MARKED, NOT_CAPABLE};
+use crate::frames::{CAPABLE, COLLISION, CONGESTED, MARKED, NOT_CAPABLE, epoch};
 use crate::lab::Outcome::*;
 use crate::scene::{PS, sum};
 use crate::target::Count;
@@ -192,5 +192,5 @@ fn evictions_are_counted_for_the_loser() {
     }
     let bytes = frame.bytes().len() as i64;
     let of = |packets: i64| Count { packets, bytes: packets * bytes };
-    assert_eq!(lab.evictions(), [(A.id, of(3)), (B.id, of(3))].into());
+    assert_eq!(lab.evictions(), [(epoch(A.id), of(3)), (epoch(B.id), of(3))].into());
 }

@@ -6,7 +6,7 @@ use rand::seq::IndexedRandom;
 use super::{JOBS, Net, POOL};
 use crate::entries::Entry;
 use crate::frames::{
-    COLLISION, GRADIENT, MARKED, OVERFLOW, PARAMETER, QUERY, REPLY, RESEND, SWEEP,
+    COLLISION, GRADIENT, MARKED, OVERFLOW, PARAMETER, QUERY, REPLY, RESEND, SWEEP, epoch,
 };
 use crate::model::{Membership, Part, Service};
 use crate::target::Program;
@@ -40,7 +40,7 @@ impl Net {
             let group = if units { 0 } else { group };
             let unit = 1 << worker;
             self.insert(
-                (job, port, GRADIENT),
+                (job, epoch(job), port, GRADIENT),
                 Part { unit, members, group, slot, ..Part::default() },
             );
         }
@@ -48,7 +48,7 @@ impl Net {
         let kinds: &[u8] = if units { &[PARAMETER, REPLY, QUERY] } else { &[] };
         for &kind in kinds {
             let group = if kind == PARAMETER { group } else { 0 };
-            self.insert((job, ps, kind), Part { group, slot, ..Part::default() });
+            self.insert((job, epoch(job), ps, kind), Part { group, slot, ..Part::default() });
         }
         let place = JOBS.iter().position(|known| *known == job).expect("one of them") as u32;
         let size = self.rng.random_range(1..=2);
@@ -95,7 +95,7 @@ impl Net {
     }
 
     /// What a port may be to a job, also such as no controller would write.
-    pub(super) fn part_in_rounds(&mut self, (job, _, kind): Membership) -> Part {
+    pub(super) fn part_in_rounds(&mut self, (job, _, _, kind): Membership) -> Part {
         let slot = self.rng.random_range(0..=255);
         if kind != GRADIENT || self.rng.random_bool(0.3) {
             return self.part(kind);
@@ -137,9 +137,9 @@ impl Net {
     /// before, or of the one after.
     pub(super) fn plausible_round(&mut self) -> (u16, Vec<u8>) {
         let gradients = self.rng.random_bool(0.9);
-        let known = self.model.parts.iter().filter(|(key, _)| (key.2 == GRADIENT) == gradients);
+        let known = self.model.parts.iter().filter(|(key, _)| (key.3 == GRADIENT) == gradients);
         let parts: Vec<(Membership, Part)> = known.map(|(key, part)| (*key, *part)).collect();
-        let Some(&((job, port, kind), part)) = parts.choose(&mut self.rng) else {
+        let Some(&((job, _, port, kind), part)) = parts.choose(&mut self.rng) else {
             return self.plain();
         };
         let mut frame = self.frame(kind, port);

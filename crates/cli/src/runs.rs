@@ -1,0 +1,88 @@
+//! Which run of its job an endpoint takes part in.
+
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail};
+use tributary_controller::runs;
+use tributary_jobfile::Job;
+use tributary_wire::{Epoch, WorkerIndex};
+
+use crate::args::EndpointArgs;
+
+/// An epoch that was given by hand, for one job of the file or for the only one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Given {
+    job: Option<String>,
+    epoch: Epoch,
+}
+
+impl FromStr for Given {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let (job, number) = match text.split_once('=') {
+            Some((job, number)) => (Some(job.to_owned()), number),
+            None => (None, text),
+        };
+        let epoch = number.parse().ok().and_then(Epoch::new);
+        let epoch = epoch.ok_or("write N or JOB=N, with a number from 1 to 4294967295")?;
+        Ok(Self { job, epoch })
+    }
+}
+
+impl std::fmt::Display for Given {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.job {
+            Some(job) => write!(f, "{job}={}", self.epoch),
+            None => self.epoch.fmt(f),
+        }
+    }
+}
+
+impl From<&Job> for Given {
+    fn from(job: &Job) -> Self {
+        Self { job: Some(job.name.clone()), epoch: job.epoch }
+    }
+}
+
+/// The run of a job that an endpoint is to take part in: the one that it was given, or the one that the
+/// controller names. A worker that asks has taken its place in the run; nothing may fail afterwards that
+/// could have failed before.
+///
+/// # Errors
+/// If neither was given, or the controller does not name one.
+pub(crate) fn join(args: &EndpointArgs, job: &Job, worker: Option<WorkerIndex>) -> Result<Epoch> {
+    let own = |given: &&Given| given.job.as_ref().is_none_or(|name| *name == job.name);
+    if let Some(given) = args.epoch.iter().find(own) {
+        return Ok(given.epoch);
+    }
+    let Some(controller) = &args.controller else {
+        bail!(
+            "job {}: which run of it is this? Name the controller with --controller ADDRESS, where \
+             `tributary controller` was started with --listen ADDRESS, or the run with --epoch N",
+            job.name
+        );
+    };
+    let ask = runs::ask(controller, job.id, worker);
+    let epoch = crate::commands::runtime()?.block_on(ask);
+    let epoch = epoch.with_context(|| format!("job {}", job.name))?;
+    tracing::info!(job = job.name, %epoch, "joined a run");
+    Ok(epoch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn epochs_are_given_for_one_job_or_all() {
+        for (text, job, epoch) in [("7", None, 7), ("a=9", Some("a"), 9)] {
+            let given: Given = text.parse().unwrap();
+            assert_eq!((given.job.as_deref(), given.epoch.get()), (job, epoch));
+            assert_eq!(given.to_string(), text);
+        }
+        for text in ["", "0", "a=0", "a=", "=", "a", "4294967296", "-1", "1=2=3"] {
+            assert!(text.parse::<Given>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! A gRPC server of the controller's, on a TCP or a Unix socket.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tonic::service::Routes;
+
+/// How long requests that are under way may keep the server from ending.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Where to serve.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Listen {
+    /// On a TCP socket; port 0 takes a free one.
+    Tcp(SocketAddr),
+    /// On a Unix socket with this path, which only this user may connect to. It is removed when the
+    /// server stops.
+    Unix(PathBuf),
+}
+
+/// Neither kind of address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("write ADDRESS:PORT or unix:PATH")]
+pub struct BadAddress;
+
+impl FromStr for Listen {
+    type Err = BadAddress;
+
+    fn from_str(text: &str) -> Result<Self, BadAddress> {
+        match text.strip_prefix("unix:") {
+            Some("") => Err(BadAddress),
+            Some(path) => Ok(Self::Unix(path.into())),
+            None => text.parse().map(Self::Tcp).map_err(|_| BadAddress),
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Services that are being served. Dropping it ends that at once.
+#[derive(Debug)]
+pub struct Server {
+    address: Listen,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    /// Serves.
+    ///
+    /// # Errors
+    /// If the address cannot be listened at.
+    pub async fn start(services: Routes, address: &Listen) -> io::Result<Self> {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let stopped = async {
+            // An error means that nobody will ever say so.
+            let _ = stopped.await;
+        };
+        let router = tonic::transport::Server::builder()
+            // Notices clients that are gone without a word, whose streams would stay.
+            .http2_keepalive_interval(Some(Duration::from_secs(10)))
+            .add_routes(services);
+        let (address, task) = match address {
+            Listen::Tcp(address) => {
+                let listener = TcpListener::bind(address).await?;
+                let address = Listen::Tcp(listener.local_addr()?);
+                let incoming = TcpListenerStream::new(listener);
+                let serving = router.serve_with_incoming_shutdown(incoming, stopped);
+                (address, tokio::spawn(complain(serving)))
+            }
+            Listen::Unix(path) => {
+                let incoming = UnixListenerStream::new(bind(path).await?);
+                let serving = router.serve_with_incoming_shutdown(incoming, stopped);
+                (address.clone(), tokio::spawn(complain(serving)))
+            }
+        };
+        Ok(Self { address, stop: Some(stop), task })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> &Listen {
+        &self.address
+    }
+
+    /// Takes no more requests and answers those that are under way.
+    pub async fn stop(mut self) {
+        self.stop.take();
+        // Whoever watches a job that could not be released would watch it for ever.
+        let _ = tokio::time::timeout(LAST_WORDS, &mut self.task).await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+        if let Listen::Unix(path) = &self.address {
+            drop(std::fs::remove_file(path));
+        }
+    }
+}
+
+async fn complain(serving: impl Future<Output = Result<(), tonic::transport::Error>>) {
+    if let Err(error) = serving.await {
+        tracing::warn!("the controller's server failed: {error}");
+    }
+}
+
+/// Binds a Unix socket; one that a killed server left behind is replaced.
+async fn bind(path: &Path) -> io::Result<UnixListener> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let listener = match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            if UnixStream::connect(path).await.is_ok() {
+                return Err(error);
+            }
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path)?
+        }
+        other => other?,
+    };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
