@@ -5,6 +5,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::Instant;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 use tributary_proto::scheduler::v1;
@@ -19,8 +20,12 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// How long an answer may take. A sweep walks through all aggregators.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Does what the manager wants of the switches, until nobody wants anything any more. What fails
-/// because the controller cannot be reached is tried again until it is no longer wanted.
+/// The longest time between two attempts at what fails for one job.
+const PAUSE_MAX: Duration = Duration::from_secs(16);
+
+/// Does what the manager wants of the switches, until the manager ends. What fails is tried again until
+/// it is no longer wanted: when the controller answers again; and what fails for one job alone, with
+/// pauses that double up to [`PAUSE_MAX`], while the wishes for other jobs are met.
 pub async fn follow(
     controller: Endpoint,
     mut wishes: UnboundedReceiver<Action>,
@@ -29,7 +34,7 @@ pub async fn follow(
     let channel = controller.timeout(PATIENCE).connect_lazy();
     let mut switches = Switches { client: JobSchedulerClient::new(channel), inputs };
     // By job; a newer wish takes the place of an older one.
-    let mut open: BTreeMap<u16, Action> = BTreeMap::new();
+    let mut open: BTreeMap<u16, Wish> = BTreeMap::new();
     let mut reachable = true;
     loop {
         match tokio::time::timeout(INTERVAL, wishes.recv()).await {
@@ -51,10 +56,33 @@ pub async fn follow(
     }
 }
 
-fn note(open: &mut BTreeMap<u16, Action>, wish: Action) {
-    match &wish {
+/// What the manager wants of the switches for one job.
+#[derive(Debug)]
+struct Wish {
+    action: Action,
+    /// When it is tried next.
+    due: Instant,
+    /// Until the next attempt, if this one fails.
+    pause: Duration,
+}
+
+impl Wish {
+    /// Notes that an attempt has failed.
+    fn put_off(&mut self, wire: u16, status: &Status) {
+        let pause = self.pause;
+        if pause == INTERVAL {
+            tracing::warn!(job = wire, "the job scheduler: {status}; it is asked again");
+        }
+        self.due = Instant::now() + pause;
+        self.pause = (2 * pause).min(PAUSE_MAX);
+    }
+}
+
+fn note(open: &mut BTreeMap<u16, Wish>, action: Action) {
+    match &action {
         Action::Admit(Admission { wire, .. }) | Action::Release(wire) => {
-            open.insert(*wire, wish);
+            let wire = *wire;
+            open.insert(wire, Wish { action, due: Instant::now(), pause: INTERVAL });
         }
         _ => {}
     }
@@ -73,23 +101,26 @@ struct Switches {
 }
 
 impl Switches {
-    /// Sees what there is, and then does what is wanted.
-    async fn meet(&mut self, open: &mut BTreeMap<u16, Action>) -> Result<(), Status> {
+    /// Reports which jobs are served, and then does what is wanted.
+    async fn meet(&mut self, open: &mut BTreeMap<u16, Wish>) -> Result<(), Status> {
         let serving = self.list().await?;
-        let others = |wire: &u16| !open.contains_key(wire);
-        // What is about to change is no news; and a job that is wanted may have the number of one that
-        // nobody knows.
-        let mut known: std::collections::BTreeSet<u16> =
-            serving.keys().copied().filter(others).collect();
-        known.extend(open.keys());
-        self.tell(Event::Serving(known));
-        while let Some((&wire, wish)) = open.iter().next() {
-            let event = match wish {
-                Action::Admit(admission) => self.admit(admission, serving.get(&wire)).await?,
-                _ => self.release(wire).await?,
+        self.tell(Event::Serving(serving.keys().copied().collect()));
+        let now = Instant::now();
+        let due: Vec<u16> =
+            open.iter().filter(|(_, wish)| wish.due <= now).map(|(&wire, _)| wire).collect();
+        for wire in due {
+            let Some(wish) = open.get_mut(&wire) else { continue };
+            let outcome = match &wish.action {
+                Action::Admit(admission) => self.admit(admission, serving.get(&wire)).await,
+                _ => self.release(wire).await,
             };
-            open.remove(&wire);
-            self.tell(event);
+            match outcome {
+                Ok(event) => {
+                    open.remove(&wire);
+                    self.tell(event);
+                }
+                Err(status) => wish.put_off(wire, &status),
+            }
         }
         Ok(())
     }

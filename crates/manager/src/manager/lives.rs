@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Action, Admission, Agent, Command, Connection, Dismissal, Manager, Standing};
+use super::{
+    Action, Admission, Agent, Command, Connection, Dismissal, Manager, Standing, Stranger,
+};
 use crate::job::{Cause, Exit, Outcome, Phase, Record, Role, Run, Task, TaskId};
 
 impl Manager {
@@ -74,6 +76,9 @@ impl Manager {
 
     pub(super) fn on_released(&mut self, wire: u16) {
         self.admitted.remove(&wire);
+        if let Some(stranger) = self.strangers.get_mut(&wire) {
+            *stranger = Stranger::Released;
+        }
         let Some(record) = self.on_wire(wire) else { return };
         let (job, ended) =
             (record.id, record.phase.run().is_some_and(|run| run.live().count() == 0));
@@ -82,9 +87,9 @@ impl Manager {
         }
     }
 
-    /// Switches may have lost jobs with their controller, and may know some of a manager's before us.
-    pub(super) fn on_serving(&mut self, wires: &BTreeSet<u16>) {
-        let lost: Vec<u16> = self.admitted.difference(wires).copied().collect();
+    /// Switches may have lost jobs with their controller, and may know some that are not recorded.
+    pub(super) fn on_serving(&mut self, wires: BTreeSet<u16>) {
+        let lost: Vec<u16> = self.admitted.difference(&wires).copied().collect();
         for wire in lost {
             self.admitted.remove(&wire);
             let run = self.on_wire(wire).and_then(|record| match &record.phase {
@@ -93,10 +98,28 @@ impl Manager {
             });
             self.outbox.extend(run.map(Action::Admit));
         }
-        for &wire in wires {
+        for &wire in &wires {
             if self.on_wire(wire).is_none() {
+                self.on_stranger(wire);
+            }
+        }
+        self.served = wires;
+    }
+
+    fn on_stranger(&mut self, wire: u16) {
+        match self.strangers.get(&wire) {
+            None => {
+                self.strangers.insert(wire, Stranger::Asked);
                 self.outbox.push(Action::Release(wire));
             }
+            Some(Stranger::Released) => {
+                self.strangers.insert(wire, Stranger::LeftAlone);
+                tracing::warn!(
+                    "job {wire} of the job scheduler is none of this manager's, was released, and \
+                     is admitted again: it is left alone; give each manager a controller of its own"
+                );
+            }
+            Some(Stranger::Asked | Stranger::LeftAlone) => {}
         }
     }
 

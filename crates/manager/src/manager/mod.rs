@@ -204,11 +204,28 @@ pub struct Manager {
     policy: Box<dyn Policy>,
     durable: Durable,
     agents: BTreeMap<String, Agent>,
-    /// Jobs that the switches serve, as far as we were told.
+    /// Jobs of ours that the switches serve, as far as we were told.
     admitted: BTreeSet<u16>,
+    /// All jobs that the switches serve, as they were last told.
+    served: BTreeSet<u16>,
+    /// Numbers that the switches served a job of which is not recorded, and what was done about it.
+    strangers: BTreeMap<u16, Stranger>,
     next_round_ms: u64,
     changes: Vec<Change>,
     outbox: Vec<Action>,
+}
+
+/// A job that the switches serve and that is not recorded. It is released once, as that of a lost
+/// database. If it is admitted again, another manager or another client of the scheduler did that:
+/// releasing it again and again would keep both busy for ever.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stranger {
+    /// Its release was asked for.
+    Asked,
+    /// It was released.
+    Released,
+    /// It was admitted again, is reported, and left alone.
+    LeftAlone,
 }
 
 /// What is known of a server's agent.
@@ -228,6 +245,7 @@ impl std::fmt::Debug for Manager {
             .field("durable", &self.durable)
             .field("agents", &self.agents)
             .field("admitted", &self.admitted)
+            .field("strangers", &self.strangers)
             .field("next_round_ms", &self.next_round_ms)
             .finish_non_exhaustive()
     }
@@ -257,6 +275,8 @@ impl Manager {
             durable,
             agents,
             admitted: BTreeSet::new(),
+            served: BTreeSet::new(),
+            strangers: BTreeMap::new(),
             next_round_ms: now_ms + settings.period_ms,
             changes: Vec::new(),
             outbox: Vec::new(),
@@ -305,7 +325,7 @@ impl Manager {
                 self.on_refused(wire, reason, passing);
             }
             Event::Released(wire) => self.on_released(wire),
-            Event::Serving(wires) => self.on_serving(&wires),
+            Event::Serving(wires) => self.on_serving(wires),
         }
         self.actions()
     }

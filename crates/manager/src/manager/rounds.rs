@@ -104,15 +104,20 @@ impl Manager {
         if let Some(wire) = wire {
             let mut counters = self.durable.counters;
             counters.wire = wire;
+            self.strangers.remove(&wire);
             self.change(Change::Counters(counters));
         }
         self.put(record);
         self.start_tasks(job, |_| true);
     }
 
-    /// The next number for packets that no attempt has; `None` if all are taken.
+    /// The next number for packets that no attempt has and that the switches serve no job of; `None`
+    /// if all are taken.
     fn next_wire(&self) -> Option<u16> {
         let taken = |wire: u16| {
+            if self.served.contains(&wire) {
+                return true;
+            }
             let runs = self.durable.jobs.values().filter_map(|record| record.phase.run());
             runs.into_iter().any(|run| run.wire == Some(wire))
         };

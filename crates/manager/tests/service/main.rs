@@ -3,6 +3,7 @@
 
 #[path = "../faults/first_fit.rs"]
 mod first_fit;
+mod strangers;
 mod switches;
 
 use std::net::SocketAddr;
@@ -317,4 +318,21 @@ fn refusals_have_the_codes_of_the_interface() {
         registered
     };
     assert!(!place.runtime.block_on(turned_away));
+}
+
+/// A release that fails each time is asked for less and less often, and other jobs are served meanwhile.
+#[test]
+fn a_release_that_fails_keeps_no_other_job_waiting() {
+    let place = Place::start();
+    place.switches.admit_stuck(1);
+    place.until(|_| place.switches.releases() >= 1);
+    let _agents = ["w1", "w2"].map(|server| place.agent(server));
+    let job = place.submit("first", 4).unwrap();
+    assert_eq!(place.watch(job).last().unwrap().state(), State::Finished);
+    let (admitted, serving) = place.switches.seen();
+    assert_eq!(admitted.last().unwrap().0, 2, "the number of the job that is stuck is not used");
+    assert_eq!(serving, [1]);
+    std::thread::sleep(Duration::from_secs(4));
+    let releases = place.switches.releases();
+    assert!(releases <= 5, "{releases} releases, one of them of job 2");
 }

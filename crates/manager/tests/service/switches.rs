@@ -1,6 +1,6 @@
 //! A controller of switches that notes what it is asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -19,6 +19,9 @@ pub(crate) type Admitted = (u32, Vec<String>, String);
 struct Noted {
     serving: BTreeMap<u32, v1::Job>,
     admitted: Vec<Admitted>,
+    /// Jobs that cannot be released.
+    stuck: BTreeSet<u32>,
+    releases: usize,
 }
 
 pub(crate) struct Switches {
@@ -43,6 +46,18 @@ impl Switches {
     pub(crate) fn seen(&self) -> (Vec<Admitted>, Vec<u32>) {
         let noted = self.noted.lock().unwrap();
         (noted.admitted.clone(), noted.serving.keys().copied().collect())
+    }
+
+    /// Has a job served that cannot be released.
+    pub(crate) fn admit_stuck(&self, job_id: u32) {
+        let mut noted = self.noted.lock().unwrap();
+        noted.serving.insert(job_id, v1::Job { job_id, ..v1::Job::default() });
+        noted.stuck.insert(job_id);
+    }
+
+    /// How often anything was to be released.
+    pub(crate) fn releases(&self) -> usize {
+        self.noted.lock().unwrap().releases
     }
 
     /// As one that is started again.
@@ -76,7 +91,13 @@ impl JobScheduler for Controller {
     }
 
     async fn release(&self, request: Request<v1::ReleaseRequest>) -> Answer<v1::ReleaseResponse> {
-        match self.0.lock().unwrap().serving.remove(&request.into_inner().job_id) {
+        let job_id = request.into_inner().job_id;
+        let mut noted = self.0.lock().unwrap();
+        noted.releases += 1;
+        if noted.stuck.contains(&job_id) {
+            return Err(Status::internal("the switch refuses"));
+        }
+        match noted.serving.remove(&job_id) {
             Some(_) => Ok(Response::new(v1::ReleaseResponse::default())),
             None => Err(Status::not_found("it is not admitted")),
         }
