@@ -3,6 +3,7 @@
 //! BMv2's.
 
 mod bmv2;
+mod scratch;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +12,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use tempfile::TempDir;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
@@ -29,6 +29,7 @@ use crate::runs::Given;
 use crate::tokens::Tokens;
 
 pub(crate) use bmv2::Bmv2;
+use scratch::Scratch;
 
 /// Bits of a host's address that the network shares: all hosts are in 10.0.0.0/8 unless the job
 /// file says otherwise.
@@ -56,7 +57,7 @@ pub(crate) struct Netns {
     servers: Vec<Process>,
     testbed: Testbed,
     /// Sockets, and the file of tokens. Last, so that they outlive the processes.
-    sockets: TempDir,
+    sockets: Scratch,
 }
 
 /// A running switch.
@@ -82,7 +83,8 @@ impl Netns {
         let kind = args.switch;
         let (topology, cables) = translate(&scenario.topology, kind == SwitchKind::Bmv2);
         let testbed = Testbed::build(&topology)?;
-        let sockets = tempfile::tempdir().context("cannot make a directory for sockets")?;
+        let sockets =
+            Scratch::new(&std::env::temp_dir()).context("cannot make a directory for sockets")?;
         let mut netns = Self {
             scenario: Arc::clone(scenario),
             job_file,

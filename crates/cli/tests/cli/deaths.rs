@@ -1,18 +1,23 @@
 //! Processes that die or are interrupted: the run ends, says who, and leaves nothing.
 
-use std::process::{Child, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::command::{JobFile, failure, namespaces, tributary};
+use crate::command::{JobFile, failure, namespaces, root, text, tributary};
 
 /// A job that takes long enough to be disturbed: one worker pauses before each of many tensors.
 const LONG: &str = "worker_timeout = \"3s\"\n[topology]\nkind = \"star\"\nworkers = 3\n[[job]]\n\
                     name = \"long\"\n\
                     workload = { kind = \"random\", tensors = 1000, elements = 1000 }\n\
                     [[job.straggler]]\nworker = 0\ndelay = \"20ms\"\n";
+
+/// A job that is over at once.
+const SMALL: &str = "[topology]\nkind = \"star\"\n[[job]]\nworkers = 1\n\
+                     workload = { kind = \"random\", tensors = 1, elements = 10 }\n";
 
 pub(crate) fn start(args: &[&str]) -> Child {
     tributary(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -92,24 +97,94 @@ fn a_worker_that_falls_silent_is_named() {
     assert_gone(&before);
 }
 
+/// Every signal that asks a process to end.
+const SIGNALS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
+
+/// What is in a directory.
+fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
 #[test]
 fn an_interrupted_run_cleans_up() {
-    let file = JobFile::new(LONG);
+    // ESA has tokens, too.
+    let file = JobFile::new(&format!("protocol = \"esa\"\n{LONG}"));
     let name = file.name();
     let mut fabrics = vec!["memory"];
     if namespaces() {
         fabrics.push("netns");
     }
-    for fabric in fabrics {
+    for (fabric, signalled) in
+        fabrics.into_iter().flat_map(|fabric| SIGNALS.map(|signal| (fabric, signal)))
+    {
+        let temporary = tempfile::tempdir().unwrap();
         let args = ["run", &name, "--fabric", fabric];
-        let run = start(&args);
-        std::thread::sleep(Duration::from_secs(2));
+        let mut command = tributary(&args);
+        command.env("TMPDIR", temporary.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let run = command.spawn().unwrap();
+        if fabric == "netns" {
+            wait_for_child(run.id(), "--worker 2");
+        }
+        std::thread::sleep(Duration::from_secs(1));
         let before = children(run.id());
-        signal(i32::try_from(run.id()).unwrap(), Signal::SIGINT);
+        signal(i32::try_from(run.id()).unwrap(), signalled);
         let output = run.wait_with_output().unwrap();
         let line = failure(&args, &output);
-        assert!(line.contains("interrupted"), "{line}");
+        assert!(line.contains("interrupted"), "{fabric}, {signalled}: {line}");
         assert_gone(&before);
+        assert_eq!(names(temporary.path()), [""; 0], "{fabric}, {signalled}");
+    }
+}
+
+#[test]
+fn a_run_under_nohup_survives_its_terminal() {
+    let file = JobFile::new(LONG);
+    let args = ["run", &file.name()];
+    let run = tributary(&args);
+    let mut command = Command::new("nohup");
+    command.arg(run.get_program()).args(run.get_args()).current_dir(root());
+    let run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let id = i32::try_from(run.id()).unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    signal(id, Signal::SIGHUP);
+    std::thread::sleep(Duration::from_secs(1));
+    // It goes on, and ends when it is asked in another way.
+    signal(id, Signal::SIGTERM);
+    let output = run.wait_with_output().unwrap();
+    assert!(failure(&args, &output).contains("interrupted"));
+}
+
+/// Daemons end with status 0, and leave no socket.
+#[test]
+fn daemons_end_cleanly_with_every_signal() {
+    let file = JobFile::new("network = \"network.toml\"\n[[server]]\nhost = \"w1\"\ngpus = 1\n");
+    let network = "[topology]\nkind = \"star\"\nworkers = 1\nps_hosts = 1\n[[job]]\n";
+    std::fs::write(file.path("network.toml"), network).unwrap();
+    let database = file.path("manager.redb").display().to_string();
+    let socket = file.path("switch.sock");
+    let at = format!("unix:{}", socket.display());
+    let (site, directory) = (file.name(), file.path("agent").display().to_string());
+    let manager =
+        ["place", "serve", &site, "--listen", "127.0.0.1:0", "--database", &database].to_vec();
+    let agent =
+        ["place", "agent", "--server", "w1", "--interface", "lo", "--directory", &directory];
+    let mut daemons = vec![manager, [&agent[..], &["--manager", "127.0.0.1:1"]].concat()];
+    if namespaces() {
+        daemons.push(["switch", "--port", "1@lo", "--p4runtime", &at].to_vec());
+    }
+    for (args, signalled) in daemons.iter().flat_map(|args| SIGNALS.map(|signal| (args, signal))) {
+        let mut daemon = start(args);
+        std::thread::sleep(Duration::from_millis(700));
+        if args[0] == "switch" && daemon.try_wait().unwrap().is_some() {
+            println!("skipped: no raw sockets here");
+            continue;
+        }
+        signal(i32::try_from(daemon.id()).unwrap(), signalled);
+        let output = daemon.wait_with_output().unwrap();
+        let errors = text(&output.stderr);
+        assert!(output.status.success(), "{args:?}, {signalled}: {} {errors}", output.status);
+        assert!(!socket.exists(), "{signalled}");
     }
 }
 
@@ -119,12 +194,22 @@ fn a_run_that_is_killed_leaves_no_process() {
         return;
     }
     let file = JobFile::new(LONG);
-    let mut run = start(&["run", &file.name(), "--fabric", "netns"]);
+    let temporary = tempfile::tempdir().unwrap();
+    let mut run = tributary(&["run", &file.name(), "--fabric", "netns"]);
+    run.env("TMPDIR", temporary.path()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut run = run.spawn().unwrap();
     wait_for_child(run.id(), "--worker 2");
     let before = children(run.id());
     run.kill().unwrap();
     run.wait().unwrap();
     assert_gone(&before);
+    let left = |directory: &tempfile::TempDir| names(directory.path()).len();
+    assert_eq!(left(&temporary), 1, "nothing can follow SIGKILL");
+    // The next run removes it.
+    let small = JobFile::new(SMALL);
+    let mut next = tributary(&["run", &small.name(), "--fabric", "netns"]);
+    assert!(next.env("TMPDIR", temporary.path()).output().unwrap().status.success());
+    assert_eq!(left(&temporary), 0, "{:?}", names(temporary.path()));
 }
 
 /// The processes end, soon.
