@@ -9,8 +9,25 @@ use std::ops::Range;
 
 use ariadne::{Color, Config, IndexType, Label, Report, ReportKind, Source};
 
+use crate::limits::{MESSAGE_BYTES, shortened};
+
 /// Line numbers beyond this are shown in the heading only.
 const MAX_PADDING: u32 = 100_000;
+
+/// Lines longer than this are cut to what surrounds the place.
+const LONG_LINE: usize = 400;
+
+/// The text around a range, and where the range is in it.
+pub(crate) fn window(line: &str, range: &Range<usize>) -> (String, Range<usize>) {
+    let start = line.floor_char_boundary(range.start.saturating_sub(40));
+    let end = line.floor_char_boundary((range.end + 40).min(range.start + EXCERPT)).max(start);
+    let underline =
+        range.start - start..range.end.clamp(range.start, end.max(range.start)).min(end) - start;
+    (line[start..end].to_owned(), underline)
+}
+
+/// Bytes that are shown of a long line, from the place on.
+pub(crate) const EXCERPT: usize = 160;
 
 /// How bad it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +65,19 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
+    /// Cuts what a hostile program made long: names, and the line itself to what surrounds its cause.
+    fn shorten(&mut self) {
+        let texts = [Some(&mut self.file), Some(&mut self.message)].into_iter().flatten();
+        let texts = texts.chain(&mut self.label).chain(&mut self.help).chain(&mut self.notes);
+        for text in texts.filter(|text| text.len() > MESSAGE_BYTES) {
+            *text = shortened(text, MESSAGE_BYTES).into_owned();
+        }
+        if self.source_line.len() > LONG_LINE {
+            let (line, underline) = window(&self.source_line, &self.underline);
+            (self.source_line, self.underline) = (line, underline);
+        }
+    }
+
     /// The diagnostic with its line and its cause underlined, in colours or as plain text.
     #[must_use]
     pub fn render(&self, colours: bool) -> String {
@@ -101,8 +131,9 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// Adds one, unless the same was said of the same place before.
-    pub fn push(&mut self, diagnostic: Diagnostic) {
+    /// Adds one, unless the same was said of the same place before. Long texts in it are shortened.
+    pub fn push(&mut self, mut diagnostic: Diagnostic) {
+        diagnostic.shorten();
         let same = |d: &Diagnostic| {
             d.line == diagnostic.line
                 && d.column == diagnostic.column
@@ -129,6 +160,11 @@ impl Diagnostics {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+
+    /// How many are of a kind.
+    pub(crate) fn count(&self, severity: Severity) -> usize {
+        self.list.iter().filter(|d| d.severity == severity).count()
     }
 
     /// Whether one of them is an error.

@@ -2,6 +2,7 @@
 
 use logos::Logos;
 
+use crate::limits::NAME_BYTES;
 use crate::source::{Reporter, Span};
 
 /// What a token is. Words that are keywords only in some places (`apply`, `key`, `actions`,
@@ -217,25 +218,30 @@ pub(crate) struct Token {
     pub(crate) span: Span,
 }
 
-/// What stands in the parentheses of annotations that mean nothing to the language: any text.
+/// What stands in the parentheses of annotations that mean nothing to the language: any text. In
+/// order; those inside of others are left out.
 fn free_text(tokens: &[Token], text: &str) -> Vec<Span> {
     let mut free = Vec::new();
-    for (i, window) in tokens.windows(3).enumerate() {
-        let [at, name, open] = window else { continue };
-        let named = &text[name.span.start as usize..name.span.end as usize];
-        if at.kind != Kind::At || open.kind != Kind::LParen || values_in_parentheses(named) {
-            continue;
-        }
-        let mut depth = 0usize;
-        let close = tokens[i + 2..].iter().find(|token| {
-            match token.kind {
-                Kind::LParen => depth += 1,
-                Kind::RParen => depth -= 1,
-                _ => {}
+    // Open parentheses, and whether each belongs to such an annotation.
+    let mut open: Vec<Option<Span>> = Vec::new();
+    for (i, token) in tokens.iter().enumerate() {
+        match token.kind {
+            Kind::LParen => {
+                let before = i.checked_sub(2).map(|at| (tokens[at].kind, tokens[at + 1].span));
+                let annotation = before.is_some_and(|(at, name)| {
+                    let name = &text[name.start as usize..name.end as usize];
+                    at == Kind::At && !values_in_parentheses(name)
+                });
+                open.push(annotation.then_some(token.span));
             }
-            depth == 0
-        });
-        free.extend(close.map(|close| open.span.to(close.span)));
+            Kind::RParen => {
+                if let Some(start) = open.pop().flatten() {
+                    free.truncate(free.partition_point(|f: &Span| f.start < start.start));
+                    free.push(start.to(token.span));
+                }
+            }
+            _ => {}
+        }
     }
     free
 }
@@ -269,7 +275,10 @@ pub(crate) fn lex(reporter: &mut Reporter<'_>) -> Vec<Token> {
     if !spans.is_empty() {
         let free = free_text(&tokens, text);
         let string = |bad: &Span| text[bad.start as usize..].starts_with('"');
-        let inside = |bad: &Span| free.iter().any(|f| f.start <= bad.start && bad.end <= f.end);
+        let inside = |bad: &Span| {
+            let around = free.partition_point(|f| f.start <= bad.start).checked_sub(1);
+            around.is_some_and(|i| bad.end <= free[i].end)
+        };
         spans.retain(|bad| string(bad) || !inside(bad));
     }
     for span in spans {
@@ -280,6 +289,13 @@ pub(crate) fn lex(reporter: &mut Reporter<'_>) -> Vec<Token> {
             format!("`{}` is no token of P4", found.chars().take(20).collect::<String>())
         };
         reporter.error(span, message);
+    }
+    let long = |token: &&Token| {
+        token.kind == Kind::Ident && (token.span.end - token.span.start) as usize > NAME_BYTES
+    };
+    if let Some(name) = tokens.iter().find(long) {
+        let message = format!("a name of more than {NAME_BYTES} bytes");
+        reporter.stop(name.span, message, "shorten it");
     }
     let end = reporter.text.text.trim_end().len();
     tokens.push(Token { kind: Kind::End, span: Span::new(end, end) });

@@ -4,7 +4,7 @@
 //! syntax tree (`ast`), `check` resolves names, types and constants (`hir`), `lower` instantiates
 //! the package and writes the [`ir`] that an execution engine runs. Architectures are P4 texts
 //! (`arch`): v1model of BMv2, and TNA of Tofino, for which `tofino` refuses what the chip's stateful
-//! ALUs could not do. Start reading at [`compile`].
+//! ALUs could not do. What a program may cost is bounded, see `limits`. Start reading at [`compile`].
 
 mod arch;
 mod ast;
@@ -14,6 +14,7 @@ pub mod graph;
 mod hir;
 pub mod ir;
 mod lexer;
+mod limits;
 mod lower;
 mod p4info;
 mod parser;
@@ -29,6 +30,7 @@ pub use ir::Block;
 pub use source::Sources;
 pub use tributary_p4runtime_proto::p4::config::v1::P4Info;
 
+use limits::Stop;
 use source::{Reporter, Span, Text};
 
 /// A compiled program.
@@ -56,8 +58,10 @@ pub fn preprocess(
     main: &str,
     defines: Defines<'_>,
 ) -> Result<String, Diagnostics> {
-    let (text, diagnostics) = load(sources, main, defines)?;
-    if diagnostics.has_errors() { Err(diagnostics) } else { Ok(text.text) }
+    on_large_stack(|| {
+        let (text, diagnostics) = load(sources, main, defines)?;
+        if diagnostics.has_errors() { Err(diagnostics) } else { Ok(text.text) }
+    })
 }
 
 /// Compiles a main file: a path, or the name of an embedded file.
@@ -94,17 +98,20 @@ pub fn compile_text(
 }
 
 /// The phases recurse over the syntax tree, and a macro can make a sum of thousands of terms. Only
-/// what is used of the stack takes memory.
+/// what is used of the stack takes memory. `limits` bounds how deep they go.
 const STACK_BYTES: usize = 512 << 20;
 
-fn on_large_stack(
-    f: impl FnOnce() -> Result<Compilation, Diagnostics> + Send,
-) -> Result<Compilation, Diagnostics> {
+fn on_large_stack<T: Send>(
+    f: impl FnOnce() -> Result<T, Diagnostics> + Send,
+) -> Result<T, Diagnostics> {
     std::thread::scope(|scope| {
         let thread =
             std::thread::Builder::new().name("p4-compiler".to_owned()).stack_size(STACK_BYTES);
         match thread.spawn_scoped(scope, f) {
-            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Ok(thread) => thread.join().unwrap_or_else(|ended| match ended.downcast::<Stop>() {
+                Ok(stop) => Err(stop.0),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }),
             Err(error) => {
                 let text = Text::new(String::new(), "", source::Originals::new());
                 let mut reporter = Reporter::new(&text);
@@ -140,7 +147,7 @@ fn compile_preprocessed(
     if diagnostics.has_errors() {
         return Err(diagnostics);
     }
-    let mut reporter = Reporter { text, list: diagnostics };
+    let mut reporter = Reporter::with(text, diagnostics);
     let tokens = lexer::lex(&mut reporter);
     let syntax = parser::parse(&mut reporter, &tokens);
     // What could be parsed is checked even so: all errors are worth to be known at once.

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use crate::arch;
-use crate::diagnostics::{Diagnostic, Diagnostics, Severity};
+use crate::diagnostics::{Diagnostic, Diagnostics, EXCERPT, Severity, window};
+use crate::limits::{self, Stop};
 
 /// Finds the files that a program includes: on disk, in a map carried by the binary, or among the
 /// architectures built in (`core.p4`, `v1model.p4`, `tna.p4`).
@@ -141,17 +142,17 @@ pub(crate) struct Text {
 impl Text {
     pub(crate) fn new(text: String, main: &str, originals: Originals) -> Self {
         let mut files = vec![main.to_owned()];
+        let mut known = HashMap::from([(main.to_owned(), 0)]);
         let mut lines = Vec::new();
         let (mut file, mut line, mut offset) = (0u32, 1u32, 0usize);
         for physical in text.split_inclusive('\n') {
             if let Some((number, name)) = parse_marker(physical) {
                 line = number;
                 if let Some(name) = name {
-                    let known = files.iter().position(|f| *f == name);
-                    file = known.unwrap_or_else(|| {
-                        files.push(name);
-                        files.len() - 1
-                    }) as u32;
+                    file = *known.entry(name).or_insert_with_key(|name| {
+                        files.push(name.clone());
+                        files.len() as u32 - 1
+                    });
                 }
             } else {
                 lines.push((offset as u32, file, line));
@@ -216,9 +217,6 @@ struct Excerpt {
     note: Option<String>,
 }
 
-/// Expanded lines longer than this are cut to what surrounds the place.
-const LONG_LINE: usize = 160;
-
 impl Excerpt {
     fn choose(expanded: &str, range: std::ops::Range<usize>, original: Option<&str>) -> Self {
         let token = &expanded[range.clone()];
@@ -237,26 +235,12 @@ impl Excerpt {
             let end = original.trim_end().trim_end_matches('\\').trim_end().len().max(start);
             return Self { line: original.to_owned(), underline: start..end, note };
         }
-        if expanded.len() <= LONG_LINE {
+        if expanded.len() <= EXCERPT {
             return Self { line: expanded.to_owned(), underline: range, note: None };
         }
         let (line, underline) = window(expanded, &range);
         Self { line, underline, note: None }
     }
-}
-
-/// The text around a range, and where the range is in it.
-fn window(line: &str, range: &std::ops::Range<usize>) -> (String, std::ops::Range<usize>) {
-    let floor = |mut i: usize| {
-        while !line.is_char_boundary(i) {
-            i -= 1;
-        }
-        i
-    };
-    let start = floor(range.start.saturating_sub(40));
-    let end = floor((range.end + 40).min(line.len()).min(range.start + LONG_LINE)).max(start);
-    let underline_end = range.end.clamp(range.start, end.max(range.start));
-    (line[start..end].to_owned(), range.start - start..underline_end.min(end) - start)
 }
 
 /// Markers may claim any line number; none is taken for more than this.
@@ -275,15 +259,64 @@ pub(crate) fn parse_marker(line: &str) -> Option<(u32, Option<String>)> {
     Some((number, name))
 }
 
-/// Collects diagnostics while a phase runs.
+/// Collects diagnostics while a phase runs, and counts what the program costs.
 pub(crate) struct Reporter<'t> {
     pub(crate) text: &'t Text,
     pub(crate) list: Diagnostics,
+    /// Steps left, see [`limits::STEPS`].
+    left: u64,
+    /// What is being compiled.
+    at: Span,
 }
 
 impl<'t> Reporter<'t> {
     pub(crate) fn new(text: &'t Text) -> Self {
-        Self { text, list: Diagnostics::default() }
+        Self::with(text, Diagnostics::default())
+    }
+
+    /// Goes on from what the preprocessor reported.
+    pub(crate) fn with(text: &'t Text, list: Diagnostics) -> Self {
+        Self { text, list, left: limits::STEPS, at: Span::default() }
+    }
+
+    /// One step of compilation, at a place.
+    pub(crate) fn step(&mut self, at: Span) {
+        self.at = at;
+        self.work(1);
+    }
+
+    /// So many steps where the last one was.
+    pub(crate) fn work(&mut self, steps: u64) {
+        match self.left.checked_sub(steps) {
+            Some(left) => self.left = left,
+            None => self.stop_here(
+                format!("the program is too large: it takes more than {} steps to compile", limits::STEPS),
+                "something is repeated very often here or before: macros, instances, calls, types or values that contain each other several times",
+            ),
+        }
+    }
+
+    /// Steps taken until now.
+    pub(crate) fn steps(&self) -> u64 {
+        limits::STEPS - self.left
+    }
+
+    /// Ends the compilation with an error where the last step was.
+    pub(crate) fn stop_here(&mut self, message: impl Into<String>, help: impl Into<String>) -> ! {
+        self.stop(self.at, message, help)
+    }
+
+    /// Ends the compilation with this error.
+    pub(crate) fn stop(
+        &mut self,
+        span: Span,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> ! {
+        let mut d = self.text.diagnostic(Severity::Error, span, message.into());
+        d.help = Some(help.into());
+        self.list.push(d);
+        Stop::unwind(std::mem::take(&mut self.list))
     }
 
     /// Reports an error.
@@ -319,13 +352,9 @@ impl<'t> Reporter<'t> {
 
     /// What is looked at twice, such as the parameters of a function, is reported once.
     fn push(&mut self, d: Diagnostic) {
-        let same = |known: &Diagnostic| {
-            (&known.file, known.line, known.column, &known.message)
-                == (&d.file, d.line, d.column, &d.message)
-        };
-        if !self.list.iter().any(same) {
-            self.list.push(d);
-        }
+        // To find the line took as long as the text is.
+        self.work(100 + self.text.text.len() as u64 / 1000);
+        limits::report(&mut self.list, d);
     }
 
     /// Reports a construct of the language that this compiler does not handle.
@@ -335,6 +364,10 @@ impl<'t> Reporter<'t> {
 
     /// Reports a warning.
     pub(crate) fn warning(&mut self, span: Span, message: impl Into<String>) {
+        if limits::warned_enough(&self.list) {
+            return;
+        }
+        self.work(100 + self.text.text.len() as u64 / 1000);
         self.list.push(self.text.diagnostic(Severity::Warning, span, message.into()));
     }
 }

@@ -69,9 +69,31 @@ pub(crate) struct StructType {
     pub(crate) what: Aggregate,
     pub(crate) name: Str,
     pub(crate) fields: Vec<FieldType>,
+    pub(crate) extent: Extent,
     pub(crate) annotations: Vec<ir::Annotation>,
     /// The generic type and the arguments that it was made from.
     pub(crate) origin: Option<(u32, Rc<[Type]>)>,
+}
+
+/// How large a type is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// Scalars that a value of it is made of.
+    pub(crate) values: u64,
+    /// Types inside one another.
+    pub(crate) depth: u32,
+}
+
+impl Extent {
+    const SCALAR: Self = Self { values: 1, depth: 0 };
+
+    /// Of what is put together from parts.
+    pub(crate) fn of_parts<'t>(parts: impl Iterator<Item = &'t Type>) -> Self {
+        parts.map(Type::extent).fold(Self { values: 0, depth: 1 }, |all, part| Self {
+            values: all.values.saturating_add(part.values),
+            depth: all.depth.max(part.depth + 1),
+        })
+    }
 }
 
 /// A struct, header or union with type parameters, to be made for given arguments.
@@ -225,6 +247,30 @@ impl Type {
         match self {
             Type::Struct(s) if s.what == Aggregate::Header => Some(s),
             _ => None,
+        }
+    }
+
+    /// How large it is.
+    pub(crate) fn extent(&self) -> Extent {
+        match self {
+            Type::Struct(s) => s.extent,
+            Type::New(new) => {
+                let of = new.repr.extent();
+                Extent { depth: of.depth + 1, ..of }
+            }
+            Type::Tuple(items) => Extent::of_parts(items.iter()),
+            Type::Record(items) => Extent::of_parts(items.iter().map(|(_, ty)| ty)),
+            Type::Extern(_, args) | Type::Generic(_, args) => Extent::of_parts(args.iter()),
+            Type::Stack(of, size) => {
+                let of = of.extent();
+                let values = of.values.saturating_mul(u64::from(*size));
+                Extent { values, depth: of.depth + 1 }
+            }
+            Type::List(of) | Type::ValueSet(of) => {
+                let of = of.extent();
+                Extent { depth: of.depth + 1, ..of }
+            }
+            _ => Extent::SCALAR,
         }
     }
 

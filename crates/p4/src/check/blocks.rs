@@ -219,6 +219,10 @@ impl Checker<'_, '_> {
                 let whole = self.expect_all(on);
                 let types: Vec<Type> = whole.iter().map(|e| e.ty.clone()).collect();
                 let mut on = Vec::with_capacity(whole.len());
+                for e in &whole {
+                    // Each part of a struct has a copy of where the struct is.
+                    self.copied(e, e.ty.extent().values);
+                }
                 whole.into_iter().for_each(|e| take_apart(e, &mut on));
                 for e in &on {
                     if !selectable(&e.ty) {
@@ -254,6 +258,7 @@ impl Checker<'_, '_> {
             );
             return None;
         }
+        self.reporter.work(types.iter().map(|ty| ty.extent().values).sum());
         let mut sets = Vec::with_capacity(types.len());
         for (item, ty) in items.iter().zip(types) {
             self.spread(item, ty, &mut sets);

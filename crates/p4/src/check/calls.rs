@@ -479,6 +479,7 @@ impl Checker<'_, '_> {
         name: &str,
         span: Span,
     ) -> Option<Rc<Signature>> {
+        self.reporter.work(all.iter().map(|s| s.params.len() as u64).sum::<u64>() / 16);
         let fits = |s: &&Rc<Signature>| {
             let required = s.params.iter().filter(|p| !p.optional).count();
             let named = args
@@ -554,6 +555,9 @@ impl Checker<'_, '_> {
                 }
                 _ => None,
             };
+            if let Some(value) = &value {
+                self.charge(&value.ty);
+            }
             if let Some(value) = &value
                 && !self.unify(&param.ty, &value.ty, map)
             {

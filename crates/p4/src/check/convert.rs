@@ -6,6 +6,7 @@ use super::Checker;
 use super::fold::{Width, bounds, wrap};
 use crate::ast;
 use crate::hir::{Expr, ExprKind};
+use crate::limits::shown;
 use crate::source::Span;
 use crate::types::{Aggregate, Type};
 
@@ -44,6 +45,7 @@ impl Checker<'_, '_> {
 
     /// Converts implicitly; on failure says what the type was.
     pub(super) fn try_coerce(&mut self, e: Expr, to: &Type) -> Result<Expr, Type> {
+        self.charge(to);
         if matches!(e.ty, Type::Unknown) || matches!(to, Type::Unknown) || e.ty == *to {
             return Ok(e);
         }
@@ -126,11 +128,18 @@ impl Checker<'_, '_> {
     /// An expression with `...` replaced by the default values that it stands for in a value of a
     /// type. On failure: what type has none, and where.
     fn with_rest(&mut self, e: Expr, to: &Type) -> Result<Expr, (Type, Span)> {
-        let default = |ty: &Type, span: Span| default_value(ty, span).ok_or((ty.clone(), span));
+        let span = e.span;
+        if e.ty == Type::Rest || matches!(&e.kind, ExprKind::List(_)) {
+            self.reporter.work(to.extent().values / 32);
+        }
+        let default = |c: &mut Self, ty: &Type| {
+            c.reporter.work(ty.extent().values);
+            default_value(ty, span).ok_or((ty.clone(), span))
+        };
         let mut items = match e.kind {
             // Each side for itself.
             ExprKind::Mux(..) => return Ok(e),
-            _ if e.ty == Type::Rest => return default(to, e.span),
+            _ if e.ty == Type::Rest => return default(self, to),
             ExprKind::List(items) if items.last().is_some_and(|i| i.ty == Type::Rest) => items,
             _ => return Ok(e),
         };
@@ -142,7 +151,7 @@ impl Checker<'_, '_> {
         };
         items.pop();
         for ty in wanted.iter().skip(items.len()) {
-            items.push(default(ty, e.span)?);
+            items.push(default(self, ty)?);
         }
         let ty = Type::Tuple(items.iter().map(|item| item.ty.clone()).collect());
         Ok(Expr { span: e.span, ty, kind: ExprKind::List(items) })
@@ -160,6 +169,7 @@ impl Checker<'_, '_> {
             return Expr::error(e.span);
         };
         let s = s.clone();
+        self.reporter.work(to.extent().values);
         let mut slots: Vec<Option<Expr>> = s.fields.iter().map(|_| None).collect();
         let mut rest = None;
         for (name, value) in values {
@@ -190,10 +200,12 @@ impl Checker<'_, '_> {
     fn fit(&mut self, e: Expr, to: &Type) -> Expr {
         let Some(Some((bits, signed))) = integer(to) else { return e };
         let Some(value) = e.int() else { return recast(e, to) };
+        self.reporter.work(u64::from(bits) / 1024);
         let (low, high) = bounds(bits, signed);
         // A bit pattern may be written for a signed type, and `-1` for all ones.
         let pattern = (BigInt::from(1) << bits) - 1;
         if *value > high.max(pattern) || *value < low.min(-(BigInt::from(1) << (bits - 1))) {
+            let value = shown(value);
             let message = format!("{value} does not fit {to}: its high bits are cut off");
             self.reporter.warning(e.span, message);
         }

@@ -8,9 +8,11 @@ use num_bigint::BigInt;
 use super::{Checker, Entry, FunctionBody, FunctionEntry, GenericFunction, Place, VarKind};
 use crate::ast::{self, Aggregate, Decl, DeclKind, Direction, Ident, Method};
 use crate::hir;
+use crate::limits::{CALL_DEPTH, NAME_BYTES};
+use crate::source::Span;
 use crate::types::{
-    BlockKind, BlockType, EnumType, ExternType, FieldType, GenericStruct, NewType, PackageType,
-    ParamType, SerEnumType, Signature, StructType, Type,
+    BlockKind, BlockType, EnumType, Extent, ExternType, FieldType, GenericStruct, NewType,
+    PackageType, ParamType, SerEnumType, Signature, StructType, Type,
 };
 
 impl Checker<'_, '_> {
@@ -39,6 +41,7 @@ impl Checker<'_, '_> {
             DeclKind::SerEnum { ty, members } => self.ser_enum(name, ty, members),
             DeclKind::Errors { members } => {
                 for member in members {
+                    self.reporter.work(self.errors.len() as u64 / 16);
                     if self.errors.contains(&member.name) {
                         self.error(
                             member.span,
@@ -51,6 +54,7 @@ impl Checker<'_, '_> {
             }
             DeclKind::MatchKinds { members } => {
                 for member in members {
+                    self.reporter.work(self.match_kinds.len() as u64 / 16);
                     if self.match_kinds.contains(&member.name) {
                         let message = format!("match kind `{}` is declared twice", member.name);
                         self.error(member.span, message);
@@ -219,8 +223,11 @@ impl Checker<'_, '_> {
         }
         let fields = self.fields(what, &decl.name, fields);
         let (id, name) = (self.fresh(), decl.name.name.clone());
-        let ty = StructType { id, what, name, fields, annotations, origin: None };
-        self.declare(&decl.name, Entry::Type(Type::Struct(Rc::new(ty))));
+        let extent = Extent::of_parts(fields.iter().map(|f| &f.ty));
+        let ty = StructType { id, what, name, fields, extent, annotations, origin: None };
+        let ty = Type::Struct(Rc::new(ty));
+        self.bounded(&ty, decl.name.span);
+        self.declare(&decl.name, Entry::Type(ty));
     }
 
     /// A generic struct with its arguments.
@@ -228,6 +235,7 @@ impl Checker<'_, '_> {
         if args.iter().any(Type::is_open) {
             return Type::Generic(generic.clone(), args.into());
         }
+        self.reporter.work(generic.made.borrow().len() as u64);
         let known = generic.made.borrow().iter().find(|(of, _)| **of == *args).cloned();
         if let Some((_, ty)) = known {
             return ty;
@@ -236,12 +244,20 @@ impl Checker<'_, '_> {
             c.fields(generic.what, &generic.name, &generic.fields)
         });
         let list: Vec<String> = args.iter().map(ToString::to_string).collect();
+        let name = format!("{}<{}>", generic.name.name, list.join(", "));
+        if name.len() > NAME_BYTES {
+            let message = format!("a type with a name of more than {NAME_BYTES} bytes");
+            let help = "give it fewer type arguments, or such as have none themselves";
+            self.reporter.stop(generic.name.span, message, help);
+        }
         let args: Rc<[Type]> = args.into();
+        let extent = Extent::of_parts(fields.iter().map(|f| &f.ty));
         let ty = Type::Struct(Rc::new(StructType {
             id: self.fresh(),
             what: generic.what,
-            name: format!("{}<{}>", generic.name.name, list.join(", ")).into(),
+            name: name.into(),
             fields,
+            extent,
             annotations: generic.annotations.clone(),
             origin: Some((generic.id, args.clone())),
         }));
@@ -257,6 +273,13 @@ impl Checker<'_, '_> {
         args: &[Type],
         f: impl FnOnce(&mut Self) -> T,
     ) -> T {
+        self.depth += 1;
+        if self.depth > CALL_DEPTH {
+            let message =
+                format!("more than {CALL_DEPTH} generic types or functions inside one another");
+            let span = type_params.first().map_or_else(Span::default, |p| p.span);
+            self.reporter.stop(span, message, "let fewer of them use others");
+        }
         let inner = self.scopes.split_off(1);
         let result = self.scoped(|c| {
             for (param, arg) in type_params.iter().zip(args) {
@@ -265,6 +288,7 @@ impl Checker<'_, '_> {
             f(c)
         });
         self.scopes.extend(inner);
+        self.depth -= 1;
         result
     }
 
@@ -529,6 +553,8 @@ impl Checker<'_, '_> {
         generic: &Rc<GenericFunction>,
         args: &[Type],
     ) -> Option<Rc<hir::Function>> {
+        args.iter().for_each(|ty| self.bounded(ty, generic.name.span));
+        self.reporter.work(generic.made.borrow().len() as u64);
         let known = generic.made.borrow().iter().find(|(of, _)| of == args).cloned();
         if let Some((_, function)) = known {
             return function;

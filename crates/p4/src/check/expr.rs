@@ -10,10 +10,12 @@ use crate::hir::{ApplyPart, Expr, ExprKind};
 use crate::ir::BinaryOp;
 use crate::source::Span;
 use crate::types::{Aggregate, Type};
+use crate::walk;
 
 impl Checker<'_, '_> {
     pub(super) fn expr(&mut self, e: &ast::Expr) -> Expr {
         let span = e.span;
+        self.reporter.step(span);
         match &e.kind {
             ast::ExprKind::Int(value, width) => {
                 let (ty, width) = match *width {
@@ -69,6 +71,7 @@ impl Checker<'_, '_> {
             ast::ExprKind::List(items) => {
                 let items: Vec<Expr> = items.iter().map(|e| self.expr(e)).collect();
                 let ty = Type::Tuple(items.iter().map(|e| e.ty.clone()).collect());
+                self.bounded_list(&ty, span);
                 Expr { span, ty, kind: ExprKind::List(items) }
             }
             ast::ExprKind::Record(items) => {
@@ -76,6 +79,7 @@ impl Checker<'_, '_> {
                     items.iter().map(|(n, e)| (n.name.clone(), self.expr(e))).collect();
                 let ty =
                     Type::Record(items.iter().map(|(n, e)| (n.clone(), e.ty.clone())).collect());
+                self.bounded_list(&ty, span);
                 Expr { span, ty, kind: ExprKind::Record(items) }
             }
             ast::ExprKind::Invalid => Expr { span, ty: Type::Invalid, kind: ExprKind::Invalid },
@@ -90,6 +94,13 @@ impl Checker<'_, '_> {
             }
             ast::ExprKind::Error => Expr::error(span),
         }
+    }
+
+    /// Counts that a value was copied so many times.
+    pub(super) fn copied(&mut self, value: &Expr, times: u64) {
+        let mut steps = 0u64;
+        walk::expr(value, &mut |e| steps += 1 + e.int().map_or(0, |v| v.bits() / 1024));
+        self.reporter.work(steps.saturating_mul(times));
     }
 
     /// An integer known at compile time.
@@ -108,7 +119,10 @@ impl Checker<'_, '_> {
     fn named_value(&mut self, name: &Ident, entry: Option<Entry>) -> Expr {
         let span = name.span;
         match entry {
-            Some(Entry::Const(value)) => Expr { span, ..value },
+            Some(Entry::Const(value)) => {
+                self.copied(&value, 1);
+                Expr { span, ..value }
+            }
             Some(Entry::Var(var)) => Expr { span, ty: var.ty, kind: ExprKind::Var(var.id) },
             Some(Entry::Broken) => Expr::error(span),
             Some(other) => {
@@ -136,8 +150,12 @@ impl Checker<'_, '_> {
             Type::ErrorCode => {
                 self.errors.iter().position(|e| *e == member.name).map(ExprKind::Member)
             }
-            Type::Enum(e) => e.members.iter().position(|m| *m == member.name).map(ExprKind::Member),
+            Type::Enum(e) => {
+                self.reporter.work(e.members.len() as u64 / 16);
+                e.members.iter().position(|m| *m == member.name).map(ExprKind::Member)
+            }
             Type::SerEnum(e) => {
+                self.reporter.work(e.members.len() as u64 / 16);
                 e.members.iter().find(|m| m.0 == member.name).map(|m| ExprKind::Int(m.1.clone()))
             }
             _ => None,
@@ -168,6 +186,7 @@ impl Checker<'_, '_> {
         match base.ty.clone() {
             Type::Unknown => Expr::error(span),
             Type::Struct(s) => {
+                self.reporter.work(s.fields.len() as u64 / 64);
                 let Some(i) = s.position(name) else {
                     if !self.complete {
                         return Expr::error(span);
@@ -188,6 +207,7 @@ impl Checker<'_, '_> {
                 if let ExprKind::List(items) = &base.kind
                     && let Some(item) = items.get(i)
                 {
+                    self.copied(item, 1);
                     return Expr { span, ..item.clone() };
                 }
                 Expr { span, ty, kind: ExprKind::Field(boxed(base), i) }
@@ -271,6 +291,7 @@ impl Checker<'_, '_> {
             Type::Tuple(items) => match index.int().and_then(ToPrimitive::to_usize) {
                 Some(i) if i < items.len() => {
                     if let ExprKind::List(values) = &base.kind {
+                        self.copied(&values[i], 1);
                         return Expr { span, ..values[i].clone() };
                     }
                     Expr {

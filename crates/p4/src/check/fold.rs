@@ -1,6 +1,6 @@
 //! Arithmetic on constants.
 
-use num_bigint::BigInt;
+use num_bigint::{BigInt, BigUint};
 use num_traits::{Signed, ToPrimitive, Zero};
 
 use crate::ir::BinaryOp;
@@ -95,10 +95,8 @@ pub(crate) fn limbs(value: &BigInt, bits: u32) -> Box<[u64]> {
 
 /// The value of limbs.
 pub(crate) fn from_limbs(limbs: &[u64], bits: u32, signed: bool) -> BigInt {
-    let mut value = BigInt::zero();
-    for limb in limbs.iter().rev() {
-        value = (value << 64) + limb;
-    }
+    let halves = limbs.iter().flat_map(|limb| [*limb as u32, (limb >> 32) as u32]);
+    let value = BigInt::from(BigUint::new(halves.collect()));
     wrap(value, Some((bits, signed)))
 }
 

@@ -24,6 +24,7 @@ use std::rc::Rc;
 
 use crate::ast::{self, Direction, Ident, Str};
 use crate::hir::{self, DeclId};
+use crate::limits::{SUGGESTED_BYTES, SUGGESTIONS};
 use crate::source::{Reporter, Span};
 use crate::types::{BlockType, ExternType, GenericStruct, PackageType, Signature, Type};
 
@@ -116,6 +117,8 @@ pub(crate) struct Checker<'r, 't> {
     /// Type that `return` in the current function must have.
     ret: Type,
     instances: Vec<Rc<hir::Instance>>,
+    /// Generic types and functions that are being made.
+    depth: u32,
     /// Loops around the current statement.
     loops: u32,
     /// In a method of an instance: the instance's type, for `this`.
@@ -140,6 +143,7 @@ pub(crate) fn check(
         place: Place::TopLevel,
         ret: Type::Void,
         instances: Vec::new(),
+        depth: 0,
         loops: 0,
         this: None,
         vars: HashMap::new(),
@@ -164,6 +168,9 @@ impl Checker<'_, '_> {
 
     fn declare(&mut self, name: &Ident, entry: Entry) {
         let Some(scope) = self.scopes.last_mut() else { return };
+        if let Some(Named { entry: Entry::Functions(all), .. }) = scope.get(&name.name) {
+            self.reporter.work(all.len() as u64);
+        }
         match (scope.get_mut(&name.name), entry) {
             (
                 Some(Named { entry: Entry::ExternFunctions(all), .. }),
@@ -252,8 +259,12 @@ impl Checker<'_, '_> {
 
 /// Of the names, the one most like `name`, if any is.
 fn closest<'a>(name: &str, names: impl Iterator<Item = &'a Str>) -> Option<Str> {
+    if name.len() > SUGGESTED_BYTES {
+        return None;
+    }
     let limit = 1 + name.len() / 4;
     names
+        .take(SUGGESTIONS)
         .map(|n| (distance(name, n, limit), n))
         .filter(|(d, _)| *d <= limit)
         .min_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.cmp(b.1)))

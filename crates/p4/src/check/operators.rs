@@ -9,6 +9,7 @@ use super::fold;
 use crate::ast::UnaryOp;
 use crate::hir::{Expr, ExprKind};
 use crate::ir::BinaryOp;
+use crate::limits::{INTEGER_BITS, STRING_BYTES, WIDTH};
 use crate::source::Span;
 use crate::types::Type;
 
@@ -116,6 +117,7 @@ impl Checker<'_, '_> {
                 None => return Expr { span, ty: Type::Bool, kind: ExprKind::Error },
             },
         };
+        self.charge(&a.ty);
         if !comparable(&a.ty) {
             self.error(span, format!("values of type {} cannot be compared", a.ty));
             return Expr { span, ty: Type::Bool, kind: ExprKind::Error };
@@ -192,14 +194,32 @@ impl Checker<'_, '_> {
             }
         }
         let folded = match (a.int(), b.int()) {
-            (Some(x), Some(y)) => fold::arithmetic(op, x, y, width),
+            (Some(x), Some(y)) => {
+                self.reporter.work(x.bits() / 64 * (y.bits() / 64) / 256);
+                fold::arithmetic(op, x, y, width)
+            }
             _ => None,
         };
+        self.bounded_int(folded.as_ref(), span);
         let kind = match folded {
             Some(v) => ExprKind::Int(v),
             None => ExprKind::Binary(op, Box::new(a), Box::new(b)),
         };
         Expr { span, ty, kind }
+    }
+
+    /// Ends the compilation if a number is too large.
+    fn bounded_int(&mut self, value: Option<&BigInt>, span: Span) {
+        let bits = value.map_or(0, BigInt::bits);
+        self.reporter.work(bits / 2048);
+        if bits > INTEGER_BITS {
+            let message = format!("a number of {bits} bits: it may have {INTEGER_BITS}");
+            self.reporter.stop(
+                span,
+                message,
+                "give the operands a width, as in 32w1, to stay within it",
+            );
+        }
     }
 
     fn shift(&mut self, op: BinaryOp, a: Expr, b: Expr, span: Span) -> Expr {
@@ -219,7 +239,10 @@ impl Checker<'_, '_> {
         }
         let kind = match (a.int(), b.int()) {
             (Some(x), Some(y)) => match fold::arithmetic(op, x, y, width) {
-                Some(v) => ExprKind::Int(v),
+                Some(v) => {
+                    self.bounded_int(Some(&v), span);
+                    ExprKind::Int(v)
+                }
                 None => {
                     self.error(span, "the shift distance is too great");
                     ExprKind::Error
@@ -240,6 +263,11 @@ impl Checker<'_, '_> {
 
     fn concat(&mut self, a: Expr, b: Expr, span: Span) -> Expr {
         if let (ExprKind::Text(x), ExprKind::Text(y)) = (&a.kind, &b.kind) {
+            if x.len() + y.len() > STRING_BYTES {
+                let message = format!("a string of more than {STRING_BYTES} bytes");
+                self.reporter.stop(span, message, "shorten it");
+            }
+            self.reporter.work((x.len() + y.len()) as u64 / 256);
             let text = format!("{x}{y}");
             return Expr { span, ty: Type::Text, kind: ExprKind::Text(text.into()) };
         }
@@ -249,7 +277,7 @@ impl Checker<'_, '_> {
             return Expr::error(span);
         };
         let ty = if signed { Type::Signed(x + y) } else { Type::Bit(x + y) };
-        if x + y > super::resolve::MAX_WIDTH {
+        if x + y > WIDTH {
             self.error(span, format!("{ty} is too wide"));
             return Expr::error(span);
         }

@@ -6,15 +6,51 @@ use num_traits::ToPrimitive;
 
 use super::{Checker, Entry};
 use crate::ast::{Expr, Ident, TypeKind, TypeRef};
+use crate::limits::{LIST_VALUES, TYPE_DEPTH, TYPE_VALUES, WIDTH, shown};
 use crate::source::Span;
-use crate::types::{BlockType, ParamType, Substitution, Type, TypeVar};
-
-/// No integer type is wider.
-pub(super) const MAX_WIDTH: u32 = 1 << 16;
+use crate::types::{BlockType, Extent, ParamType, Substitution, Type, TypeVar};
 
 impl Checker<'_, '_> {
     /// The type that is written there.
     pub(super) fn resolve(&mut self, ty: &TypeRef) -> Type {
+        self.reporter.step(ty.span);
+        let resolved = self.resolve_here(ty);
+        self.bounded(&resolved, ty.span);
+        resolved
+    }
+
+    /// Ends the compilation if a type is too large.
+    pub(super) fn bounded(&mut self, ty: &Type, span: Span) {
+        self.charge(ty);
+        let Extent { values, depth } = ty.extent();
+        if values > TYPE_VALUES {
+            let message = format!("a type of {values} values: it may have {TYPE_VALUES}");
+            self.reporter.stop(span, message, "make the arrays or structs in it smaller");
+        }
+        if depth > TYPE_DEPTH {
+            let message = format!("more than {TYPE_DEPTH} types inside one another");
+            self.reporter.stop(span, message, "put fewer structs, tuples or arrays into others");
+        }
+    }
+
+    /// The same for a list as it is written, which may be as long as a program is.
+    pub(super) fn bounded_list(&mut self, ty: &Type, span: Span) {
+        self.charge(ty);
+        let Extent { values, depth } = ty.extent();
+        if values > LIST_VALUES || depth > 2 * TYPE_DEPTH {
+            let message = format!("a list of more than {LIST_VALUES} values");
+            self.reporter.stop(span, message, "make several of it");
+        }
+    }
+
+    /// Counts that a type was looked at as a whole.
+    pub(super) fn charge(&mut self, ty: &Type) {
+        if let Type::Tuple(_) | Type::Record(_) | Type::Stack(..) | Type::Struct(_) = ty {
+            self.reporter.work(ty.extent().values / 32);
+        }
+    }
+
+    fn resolve_here(&mut self, ty: &TypeRef) -> Type {
         match &ty.kind {
             TypeKind::Void => Type::Void,
             TypeKind::Bool => Type::Bool,
@@ -50,8 +86,8 @@ impl Checker<'_, '_> {
                     t if Self::is_header(&t) => Type::Stack(Rc::new(t), size),
                     t if stored(&t) => {
                         let array = Type::Stack(Rc::new(t), size);
-                        if values(&array) > u64::from(MAX_WIDTH) {
-                            let what = format!("an array of more than {MAX_WIDTH} values is");
+                        if array.extent().values > TYPE_VALUES {
+                            let what = format!("an array of more than {TYPE_VALUES} values is");
                             self.unsupported(ty.span, &what);
                             return Type::Unknown;
                         }
@@ -89,7 +125,7 @@ impl Checker<'_, '_> {
     fn width(&mut self, expr: &Expr, least: u32) -> Option<u32> {
         let value = self.constant_int(expr)?;
         match value.to_u32() {
-            Some(w) if w >= least && w <= MAX_WIDTH => Some(w),
+            Some(w) if w >= least && w <= WIDTH => Some(w),
             Some(0) => {
                 self.unsupported(expr.span, "a type of no bits, or an array of no elements, is");
                 None
@@ -97,7 +133,10 @@ impl Checker<'_, '_> {
             _ => {
                 self.error(
                     expr.span,
-                    format!("{value} is no width or size: it must be from {least} to {MAX_WIDTH}"),
+                    format!(
+                        "{} is no width or size: it must be from {least} to {WIDTH}",
+                        shown(&value)
+                    ),
                 );
                 None
             }
@@ -187,14 +226,4 @@ fn stored(ty: &Type) -> bool {
             | Type::Stack(..)
             | Type::Tuple(_)
     )
-}
-
-/// How many numbers a value of the type is made of.
-fn values(ty: &Type) -> u64 {
-    match ty.repr() {
-        Type::Struct(s) => s.fields.iter().map(|f| values(&f.ty)).sum(),
-        Type::Tuple(items) => items.iter().map(values).sum(),
-        Type::Stack(of, size) => values(of).saturating_mul(u64::from(*size)),
-        _ => 1,
-    }
 }

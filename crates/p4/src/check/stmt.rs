@@ -21,6 +21,7 @@ impl Checker<'_, '_> {
     }
 
     fn statement(&mut self, s: &ast::Stmt) -> Option<Stmt> {
+        self.reporter.step(s.span);
         let kind = match &s.kind {
             ast::StmtKind::Empty => return None,
             ast::StmtKind::Decl(decl) => return self.local(decl),
@@ -217,7 +218,7 @@ impl Checker<'_, '_> {
             ExprKind::Apply(table, ApplyPart::ActionRun) => Some(table.clone()),
             _ => None,
         };
-        let mut bodies: Vec<(Vec<&ast::Expr>, Vec<Stmt>)> = Vec::new();
+        let mut bodies: Vec<(Vec<&ast::Expr>, Option<Vec<Stmt>>)> = Vec::new();
         let mut default = Vec::new();
         let (mut labels, mut falls_to_default) = (Vec::new(), false);
         for (i, case) in cases.iter().enumerate() {
@@ -234,13 +235,13 @@ impl Checker<'_, '_> {
             };
             let labels = std::mem::take(&mut labels);
             if falls_to_default {
-                // Labels right before the default are checked like others.
+                // Labels right before the default are checked like others, and have no other body.
                 if !labels.is_empty() {
-                    bodies.push((labels, body.clone()));
+                    bodies.push((labels, None));
                 }
                 default = body;
             } else {
-                bodies.push((labels, body));
+                bodies.push((labels, Some(body)));
             }
         }
         if let Some(table) = action_run {
@@ -265,6 +266,7 @@ impl Checker<'_, '_> {
                     self.error(value.span, "a case's label must be known at compile time");
                     continue;
                 }
+                self.reporter.work(seen.len() as u64 / 16);
                 let twice = seen.iter().any(|s| match (s, &value.kind) {
                     (ExprKind::Int(a), ExprKind::Int(b)) => a == b,
                     (ExprKind::Member(a), ExprKind::Member(b)) => a == b,
@@ -277,7 +279,7 @@ impl Checker<'_, '_> {
                 seen.push(value.kind.clone());
                 values.push(value);
             }
-            checked.push((values, body));
+            checked.extend(body.map(|body| (values, body)));
         }
         Some(Stmt { span, kind: StmtKind::Switch(on, checked, default) })
     }
@@ -285,7 +287,7 @@ impl Checker<'_, '_> {
     fn switch_action(
         &mut self,
         table: Rc<hir::Table>,
-        bodies: Vec<(Vec<&ast::Expr>, Vec<Stmt>)>,
+        bodies: Vec<(Vec<&ast::Expr>, Option<Vec<Stmt>>)>,
         default: Vec<Stmt>,
         span: Span,
     ) -> Option<Stmt> {
@@ -305,6 +307,7 @@ impl Checker<'_, '_> {
                 let is_meant = |action: &hir::Action| {
                     action.name == name.name && (!global || action.top_level)
                 };
+                self.reporter.work(table.actions.len() as u64 / 16);
                 match table.actions.iter().position(|a| is_meant(&a.action)) {
                     Some(p) if seen.contains(&p) => {
                         self.error(name.span, "this action has two cases")
@@ -322,7 +325,7 @@ impl Checker<'_, '_> {
                     }
                 }
             }
-            checked.push((positions, body));
+            checked.extend(body.map(|body| (positions, body)));
         }
         Some(Stmt { span, kind: StmtKind::SwitchAction(table, checked, default) })
     }

@@ -31,6 +31,7 @@ impl Checker<'_, '_> {
         // Keys and actions first: entries and the default action refer to them, in any order.
         let mut seen: Vec<&Ident> = Vec::new();
         for property in &table.properties {
+            self.reporter.work(seen.len() as u64 / 16);
             if let Some(first) = seen.iter().find(|n| n.name == property.name.name) {
                 let other = first.span;
                 let message = format!("property `{}` is given twice", property.name.name);
@@ -174,6 +175,7 @@ impl Checker<'_, '_> {
 
     fn action_list(&mut self, actions: &[ast::ActionRef], table: &mut hir::Table) {
         for reference in actions {
+            self.reporter.work(table.actions.len() as u64 / 16);
             let Some((action, name, args)) = self.action_named(&reference.value) else { continue };
             if table.actions.iter().any(|a| a.action.id == action.id) {
                 self.error(name.span, format!("action `{}` is listed twice", name.name));
@@ -242,6 +244,7 @@ impl Checker<'_, '_> {
     /// An action of the table with values for its run-time parameters.
     fn bound_action(&mut self, e: &ast::Expr, table: &hir::Table) -> Option<(usize, Vec<Expr>)> {
         let (action, name, args) = self.action_named(e)?;
+        self.reporter.work(table.actions.len() as u64 / 16);
         let Some(position) = table.actions.iter().position(|a| a.action.id == action.id) else {
             if !self.complete {
                 return None;

@@ -158,7 +158,7 @@ impl Lowerer<'_, '_> {
         self.vars.extend(bound.bindings);
         let outer = std::mem::replace(&mut self.result, result.clone());
         self.copy_outs.push(Vec::new());
-        let body = self.buffered(|l| l.statements(&function.body));
+        let body = self.deeper(|l| l.buffered(|l| l.statements(&function.body)));
         self.copy_outs.pop();
         self.result = outer;
         self.splice(body);
@@ -189,7 +189,7 @@ impl Lowerer<'_, '_> {
         self.vars.extend(bound.bindings);
         self.copy_outs.push(bound.copy_outs.clone());
         let in_action = std::mem::replace(&mut self.in_action, true);
-        let body = self.buffered(|l| l.statements(&action.body));
+        let body = self.deeper(|l| l.buffered(|l| l.statements(&action.body)));
         self.in_action = in_action;
         self.copy_outs.pop();
         self.splice(body);
@@ -213,6 +213,7 @@ impl Lowerer<'_, '_> {
 
     /// Copies out all that calls under way would copy out at their end (for `exit`).
     pub(super) fn copy_out_all(&mut self) {
+        self.reporter.work(self.copy_outs.iter().map(|list| 1 + list.len() as u64).sum());
         for list in self.copy_outs.clone().iter().rev() {
             self.copy_back(list);
         }
@@ -225,8 +226,7 @@ impl Lowerer<'_, '_> {
         params: &[hir::Param],
         args: &[CallArg],
     ) -> Bound {
-        let mut names = HashSet::new();
-        free_variables(action, &mut names);
+        let names = self.free_variables(action);
         let mut touched = Vec::new();
         for id in names {
             if let Some(Binding::Loc(Loc::Store(store))) = self.vars.get(&id)
@@ -236,6 +236,33 @@ impl Lowerer<'_, '_> {
             }
         }
         self.bind(params, args, &touched, &|_| true)
+    }
+
+    /// Variables that an action's body names, and those of the actions it calls.
+    fn free_variables(&mut self, action: &hir::Action) -> HashSet<DeclId> {
+        let (mut names, mut steps) = (HashSet::new(), 0);
+        let mut known = HashSet::from([action.id]);
+        let mut open = vec![action];
+        while let Some(action) = open.pop() {
+            walk::stmts(&action.body, &mut |e| {
+                steps += 1;
+                match &e.kind {
+                    ExprKind::Var(id) => {
+                        names.insert(*id);
+                    }
+                    ExprKind::Call(call) => {
+                        if let Callee::Action(inner) = &call.target
+                            && known.insert(inner.id)
+                        {
+                            open.push(inner);
+                        }
+                    }
+                    _ => {}
+                }
+            });
+        }
+        self.reporter.work(steps / 8);
+        names
     }
 
     /// Binds arguments. What overlaps `touched` is copied; `uniform` says of a parameter whether
@@ -249,12 +276,15 @@ impl Lowerer<'_, '_> {
     ) -> Bound {
         let mut bound = Bound { bindings: Vec::new(), copied: Vec::new(), copy_outs: Vec::new() };
         // Fields that arguments bound by reference cover, and whether they are written.
-        let mut shared: Vec<(FieldId, bool)> = touched.iter().map(|f| (*f, true)).collect();
+        self.reporter.work(touched.len() as u64 / 8);
+        let mut shared: HashMap<FieldId, bool> = touched.iter().map(|f| (*f, true)).collect();
         let turns = hir::in_turn(args);
+        let effects =
+            |(_, arg): &(usize, &CallArg)| arg.value.as_ref().is_some_and(super::expr::has_effects);
+        let last_effect = turns.iter().rposition(effects);
         for (turn, &(i, arg)) in turns.iter().enumerate() {
             let param = &params[i];
-            let later_effects =
-                turns[turn + 1..].iter().flat_map(|(_, a)| &a.value).any(super::expr::has_effects);
+            let later_effects = last_effect.is_some_and(|last| turn < last);
             let may_share = uniform(i) && !later_effects;
             let output = Self::is_output(param.direction);
             let value = arg.value.as_ref().map(|v| self.value(v));
@@ -314,14 +344,17 @@ impl Lowerer<'_, '_> {
     }
 
     /// Whether storage may be shared with what is shared already; notes it if so.
-    fn claim(&self, store: &Store, written: bool, shared: &mut Vec<(FieldId, bool)>) -> bool {
+    fn claim(&mut self, store: &Store, written: bool, shared: &mut HashMap<FieldId, bool>) -> bool {
         let mut fields = Vec::new();
         store.fields(&self.program.headers, &mut fields);
-        let clash = |f: &FieldId| shared.iter().any(|(s, w)| s == f && (*w || written));
+        self.reporter.work(fields.len() as u64 / 8);
+        let clash = |f: &FieldId| shared.get(f).is_some_and(|other| *other || written);
         if fields.iter().any(clash) {
             return false;
         }
-        shared.extend(fields.into_iter().map(|f| (f, written)));
+        for field in fields {
+            *shared.entry(field).or_default() |= written;
+        }
         true
     }
 
@@ -354,6 +387,7 @@ impl Lowerer<'_, '_> {
 
     /// Enters a block's frame; the bindings of its parameters are those of the first call.
     pub(super) fn enter(&mut self, instance: &BlockInstance, frame: Frame) -> Outer {
+        self.reporter.work((instance.ctor.len() + frame.bindings.len()) as u64);
         self.vars.extend(instance.ctor.iter().map(|(k, v)| (*k, v.clone())));
         self.vars.extend(frame.bindings);
         Outer {
@@ -441,7 +475,7 @@ impl Lowerer<'_, '_> {
         }
         let (frame, bound) = self.bind_block(instance, site, args);
         self.copy_outs.push(bound.copy_outs.clone());
-        let body = self.buffered(|l| l.control_body(instance, frame, bound.copied));
+        let body = self.deeper(|l| l.buffered(|l| l.control_body(instance, frame, bound.copied)));
         self.copy_outs.pop();
         self.splice(body);
         self.copy_back(&bound.copy_outs);
@@ -465,21 +499,6 @@ fn collect_sites(list: &[hir::Stmt], sites: &mut HashMap<DeclId, Vec<Vec<CallArg
         {
             sites.entry(instance).or_default().push(call.args.clone());
         }
-    });
-}
-
-/// Variables that an action's body names, and those of the actions it calls.
-fn free_variables(action: &hir::Action, out: &mut HashSet<DeclId>) {
-    walk::stmts(&action.body, &mut |e| match &e.kind {
-        ExprKind::Var(id) => {
-            out.insert(*id);
-        }
-        ExprKind::Call(call) => {
-            if let Callee::Action(inner) = &call.target {
-                free_variables(inner, out);
-            }
-        }
-        _ => {}
     });
 }
 

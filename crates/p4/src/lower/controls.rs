@@ -131,7 +131,7 @@ impl Lowerer<'_, '_> {
             let bound = l.bind_action(action, &directed, args);
             l.vars.extend(bound.bindings);
             l.copy_outs.push(bound.copy_outs.clone());
-            let inner = l.buffered(|l| l.statements(&action.body));
+            let inner = l.deeper(|l| l.buffered(|l| l.statements(&action.body)));
             l.copy_outs.pop();
             if bound.copy_outs.is_empty() {
                 l.out.extend(inner);

@@ -17,6 +17,21 @@ pub(super) fn has_effects(e: &hir::Expr) -> bool {
     found
 }
 
+/// Parts of an index that is copied rather than stored.
+const LONG_INDEX: usize = 16;
+
+/// How many parts an expression has.
+fn size(e: &Expr) -> usize {
+    1 + match &e.kind {
+        ir::ExprKind::Const(_) | ir::ExprKind::Field(_) | ir::ExprKind::Valid(_) => 0,
+        ir::ExprKind::Unary(_, a) | ir::ExprKind::Cast(a) => size(a),
+        ir::ExprKind::Slice { value, .. } => size(value),
+        ir::ExprKind::Element(_, index, _) => size(index),
+        ir::ExprKind::Binary(_, a, b) => size(a) + size(b),
+        ir::ExprKind::Mux(a, b, c) => size(a) + size(b) + size(c),
+    }
+}
+
 impl Lowerer<'_, '_> {
     /// A scalar expression.
     pub(super) fn scalar(&mut self, e: &hir::Expr) -> Expr {
@@ -54,8 +69,10 @@ impl Lowerer<'_, '_> {
     }
 
     pub(super) fn value(&mut self, e: &hir::Expr) -> Value {
+        self.reporter.step(e.span);
         match &e.kind {
             ExprKind::Int(v) => {
+                self.reporter.work(v.bits() / 512);
                 let ty = scalar(&e.ty).unwrap_or_else(|| {
                     let least = if e.ty == Type::Int { 32 } else { 1 };
                     Scalar::bit((v.bits() as u32).max(least))
@@ -164,10 +181,11 @@ impl Lowerer<'_, '_> {
 
     /// Values of several expressions, evaluated from left to right.
     pub(super) fn operands(&mut self, items: &[hir::Expr]) -> Vec<Value> {
+        let last_effect = items.iter().rposition(has_effects);
         let mut values = Vec::with_capacity(items.len());
         for (i, item) in items.iter().enumerate() {
             let mut value = self.value(item);
-            if items[i + 1..].iter().any(has_effects) {
+            if last_effect.is_some_and(|last| i < last) {
                 value = self.keep(value, &item.ty);
             }
             values.push(value);
@@ -228,6 +246,9 @@ impl Lowerer<'_, '_> {
             }
             (Value::List(mut items), Some(i)) if i < items.len() => items.swap_remove(i),
             (Value::Loc(Loc::Store(store)), None) => {
+                // A long index would be copied to each place that names the element.
+                let long = size(&index) > LONG_INDEX;
+                let index = if long { self.keep_index(index) } else { index };
                 self.chosen_element(&store, &base.ty, Which::Index(index))
             }
             _ => {
@@ -277,6 +298,8 @@ impl Lowerer<'_, '_> {
         }
         let left = self.value_scalar(left, a);
         let right = self.scalar(b);
+        let limbs = u64::from(left.ty.width / 64) * u64::from(right.ty.width / 64);
+        self.reporter.work(limbs / 256);
         // `int` operands that only constructor parameters make known may differ in width.
         let (left, right) = if a.ty == Type::Int && left.ty != right.ty {
             let wide = Scalar::bit(left.ty.width.max(right.ty.width));
@@ -338,6 +361,7 @@ impl Lowerer<'_, '_> {
     /// Whether two values of a composite type are equal: headers if both are invalid, or both are
     /// valid with equal fields.
     fn equal(&mut self, a: Value, b: Value, ty: &Type, at: &hir::Expr) -> Expr {
+        self.reporter.work(1);
         let all = |list: Vec<Expr>| {
             list.into_iter()
                 .reduce(|a, b| build::binary(BinaryOp::And, a, b))

@@ -154,9 +154,10 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    fn is_intrinsic(&self, store: &Store) -> bool {
+    fn is_intrinsic(&mut self, store: &Store) -> bool {
         let mut fields: Vec<FieldId> = Vec::new();
         store.fields(&self.program.headers, &mut fields);
+        self.reporter.work(fields.len() as u64 / 8);
         fields
             .first()
             .is_some_and(|f| self.program.fields[f.index()].role == crate::ir::FieldRole::Intrinsic)
@@ -188,6 +189,7 @@ impl Lowerer<'_, '_> {
 
     /// The scalars of a value, in order; a header's fields without its validity.
     fn flatten(&mut self, value: Value, ty: &Type, span: Span, out: &mut Vec<crate::ir::Expr>) {
+        self.reporter.work(1);
         if let (Type::Varbit(_), Value::Loc(loc)) = (ty, &value) {
             match loc {
                 Loc::Store(Store::Varbit(field, _)) if self.is_header_field(*field) => {
@@ -247,6 +249,7 @@ impl Lowerer<'_, '_> {
                 let store = self.local("$lookahead", ret);
                 let mut all = Vec::new();
                 store.scalars(&mut all);
+                self.reporter.work(all.len() as u64);
                 // First, as making a header valid clears it.
                 let mut headers = Vec::new();
                 store.headers(&mut headers);

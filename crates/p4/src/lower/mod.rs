@@ -26,6 +26,7 @@ use std::rc::Rc;
 use crate::ast::Str;
 use crate::hir::{self, DeclId};
 use crate::ir::{self, ActionId, ExternId, FieldRole, HeaderId, StackId, TableId};
+use crate::limits::CALL_DEPTH;
 use crate::source::{Reporter, Span};
 use crate::types::{Direction, Type};
 use calls::BlockInstance;
@@ -72,6 +73,8 @@ struct LoweredTable {
     id: TableId,
     /// Computes keys that are no plain expressions.
     pre: Rc<[ir::Stmt]>,
+    /// What these cost, see `limits`.
+    steps: u64,
 }
 
 pub(crate) struct Lowerer<'r, 't> {
@@ -94,6 +97,10 @@ pub(crate) struct Lowerer<'r, 't> {
     /// Hierarchical name of the block being lowered.
     prefix: String,
     temps: u32,
+    /// Calls under way.
+    depth: u32,
+    /// Bits of all fields.
+    bits: u64,
     labels: u32,
     /// Loops around the current statement, innermost last.
     loops: Vec<loops::Labels>,
@@ -181,6 +188,8 @@ pub(crate) fn lower(
         out: Vec::new(),
         prefix: String::new(),
         temps: 0,
+        depth: 0,
+        bits: 0,
         labels: 0,
         loops: Vec::new(),
         egress: false,
@@ -203,6 +212,20 @@ impl Lowerer<'_, '_> {
         self.reporter.error(span, message);
     }
 
+    /// Goes into a function, an action, a parser or a control.
+    fn deeper<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+        self.depth += 1;
+        if self.depth > CALL_DEPTH {
+            let message = format!(
+                "more than {CALL_DEPTH} functions, actions, parsers or controls inside one another"
+            );
+            self.reporter.stop_here(message, "let fewer of them use others");
+        }
+        let result = f(self);
+        self.depth -= 1;
+        result
+    }
+
     fn unsupported(&mut self, span: Span, what: &str) {
         self.reporter.unsupported(span, what);
     }
@@ -215,11 +238,13 @@ impl Lowerer<'_, '_> {
     }
 
     fn emit(&mut self, stmt: ir::Stmt) {
+        self.reporter.work(1);
         self.out.push(stmt);
     }
 
     /// Hierarchical name of a declaration: in the current block, or as `@name` says.
-    fn qualify(&self, name: &str, annotations: &[ir::Annotation]) -> String {
+    fn qualify(&mut self, name: &str, annotations: &[ir::Annotation]) -> String {
+        self.reporter.work(1 + self.prefix.len() as u64 / 32);
         let given = annotations.iter().find(|a| a.name == "name").map(|a| a.body.as_str());
         match given.unwrap_or(name) {
             absolute if absolute.starts_with('.') => absolute[1..].to_owned(),

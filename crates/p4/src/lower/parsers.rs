@@ -80,6 +80,7 @@ impl Lowerer<'_, '_> {
         let outer = self.enter(instance, frame);
         self.note_sites(&block);
         self.locals(&block, known, &mut bindings);
+        self.reporter.work(block.states.len() as u64 * (1 + path.len() as u64 / 32));
         let ids: Vec<StateId> =
             block.states.iter().map(|s| graph.add(format!("{path}{}", s.name))).collect();
         for (state, id) in block.states.iter().zip(&ids) {
@@ -151,11 +152,13 @@ impl Lowerer<'_, '_> {
         for s in list {
             if let Some((sub, site, args)) = self.sub_parser(s) {
                 let (frame, bound) = self.bind_block(&sub, site, args);
+                self.reporter.work(1 + name.len() as u64 / 32);
                 let after = graph.add(format!("{name}.after"));
                 let local = sub.name.rsplit('.').next().unwrap_or(&sub.name);
                 let inner = format!("{path}{local}.");
                 let accept = Target::State(after);
-                let start = self.parser_block(&sub, frame, bound.copied, accept, &inner, graph);
+                let start = self
+                    .deeper(|l| l.parser_block(&sub, frame, bound.copied, accept, &inner, graph));
                 let body = std::mem::take(&mut self.out);
                 graph.finish(current, body, Transition::To(Target::State(start)));
                 current = after;

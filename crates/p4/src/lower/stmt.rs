@@ -1,5 +1,7 @@
 //! Statements and assignments.
 
+use std::collections::HashSet;
+
 use num_bigint::BigInt;
 
 use super::store::{Loc, Store, scalar};
@@ -17,6 +19,7 @@ impl Lowerer<'_, '_> {
     }
 
     pub(super) fn statement(&mut self, s: &hir::Stmt) {
+        self.reporter.step(s.span);
         match &s.kind {
             StmtKind::Var(v) => {
                 let store = self.local(&v.name, &v.ty);
@@ -183,7 +186,8 @@ impl Lowerer<'_, '_> {
                 if let Loc::Store(store) = to {
                     store.fields(&self.program.headers, &mut written);
                 }
-                let items = self.detach(items, &written, ty);
+                self.reporter.work(written.len() as u64 / 8);
+                let items = self.detach(items, &written.into_iter().collect(), ty);
                 if let Some(header) = self.header_ref(to) {
                     self.set_valid(header);
                 }
@@ -228,7 +232,7 @@ impl Lowerer<'_, '_> {
     }
 
     /// Copies those values that read what is about to be written.
-    fn detach(&mut self, items: Vec<Value>, written: &[FieldId], ty: &Type) -> Vec<Value> {
+    fn detach(&mut self, items: Vec<Value>, written: &HashSet<FieldId>, ty: &Type) -> Vec<Value> {
         if items.len() < 2 {
             return items;
         }
@@ -288,7 +292,7 @@ pub(super) fn parts(ty: &Type) -> Vec<Type> {
 }
 
 /// Whether an expression reads one of the fields.
-fn reads_any(e: &Expr, fields: &[FieldId]) -> bool {
+fn reads_any(e: &Expr, fields: &HashSet<FieldId>) -> bool {
     match &e.kind {
         ir::ExprKind::Const(_) => false,
         ir::ExprKind::Field(f) => fields.contains(f),

@@ -6,6 +6,7 @@ use super::{Lowerer, build};
 use crate::ir::{
     self, Expr, ExprKind, Field, FieldId, FieldRole, HeaderId, HeaderRef, Place, Scalar, StackId,
 };
+use crate::limits::{FIELD_BITS, FIELDS};
 use crate::types::{Aggregate, StructType, Type};
 
 /// Where a value lies.
@@ -88,12 +89,8 @@ pub(super) fn scalar(ty: &Type) -> Option<Scalar> {
 
 /// Number of scalars that a type takes.
 pub(super) fn scalars(ty: &Type) -> u32 {
-    match ty.repr() {
-        Type::Struct(s) => s.fields.iter().map(|f| scalars(&f.ty)).sum(),
-        Type::Tuple(items) => items.iter().map(scalars).sum(),
-        Type::Stack(of, n) => scalars(of) * n,
-        _ => 1,
-    }
+    // `limits` bounds it.
+    ty.repr().extent().values as u32
 }
 
 impl Store {
@@ -143,6 +140,15 @@ impl Store {
 
 impl Lowerer<'_, '_> {
     pub(super) fn field(&mut self, name: String, ty: Scalar, role: FieldRole) -> FieldId {
+        self.reporter.work(1 + name.len() as u64 / 32);
+        self.bits += u64::from(ty.width);
+        if self.program.fields.len() >= FIELDS || self.bits > FIELD_BITS {
+            let message = format!(
+                "the variables of the program have more than {FIELDS} fields or {FIELD_BITS} bits"
+            );
+            self.reporter
+                .stop_here(message, "use fewer or smaller variables, headers and instances");
+        }
         let id = FieldId(self.program.fields.len() as u32);
         self.program.fields.push(Field { name, ty, role });
         id
@@ -318,12 +324,14 @@ impl Lowerer<'_, '_> {
                 _ => Loc::UnionElement(which, stack, s),
             },
             Loc::Element(header, s) => {
+                self.reporter.work(position as u64 / 16);
                 let at: u32 = s.fields[..position].iter().map(|f| scalars(&f.ty)).sum();
                 let (stack, index) = self.element_index(&header);
                 Loc::Part { stack, index, at, ty: s.fields[position].ty.clone() }
             }
             Loc::Part { stack, index, at, ty } if !super::stmt::parts(&ty).is_empty() => {
                 let parts = super::stmt::parts(&ty);
+                self.reporter.work(position as u64 / 16);
                 let inner: u32 = parts[..position].iter().map(scalars).sum();
                 Loc::Part { stack, index, at: at + inner, ty: parts[position].clone() }
             }

@@ -30,6 +30,7 @@ impl Lowerer<'_, '_> {
                 lowered
             }
         };
+        self.reporter.work(lowered.steps);
         self.out.extend(lowered.pre.iter().cloned());
         self.emit(Stmt::Apply { table: lowered.id, hit, action });
     }
@@ -38,6 +39,7 @@ impl Lowerer<'_, '_> {
         let name = self.qualify(&table.name, &table.annotations);
         let mut keys = Vec::with_capacity(table.keys.len());
         let mut key_types = Vec::with_capacity(table.keys.len());
+        let before = self.reporter.steps();
         let pre = self.buffered(|l| {
             for key in &table.keys {
                 let value = l.scalar(&key.value);
@@ -50,6 +52,7 @@ impl Lowerer<'_, '_> {
                 key_types.push(key.value.ty.clone());
             }
         });
+        let steps = self.reporter.steps() - before;
         let mut actions = Vec::with_capacity(table.actions.len() + 1);
         for offered in &table.actions {
             actions.push(ir::TableAction {
@@ -124,7 +127,7 @@ impl Lowerer<'_, '_> {
         });
         let action_annotations = table.actions.iter().map(|a| a.annotations.clone()).collect();
         self.info.tables.push(TableInfo { key_types, action_annotations });
-        LoweredTable { id, pre: pre.into() }
+        LoweredTable { id, pre: pre.into(), steps }
     }
 
     /// Position of `NoAction`, the default of a table that names none.
@@ -159,6 +162,7 @@ impl Lowerer<'_, '_> {
         args: &[hir::Expr],
     ) -> ActionCall {
         let params = self.program.actions[actions[position].action.index()].params.clone();
+        self.reporter.work(params.len() as u64);
         let widths: Vec<u32> =
             params.iter().map(|p| self.program.fields[p.index()].ty.width).collect();
         let args = args

@@ -7,10 +7,8 @@ use super::{Failed, Parse, Parser, unquote};
 use crate::ast::{Arg, Expr, ExprKind, Ident, TypeKind, TypeRef, UnaryOp};
 use crate::ir::BinaryOp;
 use crate::lexer::Kind;
+use crate::limits::{DIGITS, WIDTH, shown};
 use crate::source::Span;
-
-/// A chain such as `a + b + c + …` is as deep as it is long.
-const TERMS: u32 = 5000;
 
 /// Precedences, loosest first. `?:` is below all of them.
 mod level {
@@ -35,7 +33,8 @@ impl Parser<'_, '_> {
             while p.eat(Kind::Question) {
                 let then = p.expression()?;
                 p.expect(Kind::Colon, "`:` of `?:`")?;
-                let otherwise = p.binary(0)?;
+                let otherwise = p.nested(|p| p.binary(0))?;
+                p.higher();
                 let span = expression.span.to(otherwise.span);
                 let [condition, then, otherwise] = [expression, then, otherwise].map(Box::new);
                 expression = Expr { span, kind: ExprKind::Mux(condition, then, otherwise) };
@@ -90,7 +89,6 @@ impl Parser<'_, '_> {
 
     fn binary(&mut self, minimum: u8) -> Parse<Expr> {
         let mut left = self.unary()?;
-        let mut terms = 0;
         while let Some((op, level, tokens)) = self.operator() {
             if level < minimum {
                 break;
@@ -98,12 +96,8 @@ impl Parser<'_, '_> {
             for _ in 0..tokens {
                 self.bump();
             }
-            terms += 1;
-            if terms > TERMS {
-                self.error(self.span(), format!("more than {TERMS} operators in a row"));
-                return Err(Failed);
-            }
             let right = self.nested(|p| p.binary(level + 1))?;
+            self.higher();
             let span = left.span.to(right.span);
             left = Expr { span, kind: ExprKind::Binary(op, Box::new(left), Box::new(right)) };
         }
@@ -162,6 +156,7 @@ impl Parser<'_, '_> {
     pub(super) fn postfix(&mut self) -> Parse<Expr> {
         let mut e = self.primary()?;
         loop {
+            self.higher();
             let start = e.span;
             match self.kind() {
                 Kind::Dot => {
@@ -408,16 +403,21 @@ impl Parser<'_, '_> {
             Some("0d" | "0D") => (10, &digits[2..]),
             _ => (10, digits),
         };
+        if digits.len() > DIGITS {
+            self.error(span, format!("a number of more than {DIGITS} digits"));
+            return ExprKind::Error;
+        }
         let Ok(value) = BigInt::from_str_radix(digits, radix) else {
             self.error(span, format!("`{text}` is no number"));
             return ExprKind::Error;
         };
         let Some((width, signed)) = prefix else { return ExprKind::Int(value, None) };
         match width.parse::<u32>() {
-            Ok(width) if width <= 1 << 16 && (width > 0 && (!signed || width > 1)) => {
+            Ok(width) if width <= WIDTH && (width > 0 && (!signed || width > 1)) => {
                 let limit = BigInt::from(1) << if signed { width - 1 } else { width };
                 if value >= limit && !self.speculative {
                     let ty = if signed { "int" } else { "bit" };
+                    let value = shown(&value);
                     let message =
                         format!("{value} does not fit {ty}<{width}>: its high bits are cut off");
                     self.reporter.warning(span, message);
@@ -441,6 +441,7 @@ impl Parser<'_, '_> {
             let name: Ident = self.name("an action's name")?;
             let mut e = Expr { span: name.span, kind: ExprKind::Name(name) };
             while self.eat(Kind::Dot) {
+                self.higher();
                 let member = self.name("a member's name")?;
                 e = Expr { span: self.since(start), kind: ExprKind::Member(Box::new(e), member) };
             }

@@ -16,16 +16,13 @@ use std::rc::Rc;
 
 use crate::ast::{Annotation, AnnotationBody, AnnotationValue, Annotations, Ident, Program, Str};
 use crate::lexer::{Kind, Token, values_in_parentheses};
+use crate::limits::{HEIGHT, NESTING};
 use crate::source::{Reporter, Span};
 
 /// A construct could not be parsed; it was reported.
 pub(crate) struct Failed;
 
 pub(crate) type Parse<T> = Result<T, Failed>;
-
-/// Nesting of expressions, statements and types beyond this is refused: recursion must end before
-/// the stack does.
-const DEPTH: u32 = 120;
 
 pub(crate) struct Parser<'r, 't> {
     reporter: &'r mut Reporter<'t>,
@@ -35,6 +32,8 @@ pub(crate) struct Parser<'r, 't> {
     /// Innermost last: whether a name is a type.
     scopes: Vec<HashMap<Str, bool>>,
     depth: u32,
+    /// Of what was parsed since this depth was entered: how high the highest tree is.
+    height: u32,
     no_annotations: Annotations,
     /// While a reading is only tried, nothing is reported.
     speculative: bool,
@@ -49,6 +48,7 @@ pub(crate) fn parse(reporter: &mut Reporter<'_>, tokens: &[Token]) -> Program {
         strings: HashSet::new(),
         scopes: vec![HashMap::new()],
         depth: 0,
+        height: 0,
         no_annotations: Rc::from([]),
         speculative: false,
     };
@@ -104,6 +104,8 @@ impl<'t> Parser<'_, 't> {
 
     fn bump(&mut self) -> Token {
         let token = self.tokens[self.at];
+        // Some readings are tried first, so that one token may be taken often.
+        self.reporter.step(token.span);
         if token.kind != Kind::End {
             self.at += 1;
         }
@@ -176,14 +178,28 @@ impl<'t> Parser<'_, 't> {
     /// Runs a deeper level of the grammar.
     fn nested<T>(&mut self, f: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
         self.depth += 1;
-        let result = if self.depth > DEPTH {
-            self.error(self.span(), "nested too deeply".to_owned());
-            Err(Failed)
-        } else {
-            f(self)
-        };
+        if self.depth > NESTING {
+            let message = format!("nested too deeply: more than {NESTING} levels");
+            self.reporter.stop(
+                self.span(),
+                message,
+                "move what is inside into a function, an action or a constant",
+            );
+        }
+        let outer = std::mem::take(&mut self.height);
+        let result = f(self);
+        self.height = outer.max(self.height + 1);
         self.depth -= 1;
         result
+    }
+
+    /// Notes that the tree of this level became higher: a link of a chain was added.
+    fn higher(&mut self) {
+        self.height += 1;
+        if self.height > HEIGHT {
+            let message = format!("more than {HEIGHT} operators or members in a row");
+            self.reporter.stop(self.span(), message, "take it apart: give names to parts of it");
+        }
     }
 
     /// Tries a reading; on failure nothing has happened.

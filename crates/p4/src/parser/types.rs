@@ -31,6 +31,7 @@ impl Parser<'_, '_> {
             let mut ty = TypeRef { span: start.to(p.previous()), kind };
             while p.kind() == Kind::LBracket {
                 p.bump();
+                p.higher();
                 let size = p.expression()?;
                 p.expect(Kind::RBracket, "`]` after the size of the stack")?;
                 ty = TypeRef {
@@ -47,6 +48,7 @@ impl Parser<'_, '_> {
         let start = of.span;
         let mut sizes = Vec::new();
         while self.eat(Kind::LBracket) {
+            self.higher();
             sizes.push(self.expression()?);
             self.expect(Kind::RBracket, "`]` after the size of the array")?;
         }

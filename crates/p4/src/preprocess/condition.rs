@@ -13,6 +13,9 @@ pub(crate) fn evaluate(tokens: &[Token]) -> Result<i128, String> {
     }
 }
 
+/// Operators inside one another.
+const DEPTH: u32 = 400;
+
 struct Parser<'t> {
     tokens: &'t [Token],
     at: usize,
@@ -47,6 +50,20 @@ impl Parser<'_> {
     }
 
     fn ternary(&mut self) -> Result<i128, String> {
+        self.deeper(Self::ternary_here)
+    }
+
+    fn deeper(&mut self, f: fn(&mut Self) -> Result<i128, String>) -> Result<i128, String> {
+        self.depth += 1;
+        if self.depth > DEPTH {
+            return Err("the condition is nested too deeply".to_owned());
+        }
+        let value = f(self);
+        self.depth -= 1;
+        value
+    }
+
+    fn ternary_here(&mut self) -> Result<i128, String> {
         let condition = self.binary(0)?;
         if !self.eat("?") {
             return Ok(condition);
@@ -83,13 +100,7 @@ impl Parser<'_> {
     }
 
     fn unary(&mut self) -> Result<i128, String> {
-        self.depth += 1;
-        if self.depth > 200 {
-            return Err("the condition is nested too deeply".to_owned());
-        }
-        let value = self.operand();
-        self.depth -= 1;
-        value
+        self.deeper(Self::operand)
     }
 
     fn operand(&mut self) -> Result<i128, String> {

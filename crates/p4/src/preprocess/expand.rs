@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::token::{Hidden, Kind, Token, scan, tokenize, write};
+use crate::limits::{MACRO_DEPTH, MACRO_TOKENS, NAME_BYTES, shortened};
 
 /// A macro.
 #[derive(Debug)]
@@ -19,21 +20,38 @@ pub(crate) struct Macro {
 /// Macros by name.
 pub(crate) type Macros = HashMap<Rc<str>, Rc<Macro>>;
 
-/// More tokens than any line may expand to.
-const LIMIT: usize = 4_000_000;
-
 /// Expands tokens.
 pub(crate) struct Expander<'m> {
     pub(crate) macros: &'m Macros,
-    produced: usize,
+    /// Tokens that macros of the program produced until now.
+    pub(crate) produced: usize,
+    /// Calls in whose arguments the current one stands.
+    depth: usize,
 }
 
 /// Why an expansion failed.
-pub(crate) type Failure = String;
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Wrong(String),
+    /// It takes more than `limits` allows.
+    Endless(String),
+}
 
 impl<'m> Expander<'m> {
-    pub(crate) fn new(macros: &'m Macros) -> Self {
-        Self { macros, produced: 0 }
+    pub(crate) fn new(macros: &'m Macros, produced: usize) -> Self {
+        Self { macros, produced, depth: 0 }
+    }
+
+    /// Notes tokens that a macro produced.
+    fn note(&mut self, tokens: usize, name: &str) -> Result<(), Failure> {
+        self.produced += tokens;
+        if self.produced <= MACRO_TOKENS {
+            return Ok(());
+        }
+        let name = shortened(name, 64);
+        Err(Failure::Endless(format!(
+            "macros produce more than {MACRO_TOKENS} tokens, the last of them in `{name}`"
+        )))
     }
 
     /// Expands tokens. `more` gives the tokens of the next source line when the arguments of a
@@ -56,7 +74,7 @@ impl<'m> Expander<'m> {
             let (body, hidden) = match &definition.params {
                 None => {
                     let hidden = token.hidden.with(&token.text);
-                    (self.substitute(&definition, &[])?, hidden)
+                    (self.substitute(&definition, &token.text, &[])?, hidden)
                 }
                 Some(params) => {
                     if !input.last().is_some_and(|t| t.is("(")) {
@@ -66,13 +84,18 @@ impl<'m> Expander<'m> {
                     let (args, close) = arguments(&mut input, more, &token.text)?;
                     let args = arrange(args, params.len(), definition.variadic, &token.text)?;
                     let hidden = token.hidden.intersection(&close).with(&token.text);
-                    (self.substitute(&definition, &args)?, hidden)
+                    (self.substitute(&definition, &token.text, &args)?, hidden)
                 }
             };
-            self.produced += body.len();
-            if self.produced > LIMIT {
-                return Err(format!("macro `{}` expands without end", token.text));
+            // What is hidden is looked through for each token.
+            let levels = hidden.len();
+            if levels > MACRO_DEPTH {
+                let name = shortened(&token.text, 64);
+                let message =
+                    format!("more than {MACRO_DEPTH} macros inside one another: `{name}`");
+                return Err(Failure::Endless(message));
             }
+            self.note(1 + body.len() * (1 + levels * levels / 100), &token.text)?;
             let mut first = true;
             let at = input.len();
             for mut t in body {
@@ -88,10 +111,26 @@ impl<'m> Expander<'m> {
         Ok(output)
     }
 
+    /// An argument, expanded by itself.
+    fn argument(&mut self, tokens: Vec<Token>, name: &str) -> Result<Vec<Token>, Failure> {
+        self.depth += 1;
+        if self.depth > MACRO_DEPTH {
+            let name = shortened(name, 64);
+            let message =
+                format!("more than {MACRO_DEPTH} calls of macros inside one another: `{name}`");
+            return Err(Failure::Endless(message));
+        }
+        self.note(tokens.len(), name)?;
+        let expanded = self.expand(tokens, &mut || None);
+        self.depth -= 1;
+        expanded
+    }
+
     /// The body of a macro with its parameters replaced.
     fn substitute(
         &mut self,
         definition: &Macro,
+        name: &str,
         args: &[Vec<Token>],
     ) -> Result<Vec<Token>, Failure> {
         let params = definition.params.as_deref().unwrap_or(&[]);
@@ -112,7 +151,9 @@ impl<'m> Expander<'m> {
                 && token.is("#")
                 && let Some(arg) = body.get(i + 1).and_then(position)
             {
-                out.push(stringize(&args[arg], token.space));
+                let text = stringize(&args[arg], token.space);
+                self.note(args[arg].len() + text.text.len() / 8, name)?;
+                out.push(text);
                 i += 2;
                 continue;
             }
@@ -121,26 +162,29 @@ impl<'m> Expander<'m> {
                     Some(arg) => args[arg].clone(),
                     None => vec![body[i + 1].clone()],
                 };
+                self.note(right.len(), name)?;
                 paste(&mut out, right);
+                if out.last().is_some_and(|pasted| pasted.text.len() > NAME_BYTES) {
+                    let message = format!("`##` makes a name of more than {NAME_BYTES} bytes");
+                    return Err(Failure::Endless(message));
+                }
                 i += 2;
                 continue;
             }
             match position(token) {
                 Some(arg) if body.get(i + 1).is_some_and(|t| t.is("##")) => {
+                    self.note(args[arg].len(), name)?;
                     append(&mut out, &args[arg], token.space);
                 }
                 Some(arg) => {
                     if expanded[arg].is_none() {
-                        expanded[arg] = Some(self.expand(args[arg].clone(), &mut || None)?);
+                        expanded[arg] = Some(self.argument(args[arg].clone(), name)?);
                     }
                     let tokens = expanded[arg].as_deref().unwrap_or(&[]);
-                    self.produced += tokens.len();
+                    self.note(tokens.len(), name)?;
                     append(&mut out, tokens, token.space);
                 }
                 None => out.push(token.clone()),
-            }
-            if out.len() > LIMIT || self.produced > LIMIT {
-                return Err("a macro expands without end".to_owned());
             }
             i += 1;
         }
@@ -212,7 +256,9 @@ fn arguments(
     loop {
         let Some(token) = input.pop() else {
             let Some(mut line) = more() else {
-                return Err(format!("the arguments of macro `{name}` have no closing parenthesis"));
+                let message =
+                    format!("the arguments of macro `{name}` have no closing parenthesis");
+                return Err(Failure::Wrong(message));
             };
             if let Some(first) = line.first_mut() {
                 first.space = true;
@@ -259,10 +305,10 @@ fn arrange(
             joined.extend(arg);
         }
         if args.len() < params {
-            return Err(format!(
+            return Err(Failure::Wrong(format!(
                 "macro `{name}` takes at least {params} arguments, but {} are given",
                 args.len()
-            ));
+            )));
         }
         args.push(joined);
         return Ok(args);
@@ -271,10 +317,10 @@ fn arrange(
         return Ok(Vec::new());
     }
     if args.len() != params {
-        return Err(format!(
+        return Err(Failure::Wrong(format!(
             "macro `{name}` takes {params} arguments, but {} are given",
             args.len()
-        ));
+        )));
     }
     Ok(args)
 }

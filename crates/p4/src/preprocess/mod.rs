@@ -10,13 +10,10 @@ mod token;
 use std::rc::Rc;
 
 use crate::diagnostics::{Diagnostic, Diagnostics, Severity};
+use crate::limits::{self, Stop};
 use crate::source::{Originals, Sources, Text, parse_marker};
-use expand::{Expander, Macro, Macros};
+use expand::{Expander, Failure, Macro, Macros};
 use token::{Kind, Token, blank_comments, names_any, scan, tokenize, write};
-
-/// A text longer than this is taken for runaway inclusion.
-const LIMIT: usize = 256 << 20;
-const INCLUDE_DEPTH: usize = 64;
 
 /// Preprocesses a main file and all that it includes, with `(name, value)` defines.
 pub(crate) fn run(
@@ -32,6 +29,9 @@ pub(crate) fn run(
         originals: Originals::new(),
         diagnostics: Diagnostics::default(),
         depth: 0,
+        includes: 0,
+        bytes: 0,
+        produced: 0,
         file: main.to_owned(),
         written: (main.to_owned(), 1),
     };
@@ -51,7 +51,12 @@ struct Preprocessor<'s> {
     out: String,
     originals: Originals,
     diagnostics: Diagnostics,
+    /// Files that include the current one, files included until now, bytes of all of them, tokens
+    /// that macros produced: see `limits`.
     depth: usize,
+    includes: usize,
+    bytes: usize,
+    produced: usize,
     /// Name of the current file, as markers give it.
     file: String,
     /// File and line that a reader of the output takes the next line for.
@@ -99,6 +104,14 @@ struct Conditional {
 
 impl Preprocessor<'_> {
     fn file(&mut self, name: &str, text: &str) {
+        self.bytes += text.len();
+        if self.bytes > limits::SOURCE_BYTES {
+            let message = format!(
+                "the program and what it includes have more than {} bytes",
+                limits::SOURCE_BYTES
+            );
+            self.stop(1, &message, "make it smaller, or include each file once");
+        }
         // A text with markers is no original: its lines are those of other files.
         if !text.lines().any(|l| parse_marker(l).is_some()) {
             self.originals.entry(name.to_owned()).or_insert_with(|| Rc::from(text));
@@ -118,9 +131,16 @@ impl Preprocessor<'_> {
             } else if conditionals.last().is_none_or(|c| c.active) && !content.trim().is_empty() {
                 self.content(&content, line, &mut reader);
             }
-            if self.out.len() > LIMIT {
-                self.error(line, "the program is too long after preprocessing", None);
-                break;
+            if self.out.len() > limits::TEXT_BYTES {
+                let message = format!(
+                    "the program has more than {} bytes after preprocessing",
+                    limits::TEXT_BYTES
+                );
+                self.stop(
+                    line,
+                    &message,
+                    "macros or included files make it long: use them less often",
+                );
             }
         }
         for open in conditionals {
@@ -139,8 +159,9 @@ impl Preprocessor<'_> {
             for t in &mut tokens {
                 self.dynamic(t, line);
             }
-            let expanded = Expander::new(&self.macros)
-                .expand(tokens, &mut || reader.logical().map(|l| tokenize(&l)));
+            let mut expander = Expander::new(&self.macros, self.produced);
+            let expanded = expander.expand(tokens, &mut || reader.logical().map(|l| tokenize(&l)));
+            self.produced = expander.produced;
             match expanded {
                 Ok(mut tokens) => {
                     if let Some(first) = tokens.first_mut() {
@@ -149,13 +170,23 @@ impl Preprocessor<'_> {
                     self.out.push_str(&content[..indent]);
                     write(&tokens, &mut self.out);
                 }
-                Err(message) => self.error(line, &message, None),
+                Err(failure) => self.failed(line, failure),
             }
         } else {
             self.out.push_str(content);
         }
         self.out.push('\n');
         self.written.1 += 1;
+    }
+
+    /// An expansion that failed: for good where a bound was reached.
+    fn failed(&mut self, line: u32, failure: Failure) {
+        match failure {
+            Failure::Wrong(message) => self.error(line, &message, None),
+            Failure::Endless(message) => {
+                self.stop(line, &message, "define the macro without so many others in it");
+            }
+        }
     }
 
     fn dynamic(&self, token: &mut Token, line: u32) {
@@ -204,6 +235,13 @@ impl Preprocessor<'_> {
                         "if" => self.condition(rest, line),
                         _ => self.known(rest, line) == (name == "ifdef"),
                     };
+                if conditionals.len() >= limits::CONDITIONAL_DEPTH {
+                    let message = format!(
+                        "more than {} `#if`s inside one another",
+                        limits::CONDITIONAL_DEPTH
+                    );
+                    self.stop(line, &message, "use `#elif`, or end one with `#endif` first");
+                }
                 conditionals.push(Conditional {
                     line,
                     outer: active,
@@ -292,13 +330,14 @@ impl Preprocessor<'_> {
             resolved.push(Token { kind: Kind::Number, text: known.into(), ..tokens[i].clone() });
             i = at + if parenthesis { 2 } else { 1 };
         }
-        let value = Expander::new(&self.macros)
-            .expand(resolved, &mut || None)
-            .and_then(|expanded| condition::evaluate(&expanded));
-        match value {
+        let mut expander = Expander::new(&self.macros, self.produced);
+        let expanded = expander.expand(resolved, &mut || None);
+        self.produced = expander.produced;
+        let evaluate = |tokens: Vec<Token>| condition::evaluate(&tokens).map_err(Failure::Wrong);
+        match expanded.and_then(evaluate) {
             Ok(value) => value != 0,
-            Err(message) => {
-                self.error(line, &message, None);
+            Err(failure) => {
+                self.failed(line, failure);
                 false
             }
         }
@@ -375,15 +414,15 @@ impl Preprocessor<'_> {
                 self.error(line, "`#include` needs \"file\" or <file>", None);
                 return;
             };
-        if self.depth >= INCLUDE_DEPTH {
-            self.error(
-                line,
-                &format!(
-                    "`{name}` is included {INCLUDE_DEPTH} files deep: does it include itself?"
-                ),
-                None,
-            );
-            return;
+        if self.depth >= limits::INCLUDE_DEPTH {
+            let message =
+                format!("`{name}` is included {} files deep: does it include itself?", self.depth);
+            self.stop(line, &message, "put `#ifndef NAME`, `#define NAME` and `#endif` around it");
+        }
+        self.includes += 1;
+        if self.includes > limits::INCLUDES {
+            let message = format!("more than {} files are included", limits::INCLUDES);
+            self.stop(line, &message, "include each file once");
         }
         let from = self.file.clone();
         match self.sources.include(name, angle, &from) {
@@ -403,12 +442,21 @@ impl Preprocessor<'_> {
         self.report(Severity::Error, line, message, help);
     }
 
+    /// Ends the compilation with this error.
+    fn stop(&mut self, line: u32, message: &str, help: &str) -> ! {
+        self.error(line, message, Some(help));
+        Stop::unwind(std::mem::take(&mut self.diagnostics))
+    }
+
     fn report(&mut self, severity: Severity, line: u32, message: &str, help: Option<&str>) {
+        if severity == Severity::Warning && limits::warned_enough(&self.diagnostics) {
+            return;
+        }
         let original = self.originals.get(&self.file);
         let text =
             original.and_then(|t| t.lines().nth(line.saturating_sub(1) as usize)).unwrap_or("");
         let start = text.len() - text.trim_start().len();
-        self.diagnostics.push(Diagnostic {
+        let diagnostic = Diagnostic {
             severity,
             file: self.file.clone(),
             line,
@@ -419,7 +467,11 @@ impl Preprocessor<'_> {
             notes: Vec::new(),
             source_line: text.to_owned(),
             underline: start..text.trim_end().len().max(start),
-        });
+        };
+        match severity {
+            Severity::Error => limits::report(&mut self.diagnostics, diagnostic),
+            Severity::Warning => self.diagnostics.push(diagnostic),
+        }
     }
 }
 

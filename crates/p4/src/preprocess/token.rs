@@ -18,6 +18,11 @@ pub(crate) enum Kind {
 pub(crate) struct Hidden(Option<Rc<(Rc<str>, Hidden)>>);
 
 impl Hidden {
+    /// How many they are.
+    pub(crate) fn len(&self) -> usize {
+        std::iter::successors(self.0.as_ref(), |node| node.1.0.as_ref()).count()
+    }
+
     pub(crate) fn contains(&self, name: &str) -> bool {
         let mut at = self;
         while let Some(node) = &at.0 {
@@ -51,6 +56,9 @@ impl Hidden {
     }
 
     pub(crate) fn union(&self, other: &Self) -> Self {
+        if self.0.is_none() {
+            return other.clone();
+        }
         let mut result = self.clone();
         let mut at = other;
         while let Some(node) = &at.0 {

@@ -3,6 +3,7 @@
 mod common;
 mod diagnostics;
 mod graph;
+mod limits;
 mod lowering;
 mod p4info;
 mod random;
