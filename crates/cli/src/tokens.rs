@@ -10,6 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use rand::RngCore as _;
 use tributary_jobfile::{Job, Protocol, Scenario};
+use tributary_limits::FileLimit;
 use tributary_wire::channel::{TOKEN_LEN, Token};
 
 /// Only the owner may read and write.
@@ -18,8 +19,8 @@ const MODE: u32 = 0o600;
 /// Access of others than the owner.
 const OTHERS: u32 = 0o077;
 
-/// Largest file: far more than the most jobs need.
-const MAX_BYTES: u64 = 1 << 20;
+/// Far more than the most jobs need.
+const LIMIT: FileLimit = FileLimit::new("file of tokens", 1 << 20);
 
 /// The tokens of jobs, by the jobs' names.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +52,8 @@ impl Tokens {
             bail!("{name} has mode {mode:04o}, and tokens are secret: run `chmod 600 {name}`");
         }
         let mut text = String::new();
-        file.take(MAX_BYTES)
+        LIMIT
+            .of(file)
             .read_to_string(&mut text)
             .with_context(|| format!("cannot read the tokens in {name}"))?;
         // What serde has to say could quote a token.

@@ -9,11 +9,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tributary_limits::FileLimit;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::text;
 
 use crate::Error;
 use crate::programs::{Pipeline, Source};
+
+/// What p4c writes: our largest program becomes 2 MB.
+const OUTPUT: FileLimit = FileLimit::regular("compiled program", 256 << 20);
 
 /// Lines of a compiler's messages that an error repeats.
 const LINES: usize = 12;
@@ -88,8 +92,8 @@ pub fn bmv2(source: &Source, defines: &[(String, String)]) -> Result<Pipeline, E
             lines.join("\n")
         )));
     }
-    let device_config = fs::read(&json).map_err(|error| failed(&json, error))?;
-    let info_text = fs::read_to_string(&info).map_err(|error| failed(&info, error))?;
+    let device_config = OUTPUT.read(&json).map_err(|error| failed(&json, error))?;
+    let info_text = OUTPUT.read_text(&info).map_err(|error| failed(&info, error))?;
     let p4info: P4Info = text::from_text(&info_text).map_err(|error| {
         Error::Compile(format!("cannot read the P4Info that p4c-bm2-ss wrote: {error}\n"))
     })?;

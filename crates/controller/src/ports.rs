@@ -26,9 +26,13 @@ use std::path::Path;
 
 use serde::Deserialize;
 use tributary_jobfile::{SwitchId, Topology};
+use tributary_limits::FileLimit;
 
 use crate::error::{Error, one_line};
 use crate::plan::{Forwarding, JobAtSwitch};
+
+/// Hundreds of times the ports of the largest switch.
+const FILE: FileLimit = FileLimit::new("port map", 4 << 20);
 
 /// Device ports a pipe.
 const PIPE_PORTS: u16 = 128;
@@ -87,8 +91,8 @@ impl PortMap {
     /// pipe 0.
     pub fn read(path: &Path, topology: &Topology) -> Result<Self, Error> {
         let failed = |reason: String| Error::Ports { file: path.display().to_string(), reason };
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| failed(format!("cannot be read: {error}")))?;
+        let text =
+            FILE.read_text(path).map_err(|error| failed(format!("cannot be read: {error}")))?;
         Self::parse(&text, topology).map_err(failed)
     }
 

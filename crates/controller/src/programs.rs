@@ -56,14 +56,11 @@ impl Source {
     /// A program in a file, as `--p4 FILE` names it.
     ///
     /// # Errors
-    /// [`Error::ReadProgram`] if there is no such file.
+    /// [`Error::ReadProgram`] if there is no such file, or it is too large.
     pub fn file(path: &Path) -> Result<Self, Error> {
         let failed =
             |reason: String| Error::ReadProgram { path: path.display().to_string(), reason };
-        let file = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?;
-        if !file.is_file() {
-            return Err(failed("it is not a file".into()));
-        }
+        tributary_p4::SOURCE.open(path).map_err(|error| failed(error.to_string()))?;
         Ok(Self { main: path.display().to_string(), files: Vec::new() })
     }
 }

@@ -3,9 +3,13 @@
 use std::path::Path;
 
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+use tributary_limits::FileLimit;
 
 use crate::client::root_cause;
 use crate::error::Error;
+
+/// Certificates, or a key: a whole bundle of public roots has 200 KB.
+const PEM: FileLimit = FileLimit::new("PEM file", 4 << 20);
 
 /// Whom to trust, and who we are.
 #[derive(Clone, Debug)]
@@ -50,7 +54,8 @@ impl Tls {
 
 /// The text of a PEM file.
 fn pem(path: &Path) -> Result<String, Error> {
-    let text = std::fs::read_to_string(path)
+    let text = PEM
+        .read_text(path)
         .map_err(|error| Error::Certificates(format!("{}: {error}", path.display())))?;
     if text.contains("-----BEGIN ") {
         Ok(text)

@@ -14,6 +14,7 @@ use std::path::Path;
 
 use toml::Spanned;
 use toml::de::DeTable;
+use tributary_limits::FileLimit;
 
 pub use error::{Error, Fault};
 pub use reader::{Item, Place, Table};
@@ -36,9 +37,9 @@ impl Kind {
     /// The text of a file of this kind.
     ///
     /// # Errors
-    /// [`Error::Read`] if there is no such file or it is not text.
+    /// [`Error::Read`] if there is no such file, it is not text, or it is far too long.
     pub fn read(self, path: &Path) -> Result<String, Error> {
-        std::fs::read_to_string(path).map_err(|source| Error::Read {
+        FileLimit::new(self.name, MAX_BYTES as u64).read_text(path).map_err(|source| Error::Read {
             path: path.to_owned(),
             kind: self.name,
             source,

@@ -11,6 +11,7 @@ use toml::{Table, Value};
 use tributary_cluster::{Cluster, Rack, RackIndex, Server as ClusterServer, ServerIndex};
 use tributary_document::{Document, Item, Kind, Table as Reader, suggest};
 use tributary_jobfile::Scenario;
+use tributary_limits::FileLimit;
 
 use crate::job::{Record, Request, Run};
 use crate::job_file;
@@ -83,6 +84,9 @@ impl Part {
     }
 }
 
+/// As large as a job file may be.
+const NETWORK: FileLimit = FileLimit::new("network file", 4 << 20);
+
 /// Iterations of a job at most: tensors that a job file may have.
 const ITERATIONS_MAX: u32 = 1_000_000;
 
@@ -102,7 +106,8 @@ impl Site {
         let directory = path.parent().unwrap_or(Path::new(""));
         Self::read(&text, &path.display().to_string(), |name| {
             let path = directory.join(name);
-            std::fs::read_to_string(&path)
+            NETWORK
+                .read_text(&path)
                 .map_err(|error| SiteError::Unreadable { path, what: error.to_string() })
         })
     }

@@ -27,7 +27,7 @@ mod walk;
 pub use arch::{Architecture, UnknownArchitecture};
 pub use diagnostics::{Diagnostic, Diagnostics, Severity};
 pub use ir::Block;
-pub use source::Sources;
+pub use source::{SOURCE, Sources};
 pub use tributary_p4runtime_proto::p4::config::v1::P4Info;
 
 use limits::Stop;

@@ -4,9 +4,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use tributary_limits::FileLimit;
+
 use crate::arch;
 use crate::diagnostics::{Diagnostic, Diagnostics, EXCERPT, Severity, window};
 use crate::limits::{self, Stop};
+
+/// A source file is regular, since it may be read more than once, and not much larger than what a person
+/// or a generator of programs writes.
+pub const SOURCE: FileLimit = FileLimit::regular("P4 source file", 16 << 20);
 
 /// Finds the files that a program includes: on disk, in a map carried by the binary, or among the
 /// architectures built in (`core.p4`, `v1model.p4`, `tna.p4`).
@@ -81,7 +87,7 @@ impl Sources {
         if !self.disk {
             return None;
         }
-        let bytes = std::fs::read(path).ok()?;
+        let bytes = SOURCE.read(path).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 }

@@ -13,11 +13,25 @@ pub struct Place {
 
 impl Place {
     pub(crate) fn error(self, message: impl Into<String>) -> ParseError {
-        ParseError { place: self, message: message.into() }
+        ParseError { place: self, message: shortened(message.into()) }
     }
 
     pub(crate) fn failure(self, reason: impl fmt::Display) -> Failure {
         Failure { place: Some(self), reason: reason.to_string() }
+    }
+}
+
+/// A message quotes words of the script, which may be as long as the script is: of a long one, its two
+/// ends are kept.
+fn shortened(message: String) -> String {
+    const END: usize = 120;
+    let first = message.char_indices().nth(END).map(|(at, _)| at);
+    let last = message.char_indices().rev().nth(END).map(|(at, _)| at);
+    match (first, last) {
+        (Some(first), Some(last)) if first < last => {
+            format!("{} … {}", &message[..first], &message[last..])
+        }
+        _ => message,
     }
 }
 
@@ -53,5 +67,20 @@ impl fmt::Display for Failure {
             Some(place) => write!(f, "{place}: {}", self.reason),
             None => f.write_str(&self.reason),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_keeps_the_ends_of_what_it_quotes() {
+        let place = Place { line: 1, column: 2 };
+        assert_eq!(place.error("`é` is too much").to_string(), "1:2: `é` is too much");
+        let word = "é".repeat(1 << 20);
+        let message = place.error(format!("`{word}` is no command")).message;
+        assert!(message.starts_with("`ééé") && message.ends_with("éé` is no command"), "{message}");
+        assert!(message.chars().count() < 250);
     }
 }

@@ -52,14 +52,17 @@ pub(crate) fn lex(script: &str) -> Result<Vec<Token<'_>>, ParseError> {
 fn lex_line<'a>(line: &'a str, number: u32, to: &mut Vec<Token<'a>>) -> Result<(), ParseError> {
     let mut rest = line;
     let mut starts_line = true;
+    // The last place that was counted: so the line is gone through once, however long it is.
+    let (mut counted, mut column) = (0, 1);
     while let Some(first) = rest.chars().next() {
         let at = line.len() - rest.len();
         if first.is_whitespace() {
             rest = &rest[first.len_utf8()..];
             continue;
         }
-        let column = u32::try_from(line[..at].chars().count() + 1).unwrap_or(u32::MAX);
-        let place = Place { line: number, column };
+        column += line[counted..at].chars().count();
+        counted = at;
+        let place = Place { line: number, column: u32::try_from(column).unwrap_or(u32::MAX) };
         let (kind, length) = match first {
             '#' => break,
             '"' => {

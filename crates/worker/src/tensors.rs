@@ -16,8 +16,14 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use tributary_limits::FileLimit;
+
 /// Name of the one tensor of a `.npy` file, which itself stores none.
 pub const NPY_TENSOR: &str = "array";
+
+/// As large as the largest tensor of a job file. Values are not taken from a pipe: whether they fit
+/// into memory must be known before they are read.
+const FILE: FileLimit = FileLimit::regular("tensor file", 16 << 30);
 
 /// Most axes of a tensor: NumPy's own limit.
 const MAX_RANK: usize = 64;
@@ -148,7 +154,7 @@ impl TensorFile {
     pub fn read(path: &Path) -> Result<Self, TensorError> {
         let format = Format::of(path)?;
         let bytes =
-            fs::read(path).map_err(|source| TensorError::Read { path: path.into(), source })?;
+            FILE.read(path).map_err(|source| TensorError::Read { path: path.into(), source })?;
         Self::decode(path, format, &bytes)
     }
 

@@ -119,8 +119,8 @@ impl Output {
             File::create(path).with_context(|| format!("cannot write to {}", path.display()))
         });
         if let Some(directory) = &args.plots {
-            std::fs::create_dir_all(directory)
-                .with_context(|| format!("cannot make {}", directory.display()))?;
+            tributary_limits::output_directory(directory)
+                .with_context(|| format!("cannot write to {}", directory.display()))?;
         }
         Ok(Self { json: json.transpose()?, plots: args.plots.clone() })
     }

@@ -28,7 +28,7 @@ use crate::report::{
     aggregator_bits,
 };
 use crate::settings;
-use crate::workload::{self, Rule};
+use crate::workload::{self, Rule, need};
 
 /// How often a run looks whether it was interrupted.
 const TICK: Duration = Duration::from_millis(50);
@@ -86,6 +86,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<RunReport> {
     let mut epochs = Epochs::default();
     scenario.jobs.iter_mut().for_each(|job| job.epoch = epochs.issue());
     let scenario = Arc::new(scenario);
+    need::check_run(&scenario, args.fabric == args::Fabric::Netns)?;
     for job in &scenario.jobs {
         // What is wrong with a workload or too large for the switches is said before anything is
         // started.

@@ -10,7 +10,7 @@ use crate::args::WorkerArgs;
 use crate::channel;
 use crate::runs;
 use crate::settings;
-use crate::workload::Verifier;
+use crate::workload::{Verifier, need};
 
 /// Runs the worker to its end.
 ///
@@ -55,6 +55,7 @@ fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
         bail!("job {} has workers 0 to {}, not {}", job.name, job.workers.len() - 1, args.worker);
     };
     let index = WorkerIndex::new(args.worker).context("a job has at most 32 workers")?;
+    need::check_worker(job)?;
     let stop = settings::stop_flag()?;
     let verifier = Verifier::new(job, scenario.switch.values_per_packet, 1);
     if args.alone {

@@ -9,6 +9,9 @@ use tributary_worker::tensors::{Data, TensorFile, check_agreement};
 
 use super::Workload;
 
+/// The worker that writes the sums: every one has the same.
+const WRITER: usize = 0;
+
 pub(crate) struct Files {
     description: TensorFiles,
     worker: usize,
@@ -17,8 +20,16 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Reads this worker's file and checks it, with those of the others that can be read here.
+    /// Reads this worker's file and checks it, with those of the others that can be read here; of
+    /// these, one at a time is in memory. The worker that writes the sums tries the directory for
+    /// them.
     pub(crate) fn open(description: &TensorFiles, worker: usize) -> Result<Self> {
+        if worker == WRITER {
+            let directory = &description.output_dir;
+            tributary_limits::output_directory(directory).with_context(|| {
+                format!("cannot write to the output directory {}", directory.display())
+            })?;
+        }
         let own = TensorFile::read(&description.inputs[worker])?;
         own.check_values(description.inputs.len())?;
         let mut files = vec![own];
@@ -27,20 +38,22 @@ impl Files {
                 let file = TensorFile::read(path)?;
                 file.check_values(description.inputs.len())?;
                 files.push(file);
+                check_agreement(&files)?;
+                files.pop();
             }
         }
-        check_agreement(&files)?;
         let own = files.swap_remove(0);
         Ok(Self { description: description.clone(), worker, own, begun: false })
     }
 }
 
-fn tensors(file: &TensorFile) -> Vec<Tensor> {
-    let tensor = |data: &Data| match data {
-        Data::F32(values) => Tensor::F32(values.clone()),
-        Data::I32(values) => Tensor::I32(values.clone()),
+/// Takes the values of a file out of it.
+fn tensors(file: &mut TensorFile) -> Vec<Tensor> {
+    let take = |data: &mut Data| match data {
+        Data::F32(values) => Tensor::F32(std::mem::take(values)),
+        Data::I32(values) => Tensor::I32(std::mem::take(values)),
     };
-    file.tensors.iter().map(|named| tensor(&named.data)).collect()
+    file.tensors.iter_mut().map(|named| take(&mut named.data)).collect()
 }
 
 impl Workload for Files {
@@ -53,7 +66,7 @@ impl Workload for Files {
             return Ok(None);
         }
         self.begun = true;
-        Ok(Some(tensors(&self.own)))
+        Ok(Some(tensors(&mut self.own)))
     }
 
     fn everyone(&mut self) -> Result<Option<Vec<Vec<Tensor>>>> {
@@ -62,14 +75,13 @@ impl Workload for Files {
             if !path.exists() {
                 return Ok(None);
             }
-            all.push(tensors(&TensorFile::read(path)?));
+            all.push(tensors(&mut TensorFile::read(path)?));
         }
         Ok(Some(all))
     }
 
-    /// Every worker has the same sums; the first writes them.
     fn finish(&mut self, sums: Vec<Tensor>) -> Result<()> {
-        if self.worker != 0 {
+        if self.worker != WRITER {
             return Ok(());
         }
         for (named, sum) in self.own.tensors.iter_mut().zip(sums) {
@@ -79,9 +91,6 @@ impl Workload for Files {
             };
         }
         let directory = &self.description.output_dir;
-        std::fs::create_dir_all(directory).with_context(|| {
-            format!("cannot create the output directory {}", directory.display())
-        })?;
         let extension = self.own.path.extension().unwrap_or_default();
         let sum = Path::new("sum").with_extension(extension);
         Ok(self.own.write(&directory.join(sum))?)

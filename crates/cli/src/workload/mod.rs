@@ -3,6 +3,7 @@
 
 mod digits;
 mod files;
+pub(crate) mod need;
 mod pauses;
 mod random;
 

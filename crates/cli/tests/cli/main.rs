@@ -8,6 +8,7 @@ mod deaths;
 mod doctor;
 mod esa;
 mod examples;
+mod limits;
 mod manager;
 mod mininet;
 mod place;

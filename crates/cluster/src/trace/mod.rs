@@ -14,14 +14,15 @@ mod philly;
 mod table;
 mod time;
 
+use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use tributary_limits::FileLimit;
 
 use crate::job::{Job, JobId};
 use crate::model::Profile;
@@ -33,6 +34,12 @@ pub use philly::{DURATIONS, GAPS, GPUS, HOURS, JOBS, PARTS};
 
 /// Warnings kept with their line; the ones after that are only counted.
 const MAX_WARNINGS: usize = 10_000;
+
+/// Jobs of a trace at most: three times those of the largest that is published.
+pub const MAX_JOBS: usize = 10_000_000;
+
+/// Ten times the largest trace that is published. It is read piece by piece.
+const FILE: FileLimit = FileLimit::new("trace", 4 << 30);
 
 /// What some programs put in front of UTF-8.
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
@@ -191,8 +198,8 @@ impl Trace {
     pub fn open(path: impl AsRef<Path>, format: Option<Format>) -> Result<Self, Error> {
         let path = path.as_ref();
         let name = path.display().to_string();
-        let file = File::open(path)
-            .map_err(|source| Error::Read { file: name.as_str().into(), source })?;
+        let file =
+            FILE.open(path).map_err(|source| Error::Read { file: name.as_str().into(), source })?;
         Self::read(BufReader::with_capacity(1 << 16, file), &name, format)
     }
 
@@ -329,6 +336,7 @@ struct Records {
     file: Arc<str>,
     submissions: Vec<Submission>,
     groups: Vec<String>,
+    group_numbers: HashMap<String, u32>,
     warnings: Vec<Warning>,
     left_out: u64,
     /// Jobs without GPUs where a format has such jobs on purpose, and the line of the first.
@@ -341,6 +349,7 @@ impl Records {
             file: file.into(),
             submissions: Vec::new(),
             groups: Vec::new(),
+            group_numbers: HashMap::new(),
             warnings: Vec::new(),
             left_out: 0,
             without_gpu: None,
@@ -371,20 +380,21 @@ impl Records {
         if gpus == 0 {
             return self.leave_out(line, "it asks for 0 GPUs");
         }
-        if self.submissions.len() == u32::MAX as usize {
-            return self.leave_out(line, "there are more jobs than numbers for them");
+        if self.submissions.len() == MAX_JOBS {
+            return self.leave_out(line, format_args!("there are more than {MAX_JOBS} jobs"));
         }
         let group = group.filter(|name| !name.is_empty()).map(|name| self.group(name));
         self.submissions.push(Submission { line, submit_s, duration_s, gpus, group });
     }
 
     fn group(&mut self, name: &str) -> u32 {
-        // A trace has some tens of groups, and neighbours are often of one.
-        let found = self.groups.iter().rposition(|group| group == name);
-        found.unwrap_or_else(|| {
-            self.groups.push(name.to_owned());
-            self.groups.len() - 1
-        }) as u32
+        if let Some(&number) = self.group_numbers.get(name) {
+            return number;
+        }
+        let number = self.groups.len() as u32;
+        self.groups.push(name.to_owned());
+        self.group_numbers.insert(name.to_owned(), number);
+        number
     }
 
     fn into_trace(mut self) -> Result<Trace, Error> {

@@ -1,9 +1,12 @@
 //! Traces that are tables with a head: which column says what, and what a row says.
 
 use std::borrow::Cow;
-use std::io::BufRead;
+use std::io::{BufRead, Read as _};
 
 use super::{Error, Format, Record, Records, time};
+
+/// Longest line: thousands of times that of a published trace.
+const MAX_LINE: u64 = 1 << 20;
 
 /// Columns that a row is read from.
 const SUBMIT: usize = 0;
@@ -136,12 +139,16 @@ pub(super) fn read(
     let mut line = 0;
     loop {
         bytes.clear();
-        let read = reader.read_until(b'\n', &mut bytes);
+        let read = reader.by_ref().take(MAX_LINE + 1).read_until(b'\n', &mut bytes);
         let read = read.map_err(|source| Error::Read { file: records.file.clone(), source })?;
         if read == 0 {
             break;
         }
         line += 1;
+        if read as u64 > MAX_LINE {
+            let found = format!("a line is longer than {} MB", MAX_LINE >> 20);
+            return Err(Error::Unknown { file: records.file.clone(), line, found });
+        }
         let text = if line == 1 {
             bytes.strip_prefix(&super::BYTE_ORDER_MARK).unwrap_or(&bytes)
         } else {

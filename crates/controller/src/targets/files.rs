@@ -3,14 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use prost::Message;
+use tributary_limits::FileLimit;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::text;
 
 use super::bundle_error;
 use crate::error::{Error, one_line};
 
+/// A file of a bundle: a pipeline has some MB, and no message over gRPC may be larger.
+const BUNDLE: FileLimit = FileLimit::new("file of a pipeline", 256 << 20);
+
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    let bytes = std::fs::read(path)
+    let bytes = BUNDLE
+        .read(path)
         .map_err(|error| bundle_error(path, format!("cannot be read: {error}")))?;
     if bytes.is_empty() {
         return Err(bundle_error(path, "is empty; compile the program again"));

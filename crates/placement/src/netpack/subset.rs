@@ -6,6 +6,7 @@
 //! (GPUs, falling value, submission) wins, then the next latest, and so on: small jobs are preferred.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use tributary_cluster::Pending;
 
@@ -21,16 +22,29 @@ struct Item {
 /// Where the jobs to place are among the waiting, in falling order of value: the fast way.
 ///
 /// Jobs of as many GPUs are taken best first, so that only their number is open; what each number adds
-/// is concave, and the best number grows with the capacity. Cost is that of sorting the jobs, and
-/// GPUs × log GPUs for each different size.
+/// is concave, and the best number grows with the capacity. Cost is that of looking
+/// at each job once, of sorting those that fit, and GPUs × log GPUs for each different size.
 #[must_use]
 pub fn subset(waiting: &[Pending], free_gpus: u32) -> Vec<usize> {
     let items = items(waiting, free_gpus);
-    let demand: u64 = items.iter().map(|item| u64::from(item.gpus)).sum();
+    let demand: u64 = items.clone().map(|item| u64::from(item.gpus)).sum();
     let chosen = if demand <= u64::from(free_gpus) {
-        items
+        items.collect()
     } else {
-        let sizes: Vec<_> = items.chunk_by(|a, b| a.gpus == b.gpus).collect();
+        let mut sizes: BTreeMap<u32, Vec<Item>> = BTreeMap::new();
+        for item in items {
+            sizes.entry(item.gpus).or_default().push(item);
+        }
+        // However many wait, no more of a size are taken than fit.
+        for (gpus, size) in &mut sizes {
+            let most = (free_gpus / (*gpus).max(1)) as usize;
+            if most < size.len() {
+                size.select_nth_unstable(most);
+                size.truncate(most);
+            }
+            size.sort_unstable();
+        }
+        let sizes: Vec<_> = sizes.into_values().collect();
         let mut best = vec![0; free_gpus as usize + 1];
         let counts: Vec<_> = sizes
             .iter()
@@ -55,7 +69,8 @@ pub fn subset(waiting: &[Pending], free_gpus: u32) -> Vec<usize> {
 /// [`subset`], job by job as textbooks have it: the reference.
 #[must_use]
 pub fn subset_plain(waiting: &[Pending], free_gpus: u32) -> Vec<usize> {
-    let items = items(waiting, free_gpus);
+    let mut items: Vec<_> = items(waiting, free_gpus).collect();
+    items.sort_unstable();
     let capacity = free_gpus as usize;
     let mut best = vec![0; capacity + 1];
     let mut taken = Vec::new();
@@ -83,20 +98,14 @@ pub fn subset_plain(waiting: &[Pending], free_gpus: u32) -> Vec<usize> {
     by_value(chosen)
 }
 
-/// The jobs that fit at all, in order.
-fn items(waiting: &[Pending], free_gpus: u32) -> Vec<Item> {
-    let mut items: Vec<_> = waiting
-        .iter()
-        .enumerate()
-        .filter(|(_, pending)| pending.job.gpus <= free_gpus)
-        .map(|(at, pending)| Item {
-            gpus: pending.job.gpus,
-            value: Reverse(((pending.value * 1e6).round() as i64).clamp(1, i64::MAX >> 24)),
-            at,
-        })
-        .collect();
-    items.sort_unstable();
-    items
+/// The jobs that fit at all.
+fn items(waiting: &[Pending], free_gpus: u32) -> impl Iterator<Item = Item> + Clone + '_ {
+    let fit = move |(_, pending): &(usize, &Pending)| pending.job.gpus <= free_gpus;
+    waiting.iter().enumerate().filter(fit).map(|(at, pending)| Item {
+        gpus: pending.job.gpus,
+        value: Reverse(((pending.value * 1e6).round() as i64).clamp(1, i64::MAX >> 24)),
+        at,
+    })
 }
 
 /// Most valuable first, then in the order of submission (algorithm 2, line 3).

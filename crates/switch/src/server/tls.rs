@@ -4,8 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
+use tributary_limits::FileLimit;
 
 use super::listen::ServerError;
+
+/// Certificates, or a key: a whole bundle of public roots has 200 KB.
+const PEM: FileLimit = FileLimit::new("PEM file", 4 << 20);
 
 /// How long a client may take to prove who it is.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -52,7 +56,8 @@ impl Tls {
 
 /// The text of a PEM file that has a section of some kind.
 fn pem(path: &Path, kind: &str) -> Result<String, ServerError> {
-    let text = std::fs::read_to_string(path)
+    let text = PEM
+        .read_text(path)
         .map_err(|error| ServerError::Tls(format!("{}: {error}", path.display())))?;
     let begins = |line: &str| line.starts_with("-----BEGIN ") && line.ends_with("-----");
     if text.lines().any(|line| begins(line.trim()) && line.contains(kind)) {

@@ -10,6 +10,9 @@ mod lookups;
 mod memory;
 mod start;
 
+use std::fs::File;
+use std::io::Write as _;
+
 use anyhow::{Context, Result};
 use serde::Serialize;
 use tributary_dataplane::EngineKind;
@@ -37,6 +40,12 @@ struct Measurement {
 }
 
 pub(super) fn run(args: &BenchArgs) -> Result<()> {
+    // Before the work, so that none is done in vain.
+    let json = args
+        .json
+        .as_ref()
+        .map(|path| File::create(path).with_context(|| format!("cannot write {}", path.display())));
+    let json = json.transpose()?;
     let mut all = rates(args)?;
     all.push(forwarding::rate(args)?);
     all.extend(memory::bandwidth(args)?);
@@ -46,9 +55,9 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
     println!("\nTable look-ups: entries in the table, and what a packet and an insertion take");
     let found = lookups::times(args)?;
     println!("{}", lookups::rows(&found));
-    if let Some(path) = &args.json {
+    if let Some(mut file) = json {
         let text = serde_json::to_string_pretty(&(&all, &found))?;
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        file.write_all(text.as_bytes()).context("cannot write the measurements")?;
     }
     match Bmv2::find() {
         Ok(_) => bmv2::run(args),

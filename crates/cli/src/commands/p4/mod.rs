@@ -61,7 +61,8 @@ pub(crate) fn preprocess(path: &Path, defines: &[String]) -> Result<String> {
 
 /// Says why a program cannot be read, before a place in its source is looked for.
 fn must_be_there(path: &Path) -> Result<()> {
-    std::fs::read(path).map(drop).with_context(|| format!("cannot read {}", path.display()))
+    let opened = tributary_p4::SOURCE.open(path);
+    opened.map(drop).with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn compile(args: &P4Args) -> Result<Compilation> {

@@ -4,12 +4,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow};
+use tributary_limits::FileLimit;
 use tributary_p4::Severity;
 use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use tributary_stf::Script;
 use tributary_switch::Forwarding;
 
 use crate::args::{P4Args, StfArgs};
+
+/// Hundreds of times the longest test of p4c's suite.
+const SCRIPT: FileLimit = FileLimit::new("packet test", 64 << 20);
 
 /// Runs a test and prints its outcome in one line: `PASS`, or `FAIL` and why.
 ///
@@ -27,7 +31,7 @@ pub(crate) fn run(args: &StfArgs) -> Result<ExitCode> {
 
 fn test(args: &StfArgs) -> Result<()> {
     let path = args.script.display();
-    let text = std::fs::read(&args.script).with_context(|| format!("cannot read {path}"))?;
+    let text = SCRIPT.read(&args.script).with_context(|| format!("cannot read {path}"))?;
     let script = Script::parse(&String::from_utf8_lossy(&text));
     let script = script.map_err(|error| anyhow!("{path}:{error}"))?;
     let outcome = tributary_stf::run(&script, load(&args.program)?);

@@ -10,10 +10,11 @@ use serde::Serialize;
 use tributary_cluster::metrics::Summary;
 use tributary_cluster::model::Profiles;
 use tributary_cluster::simulate::{Communication, Options, Outcome};
-use tributary_cluster::trace::{Format, Generator, Trace};
+use tributary_cluster::trace::{Format, Generator, MAX_JOBS, Trace};
 use tributary_cluster::{Cluster, Collective, Job, Shape, file};
 use tributary_figures::compare::{self, Compared};
 use tributary_figures::{Figure, Run, load, page};
+use tributary_limits::{memory, output_directory, size};
 use tributary_placement::{ALL_REDUCE_NAMES, NAMES};
 
 /// Warnings that are shown one by one.
@@ -101,7 +102,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     );
     let policies = policies(&args.policy)?;
     if let Some(out) = &args.out {
-        fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+        output_directory(out).with_context(|| format!("cannot write to {}", out.display()))?;
     }
     if let Some(path) = &args.json {
         writable(path)?;
@@ -111,6 +112,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         None => Cluster::uniform(&Shape::default()),
     };
     let trace = args.trace.read(args.jobs)?;
+    fits(trace.submissions.len(), args.seeds, policies.len())?;
     warn(&trace.too_large(&cluster));
     let profiles = args.trace.profiles()?;
     let jobs: Vec<Vec<Job>> = (0..args.seeds)
@@ -252,7 +254,9 @@ impl TraceArgs {
     /// The trace, or the first jobs of it. What is wrong with some of its jobs is told and left out.
     pub(crate) fn read(&self, jobs: Option<usize>) -> Result<Trace> {
         let Some(path) = &self.trace else {
-            return Ok(Generator::trace(jobs.unwrap_or(1_000), 0));
+            let jobs = jobs.unwrap_or(1_000);
+            ensure!(jobs <= MAX_JOBS, "--jobs {jobs}: a trace may have at most {MAX_JOBS}");
+            return Ok(Generator::trace(jobs, 0));
         };
         let format = self.format.as_deref().map(|name| {
             Format::by_name(name).with_context(|| {
@@ -344,16 +348,35 @@ pub(crate) fn write(out: &Path, title: &str, figures: &[Figure]) -> Result<()> {
     put(&out.join("index.html"), &page)
 }
 
+/// Bytes for a job that waits or runs, and for what is noted of it.
+const JOB_BYTES: u64 = 512;
+
+/// Whether there is memory for all that is simulated: every run's outcome is kept until the report.
+fn fits(jobs: usize, seeds: u64, policies: usize) -> Result<()> {
+    let runs = u128::from(seeds) * policies as u128;
+    let needed = runs * jobs as u128 * u128::from(JOB_BYTES);
+    let needed = u64::try_from(needed).unwrap_or(u64::MAX);
+    let Some(available) = memory::available() else { return Ok(()) };
+    ensure!(
+        needed <= available,
+        "{jobs} jobs, {seeds} times under each of {policies} policies, need about {} of memory, and {} \
+         are available; lower --jobs or --seeds, or name fewer policies",
+        size(needed),
+        size(available)
+    );
+    Ok(())
+}
+
 /// Before the work is done: whether its result can be written to a file.
 fn writable(path: &Path) -> Result<()> {
-    ensure!(!path.is_dir(), "cannot write {}: it is a directory", path.display());
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     ensure!(
         directory.is_none_or(Path::is_dir),
         "cannot write {}: there is no such directory",
         path.display()
     );
-    Ok(())
+    let opened = fs::OpenOptions::new().append(true).create(true).open(path);
+    opened.map(drop).with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn put(path: &Path, text: &str) -> Result<()> {

@@ -1,12 +1,13 @@
 //! `tributary place figures`: the figures of the papers, each beside the paper's numbers.
 
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
+use tributary_cluster::trace::MAX_JOBS;
 use tributary_figures::sweep::Experiment;
 use tributary_figures::{Figure, netpack, titan};
+use tributary_limits::output_directory;
 
 use super::compare::{TraceArgs, show, with_bar, write};
 use super::sharing;
@@ -80,9 +81,13 @@ pub(crate) fn run(args: &FiguresArgs) -> Result<()> {
     let seeds = args.seeds.unwrap_or(if args.quick { 2 } else { 10 });
     ensure!(seeds > 0, "--seeds 0: run at least once");
     ensure!(args.testbed_seeds != Some(0), "--testbed-seeds 0: run at least once");
-    ensure!(args.testbed_jobs != Some(0), "--testbed-jobs 0: place at least one");
+    let jobs = args.testbed_jobs.unwrap_or(1);
+    ensure!(
+        (1..=MAX_JOBS).contains(&jobs),
+        "--testbed-jobs {jobs}: place at least one, and at most {MAX_JOBS}"
+    );
     if let Some(out) = &args.out {
-        fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+        output_directory(out).with_context(|| format!("cannot write to {}", out.display()))?;
     }
     // A generated trace has as many jobs as the largest experiment wants.
     let trace = args.trace.read(args.trace.trace.is_none().then_some(80_000))?;

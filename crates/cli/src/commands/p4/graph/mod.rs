@@ -12,9 +12,10 @@ use crate::args::GraphArgs;
 /// # Errors
 /// If the program has errors, or the directory cannot be written to.
 pub(crate) fn run(args: &GraphArgs) -> Result<()> {
-    let compilation = super::compile(&args.program)?;
     let out = &args.out;
-    std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    tributary_limits::output_directory(out)
+        .with_context(|| format!("cannot write to {}", out.display()))?;
+    let compilation = super::compile(&args.program)?;
     for graph in Graph::of(&compilation.program) {
         let (suffix, contents) = match args.dot {
             true => ("dot", graph.to_dot()),

@@ -1,0 +1,221 @@
+//! Input without end, and numbers without measure: refused in one line, at once, in little memory.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::command::{JobFile, failure, root, succeed, text, tributary};
+
+/// Longest that a refusal may take, on a busy machine.
+const SOON: Duration = Duration::from_secs(20);
+
+/// KiB of address space that a refusal may take: the program, and what its threads reserve.
+const MEMORY_KIB: u32 = 4 << 20;
+
+const JOB: &str = "[topology]\nkind = \"star\"\nworkers = 2\n[[job]]\n";
+
+/// Calls the command with little memory, and not for long.
+fn bounded(args: &[&str]) -> Output {
+    let command = tributary(args);
+    let script = format!("ulimit -v {MEMORY_KIB}; exec timeout {} \"$@\"", SOON.as_secs());
+    let mut bounded = Command::new("bash");
+    bounded.args(["-c", &script, "bash"]).arg(command.get_program()).args(command.get_args());
+    bounded.current_dir(root()).stdin(Stdio::null()).output().unwrap()
+}
+
+/// The line with which it refuses.
+fn refused(args: &[&str]) -> String {
+    failure(args, &bounded(args))
+}
+
+fn job_file(more: &str) -> JobFile {
+    JobFile::new(&format!("{JOB}{more}"))
+}
+
+#[test]
+fn files_without_end_are_refused() {
+    let job = job_file("workload = { kind = \"random\", tensors = 1, elements = 10 }\n");
+    let name = job.name();
+    let zero = "/dev/zero".to_owned();
+    let [site, tokens] = ["site.toml", "tokens"].map(|name| job.path(name));
+    let site = site.display().to_string();
+    fs::write(&site, "network = \"/dev/zero\"\n[[server]]\nhost = \"w1\"\ngpus = 1\n").unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &tokens).unwrap();
+    let more_than = |limit: &str| format!("it has more than {limit}, and a");
+    let [mib4, mib64] = ["4.0 MiB", "64.0 MiB"].map(more_than);
+    let program = "p4src/v1model/atp.p4";
+    let switch = "s1=127.0.0.1:1";
+    for (args, said) in [
+        (&["run", &zero][..], mib4.as_str()),
+        (&["network", &zero], &mib4),
+        (&["controller", &zero, "--switch", switch], &mib4),
+        (&["place", "serve", &zero], &mib4),
+        (&["place", "serve", &site], &mib4),
+        (&["place", "--cluster", &zero], &mib4),
+        (&["place", "--models", &zero], &mib4),
+        (&["place", "--trace", &zero], "a line is longer than 1 MB"),
+        (&["p4", "check", &zero], "it is no regular file, and a P4 source file must be one"),
+        (&["run", &name, "--p4", &zero], "it is no regular file"),
+        (&["controller", &name, "--switch", switch, "--tls-ca", &zero], &mib4),
+        (&["controller", &name, "--switch", switch, "--ports", &zero], &mib4),
+        (&["switch", "--port", "1@lo", "--tls-cert", &zero, "--tls-key", &zero], &mib4),
+    ] {
+        let line = refused(args);
+        assert!(line.contains("/dev/zero") && line.contains(said), "{args:?}: {line}");
+    }
+    let output = bounded(&["p4", "stf", program, &zero]);
+    let said = text(&output.stdout);
+    assert!(said.starts_with("FAIL: cannot read /dev/zero: ") && said.contains(&mib64), "{said}");
+    let worker = ["worker", &name, "--worker", "0", "--interface", "lo", "--tokens"];
+    let tokens = tokens.display().to_string();
+    let line = refused(&[&worker[..], &[&tokens]].concat());
+    // Everybody may read it, or raw sockets are not allowed: either is said first.
+    assert!(line.contains("chmod 600") || line.contains("CAP_NET_RAW"), "{line}");
+}
+
+#[test]
+fn what_comes_through_a_pipe_is_read() {
+    let job = job_file("workload = { kind = \"random\", tensors = 1, elements = 10 }\n");
+    let mut command = tributary(&["network", "/dev/stdin"]);
+    let output = command.stdin(File::open(job.path("job.toml")).unwrap()).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let pipe =
+        format!("cat {} | {} network /dev/stdin", job.name(), env!("CARGO_BIN_EXE_tributary"));
+    let output = Command::new("bash").args(["-c", &pipe]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn tensors_larger_than_memory_are_refused() {
+    for (workload, said) in [
+        ("bytes = \"16GB\", tensors = 1", "with tensors of 14.9 GiB each"),
+        ("elements = 4294967296, tensors = 1", "with tensors of 16.0 GiB each"),
+    ] {
+        let job = job_file(&format!("workload = {{ kind = \"random\", {workload} }}\n"));
+        for args in [
+            &["run", &job.name()][..],
+            &["run", &job.name(), "--fabric", "netns"],
+            &["worker", &job.name(), "--worker", "0", "--interface", "lo"],
+        ] {
+            let line = refused(args);
+            assert!(line.contains(said) && line.contains("are available"), "{args:?}: {line}");
+        }
+    }
+    // Files that are large, though there is little in them, or none at all.
+    let job = job_file(
+        "workload = { kind = \"files\", inputs = [\"a.npy\", \"b.npy\"], output_dir = \"out\" }\n",
+    );
+    for name in ["a.npy", "b.npy"] {
+        File::create(job.path(name)).unwrap().set_len(1 << 40).unwrap();
+    }
+    let line = refused(&["run", &job.name()]);
+    assert!(line.contains("with tensors of 1.0 TiB each"), "{line}");
+    assert!(!job.path("out").exists());
+    for name in ["a.npy", "b.npy"] {
+        fs::remove_file(job.path(name)).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", job.path(name)).unwrap();
+    }
+    let line = refused(&["run", &job.name()]);
+    assert!(line.contains("a.npy"), "{line}");
+}
+
+#[test]
+fn more_jobs_than_can_be_simulated_are_refused() {
+    let line = refused(&["place", "--jobs", "99999999999"]);
+    assert!(line.contains("--jobs 99999999999: a trace may have at most 10000000"), "{line}");
+    let line = refused(&["place", "--jobs", "1000000", "--seeds", "99999999999"]);
+    assert!(line.contains("lower --jobs or --seeds"), "{line}");
+    let line = refused(&["place", "figures", "netpack", "--testbed-jobs", "99999999999"]);
+    assert!(line.contains("at most 10000000"), "{line}");
+}
+
+/// A program without a table, for tests that are about something else.
+const PROGRAM: &str = "#include <core.p4>\n#include <v1model.p4>\nstruct h_t {}\nstruct m_t {}\n\
+    parser P(packet_in b, out h_t h, inout m_t m, inout standard_metadata_t s) {\n\
+    state start { transition accept; } }\n\
+    control V(inout h_t h, inout m_t m) { apply {} }\n\
+    control I(inout h_t h, inout m_t m, inout standard_metadata_t s) {\n\
+    apply { s.egress_spec = 1; } }\n\
+    control E(inout h_t h, inout m_t m, inout standard_metadata_t s) { apply {} }\n\
+    control C(inout h_t h, inout m_t m) { apply {} }\n\
+    control D(packet_out b, in h_t h) { apply {} }\n\
+    V1Switch(P(), V(), I(), E(), C(), D()) main;\n";
+
+#[test]
+fn a_long_line_of_a_packet_test_is_read_in_time() {
+    let file = JobFile::new("");
+    let (program, script) = (file.path("pass.p4"), file.path("long.stf"));
+    fs::write(&program, PROGRAM).unwrap();
+    let [program, name] = [&program, &script].map(|path| path.display().to_string());
+    // One packet that was written byte by byte, in a line of 10 MB.
+    let bytes = "00 ".repeat(10_000_000 / 3);
+    fs::write(&script, format!("packet 0 {bytes}zz\n")).unwrap();
+    let begin = Instant::now();
+    let output = bounded(&["p4", "stf", &program, &name]);
+    let said = text(&output.stdout);
+    assert!(said.starts_with("FAIL: ") && said.contains("long.stf:1:"), "{said} {output:?}");
+    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
+    // A word as long as the line is quoted by its ends only.
+    fs::write(&script, format!("packet 0 {}\n", "x".repeat(10_000_000))).unwrap();
+    let said = text(&bounded(&["p4", "stf", &program, &name]).stdout);
+    assert!(said.starts_with("FAIL: ") && said.len() < 1_000, "{} characters", said.len());
+}
+
+#[test]
+fn a_trace_with_a_group_for_each_job_is_read_in_time() {
+    let file = JobFile::new("");
+    let trace = file.path("trace.csv");
+    let rows: String = (0..200_000).map(|job| format!("0,60,1,group {job}\n")).collect();
+    fs::write(&trace, format!("submit_s,duration_s,gpus,group\n{rows}")).unwrap();
+    let trace = trace.display().to_string();
+    let begin = Instant::now();
+    succeed(&["place", "--trace", &trace, "--jobs", "10", "--policy", "netpack"]);
+    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
+}
+
+/// Somebody who may not write in a directory, root or not: it is a file's, or the kernel's.
+#[test]
+fn an_output_directory_that_takes_no_files_is_noticed_before_the_work() {
+    let job = job_file(
+        "workload = { kind = \"files\", inputs = [\"a.npy\", \"b.npy\"], output_dir = \"out\" }\n",
+    );
+    // Inputs that make no sense: they are not even looked at.
+    for name in ["a.npy", "b.npy"] {
+        fs::write(job.path(name), "no tensor").unwrap();
+    }
+    fs::write(job.path("out"), "a file").unwrap();
+    let line = refused(&["run", &job.name()]);
+    assert!(line.contains("cannot write to the output directory"), "{line}");
+    fs::remove_file(job.path("out")).unwrap();
+    std::os::unix::fs::symlink("/proc/self/net", job.path("out")).unwrap();
+    let line = refused(&["run", &job.name()]);
+    assert!(line.contains("cannot write to the output directory"), "{line}");
+    let out = job.path("out").display().to_string();
+    for args in [
+        &["place", "--out", &out][..],
+        &["place", "figures", "titan", "--quick", "--out", &out],
+        &["p4", "graph", "p4src/v1model/atp.p4", "--out", &out],
+        &["place", "--json", "/proc/self/net/measures.json"],
+        &["bench", "esa", "--plots", &out],
+    ] {
+        let begin = Instant::now();
+        let line = refused(args);
+        assert!(line.contains("cannot write"), "{args:?}: {line}");
+        assert!(begin.elapsed() < SOON);
+    }
+    read_only(&job.path("none"));
+}
+
+/// And an ordinary directory without the right to write, for those whom rights bind.
+fn read_only(directory: &Path) {
+    fs::create_dir(directory).unwrap();
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o555)).unwrap();
+    if File::create(directory.join("probe")).is_ok() {
+        println!("skipped: nothing is read-only for this user");
+        return;
+    }
+    let line = refused(&["place", "--out", &directory.display().to_string()]);
+    assert!(line.contains("Permission denied"), "{line}");
+}

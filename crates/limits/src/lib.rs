@@ -1,0 +1,40 @@
+//! How much is taken in: files within limits ([`FileLimit`]), directories for results before the work
+//! ([`output_directory`]), and the memory that this machine can still give ([`memory`]).
+//!
+//! Whoever reads a file that a person or another program names reads it through this crate, so that
+//! no file can take all memory: not `/dev/zero`, not a file that is the wrong one. What the contents
+//! mean is each reader's matter.
+
+mod directory;
+mod file;
+pub mod memory;
+
+pub use directory::output_directory;
+pub use file::{FileLimit, Limited};
+
+/// A number of bytes as people read it: `512 bytes`, `4.0 MiB`.
+#[must_use]
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1 << 10 {
+        return format!("{bytes} bytes");
+    }
+    let unit = (bytes.ilog2() / 10).min(5);
+    let value = bytes as f64 / (1_u64 << (10 * unit)) as f64;
+    format!("{value:.1} {}", UNITS[unit as usize - 1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_are_readable() {
+        assert_eq!(size(0), "0 bytes");
+        assert_eq!(size(1023), "1023 bytes");
+        assert_eq!(size(1536), "1.5 KiB");
+        assert_eq!(size(4 << 20), "4.0 MiB");
+        assert_eq!(size(16 << 30), "16.0 GiB");
+        assert_eq!(size(u64::MAX), "16384.0 PiB");
+    }
+}
