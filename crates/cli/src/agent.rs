@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use tributary_jobfile::{Job, Scenario};
+use tributary_jobfile::{Job, OnUnderflow, Scenario};
 use tributary_netio::{FrameIo, Waker};
 use tributary_protocol::Tensor;
 use tributary_protocol::priority::Priority;
@@ -15,6 +15,7 @@ use tributary_reminder::LinkConfig;
 use tributary_wire::WorkerIndex;
 use tributary_worker::Node;
 
+use crate::report::RoundingReport;
 use crate::settings;
 use crate::workload::{self, Pauses, TrainingReport, Verifier};
 
@@ -79,6 +80,8 @@ pub(crate) struct WorkerReport {
     pub(crate) lent: u64,
     /// Frames dropped because of what they were.
     pub(crate) rejected: u64,
+    /// What fixed point made of its values.
+    pub(crate) rounding: RoundingReport,
     /// What the training came to, if it was one.
     pub(crate) training: Option<TrainingReport>,
 }
@@ -125,6 +128,12 @@ pub(crate) fn work(
         report.reduce_seconds += start.elapsed().as_secs_f64();
         report.values += sums.iter().map(|tensor| tensor.len() as u64).sum::<u64>();
         refuse_infinite(&sums)?;
+        report.rounding = node.stats().rounding.into();
+        if job.on_underflow == OnUnderflow::Fail
+            && let Some(complaint) = report.rounding.complaint(job, report.rounding.greatest)
+        {
+            bail!(complaint);
+        }
         report.verified += verifier.check(report.rounds, workload.as_mut(), &sums)?;
         workload.finish(sums).context("cannot use the sums")?;
         report.rounds += 1;

@@ -1,5 +1,6 @@
 //! What a run came to, as a table for people and as JSON for programs.
 
+mod rounding;
 mod segments;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use tributary_protocol::{esa, server};
 use crate::agent::WorkerReport;
 use crate::workload::TrainingReport;
 
+pub(crate) use rounding::RoundingReport;
 pub(crate) use segments::{SegmentReport, aggregator_bits};
 
 /// What a run came to.
@@ -214,6 +216,10 @@ pub(crate) struct JobReport {
     pub(crate) kept_bytes: u64,
     /// Packets in the switches by what became of them.
     pub(crate) outcomes: BTreeMap<&'static str, u64>,
+    /// What fixed point made of the values of all workers.
+    pub(crate) rounding: RoundingReport,
+    /// What the user should know, though the job is done.
+    pub(crate) warnings: Vec<String>,
     /// What the training came to.
     pub(crate) training: Option<TrainingReport>,
     /// What the parameter server did, if there was one.
@@ -233,6 +239,12 @@ impl JobReport {
         let served = server.unwrap_or_default();
         let bytes = workers.first().map_or(0, |worker| 4 * worker.values);
         let fragments = workers.first().map_or(0, |worker| worker.fragments);
+        let rounding = RoundingReport::of_all(workers.iter().map(|worker| worker.rounding));
+        let complaint = |worker: &WorkerReport| worker.rounding.complaint(job, rounding.greatest);
+        let warnings = workers
+            .iter()
+            .enumerate()
+            .find_map(|(index, worker)| Some(format!("worker {index}: {}", complaint(worker)?)));
         let slowest = workers.iter().map(|worker| worker.reduce_seconds).fold(0.0, f64::max);
         Self {
             name: job.name.clone(),
@@ -252,6 +264,8 @@ impl JobReport {
                 .iter()
                 .map(|(of, count)| (of.name(), count.packets))
                 .collect(),
+            rounding,
+            warnings: warnings.into_iter().collect(),
             training: workers.first().and_then(|worker| worker.training.clone()),
             server,
             workers,
@@ -339,6 +353,11 @@ impl RunReport {
             }
         }
         let _ = writeln!(text, "{}", self.job_table());
+        for job in &self.jobs {
+            if let Some(rounding) = job.rounding.text() {
+                let _ = writeln!(text, "{}: {rounding}.", job.name);
+            }
+        }
         if self.jobs.iter().any(|job| job.esa.is_some()) {
             let _ = writeln!(text, "{}", self.esa_table());
         }
@@ -355,6 +374,13 @@ impl RunReport {
             grouped(verified),
             self.seconds
         );
+        for (job, warning) in self
+            .jobs
+            .iter()
+            .flat_map(|job| job.warnings.iter().map(move |warning| (&job.name, warning)))
+        {
+            let _ = write!(text, "\nwarning: job {job}: {warning}");
+        }
         text
     }
 

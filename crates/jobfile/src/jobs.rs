@@ -1,5 +1,6 @@
 //! Reads `[switch]` and `[[job]]`, and what `[protocol]` says about both.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use tributary_wire::{Epoch, FRAGMENTS_MAX, JobId, WORKERS_MAX};
 use crate::network::Servers;
 use crate::protocol::{self, Choice, ESA_KEYS, P4INC_KEYS};
 use crate::scenario::{
-    Aggregation, Digits, Distribution, Job, Protocol, RandomTensors, Straggler, SwitchSettings,
-    TensorFiles, Workload, worker_index,
+    Aggregation, Digits, Distribution, Job, OnUnderflow, Protocol, RandomTensors, Straggler,
+    SwitchSettings, TensorFiles, Workload, worker_index,
 };
 use crate::topology::{HostId, HostRole, Topology};
 
@@ -28,6 +29,10 @@ const SLOTS: u32 = 256;
 const MAX_JOBS: usize = 255;
 /// Images to train with in the handwritten-digits data set.
 const MAX_BATCH: u32 = 1437;
+/// Scales that a job may have.
+pub const SCALES: RangeInclusive<f64> = 1e-30..=1e30;
+const ON_UNDERFLOW: [(&str, OnUnderflow); 2] =
+    [("warn", OnUnderflow::Warn), ("fail", OnUnderflow::Fail)];
 /// Longest pause of a worker.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
@@ -124,6 +129,8 @@ impl<'a> Jobs<'a> {
             "ps",
             "workload",
             "scale",
+            "max_underflow",
+            "on_underflow",
             "slots",
             "window",
             "jitter",
@@ -279,7 +286,10 @@ impl Context<'_, '_> {
         let agent = self.agent(table, ps, &workers)?;
         let profile = protocol::profile(table)?;
         let workload = self.workload(table, workers.len(), seed)?;
-        let scale = self.setting(table, "scale", f64::from(1 << 20), |s| s.number(1e-30..=1e30))?;
+        let scale = self.setting(table, "scale", f64::from(1 << 20), |s| s.number(SCALES))?;
+        let max_underflow = self.setting(table, "max_underflow", 0.01, |m| m.probability())?;
+        let on_underflow =
+            self.setting(table, "on_underflow", OnUnderflow::Warn, |o| o.choice(&ON_UNDERFLOW))?;
         let (slots, segment) = self.slots_and_segment(table, local)?;
         let payload = u32::from(self.switch.values_per_packet) * 4;
         let default_window = (INITIAL_WINDOW_BYTES / payload).clamp(1, slots);
@@ -307,6 +317,8 @@ impl Context<'_, '_> {
             profile,
             workload,
             scale,
+            max_underflow,
+            on_underflow,
             slots,
             window,
             aggregation,

@@ -8,7 +8,8 @@ use crate::LONGEST;
 use crate::scenario::{Aggregation, Preemption, Profile, Protocol};
 
 /// Keys of `[protocol]`.
-const KEYS: [&str; 5] = ["kind", "values_per_packet", "scale", "slots", "window"];
+const KEYS: [&str; 7] =
+    ["kind", "values_per_packet", "scale", "max_underflow", "on_underflow", "slots", "window"];
 /// The protocols that the switches have a program for.
 const PROTOCOLS: [(&str, Protocol); 4] = [
     ("atp", Protocol::Atp),

@@ -204,6 +204,10 @@ pub struct Job {
     pub workload: Workload,
     /// Fixed point: a value x travels as round(x · scale). Finite and positive.
     pub scale: f64,
+    /// Share of a worker's non-zero values that may become zero in fixed point without a word.
+    pub max_underflow: f64,
+    /// What is done if more do.
+    pub on_underflow: OnUnderflow,
     /// Fragments that may be under way at once: a power of two.
     pub slots: u32,
     /// Congestion window at the start, in packets: 1 to `slots`.
@@ -241,6 +245,15 @@ impl Job {
         let own = self.stragglers.iter().filter(|straggler| straggler.worker == worker);
         own.map(|straggler| straggler.delay).sum()
     }
+}
+
+/// What is done if more values become zero in fixed point than a job allows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OnUnderflow {
+    /// The report has a warning.
+    Warn,
+    /// The worker fails, before it uses the sums.
+    Fail,
 }
 
 /// What is known of a job's training: the priorities of its packets follow from it (ESA §5.4).

@@ -497,3 +497,10 @@ fn tensor_files_that_are_not_there() {
     assert!(tributary_jobfile::load(&path).is_ok());
     std::fs::remove_dir_all(&directory).unwrap();
 }
+
+#[test]
+fn underflow_has_a_share_and_a_word() {
+    refused("[[job]]\nmax_underflow = ‸1.5\n");
+    let message = refused("[protocol]\non_underflow = ‸\"refuse\"\n[[job]]\n");
+    assert!(message.contains("\"warn\"") && message.contains("\"fail\""), "{message}");
+}

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tributary_jobfile::{
-    Aggregation, Duty, End, HostId, Job, LinkFaults, Preemption, Profile, Protocol, Scenario,
-    SwitchId, Topology, Workload, load, parse,
+    Aggregation, Duty, End, HostId, Job, LinkFaults, OnUnderflow, Preemption, Profile, Protocol,
+    Scenario, SwitchId, Topology, Workload, load, parse,
 };
 use tributary_protocol::{Assignment, Mode};
 use tributary_wire::{Host, Mac, WorkerIndex};
@@ -345,4 +345,16 @@ fn examples_say_what_they_show() {
     let tensors = example("tensors.toml");
     let Workload::Files(files) = &tensors.jobs[0].workload else { panic!("files") };
     assert!(files.inputs.iter().all(|path| path.is_file()));
+}
+
+#[test]
+fn underflow_is_warned_of_above_one_percent_unless_the_file_says_otherwise() {
+    let of = |text: &str| {
+        let jobs = scenario(text).jobs;
+        jobs.iter().map(|job| (job.max_underflow, job.on_underflow)).collect::<Vec<_>>()
+    };
+    assert_eq!(of("[[job]]\n"), [(0.01, OnUnderflow::Warn)]);
+    let file = "[protocol]\nmax_underflow = 0.5\non_underflow = \"fail\"\n\
+                [[job]]\n[[job]]\nmax_underflow = 0\non_underflow = \"warn\"\n";
+    assert_eq!(of(file), [(0.5, OnUnderflow::Fail), (0.0, OnUnderflow::Warn)]);
 }

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use tributary_protocol::fixed::{Scale, accumulate, decode, encode, limit};
+use tributary_protocol::fixed::{Rounding, Scale, accumulate, decode, encode, limit};
 
 fn fixed(c: &mut Criterion) {
     let scale = Scale::new(1_000_000.0).expect("a positive scale");
@@ -25,6 +25,15 @@ fn fixed(c: &mut Criterion) {
         group.bench_function(BenchmarkId::new("decode", len), |b| {
             b.iter(|| decode(black_box(&payload), scale, black_box(&mut out)));
         });
+        // As a worker takes a result: its own values are counted before the sums overwrite them.
+        let mut rounding = Rounding::default();
+        group.bench_function(BenchmarkId::new("count and decode", len), |b| {
+            b.iter(|| {
+                rounding.count(black_box(&values), scale, false);
+                decode(black_box(&payload), scale, black_box(&mut out));
+            });
+        });
+        black_box(rounding);
         group.bench_function(BenchmarkId::new("accumulate", len), |b| {
             b.iter(|| accumulate(black_box(&mut sums), black_box(&payload)));
         });

@@ -3,8 +3,15 @@
 //! A value `x` travels as `round(x · scale)`, ties to even, computed in `f64`; a sum comes back as
 //! `(sum / scale)`, computed in `f64` and rounded to `f32`. The loops work on whole slices without
 //! branches, so that the compiler vectorises them.
+//!
+//! So a sum is exact in these integers, and in nothing finer: a value below half a unit travels as
+//! zero. [`Rounding`] counts what the conversion costs.
+
+mod rounding;
 
 use tributary_wire::{RUNGS, WORKERS_MAX};
+
+pub use rounding::Rounding;
 
 /// The last rung of the scale ladder.
 pub const COARSEST: u8 = RUNGS - 1;

@@ -50,7 +50,8 @@
 //!   that is complete, and are dropped whole: rules 2 and 3.
 //! - **I2** (bit-identical). The PS decides values and flags once, when a task completes; every
 //!   Parameter and Reply repeats them. Integer sums do not depend on their order, and float sums are
-//!   taken in the order of the workers.
+//!   taken in the order of the workers. Each worker rounds its values once, before they are sent:
+//!   sums are exact in fixed point, and [`fixed::Rounding`] counts what that costs.
 //! - **I3** (no aggregator lost), as far as endpoints go: every result names the aggregator, so that
 //!   the switch frees it, and a resend takes a partial sum out. Workers and PS compute the same
 //!   index because all workers see the results of one slot in the same order, and with it the same

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use tributary_netio::Waker;
 use tributary_wire::WorkerIndex;
 
-use crate::agent::{self, Event, Port};
+use crate::agent::{self, Event, Port, WorkerReport};
 use crate::alone;
 use crate::args::WorkerArgs;
 use crate::channel;
@@ -37,6 +37,9 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
                     report.packets,
                     report.resends
                 );
+                if let Some(rounding) = report.rounding.text() {
+                    say!("{rounding}");
+                }
             }
             Ok(())
         }
@@ -57,10 +60,17 @@ fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
     let index = WorkerIndex::new(args.worker).context("a job has at most 32 workers")?;
     need::check_worker(job)?;
     let stop = settings::stop_flag()?;
+    let warn = |report: WorkerReport| {
+        if !args.endpoint.json_events
+            && let Some(complaint) = report.rounding.complaint(job, report.rounding.greatest)
+        {
+            tracing::warn!("job {}: {complaint}", job.name);
+        }
+        Ok(Event::Done(report))
+    };
     let verifier = Verifier::new(job, scenario.switch.values_per_packet, 1);
     if args.alone {
-        let report = alone::work(&scenario, job, &verifier, &stop, |event| tell(&event))?;
-        return Ok(Event::Done(report));
+        return warn(alone::work(&scenario, job, &verifier, &stop, |event| tell(&event))?);
     }
     let io = settings::open_interface(&scenario, host, &args.endpoint)?;
     let tokens = settings::tokens(&args.endpoint)?;
@@ -69,6 +79,5 @@ fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
     let address = |agent| channel::agent_address(&scenario, agent);
     let link = channel::worker_link(&scenario, job, index, &tokens, address)?;
     let port = Port { io, waker: Waker::new(), link };
-    let report = agent::work(&scenario, job, index, port, &verifier, &stop, |event| tell(&event))?;
-    Ok(Event::Done(report))
+    warn(agent::work(&scenario, job, index, port, &verifier, &stop, |event| tell(&event))?)
 }

@@ -16,6 +16,7 @@ mod plain_traffic;
 mod programs;
 mod push;
 mod runs;
+mod rounding;
 mod scheduler;
 mod segments;
 mod stf;

@@ -6,7 +6,7 @@ use tributary_wire::values;
 
 use super::WorkerConfig;
 use super::tensors::{SubmitError, Tensor};
-use crate::fixed::{self, COARSEST, Scale};
+use crate::fixed::{self, COARSEST, Rounding, Scale};
 use crate::numbering::Numbering;
 
 /// A form in which values travel.
@@ -121,19 +121,24 @@ impl Codec {
         }
     }
 
-    /// Puts sums that came in some form in the place of a part of a tensor.
+    /// Puts sums that came in some form in the place of a part of a tensor, and counts what that
+    /// form did to the values there.
     pub(super) fn decode(
         &self,
         payload: &[u8],
         form: Form,
         tensor: &mut Tensor,
         range: Range<usize>,
+        rounding: &mut Rounding,
     ) -> Result<(), KindMismatch> {
         match (tensor, form) {
             (Tensor::F32(numbers), Form::Fixed { rung }) => {
-                fixed::decode(payload, self.scale.at(rung), &mut numbers[range]);
+                let (numbers, scale) = (&mut numbers[range], self.scale.at(rung));
+                rounding.count(numbers, scale, rung > 0);
+                fixed::decode(payload, scale, numbers);
             }
             (Tensor::F32(numbers), Form::Float) => {
+                rounding.count_floats(&numbers[range.clone()]);
                 copy(&mut numbers[range], values::read_f32(payload));
             }
             (Tensor::I32(numbers), Form::Fixed { rung: 0 }) => {

@@ -98,7 +98,8 @@ impl Worker {
 
     /// Stores the result of a fragment that is due. False if the worker failed by it.
     pub(super) fn take_result(&mut self, fragment: u32, form: Form, payload: &[u8]) -> bool {
-        if self.tensors.store(fragment, form, payload) == Err(KindMismatch) {
+        let stored = self.tensors.store(fragment, form, payload, &mut self.stats.rounding);
+        if stored == Err(KindMismatch) {
             let sequence = self.sequence(fragment);
             self.fail(Failure::KindMismatch { sequence });
             return false;

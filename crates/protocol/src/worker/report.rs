@@ -6,6 +6,7 @@ use tributary_wire::Sequence;
 
 use super::tensors::{Tensor, TensorId};
 use crate::ConfigError;
+use crate::fixed::Rounding;
 use crate::stats::Rejected;
 
 /// What a worker has to say.
@@ -63,7 +64,7 @@ pub enum ReassignError {
 }
 
 /// What a worker has counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Stats {
     /// Packets sent, resends included.
     pub sent: u64,
@@ -107,6 +108,8 @@ pub struct Stats {
     pub delivered: u64,
     /// ESA: results given to the PS for workers that missed them.
     pub lent: u64,
+    /// What fixed point did to the values whose results are in.
+    pub rounding: Rounding,
     /// Frames dropped because of what they are.
     pub rejected: Rejected,
 }

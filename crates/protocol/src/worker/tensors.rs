@@ -8,13 +8,15 @@ use std::ops::Range;
 
 use super::codec::{Codec, Encoding, Form, KindMismatch};
 use super::{Failure, WorkerConfig};
+use crate::fixed::Rounding;
 use crate::numbering::Numbering;
 use crate::priority::Priority;
 
 /// Numbers that are to be summed over the workers, or have been.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Tensor {
-    /// Finite numbers, summed in fixed point. Where that would overflow: with ATP and ESA in floating
+    /// Finite numbers, summed in fixed point: those below half a unit count as zero, as
+    /// [`Rounding`] tells. Where that would overflow: with ATP and ESA in floating
     /// point, with P4INC and SwitchML at a coarser scale. A sum beyond the range of `f32` is
     /// infinite.
     F32(Vec<f32>),
@@ -184,6 +186,7 @@ impl Tensors {
         fragment: u32,
         form: Form,
         payload: &[u8],
+        rounding: &mut Rounding,
     ) -> Result<(), KindMismatch> {
         let Some(at) = self.find(fragment) else {
             debug_assert!(false, "fragment {fragment} of no tensor");
@@ -191,7 +194,7 @@ impl Tensors {
         };
         let queued = &mut self.queue[at];
         let range = queued.range(fragment, self.values_per_packet);
-        self.codec.decode(payload, form, &mut queued.tensor, range)?;
+        self.codec.decode(payload, form, &mut queued.tensor, range, rounding)?;
         queued.missing -= 1;
         Ok(())
     }

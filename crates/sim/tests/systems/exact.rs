@@ -80,7 +80,7 @@ fn expected(all: &[&Tensor], job: &Job, fragment: usize) -> Result<Tensor, Strin
 }
 
 /// By which power of two the scale is divided where a fragment does not fit, and then still does not.
-const LADDER: [i32; 8] = [0, 4, 8, 16, 32, 64, 96, 128];
+pub(crate) const LADDER: [i32; 8] = [0, 4, 8, 16, 32, 64, 96, 128];
 
 /// The sums of P4INC and SwitchML: each fragment at the first scale of the ladder at which all values of
 /// all workers fit.

@@ -1,0 +1,59 @@
+//! What fixed point loses is reported, and warned of or refused if it is more than the job allows.
+
+use crate::command::{JobFile, fail, succeed, text, tributary};
+use crate::examples::{number, report};
+
+/// Two workers with values of N(0, deviation), the same in every run.
+fn normal(deviation: &str, rest: &str) -> JobFile {
+    JobFile::new(&format!(
+        "[[job]]\nname = \"small\"\nworkers = 2\n{rest}\n\
+         workload = {{ kind = \"random\", tensors = 2, elements = 1000, \
+         distribution = \"normal\", magnitude = {deviation} }}\n"
+    ))
+}
+
+#[test]
+fn values_that_become_zero_are_warned_of_and_a_better_scale_is_named() {
+    let file = normal("1e-7", "");
+    let output = succeed(&["run", &file.name()]);
+    let warning = output.lines().find(|line| line.starts_with("warning: job small: worker "));
+    let warning = warning.unwrap_or_else(|| panic!("no warning: {output}"));
+    assert!(warning.contains("(100.00 %) with scale 1048576"), "{warning}");
+    let scale = warning.split_once("set `scale = ").unwrap().1.split_once('`').unwrap().0;
+    let report = report(&file.name(), "memory", &[]);
+    let job = &report["jobs"][0];
+    assert_eq!(number(&job["rounding"]["values"]), 4000);
+    assert_eq!(number(&job["rounding"]["zeroed"]), 4000);
+    assert_eq!(job["rounding"]["largest_error"], 1.0);
+    assert_eq!(job["warnings"].as_array().unwrap().len(), 1);
+    // The scale that is named keeps them.
+    let output = succeed(&["run", &normal("1e-7", &format!("scale = {scale}")).name()]);
+    assert!(!output.contains("warning"), "{output}");
+    assert!(output.contains("small: fixed point made 0 of 4 000 non-zero values zero"), "{output}");
+    let allowed = succeed(&["run", &normal("1e-7", "max_underflow = 1").name()]);
+    assert!(!allowed.contains("warning"), "{allowed}");
+}
+
+#[test]
+fn a_job_may_refuse_sums_that_lost_too_much() {
+    for protocol in ["atp", "esa", "p4inc", "switchml"] {
+        let rest = format!("protocol = \"{protocol}\"\non_underflow = \"fail\"");
+        let line = fail(&["run", &normal("1e-7", &rest).name()]);
+        assert!(line.contains("non-zero values zero (100.00 %)"), "{line}");
+        assert!(line.contains("set `scale = "), "{line}");
+        succeed(&["run", &normal("1.0", &rest).name()]);
+    }
+}
+
+#[test]
+fn a_worker_by_itself_reports_and_warns() {
+    let file = JobFile::new(
+        "[topology]\nworkers = 1\n[[job]]\nworkload = { kind = \"random\", tensors = 1, \
+         elements = 1000, distribution = \"normal\", magnitude = 1e-7 }\n",
+    );
+    let args = ["worker", &file.name(), "--worker", "0", "--interface", "lo", "--alone"];
+    let output = tributary(&args).output().unwrap();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(out.contains("fixed point made 1 000 of 1 000 non-zero values zero"), "{out}");
+    assert!(err.contains("job job1: fixed point made") && err.contains("set `scale = "), "{err}");
+}

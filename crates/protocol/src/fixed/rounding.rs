@@ -1,0 +1,171 @@
+//! What fixed point costs: which values it rounds, how far, and which it makes zero.
+
+use super::{ROUNDER, Scale};
+
+/// What the conversion to integers did to the `f32` values of one worker.
+///
+/// Each value is counted once, when the result of its fragment is in: only then is it known at which
+/// scale the fragment was summed, or that it was summed as floats.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Rounding {
+    /// Values that are not zero, those summed as floats included.
+    pub values: u64,
+    /// Of these, values that became zero.
+    pub zeroed: u64,
+    /// Of these, values whose fragment was summed at a coarser scale than the job's, because a
+    /// value of it was too great (P4INC, SwitchML).
+    pub zeroed_coarser: u64,
+    /// The largest relative error of a value, `|round(x · scale) / scale − x| / |x|`. It is 1 if a
+    /// value became zero.
+    pub worst: f64,
+    /// The greatest magnitude in the fragments that were summed at the job's scale.
+    pub greatest: f32,
+}
+
+impl Rounding {
+    /// Counts values that were summed as floats: they are not rounded.
+    pub fn count_floats(&mut self, values: &[f32]) {
+        self.values += values.iter().map(|value| u64::from(*value != 0.0)).sum::<u64>();
+    }
+
+    /// Counts values that were summed at a scale: the job's, or a `coarser` one. They must be finite.
+    ///
+    /// A magnitude `m` becomes zero if `m · scale` is at most one half, and its relative error is at
+    /// most half a unit in `m · scale`. So both are comparisons with a bound that is the same for
+    /// all values. Magnitudes compare as their bit patterns do: the loop works on integers, and the
+    /// compiler vectorises it. Errors are computed only where one can exceed the largest so far.
+    pub fn count(&mut self, values: &[f32], scale: Scale, coarser: bool) {
+        let zeroing = largest_below_half(scale).to_bits();
+        // Rounded up twice, to be a bound in spite of its own rounding.
+        let bound = (0.5 / self.worst / scale.get()) as f32;
+        let bound = bound.next_up().next_up().to_bits();
+        let (mut nonzero, mut zeroed, mut suspects, mut greatest) = (0u32, 0u32, 0u32, 0u32);
+        for value in values {
+            let magnitude = value.to_bits() & (u32::MAX >> 1);
+            // Zero wraps, and is beyond every bound.
+            let place = magnitude.wrapping_sub(1);
+            nonzero += u32::from(magnitude != 0);
+            zeroed += u32::from(place < zeroing);
+            suspects += u32::from(place < bound);
+            greatest = greatest.max(magnitude);
+        }
+        self.values += u64::from(nonzero);
+        self.zeroed += u64::from(zeroed);
+        if coarser {
+            self.zeroed_coarser += u64::from(zeroed);
+        } else {
+            self.greatest = self.greatest.max(f32::from_bits(greatest));
+        }
+        if zeroed > 0 {
+            self.worst = 1.0;
+        } else if suspects > 0 {
+            self.compute_errors(values, scale);
+        }
+    }
+
+    /// Finds the largest error of values of which none becomes zero.
+    #[cold]
+    fn compute_errors(&mut self, values: &[f32], scale: Scale) {
+        for value in values {
+            let exact = f64::from(value.abs()) * scale.get();
+            let error = (exact + ROUNDER - ROUNDER - exact).abs();
+            if error > self.worst * exact {
+                self.worst = error / exact;
+            }
+        }
+    }
+}
+
+/// The greatest magnitude that becomes zero: whose product with the scale is at most one half.
+fn largest_below_half(scale: Scale) -> f32 {
+    let zeroed = |magnitude: f32| f64::from(magnitude) * scale.get() <= 0.5;
+    let mut magnitude = ((0.5 / scale.get()) as f32).min(f32::MAX);
+    while !zeroed(magnitude) {
+        magnitude = magnitude.next_down();
+    }
+    while magnitude < f32::MAX && zeroed(magnitude.next_up()) {
+        magnitude = magnitude.next_up();
+    }
+    magnitude
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn scale(factor: f64) -> Scale {
+        Scale::new(factor).unwrap()
+    }
+
+    /// What each value becomes, computed one by one as the library rounds.
+    fn expected(fragments: &[(Vec<f32>, bool)], factor: f64) -> Rounding {
+        let mut rounding = Rounding::default();
+        for (values, coarser) in fragments {
+            for value in values.iter().filter(|value| **value != 0.0) {
+                let exact = f64::from(*value) * factor;
+                let integer = exact.round_ties_even();
+                rounding.values += 1;
+                rounding.zeroed += u64::from(integer == 0.0);
+                rounding.zeroed_coarser += u64::from(integer == 0.0 && *coarser);
+                let error = if integer == 0.0 { 1.0 } else { ((integer - exact) / exact).abs() };
+                rounding.worst = rounding.worst.max(error);
+            }
+            if !coarser {
+                rounding.greatest = values.iter().fold(rounding.greatest, |g, v| g.max(v.abs()));
+            }
+        }
+        rounding
+    }
+
+    #[test]
+    fn a_tie_at_one_half_becomes_zero_and_the_next_value_does_not() {
+        for factor in [1.0, 0.25, 1_048_576.0, 1e30] {
+            let half = largest_below_half(scale(factor));
+            let mut rounding = Rounding::default();
+            rounding.count(&[half, -half, 0.0, -0.0, half.next_up()], scale(factor), false);
+            assert_eq!((rounding.values, rounding.zeroed), (3, 2), "{factor}");
+        }
+    }
+
+    #[test]
+    fn bounds_beyond_f32_hold() {
+        let mut rounding = Rounding::default();
+        let coarsest = scale(1e-300).at(super::super::COARSEST);
+        rounding.count(&[f32::MAX, f32::from_bits(1)], coarsest, true);
+        assert_eq!((rounding.values, rounding.zeroed, rounding.zeroed_coarser), (2, 2, 2));
+        let mut rounding = Rounding::default();
+        rounding.count(&[f32::from_bits(1)], scale(1e300), false);
+        assert_eq!((rounding.values, rounding.zeroed), (1, 0));
+    }
+
+    #[test]
+    fn floats_are_not_rounded() {
+        let mut rounding = Rounding::default();
+        rounding.count_floats(&[1e-30, 0.0, 3e37]);
+        assert_eq!(rounding, Rounding { values: 2, ..Rounding::default() });
+    }
+
+    proptest! {
+        #[test]
+        fn counts_as_the_library_rounds(
+            fragments in prop::collection::vec(
+                (prop::collection::vec(
+                    prop_oneof![Just(0.0f32), -2.0f32..2.0, -1e6f32..1e6, -1e-6f32..1e-6],
+                    0..70,
+                ), any::<bool>()),
+                0..6,
+            ),
+            factor in prop::sample::select(vec![1.0, 0.5, 1024.0, 1e6, 0.001, 1e9]),
+        ) {
+            let mut rounding = Rounding::default();
+            for (values, coarser) in &fragments {
+                rounding.count(values, scale(factor), *coarser);
+            }
+            let expected = expected(&fragments, factor);
+            prop_assert!((rounding.worst - expected.worst).abs() <= 1e-12 * expected.worst);
+            prop_assert_eq!(Rounding { worst: 0.0, ..rounding }, Rounding { worst: 0.0, ..expected });
+        }
+    }
+}
