@@ -104,6 +104,8 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
             // A worker's contribution. Where it may go in is the switch's to say, not the worker's.
             (kind_t.GRADIENT,  _,     0,       _,       0,         1,  _,        0): pass(outcome_t.BYPASSED);
             (kind_t.GRADIENT,  _,     0,       _,       0,         1,  _,        1): touch(access_t.CLAIM);
+            // A result that a worker hands over to a server that lacks it.
+            (kind_t.GRADIENT,  1,     1,       _,       0,         1,  _,        _): pass(outcome_t.RESENT);
             // A result of the parameter server.
             (kind_t.PARAMETER, 0,     0,       _,       _,         _,  _,        0): distribute(copy_access_t.NONE);
             (kind_t.REPLY,     0,     0,       _,       _,         _,  _,        0): pass(outcome_t.REPLIED);

@@ -95,6 +95,8 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
             (kind_t.GRADIENT,  _,     0,       1,       1,  _,    1,      0,     _): refuse(outcome_t.OUTSIDE);
             (kind_t.GRADIENT,  _,     0,       1,       1,  _,    1,      1,     1): pass(outcome_t.BYPASSED);
             (kind_t.GRADIENT,  _,     0,       1,       1,  _,    1,      1,     0): touch(access_t.CLAIM);
+            // A result that a worker hands over to a server that lacks it.
+            (kind_t.GRADIENT,  1,     1,       1,       1,  _,    _,      _,     _): pass(outcome_t.RESENT);
             // A result of the parameter server.
             (kind_t.PARAMETER, 0,     0,       1,       _,  _,    0,      _,     _): distribute(copy_access_t.NONE);
             (kind_t.REPLY,     0,     0,       1,       _,  _,    0,      _,     _): pass(outcome_t.REPLIED);

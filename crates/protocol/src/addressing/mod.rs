@@ -10,7 +10,9 @@
 //! ATP hashes job and sequence too. We hash job and slot with a salt per slot, so that a slot
 //! keeps its aggregator until a task of it collides; then the salt is counted up. The PS decides
 //! whether a task collided and tells all workers in the result, so that they and the PS agree on the
-//! salt of every slot at every task: [`crate`] has the argument.
+//! salt of every slot at every task: [`crate`] has the argument. Gradients and results carry the
+//! salt, too: a PS that takes the place of another learns it from gradients, and workers that heard
+//! different PSs agree again after the next result.
 //!
 //! # P4INC
 //!

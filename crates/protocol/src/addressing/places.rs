@@ -11,7 +11,7 @@ use crate::bits::SlotSet;
 /// The salt of one slot, and the aggregator that follows from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Address {
-    salt: u32,
+    salt: u8,
     index: AggregatorIndex,
 }
 
@@ -66,14 +66,37 @@ impl Places {
         }
     }
 
+    /// The salt that the slot of a fragment is at; zero where there are no salts.
+    pub(crate) fn salt(&self, fragment: u32) -> u8 {
+        match self {
+            Self::Salted { slots, .. } => slots[slot(fragment, slots.len() as u32) as usize].salt,
+            _ => 0,
+        }
+    }
+
+    /// The aggregator of a fragment at another endpoint, whose slot is at that salt.
+    pub(crate) fn index_at(&self, fragment: u32, salt: u8) -> AggregatorIndex {
+        match self {
+            Self::Salted { job, pool, slots } if salt != self.salt(fragment) => {
+                index(*job, slot(fragment, slots.len() as u32), salt.into(), *pool)
+            }
+            _ => self.index(fragment),
+        }
+    }
+
+    /// Takes over the salt that another endpoint has for the slot of a fragment.
+    pub(crate) fn set_salt(&mut self, fragment: u32, salt: u8) {
+        let index = self.index_at(fragment, salt);
+        if let Self::Salted { slots, .. } = self {
+            slots[slot(fragment, slots.len() as u32) as usize] = Address { salt, index };
+        }
+    }
+
     /// The task that the slot of a fragment was at is over; the next one of the slot comes.
     pub(crate) fn over(&mut self, fragment: u32, collided: bool) {
         match self {
-            Self::Salted { job, pool, slots } if collided => {
-                let number = slot(fragment, slots.len() as u32);
-                let address = &mut slots[number as usize];
-                address.salt = address.salt.wrapping_add(1);
-                address.index = index(*job, number, address.salt, *pool);
+            Self::Salted { .. } if collided => {
+                self.set_salt(fragment, self.salt(fragment).wrapping_add(1));
             }
             Self::Alternating { odd, .. } => match odd.contains(fragment) {
                 true => odd.remove(fragment),
@@ -129,6 +152,26 @@ mod tests {
             seen.push(places.index(13));
         }
         assert_eq!(places.index(6), other);
+    }
+
+    #[test]
+    fn endpoints_that_disagree_on_a_salt_agree_again_when_one_tells_the_other() {
+        let (mut ahead, mut behind) = (places(Protocol::Atp, 0), places(Protocol::Atp, 0));
+        for _ in 0..300 {
+            ahead.over(13, true);
+        }
+        assert_eq!(ahead.salt(13), 44, "a salt has eight bits");
+        assert_ne!(ahead.index(13), behind.index(13));
+        assert_eq!(behind.index_at(13, ahead.salt(13)), ahead.index(13));
+        behind.set_salt(13, ahead.salt(13));
+        ahead.over(13, true);
+        behind.over(13, true);
+        assert_eq!((ahead.index(13), ahead.salt(13)), (behind.index(13), 45));
+        // Where there are no salts, what a packet has in their place means nothing.
+        let mut permuted = places(Protocol::P4inc, 16);
+        let at = permuted.index(3);
+        permuted.set_salt(3, 9);
+        assert_eq!((permuted.index_at(3, 7), permuted.index(3), permuted.salt(3)), (at, at, 0));
     }
 
     #[test]

@@ -30,13 +30,26 @@
 //!
 //! # A PS that is started anew
 //!
-//! What a PS keeps is in no other place: a result that one worker missed while the others went on
-//! is lost with the PS, and the task after it is never complete. So a PS cannot be replaced in the
-//! middle of an iteration, in either protocol. Between two iterations that of P4INC can: all
-//! workers are idle then, where a task is added up does not depend on what was before, and the
-//! first packets say which tasks are due. What the old one was sent must be out of the network by
-//! then, or the job be given another service ID, lest the new one finish a task a second time. The
-//! PS of ATP cannot, as it counts from the job's first fragment and must have seen all collisions.
+//! A PS may be replaced at any time, by a [`successor`](ParameterServer::successor) that knows
+//! nothing. All that it lacks, workers have:
+//!
+//! - *What is due in a slot.* The highest task of the slot that it hears of. Those before it are over,
+//!   as whoever sends a task has the results of all before it in the slot. That is never sure: the PS
+//!   before it may have finished later ones, whose packets are still to come.
+//! - *Results that some worker missed.* Whoever lacks the result of `s` keeps sending `s`. A successor
+//!   that has not that result asks all workers for it, and those that have it hand it over: each keeps
+//!   the last result of every slot. By the argument above no result after that of `s` exists in the
+//!   slot, or the worker would not lack it.
+//! - *Values that it has merged, or that switches had sent it.* Workers keep theirs until the result
+//!   is in, and are asked for them.
+//! - *Where aggregators are.* Packets say so: gradients and results of ATP carry the slot's salt.
+//!
+//! A successor may finish a task a second time, from packets that were on their way when the first one
+//! did. Both results are the same numbers, for both hold every worker's values once: integers if all
+//! values fit, else floats, as the worker whose values do not fit never sends integers (I2). They may
+//! differ in the collision flag, and so may the salts of workers that took the one or the other.
+//! Then their next packets do not meet in one aggregator; the workers resend, the PS merges what each
+//! sent, and the result, which names one salt, makes all agree again.
 //!
 //! # Runs
 //!
@@ -112,6 +125,8 @@ pub struct Stats {
     pub fixed_after_overflow: u64,
     /// Gradients dropped for a task below the one whose result is kept.
     pub stale: u64,
+    /// Results taken that workers handed over, because the PS before this one had them.
+    pub adopted: u64,
     /// Gradients dropped for a task above the one that is due in their slot.
     pub out_of_window: u64,
     /// Times a task was found to wait for longer than the timeout.
@@ -141,20 +156,33 @@ pub struct ParameterServer {
 }
 
 impl ParameterServer {
-    /// A PS that has heard of nobody.
+    /// A PS that is there from the job's first packet on.
     ///
     /// # Errors
     ///
     /// If the configuration contradicts itself.
     pub fn new(config: PsConfig) -> Result<Self, ConfigError> {
+        Self::build(config, false)
+    }
+
+    /// A PS that may take the place of one that was lost, in the middle of the job.
+    ///
+    /// # Errors
+    ///
+    /// If the configuration contradicts itself.
+    pub fn successor(config: PsConfig) -> Result<Self, ConfigError> {
+        Self::build(config, true)
+    }
+
+    fn build(config: PsConfig, successor: bool) -> Result<Self, ConfigError> {
         config.validate(&[Protocol::Atp, Protocol::P4inc])?;
-        Ok(Self::idle(config))
+        Ok(Self::idle(config, successor))
     }
 
     /// One that has heard of nobody, of a configuration that was validated.
-    fn idle(config: PsConfig) -> Self {
+    fn idle(config: PsConfig, successor: bool) -> Self {
         Self {
-            slots: Slots::new(&config.job),
+            slots: Slots::new(&config.job, successor),
             floats: FloatPool::new(&config.job),
             outbox: Outbox::new(config.job.slots),
             rtt: RttEstimator::new(config.timing.rtt),
@@ -171,7 +199,7 @@ impl ParameterServer {
         let mut config = self.config.clone();
         config.job.epoch = epoch;
         let events = std::mem::take(&mut self.events);
-        *self = Self { events, stats: self.stats, ..Self::idle(config) };
+        *self = Self { events, stats: self.stats, ..Self::idle(config, false) };
     }
 
     /// Serves the job in another way from now on. The job scheduler tells all endpoints of the job

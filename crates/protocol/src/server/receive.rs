@@ -4,7 +4,7 @@ use tributary_wire::agg::Packet;
 use tributary_wire::{Bitmap, Flags, Kind, Protocol};
 
 use super::ParameterServer;
-use super::slots::{Finished, Task};
+use super::slots::{Finished, Lost, Task};
 use super::timers::Timer;
 use crate::{Mode, Time, fixed};
 
@@ -19,6 +19,10 @@ impl ParameterServer {
         }
         let sequence = packet.sequence().0;
         let number = self.slots.number(sequence);
+        if packet.flags().contains(Flags::RESULT) {
+            self.on_handed_over(number, packet);
+            return;
+        }
         let slot = self.slots.get(number);
         if slot.finished.is_some_and(|finished| finished.sequence == sequence) {
             self.on_finished(number, packet);
@@ -27,18 +31,66 @@ impl ParameterServer {
         // Exactly one task is due in a slot. Above it, some worker would have skipped one; below
         // the result that is kept, all workers have theirs.
         let due = slot.due();
+        let is_right = self.slots.is_right(sequence, packet.index(), packet.priority());
         match u64::from(sequence) {
-            sequence if sequence < due => self.stats.stale += 1,
+            sequence if sequence < due => self.on_over(now, number, packet),
             sequence if sequence > due && !slot.may_skip() => self.stats.out_of_window += 1,
-            _ if packet.index() != self.slots.index(sequence) => {
-                self.stats.rejected.wrong_index += 1;
-            }
-            _ if self.is_float(packet) => self.merge_float(now, number, packet),
+            _ if !is_right => self.stats.rejected.wrong_index += 1,
             _ => {
-                self.slots.skip_to(number, sequence);
-                self.merge_fixed(now, number, packet);
+                self.slots.skip_to(number, sequence, packet.priority());
+                if self.is_float(packet) {
+                    self.merge_float(now, number, packet);
+                } else {
+                    self.merge_fixed(now, number, packet);
+                }
             }
         }
+    }
+
+    /// A gradient for a task that is over, and whose result is not here. It is a late copy, or the PS
+    /// before this one had the result, and all but the sender may have gone on: then they are asked.
+    fn on_over(&mut self, now: Time, number: usize, packet: &Packet<&[u8]>) {
+        let sequence = packet.sequence().0;
+        let timeout = self.rtt.base_timeout();
+        let everyone = self.config.job.everyone();
+        let successor = self.slots.is_successor();
+        let slot = self.slots.get_mut(number);
+        let newest = slot.finished.map(|finished| finished.sequence);
+        let newest = newest.max(slot.lost.map(|lost| lost.sequence));
+        let asks = packet.flags().contains(Flags::RESEND);
+        if !successor || !asks || newest.is_some_and(|newest| newest > sequence) {
+            self.stats.stale += 1;
+            return;
+        }
+        slot.lost.take_if(|lost| lost.sequence < sequence);
+        let wanted_by = Bitmap::EMPTY;
+        let lost = slot.lost.get_or_insert(Lost { sequence, wanted_by, ask_again_from: now });
+        lost.wanted_by |= packet.bitmap();
+        if lost.ask_again_from <= now {
+            lost.ask_again_from = now + timeout;
+            self.outbox.recall(number, everyone);
+        }
+    }
+
+    /// A worker hands over a result that it has: a successor keeps it if it has no later one of the
+    /// slot, and passes it on.
+    fn on_handed_over(&mut self, number: usize, packet: &Packet<&[u8]>) {
+        let sequence = packet.sequence().0;
+        let (index, salt) = (packet.index(), packet.priority());
+        let finished = self.slots.get(number).finished;
+        if !self.slots.is_successor() || finished.is_some_and(|kept| kept.sequence >= sequence) {
+            self.stats.duplicates += 1;
+            return;
+        }
+        if !self.slots.is_right(sequence, index, salt) {
+            self.stats.rejected.wrong_index += 1;
+            return;
+        }
+        self.stats.adopted += 1;
+        let flags = packet.flags() & Flags::OVERFLOW;
+        let finished = Finished { sequence, flags, index, salt };
+        let lack = self.slots.adopt(number, finished, packet.payload());
+        self.outbox.adopted(number, lack);
     }
 
     /// Whether a gradient's values are floats, which only ATP knows: with P4INC the same flag says
@@ -51,8 +103,9 @@ impl ParameterServer {
     fn accepts(&mut self, packet: &Packet<&[u8]>) -> bool {
         let job = &self.config.job;
         let workers = packet.bitmap();
-        // The switch never adds floats, so they come from one worker.
-        let single = !self.is_float(packet) || workers.len() == 1;
+        // The switch never adds floats, so they come from one worker; so does a result.
+        let alone = self.is_float(packet) || packet.flags().contains(Flags::RESULT);
+        let single = !alone || workers.len() == 1;
         let assigned = !job.protocol.has_services()
             || packet.service() == job.assignment.service && job.assignment.mode != Mode::Local;
         let rejected = &mut self.stats.rejected;
@@ -179,7 +232,7 @@ impl ParameterServer {
         let Some(task) = self.slots.get_mut(number).task.take() else {
             return;
         };
-        let index = self.slots.index(task.sequence);
+        let (index, salt) = (self.slots.index(task.sequence), self.slots.salt(task.sequence));
         let mut flags = task.flags;
         if let Some(floats) = task.floats {
             flags |= Flags::OVERFLOW;
@@ -190,7 +243,7 @@ impl ParameterServer {
         self.stats.overflow_tasks += u64::from(flags.contains(Flags::OVERFLOW));
         self.stats.collisions += u64::from(flags.contains(Flags::COLLISION));
         self.stats.marked += u64::from(flags.contains(Flags::ECN));
-        let finished = Finished { sequence: task.sequence, flags, index };
+        let finished = Finished { sequence: task.sequence, flags, index, salt };
         self.slots.finish(number, finished);
         self.outbox.finished(number);
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tributary_wire::{AggregatorIndex, Bitmap, Flags, RUNGS, Round, Sequence};
+use tributary_wire::{AggregatorIndex, Bitmap, Flags, RUNGS, Round, Sequence, values};
 
 use crate::addressing::Places;
 use crate::floats::Floats;
@@ -17,6 +17,8 @@ pub(super) struct Finished {
     pub(super) flags: Flags,
     /// The aggregator that the task used.
     pub(super) index: AggregatorIndex,
+    /// The salt that the aggregator follows from.
+    pub(super) salt: u8,
 }
 
 /// A task that is being collected.
@@ -57,10 +59,21 @@ impl Task {
     }
 }
 
+/// A result that a worker asked for, and the PS before this one had.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lost {
+    pub(super) sequence: u32,
+    /// The workers whose values came for it: some of them lack it.
+    pub(super) wanted_by: Bitmap,
+    /// Before this, nobody is asked for it again.
+    pub(super) ask_again_from: Time,
+}
+
 /// One slot.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub(super) finished: Option<Finished>,
+    pub(super) lost: Option<Lost>,
     pub(super) task: Option<Task>,
     /// Which of the slot's two versions of values is that of the task.
     odd: bool,
@@ -92,15 +105,18 @@ pub(super) struct Slots {
     words: Box<[i32]>,
     values: usize,
     numbering: Numbering,
+    /// There may have been a PS before this one: what is due is never sure.
+    successor: bool,
 }
 
 impl Slots {
-    pub(super) fn new(job: &JobConfig) -> Self {
+    pub(super) fn new(job: &JobConfig, successor: bool) -> Self {
         let numbering = Numbering::of(job.protocol);
         // Who counts fragments has to do with the job from the first one on.
-        let sure = numbering == Numbering::Fragments;
+        let sure = numbering == Numbering::Fragments && !successor;
         let slot = |number| Slot {
             finished: None,
+            lost: None,
             task: None,
             odd: false,
             due: if sure { u64::from(number) } else { 0 },
@@ -113,7 +129,13 @@ impl Slots {
             words: vec![0; 2 * job.slots as usize * values].into(),
             values,
             numbering,
+            successor,
         }
+    }
+
+    /// Whether there may have been a PS before this one.
+    pub(super) fn is_successor(&self) -> bool {
+        self.successor
     }
 
     /// The job is served in another way from here on, and all workers are idle: what was due is not
@@ -122,6 +144,7 @@ impl Slots {
         self.places = Places::new(job);
         for slot in &mut self.slots {
             slot.finished = None;
+            slot.lost = None;
             slot.task = None;
             slot.sure = false;
         }
@@ -142,7 +165,26 @@ impl Slots {
 
     /// The aggregator of a task that is due.
     pub(super) fn index(&self, sequence: u32) -> AggregatorIndex {
-        self.places.index(self.numbering.round(Sequence(sequence)).fragment)
+        self.places.index(self.fragment(sequence))
+    }
+
+    /// The salt of a task that is due.
+    pub(super) fn salt(&self, sequence: u32) -> u8 {
+        self.places.salt(self.fragment(sequence))
+    }
+
+    /// Whether a packet may name an aggregator for a task. A successor knows no salts and believes the
+    /// packet's own.
+    pub(super) fn is_right(&self, sequence: u32, index: AggregatorIndex, salt: u8) -> bool {
+        let fragment = self.fragment(sequence);
+        match self.successor {
+            true => index == self.places.index_at(fragment, salt),
+            false => index == self.places.index(fragment),
+        }
+    }
+
+    fn fragment(&self, sequence: u32) -> u32 {
+        self.numbering.round(Sequence(sequence)).fragment
     }
 
     /// The sums of the slot's task.
@@ -157,13 +199,44 @@ impl Slots {
     }
 
     /// Makes a task due that is the highest that was heard of, in a slot that may skip. Those
-    /// before it are over, or its sender would not have come so far.
-    pub(super) fn skip_to(&mut self, number: usize, sequence: u32) {
+    /// before it are over, or its sender would not have come so far. The first packet of the task says
+    /// where it is.
+    pub(super) fn skip_to(&mut self, number: usize, sequence: u32, salt: u8) {
+        let fragment = self.fragment(sequence);
         let slot = &mut self.slots[number];
         if slot.due < sequence.into() {
             slot.due = sequence.into();
             slot.task = None;
         }
+        if self.successor && slot.task.is_none() {
+            self.places.set_salt(fragment, salt);
+        }
+    }
+
+    /// Keeps a result that a worker has handed over. What is collected for the same task, or for one
+    /// before it, is of no use any more. Returns who may lack the result.
+    pub(super) fn adopt(&mut self, number: usize, finished: Finished, payload: &[u8]) -> Bitmap {
+        let Finished { sequence, flags, salt, .. } = finished;
+        let round = self.numbering.round(Sequence(sequence));
+        let due = self.following(round, flags);
+        let range = self.range(number, !self.slots[number].odd);
+        for (word, value) in self.words[range].iter_mut().zip(values::read_i32(payload)) {
+            *word = value;
+        }
+        let slot = &mut self.slots[number];
+        slot.finished = Some(finished);
+        let lost = slot.lost.take_if(|lost| lost.sequence <= sequence);
+        let task = slot.task.take_if(|task| task.sequence <= sequence);
+        if slot.due < due {
+            slot.due = due;
+        }
+        if slot.task.is_none() {
+            self.places.set_salt(round.fragment, salt);
+        }
+        let lost = lost.map(|lost| (lost.sequence, lost.wanted_by));
+        let task = task.map(|task| (task.sequence, task.bitmap));
+        let lack = lost.into_iter().chain(task).filter(|(wanted, _)| *wanted == sequence);
+        lack.fold(Bitmap::EMPTY, |all, (_, workers)| all | workers)
     }
 
     /// Keeps the result of the slot's task, which ends the one before it, and makes the next task
@@ -173,10 +246,11 @@ impl Slots {
         let due = self.following(round, finished.flags);
         let slot = &mut self.slots[number];
         slot.task = None;
+        slot.lost = None;
         slot.finished = Some(finished);
         slot.odd = !slot.odd;
         slot.due = due;
-        slot.sure = true;
+        slot.sure = !self.successor;
         self.places.over(round.fragment, finished.flags.contains(Flags::COLLISION));
     }
 

@@ -18,10 +18,13 @@ pub(super) struct Outbox {
     parameters: Queue,
     replies: Queue,
     queries: Queue,
+    recalls: Queue,
     /// Per slot, the workers that a Reply is due to.
     reply_to: Box<[Bitmap]>,
     /// Per slot, the workers to be asked.
     query_to: Box<[Bitmap]>,
+    /// Per slot, the workers to be asked for a result that is lost.
+    recall_from: Box<[Bitmap]>,
 }
 
 /// A set of slots, served in turn.
@@ -60,8 +63,10 @@ impl Outbox {
             parameters: Queue::new(slots),
             replies: Queue::new(slots),
             queries: Queue::new(slots),
+            recalls: Queue::new(slots),
             reply_to: vec![Bitmap::EMPTY; slots as usize].into(),
             query_to: vec![Bitmap::EMPTY; slots as usize].into(),
+            recall_from: vec![Bitmap::EMPTY; slots as usize].into(),
         }
     }
 
@@ -89,6 +94,20 @@ impl Outbox {
         self.query_to[number] |= workers;
     }
 
+    /// Asks workers for a result of the slot that is lost.
+    pub(super) fn recall(&mut self, number: usize, workers: Bitmap) {
+        self.recalls.insert(number);
+        self.recall_from[number] |= workers;
+    }
+
+    /// A result of the slot was handed over: nothing is left of what was due of one before it, and
+    /// these workers may lack it.
+    pub(super) fn adopted(&mut self, number: usize, lack: Bitmap) {
+        self.parameters.remove(number);
+        self.replies.insert(number);
+        self.reply_to[number] = lack;
+    }
+
     fn next_parameter(&mut self) -> Option<usize> {
         let number = self.parameters.peek()?;
         self.parameters.remove(number);
@@ -101,6 +120,10 @@ impl Outbox {
 
     fn next_query(&mut self) -> Option<(usize, WorkerIndex)> {
         next(&mut self.queries, &mut self.query_to)
+    }
+
+    fn next_recall(&mut self) -> Option<(usize, WorkerIndex)> {
+        next(&mut self.recalls, &mut self.recall_from)
     }
 }
 
@@ -141,9 +164,18 @@ impl ParameterServer {
             self.stats.replies += 1;
             return true;
         }
+        while let Some((number, worker)) = self.outbox.next_recall() {
+            if let Some(lost) = self.slots.get(number).lost {
+                self.write_query(lost.sequence, Flags::NONE, worker, frame);
+                return true;
+            }
+        }
         while let Some((number, worker)) = self.outbox.next_query() {
-            if self.write_query(number, worker, frame) {
-                self.stats.queries += 1;
+            let task = self.slots.get(number).task.as_ref();
+            // The worker's values may have come in since the query became due.
+            if let Some(task) = task.filter(|task| !task.bitmap.contains(worker)) {
+                let float = if task.floats.is_some() { Flags::OVERFLOW } else { Flags::NONE };
+                self.write_query(task.sequence, float, worker, frame);
                 return true;
             }
         }
@@ -162,43 +194,45 @@ impl ParameterServer {
         let repr = Repr {
             values: self.config.job.values_per_packet,
             bitmap: self.config.job.everyone(),
-            ..self.header(kind, finished.flags, finished.sequence, finished.index)
+            index: finished.index,
+            ..self.header(kind, finished.flags, finished.sequence, finished.salt)
         };
         let payload = emit_frame(frame, &self.envelope(to), &repr);
         values::write_i32(payload, self.slots.kept(number));
     }
 
-    /// Writes a Query, unless the worker's values have come in since it became due.
-    fn write_query(&self, number: usize, worker: WorkerIndex, frame: &mut Vec<u8>) -> bool {
-        let task = self.slots.get(number).task.as_ref();
-        let Some(task) = task.filter(|task| !task.bitmap.contains(worker)) else {
-            return false;
-        };
-        let flags = match task.floats {
-            Some(_) => Flags::OVERFLOW,
-            None => Flags::NONE,
-        };
+    /// Writes a Query. That of a successor asks for the result, too, if there is one.
+    fn write_query(
+        &mut self,
+        sequence: u32,
+        float: Flags,
+        worker: WorkerIndex,
+        frame: &mut Vec<u8>,
+    ) {
+        let successor = self.slots.is_successor();
+        let flags = if successor { float | Flags::HAND_OVER } else { float };
         let repr = Repr {
             bitmap: Bitmap::of(worker),
-            ..self.header(Kind::Query, flags, task.sequence, self.slots.index(task.sequence))
+            index: self.slots.index(sequence),
+            ..self.header(Kind::Query, flags, sequence, self.slots.salt(sequence))
         };
         emit_frame(frame, &self.envelope(self.worker(worker)), &repr);
-        true
+        self.stats.queries += 1;
     }
 
-    fn header(&self, kind: Kind, flags: Flags, sequence: u32, index: AggregatorIndex) -> Repr {
+    fn header(&self, kind: Kind, flags: Flags, sequence: u32, salt: u8) -> Repr {
         let job = &self.config.job;
         Repr {
             protocol: job.protocol,
             kind,
             flags,
-            priority: if job.protocol.has_services() { job.assignment.service.get() } else { 0 },
+            priority: if job.protocol.has_services() { job.assignment.service.get() } else { salt },
             job: job.job,
             epoch: job.epoch,
             values: 0,
             sequence: Sequence(sequence),
             bitmap: Bitmap::EMPTY,
-            index,
+            index: AggregatorIndex(0),
         }
     }
 

@@ -187,9 +187,12 @@ impl Worker {
             return Some(FromWorker::NotSent { sequence: number });
         }
         if !self.fragments.is_outstanding(sequence) {
-            return Some(match self.channel.as_ref()?.results.get(sequence) {
-                Some(values) => {
+            let last = self.channel.as_ref()?.results.last(sequence);
+            return Some(match last.filter(|(kept, _)| kept.sequence == number) {
+                Some((kept, payload)) => {
                     self.stats.lent += 1;
+                    let payload = Bytes::copy_from_slice(payload);
+                    let values = Values { float: kept.overflow, payload };
                     FromWorker::Result { sequence: number, values }
                 }
                 None => FromWorker::Over { sequence: number },

@@ -150,6 +150,21 @@ impl Fragments {
         self.places.index(fragment)
     }
 
+    /// The salt that a fragment's slot is at.
+    pub(super) fn salt(&self, fragment: u32) -> u8 {
+        self.places.salt(fragment)
+    }
+
+    /// A result names an aggregator and the salt that it follows from. Returns whether it is one of the
+    /// fragment. Where the sender has another salt than this worker, its salt holds.
+    pub(super) fn agree(&mut self, fragment: u32, index: AggregatorIndex, salt: u8) -> bool {
+        if index == self.places.index_at(fragment, salt) {
+            self.places.set_salt(fragment, salt);
+            return true;
+        }
+        index == self.places.index(fragment)
+    }
+
     /// The lowest fragment to be sent at once.
     pub(super) fn next_due(&self) -> Option<u32> {
         self.due.next(self.base, self.next)

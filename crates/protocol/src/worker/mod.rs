@@ -10,8 +10,9 @@
 //! | `receive` | results, queries, and what was turned back |
 //! | `loss` | timers, and what is taken for lost |
 //! | `report` | events, failures and counters |
+//! | `results` | the results of one window, kept for a PS that lacks them |
+//! | `handover` | ATP and P4INC: handing such a result over |
 //! | `channel` | ESA: reminders, answers and goodbye over the reliable channel |
-//! | `results` | ESA: the results of one window, kept to answer the PS |
 //!
 //! The protocols share everything but four things: which aggregator a task uses, the byte for
 //! priority or service, what is done about a lost fragment, and what about values that are too
@@ -41,6 +42,7 @@ mod channel;
 mod codec;
 mod config;
 mod fragments;
+mod handover;
 mod loss;
 mod receive;
 mod report;
@@ -66,6 +68,7 @@ use crate::timers::Timers;
 use crate::{Assignment, ConfigError, Endpoint, Mode, Time};
 use channel::Channel;
 use fragments::Fragments;
+use handover::Handover;
 use tensors::Tensors;
 
 /// The worker's timers.
@@ -95,8 +98,10 @@ pub struct Worker {
     tensors: Tensors,
     fragments: Fragments,
     controller: Box<dyn Controller>,
-    /// What goes over the reliable channel; ATP has none.
+    /// What goes over the reliable channel of ESA.
     channel: Option<Channel>,
+    /// What a PS that took the place of another may lack; none with ESA, and where there is no PS.
+    handover: Option<Handover>,
     rtt: RttEstimator,
     timers: Timers<{ Timer::COUNT }>,
     /// How many fragments that timed out may be resent before the next timeout.
@@ -137,6 +142,7 @@ impl Worker {
             fragments: Fragments::new(&config.job),
             controller,
             channel: (config.job.protocol == Protocol::Esa).then(|| Channel::new(&config.job)),
+            handover: Handover::of(&config.job),
             rtt: RttEstimator::new(config.timing.rtt),
             timers: Timers::new(),
             allowance: 0,
@@ -204,6 +210,7 @@ impl Worker {
         }
         self.config.job.assignment = assignment;
         self.fragments.reassign(&self.config.job);
+        self.handover = Handover::of(&self.config.job);
         Ok(())
     }
 

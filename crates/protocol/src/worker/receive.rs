@@ -5,6 +5,7 @@ use tributary_wire::{Bitmap, Flags, Kind, Protocol, Round, Sequence};
 
 use super::codec::{Form, KindMismatch};
 use super::fragments::Standing;
+use super::results::Kept;
 use super::{Failure, Worker};
 use crate::numbering::Numbering;
 use crate::{Mode, Time};
@@ -50,14 +51,14 @@ impl Worker {
         if !self.has_shape(packet, self.config.job.everyone()) || !self.is_due(round) {
             return;
         }
-        if packet.index() != self.fragments.index(round.fragment) {
+        if !self.fragments.agree(round.fragment, packet.index(), packet.priority()) {
             self.stats.rejected.wrong_index += 1;
             return;
         }
         let flags = packet.flags();
         let overflow = flags.contains(Flags::OVERFLOW);
         let taken = match self.numbering {
-            Numbering::Rounds if overflow => self.climb(now, round, packet.is_marked()),
+            Numbering::Rounds if overflow => self.climb(now, round, packet),
             _ => {
                 let rung = round.rung;
                 let form = if overflow { Form::Float } else { Form::Fixed { rung } };
@@ -105,12 +106,20 @@ impl Worker {
             return false;
         }
         let float = form == Form::Float;
-        if let Some(channel) = &mut self.channel {
-            channel.results.keep(fragment, float, payload);
-        }
+        self.keep(fragment, float, payload);
         self.stats.results += 1;
         self.stats.overflow_results += u64::from(float);
         true
+    }
+
+    /// Keeps the result of the round that a fragment is at, for a PS that lacks it.
+    fn keep(&mut self, fragment: u32, overflow: bool, payload: &[u8]) {
+        let kept = Kept { sequence: self.sequence(fragment), overflow };
+        if let Some(channel) = &mut self.channel {
+            channel.results.keep(fragment, kept, payload);
+        } else if let Some(handover) = &mut self.handover {
+            handover.results.keep(fragment, kept, payload);
+        }
     }
 
     /// A result was stored: the fragment is over.
@@ -123,7 +132,7 @@ impl Worker {
 
     /// A round's result says that some worker's values do not fit its rung: all send the fragment
     /// again at the next one. False if there is none, and the worker failed by that.
-    fn climb(&mut self, now: Time, round: Round, marked: bool) -> bool {
+    fn climb(&mut self, now: Time, round: Round, packet: &Packet<&[u8]>) -> bool {
         let sequence = round.sequence();
         if self.tensors.is_integer(round.fragment) {
             self.fail(Failure::KindMismatch { sequence });
@@ -134,8 +143,9 @@ impl Worker {
             return false;
         }
         self.stats.coarser += 1;
+        self.keep(round.fragment, true, packet.payload());
         let sent_once = self.fragments.coarser(now, round.fragment);
-        self.heard(now, round.fragment, sequence, sent_once, marked);
+        self.heard(now, round.fragment, sequence, sent_once, packet.is_marked());
         true
     }
 
@@ -180,7 +190,10 @@ impl Worker {
         // The aggregator named may be that of a result which this worker has yet to get.
         let overflow = packet.flags().contains(Flags::OVERFLOW);
         let float = overflow && self.numbering == Numbering::Fragments;
-        if self.fragments.ask(self.numbering.round(packet.sequence()), float) {
+        let round = self.numbering.round(packet.sequence());
+        let answered = self.fragments.ask(round, float)
+            || packet.flags().contains(Flags::HAND_OVER) && self.hand_over_result(round);
+        if answered {
             self.stats.queries += 1;
         } else {
             self.stats.stale_queries += 1;

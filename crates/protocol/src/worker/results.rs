@@ -1,11 +1,13 @@
-//! The results of one window, kept to answer the PS (ESA §5.3, case 2).
+//! The results of one window, kept for a PS that lacks them (ESA §5.3, case 2).
+//!
+//! A PS of ESA does not see what switches complete. One of ATP or P4INC sees every result, but may be
+//! replaced by one that has seen none.
 //!
 //! A worker that lacks the result of `s` keeps every other from going beyond `s + W`, because no task
 //! from there on is complete without it. So whoever has a result that another lacks, has at most
 //! W later ones, and a window of results is all that anybody can ask for.
 
-use bytes::Bytes;
-use tributary_wire::channel::Values;
+use tributary_wire::Sequence;
 
 use crate::JobConfig;
 
@@ -18,10 +20,12 @@ pub(super) struct Results {
     size: usize,
 }
 
+/// What a result is of.
 #[derive(Clone, Copy, Debug)]
-struct Kept {
-    sequence: u32,
-    float: bool,
+pub(super) struct Kept {
+    pub(super) sequence: Sequence,
+    /// ATP and ESA: the values are floats. P4INC: they mean nothing, a coarser rung follows.
+    pub(super) overflow: bool,
 }
 
 impl Results {
@@ -31,22 +35,21 @@ impl Results {
         Self { kept: vec![None; slots].into(), payloads: vec![0; slots * size].into(), size }
     }
 
-    /// Keeps a result instead of the one that the slot had. `payload` is of V values.
-    pub(super) fn keep(&mut self, sequence: u32, float: bool, payload: &[u8]) {
-        let slot = self.slot(sequence);
-        self.kept[slot] = Some(Kept { sequence, float });
+    /// Keeps a result of a fragment instead of the one that its slot had. `payload` is of V values.
+    pub(super) fn keep(&mut self, fragment: u32, kept: Kept, payload: &[u8]) {
+        let slot = self.slot(fragment);
+        self.kept[slot] = Some(kept);
         self.payloads[slot * self.size..(slot + 1) * self.size].copy_from_slice(payload);
     }
 
-    /// The result of a sequence, if it is kept.
-    pub(super) fn get(&self, sequence: u32) -> Option<Values> {
-        let slot = self.slot(sequence);
-        let kept = self.kept[slot].filter(|kept| kept.sequence == sequence)?;
+    /// The last result in the slot of a fragment.
+    pub(super) fn last(&self, fragment: u32) -> Option<(Kept, &[u8])> {
+        let slot = self.slot(fragment);
         let payload = &self.payloads[slot * self.size..(slot + 1) * self.size];
-        Some(Values { float: kept.float, payload: Bytes::copy_from_slice(payload) })
+        Some((self.kept[slot]?, payload))
     }
 
-    fn slot(&self, sequence: u32) -> usize {
-        sequence as usize & (self.kept.len() - 1)
+    fn slot(&self, fragment: u32) -> usize {
+        fragment as usize & (self.kept.len() - 1)
     }
 }

@@ -8,11 +8,14 @@ use super::{Failure, Timer, Worker};
 use crate::Time;
 
 impl Worker {
-    /// In this order: what is to be sent at once, what timed out as far as the allowance goes,
-    /// and new fragments as far as the window goes.
+    /// In this order: results that a PS lacks, what is to be sent at once, what timed out as far as
+    /// the allowance goes, and new fragments as far as the window goes.
     pub(super) fn transmit(&mut self, now: Time, frame: &mut Vec<u8>) -> bool {
         if self.failed.is_some() {
             return false;
+        }
+        if self.write_result(frame) {
+            return true;
         }
         if self.channel.is_none() {
             if let Some(fragment) = self.fragments.next_due() {
@@ -94,10 +97,10 @@ impl Worker {
         true
     }
 
-    /// What the header has in the byte for priority or service.
-    fn priority(&self, fragment: u32) -> u8 {
+    /// What the header has in the byte for priority, service or salt.
+    pub(super) fn priority(&self, fragment: u32) -> u8 {
         match self.config.job.protocol {
-            Protocol::Atp => 0,
+            Protocol::Atp => self.fragments.salt(fragment),
             Protocol::Esa => self.tensors.priority(fragment).get(),
             Protocol::P4inc | Protocol::SwitchMl => self.config.job.assignment.service.get(),
         }

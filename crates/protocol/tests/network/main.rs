@@ -5,5 +5,6 @@ mod exact;
 mod frames;
 mod losses;
 mod net;
+mod replaced;
 mod server;
 mod worker;

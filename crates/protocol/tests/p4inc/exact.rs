@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tributary_protocol::{Mode, ParameterServer};
+use tributary_protocol::{Mode, ParameterServer, Time};
 use tributary_wire::Protocol;
 
 use crate::expect::{Inputs, bits};
@@ -267,6 +267,32 @@ fn a_server_is_replaced_between_iterations() {
             net.run_for(Duration::from_secs(1));
             net.server = Some(ParameterServer::new(case.setup.server()).unwrap());
         }
+    }
+}
+
+#[test]
+fn a_server_is_replaced_at_random_times_in_an_iteration() {
+    for base in [PARTIAL, FORWARDED] {
+        let (mut replaced, mut adopted, mut handed_over) = (0, 0, 0);
+        for seed in 0..200 {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x6465_6164);
+            let case = Case::random(&mut rng, base);
+            let tensors = case.tensors(&mut rng);
+            let mut net = case.start(seed, None);
+            let spread = [300_000, 3_000_000, 40_000_000][seed as usize % 3];
+            let mut at = Time::ZERO;
+            for _ in 0..20 {
+                at = at + Duration::from_nanos(rng.random_range(0..spread));
+                net.replacements.insert(0, at);
+            }
+            let result = iterate(&mut net, &mut rng, &tensors, &case.setup);
+            result.unwrap_or_else(|error| panic!("seed {seed}, {case:?}: {error}"));
+            replaced += 20 - net.replacements.len();
+            adopted += net.adopted;
+            handed_over += net.switches.iter().map(|s| s.counters.handed_over).sum::<u64>();
+        }
+        assert!(replaced > 500 && adopted > 100, "{base:?}: {replaced} {adopted}");
+        assert_eq!(handed_over > 100, base.mode == Mode::Partial, "{base:?}: {handed_over}");
     }
 }
 

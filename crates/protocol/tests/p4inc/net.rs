@@ -69,6 +69,11 @@ pub(crate) struct Net {
     pub(crate) switches: Vec<ModelSwitch>,
     pub(crate) faults: Faults,
     pub(crate) filter: Option<Filter>,
+    /// When the PS is replaced by one that knows nothing, the next time last.
+    pub(crate) replacements: Vec<Time>,
+    /// Results that PSs which are gone had taken from workers.
+    pub(crate) adopted: u64,
+    setup: Setup,
     rng: ChaCha8Rng,
     flights: BinaryHeap<Flight>,
     order: u64,
@@ -96,6 +101,9 @@ impl Net {
             switches: vec![],
             faults,
             filter: None,
+            replacements: vec![],
+            adopted: 0,
+            setup,
             rng: ChaCha8Rng::seed_from_u64(seed),
             flights: BinaryHeap::new(),
             order: 0,
@@ -222,7 +230,7 @@ impl Net {
         let timeouts = self.workers.iter().filter_map(Worker::poll_timeout);
         let timeouts = timeouts.chain(self.server.as_ref().and_then(Endpoint::poll_timeout));
         let arrival = self.flights.peek().map(|Reverse((at, ..))| *at);
-        timeouts.chain(arrival).min()
+        timeouts.chain(arrival).chain(self.replacements.last().copied()).min()
     }
 
     /// Lets that time pass.
@@ -245,6 +253,11 @@ impl Net {
             return false;
         };
         self.now = self.now.max(next);
+        while self.replacements.pop_if(|at| *at <= self.now).is_some() {
+            let next = ParameterServer::successor(self.setup.server()).unwrap();
+            let last = self.server.replace(next);
+            self.adopted += last.map_or(0, |server| server.stats().adopted);
+        }
         while self.flights.peek().is_some_and(|Reverse((at, ..))| *at <= self.now) {
             let Some(Reverse((_, _, from, to, frame))) = self.flights.pop() else {
                 break;

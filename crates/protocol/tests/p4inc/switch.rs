@@ -77,6 +77,7 @@ pub(crate) struct Counters {
     pub(crate) stale: u64,
     pub(crate) asynchronous: u64,
     pub(crate) bypassed: u64,
+    pub(crate) handed_over: u64,
     pub(crate) outside: u64,
     pub(crate) rejected: u64,
 }
@@ -141,6 +142,10 @@ impl ModelSwitch {
             return None;
         }
         if !repr.service().is_aggregated() {
+            return Some(Out::Up(self.as_it_is(packet, repr.flags, mark)));
+        }
+        if repr.flags.contains(Flags::RESULT) {
+            self.counters.handed_over += 1;
             return Some(Out::Up(self.as_it_is(packet, repr.flags, mark)));
         }
         if !self.entries.segment.contains(repr.index) {

@@ -21,6 +21,12 @@ impl Flags {
     /// A queue was long on the way of one of the packets that are in this one.
     pub const ECN: Self = Self(0x08);
 
+    /// On a gradient: it is no contribution but the result, which a worker hands over to a PS that
+    /// lacks it. No contribution has both flags: what is sent again cannot collide.
+    pub const RESULT: Self = Self(Self::RESEND.0 | Self::COLLISION.0);
+    /// On a query: its PS took the place of another. Who has the result hands it over.
+    pub const HAND_OVER: Self = Self::ECN;
+
     const KNOWN: u8 = 0x0f;
 
     /// From the header's byte; `None` if it has bits that mean nothing.

@@ -75,6 +75,9 @@ pub(crate) struct Job {
     pub(crate) results: Vec<Vec<(TensorId, Tensor)>>,
     pub(crate) worker_events: Vec<(usize, worker::Event)>,
     pub(crate) server_events: Vec<server::Event>,
+    /// What PSs that are gone had counted.
+    pub(crate) gone: Vec<server::Stats>,
+    setup: Setup,
 }
 
 /// A frame under way: when it arrives, a number that makes the order definite, from, to, bytes.
@@ -94,6 +97,8 @@ pub(crate) struct Net {
     pub(crate) delivered: u64,
     /// Loses what it says `true` for, of the frames that hosts and switches put on a link.
     pub(crate) filter: Option<Filter>,
+    /// When which job's PS is replaced, the next one last.
+    pub(crate) replacements: Vec<(Time, usize)>,
 }
 
 type Filter = Box<dyn FnMut(Node, Node, &Repr) -> bool>;
@@ -188,6 +193,8 @@ impl Net {
                 server: ParameterServer::new(setup.server(j)).unwrap(),
                 worker_events: vec![],
                 server_events: vec![],
+                gone: vec![],
+                setup: *setup,
             });
         }
         let pool = setups.iter().map(|s| s.pool).max().unwrap();
@@ -210,7 +217,15 @@ impl Net {
             frame: Vec::new(),
             delivered: 0,
             filter: None,
+            replacements: vec![],
         }
+    }
+
+    /// The PS of a job dies, and another one that knows nothing takes its place.
+    pub(crate) fn replace_server(&mut self, job: usize) {
+        let its = &mut self.jobs[job];
+        its.gone.push(*its.server.stats());
+        its.server = ParameterServer::successor(its.setup.server(job)).unwrap();
     }
 
     /// Which switch a host is at.
@@ -372,7 +387,8 @@ impl Net {
             workers.chain(job.server.poll_timeout())
         });
         let arrival = self.flights.peek().map(|Reverse((at, ..))| *at);
-        timeouts.chain(arrival).min()
+        let replacement = self.replacements.last().map(|(at, _)| *at);
+        timeouts.chain(arrival).chain(replacement).min()
     }
 
     /// Lets the next thing happen. `false` if nothing ever will.
@@ -388,6 +404,9 @@ impl Net {
     /// Moves to a time, at which frames arrive and timers fire.
     pub(crate) fn advance(&mut self, to: Time) {
         self.now = self.now.max(to);
+        while let Some((_, job)) = self.replacements.pop_if(|(at, _)| *at <= self.now) {
+            self.replace_server(job);
+        }
         while self.flights.peek().is_some_and(|Reverse((at, ..))| *at <= self.now) {
             let Some(Reverse((_, _, from, to, frame))) = self.flights.pop() else {
                 break;

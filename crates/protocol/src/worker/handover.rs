@@ -1,0 +1,78 @@
+//! ATP and P4INC: results for a PS that took the place of another.
+//!
+//! Such a PS lacks what the one before it kept: results that some workers took and others missed. It
+//! says so in its queries, and who has the result of the fragment that it asks for hands it over: in a
+//! gradient with [`Flags::RESULT`], which passes all switches as it is. Where a worker has a later
+//! result of that slot by now, it hands over that one: the one that was asked for is of no use any more,
+//! as everybody has it.
+
+use tributary_wire::agg::Repr;
+use tributary_wire::{Flags, Kind, Protocol, Round, emit_frame};
+
+use super::Worker;
+use super::results::Results;
+use crate::bits::SlotSet;
+use crate::{JobConfig, Mode};
+
+/// What may be handed over, and what is to be.
+#[derive(Clone, Debug)]
+pub(super) struct Handover {
+    pub(super) results: Results,
+    /// Slots whose last result is to be handed over.
+    due: SlotSet,
+    slots: u32,
+}
+
+impl Handover {
+    /// For the worker of a job; `None` if the job has no such PS.
+    pub(super) fn of(job: &JobConfig) -> Option<Self> {
+        let has_server = match job.protocol {
+            Protocol::Atp => true,
+            Protocol::P4inc => job.assignment.mode != Mode::Local,
+            Protocol::Esa | Protocol::SwitchMl => false,
+        };
+        let slots = job.slots;
+        has_server.then(|| Self { results: Results::new(job), due: SlotSet::new(slots), slots })
+    }
+}
+
+impl Worker {
+    /// The PS lacks the result of a round that is over here. Returns whether there is one to hand over.
+    pub(super) fn hand_over_result(&mut self, round: Round) -> bool {
+        let sequence = self.numbering.sequence(round);
+        let Some(handover) = &mut self.handover else { return false };
+        let last = handover.results.last(round.fragment);
+        let has = last.is_some_and(|(kept, _)| kept.sequence >= sequence);
+        if has {
+            handover.due.insert(round.fragment);
+        }
+        has
+    }
+
+    /// Writes the next result that is to be handed over.
+    pub(super) fn write_result(&mut self, frame: &mut Vec<u8>) -> bool {
+        let Some(handover) = &mut self.handover else { return false };
+        let Some(slot) = handover.due.next(0, handover.slots) else { return false };
+        handover.due.remove(slot);
+        let last = self.handover.as_ref().and_then(|handover| handover.results.last(slot));
+        let Some((kept, payload)) = last else { return false };
+        let fragment = self.numbering.round(kept.sequence).fragment;
+        let overflow = if kept.overflow { Flags::OVERFLOW } else { Flags::NONE };
+        let repr = Repr {
+            protocol: self.config.job.protocol,
+            kind: Kind::Gradient,
+            flags: Flags::RESULT | overflow,
+            priority: self.priority(fragment),
+            job: self.config.job.job,
+            values: self.config.job.values_per_packet,
+            sequence: kept.sequence,
+            bitmap: self.bit(),
+            // The next task's: where the slot has gone on to.
+            index: self.fragments.index(fragment),
+        };
+        emit_frame(frame, &self.envelope(), &repr).copy_from_slice(payload);
+        self.stats.sent += 1;
+        self.stats.handed_over += 1;
+        true
+    }
+}
