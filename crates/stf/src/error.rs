@@ -22,9 +22,9 @@ impl Place {
 }
 
 /// A message quotes words of the script, which may be as long as the script is: of a long one, its two
-/// ends are kept.
+/// ends are kept. The list of all commands is shorter than that.
 fn shortened(message: String) -> String {
-    const END: usize = 120;
+    const END: usize = 400;
     let first = message.char_indices().nth(END).map(|(at, _)| at);
     let last = message.char_indices().rev().nth(END).map(|(at, _)| at);
     match (first, last) {
@@ -81,6 +81,6 @@ mod tests {
         let word = "é".repeat(1 << 20);
         let message = place.error(format!("`{word}` is no command")).message;
         assert!(message.starts_with("`ééé") && message.ends_with("éé` is no command"), "{message}");
-        assert!(message.chars().count() < 250);
+        assert!(message.chars().count() < 850);
     }
 }
