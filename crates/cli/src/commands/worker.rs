@@ -1,6 +1,7 @@
 //! `tributary worker`: one worker of a job file on this host.
 
 use anyhow::{Context, Result, bail};
+use tributary_jobfile::Job;
 use tributary_netio::Waker;
 use tributary_wire::WorkerIndex;
 
@@ -60,7 +61,7 @@ fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
     let index = WorkerIndex::new(args.worker).context("a job has at most 32 workers")?;
     need::check_worker(job)?;
     let stop = settings::stop_flag()?;
-    let warn = |report: WorkerReport| {
+    let warn = |job: &Job, report: WorkerReport| {
         if !args.endpoint.json_events
             && let Some(complaint) = report.rounding.complaint(job, report.rounding.greatest)
         {
@@ -70,14 +71,17 @@ fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
     };
     let verifier = Verifier::new(job, scenario.switch.values_per_packet, 1);
     if args.alone {
-        return warn(alone::work(&scenario, job, &verifier, &stop, |event| tell(&event))?);
+        let report = alone::work(&scenario, job, &verifier, &stop, |event| tell(&event))?;
+        return warn(job, report);
     }
     let io = settings::open_interface(&scenario, host, &args.endpoint)?;
     let tokens = settings::tokens(&args.endpoint)?;
-    scenario.jobs[at].epoch = runs::join(&args.endpoint, job, Some(index))?;
+    let epoch = runs::join(&args.endpoint, job, Some(index))?;
+    scenario.jobs[at].epoch = epoch;
     let job = &scenario.jobs[at];
     let address = |agent| channel::agent_address(&scenario, agent);
     let link = channel::worker_link(&scenario, job, index, &tokens, address)?;
     let port = Port { io, waker: Waker::new(), link };
-    warn(agent::work(&scenario, job, index, port, &verifier, &stop, |event| tell(&event))?)
+    let report = agent::work(&scenario, job, index, port, &verifier, &stop, |event| tell(&event))?;
+    warn(job, report)
 }

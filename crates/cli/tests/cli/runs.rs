@@ -72,7 +72,9 @@ fn what_killed_workers_leave_is_in_no_sum_of_the_next_run() {
         first[0].kill().unwrap();
         if protocol == "esa" {
             // A new agent and server for the new run, which the first worker that joins begins.
-            servers.drain(..).for_each(|server| drop(server.kill().unwrap()));
+            servers.drain(..).for_each(|server| {
+                server.kill().unwrap();
+            });
             let second = workers(&net, 2);
             servers.push(net.server());
             exact(&second, 4_000_000);

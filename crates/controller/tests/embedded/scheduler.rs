@@ -386,7 +386,7 @@ async fn closing_releases_all_jobs() {
     assert_eq!(told(&mut watcher).await, None);
     refused(setting.client.admit(admit(1, NETWORK, 8)).await, Code::Unavailable);
     assert!(setting.scheduler.room().iter().all(|room| room.free == 64));
-    let address = setting.server.address();
+    let address = setting.server.address().clone();
     setting.server.stop().await;
     let again = JobSchedulerClient::connect(format!("http://{address}")).await;
     assert!(again.is_err(), "nobody listens any more");

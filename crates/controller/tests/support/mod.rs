@@ -23,7 +23,7 @@ use tributary_p4runtime_proto::p4::v1::{
 use tributary_protocol::{Assignment, Mode};
 use tributary_wire::agg::Repr;
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, JobId, Kind, Protocol, Segment, Sequence,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Flags, JobId, Kind, Protocol, Segment, Sequence,
     Service, emit_frame,
 };
 
@@ -237,26 +237,26 @@ pub(crate) async fn an_esa_job_comes_and_goes(kit: &impl Kit) {
     controller.admit(&placement).await.unwrap();
     let server = scenario.topology.host(placement.ps.unwrap()).address;
     let (mac, ip) = (number(&server.mac.0), number(&server.ip.octets()));
-    // Keys are job, port and kind: 1 a gradient, 2 a result, 6 a reminder, 7 what it did not find.
+    // Keys are job, epoch, port and kind: 1 a gradient, 2 a result, 6 a reminder, 7 what it did not find.
     // The job counts in slot 1 and has multicast group 2.
     let upper = [
-        "1 1 1 → contribute 0x1 0xf 0x2 0x1",
-        "1 2 1 → contribute 0x2 0xf 0x2 0x1",
-        "1 3 2 → distribute 0x2 0x1",
-        "1 4 6 → remind 0xf 0x1",
-        "1 5 1 → contribute 0xc 0xf 0x2 0x1",
-        "1 5 7 → answer 0x1",
+        "1 1 1 1 → contribute 0x1 0xf 0x2 0x1",
+        "1 1 2 1 → contribute 0x2 0xf 0x2 0x1",
+        "1 1 3 2 → distribute 0x2 0x1",
+        "1 1 4 6 → remind 0xf 0x1",
+        "1 1 5 1 → contribute 0xc 0xf 0x2 0x1",
+        "1 1 5 7 → answer 0x1",
     ];
     let lower = [
-        "1 1 1 → contribute 0x4 0xc 0x0 0x1",
-        "1 2 1 → contribute 0x8 0xc 0x0 0x1",
-        "1 3 2 → distribute 0x2 0x1",
-        "1 3 6 → remind 0xc 0x1",
+        "1 1 1 1 → contribute 0x4 0xc 0x0 0x1",
+        "1 1 2 1 → contribute 0x8 0xc 0x0 0x1",
+        "1 1 3 2 → distribute 0x2 0x1",
+        "1 1 3 6 → remind 0xc 0x1",
     ];
     for (session, expected) in controller.switches().iter().zip([&upper[..], &lower]) {
         assert_eq!(entries_of(session, &pipeline, ".memberships").await, expected);
         let servers = entries_of(session, &pipeline, ".servers").await;
-        assert_eq!(servers, [format!("1 → to_server {mac:#x} {ip:#x}")]);
+        assert_eq!(servers, [format!("1 → to_server 0x1 {mac:#x} {ip:#x}")]);
     }
 
     let freed = controller.remove(job).await.unwrap();
@@ -271,7 +271,7 @@ pub(crate) async fn an_esa_job_comes_and_goes(kit: &impl Kit) {
     drop(controller);
     let successor = connect(kit, &scenario, ports).await.unwrap();
     for (session, clean) in successor.switches().iter().zip(&clean) {
-        assert_eq!(session.orphans(), [job]);
+        assert_eq!(session.orphans(), [placement.run()]);
         assert_eq!(&contents(session, &pipeline).await, clean);
     }
 }
@@ -305,21 +305,21 @@ pub(crate) async fn p4inc_jobs_come_move_and_go(kit: &impl Kit) {
     let expected =
         |number, segment, mode| Assignment { service: Service::new(number), segment, mode };
     assert_eq!(assigned, expected(1, segment(0, 16), Mode::Partial));
-    // Keys are job, port and kind: 1 a gradient, 2 a result, 3 one for one worker, 4 a question.
+    // Keys are job, epoch, port and kind: 1 a gradient, 2 a result, 3 one for one worker, 4 a question.
     let upper = [
-        "1 1 1 → contribute 0x1 0x3 0x0 0x1",
-        "1 2 1 → contribute 0x2 0x3 0x0 0x1",
-        "1 3 2 → distribute 0x2 0x1",
-        "1 3 3 → answer 0x1",
-        "1 3 4 → answer 0x1",
-        "1 5 1 → pass 0x1",
+        "1 1 1 1 → contribute 0x1 0x3 0x0 0x1",
+        "1 1 2 1 → contribute 0x2 0x3 0x0 0x1",
+        "1 1 3 2 → distribute 0x2 0x1",
+        "1 1 3 3 → answer 0x1",
+        "1 1 3 4 → answer 0x1",
+        "1 1 5 1 → pass 0x1",
     ];
     let lower = [
-        "1 1 1 → contribute 0x4 0xc 0x0 0x1",
-        "1 2 1 → contribute 0x8 0xc 0x0 0x1",
-        "1 3 2 → distribute 0x2 0x1",
-        "1 3 3 → answer 0x1",
-        "1 3 4 → answer 0x1",
+        "1 1 1 1 → contribute 0x4 0xc 0x0 0x1",
+        "1 1 2 1 → contribute 0x8 0xc 0x0 0x1",
+        "1 1 3 2 → distribute 0x2 0x1",
+        "1 1 3 3 → answer 0x1",
+        "1 1 3 4 → answer 0x1",
     ];
     assert_eq!(entries_of(rack1, &pipeline, ".memberships").await, upper);
     assert_eq!(entries_of(rack2, &pipeline, ".memberships").await, lower);
@@ -334,11 +334,12 @@ pub(crate) async fn p4inc_jobs_come_move_and_go(kit: &impl Kit) {
     let both = ["1 1 → aggregate 0x0 0x10 0xf", "2 1 → aggregate 0x10 0x28 0x3"];
     assert_eq!(services(rack1).await, both);
     let memberships = entries_of(rack1, &pipeline, ".memberships").await;
-    assert_eq!(memberships[6], "2 1 1 → contribute 0x1 0x3 0x3 0x2");
-    assert_eq!(memberships[7], "2 2 1 → contribute 0x2 0x3 0x3 0x2");
+    assert_eq!(memberships[6], "2 2 1 1 → contribute 0x1 0x3 0x3 0x2");
+    assert_eq!(memberships[7], "2 2 2 1 → contribute 0x2 0x3 0x3 0x2");
     assert_eq!((memberships.len(), room(&controller)), (8, vec![8, 48]));
     // Not a third one, not even by a segment of its own choice; and nothing is left of the attempt.
-    let third = Placement { job: JobId::new(3).unwrap(), ..local.clone() };
+    let (job, epoch) = (JobId::new(3).unwrap(), Epoch::new(3).unwrap());
+    let third = Placement { job, epoch, ..local.clone() };
     let short = controller.admit_sized(third.clone(), Aggregation::Network, 9).await.unwrap_err();
     assert_eq!(
         short.to_string(),
@@ -394,7 +395,7 @@ pub(crate) async fn p4inc_jobs_come_move_and_go(kit: &impl Kit) {
     drop(controller);
     let successor = connect(kit, &scenario, ports).await.unwrap();
     for (session, clean) in successor.switches().iter().zip(&clean) {
-        assert_eq!(session.orphans(), [wide.job]);
+        assert_eq!(session.orphans(), [wide.run()]);
         assert!(session.was_running());
         assert_eq!(&contents(session, &pipeline).await, clean);
     }
@@ -477,13 +478,14 @@ pub(crate) async fn a_new_controller_reconciles(kit: &impl Kit) {
     let mut other = tributary_controller::plan::job(&scenario.topology, &placement)[0].clone();
     other.members = Bitmap(0xff);
     let slot = entries::JobSlot::new(9).unwrap();
-    let stray = entries::job(&catalogue, &other, JobId::new(77).unwrap().run(epoch), slot);
+    let strange = JobId::new(77).unwrap().run(Epoch::new(77).unwrap());
+    let stray = entries::job(&catalogue, &other, strange, slot);
     first.switches()[0].install(&[], &stray).await.unwrap();
     drop(first);
 
     let second = connect(kit, &scenario, ports).await.unwrap();
     let session = &second.switches()[0];
-    assert_eq!(session.orphans(), [placement.job, JobId::new(77).unwrap()]);
+    assert_eq!(session.orphans(), [placement.run(), strange]);
     assert_eq!(contents(session, &pipeline).await, clean);
     // The orphans were swept, and the pipeline was not pushed again: counters go on.
     let swept = second.traffic().await.unwrap()[&tributary_jobfile::SwitchId(0)];

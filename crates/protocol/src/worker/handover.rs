@@ -64,6 +64,7 @@ impl Worker {
             flags: Flags::RESULT | overflow,
             priority: self.priority(fragment),
             job: self.config.job.job,
+            epoch: self.config.job.epoch,
             values: self.config.job.values_per_packet,
             sequence: kept.sequence,
             bitmap: self.bit(),

@@ -7,7 +7,7 @@ use tributary_protocol::worker::{Event, Failure, Stats, SubmitError, Tensor, Ten
 use tributary_protocol::{ConfigError, Endpoint, JobConfig, Rejected};
 use tributary_wire::agg::Repr;
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Flags, JobId, Kind, Protocol, Sequence, WorkerIndex,
+    AggregatorIndex, Bitmap, Ecn, Epoch, Flags, JobId, Kind, Protocol, Sequence, WorkerIndex,
 };
 
 use crate::frames::{Sent, float_words, frame, index, repr, sent, us};

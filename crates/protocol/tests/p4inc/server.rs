@@ -3,7 +3,7 @@
 use tributary_protocol::server::{ParameterServer, Stats};
 use tributary_protocol::{ConfigError, Endpoint};
 use tributary_wire::agg::Repr;
-use tributary_wire::{AggregatorIndex, Bitmap, Flags, Host, Kind, Protocol, Sequence};
+use tributary_wire::{AggregatorIndex, Bitmap, Epoch, Flags, Host, Kind, Protocol, Sequence};
 
 use crate::setup::{FORWARDED, JOB, LOCAL, PARTIAL, SWITCHML, Sent, Setup, frame, host, sent, us};
 
@@ -164,7 +164,7 @@ type Counter = fn(&Stats) -> u64;
 #[test]
 fn packets_that_are_not_the_jobs_change_nothing() {
     let good = PARTIAL.repr(Kind::Gradient, (0, 0), 0b001);
-    let wrong: [(Repr, Counter); 9] = [
+    let wrong: [(Repr, Counter); 10] = [
         (Repr { priority: 16, ..good }, |s| s.rejected.other_service),
         (Repr { priority: 0, ..good }, |s| s.rejected.other_service),
         (Repr { epoch: Epoch::new(4).unwrap(), ..good }, |s| s.rejected.other_run),

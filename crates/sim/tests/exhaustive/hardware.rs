@@ -123,14 +123,13 @@ impl Hardware {
                     .collect(),
             },
         };
-        let switches = scenario.topology.switch_ids();
-        let at_each = |stage: &Range<usize>| {
+        let of_stage = |stage: &Range<usize>| {
             let stage = stage.clone();
-            switches.clone().map(move |id| (stage.clone(), id))
+            scenario.topology.switch_ids().map(move |id| (stage.clone(), id))
         };
         let devices = stages
             .iter()
-            .flat_map(at_each)
+            .flat_map(of_stage)
             .map(|(stage, id)| {
                 let info: P4Info = compiled.pipeline.p4info.clone();
                 let config = ForwardingPipelineConfig {

@@ -127,8 +127,10 @@ impl Search {
             trouble: None,
         };
         if !self.system.setting().late_starts {
-            for worker in (0..self.system.workers()).filter(|&worker| self.begins(&state, worker)) {
-                self.happen(&mut state, worker, Stimulus::Submit);
+            for worker in 0..self.system.workers() {
+                if self.begins(&state, worker) {
+                    self.happen(&mut state, worker, Stimulus::Submit);
+                }
             }
         }
         state
