@@ -70,6 +70,16 @@ pub enum LoadError {
     /// Actions or values nested deeper, or state larger, than the engine allows.
     #[error("{0} exceeds the engine's limit")]
     Limit(String),
+    /// Registers, counters or meters that take too much memory.
+    #[error(
+        "`{name}` and the instances before it take more than {mebibytes} MiB of memory: make it smaller"
+    )]
+    State {
+        /// Hierarchical name.
+        name: String,
+        /// What is allowed.
+        mebibytes: u128,
+    },
     /// The intermediate representation contradicts itself: a fault of the front end.
     #[error("malformed program: {0}")]
     Malformed(String),

@@ -188,6 +188,17 @@ impl Pipeline {
         self.engine.store.tables.get(table.index()).into_iter().flat_map(Table::entries)
     }
 
+    /// The entries of a table from a place on, each with its place: to go through a long table in
+    /// parts. An entry keeps its place as long as it is there.
+    pub fn entries_from(
+        &self,
+        table: TableId,
+        place: usize,
+    ) -> impl Iterator<Item = (usize, &TableEntry)> {
+        let table = self.engine.store.tables.get(table.index());
+        table.into_iter().flat_map(move |table| table.entries_from(place))
+    }
+
     /// The entry with these matches and that priority.
     ///
     /// # Errors

@@ -1,6 +1,8 @@
 //! A program that was loaded from a P4Runtime configuration, with all that belongs to it: engine,
 //! objects by id, multicast groups.
 
+use std::sync::Arc;
+
 use tributary_dataplane::{EngineKind, Pipeline};
 use tributary_p4::Architecture;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
@@ -9,6 +11,16 @@ use tributary_p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use crate::entities::{Annotations, Digests, GroupSizes, Objects, Refusal};
 use crate::multicast::{Groups, Sessions};
 use crate::p4info;
+
+/// Tells loaded programs apart.
+#[derive(Clone, Debug)]
+pub(crate) struct ProgramId(Arc<()>);
+
+impl PartialEq for ProgramId {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
 
 /// A loaded program and its state.
 #[derive(Debug)]
@@ -21,9 +33,15 @@ pub struct Forwarding {
     group_sizes: GroupSizes,
     digests: Digests,
     config: ForwardingPipelineConfig,
+    id: ProgramId,
 }
 
 impl Forwarding {
+    /// Tells it apart from others that were or will be loaded.
+    pub(crate) fn id(&self) -> ProgramId {
+        self.id.clone()
+    }
+
     /// Compiles the P4 source in a configuration's `p4_device_config` and checks the configuration's
     /// P4Info against it. This takes milliseconds and needs no switch: do it apart from the packets.
     ///
@@ -185,6 +203,7 @@ impl Forwarding {
             group_sizes: GroupSizes::default(),
             digests: Digests::default(),
             config,
+            id: ProgramId(Arc::default()),
         })
     }
 }

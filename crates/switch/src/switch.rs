@@ -221,9 +221,9 @@ impl Switch {
     pub fn read(&self, templates: &[Entity]) -> Result<Vec<Entity>, Refusal> {
         let control = self.control().ok_or_else(no_pipeline)?;
         let mut batch = ReadBatch::new(control, templates);
-        while !batch.step(control, usize::MAX / 2) {}
-        let (entities, outcomes) = batch.finish();
-        outcomes.into_iter().collect::<Result<(), Refusal>>()?;
+        while !batch.step(control, usize::MAX)? {}
+        let entities = batch.take();
+        batch.outcomes().into_iter().collect::<Result<(), Refusal>>()?;
         Ok(entities)
     }
 

@@ -13,8 +13,13 @@ use crate::externs::profile::Profile;
 use crate::externs::register::RegisterShape;
 use crate::externs::value_set::ValueSet;
 
-/// Most bytes that the registers or a counter of a program may take.
-const LARGEST_STATE: u128 = 1 << 33;
+/// Most bytes that the state of a program may take, a cell of a register counted as 8 bytes: programs
+/// come over P4Runtime, too. Memory that is zero at the start is taken once it is used.
+const LARGEST_STATE: u128 = 1 << 32;
+
+/// Most bytes of state that is written when the program is loaded: counters, meters, and registers that
+/// start with another value than zero.
+const LARGEST_WRITTEN: u128 = 1 << 28;
 
 /// What an extern instance is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,7 +67,7 @@ pub(super) fn instances(
     slots: &mut Slots,
 ) -> Result<Instances, LoadError> {
     let mut all = Instances::default();
-    let mut bytes = 0u128;
+    let (mut bytes, mut written) = (0u128, 0u128);
     for instance in &program.externs {
         let new = match (architecture, instance.type_name.as_str()) {
             (Architecture::V1model, "register") | (Architecture::Tna, "Register") => {
@@ -79,6 +84,10 @@ pub(super) fn instances(
                     let limbs = element.limbs() as u128;
                     bytes = bytes.saturating_add(size.saturating_mul(limbs * 8));
                     let initial = initial(instance, number)?;
+                    if initial != 0 {
+                        written = written.saturating_add(size.saturating_mul(limbs * 8));
+                        check_size(instance, written, LARGEST_WRITTEN)?;
+                    }
                     all.registers.push(RegisterShape {
                         size: size as u64,
                         width: element.width,
@@ -89,15 +98,15 @@ pub(super) fn instances(
             }
             (Architecture::V1model, "counter") | (Architecture::Tna, "Counter") => {
                 let size = size(instance)?;
-                bytes = bytes.saturating_add(size.saturating_mul(16));
-                check_size(instance, bytes)?;
+                written = written.saturating_add(size.saturating_mul(16));
+                check_size(instance, written, LARGEST_WRITTEN)?;
                 all.counters.push(Counter::new(size as usize));
                 Instance::Counter(all.counters.len() as u32 - 1)
             }
             (Architecture::V1model, "meter") => {
                 let size = size(instance)?;
-                bytes = bytes.saturating_add(size.saturating_mul(size_of::<Meter>() as u128));
-                check_size(instance, bytes)?;
+                written = written.saturating_add(size.saturating_mul(size_of::<Meter>() as u128));
+                check_size(instance, written, LARGEST_WRITTEN)?;
                 all.meters.push(Meters::new(unit(instance, 1)?, size as usize));
                 Instance::Meter(all.meters.len() as u32 - 1)
             }
@@ -131,14 +140,15 @@ pub(super) fn instances(
             (_, other) => return Err(LoadError::Extern(format!("{other} {}", instance.name))),
         };
         all.instances.push(new);
-        check_size(instance, bytes)?;
+        check_size(instance, bytes, LARGEST_STATE)?;
     }
     Ok(all)
 }
 
-fn check_size(instance: &Extern, bytes: u128) -> Result<(), LoadError> {
-    if bytes > LARGEST_STATE {
-        return Err(LoadError::Limit(format!("the size of `{}`", instance.name)));
+fn check_size(instance: &Extern, bytes: u128, most: u128) -> Result<(), LoadError> {
+    if bytes > most {
+        let name = instance.name.clone();
+        return Err(LoadError::State { name, mebibytes: most >> 20 });
     }
     Ok(())
 }

@@ -295,6 +295,12 @@ impl Table {
         self.stored.iter().flatten().map(|stored| &stored.entry)
     }
 
+    /// The entries from a place on, each with its place, which it keeps as long as it is there.
+    pub(crate) fn entries_from(&self, place: usize) -> impl Iterator<Item = (usize, &TableEntry)> {
+        let stored = self.stored.iter().enumerate().skip(place);
+        stored.filter_map(|(at, stored)| Some((at, &stored.as_ref()?.entry)))
+    }
+
     /// The entry with that key and priority.
     pub(crate) fn entry(
         &self,

@@ -66,6 +66,53 @@ fn in_apply(statements: &str) -> String {
 
 const ENDLESS: &str = "the program is too large";
 
+const WORDS: [&str; 64] = [
+    "(", ")", "{", "}", "[", "]", "<", ">", ";", ",", ".", ":", "=", "+", "*", "<<", "++", "?", "!", "@",
+    "&&&", "..", "...", "{#}", "\"", "/*", "*/", "\n#define A A B\n", "\n#define B(x) x x\n", "\n#if 1\n",
+    "\n#else\n", "\n#endif\n", "\n#include \"t\"\n", " A ", " B(", "1", "8w255", "-", "bit<8>", "bit<",
+    "int ", "varbit<", "tuple<", "list<", "const int c = ", "struct s { ", "header h { ", "a", " x ",
+    "meta.x", "hdr.s", "if (", " else ", "switch (", "default: ", "for (", "return ", "apply ",
+    "control C(", "action a(", "table t { ", "select(", "transition ", "void f(",
+];
+
+/// Words in any order, stretches of them many times over. A pair of bytes with an odd first one repeats:
+/// of the words before, as many as its half says, as often as the second byte's square.
+fn soup(input: &[u8]) -> String {
+    let mut words: Vec<&str> = Vec::new();
+    for pair in input.chunks_exact(2) {
+        if pair[0] % 2 == 0 {
+            words.extend([WORDS[usize::from(pair[0] / 4)], WORDS[usize::from(pair[1] / 4)]]);
+            continue;
+        }
+        let stretch = words[words.len() - (usize::from(pair[0] / 2) % 16).min(words.len())..].to_vec();
+        for _ in 0..usize::from(pair[1]).pow(2) {
+            if words.len() < 200_000 {
+                words.extend(&stretch);
+            }
+        }
+    }
+    words.concat()
+}
+
+/// `cargo bolero test -p tributary-p4 limits::fuzz_token_soup` lets a fuzzer search.
+#[test]
+fn fuzz_token_soup() {
+    bolero::check!().for_each(|input: &[u8]| {
+        let soup = soup(input);
+        for text in [soup.clone(), in_apply(&soup)] {
+            let sources = Sources::embedded().embed("t", text);
+            let before = processor_time();
+            let result = compile(&sources, "t", &[]);
+            let time = processor_time() - before;
+            assert!(time < TIME, "{time:?}");
+            if let Err(diagnostics) = result {
+                assert!(diagnostics.render(false).len() < OUTPUT);
+            }
+        }
+        assert!(peak_kib() < MEMORY_KIB);
+    });
+}
+
 #[test]
 fn macros_and_includes_are_bounded() {
     let calls = |n| format!("#define F(x) x\nconst int a = {}1{};", "F(".repeat(n), ")".repeat(n));

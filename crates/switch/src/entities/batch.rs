@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use prost::Message as _;
 use tributary_p4runtime_proto::google::rpc::Code;
 use tributary_p4runtime_proto::p4::v1::write_request::Atomicity;
 use tributary_p4runtime_proto::p4::v1::{Entity, Update};
@@ -9,7 +10,7 @@ use tributary_p4runtime_proto::p4::v1::{Entity, Update};
 use super::read::{Part, parts_of};
 use super::{Refusal, read_part, undo, write};
 use crate::config::SwitchConfig;
-use crate::forwarding::Forwarding;
+use crate::forwarding::{Forwarding, ProgramId};
 
 /// What became of each update or query, in order.
 pub(crate) type Outcomes = Vec<Result<(), Refusal>>;
@@ -101,13 +102,20 @@ impl WriteBatch {
     }
 }
 
-/// A batch of queries.
+/// Parts that are read in one step, whether there is anything in them or not.
+const PARTS: usize = 16;
+
+/// A batch of queries, answered as far as somebody takes the answers.
 #[derive(Debug)]
 pub(crate) struct ReadBatch {
     /// What is still to be read, each with the number of its query.
     parts: VecDeque<(usize, Part)>,
     outcomes: Outcomes,
+    /// What was read and not yet taken, and its encoded size.
     entities: Vec<Entity>,
+    bytes: usize,
+    /// The program that is read.
+    program: ProgramId,
 }
 
 impl ReadBatch {
@@ -116,6 +124,8 @@ impl ReadBatch {
             parts: VecDeque::new(),
             outcomes: vec![Ok(()); templates.len()],
             entities: Vec::new(),
+            bytes: 0,
+            program: from.id(),
         };
         for (query, template) in templates.iter().enumerate() {
             match parts_of(from, template) {
@@ -127,23 +137,53 @@ impl ReadBatch {
     }
 
     /// Reads until at least `budget` more entities are there; true when nothing is left to read.
-    pub(crate) fn step(&mut self, from: &Forwarding, budget: usize) -> bool {
-        let enough = self.entities.len() + budget;
-        while self.entities.len() < enough {
-            let Some((query, part)) = self.parts.pop_front() else { return true };
+    ///
+    /// # Errors
+    /// `ABORTED` if another program was set meanwhile.
+    pub(crate) fn step(&mut self, from: &Forwarding, budget: usize) -> Result<bool, Refusal> {
+        if from.id() != self.program {
+            let message = "another program was set while this was read: read again";
+            return Err(Refusal::new(Code::Aborted, message));
+        }
+        let enough = self.entities.len().saturating_add(budget);
+        for _ in 0..PARTS {
+            if self.entities.len() >= enough {
+                break;
+            }
+            let Some((query, part)) = self.parts.pop_front() else { return Ok(true) };
             if self.outcomes[query].is_err() {
                 continue;
             }
             let before = self.entities.len();
-            if let Err(refusal) = read_part(from, &part, &mut self.entities) {
-                self.entities.truncate(before);
-                self.outcomes[query] = Err(refusal);
+            match read_part(from, part, &mut self.entities) {
+                Ok(rest) => {
+                    if let Some(rest) = rest {
+                        self.parts.push_front((query, rest));
+                    }
+                    let new = &self.entities[before..];
+                    self.bytes += new.iter().map(|entity| entity.encoded_len() + 8).sum::<usize>();
+                }
+                Err(refusal) => {
+                    self.entities.truncate(before);
+                    self.outcomes[query] = Err(refusal);
+                }
             }
         }
-        self.parts.is_empty()
+        Ok(self.parts.is_empty())
     }
 
-    pub(crate) fn finish(self) -> (Vec<Entity>, Outcomes) {
-        (self.entities, self.outcomes)
+    /// Encoded size of what was read and not yet taken.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What was read since the last time.
+    pub(crate) fn take(&mut self) -> Vec<Entity> {
+        self.bytes = 0;
+        std::mem::take(&mut self.entities)
+    }
+
+    pub(crate) fn outcomes(self) -> Outcomes {
+        self.outcomes
     }
 }

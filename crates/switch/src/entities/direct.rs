@@ -11,6 +11,7 @@ use super::counters::counter_from;
 use super::matches::{check_priority, matches};
 use super::meters::{meter_from, no_counters};
 use super::objects::Table;
+use super::read::Cursor;
 use super::tables::{check_counted, check_metered, no_default_resources, select};
 use super::{Change, Refusal};
 use crate::forwarding::Forwarding;
@@ -67,13 +68,38 @@ fn owner(
     found().map_err(|refusal: Refusal| refusal.of(&format!("table `{}`", table.name)))
 }
 
+/// A template for each table with counters that one asks for.
+pub(super) fn counted_tables(from: &Forwarding, template: Option<&TableEntry>) -> Vec<TableEntry> {
+    tables(from, template, check_counted)
+}
+
+/// A template for each table with meters that one asks for.
+pub(super) fn metered_tables(from: &Forwarding, template: Option<&TableEntry>) -> Vec<TableEntry> {
+    tables(from, template, check_metered)
+}
+
+fn tables(
+    from: &Forwarding,
+    template: Option<&TableEntry>,
+    check: fn(&Table) -> Result<(), Refusal>,
+) -> Vec<TableEntry> {
+    match template {
+        Some(template) if template.table_id != 0 => vec![template.clone()],
+        _ => {
+            let all = |table: &Table| TableEntry { table_id: table.id, ..Default::default() };
+            from.objects().tables().filter(|table| check(table).is_ok()).map(all).collect()
+        }
+    }
+}
+
 pub(super) fn read_counters(
     from: &Forwarding,
-    template: &DirectCounterEntry,
+    template: Option<&TableEntry>,
+    cursor: &mut Cursor,
     out: &mut Vec<Entity>,
 ) -> Result<(), Refusal> {
     let wanted = TableEntry { counter_data: Some(Default::default()), ..Default::default() };
-    read(from, template.table_entry.as_ref(), check_counted, &wanted, &mut |mut entry| {
+    read(from, template, check_counted, &wanted, cursor, &mut |mut entry| {
         let data = entry.counter_data.take();
         let entry = DirectCounterEntry { table_entry: Some(entry), data };
         out.push(Entity { entity: Some(entity::Entity::DirectCounterEntry(entry)) });
@@ -82,36 +108,29 @@ pub(super) fn read_counters(
 
 pub(super) fn read_meters(
     from: &Forwarding,
-    template: &DirectMeterEntry,
+    template: Option<&TableEntry>,
+    cursor: &mut Cursor,
     out: &mut Vec<Entity>,
 ) -> Result<(), Refusal> {
-    if template.counter_data.is_some() {
-        return Err(no_counters());
-    }
     let wanted = TableEntry { meter_config: Some(Default::default()), ..Default::default() };
-    read(from, template.table_entry.as_ref(), check_metered, &wanted, &mut |mut entry| {
+    read(from, template, check_metered, &wanted, cursor, &mut |mut entry| {
         let config = entry.meter_config.take();
         let entry = DirectMeterEntry { table_entry: Some(entry), config, counter_data: None };
         out.push(Entity { entity: Some(entity::Entity::DirectMeterEntry(entry)) });
     })
 }
 
-/// The entries whose resource a template asks for, with that resource and their keys.
+/// The entries of a table whose resource a template asks for, with that resource and their keys.
 fn read(
     from: &Forwarding,
     template: Option<&TableEntry>,
     check: fn(&Table) -> Result<(), Refusal>,
     wanted: &TableEntry,
+    cursor: &mut Cursor,
     push: &mut dyn FnMut(TableEntry),
 ) -> Result<(), Refusal> {
     let mut push = |entry| push(TableEntry { action: None, ..entry });
-    let template = match template {
-        Some(template) if template.table_id != 0 => template,
-        _ => {
-            let mut tables = from.objects().tables().filter(|table| check(table).is_ok());
-            return tables.try_for_each(|table| select(from, table, wanted, &mut push));
-        }
-    };
+    let Some(template) = template else { return Ok(()) };
     let table = from.objects().table(template.table_id)?;
     let what = format!("table `{}`", table.name);
     if !template.r#match.is_empty() || template.is_default_action {
@@ -123,5 +142,5 @@ fn read(
         meter_config: wanted.meter_config,
         ..template.clone()
     };
-    select(from, table, &wanted, &mut push).map_err(|refusal| refusal.of(&what))
+    select(from, table, &wanted, cursor, &mut push).map_err(|refusal| refusal.of(&what))
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tributary_p4runtime_proto::p4::v1::{Entity, entity};
+use tributary_p4runtime_proto::p4::v1::{DirectCounterEntry, DirectMeterEntry, Entity, entity};
 
 use super::arrays::Cells as _;
 use super::counters::CounterCells;
@@ -11,14 +11,16 @@ use super::registers::RegisterCells;
 use super::{Refusal, direct, entity_of, no_externs, profiles, replication, tables, value_sets};
 use crate::forwarding::Forwarding;
 
-/// Elements of an array that are read at once.
-const CELLS: u64 = 1024;
+/// Elements of an array, or entries of a table, that are looked at at once.
+const CELLS: usize = 1024;
 
 /// A part of what a template asks for.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
-    /// All of it.
-    Whole(Box<entity::Entity>),
+    /// What belongs to the entries of one table, from a place in the table on.
+    Table(Box<entity::Entity>, usize),
+    /// Another kind of object: all but so many that have been read.
+    Whole(Box<entity::Entity>, usize),
     /// Elements of a counter array, by its id.
     Counters(u32, Range<u64>),
     /// Elements of a meter array, by its id.
@@ -27,50 +29,131 @@ pub(crate) enum Part {
     Registers(u32, Range<u64>),
 }
 
+/// Where to go on in a table, and how far.
+#[derive(Debug)]
+pub(super) struct Cursor {
+    /// The first place that is looked at; afterwards the first that is still to be.
+    pub(super) place: usize,
+    /// Entries that may still be looked at.
+    pub(super) left: usize,
+    /// Whether there are more.
+    pub(super) more: bool,
+}
+
 /// What is to be read for a template.
 pub(crate) fn parts_of(from: &Forwarding, template: &Entity) -> Result<Vec<Part>, Refusal> {
     use entity::Entity as E;
     let template = entity_of(Some(template))?;
-    match template {
+    let table = |entity: entity::Entity| Part::Table(Box::new(entity), 0);
+    Ok(match template {
         E::CounterEntry(entry) => {
             let cells = CounterCells::chosen(from, entry.counter_id, entry.index.as_ref())?;
-            Ok(split(cells, Part::Counters))
+            cells.into_iter().map(|(id, cells)| Part::Counters(id, cells)).collect()
         }
         E::MeterEntry(entry) => {
             if entry.counter_data.is_some() {
                 return Err(no_counters());
             }
             let cells = MeterCells::chosen(from, entry.meter_id, entry.index.as_ref())?;
-            Ok(split(cells, Part::Meters))
+            cells.into_iter().map(|(id, cells)| Part::Meters(id, cells)).collect()
         }
         E::RegisterEntry(entry) => {
             let cells = RegisterCells::chosen(from, entry.register_id, entry.index.as_ref())?;
-            Ok(split(cells, Part::Registers))
+            cells.into_iter().map(|(id, cells)| Part::Registers(id, cells)).collect()
         }
-        other => Ok(vec![Part::Whole(Box::new(other.clone()))]),
-    }
+        E::TableEntry(entry) => {
+            let each = tables::of_each_table(from, entry)?;
+            each.into_iter().map(|entry| table(E::TableEntry(entry))).collect()
+        }
+        E::DirectCounterEntry(entry) => {
+            let each = direct::counted_tables(from, entry.table_entry.as_ref());
+            let part = |entry| {
+                let table_entry = Some(entry);
+                table(E::DirectCounterEntry(DirectCounterEntry { table_entry, data: None }))
+            };
+            each.into_iter().map(part).collect()
+        }
+        E::DirectMeterEntry(entry) => {
+            if entry.counter_data.is_some() {
+                return Err(no_counters());
+            }
+            let each = direct::metered_tables(from, entry.table_entry.as_ref());
+            let part = |entry| {
+                let table_entry = Some(entry);
+                let entry = DirectMeterEntry { table_entry, ..Default::default() };
+                table(E::DirectMeterEntry(entry))
+            };
+            each.into_iter().map(part).collect()
+        }
+        other => vec![Part::Whole(Box::new(other.clone()), 0)],
+    })
 }
 
-fn split(arrays: Vec<(u32, Range<u64>)>, part: impl Fn(u32, Range<u64>) -> Part) -> Vec<Part> {
-    let slices = |(id, cells): (u32, Range<u64>)| {
-        let part = &part;
-        let end = cells.end;
-        cells.step_by(CELLS as usize).map(move |at| part(id, at..end.min(at + CELLS)))
-    };
-    arrays.into_iter().flat_map(slices).collect()
-}
-
-/// Appends the entities of a part.
-pub(crate) fn read_part(
+/// Appends all entities of a part.
+pub(crate) fn read_all(
     from: &Forwarding,
-    part: &Part,
+    part: Part,
     out: &mut Vec<Entity>,
 ) -> Result<(), Refusal> {
-    match part {
-        Part::Counters(id, cells) => CounterCells::read(from, *id, cells.clone(), out),
-        Part::Meters(id, cells) => MeterCells::read(from, *id, cells.clone(), out),
-        Part::Registers(id, cells) => RegisterCells::read(from, *id, cells.clone(), out),
-        Part::Whole(entity) => read_whole(from, entity, out),
+    let mut rest = Some(part);
+    while let Some(part) = rest {
+        rest = read_part(from, part, out)?;
+    }
+    Ok(())
+}
+
+/// Appends some of the entities of a part; what is left of it.
+pub(crate) fn read_part(
+    from: &Forwarding,
+    part: Part,
+    out: &mut Vec<Entity>,
+) -> Result<Option<Part>, Refusal> {
+    let first = |cells: &Range<u64>| cells.start..cells.end.min(cells.start + CELLS as u64);
+    let rest = |cells: &Range<u64>| Some(first(cells).end..cells.end).filter(|r| !r.is_empty());
+    Ok(match part {
+        Part::Counters(id, cells) => {
+            CounterCells::read(from, id, first(&cells), out)?;
+            rest(&cells).map(|cells| Part::Counters(id, cells))
+        }
+        Part::Meters(id, cells) => {
+            MeterCells::read(from, id, first(&cells), out)?;
+            rest(&cells).map(|cells| Part::Meters(id, cells))
+        }
+        Part::Registers(id, cells) => {
+            RegisterCells::read(from, id, first(&cells), out)?;
+            rest(&cells).map(|cells| Part::Registers(id, cells))
+        }
+        Part::Table(entity, place) => {
+            let mut cursor = Cursor { place, left: CELLS, more: false };
+            read_table(from, &entity, &mut cursor, out)?;
+            cursor.more.then_some(Part::Table(entity, cursor.place))
+        }
+        Part::Whole(entity, known) => {
+            let mut all = Vec::new();
+            read_whole(from, &entity, &mut all)?;
+            let count = all.len();
+            out.extend(all.into_iter().skip(known).take(CELLS));
+            (known + CELLS < count).then(|| Part::Whole(entity, known + CELLS))
+        }
+    })
+}
+
+fn read_table(
+    from: &Forwarding,
+    template: &entity::Entity,
+    cursor: &mut Cursor,
+    out: &mut Vec<Entity>,
+) -> Result<(), Refusal> {
+    use entity::Entity as E;
+    match template {
+        E::TableEntry(entry) => tables::read(from, entry, cursor, out),
+        E::DirectMeterEntry(entry) => {
+            direct::read_meters(from, entry.table_entry.as_ref(), cursor, out)
+        }
+        E::DirectCounterEntry(entry) => {
+            direct::read_counters(from, entry.table_entry.as_ref(), cursor, out)
+        }
+        _ => Ok(()),
     }
 }
 
@@ -81,11 +164,8 @@ fn read_whole(
 ) -> Result<(), Refusal> {
     use entity::Entity as E;
     match template {
-        E::TableEntry(entry) => tables::read(from, entry, out),
         E::ActionProfileMember(entry) => profiles::read_members(from, entry, out),
         E::ActionProfileGroup(entry) => profiles::read_groups(from, entry, out),
-        E::DirectMeterEntry(entry) => direct::read_meters(from, entry, out),
-        E::DirectCounterEntry(entry) => direct::read_counters(from, entry, out),
         E::PacketReplicationEngineEntry(entry) => replication::read(from, entry, out),
         E::ValueSetEntry(entry) => value_sets::read(from, entry, out),
         E::DigestEntry(entry) => {
@@ -98,7 +178,12 @@ fn read_whole(
         // Controllers ask for everything of every kind to see what is there: nothing is.
         E::ExternEntry(entry) if entry.extern_type_id == 0 && entry.extern_id == 0 => Ok(()),
         E::ExternEntry(_) => Err(no_externs()),
-        // These are read by their cells.
-        E::CounterEntry(_) | E::MeterEntry(_) | E::RegisterEntry(_) => Ok(()),
+        // These are read by their cells and tables.
+        E::CounterEntry(_)
+        | E::MeterEntry(_)
+        | E::RegisterEntry(_)
+        | E::TableEntry(_)
+        | E::DirectMeterEntry(_)
+        | E::DirectCounterEntry(_) => Ok(()),
     }
 }

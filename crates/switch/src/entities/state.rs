@@ -5,7 +5,7 @@ use tributary_p4runtime_proto::p4::v1::{
 };
 
 use super::objects::Table;
-use super::read::{parts_of, read_part};
+use super::read::{parts_of, read_all};
 use super::tables;
 use crate::forwarding::Forwarding;
 
@@ -46,7 +46,7 @@ fn found(from: &Forwarding, template: entity::Entity) -> impl Iterator<Item = En
     let mut found = Vec::new();
     for part in parts_of(from, &template).unwrap_or_default() {
         // To read all of a kind is never refused.
-        drop(read_part(from, &part, &mut found));
+        drop(read_all(from, part, &mut found));
     }
     found.into_iter()
 }

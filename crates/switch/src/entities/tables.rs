@@ -12,6 +12,7 @@ use super::matches::{check_priority, matches, to_field};
 use super::meters::{meter_from, meter_to, no_counters};
 use super::objects::Table;
 use super::profiles::{HasPort, check_style};
+use super::read::Cursor;
 use super::{Change, Refusal};
 use crate::forwarding::Forwarding;
 
@@ -272,32 +273,39 @@ pub(super) fn full_entry(
     to_entry(from, table, entry, &wanted)
 }
 
+/// A template for each table that one asks for.
+pub(super) fn of_each_table(
+    from: &Forwarding,
+    template: &TableEntry,
+) -> Result<Vec<TableEntry>, Refusal> {
+    if template.table_id != 0 {
+        return Ok(vec![template.clone()]);
+    }
+    // Every table, and no other filter but whether the default entries are meant.
+    if filtered(template) {
+        return Err(Refusal::invalid("a filter needs the id of a table"));
+    }
+    let all = |table: &Table| TableEntry {
+        table_id: table.id,
+        is_default_action: template.is_default_action,
+        counter_data: template.counter_data.filter(|_| table.has_direct_counter),
+        meter_config: template.meter_config.filter(|_| table.direct_meter.is_some()),
+        time_since_last_hit: template.time_since_last_hit.filter(|_| table.idle_timeout),
+        ..Default::default()
+    };
+    Ok(from.objects().tables().map(all).collect())
+}
+
 pub(super) fn read(
     from: &Forwarding,
     template: &TableEntry,
+    cursor: &mut Cursor,
     out: &mut Vec<Entity>,
 ) -> Result<(), Refusal> {
     let mut push = |entry| out.push(Entity { entity: Some(entity::Entity::TableEntry(entry)) });
-    if template.table_id == 0 {
-        // Every table, and no other filter but whether the default entries are meant.
-        if filtered(template) {
-            return Err(Refusal::invalid("a filter needs the id of a table"));
-        }
-        for table in from.objects().tables() {
-            let metered = table.direct_meter.is_some();
-            let all = TableEntry {
-                is_default_action: template.is_default_action,
-                counter_data: template.counter_data.filter(|_| table.has_direct_counter),
-                meter_config: template.meter_config.filter(|_| metered),
-                time_since_last_hit: template.time_since_last_hit.filter(|_| table.idle_timeout),
-                ..Default::default()
-            };
-            select(from, table, &all, &mut push)?;
-        }
-        return Ok(());
-    }
     let table = from.objects().table(template.table_id)?;
-    select(from, table, template, &mut push).map_err(|r| r.of(&format!("table `{}`", table.name)))
+    select(from, table, template, cursor, &mut push)
+        .map_err(|r| r.of(&format!("table `{}`", table.name)))
 }
 
 /// Whether a template asks for entries with something besides their table.
@@ -315,6 +323,7 @@ pub(super) fn select(
     from: &Forwarding,
     table: &Table,
     template: &TableEntry,
+    cursor: &mut Cursor,
     push: &mut dyn FnMut(TableEntry),
 ) -> Result<(), Refusal> {
     if template.is_default_action {
@@ -346,7 +355,12 @@ pub(super) fn select(
         Some(_) => return Err(Refusal::invalid("entries can be filtered by action only")),
     };
     let of_template = Annotation::of(template);
-    for entry in from.pipeline().entries(table.at) {
+    for (place, entry) in from.pipeline().entries_from(table.at, cursor.place) {
+        if cursor.left == 0 {
+            (cursor.place, cursor.more) = (place, true);
+            return Ok(());
+        }
+        cursor.left -= 1;
         let annotation = from.annotations().of(table.at, entry);
         let chosen = wanted.as_ref().is_none_or(|wanted| *wanted == entry.matches)
             && (template.priority == 0 || template.priority == entry.priority)

@@ -2,7 +2,7 @@
 
 use tributary_p4runtime_proto::p4::v1::{Entity, Update, entity, update};
 
-use super::read::{parts_of, read_part};
+use super::read::{parts_of, read_all};
 use super::{Change, tables};
 use crate::forwarding::Forwarding;
 
@@ -33,7 +33,7 @@ fn updating(kind: update::Type, entity: Entity) -> Update {
 fn found(from: &Forwarding, key: &Entity) -> Vec<Entity> {
     let mut found = Vec::new();
     let parts = parts_of(from, key).unwrap_or_default();
-    match parts.iter().try_for_each(|part| read_part(from, part, &mut found)) {
+    match parts.into_iter().try_for_each(|part| read_all(from, part, &mut found)) {
         Ok(()) => found,
         Err(_) => Vec::new(),
     }

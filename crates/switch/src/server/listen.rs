@@ -16,6 +16,7 @@ use tonic::transport::Server;
 use tonic::transport::server::Connected;
 use tributary_p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 
+use super::intake::Intake;
 use super::service::Service;
 use super::tls::Tls;
 
@@ -27,6 +28,13 @@ const KEEPALIVE: Duration = Duration::from_secs(20);
 
 /// Calls, streams included, that one connection may have open.
 const CALLS_PER_CONNECTION: u32 = 128;
+
+/// How long running calls may go on when the server stops.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// What a client may send ahead on a call, and on all its calls, before it is read.
+const CALL_WINDOW: u32 = 64 << 10;
+const CONNECTION_WINDOW: u32 = 1 << 20;
 
 /// How long nobody is accepted after that failed.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
@@ -73,7 +81,8 @@ pub enum ServerError {
 
 impl Service {
     /// Serves on streams of any kind, until there are no more or `shutdown` resolves. Then open
-    /// stream channels are closed and running calls are finished.
+    /// stream channels are closed, and running calls are finished if that takes no longer than half a
+    /// second.
     ///
     /// # Errors
     /// If the transport fails.
@@ -100,11 +109,19 @@ impl Service {
         IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
     {
         self.start_packets_in();
-        let closing = self.clone();
+        let (closing, accepting) = (self.clone(), self.clone());
+        let incoming = accepted(streams).filter_map(move |stream| {
+            let taken = stream.map(|io| accepting.accept(io)).transpose();
+            if taken.is_none() {
+                tracing::warn!("too many P4Runtime connections: one is closed");
+            }
+            taken
+        });
         let shutdown = async move {
             shutdown.await;
             closing.close();
         };
+        let intake = self.clone();
         let service = P4RuntimeServer::new(self)
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT);
@@ -112,13 +129,27 @@ impl Service {
             // A primary whose machine is gone must not stay primary.
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE))
+            .initial_stream_window_size(CALL_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
             .max_concurrent_streams(CALLS_PER_CONNECTION);
         if let Some(tls) = tls {
             server = server.tls_config(tls.config())?;
         }
-        let server = server.add_service(service);
-        server.serve_with_incoming_shutdown(accepted(streams), shutdown).await?;
-        Ok(())
+        let server = server.add_service(Intake::new(service, intake));
+        let (ending, ended) = oneshot::channel::<()>();
+        let shutdown = async move {
+            shutdown.await;
+            drop(ending);
+        };
+        // Clients that do not take the answers to their calls must not keep the server from its end.
+        let patience = async move {
+            drop(ended.await);
+            tokio::time::sleep(GRACE).await;
+        };
+        tokio::select! {
+            served = server.serve_with_incoming_shutdown(incoming, shutdown) => Ok(served?),
+            () = patience => Ok(()),
+        }
     }
 }
 
@@ -206,7 +237,7 @@ impl ServerHandle {
         &self.address
     }
 
-    /// Stops the server: streams are closed, running calls finished.
+    /// Stops the server: streams are closed, running calls finished or, after half a second, ended.
     ///
     /// # Errors
     /// If the transport had failed before.

@@ -4,6 +4,8 @@
 //! its own, encrypted if it is given certificates ([`Tls`]); [`Service::serve`] serves it on any streams, such as in-memory ones.
 
 mod arbitration;
+mod connections;
+mod intake;
 mod listen;
 mod pipeline;
 mod service;

@@ -3,13 +3,13 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use prost::Message as _;
+use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use tributary_p4runtime_proto::p4::v1::p4_runtime_server::P4Runtime;
 use tributary_p4runtime_proto::p4::v1::{
-    CapabilitiesRequest, CapabilitiesResponse, DigestListAck, DigestListAckError, Entity,
+    CapabilitiesRequest, CapabilitiesResponse, DigestListAck, DigestListAckError,
     GetForwardingPipelineConfigRequest, GetForwardingPipelineConfigResponse,
     MasterArbitrationUpdate, PacketIn, PacketOut, PacketOutError, ReadRequest, ReadResponse,
     SetForwardingPipelineConfigRequest, SetForwardingPipelineConfigResponse, StreamMessageRequest,
@@ -18,6 +18,7 @@ use tributary_p4runtime_proto::p4::v1::{
 };
 
 use super::arbitration::Client;
+use super::connections::{Connection, ConnectionId, Connections};
 use super::pipeline;
 use super::status::{batch, refused, stopped, stream_error};
 use super::streams::{Opened, Streams};
@@ -32,14 +33,21 @@ const API_VERSION: &str = "1.4.1";
 /// Updates that are made, or entities that are read, between two batches of frames.
 const STEP: usize = 64;
 
-/// Encoded size from which on a part of a read's answer is sent: well below what clients take.
-const READ_PART: usize = 1 << 20;
+/// Encoded size from which on a part of a read's answer is sent. A client that does not take the
+/// parts costs two of them: one on its way, one that waits.
+const READ_PART: usize = 128 << 10;
+
+/// Queries that one read may have.
+const QUERIES: usize = 4096;
 
 /// Answers P4Runtime for one running switch. Clones answer for the same one.
 #[derive(Clone, Debug)]
 pub struct Service {
     control: Control,
     streams: Arc<Streams>,
+    connections: Arc<Connections>,
+    /// One program is compiled at a time.
+    compiler: Arc<tokio::sync::Mutex<()>>,
     /// Until the first clone serves.
     packets_in: Arc<Mutex<Option<PacketsIn>>>,
 }
@@ -49,7 +57,27 @@ impl Service {
     #[must_use]
     pub fn new(control: Control, packets_in: PacketsIn) -> Self {
         let streams = Arc::new(Streams::new(control.config().device_id));
-        Self { control, streams, packets_in: Arc::new(Mutex::new(Some(packets_in))) }
+        Self {
+            control,
+            streams,
+            connections: Arc::default(),
+            compiler: Arc::default(),
+            packets_in: Arc::new(Mutex::new(Some(packets_in))),
+        }
+    }
+
+    pub(super) fn connections(&self) -> &Arc<Connections> {
+        &self.connections
+    }
+
+    /// Whether a connection has the stream of the default role's primary controller.
+    pub(super) fn is_controller(&self, connection: ConnectionId) -> bool {
+        self.streams.lock().has_default_primary(connection)
+    }
+
+    /// Takes a connection, unless there are too many.
+    pub(super) fn accept<IO>(&self, io: IO) -> Option<Connection<IO>> {
+        self.connections.accept(io)
     }
 
     /// Ends all streams and refuses new ones, so that a server can come to its end.
@@ -183,6 +211,46 @@ impl Service {
         Ok(())
     }
 
+    /// Sends what a read asks for, a part whenever there is room for one.
+    async fn answer(
+        &self,
+        mut batch: ReadBatch,
+        answers: mpsc::Sender<Result<ReadResponse, Status>>,
+    ) {
+        loop {
+            // Where nobody takes the answers any more, nothing is read.
+            let Ok(room) = answers.reserve().await else { return };
+            let mut unread = Some(batch);
+            let part = self.control.submit_steps(move |switch, now_us| {
+                switch.set_time(now_us);
+                let Some(control) = switch.control() else { return Some(Err(no_pipeline())) };
+                let reading = unread.as_mut()?;
+                match reading.step(control, STEP) {
+                    Ok(done) if done || reading.bytes() >= READ_PART => {
+                        unread.take().map(|mut batch| Ok((batch.take(), batch, done)))
+                    }
+                    Ok(_) => None,
+                    Err(refusal) => Some(Err(refusal)),
+                }
+            });
+            let part = part.await.map_err(|_| stopped(Stopped));
+            let (entities, rest, done) = match part.and_then(|part| part.map_err(|r| refused(&r))) {
+                Ok(part) => part,
+                Err(status) => return room.send(Err(status)),
+            };
+            if !entities.is_empty() {
+                room.send(Ok(ReadResponse { entities }));
+            }
+            if done {
+                if let Err(status) = super::status::batch(&rest.outcomes(), "queries") {
+                    drop(answers.send(Err(status)).await);
+                }
+                return;
+            }
+            batch = rest;
+        }
+    }
+
     fn complain(&self, client: Client, refusal: Refusal, details: stream_error::Details) {
         let error = stream_message_response::Update::Error(stream_error(refusal, details));
         self.streams.lock().send(client, error);
@@ -227,22 +295,31 @@ impl P4Runtime for Service {
         &self,
         request: Request<ReadRequest>,
     ) -> Result<Response<Self::ReadStream>, Status> {
+        let connection = connection(&request);
         let request = request.into_inner();
-        let known = self.streams.lock().arbitration.check_device(request.device_id);
-        known.map_err(|r| refused(&r))?;
-        let mut batch = None;
-        let result = self.control.submit_steps(move |switch, now_us| {
-            switch.set_time(now_us);
-            let Some(control) = switch.control() else { return Some(Err(no_pipeline())) };
-            let reading = batch.get_or_insert_with(|| ReadBatch::new(control, &request.entities));
-            let done = reading.step(control, STEP);
-            done.then(|| batch.take().map(ReadBatch::finish).ok_or_else(no_pipeline))
+        let primary = {
+            let state = self.streams.lock();
+            let known = state.arbitration.check_device(request.device_id);
+            known.map_err(|r| refused(&r))?;
+            state.has_primary(connection)
+        };
+        if request.entities.len() > QUERIES {
+            let message = format!("a read has at most {QUERIES} queries: make several of it");
+            return Err(Status::resource_exhausted(message));
+        }
+        let reading = self.connections.read(connection, primary)?;
+        let start = move |switch: &mut crate::Switch, _| {
+            let control = switch.control().ok_or_else(no_pipeline)?;
+            Ok(ReadBatch::new(control, &request.entities))
+        };
+        let batch = self.control.run(start).await.map_err(stopped)?.map_err(|r| refused(&r))?;
+        let (sender, answers) = mpsc::channel(1);
+        let service = self.clone();
+        tokio::spawn(async move {
+            let _reading = reading;
+            service.answer(batch, sender).await;
         });
-        let result = result.await.map_err(|_| Status::unavailable("the switch has stopped"))?;
-        let (entities, outcomes) = result.map_err(|r| refused(&r))?;
-        let end = super::status::batch(&outcomes, "queries").err();
-        let answers = parts(entities).into_iter().map(Ok).chain(end.map(Err));
-        Ok(Response::new(Box::pin(tokio_stream::iter(answers))))
+        Ok(Response::new(Box::pin(ReceiverStream::new(answers))))
     }
 
     async fn set_forwarding_pipeline_config(
@@ -259,9 +336,16 @@ impl P4Runtime for Service {
         };
         drop(check()?);
         let control = self.control.clone();
-        let prepare = move || pipeline::prepare(request, control.config());
-        let step = tokio::task::spawn_blocking(prepare).await;
-        let step = step.map_err(|_| Status::internal("the compiler panicked"))?;
+        let turn = self.compiler.clone().lock_owned().await;
+        let (prepared, step) = oneshot::channel();
+        // A thread that nobody waits for: the switch can end while a program is compiled.
+        let prepare = move || {
+            drop(prepared.send(pipeline::prepare(request, control.config())));
+            drop(turn);
+        };
+        let thread = std::thread::Builder::new().name("p4-push".into()).spawn(prepare);
+        thread.map_err(|error| Status::internal(format!("cannot start a thread: {error}")))?;
+        let step = step.await.map_err(|_| Status::internal("the compiler panicked"))?;
         let step = step.map_err(|r| refused(&r))?;
         let done = {
             let _still_primary = check()?;
@@ -290,7 +374,8 @@ impl P4Runtime for Service {
         &self,
         request: Request<Streaming<StreamMessageRequest>>,
     ) -> Result<Response<Self::StreamChannelStream>, Status> {
-        let Opened { client, messages: outgoing, closed } = self.streams.open()?;
+        let connection = connection(&request);
+        let Opened { client, messages: outgoing, closed } = self.streams.open(connection)?;
         let service = self.clone();
         let incoming = request.into_inner();
         tokio::spawn(async move {
@@ -300,7 +385,7 @@ impl P4Runtime for Service {
             };
             service.streams.lock().end(client, error);
         });
-        Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
+        Ok(Response::new(Box::pin(outgoing)))
     }
 
     async fn capabilities(
@@ -318,21 +403,7 @@ impl P4Runtime for Service {
     }
 }
 
-/// Entities in messages of bearable size.
-fn parts(entities: Vec<Entity>) -> Vec<ReadResponse> {
-    let mut parts = Vec::new();
-    let mut part = ReadResponse::default();
-    let mut size = 0;
-    for entity in entities {
-        size += entity.encoded_len() + 8;
-        part.entities.push(entity);
-        if size >= READ_PART {
-            parts.push(std::mem::take(&mut part));
-            size = 0;
-        }
-    }
-    if !part.entities.is_empty() {
-        parts.push(part);
-    }
-    parts
+/// The connection that a request came on.
+fn connection<T>(request: &Request<T>) -> ConnectionId {
+    request.extensions().get().copied().unwrap_or_default()
 }

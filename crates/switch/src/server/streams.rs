@@ -1,22 +1,35 @@
 //! The open stream channels: arbitration and what goes out on each.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
+use prost::Message as _;
 use tokio::sync::{mpsc, oneshot};
+use tokio_stream::Stream;
 use tonic::Status;
 use tributary_p4runtime_proto::p4::v1::{StreamMessageResponse, stream_message_response::Update};
 
 use super::arbitration::{Arbitration, Client, Notification};
+use super::connections::ConnectionId;
 
 /// Streams that may be open, whether they take part in arbitration or not.
 const MAX_STREAMS: usize = 1024;
 
-/// Messages that wait for a controller. A controller that does not read loses packets; one that
-/// would lose a notification loses its stream.
+/// Messages that wait for a controller, and their bytes. A controller that does not read loses
+/// packets; one that would lose a notification loses its stream.
 const OUTBOX: usize = 256;
+const OUTBOX_BYTES: usize = 1 << 20;
+
+/// Bytes that wait for all controllers together.
+const OUTBOXES_BYTES: usize = 32 << 20;
 
 type Message = Result<StreamMessageResponse, Status>;
+
+/// A message and its encoded size.
+type Sized = (Message, usize);
 
 /// The open streams.
 #[derive(Debug)]
@@ -27,13 +40,18 @@ pub(super) struct State {
     pub(super) arbitration: Arbitration,
     next: Client,
     outboxes: BTreeMap<Client, Outbox>,
+    /// Bytes in all outboxes.
+    waiting: Arc<AtomicUsize>,
     closed: bool,
 }
 
 /// This end of a stream.
 #[derive(Debug)]
 struct Outbox {
-    messages: mpsc::Sender<Message>,
+    messages: mpsc::Sender<Sized>,
+    connection: ConnectionId,
+    /// Bytes in it.
+    waiting: Arc<AtomicUsize>,
     /// Dropped with the rest, which ends reading as well.
     _open: oneshot::Sender<()>,
 }
@@ -43,7 +61,7 @@ struct Outbox {
 pub(super) struct Opened {
     pub(super) client: Client,
     /// What goes out.
-    pub(super) messages: mpsc::Receiver<Message>,
+    pub(super) messages: Outgoing,
     /// Resolves when the stream was closed at this end.
     pub(super) closed: oneshot::Receiver<()>,
 }
@@ -54,6 +72,7 @@ impl Streams {
             arbitration: Arbitration::new(device_id),
             next: 1,
             outboxes: BTreeMap::new(),
+            waiting: Arc::default(),
             closed: false,
         }))
     }
@@ -65,7 +84,7 @@ impl Streams {
     }
 
     /// A new stream, unless there are too many or the server shuts down.
-    pub(super) fn open(&self) -> Result<Opened, Status> {
+    pub(super) fn open(&self, connection: ConnectionId) -> Result<Opened, Status> {
         let mut state = self.lock();
         if state.closed {
             return Err(Status::unavailable("the switch is shutting down"));
@@ -79,7 +98,10 @@ impl Streams {
         state.next += 1;
         let (sender, messages) = mpsc::channel(OUTBOX);
         let (open, closed) = oneshot::channel();
-        state.outboxes.insert(client, Outbox { messages: sender, _open: open });
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let messages = Outgoing { messages, waiting: [waiting.clone(), state.waiting.clone()] };
+        let outbox = Outbox { messages: sender, connection, waiting, _open: open };
+        state.outboxes.insert(client, outbox);
         Ok(Opened { client, messages, closed })
     }
 
@@ -95,7 +117,7 @@ impl State {
     /// Ends a stream, with an error where there is one, and tells the others what that changes.
     pub(super) fn end(&mut self, client: Client, error: Option<Status>) {
         if let (Some(outbox), Some(error)) = (self.outboxes.remove(&client), error) {
-            drop(outbox.messages.try_send(Err(error)));
+            drop(outbox.messages.try_send((Err(error), 0)));
         }
         let notifications = self.arbitration.leave(client);
         self.notify(notifications);
@@ -104,7 +126,8 @@ impl State {
     pub(super) fn notify(&mut self, notifications: Vec<Notification>) {
         for (client, update) in notifications {
             let sent = self.outboxes.get(&client).map(|outbox| {
-                outbox.messages.try_send(Ok(response(Update::Arbitration(update)))).is_ok()
+                let message = Ok(response(Update::Arbitration(update)));
+                outbox.messages.try_send((message, 0)).is_ok()
             });
             if sent == Some(false) {
                 tracing::info!(client, "controller does not read its stream; closing it");
@@ -115,9 +138,35 @@ impl State {
 
     /// Sends something that may be lost.
     pub(super) fn send(&self, client: Client, update: Update) {
-        if let Some(outbox) = self.outboxes.get(&client) {
-            drop(outbox.messages.try_send(Ok(response(update))));
+        let Some(outbox) = self.outboxes.get(&client) else { return };
+        let message = response(update);
+        let size = message.encoded_len();
+        // All senders hold the lock, so nothing is added in between.
+        let room = outbox.waiting.load(Ordering::Relaxed) + size <= OUTBOX_BYTES
+            && self.waiting.load(Ordering::Relaxed) + size <= OUTBOXES_BYTES;
+        if !room {
+            return;
         }
+        outbox.waiting.fetch_add(size, Ordering::Relaxed);
+        self.waiting.fetch_add(size, Ordering::Relaxed);
+        if outbox.messages.try_send((Ok(message), size)).is_err() {
+            outbox.waiting.fetch_sub(size, Ordering::Relaxed);
+            self.waiting.fetch_sub(size, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a primary controller has its stream on a connection.
+    pub(super) fn has_primary(&self, connection: ConnectionId) -> bool {
+        self.arbitration.primaries().any(|client| self.is_on(client, connection))
+    }
+
+    /// Whether that of the default role has.
+    pub(super) fn has_default_primary(&self, connection: ConnectionId) -> bool {
+        self.arbitration.primary("").is_some_and(|client| self.is_on(client, connection))
+    }
+
+    fn is_on(&self, client: Client, connection: ConnectionId) -> bool {
+        self.outboxes.get(&client).is_some_and(|outbox| outbox.connection == connection)
     }
 
     /// Something for the primary controllers that may be lost.
@@ -128,6 +177,78 @@ impl State {
     }
 }
 
+/// What goes out on a stream.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    messages: mpsc::Receiver<Sized>,
+    /// Bytes that wait for this controller, and for all.
+    waiting: [Arc<AtomicUsize>; 2],
+}
+
+impl Outgoing {
+    fn sent(&self, size: usize) {
+        for bytes in &self.waiting {
+            bytes.fetch_sub(size, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Stream for Outgoing {
+    type Item = Message;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Message>> {
+        let next = std::task::ready!(self.messages.poll_recv(context));
+        Poll::Ready(next.map(|(message, size)| {
+            self.sent(size);
+            message
+        }))
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        self.messages.close();
+        while let Ok((_, size)) = self.messages.try_recv() {
+            self.sent(size);
+        }
+    }
+}
+
 fn response(update: Update) -> StreamMessageResponse {
     StreamMessageResponse { update: Some(update) }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_stream::StreamExt as _;
+    use tributary_p4runtime_proto::p4::v1::PacketIn;
+
+    use super::*;
+
+    fn packet(bytes: usize) -> Update {
+        Update::Packet(PacketIn { payload: vec![0; bytes], metadata: Vec::new() })
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_controllers_is_bounded() {
+        let streams = Streams::new(1);
+        let mut opened: Vec<Opened> =
+            (0..100).map(|_| streams.open(ConnectionId::default()).unwrap()).collect();
+        let waiting = || streams.lock().waiting.load(Ordering::Relaxed);
+        let send = |client| (0..1000).for_each(|_| streams.lock().send(client, packet(60_000)));
+        send(opened[0].client);
+        assert!((OUTBOX_BYTES - 70_000..=OUTBOX_BYTES).contains(&waiting()), "{}", waiting());
+        opened.iter().for_each(|stream| send(stream.client));
+        assert!((OUTBOXES_BYTES - 70_000..=OUTBOXES_BYTES).contains(&waiting()), "{}", waiting());
+        // What is taken makes room.
+        let first = &mut opened[0];
+        while streams.lock().outboxes[&first.client].waiting.load(Ordering::Relaxed) > 0 {
+            first.messages.next().await.unwrap().unwrap();
+        }
+        let client = first.client;
+        streams.lock().send(client, packet(10));
+        first.messages.next().await.unwrap().unwrap();
+        drop(opened);
+        assert_eq!(waiting(), 0);
+    }
 }

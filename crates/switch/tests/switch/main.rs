@@ -1,6 +1,7 @@
 //! The switch from outside: programs, packets and controllers. A file per concern.
 
 mod allocations;
+mod bounds;
 mod clients;
 mod common;
 mod copies;
