@@ -67,12 +67,70 @@ fn in_apply(statements: &str) -> String {
 const ENDLESS: &str = "the program is too large";
 
 const WORDS: [&str; 64] = [
-    "(", ")", "{", "}", "[", "]", "<", ">", ";", ",", ".", ":", "=", "+", "*", "<<", "++", "?", "!", "@",
-    "&&&", "..", "...", "{#}", "\"", "/*", "*/", "\n#define A A B\n", "\n#define B(x) x x\n", "\n#if 1\n",
-    "\n#else\n", "\n#endif\n", "\n#include \"t\"\n", " A ", " B(", "1", "8w255", "-", "bit<8>", "bit<",
-    "int ", "varbit<", "tuple<", "list<", "const int c = ", "struct s { ", "header h { ", "a", " x ",
-    "meta.x", "hdr.s", "if (", " else ", "switch (", "default: ", "for (", "return ", "apply ",
-    "control C(", "action a(", "table t { ", "select(", "transition ", "void f(",
+    "(",
+    ")",
+    "{",
+    "}",
+    "[",
+    "]",
+    "<",
+    ">",
+    ";",
+    ",",
+    ".",
+    ":",
+    "=",
+    "+",
+    "*",
+    "<<",
+    "++",
+    "?",
+    "!",
+    "@",
+    "&&&",
+    "..",
+    "...",
+    "{#}",
+    "\"",
+    "/*",
+    "*/",
+    "\n#define A A B\n",
+    "\n#define B(x) x x\n",
+    "\n#if 1\n",
+    "\n#else\n",
+    "\n#endif\n",
+    "\n#include \"t\"\n",
+    " A ",
+    " B(",
+    "1",
+    "8w255",
+    "-",
+    "bit<8>",
+    "bit<",
+    "int ",
+    "varbit<",
+    "tuple<",
+    "list<",
+    "const int c = ",
+    "struct s { ",
+    "header h { ",
+    "a",
+    " x ",
+    "meta.x",
+    "hdr.s",
+    "if (",
+    " else ",
+    "switch (",
+    "default: ",
+    "for (",
+    "return ",
+    "apply ",
+    "control C(",
+    "action a(",
+    "table t { ",
+    "select(",
+    "transition ",
+    "void f(",
 ];
 
 /// Words in any order, stretches of them many times over. A pair of bytes with an odd first one repeats:
@@ -84,7 +142,8 @@ fn soup(input: &[u8]) -> String {
             words.extend([WORDS[usize::from(pair[0] / 4)], WORDS[usize::from(pair[1] / 4)]]);
             continue;
         }
-        let stretch = words[words.len() - (usize::from(pair[0] / 2) % 16).min(words.len())..].to_vec();
+        let stretch =
+            words[words.len() - (usize::from(pair[0] / 2) % 16).min(words.len())..].to_vec();
         for _ in 0..usize::from(pair[1]).pow(2) {
             if words.len() < 200_000 {
                 words.extend(&stretch);

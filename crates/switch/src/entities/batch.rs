@@ -2,12 +2,11 @@
 
 use std::collections::VecDeque;
 
-use prost::Message as _;
 use tributary_p4runtime_proto::google::rpc::Code;
 use tributary_p4runtime_proto::p4::v1::write_request::Atomicity;
 use tributary_p4runtime_proto::p4::v1::{Entity, Update};
 
-use super::read::{Part, parts_of};
+use super::read::{PART_BYTES, Part, parts_of, size};
 use super::{Refusal, read_part, undo, write};
 use crate::config::SwitchConfig;
 use crate::forwarding::{Forwarding, ProgramId};
@@ -111,7 +110,7 @@ pub(crate) struct ReadBatch {
     /// What is still to be read, each with the number of its query.
     parts: VecDeque<(usize, Part)>,
     outcomes: Outcomes,
-    /// What was read and not yet taken, and its encoded size.
+    /// What was read and not yet taken, and its size in memory.
     entities: Vec<Entity>,
     bytes: usize,
     /// The program that is read.
@@ -136,7 +135,7 @@ impl ReadBatch {
         batch
     }
 
-    /// Reads until at least `budget` more entities are there; true when nothing is left to read.
+    /// Reads until at least `budget` more entities, or [`PART_BYTES`], are there; true when nothing is left to read.
     ///
     /// # Errors
     /// `ABORTED` if another program was set meanwhile.
@@ -147,9 +146,6 @@ impl ReadBatch {
         }
         let enough = self.entities.len().saturating_add(budget);
         for _ in 0..PARTS {
-            if self.entities.len() >= enough {
-                break;
-            }
             let Some((query, part)) = self.parts.pop_front() else { return Ok(true) };
             if self.outcomes[query].is_err() {
                 continue;
@@ -161,18 +157,21 @@ impl ReadBatch {
                         self.parts.push_front((query, rest));
                     }
                     let new = &self.entities[before..];
-                    self.bytes += new.iter().map(|entity| entity.encoded_len() + 8).sum::<usize>();
+                    self.bytes += new.iter().map(size).sum::<usize>();
                 }
                 Err(refusal) => {
                     self.entities.truncate(before);
                     self.outcomes[query] = Err(refusal);
                 }
             }
+            if self.entities.len() >= enough || self.bytes >= PART_BYTES {
+                break;
+            }
         }
         Ok(self.parts.is_empty())
     }
 
-    /// Encoded size of what was read and not yet taken.
+    /// Size in memory of what was read and not yet taken.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

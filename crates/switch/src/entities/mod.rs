@@ -31,6 +31,7 @@ pub(crate) use self::batch::{ReadBatch, WriteBatch};
 pub(crate) use self::digests::{Digests, digest_data};
 pub(crate) use self::objects::{MetadataField, Objects};
 pub(crate) use self::profiles::GroupSizes;
+pub(crate) use self::read::PART_BYTES;
 use self::read::read_part;
 pub use self::refusal::Refusal;
 pub(crate) use self::state::{everything_written, initial_entries};

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tributary_p4runtime_proto::p4::v1::{DirectCounterEntry, DirectMeterEntry, Entity, entity};
 
-use super::arrays::Cells as _;
+use super::arrays::Cells;
 use super::counters::CounterCells;
 use super::meters::{MeterCells, no_counters};
 use super::registers::RegisterCells;
@@ -13,6 +13,12 @@ use crate::forwarding::Forwarding;
 
 /// Elements of an array, or entries of a table, that are looked at at once.
 const CELLS: usize = 1024;
+
+/// Size in memory from which on no more is read at once.
+pub(crate) const PART_BYTES: usize = 128 << 10;
+
+/// Elements of an array that are read before their size is looked at.
+const FEW: u64 = 16;
 
 /// A part of what a template asks for.
 #[derive(Clone, Debug)]
@@ -34,8 +40,9 @@ pub(crate) enum Part {
 pub(super) struct Cursor {
     /// The first place that is looked at; afterwards the first that is still to be.
     pub(super) place: usize,
-    /// Entries that may still be looked at.
+    /// Entries that may still be looked at, and bytes that may still be read.
     pub(super) left: usize,
+    pub(super) bytes: usize,
     /// Whether there are more.
     pub(super) more: bool,
 }
@@ -108,23 +115,21 @@ pub(crate) fn read_part(
     part: Part,
     out: &mut Vec<Entity>,
 ) -> Result<Option<Part>, Refusal> {
-    let first = |cells: &Range<u64>| cells.start..cells.end.min(cells.start + CELLS as u64);
-    let rest = |cells: &Range<u64>| Some(first(cells).end..cells.end).filter(|r| !r.is_empty());
     Ok(match part {
         Part::Counters(id, cells) => {
-            CounterCells::read(from, id, first(&cells), out)?;
-            rest(&cells).map(|cells| Part::Counters(id, cells))
+            let rest = read_cells::<CounterCells>(from, id, cells, out)?;
+            rest.map(|cells| Part::Counters(id, cells))
         }
         Part::Meters(id, cells) => {
-            MeterCells::read(from, id, first(&cells), out)?;
-            rest(&cells).map(|cells| Part::Meters(id, cells))
+            let rest = read_cells::<MeterCells>(from, id, cells, out)?;
+            rest.map(|cells| Part::Meters(id, cells))
         }
         Part::Registers(id, cells) => {
-            RegisterCells::read(from, id, first(&cells), out)?;
-            rest(&cells).map(|cells| Part::Registers(id, cells))
+            let rest = read_cells::<RegisterCells>(from, id, cells, out)?;
+            rest.map(|cells| Part::Registers(id, cells))
         }
         Part::Table(entity, place) => {
-            let mut cursor = Cursor { place, left: CELLS, more: false };
+            let mut cursor = Cursor { place, left: CELLS, bytes: PART_BYTES, more: false };
             read_table(from, &entity, &mut cursor, out)?;
             cursor.more.then_some(Part::Table(entity, cursor.place))
         }
@@ -132,10 +137,40 @@ pub(crate) fn read_part(
             let mut all = Vec::new();
             read_whole(from, &entity, &mut all)?;
             let count = all.len();
-            out.extend(all.into_iter().skip(known).take(CELLS));
-            (known + CELLS < count).then(|| Part::Whole(entity, known + CELLS))
+            let mut bytes = 0;
+            let fits = |entity: &Entity| {
+                let fits = bytes < PART_BYTES;
+                bytes += size(entity);
+                fits
+            };
+            let before = out.len();
+            out.extend(all.into_iter().skip(known).take(CELLS).take_while(fits));
+            let known = known + out.len() - before;
+            (known < count).then_some(Part::Whole(entity, known))
         }
     })
+}
+
+/// About what an entity takes in memory: of most, far more than encoded.
+pub(super) fn size(message: &impl prost::Message) -> usize {
+    message.encoded_len() + size_of::<Entity>()
+}
+
+/// Appends the first elements of an array; those that are left.
+fn read_cells<C: Cells>(
+    from: &Forwarding,
+    id: u32,
+    cells: Range<u64>,
+    out: &mut Vec<Entity>,
+) -> Result<Option<Range<u64>>, Refusal> {
+    let (mut at, mut bytes) = (cells.start, 0);
+    while at < cells.end && at - cells.start < CELLS as u64 && bytes < PART_BYTES {
+        let (known, end) = (out.len(), cells.end.min(at + FEW));
+        C::read(from, id, at..end, out)?;
+        bytes += out[known..].iter().map(size).sum::<usize>();
+        at = end;
+    }
+    Ok((at < cells.end).then_some(at..cells.end))
 }
 
 fn read_table(

@@ -12,7 +12,7 @@ use super::matches::{check_priority, matches, to_field};
 use super::meters::{meter_from, meter_to, no_counters};
 use super::objects::Table;
 use super::profiles::{HasPort, check_style};
-use super::read::Cursor;
+use super::read::{Cursor, size};
 use super::{Change, Refusal};
 use crate::forwarding::Forwarding;
 
@@ -356,7 +356,7 @@ pub(super) fn select(
     };
     let of_template = Annotation::of(template);
     for (place, entry) in from.pipeline().entries_from(table.at, cursor.place) {
-        if cursor.left == 0 {
+        if cursor.left == 0 || cursor.bytes == 0 {
             (cursor.place, cursor.more) = (place, true);
             return Ok(());
         }
@@ -370,7 +370,9 @@ pub(super) fn select(
             && (of_template.metadata.is_empty() || of_template.metadata == annotation.metadata)
             && (of_template.number == 0 || of_template.number == annotation.number);
         if chosen {
-            push(to_entry(from, table, entry, template)?);
+            let entry = to_entry(from, table, entry, template)?;
+            cursor.bytes = cursor.bytes.saturating_sub(size(&entry));
+            push(entry);
         }
     }
     Ok(())

@@ -23,7 +23,7 @@ use super::pipeline;
 use super::status::{batch, refused, stopped, stream_error};
 use super::streams::{Opened, Streams};
 use crate::controller_header;
-use crate::entities::{ReadBatch, Refusal, WriteBatch};
+use crate::entities::{PART_BYTES, ReadBatch, Refusal, WriteBatch};
 use crate::runtime::{Control, PacketsIn, Stopped, ToController};
 use crate::switch::no_pipeline;
 
@@ -32,10 +32,6 @@ const API_VERSION: &str = "1.4.1";
 
 /// Updates that are made, or entities that are read, between two batches of frames.
 const STEP: usize = 64;
-
-/// Encoded size from which on a part of a read's answer is sent. A client that does not take the
-/// parts costs two of them: one on its way, one that waits.
-const READ_PART: usize = 128 << 10;
 
 /// Queries that one read may have.
 const QUERIES: usize = 4096;
@@ -211,7 +207,8 @@ impl Service {
         Ok(())
     }
 
-    /// Sends what a read asks for, a part whenever there is room for one.
+    /// Sends what a read asks for, a part whenever there is room for one. A client that does not take
+    /// the parts costs two of them: one on its way, one that waits.
     async fn answer(
         &self,
         mut batch: ReadBatch,
@@ -226,7 +223,7 @@ impl Service {
                 let Some(control) = switch.control() else { return Some(Err(no_pipeline())) };
                 let reading = unread.as_mut()?;
                 match reading.step(control, STEP) {
-                    Ok(done) if done || reading.bytes() >= READ_PART => {
+                    Ok(done) if done || reading.bytes() >= PART_BYTES => {
                         unread.take().map(|mut batch| Ok((batch.take(), batch, done)))
                     }
                     Ok(_) => None,

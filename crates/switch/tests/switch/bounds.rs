@@ -24,10 +24,13 @@ const COST_KIB: u64 = 96 << 10;
 const PROMPTLY: Duration = Duration::from_secs(5);
 
 /// A server on a Unix socket, as `tributary switch` has it.
-fn serve(device: &Device) -> (tempfile::TempDir, ServerHandle) {
+async fn serve(device: &Device) -> (tempfile::TempDir, ServerHandle) {
     let folder = tempfile::tempdir().unwrap();
     let address = Listen::Unix(folder.path().join("p4runtime"));
-    (folder, ServerHandle::start(device.service.clone(), address).unwrap())
+    let service = device.service.clone();
+    // It makes a runtime of its own.
+    let started = tokio::task::spawn_blocking(|| ServerHandle::start(service, address).unwrap());
+    (folder, started.await.unwrap())
 }
 
 async fn client(server: &ServerHandle) -> P4RuntimeClient<Channel> {
@@ -44,9 +47,9 @@ fn resident_kib() -> u64 {
 
 const REGISTER: &str = "register<bit<20>>(16) last;";
 
-/// tables.p4 with a register of a million cells.
+/// tables.p4 with a register of 131 072 cells.
 fn large() -> String {
-    TABLES.replacen(REGISTER, &format!("{REGISTER} register<bit<64>>(1 << 20) much;"), 1)
+    TABLES.replacen(REGISTER, &format!("{REGISTER} register<bit<64>>(1 << 17) much;"), 1)
 }
 
 fn all_registers() -> ReadRequest {
@@ -73,16 +76,16 @@ async fn undrained(
 #[tokio::test(flavor = "multi_thread")]
 async fn undrained_reads_cost_little_and_cut_nobody_off() {
     let device = device();
-    let (_folder, server) = serve(&device);
+    let (_folder, server) = serve(&device).await;
     let mut controller = client(&server).await;
     let _primary = primary(&mut controller).await;
     push(&mut controller, &large()).await;
     let before = resident_kib();
 
     let (mut crowd, mut open) = (Vec::new(), 0);
-    for _ in 0..8 {
+    for _ in 0..5 {
         let mut hostile = client(&server).await;
-        let (answers, refused) = undrained(&mut hostile, 300).await;
+        let (answers, refused) = undrained(&mut hostile, 100).await;
         assert!(answers.len() <= 16, "{} reads of one connection", answers.len());
         assert!(refused.iter().all(|status| status.code() == Code::ResourceExhausted));
         assert!(refused[0].message().contains("reads of"), "{}", refused[0]);
@@ -110,7 +113,7 @@ async fn undrained_reads_cost_little_and_cut_nobody_off() {
     while let Some(part) = answers.next().await {
         cells += part.unwrap().entities.len();
     }
-    assert!(cells >= 1 << 20, "{cells}");
+    assert!(cells >= 1 << 17, "{cells}");
     drop(answers);
     drop(crowd);
     server.stop().unwrap();
@@ -126,8 +129,10 @@ async fn a_long_table_is_read_in_parts_while_it_changes() {
     push(&mut client, &source).await;
     let names = names(&source);
     let table = "TestIngress.exact_table";
-    let entry = |i: u64| table_entry(names.entry(table, 0, vec![exact(1, &shortest(i)), exact(2, &[7])], 1));
-    let entries = 8000;
+    let entry = |i: u64| {
+        table_entry(names.entry(table, 0, vec![exact(1, &shortest(i)), exact(2, &[7])], 1))
+    };
+    let entries = 2000;
     client.write(writing((0..entries).map(|i| insert(entry(i))).collect())).await.unwrap();
 
     let template = table_entry(TableEntry { table_id: names.table(table), ..Default::default() });
@@ -135,14 +140,15 @@ async fn a_long_table_is_read_in_parts_while_it_changes() {
     let mut answers = client.read(request.clone()).await.unwrap().into_inner();
     let mut seen = answers.next().await.unwrap().unwrap().entities;
     assert!(seen.len() < entries as usize / 2, "{} entries in the first part", seen.len());
-    let gone = 500;
+    let gone = 200;
     let changes = (0..gone).flat_map(|i| [delete(entry(i)), insert(entry(100_000 + i))]);
     client.write(writing(changes.collect())).await.unwrap();
     while let Some(part) = answers.next().await {
         seen.extend(part.unwrap().entities);
     }
     for i in gone..entries {
-        let count = seen.iter().filter(|seen| **seen == entry(i)).count();
+        let wanted = entry(i);
+        let count = seen.iter().filter(|seen| **seen == wanted).count();
         assert_eq!(count, 1, "entry {i}");
     }
 
@@ -164,7 +170,7 @@ fn slow() -> String {
     let functions: String = (1..40).map(twice).collect();
     let control = "control TestIngress";
     let source = TABLES.replacen(control, &format!("{SLOW}\n{functions}{control}"), 1);
-    source.replacen("apply {", "apply { bit<32> doubled = 1; f39(doubled);", 1)
+    source.replacen("seen.count(", "bit<32> doubled = 1; f39(doubled); seen.count(", 1)
 }
 
 fn sent(source: &str) -> ForwardingPipelineConfig {
@@ -174,7 +180,7 @@ fn sent(source: &str) -> ForwardingPipelineConfig {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hostile_program_is_refused_while_others_are_served() {
     let device = device();
-    let (_folder, server) = serve(&device);
+    let (_folder, server) = serve(&device).await;
     let mut controller = client(&server).await;
     let _primary = primary(&mut controller).await;
     push(&mut controller, TABLES).await;
@@ -218,7 +224,7 @@ async fn a_hostile_program_is_refused_while_others_are_served() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_server_ends_while_it_compiles_and_while_nobody_reads() {
     let device = device();
-    let (_folder, server) = serve(&device);
+    let (_folder, server) = serve(&device).await;
     let mut controller = client(&server).await;
     let _primary = primary(&mut controller).await;
     push(&mut controller, &large()).await;
