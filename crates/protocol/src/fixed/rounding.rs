@@ -35,26 +35,26 @@ impl Rounding {
     /// all values. Magnitudes compare as their bit patterns do: the loop works on integers, and the
     /// compiler vectorises it. Errors are computed only where one can exceed the largest so far.
     pub fn count(&mut self, values: &[f32], scale: Scale, coarser: bool) {
-        let zeroing = largest_below_half(scale).to_bits();
+        let zeroing = bits(largest_below_half(scale));
         // Rounded up twice, to be a bound in spite of its own rounding.
-        let bound = (0.5 / self.worst / scale.get()) as f32;
-        let bound = bound.next_up().next_up().to_bits();
-        let (mut nonzero, mut zeroed, mut suspects, mut greatest) = (0u32, 0u32, 0u32, 0u32);
+        let bound = bits(((0.5 / self.worst / scale.get()) as f32).next_up().next_up());
+        let (mut zeros, mut zeroed, mut suspects, mut greatest) = (0u32, 0u32, 0u32, 0i32);
         for value in values {
-            let magnitude = value.to_bits() & (u32::MAX >> 1);
-            // Zero wraps, and is beyond every bound.
-            let place = magnitude.wrapping_sub(1);
-            nonzero += u32::from(magnitude != 0);
-            zeroed += u32::from(place < zeroing);
-            suspects += u32::from(place < bound);
+            let magnitude = bits(*value);
+            zeros += u32::from(magnitude == 0);
+            zeroed += u32::from(magnitude <= zeroing);
+            suspects += u32::from(magnitude <= bound);
             greatest = greatest.max(magnitude);
         }
-        self.values += u64::from(nonzero);
+        // Zeros are below both bounds.
+        zeroed -= zeros;
+        suspects -= zeros;
+        self.values += values.len() as u64 - u64::from(zeros);
         self.zeroed += u64::from(zeroed);
         if coarser {
             self.zeroed_coarser += u64::from(zeroed);
         } else {
-            self.greatest = self.greatest.max(f32::from_bits(greatest));
+            self.greatest = self.greatest.max(f32::from_bits(greatest as u32));
         }
         if zeroed > 0 {
             self.worst = 1.0;
@@ -74,6 +74,12 @@ impl Rounding {
             }
         }
     }
+}
+
+/// The magnitude of a value as an integer that compares as it does. It is never negative: machines
+/// without AVX compare signed integers faster.
+fn bits(value: f32) -> i32 {
+    (value.to_bits() & (u32::MAX >> 1)) as i32
 }
 
 /// The greatest magnitude that becomes zero: whose product with the scale is at most one half.
