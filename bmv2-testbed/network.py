@@ -177,7 +177,8 @@ class Network:
                 self.join(self.net[a], a_port, patch.node, port, link, given)
                 self.join(patch.node, port + 1, self.net[b], b_port, link, given)
                 circuits.append((port, port + 1, faults))
-            elif inside and faults:
+            elif faults and (inside or self.plan["protocol"] == "esa"):
+                # A host's endpoint injects the faults into its own packets, and the cable into TCP.
                 node = self.net.addHost(f"cable{len(between) + 1}", cls=Node, inNamespace=True, ip=None)
                 self.join(self.net[a], a_port, node, 1, link, given)
                 self.join(node, 2, self.net[b], b_port, link, given)

@@ -316,7 +316,8 @@ def inside(args, directory, topology, job, found, network):
     wanted = [key for key in ("delay", "loss") if any(key in link for link in topology["link"])]
     if wanted and not netem:
         print(f"this kernel has no netem: {' and '.join(wanted)} of links come from our own processes, "
-              "for aggregation packets at hosts, for all packets between switches", flush=True)
+              "for aggregation packets at hosts, for all packets between switches, and for ESA's "
+              "TCP in cables", flush=True)
     job_file = write(directory, args, topology, job, inject=not netem)
     network = plan(found["tributary"], job_file)
     built = Network(network, topology, directory, found, job_file, netem)

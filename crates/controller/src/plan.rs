@@ -20,7 +20,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_jobfile::{Aggregation, HostId, Job, SwitchId, Topology};
+use tributary_jobfile::{Aggregation, HostId, Job, LinkId, SwitchId, Topology};
 use tributary_protocol::{Assignment, Mode};
 use tributary_wire::{Bitmap, Epoch, Host, JobId, Kind, Mac, Protocol, Run, WorkerIndex};
 
@@ -67,6 +67,20 @@ pub fn forwarding(topology: &Topology) -> Vec<Forwarding> {
         switch.flood.sort_unstable();
     }
     plan
+}
+
+/// The links that plain frames from one host to another take, in this order.
+#[must_use]
+pub fn way(topology: &Topology, from: HostId, to: HostId) -> Vec<LinkId> {
+    let mut way = vec![topology.host(from).link];
+    let tree = Tree::towards(topology, topology.attachment(to).0);
+    let mut at = topology.attachment(from).0;
+    while let Some(hop) = tree.hop(at) {
+        way.extend(topology.ports(at).find(|(port, ..)| *port == hop.out).map(|(_, link, _)| link));
+        at = hop.to;
+    }
+    way.push(topology.host(to).link);
+    way
 }
 
 /// Where a job's endpoints are.

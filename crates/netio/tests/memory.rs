@@ -396,3 +396,23 @@ fn back_pressure_passes_through_a_line_without_faults() {
         }
     });
 }
+
+#[test]
+fn frames_that_are_not_concerned_pass_a_line_that_loses_everything() {
+    let lossy = || {
+        let faults = Faults { loss: 1.0, ..Faults::default() };
+        Some(FaultInjector::new(faults, 1, 0).unwrap())
+    };
+    let even = |frame: &[u8]| number(frame) % 2 == 0;
+    let (left, mut right) = memory::pair();
+    let mut left = Faulty::new(left, lossy(), lossy()).only(even);
+    for count in 0..6 {
+        assert!(left.send(&frame(count, 60)).unwrap());
+        assert!(right.send(&frame(count, 60)).unwrap());
+    }
+    left.flush().unwrap();
+    right.flush().unwrap();
+    assert_eq!(receive_all(&mut right), [1, 3, 5]);
+    assert_eq!(receive_all(&mut left), [1, 3, 5]);
+    assert_eq!((left.send_statistics().lost, left.receive_statistics().lost), (3, 3));
+}

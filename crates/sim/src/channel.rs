@@ -1,18 +1,22 @@
-//! The reliable channel between an endpoint and the reminder agent: in order and without loss as
-//! long as it is open. When it breaks, what is under way is lost.
+//! The reliable channel between an endpoint and the reminder agent: messages over a TCP connection,
+//! which shares the links and their faults with the packets. When it breaks, what is under way is
+//! lost.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tributary_jobfile::HostId;
-use tributary_netio::faults::{Delay, FaultInjector, Faults, InvalidFaults, Line};
+use tributary_jobfile::{HostId, LinkId, Topology};
+use tributary_netio::faults::{Delay, InvalidFaults};
 use tributary_wire::JobId;
 use tributary_wire::channel::{BODY_MAX, Message, Role, split_frame};
 
-/// What channels are like.
+use crate::tcp::{Connection, Luck, Way};
+
+/// What channels are like, besides the faults of their links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
-    /// Time that every message takes.
+    /// Time that every segment takes.
     pub latency: Duration,
     /// On top, drawn evenly from zero up to this.
     pub jitter: Duration,
@@ -31,13 +35,10 @@ impl Default for Pace {
     }
 }
 
-/// Which way a message goes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Way {
-    /// To the agent.
-    Up,
-    /// From the agent.
-    Down,
+impl Pace {
+    pub(crate) fn delay(&self) -> Delay {
+        Delay { fixed: self.latency, jitter: self.jitter }
+    }
 }
 
 /// The channel of one worker or server.
@@ -49,75 +50,127 @@ pub(crate) struct Channel {
     pub(crate) client: HostId,
     /// Host of the agent.
     pub(crate) agent: HostId,
+    /// While it is open or being opened.
+    connection: Option<Connection>,
+    /// Bytes of messages that have not come whole.
+    partial: [BytesMut; 2],
+    /// Whether both ends were told that it is open.
     pub(crate) open: bool,
     /// How often it was opened.
     pub(crate) openings: u64,
-    lines: [Line; 2],
-    /// The times that arrivals are on the agenda for.
-    pub(crate) expected: [Option<u64>; 2],
+    /// How often a connection was begun.
+    attempts: u64,
+    /// The time that an event of the connection is on the agenda for.
+    pub(crate) expected: Option<u64>,
     pace: Pace,
-    seed: u64,
-    stream: u64,
+    number: u64,
 }
 
 impl Channel {
-    /// `stream` tells the channels of one run apart.
+    /// `number` tells the channels of one run apart.
     pub(crate) fn new(
         job: JobId,
         role: Role,
         [client, agent]: [HostId; 2],
         pace: Pace,
-        seed: u64,
-        stream: u64,
-    ) -> Result<Self, InvalidFaults> {
-        let lines = lines(pace, seed, stream)?;
-        let expected = [None; 2];
-        Ok(Self {
+        number: u64,
+    ) -> Self {
+        Self {
             job,
             role,
             client,
             agent,
+            connection: None,
+            partial: Default::default(),
             open: false,
             openings: 0,
-            lines,
-            expected,
+            attempts: 0,
+            expected: None,
             pace,
-            seed,
-            stream,
-        })
+            number,
+        }
+    }
+
+    /// Whether a connection is open or being opened.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.connection.is_some()
+    }
+
+    /// Begins to connect.
+    pub(crate) fn begin(
+        &mut self,
+        now: u64,
+        topology: &Topology,
+        down: &BTreeSet<LinkId>,
+        luck: Luck,
+    ) -> Result<(), InvalidFaults> {
+        let delay = self.pace.delay();
+        let luck = Luck { seed: luck.seed.wrapping_add(self.attempts), ..luck };
+        let hosts = [self.client, self.agent];
+        let mut connection = Connection::open(topology, hosts, delay, luck, self.number)?;
+        self.attempts += 1;
+        for link in down {
+            connection.set_down(*link, true);
+        }
+        connection.connect(now);
+        self.connection = Some(connection);
+        Ok(())
     }
 
     /// Breaks the connection.
     pub(crate) fn cut(&mut self) {
         self.open = false;
-        self.expected = [None; 2];
-        if let Ok(lines) = lines(self.pace, self.seed.wrapping_add(self.openings), self.stream) {
-            self.lines = lines;
-        }
+        self.connection = None;
+        self.partial = Default::default();
+        self.expected = None;
     }
 
     pub(crate) fn send(&mut self, now: u64, way: Way, message: &impl Message) {
         let mut frame = BytesMut::new();
         message.encode(&mut frame);
-        self.lines[way as usize].admit(now, &frame);
+        if let Some(connection) = &mut self.connection {
+            connection.write(now, way, &frame);
+        }
+    }
+
+    /// Lets the connection do what is due. Returns what became of it.
+    pub(crate) fn advance(&mut self, now: u64) -> Standing {
+        let Some(connection) = &mut self.connection else { return Standing::Unchanged };
+        connection.advance(now);
+        if connection.is_broken(now) {
+            return Standing::Broken;
+        }
+        for way in Way::BOTH {
+            let arrived = connection.received(way).len();
+            self.partial[way as usize].extend(connection.take(way, arrived));
+        }
+        if !self.open && connection.is_established() {
+            self.open = true;
+            self.openings += 1;
+            return Standing::Opened;
+        }
+        Standing::Unchanged
     }
 
     /// The next message that has arrived.
     ///
     /// # Panics
     /// If it is not what was sent: the channel's code is broken.
-    pub(crate) fn receive<M: Message>(&mut self, now: u64, way: Way) -> Option<M> {
-        let line = &mut self.lines[way as usize];
-        let mut frame = BytesMut::from(line.front(now)?);
-        line.advance();
-        let body = split_frame(&mut frame, BODY_MAX).expect("a frame of ours");
-        let message = M::decode(body.expect("a whole frame")).expect("a message of ours");
-        Some(message)
+    pub(crate) fn receive<M: Message>(&mut self, way: Way) -> Option<M> {
+        let body = split_frame(&mut self.partial[way as usize], BODY_MAX).expect("a frame of ours");
+        Some(M::decode(body?).expect("a message of ours"))
     }
 
-    /// When the next message arrives, if no more is sent.
-    pub(crate) fn next_arrival(&self, way: Way) -> Option<u64> {
-        self.lines[way as usize].next_due()
+    /// When the connection has something to do, if no more is sent.
+    pub(crate) fn next_due(&self) -> Option<u64> {
+        self.connection.as_ref().and_then(Connection::next_due)
+    }
+
+    /// Takes a link down, or up again.
+    pub(crate) fn set_down(&mut self, link: LinkId, down: bool) {
+        if let Some(connection) = &mut self.connection {
+            connection.set_down(link, down);
+        }
     }
 
     pub(crate) fn reconnect(&self) -> Duration {
@@ -125,11 +178,13 @@ impl Channel {
     }
 }
 
-fn lines(pace: Pace, seed: u64, stream: u64) -> Result<[Line; 2], InvalidFaults> {
-    let delay = Delay { fixed: pace.latency, jitter: pace.jitter };
-    let line = |way: u64| {
-        let faults = Faults { delay, ..Faults::default() };
-        Ok(Line::new(FaultInjector::new(faults, seed, 2 * stream + way)?))
-    };
-    Ok([line(0)?, line(1)?])
+/// What became of a channel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Standing {
+    /// Its connection was established just now.
+    Opened,
+    /// Its connection was given up.
+    Broken,
+    /// Neither.
+    Unchanged,
 }

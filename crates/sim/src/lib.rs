@@ -5,7 +5,8 @@
 //! a whole scenario from admission to sweep. What happens is a function of the scenario, the inputs
 //! and the seed, so a failing seed fails again.
 //!
-//! ESA's endpoints also talk over reliable channels, which break when a process dies. An [`Act`] lets
+//! ESA's endpoints also talk over reliable channels: TCP connections over the same links, with the
+//! same faults ([`tcp`]), which break when a process dies. An [`Act`] lets
 //! one die, or come back, at a given time; takes a link down, or up; ends a job, or moves it from the
 //! network to its parameter server. A [`Trace`] of all that was seen is drawn as a sequence [`Chart`].
 //!
@@ -31,6 +32,7 @@ mod process;
 mod program;
 mod run;
 pub mod sharing;
+pub mod tcp;
 pub mod testbed;
 mod trace;
 

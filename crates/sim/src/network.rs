@@ -22,9 +22,10 @@ use tributary_switch::{Forwarding, Switch};
 use tributary_wire::JobId;
 use tributary_wire::agg::Repr;
 
-use crate::channel::{Channel, Way};
+use crate::channel::Channel;
 use crate::line::{Cable, Direction, Loss};
 use crate::process::Process;
+use crate::tcp::Luck;
 use crate::trace::{Fate, Trace, What};
 
 /// Recirculations that a switch makes between two frames.
@@ -56,9 +57,9 @@ enum Event {
     Timer(usize),
     /// A switch goes on with what it recirculates.
     Pending(usize),
-    /// Messages may have arrived at one end of a channel.
-    Messages(usize, Way),
-    /// A channel may open.
+    /// A channel's connection has something to do.
+    Messages(usize),
+    /// A channel may connect.
     Connect(usize),
 }
 
@@ -94,7 +95,10 @@ pub struct Network {
     /// Two a link: from its first end and from its second.
     directions: Vec<Direction>,
     channels: Vec<Channel>,
-    seed: u64,
+    /// Of the channels.
+    luck: Luck,
+    /// Links that are down.
+    down: BTreeSet<LinkId>,
     happenings: Vec<Happening>,
     packets_in: Vec<(SwitchId, Vec<u8>)>,
     trace: Option<Trace>,
@@ -142,7 +146,8 @@ impl Network {
             topology,
             directions,
             channels: Vec::new(),
-            seed,
+            luck: Luck { seed, spared: only.is_some() },
+            down: BTreeSet::new(),
             happenings: Vec::new(),
             packets_in: Vec::new(),
             trace: None,
@@ -225,6 +230,14 @@ impl Network {
     pub fn set_down(&mut self, link: LinkId, down: bool) {
         for direction in [2 * link.0, 2 * link.0 + 1] {
             self.directions[direction].set_down(down);
+        }
+        if down {
+            self.down.insert(link);
+        } else {
+            self.down.remove(&link);
+        }
+        for channel in &mut self.channels {
+            channel.set_down(link, down);
         }
         if let Some(trace) = &mut self.trace {
             let [a, b] = self.topology.link(link).ends.map(|end| self.topology.end_name(end));
@@ -379,8 +392,8 @@ impl Network {
             }
             Event::Arrived(direction) => self.arrivals(direction),
             Event::Timer(host) => self.timers(host),
-            Event::Messages(channel, way) => self.arrive(channel, way),
-            Event::Connect(channel) => self.open(channel),
+            Event::Messages(channel) => self.progress(channel),
+            Event::Connect(channel) => self.begin(channel),
             Event::Pending(switch) => {
                 self.pending[switch] = false;
                 self.serve_switch(switch);

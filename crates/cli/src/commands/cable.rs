@@ -38,7 +38,7 @@ pub(crate) fn run(args: &CableArgs) -> Result<()> {
         Some(spec) => {
             let (scenario, link) = read(spec, args.seed)?;
             let end = scenario.topology.link(link).ends[0];
-            Box::new(settings::faulty(&scenario, link, end, scenario.seed, near)?)
+            Box::new(settings::faulty_in_network(&scenario, link, end, scenario.seed, near)?)
         }
     };
     let mut dropped = 0;

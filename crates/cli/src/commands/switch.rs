@@ -149,7 +149,8 @@ fn listen(text: &str) -> Result<Listen> {
     Ok(Listen::Tcp(address))
 }
 
-/// Faults of the links between this switch and others: links to hosts get theirs at the host.
+/// Faults of the links of this switch. Of a link between two switches, its first end injects them; on
+/// links to hosts, the hosts' endpoints inject those of their own packets.
 struct Injected {
     scenario: Scenario,
     switch: SwitchId,
@@ -172,8 +173,9 @@ impl Injected {
         let link = topology.ports(self.switch).find(|(number, ..)| *number == port);
         let Some((_, link, far)) = link else { return Ok(Box::new(io)) };
         let first = topology.link(link).ends[0] == end;
-        if matches!(far, End::Switch(..)) && first {
-            Ok(Box::new(settings::faulty(&self.scenario, link, end, self.scenario.seed, io)?))
+        if first || matches!(far, End::Host(_)) {
+            let seed = self.scenario.seed;
+            Ok(Box::new(settings::faulty_in_network(&self.scenario, link, end, seed, io)?))
         } else {
             Ok(Box::new(io))
         }

@@ -1,5 +1,7 @@
 //! Threads of one process, joined by memory links. The reliable channel of ESA is TCP here too, over
-//! loopback.
+//! loopback; where its links have faults, a [`Relay`] is in between.
+
+mod relay;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -32,6 +34,7 @@ use crate::commands::{ps, reminder};
 use crate::settings;
 use crate::tokens::Tokens;
 use crate::workload::Verifier;
+use relay::Relay;
 
 /// Frames that a link holds in each direction: as many as a network card's ring.
 const LINK_CAPACITY: usize = 256;
@@ -49,6 +52,8 @@ pub(crate) struct Memory {
     workers: Vec<JoinHandle<()>>,
     servers: Vec<JoinHandle<()>>,
     stop_servers: Arc<AtomicBool>,
+    /// Between ESA's endpoints, while they run.
+    relay: Option<Relay>,
 }
 
 /// A switch and the way to its controller.
@@ -114,6 +119,7 @@ impl Memory {
             workers: Vec::new(),
             servers: Vec::new(),
             stop_servers: Arc::default(),
+            relay: None,
         })
     }
 
@@ -144,7 +150,12 @@ impl Memory {
                 hubs.insert(host, hub);
             }
         }
-        let at = |agent: HostId| addresses[&agent];
+        let (relay, ways) = Relay::start(&scenario, &addresses)?;
+        self.relay = Some(relay);
+        let from = |client: HostId| {
+            let ways = &ways;
+            move |agent: HostId| ways[&(client, agent)]
+        };
         for host in scenario.topology.host_ids() {
             let name = &scenario.topology.host(host).name;
             let (stop, notes) = (Arc::clone(&self.stop_servers), notes.clone());
@@ -167,7 +178,8 @@ impl Memory {
             }
             let (io, waker) = self.port(host)?;
             let hub = hubs.remove(&host);
-            let mut channels = channel::channels(&scenario, host, &tokens, hub, &waker, at)?;
+            let mut channels =
+                channel::channels(&scenario, host, &tokens, hub, &waker, from(host))?;
             self.servers.push(spawn(format!("ps on {name}"), move || {
                 let tell = |job, event| send(&notes, Note::Servers(ps::Event::of(job, &event)));
                 let ended = tributary_ps::serve(servers, &mut channels, io, waker, &stop, tell);
@@ -185,7 +197,7 @@ impl Memory {
                 let (io, waker) = self.port(host)?;
                 let index = u8::try_from(worker).ok().and_then(WorkerIndex::new);
                 let index = index.expect("a job has at most 32 workers");
-                let link = channel::worker_link(&scenario, job, index, &tokens, at)?;
+                let link = channel::worker_link(&scenario, job, index, &tokens, from(host))?;
                 let port = agent::Port { io, waker, link };
                 let (notes, stop) = (notes.clone(), Arc::clone(stop));
                 let (scenario, verifier) = (Arc::clone(&scenario), verifier.clone());
@@ -217,6 +229,7 @@ impl Memory {
         join(&mut self.workers);
         self.stop_servers.store(true, Ordering::Relaxed);
         join(&mut self.servers);
+        self.relay = None;
     }
 
     pub(super) fn stop_switches(&mut self) -> Vec<Option<QueueReport>> {

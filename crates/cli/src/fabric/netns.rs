@@ -16,7 +16,7 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 use tributary_controller::client::{SwitchConfig, Target};
-use tributary_jobfile::{Duty, End, HostId, Scenario, SwitchId, Topology};
+use tributary_jobfile::{Duty, End, HostId, Protocol, Scenario, SwitchId, Topology};
 use tributary_p4::Architecture;
 use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
 
@@ -51,7 +51,7 @@ pub(crate) struct Netns {
     io: Io,
     engine: Engine,
     switches: Vec<Switch>,
-    /// Processes between switches that cannot inject faults.
+    /// Processes in links whose switches cannot inject faults.
     cables: Vec<Process>,
     workers: Vec<Process>,
     servers: Vec<Process>,
@@ -81,7 +81,12 @@ impl Netns {
         let job_file = args.job.canonicalize().context("cannot find the job file")?;
         let program = std::env::current_exe().context("cannot find this program")?;
         let kind = args.switch;
-        let (topology, cables) = translate(&scenario.topology, kind == SwitchKind::Bmv2);
+        let split = match (kind, scenario.protocol()) {
+            (SwitchKind::Embedded, _) => Split::None,
+            (SwitchKind::Bmv2, Protocol::Esa) => Split::All,
+            (SwitchKind::Bmv2, _) => Split::Inside,
+        };
+        let (topology, cables) = translate(&scenario.topology, split);
         let testbed = Testbed::build(&topology)?;
         let sockets =
             Scratch::new(&std::env::temp_dir()).context("cannot make a directory for sockets")?;
@@ -364,16 +369,26 @@ async fn wait_for(socket: &Path, process: &Process) -> Result<()> {
     Ok(())
 }
 
-/// A process in a link between switches.
+/// A process in a link.
 struct Cable {
     node: String,
-    /// Names of the switches; the first one is at port 1 of the node.
+    /// Names of what is at its ends; the first one is at port 1 of the node.
     between: [String; 2],
 }
 
-/// The topology as the testbed has it. `split`: switches inject no faults, so links between two of
-/// them that have some lead through a node of their own.
-fn translate(topology: &Topology, split: bool) -> (testbed::Topology, Vec<Cable>) {
+/// Which links with faults lead through a node of their own, because switches inject none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Split {
+    /// Switches inject them.
+    None,
+    /// Those between switches: endpoints inject the faults of their own packets.
+    Inside,
+    /// All: hosts send other frames, too (ESA's TCP).
+    All,
+}
+
+/// The topology as the testbed has it.
+fn translate(topology: &Topology, split: Split) -> (testbed::Topology, Vec<Cable>) {
     let port = |end: End| match end {
         End::Host(host) => testbed::Port::new(&topology.host(host).name, 0),
         End::Switch(switch, port) => testbed::Port::new(&topology.switch(switch).name, port),
@@ -384,7 +399,12 @@ fn translate(topology: &Topology, split: bool) -> (testbed::Topology, Vec<Cable>
         let [a, b] = link.ends.map(port);
         let mtu = link.mtu;
         let inside = link.ends.iter().all(|end| matches!(end, End::Switch(..)));
-        if split && inside && !link.faults.is_none() {
+        let cut = match split {
+            Split::None => false,
+            Split::Inside => inside,
+            Split::All => true,
+        };
+        if cut && !link.faults.is_none() {
             // No host or switch has such a name.
             let node = format!("{a}={b}");
             let end = |number| testbed::Port::new(&node, number);

@@ -260,3 +260,33 @@ fn wrong_and_missing_tokens_are_said_at_once() {
     assert!(server.end(DEADLINE).unwrap().success());
     freed(&controller);
 }
+
+/// ESA's TCP crosses the same links as its packets: nothing gets around them.
+#[test]
+fn over_links_that_lose_everything_no_job_succeeds() {
+    for fabric in fabrics() {
+        for protocol in ["atp", "esa", "p4inc", "switchml"] {
+            let file = JobFile::new(&format!(
+                "protocol = \"{protocol}\"\ntimeout = \"6s\"\nworker_timeout = \"1s\"\n\
+                 [faults]\nloss = 1.0\n[[job]]\nworkers = 2\n\
+                 workload = {{ kind = \"random\", tensors = 1, elements = 100 }}\n"
+            ));
+            let line = fail(&["run", &file.name(), "--fabric", fabric]);
+            assert!(!line.contains("panicked"), "{fabric}, {protocol}: {line}");
+        }
+    }
+}
+
+#[test]
+fn what_goes_over_tcp_takes_the_time_of_the_links() {
+    // A worker that has its sums stays until it is dismissed over TCP: a handshake, a goodbye and its
+    // answer make four times two links.
+    let file = JobFile::new(
+        "protocol = \"esa\"\n[faults]\ndelay = \"50ms\"\n[[job]]\nworkers = 2\n\
+         workload = { kind = \"random\", tensors = 1, elements = 10 }\n",
+    );
+    for fabric in fabrics() {
+        let report = report(&file, fabric);
+        assert!(report["seconds"].as_f64().unwrap() > 0.4, "{fabric}: {report}");
+    }
+}

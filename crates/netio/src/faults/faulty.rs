@@ -19,6 +19,8 @@ pub struct Faulty<Io> {
     inner: Io,
     sends: Option<Line>,
     receives: Option<Line>,
+    /// Which frames suffer the faults.
+    concerns: fn(&[u8]) -> bool,
     /// `inner` refused a frame that was due.
     refused: bool,
     epoch: Instant,
@@ -31,9 +33,17 @@ impl<Io: FrameIo> Faulty<Io> {
             inner,
             sends: sends.map(Line::new),
             receives: receives.map(Line::new),
+            concerns: |_| true,
             refused: false,
             epoch: Instant::now(),
         }
+    }
+
+    /// Only frames for which `concerns` is true suffer the faults; all others pass.
+    #[must_use]
+    pub fn only(mut self, concerns: fn(&[u8]) -> bool) -> Self {
+        self.concerns = concerns;
+        self
     }
 
     /// What was injected into the frames sent.
@@ -88,8 +98,16 @@ impl<Io: FrameIo> FrameIo for Faulty<Io> {
         let now = self.now();
         let Some(line) = &mut self.receives else { return self.inner.receive(max, sink) };
         let room = LINE_CAPACITY.saturating_sub(line.len());
-        let fetched = self.inner.receive(max.min(room), &mut |frame| line.admit(now, frame));
+        let concerns = self.concerns;
         let mut received = 0;
+        let fetched = self.inner.receive(max.min(room), &mut |frame| {
+            if concerns(frame) {
+                line.admit(now, frame);
+            } else {
+                sink(frame);
+                received += 1;
+            }
+        });
         while received < max
             && let Some(frame) = line.front(now)
         {
@@ -101,7 +119,7 @@ impl<Io: FrameIo> FrameIo for Faulty<Io> {
     }
 
     fn send(&mut self, frame: &[u8]) -> io::Result<bool> {
-        if self.sends.is_none() {
+        if self.sends.is_none() || !(self.concerns)(frame) {
             return self.inner.send(frame);
         }
         if frame.len() < ETHERNET_HEADER {

@@ -2,22 +2,20 @@
 //! other.
 
 use tributary_jobfile::HostId;
-use tributary_netio::faults::InvalidFaults;
+use tributary_netio::faults::{Faults, InvalidFaults};
 use tributary_protocol::esa::ToPeer;
 use tributary_wire::channel::{FromServer, FromWorker, Role, ToServer, ToWorker};
 use tributary_wire::{JobId, WorkerIndex};
 
 use super::{Event, Network};
-use crate::channel::{Channel, Pace, Way};
+use crate::channel::{Channel, Pace, Standing};
 use crate::process::Process;
+use crate::tcp::Way;
 use crate::trace::{Fate, What, Words};
-
-/// Streams of faults that belong to cables; those of channels come after them.
-const CABLES: u64 = 1 << 32;
 
 impl Network {
     /// Lets a worker, or a server that is not in the agent's process, keep a channel to the agent of
-    /// its job. It opens when both ends are there, and again after it broke.
+    /// its job. It opens when both ends are there and the handshake passes, and again after it broke.
     ///
     /// # Errors
     /// If the channel's pace makes no sense.
@@ -29,9 +27,9 @@ impl Network {
         agent: HostId,
         pace: Pace,
     ) -> Result<(), InvalidFaults> {
-        let stream = CABLES + self.channels.len() as u64;
-        let channel = Channel::new(job, role, [client, agent], pace, self.seed, stream)?;
-        self.channels.push(channel);
+        Faults { delay: pace.delay(), ..Faults::default() }.check()?;
+        let number = self.channels.len() as u64;
+        self.channels.push(Channel::new(job, role, [client, agent], pace, number));
         self.reconnect(self.channels.len() - 1);
         Ok(())
     }
@@ -39,7 +37,7 @@ impl Network {
     /// Breaks the channel of a worker, or of a server that has one; it opens again by itself.
     pub fn cut(&mut self, job: JobId, role: Role) {
         if let Some(at) = self.channel(job, role)
-            && self.channels[at].open
+            && self.channels[at].is_begun()
         {
             self.close(at);
             self.reconnect(at);
@@ -57,7 +55,7 @@ impl Network {
         let open = self.channels[at].open;
         if open {
             self.channels[at].send(self.now, Way::Up, message);
-            self.expect_message(at, Way::Up);
+            self.expect_message(at);
         }
         open
     }
@@ -80,7 +78,7 @@ impl Network {
     pub(super) fn reconnect_all(&mut self, host: HostId, job: JobId) {
         for at in 0..self.channels.len() {
             let channel = &self.channels[at];
-            if !channel.open
+            if !channel.is_begun()
                 && channel.job == job
                 && (channel.client == host || channel.agent == host)
             {
@@ -116,18 +114,26 @@ impl Network {
         }
     }
 
-    /// It is time to open a channel: it opens if both ends are there.
-    pub(super) fn open(&mut self, at: usize) {
-        let Channel { job, role, client, agent, open, .. } = self.channels[at];
+    /// It is time to open a channel: it connects if both ends are there.
+    pub(super) fn begin(&mut self, at: usize) {
+        let Channel { job, role, client, agent, .. } = self.channels[at];
         let has = |host: HostId, wanted: &dyn Fn(&Process) -> bool| {
             self.hosts[host.0].processes.iter().any(|p| p.job() == job && wanted(p))
         };
         let client_there = has(client, &|process| speaks_as(process, role));
-        if open || !client_there || !has(agent, &Process::is_agent) {
+        let begun = self.channels[at].is_begun();
+        if begun || !client_there || !has(agent, &Process::is_agent) {
             return;
         }
-        self.channels[at].open = true;
-        self.channels[at].openings += 1;
+        let channel = &mut self.channels[at];
+        let begun = channel.begin(self.now, &self.topology, &self.down, self.luck);
+        begun.expect("the faults of links and channels were checked");
+        self.expect_message(at);
+    }
+
+    /// The handshake is over: both ends hear of it.
+    fn opened(&mut self, at: usize) {
+        let Channel { job, role, client, agent, .. } = self.channels[at];
         if self.channels[at].openings > 1 {
             self.note_between(client, agent, "connected again");
         }
@@ -155,10 +161,28 @@ impl Network {
         self.serve_host(agent.0);
     }
 
-    /// Messages may have arrived at one end of a channel.
-    pub(super) fn arrive(&mut self, at: usize, way: Way) {
-        self.channels[at].expected[way as usize] = None;
+    /// A channel's connection has something to do: messages may have arrived at its ends.
+    pub(super) fn progress(&mut self, at: usize) {
+        self.channels[at].expected = None;
+        match self.channels[at].advance(self.now) {
+            Standing::Opened => self.opened(at),
+            Standing::Broken => {
+                self.close(at);
+                self.reconnect(at);
+                return;
+            }
+            Standing::Unchanged => {}
+        }
+        for way in Way::BOTH {
+            self.arrive(at, way);
+        }
+        self.expect_message(at);
+    }
+
+    /// Hands over the messages that have arrived at one end of a channel.
+    fn arrive(&mut self, at: usize, way: Way) {
         let Channel { role, client, agent, .. } = self.channels[at];
+        let before = self.messages;
         let host = match (way, role) {
             (Way::Up, Role::Worker(worker)) => {
                 while let Some(message) = self.take::<FromWorker>(at, way) {
@@ -185,8 +209,9 @@ impl Network {
                 client
             }
         };
-        self.expect_message(at, way);
-        self.serve_host(host.0);
+        if self.messages > before {
+            self.serve_host(host.0);
+        }
     }
 
     /// The next message that has arrived, written down.
@@ -195,7 +220,7 @@ impl Network {
         at: usize,
         way: Way,
     ) -> Option<M> {
-        let message = self.channels[at].receive::<M>(self.now, way)?;
+        let message = self.channels[at].receive::<M>(way)?;
         self.messages += 1;
         if let Some(trace) = &mut self.trace {
             let Channel { job, client, agent, .. } = self.channels[at];
@@ -298,20 +323,19 @@ impl Network {
         }
         for at in 0..self.channels.len() {
             if self.channels[at].client.0 == host || self.channels[at].agent.0 == host {
-                self.expect_message(at, Way::Up);
-                self.expect_message(at, Way::Down);
+                self.expect_message(at);
             }
         }
     }
 
-    fn expect_message(&mut self, at: usize, way: Way) {
-        let due = self.channels[at].next_arrival(way);
-        let known = self.channels[at].expected[way as usize];
+    fn expect_message(&mut self, at: usize) {
+        let due = self.channels[at].next_due();
+        let known = self.channels[at].expected;
         if let Some(due) = due
             && known.is_none_or(|known| due < known)
         {
-            self.channels[at].expected[way as usize] = Some(due);
-            self.schedule(due.max(self.now), Event::Messages(at, way));
+            self.channels[at].expected = Some(due);
+            self.schedule(due.max(self.now), Event::Messages(at));
         }
     }
 }

@@ -117,9 +117,10 @@ fn the_server_dies_and_comes_back() {
         let mut run = start(&scenario, &inputs);
         run.at(Duration::from_micros(microseconds), Act::StopServer(0));
         run.at(Duration::from_micros(microseconds + 700), Act::StartServer(0));
-        let role = Role::Worker(WorkerIndex::new(0).unwrap());
+        let roles = [0, 1, 2].map(|index| Role::Worker(WorkerIndex::new(index).unwrap()));
         while run.step().unwrap() {
-            reopened += u64::from(run.network.openings(job_id(1), role) == 2);
+            let twice = |role: &Role| run.network.openings(job_id(1), *role) == 2;
+            reopened += u64::from(roles.iter().any(twice));
         }
         finish_exactly(run, &scenario, &inputs);
     }
@@ -131,8 +132,7 @@ fn a_server_that_stays_away_fails_the_job_clearly_and_no_other() {
     let scenario = scenario("[faults]\nloss = 0.1\n", "");
     let inputs = inputs(&scenario, 60);
     let program = Program::compile(&Source::built_in("esa").unwrap(), &scenario.switch).unwrap();
-    let options = Options { limit: Duration::from_secs(60), ..Options::seeded(7) };
-    let mut run = Run::start(&scenario, &program, inputs.clone(), &options).unwrap();
+    let mut run = Run::start(&scenario, &program, inputs.clone(), &Options::seeded(7)).unwrap();
     run.at(Duration::from_micros(50), Act::StopServer(0));
     while run.step().unwrap() {}
     let outcome = run.finish().unwrap();
@@ -253,16 +253,17 @@ fn counted(run: &Run<'_>, scenario: &Scenario) -> (esa::Server, esa::agent::Stat
     (both.servers()[0].clone(), *both.agent().stats().next().unwrap().1)
 }
 
-/// Sends messages for fragments far ahead, as if a worker of job 1 did, some time into a run.
+/// Sends messages for fragments far ahead, as if a worker of job 1 did, some time into a run, and
+/// goes on until they have been `taken`.
 fn forge<'a>(
     scenario: &'a Scenario,
     inputs: &Inputs,
     messages: impl Fn(Sequence, Values) -> Vec<FromWorker>,
+    taken: impl Fn(&esa::Server, &esa::agent::Stats) -> bool,
 ) -> Run<'a> {
     let mut run = start(scenario, inputs);
     go_to(&mut run, Duration::from_micros(400));
     let worker = WorkerIndex::new(2).unwrap();
-    let arrive = run.network.now() + Options::seeded(0).pace.latency;
     for ahead in 0..FORGED {
         let sequence = Sequence(1_000_000 + 977 * ahead);
         let values = Values { float: false, payload: vec![0x55; 4 * VALUES].into() };
@@ -270,7 +271,11 @@ fn forge<'a>(
             assert!(run.network.inject_message(job_id(1), worker, &message));
         }
     }
-    while run.network.now() < arrive && run.step().unwrap() {}
+    let is_taken = |run: &Run<'_>| {
+        let (server, agent) = counted(run, scenario);
+        taken(&server, &agent)
+    };
+    while !is_taken(&run) && run.step().unwrap() {}
     run
 }
 
@@ -280,17 +285,19 @@ const FORGED: u32 = 2_000;
 fn forged_answers_for_fragments_far_ahead_are_dropped_and_counted() {
     let scenario = scenario("[faults]\nloss = 0.02\n", "");
     let inputs = inputs(&scenario, 1_000);
-    let mut run = forge(&scenario, &inputs, |sequence, values| {
+    let messages = |sequence, values: Values| {
         vec![
             FromWorker::Values { sequence, values: values.clone() },
             FromWorker::Result { sequence, values },
             FromWorker::NotSent { sequence },
             FromWorker::Over { sequence },
         ]
-    });
+    };
+    let forged = u64::from(FORGED);
+    let taken = |_: &esa::Server, agent: &esa::agent::Stats| agent.over >= forged;
+    let mut run = forge(&scenario, &inputs, messages, taken);
     let (server, agent) = counted(&run, &scenario);
     // Nobody asked for values or a result; what the others say is believed of what is watched only.
-    let forged = u64::from(FORGED);
     assert!(agent.stale >= 2 * forged, "{agent:?}");
     assert!(agent.not_sent >= forged && agent.over >= forged, "{agent:?}");
     assert_eq!((server.stats().known, server.stats().over), (0, 0));
@@ -302,13 +309,50 @@ fn forged_answers_for_fragments_far_ahead_are_dropped_and_counted() {
 fn forged_reminders_for_fragments_far_ahead_cost_no_memory_and_stop_nobody() {
     let scenario = scenario("[faults]\nloss = 0.02\n", "");
     let inputs = inputs(&scenario, 1_000);
-    let mut run = forge(&scenario, &inputs, |sequence, _| vec![FromWorker::Remind { sequence }]);
+    let remind = |sequence, _| vec![FromWorker::Remind { sequence }];
+    let refused = u64::from(FORGED) - 32;
+    let taken = |server: &esa::Server, _: &esa::agent::Stats| server.stats().full >= refused;
+    let mut run = forge(&scenario, &inputs, remind, taken);
     let (server, agent) = counted(&run, &scenario);
     // Twice the 16 slots is the most that a dictionary holds.
     assert!(server.pending_tasks() <= 32, "{}", server.pending_tasks());
-    assert!(server.stats().full >= u64::from(FORGED) - 32, "{:?}", server.stats());
+    assert!(server.stats().full >= refused, "{:?}", server.stats());
     assert!(agent.watched <= 32 + server.stats().entries, "{agent:?}");
     // A lower fragment takes the highest one's entry, so the job itself goes on as well.
     while run.step().unwrap() {}
     finish_exactly(run, &scenario, &inputs);
+}
+
+/// The channels are TCP over the same links: nothing gets around a link that loses everything.
+#[test]
+fn nothing_is_summed_over_links_that_lose_everything() {
+    for agent in ["", "agent = \"ps3\"\n"] {
+        let scenario = scenario("[faults]\nloss = 1.0\n", agent);
+        let inputs = inputs(&scenario, 3);
+        let program =
+            Program::compile(&Source::built_in("esa").unwrap(), &scenario.switch).unwrap();
+        let options = Options { limit: Duration::from_secs(100), ..Options::seeded(1) };
+        let mut run = Run::start(&scenario, &program, inputs.clone(), &options).unwrap();
+        while run.step().unwrap() {}
+        let worker = Role::Worker(WorkerIndex::new(0).unwrap());
+        assert_eq!(run.network.openings(job_id(1), worker), 0);
+        let outcome = run.finish().unwrap();
+        assert!(!outcome.complete && outcome.sums.iter().flatten().all(Vec::is_empty));
+        assert_eq!((outcome.messages, outcome.outstanding), (0, 6));
+    }
+}
+
+/// A result that only the channel can bring comes when TCP has sent its segments again, and not before.
+#[test]
+fn a_link_that_is_down_holds_up_the_channel() {
+    let scenario = scenario("", "");
+    let inputs = inputs(&scenario, 30);
+    let link = scenario.topology.host(scenario.jobs[0].workers[0]).link;
+    let mut run = start(&scenario, &inputs);
+    run.at(Duration::from_micros(3), Act::Down(link));
+    run.at(Duration::from_millis(300), Act::Up(link));
+    while run.step().unwrap() {}
+    let outcome = finish_exactly(run, &scenario, &inputs);
+    assert!(outcome.time > Duration::from_millis(300), "{:?}", outcome.time);
+    assert!(outcome.messages > 0);
 }

@@ -360,7 +360,9 @@ impl Case {
     pub(crate) fn options(&self, trace: bool) -> Options {
         Options {
             cable: Cable { bandwidth: 1e9, latency: Duration::from_micros(2) },
-            limit: Duration::from_secs(60),
+            // TCP over three links that lose a quarter makes pauses of many seconds.
+            limit: Duration::from_secs(3600),
+            farewell: Duration::from_secs(600),
             pace: Pace {
                 latency: Duration::from_micros(20),
                 jitter: Duration::from_micros(self.jitter.into()),
