@@ -39,7 +39,7 @@
 //! 2. *Disjoint or nothing.* The PS merges a packet into a task only if the two bitmaps are disjoint,
 //!    and completes the task when the union is everyone.
 //! 3. *Two versions.* The PS keeps the result of `s` until task `s + W` is complete; by the first
-//!    rule all workers have it by then.
+//!    rule all workers have it by then. Workers keep it as long, for a PS that takes its place.
 //! 4. *Results are final.* A worker takes one result a sequence, and only if it names all workers.
 //!
 //! The invariants of the design, at the endpoints:
@@ -55,7 +55,8 @@
 //! - **I3** (no aggregator lost), as far as endpoints go: every result names the aggregator, so that
 //!   the switch frees it, and a resend takes a partial sum out. Workers and PS compute the same
 //!   index because all workers see the results of one slot in the same order, and with it the same
-//!   collisions: rule 1.
+//!   collisions: rule 1. Where two PSs gave the result of one task, the salt in the next one's makes
+//!   them agree again.
 //! - **I4** concerns the controller: endpoints keep nothing outside themselves.
 //! - **I5** (no silent overflow). A worker sends integers only up to `(2³¹ − 1) / n`, so no sum of at
 //!   most *n* of them can wrap, in the switch or here. A fragment with a greater value goes in `f32`;
@@ -64,7 +65,9 @@
 //! - **I6** (isolation). Frames for another job or for another [run](tributary_wire::Epoch) of the job,
 //!   from workers outside the job, with another V, with an aggregator other than the slot's, or for a
 //!   sequence that is not due, change nothing but a counter. (A PS takes a later run for the one that it
-//!   serves from then on: [`server`].)
+//!   serves from then on: [`server`].) A [successor](server#a-ps-that-is-started-anew) does not know which
+//!   aggregator is the slot's and what is due: it takes the packet's word, so a forging member can mislead it
+//!   about its own job.
 //! - **I7** (liveness under fair loss). Let `s` be the lowest sequence that some worker lacks. No
 //!   worker is stopped from sending it, for the window is never below one, and each that has not got the
 //!   result repeats it, at least at every retransmission timeout, which is capped. A resend never
@@ -75,10 +78,14 @@
 //!
 //! # When an endpoint may stop
 //!
-//! An ATP worker that has all results ([`Worker::is_idle`]) owes nothing to the others: that it has
-//! a result means that the task is complete at the PS, which then asks nobody for it, and the PS
-//! alone serves those who missed the result. So a worker may leave at once. The PS must stay until
-//! the runtime knows that all workers are idle.
+//! An ATP worker that has all results ([`Worker::is_idle`]) owes nothing to the others as long as the
+//! PS lives: that it has a result means that the task is complete at the PS, which then asks nobody
+//! for it and serves those who missed the result. So a worker may leave at once, and the PS must stay
+//! until the runtime knows that all workers are idle.
+//!
+//! A PS that may be [replaced](server#a-ps-that-is-started-anew) has its results from the workers
+//! then, so these must stay too. They sum one more fragment, which each sends when it is idle: when
+//! its result is in, all others were idle, and if one of them lacks that result it lacks nothing else.
 //!
 //! An ESA worker that is idle may be the only one to have a result that another lacks, as the PS does
 //! not see what switches complete. It says [`leave`](Worker::leave) and stays until

@@ -18,7 +18,7 @@ use tributary_protocol::esa::{self, Target};
 use tributary_protocol::priority::{Horizon, JobProfile, Priority};
 use tributary_protocol::rtt::RttConfig;
 use tributary_protocol::{
-    Assignment, ConfigError, SubmitError, Tensor, Time, Worker, server, worker,
+    Assignment, ConfigError, ParameterServer, SubmitError, Tensor, Time, Worker, server, worker,
 };
 use tributary_switch::{Refusal, Switch, SwitchConfig};
 use tributary_wire::{Sequence, Service, WorkerIndex};
@@ -298,7 +298,7 @@ impl<'a> Run<'a> {
         let scenario = self.scenario;
         let job = &scenario.jobs[index];
         self.serve(index, job.aggregation)?;
-        self.start_server(index)?;
+        self.start_server(index, ParameterServer::new)?;
         self.start_agent(index)?;
         for (worker, &host) in job.workers.iter().enumerate() {
             let assignment = self.assignments[index];

@@ -96,6 +96,9 @@ pub enum Event {
         missing: Bitmap,
         /// Since the first packet of that task came in.
         waited: Duration,
+        /// No worker at all was heard of for half of the timeout. Those that wait send again all the
+        /// time, so it is the way to the PS that is broken, and not the missing workers.
+        quiet: bool,
     },
 }
 
@@ -150,6 +153,8 @@ pub struct ParameterServer {
     outbox: Outbox,
     rtt: RttEstimator,
     timers: Timers<{ Timer::COUNT }>,
+    /// When a worker was last heard of.
+    last_heard: Time,
     stall_reported: Option<Sequence>,
     events: VecDeque<Event>,
     stats: Stats,
@@ -187,6 +192,7 @@ impl ParameterServer {
             outbox: Outbox::new(config.job.slots),
             rtt: RttEstimator::new(config.timing.rtt),
             timers: Timers::new(),
+            last_heard: Time::ZERO,
             stall_reported: None,
             events: VecDeque::new(),
             stats: Stats::default(),

@@ -17,6 +17,7 @@ impl ParameterServer {
         if !self.accepts(packet) {
             return;
         }
+        self.last_heard = now;
         let sequence = packet.sequence().0;
         let number = self.slots.number(sequence);
         if packet.flags().contains(Flags::RESULT) {

@@ -72,6 +72,7 @@ impl ParameterServer {
             sequence,
             missing: self.config.job.everyone().without(bitmap),
             waited: now - since,
+            quiet: now - self.last_heard >= self.config.timing.stall_timeout / 2,
         });
     }
 }

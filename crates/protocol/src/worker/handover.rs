@@ -11,8 +11,8 @@ use tributary_wire::{Flags, Kind, Protocol, Round, emit_frame};
 
 use super::Worker;
 use super::results::Results;
+use crate::JobConfig;
 use crate::bits::SlotSet;
-use crate::{JobConfig, Mode};
 
 /// What may be handed over, and what is to be.
 #[derive(Clone, Debug)]
@@ -24,15 +24,14 @@ pub(super) struct Handover {
 }
 
 impl Handover {
-    /// For the worker of a job; `None` if the job has no such PS.
+    /// For the worker of a job; `None` if the protocol has no such PS.
     pub(super) fn of(job: &JobConfig) -> Option<Self> {
-        let has_server = match job.protocol {
-            Protocol::Atp => true,
-            Protocol::P4inc => job.assignment.mode != Mode::Local,
-            Protocol::Esa | Protocol::SwitchMl => false,
-        };
         let slots = job.slots;
-        has_server.then(|| Self { results: Results::new(job), due: SlotSet::new(slots), slots })
+        matches!(job.protocol, Protocol::Atp | Protocol::P4inc).then(|| Self {
+            results: Results::new(job),
+            due: SlotSet::new(slots),
+            slots,
+        })
     }
 }
 

@@ -100,7 +100,7 @@ pub struct Worker {
     controller: Box<dyn Controller>,
     /// What goes over the reliable channel of ESA.
     channel: Option<Channel>,
-    /// What a PS that took the place of another may lack; none with ESA, and where there is no PS.
+    /// What a PS that took the place of another may lack; none with ESA and SwitchML.
     handover: Option<Handover>,
     rtt: RttEstimator,
     timers: Timers<{ Timer::COUNT }>,
@@ -210,12 +210,22 @@ impl Worker {
         }
         self.config.job.assignment = assignment;
         self.fragments.reassign(&self.config.job);
-        self.handover = Handover::of(&self.config.job);
         Ok(())
     }
 
+    /// Whether the job has a PS that sees all results: ATP, and P4INC but for local jobs.
+    pub fn has_server(&self) -> bool {
+        let job = &self.config.job;
+        match job.protocol {
+            Protocol::Atp => true,
+            Protocol::P4inc => job.assignment.mode != Mode::Local,
+            Protocol::Esa | Protocol::SwitchMl => false,
+        }
+    }
+
     /// Whether the results of all tensors are in. A worker then owes nothing to anybody and may be
-    /// dropped, but an ESA worker first takes its [`leave`](Self::leave): see
+    /// dropped, unless the PS may be replaced, and an ESA worker first takes its
+    /// [`leave`](Self::leave): see
     /// [the crate's documentation](crate#when-an-endpoint-may-stop).
     pub fn is_idle(&self) -> bool {
         self.tensors.is_empty()

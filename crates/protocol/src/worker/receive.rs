@@ -115,9 +115,10 @@ impl Worker {
     /// Keeps the result of the round that a fragment is at, for a PS that lacks it.
     fn keep(&mut self, fragment: u32, overflow: bool, payload: &[u8]) {
         let kept = Kept { sequence: self.sequence(fragment), overflow };
+        let has_server = self.has_server();
         if let Some(channel) = &mut self.channel {
             channel.results.keep(fragment, kept, payload);
-        } else if let Some(handover) = &mut self.handover {
+        } else if let Some(handover) = self.handover.as_mut().filter(|_| has_server) {
             handover.results.keep(fragment, kept, payload);
         }
     }

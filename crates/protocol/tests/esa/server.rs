@@ -208,8 +208,12 @@ fn says_once_that_a_task_waits_too_long() {
     gradient(&mut server, 5, 0b001, [1, 1]);
     let at = server.poll_timeout().unwrap();
     server.handle_timeout(at);
-    let expected =
-        Event::Stalled { sequence: Sequence(5), missing: Bitmap(0b110), waited: at - ms(1) };
+    let expected = Event::Stalled {
+        sequence: Sequence(5),
+        missing: Bitmap(0b110),
+        waited: at - ms(1),
+        quiet: true,
+    };
     assert_eq!(server.poll_event(), Some(expected));
     server.handle_timeout(server.poll_timeout().unwrap());
     assert_eq!(server.poll_event(), None);

@@ -138,13 +138,33 @@ fn a_dead_worker_is_named_by_the_server() {
             worker.submit(Tensor::I32(vec![1; 100])).unwrap();
         }
         net.run_until("a stall", |net| !net.jobs[0].server_events.is_empty());
-        let Event::Stalled { missing, sequence, waited } = net.jobs[0].server_events[0];
+        let Event::Stalled { missing, sequence, waited, quiet } = net.jobs[0].server_events[0];
         assert_eq!((missing, sequence.0), (Bitmap(0b100), 0), "{fabric:?}");
+        assert!(!quiet, "{fabric:?}: the others are heard of");
         assert!(waited >= Duration::from_secs(10));
         // It was late only: the job goes on.
         net.jobs[0].workers[2].submit(Tensor::I32(vec![1; 100])).unwrap();
         net.run_until("the end", Net::all_idle);
         assert!(net.jobs[0].results.iter().all(|r| r[0].1 == Tensor::I32(vec![3; 100])));
+    }
+}
+
+#[test]
+fn a_network_that_carries_nothing_is_told_from_a_dead_worker() {
+    for fabric in FABRICS {
+        let mut net = Net::new(1, fabric, QUIET, &[setup()]);
+        for worker in &mut net.jobs[0].workers {
+            worker.submit(Tensor::I32(vec![1; 100])).unwrap();
+        }
+        // The first packets arrive but those of worker 2, and nothing after them.
+        let mut left = 20;
+        net.filter = Some(Box::new(move |from, to, _| {
+            left -= i32::from(to == Node::Server(0) && left > 0);
+            left <= 10 || from == Node::Worker(0, 2)
+        }));
+        net.run_until("a stall", |net| !net.jobs[0].server_events.is_empty());
+        let Event::Stalled { quiet, .. } = net.jobs[0].server_events[0];
+        assert!(quiet, "{fabric:?}");
     }
 }
 

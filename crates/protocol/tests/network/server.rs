@@ -294,6 +294,7 @@ fn asks_at_the_timeout_with_backing_off_and_names_who_is_missing() {
         sequence: Sequence(1),
         missing: Bitmap(0b1110),
         waited: Duration::from_secs(10),
+        quiet: true,
     };
     assert_eq!(events, [stalled]);
 }

@@ -3,7 +3,7 @@
 
 use tributary_jobfile::{Aggregation, HostId, Job, LinkId, Protocol};
 use tributary_protocol::esa::{self, AgentJob};
-use tributary_protocol::{Assignment, ParameterServer, Timing};
+use tributary_protocol::{Assignment, ConfigError, ParameterServer, PsConfig, Timing};
 use tributary_wire::agg::{Kind, Repr};
 use tributary_wire::channel::Role;
 use tributary_wire::{
@@ -119,7 +119,7 @@ impl Run<'_> {
                 if let Some(ps) = job.ps {
                     self.network.note(ps, "the parameter server starts");
                 }
-                self.start_server(index)?;
+                self.start_server(index, ParameterServer::successor)?;
             }
             Act::StartAgent(_) => self.start_agent(index)?,
             Act::Cut(_, worker) => self.network.cut(job.id, Role::Worker(worker_index(worker))),
@@ -141,16 +141,19 @@ impl Run<'_> {
     }
 
     /// A fresh parameter server, with the reminder agent in it unless that has a host of its own.
-    pub(super) fn start_server(&mut self, index: usize) -> Result<(), Error> {
+    /// `plain` makes one of ATP or P4INC: the job's first, or a successor.
+    pub(super) fn start_server(
+        &mut self,
+        index: usize,
+        plain: fn(PsConfig) -> Result<ParameterServer, ConfigError>,
+    ) -> Result<(), Error> {
         let scenario = self.scenario;
         let job = &scenario.jobs[index];
         let Some(ps) = job.ps else { return Ok(()) };
         let config = scenario.ps_config(job, self.assignments[index]);
         let timing = config.timing;
         let process = match job.protocol {
-            Protocol::Atp | Protocol::P4inc => {
-                Process::Server(job.id, ParameterServer::new(config)?)
-            }
+            Protocol::Atp | Protocol::P4inc => Process::Server(job.id, plain(config)?),
             Protocol::Esa if job.agent == job.ps => {
                 let mut both = esa::Together::new(timing)?;
                 both.add_job(config, self.agent_job(job)?)?;

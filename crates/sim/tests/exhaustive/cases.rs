@@ -14,8 +14,8 @@
 //! Losses are unbounded in all of them.
 //!
 //! Those of P4INC and SwitchML are in [`segments`](crate::segments). `TRIBUTARY_SEARCH` names other
-//! bounds for the two jobs with two fragments, and a depth if it is to be bounded; or another system: `p4inc`,
-//! `switchml`, `units`, `more-units`:
+//! bounds for the two jobs with two fragments, and a depth if it is to be bounded; or another system: `atp`,
+//! `p4inc`, `switchml`, `units`, `more-units`:
 //!
 //! ```text
 //! TRIBUTARY_SEARCH=window=1,duplicates=1,timers=1,restarts=0,depth=24 \
@@ -180,6 +180,7 @@ fn on_demand() {
                 "units" => UNITS,
                 "more-units" => Setting { workers: &[4], ..UNITS },
                 "switchml" => STATIC,
+                "atp" => crate::atp::ONE_JOB,
                 _ => panic!("there is no system `{value}`"),
             };
             continue;

@@ -201,8 +201,7 @@ impl Office {
         Self { clerk: Clerk::Together(Box::new(together)), now: START }
     }
 
-    pub(crate) fn server(config: PsConfig) -> Self {
-        let server = ParameterServer::new(config).expect("a right config");
+    pub(crate) fn server(server: ParameterServer) -> Self {
         Self { clerk: Clerk::Server(Box::new(server)), now: START }
     }
 

@@ -1,4 +1,4 @@
-//! Exhaustive search of ESA, P4INC and SwitchML: every order in which a few packets, messages and timers
+//! Exhaustive search of ATP, ESA, P4INC and SwitchML: every order in which a few packets, messages and timers
 //! can come.
 //!
 //! | file | concern |
@@ -12,6 +12,7 @@
 //! | `cases` | what is searched of ESA by default, and on demand |
 //! | `segments` | what is searched of P4INC and SwitchML |
 //! | `runs` | two runs of one job |
+//! | `atp` | what is searched of ATP: its PS is replaced |
 //! | `broken` | programs with a fault in them, which the search must find |
 //!
 //! Nothing is modelled but the network. Workers are `protocol::Worker`; a job's PS is
@@ -57,6 +58,7 @@
 //! one length, so timers fire in any order between endpoints, but those that one endpoint set
 //! since its last timer fire together. Two losses chosen apart from each other in the fair runs.
 
+mod atp;
 mod broken;
 mod cases;
 mod endpoints;

@@ -8,7 +8,7 @@ use tributary_controller::{plan, segments};
 use tributary_jobfile::{End, Job, Scenario, parse};
 use tributary_protocol::esa::{AgentJob, Target};
 use tributary_protocol::priority::Priority;
-use tributary_protocol::{JobConfig, Tensor, addressing};
+use tributary_protocol::{ConfigError, JobConfig, ParameterServer, PsConfig, Tensor, addressing};
 use tributary_wire::agg::Repr;
 use tributary_wire::channel::{FromWorker, ToWorker};
 use tributary_wire::{
@@ -26,6 +26,9 @@ const VALUES: usize = 32;
 /// Collisions that any task survives in a cell: its priority has eight bits.
 const MOST_COLLISIONS: usize = 8;
 
+/// Makes a PS of ATP or P4INC.
+type NewServer = fn(PsConfig) -> Result<ParameterServer, ConfigError>;
+
 /// What is to be searched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
@@ -39,7 +42,7 @@ pub(crate) struct Setting {
     pub(crate) priorities: &'static [&'static [u8]],
     /// Window and slots.
     pub(crate) slots: u32,
-    /// P4INC: aggregators of each job.
+    /// P4INC: aggregators of each job. ATP: aggregators of all jobs.
     pub(crate) segment: u32,
     /// P4INC, SwitchML: values are floats, too great for the first scale, and those of the second
     /// fragment for the next one too.
@@ -164,6 +167,7 @@ impl System {
         let jobs = u32::try_from(workers.len()).unwrap();
         let (memory, more) = match protocol {
             "p4inc" => (format!("pool = {}", jobs * segment), format!("segment = {segment}\n")),
+            "atp" => (format!("pool = {}", segment.max(1)), String::new()),
             "switchml" => {
                 (format!("pool = {}\npartitions = {jobs}", jobs * 2 * slots), String::new())
             }
@@ -263,7 +267,7 @@ impl System {
         for part in 0..self.workers {
             parts.push(self.put_worker(part, self.labourer(part)));
         }
-        parts.extend((0..self.jobs.len()).map(|job| self.fresh_office(job)));
+        parts.extend((0..self.jobs.len()).map(|job| self.new_office(job, ParameterServer::new)));
         let hardware = usable(&self.hardware);
         let (switches, empty) = (hardware.switches(), hardware.empty());
         drop(hardware);
@@ -316,8 +320,12 @@ impl System {
         Labourer::new(config, tensors.collect(), sums.collect(), self.setting.leave)
     }
 
-    /// A PS that has heard of nobody.
+    /// A PS in the place of one that was lost.
     pub(crate) fn fresh_office(&self, job: usize) -> u32 {
+        self.new_office(job, ParameterServer::successor)
+    }
+
+    fn new_office(&self, job: usize, plain: NewServer) -> u32 {
         let (its, place) = (&self.scenario.jobs[job], &self.jobs[job]);
         if its.ps.is_none() || self.goes_on(job) {
             return self.put_office(job, Office::nobody());
@@ -326,7 +334,7 @@ impl System {
         config.timing = timing();
         let office = match &place.agent {
             Some(agent) => Office::together(config, agent.clone()),
-            None => Office::server(config),
+            None => Office::server(plain(config).expect("a right config")),
         };
         self.put_office(job, office)
     }

@@ -15,7 +15,7 @@ use tributary_protocol::Time;
 use crate::endpoints::TIMEOUT;
 
 /// Fields without effect.
-const WITHOUT_EFFECT: [&str; 9] = [
+const WITHOUT_EFFECT: [&str; 10] = [
     "config",
     "stats",
     "rejected",
@@ -24,6 +24,7 @@ const WITHOUT_EFFECT: [&str; 9] = [
     "stall_reported",
     "since",
     "stall_at",
+    "last_heard",
     "envelope",
 ];
 

@@ -5,7 +5,7 @@
 //! | 0 | 1 | protocol | [`Protocol`] |
 //! | 1 | 1 | kind | [`Kind`] |
 //! | 2 | 1 | flags | [`Flags`] |
-//! | 3 | 1 | priority | of an ESA gradient; in P4INC and SwitchML the [`Service`]; zero in ATP |
+//! | 3 | 1 | priority | of an ESA gradient; in P4INC and SwitchML the [`Service`]; in ATP the salt of the slot |
 //! | 4 | 2 | job | never zero |
 //! | 6 | 2 | values | number of 32-bit values that follow: V, or none in Query and Sweep |
 //! | 8 | 4 | epoch | the [run](Epoch) of the job, never zero |
@@ -89,8 +89,8 @@ pub struct Repr {
     pub kind: Kind,
     /// Flags.
     pub flags: Flags,
-    /// Priority in ESA; in P4INC and SwitchML the number of the [`service`](Self::service); zero in
-    /// ATP.
+    /// Priority in ESA; in P4INC and SwitchML the number of the [`service`](Self::service); in ATP the
+    /// salt that the index follows from.
     pub priority: u8,
     /// Job.
     pub job: JobId,

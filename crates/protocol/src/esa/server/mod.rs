@@ -73,6 +73,8 @@ pub struct Server {
     messages: VecDeque<FromServer>,
     /// When to look for entries that wait too long.
     stall_at: Option<Time>,
+    /// When a worker was last heard of, from a switch or over the agent.
+    last_heard: Time,
     stall_reported: Option<Sequence>,
     events: VecDeque<Event>,
     stats: Stats,
@@ -91,6 +93,7 @@ impl Server {
             parameters: VecDeque::new(),
             messages: VecDeque::new(),
             stall_at: None,
+            last_heard: Time::ZERO,
             stall_reported: None,
             events: VecDeque::new(),
             stats: Stats::default(),
@@ -152,7 +155,8 @@ impl Server {
             self.stall_reported = Some(sequence);
             let missing = self.everyone().without(oldest.bitmap);
             let waited = now - oldest.since;
-            self.events.push_back(Event::Stalled { sequence, missing, waited });
+            let quiet = now - self.last_heard >= timeout / 2;
+            self.events.push_back(Event::Stalled { sequence, missing, waited, quiet });
         }
     }
 

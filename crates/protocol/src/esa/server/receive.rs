@@ -35,6 +35,7 @@ impl Server {
         } else if packet.index() != addressing::task_index(job.job, packet.sequence(), job.pool) {
             &mut rejected.wrong_index
         } else {
+            self.last_heard = now;
             self.stats.gradients += 1;
             self.merge(
                 now,
@@ -53,6 +54,7 @@ impl Server {
 
     /// Takes a message of the agent.
     pub fn handle_message(&mut self, now: Time, message: ToServer) {
+        self.last_heard = now;
         match message {
             ToServer::Missing { sequence, workers } => self.on_missing(now, sequence.0, workers),
             ToServer::Partial { sequence, bitmap, marked, values } => {

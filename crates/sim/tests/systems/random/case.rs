@@ -142,7 +142,33 @@ impl Case {
             jobs,
         };
         case.add_segment_acts(random);
+        case.add_deaths(0.4);
         case
+    }
+
+    /// The case of a seed, of ATP.
+    pub(crate) fn atp(seed: u64) -> Self {
+        let mut case = Self { protocol: Protocol::Atp, acts: Vec::new(), ..Self::esa(seed) };
+        for job in &mut case.jobs {
+            job.agent_apart = false;
+        }
+        case.add_deaths(0.5);
+        case
+    }
+
+    /// Parameter servers of ATP and P4INC that die, some several times, and their successors. What is
+    /// drawn for it changes nothing else.
+    fn add_deaths(&mut self, share: f64) {
+        let random = &mut ChaCha8Rng::seed_from_u64(self.seed ^ 0x6465_6164);
+        for job in (0..self.jobs.len()).filter(|job| self.has_server(*job)).collect::<Vec<_>>() {
+            while random.random_bool(share) {
+                let dies = time(random, 50_000);
+                let lives = dies + time(random, 20_000);
+                self.acts.push((dies, Act::StopServer(job)));
+                self.acts.push((lives, Act::StartServer(job)));
+            }
+        }
+        self.acts.sort_unstable();
     }
 
     /// Links that go down, jobs that are moved, ended or begun anew, workers that address aggregators of
@@ -310,7 +336,7 @@ impl Case {
     /// Hosts of each rack, or of all, and the numbers of each job's workers.
     fn places(&self) -> (usize, Vec<Vec<usize>>) {
         let hosts: usize = self.jobs.iter().map(|job| job.workers).sum();
-        // ESA's are in turn in the one rack and in the other, P4INC's where they are said to be.
+        // ATP's and ESA's are in turn in the one rack and in the other, P4INC's where they are said to be.
         let mut all = 0..hosts;
         let mut used = [0; 2];
         let racks: Vec<Vec<(usize, usize)>> = self
@@ -321,7 +347,7 @@ impl Case {
                 let place = |(own, overall)| {
                     let rack = match (self.ps_rack, self.protocol, job.place) {
                         (None, ..) => 0,
-                        (Some(_), Protocol::Esa, _) => overall % 2,
+                        (Some(_), Protocol::Atp | Protocol::Esa, _) => overall % 2,
                         (Some(_), _, Place::Unit(unit)) => unit,
                         (Some(_), _, Place::Both) => own % 2,
                     };

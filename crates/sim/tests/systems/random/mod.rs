@@ -1,8 +1,7 @@
 //! The invariants I1–I7 under random networks, jobs and faults: the endpoints and the P4 program
-//! together, in virtual time. With ESA there are priorities, deaths and broken connections besides; with
-//! P4INC and SwitchML links go down, jobs move to their servers and back or begin anew, and workers
-//! address aggregators of others. What nobody promises is left out: that a job of P4INC outlives its
-//! parameter server.
+//! together, in virtual time. Parameter servers die and are replaced. With ESA there are priorities,
+//! deaths of agents and broken connections besides; with P4INC and SwitchML links go down, jobs move to
+//! their servers and back or begin anew, and workers address aggregators of others.
 //!
 //! A seed decides everything. `TRIBUTARY_SEED=n` runs one of them; `TRIBUTARY_SEEDS=n` runs as many
 //! as that, on all cores. One that fails is shrunk to a small case, whose course is printed as a
@@ -135,6 +134,7 @@ fn schedules_with_segments_reach_everything() {
             see("completed too great", server.overflow_tasks);
             see("marked", server.marked);
             see("of another service, at a server", server.rejected.other_service);
+            see("results taken from workers", server.adopted);
         }
         for worker in outcome.workers.iter().flatten() {
             see("sent again", worker.resent);
@@ -146,6 +146,7 @@ fn schedules_with_segments_reach_everything() {
             see("repeated at a coarser scale", worker.coarser);
             see("queries", worker.queries);
             see("of another service, at a worker", worker.rejected.other_service);
+            see("results handed over", worker.handed_over);
         }
         see("lost", outcome.faults.lost);
         see("duplicated", outcome.faults.duplicated);
@@ -163,6 +164,7 @@ fn schedules_with_segments_reach_everything() {
                 Act::Again(_) => "jobs begun anew",
                 Act::ToNetwork(_) | Act::ToServer(_) => "jobs moved",
                 Act::Stray { .. } => "strays",
+                Act::StopServer(_) | Act::StartServer(_) => "servers replaced",
                 other => unreachable!("{other:?} is for ESA"),
             };
             see(name, 1);
@@ -175,6 +177,53 @@ fn schedules_with_segments_reach_everything() {
     }
     seen.remove("swept");
     assert!(seen.values().all(|count| *count > 0), "{seen:#?}");
+}
+
+/// Of ATP: that its servers are replaced where it matters.
+#[test]
+fn schedules_of_atp_reach_everything() {
+    let judge = Judge::new();
+    let mut seen: BTreeMap<&str, u64> = BTreeMap::new();
+    for seed in 0..150 {
+        let case = Case::atp(seed);
+        let outcome = judge.judge(&case).unwrap();
+        let mut see = |what, count: u64| *seen.entry(what).or_default() += count;
+        for (fate, count) in outcome.outcomes.iter().flatten().flat_map(|at| at.iter()) {
+            see(fate.name(), count.packets);
+        }
+        for server in &outcome.servers {
+            see("completed as floats", server.overflow_tasks);
+            see("collisions", server.collisions);
+            see("results taken from workers", server.adopted);
+        }
+        for worker in outcome.workers.iter().flatten() {
+            see("results handed over", worker.handed_over);
+        }
+        let dies = |(_, act): &&(std::time::Duration, Act)| matches!(act, Act::StopServer(_));
+        see("servers replaced", case.acts.iter().filter(dies).count() as u64);
+        see("two levels", u64::from(case.ps_rack.is_some()));
+    }
+    let atp = ["completed", "collided", "resent", "flushed", "replied", "queried"];
+    let ends = ["completed as floats", "collisions", "results taken from workers"];
+    for what in
+        atp.into_iter().chain(ends).chain(["results handed over", "servers replaced", "two levels"])
+    {
+        assert!(seen[what] > 0, "{what}: {seen:#?}");
+    }
+}
+
+#[test]
+fn servers_of_atp_are_replaced_under_random_schedules() {
+    let judge = Judge::new();
+    let (seeds, _) = seeds(SEEDS);
+    seeds::hold(&judge, seeds, Case::atp);
+}
+
+#[test]
+fn servers_of_atp_are_replaced_under_random_schedules_with_tna() {
+    let judge = Judge::of(Architecture::Tna);
+    let (seeds, _) = seeds(SEEDS / 2);
+    seeds::hold(&judge, seeds, |seed| with_tna(Case::atp(seed)));
 }
 
 #[test]

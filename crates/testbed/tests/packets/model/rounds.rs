@@ -37,6 +37,9 @@ pub(super) struct Place {
     copy: Option<Sum>,
 }
 
+/// The flags of a result that a worker hands over.
+const RESULT: u8 = RESEND | COLLISION;
+
 fn workers(bitmap: u32) -> BTreeSet<u32> {
     (0..32).filter(|worker| bitmap >> worker & 1 == 1).collect()
 }
@@ -61,7 +64,9 @@ impl Model {
             return self.forward(part.slot, Bypassed, port, frame);
         }
         let p4inc = self.build.program == Program::P4inc;
-        if frame[44] & COLLISION != 0 || word(&frame, SEQUENCE) == u32::MAX {
+        let handed_over = p4inc && frame[43] == GRADIENT && frame[44] & RESULT == RESULT;
+        let collided = frame[44] & COLLISION != 0 && !handed_over;
+        if collided || word(&frame, SEQUENCE) == u32::MAX {
             return self.gone(part.slot, Malformed, &frame);
         }
         match frame[43] {
@@ -81,6 +86,9 @@ impl Model {
         let (_, cell, bitmap) = key(&frame);
         if bitmap != part.unit || part.unit.count_ones() != 1 {
             return self.gone(part.slot, Malformed, &frame);
+        }
+        if frame[44] & RESULT == RESULT {
+            return self.forward(part.slot, Resent, port, frame);
         }
         let Service::Aggregate(offset, size, everyone) = service else {
             return self.forward(part.slot, Bypassed, port, frame);

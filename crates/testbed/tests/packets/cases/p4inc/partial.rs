@@ -1,9 +1,9 @@
 //! Jobs with workers elsewhere: sums go to the parameter server, whose answer finishes the round.
 
-use super::{LONE, UNIT, asynchronous, rack, values};
+use super::{LONE, SERVED, UNIT, asynchronous, rack, values};
 use crate::cases::cases;
 use crate::entries::Entry;
-use crate::frames::{CONGESTED, GRADIENT, MARKED, RESEND};
+use crate::frames::{COLLISION, CONGESTED, GRADIENT, MARKED, OVERFLOW, RESEND};
 use crate::lab::Outcome::*;
 use crate::scene::{PS, sum};
 
@@ -11,7 +11,8 @@ cases!("p4inc::partial":
     sum_goes_to_the_server, sum_is_sent_again, not_all_of_it_is_here, round_lasts_until_the_answer,
     answer_finishes_and_fills_the_copy, reply_does_so_too, answer_from_the_copy,
     older_results_are_the_servers, answer_before_the_sum, late_answer, one_worker_here,
-    other_units_pass, sum_sent_again_after_more_rounds, local_is_all_workers_and_a_group,
+    results_handed_over, other_units_pass, sum_sent_again_after_more_rounds,
+    local_is_all_workers_and_a_group,
 );
 
 fn sum_goes_to_the_server() {
@@ -207,6 +208,33 @@ fn one_worker_here() {
     // But its segment has bounds all the same.
     let outside = LONE.gradient(0, 8, 14, &x);
     lab.check_gone(1, &outside.bytes(), (LONE.slot, Outside));
+}
+
+/// A result that a worker hands over passes, whatever the cell is at, and changes nothing there.
+fn results_handed_over() {
+    let mut lab = rack();
+    let [x, y, result] = values(&lab);
+    let flags = RESEND | COLLISION;
+    lab.check_gone(1, &UNIT.gradient(0, 16, 8, &x).bytes(), (UNIT.slot, Absorbed));
+    for round in [8, 16, 24] {
+        for flags in [flags, flags | OVERFLOW, flags | MARKED] {
+            for worker in [0, 1] {
+                let frame = UNIT.gradient(worker, round, 8, &result).flags(flags).ecn(CONGESTED);
+                let port = UNIT.workers[worker];
+                lab.check(port, &frame.bytes(), (UNIT.slot, Resent), &[(PS, frame.bytes())]);
+            }
+        }
+    }
+    let frame = SERVED.gradient(0, 8, 0, &result).flags(flags);
+    lab.check(1, &frame.bytes(), (SERVED.slot, Resent), &[(PS, frame.bytes())]);
+    // Of a worker that is elsewhere, or of several, it is none.
+    for bitmap in [0, 0b0010, 0b0011, 0b0100] {
+        let frame = UNIT.gradient(0, 16, 8, &result).flags(flags).bitmap(bitmap);
+        lab.check_gone(1, &frame.bytes(), (UNIT.slot, Malformed));
+    }
+    let last = UNIT.gradient(1, 16, 8, &y);
+    let whole = UNIT.summed(&last, &sum(&[&x, &y]));
+    lab.check(2, &last.bytes(), (UNIT.slot, Completed), &[(PS, whole.bytes())]);
 }
 
 /// What other units' switches send on is not added once more.

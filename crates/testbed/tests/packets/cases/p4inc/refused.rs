@@ -28,11 +28,11 @@ fn foreign_bits() {
     lab.check_gone(1, &LOCAL.gradient(0, 8, 2, &x).bytes(), (LOCAL.slot, Absorbed));
 }
 
-/// There are none: each job has its own cells.
+/// There are none: each job has its own cells. With flag R it is a result that is handed over.
 fn collisions() {
     let mut lab = rack();
     let [x] = values(&lab);
-    for flags in [COLLISION, COLLISION | RESEND, COLLISION | OVERFLOW, COLLISION | MARKED] {
+    for flags in [COLLISION, COLLISION | OVERFLOW, COLLISION | MARKED] {
         for job in [LOCAL, UNIT, SERVED] {
             let frame = job.gradient(0, 8, job.cell(0), &x).flags(flags);
             lab.check_gone(1, &frame.bytes(), (job.slot, Malformed));

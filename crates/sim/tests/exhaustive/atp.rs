@@ -1,0 +1,44 @@
+//! What is searched of ATP: jobs whose PS is replaced, at any point, by one that knows nothing. What
+//! the one before it sent, and what was on its way to it, may arrive at any time after that.
+
+use crate::cases::{NO_FAULTS, ONE, holds};
+use crate::model::Bounds;
+use crate::segments::UNITS;
+use crate::system::Setting;
+
+/// One job of two workers with two fragments, of which the second is sent after the first result.
+pub(crate) const ONE_JOB: Setting =
+    Setting { protocol: "atp", priorities: &[&[1, 1]], segment: 1, ..ONE };
+
+#[test]
+fn one_fragment_whose_ps_is_replaced() {
+    let setting = Setting { priorities: &[&[1]], ..ONE_JOB };
+    let name = "1 job × 2 workers × 1 fragment, PS replaced";
+    for (duplicates, timers, restarts) in [(0, 1, 1), (1, 2, 1), (1, 1, 2)] {
+        holds(name, setting, Bounds { duplicates, timers, restarts, depth: None });
+    }
+}
+
+#[test]
+fn two_fragments_whose_ps_is_replaced() {
+    let name = "1 job × 2 workers × 2 fragments, PS replaced";
+    for (duplicates, timers) in [(0, 0), (0, 1), (1, 0)] {
+        holds(name, ONE_JOB, Bounds { duplicates, timers, restarts: 1, depth: None });
+    }
+}
+
+/// A collision in which one worker's packet finds the aggregator taken moves the slot to another.
+#[test]
+fn two_jobs_that_collide_and_whose_ps_is_replaced() {
+    let setting = Setting { workers: &[2, 2], priorities: &[&[1, 1], &[1]], segment: 2, ..ONE_JOB };
+    let bounds = Bounds { restarts: 1, depth: Some(12), ..NO_FAULTS };
+    holds("2 jobs × 2 workers × 2 and 1 fragments, PS replaced", setting, bounds);
+}
+
+#[test]
+fn two_units_whose_ps_is_replaced() {
+    let name = "P4INC, 2 + 1 workers in two units × 2 fragments, PS replaced";
+    holds(name, UNITS, Bounds { restarts: 1, ..NO_FAULTS });
+    let bounds = Bounds { timers: 1, restarts: 1, depth: Some(12), ..NO_FAULTS };
+    holds(name, UNITS, bounds);
+}
