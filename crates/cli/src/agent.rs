@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use tributary_jobfile::{Job, OnUnderflow, Scenario};
 use tributary_netio::{FrameIo, Waker};
-use tributary_protocol::Tensor;
 use tributary_protocol::priority::Priority;
+use tributary_protocol::{Mode, Tensor};
 use tributary_reminder::LinkConfig;
 use tributary_wire::WorkerIndex;
 use tributary_worker::Node;
@@ -94,6 +94,9 @@ pub(crate) struct Port<Io> {
     pub(crate) waker: Waker,
     /// The way to the reminder agent (ESA).
     pub(crate) link: Option<LinkConfig>,
+    /// Whether the parameter server may be replaced by one that knows nothing. Then the worker stays
+    /// until all others have their results.
+    pub(crate) may_be_replaced: bool,
 }
 
 /// Runs a worker to its end. `tell` gets an event a round.
@@ -111,7 +114,7 @@ pub(crate) fn work(
 ) -> Result<WorkerReport> {
     let mut workload = workload::of(job, index.get().into())?;
     let config = scenario.worker_config(job, settings::assignment(scenario, job)?, index);
-    let Port { io, waker, link } = port;
+    let Port { io, waker, link, may_be_replaced } = port;
     let mut node = match link {
         None => Node::new(config, io, Arc::clone(stop))?,
         Some(link) => Node::with_channel(config, io, waker, link, Arc::clone(stop))?,
@@ -124,7 +127,8 @@ pub(crate) fn work(
         let place = (report.rounds, workload.rounds());
         let tensors = prioritize(job, tensors, place, begin.elapsed());
         let start = Instant::now();
-        let sums = node.all_reduce(tensors)?;
+        let sums =
+            node.all_reduce(tensors).map_err(|error| explain(scenario, job, index, error))?;
         report.reduce_seconds += start.elapsed().as_secs_f64();
         report.values += sums.iter().map(|tensor| tensor.len() as u64).sum::<u64>();
         refuse_infinite(&sums)?;
@@ -141,7 +145,7 @@ pub(crate) fn work(
     }
     // Others may lack results that this worker has.
     let patience = 2 * scenario.worker_timeout;
-    if !node.leave(patience)? {
+    if !node.leave(patience, may_be_replaced)? {
         tracing::warn!(
             "worker {index} of job {} leaves, though not all others were heard to have their \
              results within {patience:?}",
@@ -165,6 +169,37 @@ pub(crate) fn work(
     report.rejected = stats.rejected.total() - stats.rejected.foreign - stats.rejected.other_job;
     report.training = workload.training();
     Ok(report)
+}
+
+/// What may be wrong if no results come: a worker sees no more than that.
+fn explain(
+    scenario: &Scenario,
+    job: &Job,
+    index: WorkerIndex,
+    error: tributary_worker::Error,
+) -> anyhow::Error {
+    let stalled = matches!(error, tributary_worker::Error::Stalled { .. });
+    let error = anyhow::Error::from(error);
+    if !stalled {
+        return error;
+    }
+    let switch = settings::switch_of(scenario, job.workers[usize::from(index.get())]);
+    let local = settings::assignment(scenario, job).is_ok_and(|assignment| {
+        job.ps.is_none() || assignment.service.is_aggregated() && assignment.mode == Mode::Local
+    });
+    match job.ps.filter(|_| !local) {
+        None => anyhow!(
+            "{error}; are switch {switch} and the job's other workers up, and is the \
+                         job admitted there?"
+        ),
+        Some(ps) => {
+            let ps = &scenario.topology.host(ps).name;
+            anyhow!(
+                "{error}; are switch {switch}, the parameter server on {ps} and the job's other \
+                     workers up, and is the job admitted at the switch?"
+            )
+        }
+    }
 }
 
 /// Gives tensors their priorities (ESA §5.4): front to back, over the tensors of a round, or over the

@@ -53,7 +53,7 @@ pub(crate) fn work(
         };
         let server = thread::Builder::new().name("ps".into()).spawn_scoped(scope, serve);
         let server = server.context("cannot start a thread")?;
-        let port = Port { io, waker, link: None };
+        let port = Port { io, waker, link: None, may_be_replaced: false };
         let first = WorkerIndex::new(0).expect("an index");
         let outcome = agent::work(scenario, job, first, port, verifier, stop, tell);
         served.store(true, Ordering::Relaxed);

@@ -21,6 +21,7 @@ mod alone;
 mod args;
 mod bench;
 mod channel;
+mod claim;
 mod commands;
 mod doctor;
 mod fabric;

@@ -1,5 +1,6 @@
 //! What commands share in reading their arguments.
 
+use std::net::UdpSocket;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,10 +13,11 @@ use tributary_jobfile::{End, HostId, Job, LinkId, Scenario};
 use tributary_netio::FrameIo;
 use tributary_netio::device::{Config, Device};
 use tributary_netio::faults::{FaultInjector, Faults, Faulty};
+use tributary_netio::interface::Interface;
 use tributary_p4::Architecture;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_protocol::Assignment;
-use tributary_wire::{Host, PORT};
+use tributary_wire::{Host, Mac, PORT};
 
 use crate::args::{EndpointArgs, SwitchKind};
 use crate::tokens::Tokens;
@@ -329,6 +331,7 @@ pub(crate) fn open_interface(
     let groups = scenario.jobs.iter().map(|job| Host::group(job.id).mac.0);
     let config = Config { multicast: groups.collect(), ..Config::endpoint(interface, PORT) };
     let device = Device::open(args.io.into(), &config)?;
+    must_be(scenario, host, device.interface())?;
     let needed = scenario.switch.packet_bytes() as usize;
     let mtu = device.interface().mtu;
     if mtu < needed {
@@ -340,6 +343,40 @@ pub(crate) fn open_interface(
     }
     let link = scenario.topology.host(host).link;
     faulty(scenario, link, End::Host(host), scenario.seed, device)
+}
+
+/// Refuses an interface that is not the host's: what comes for the host would never reach it.
+///
+/// # Errors
+/// If its addresses are not those of the job file.
+fn must_be(scenario: &Scenario, host: HostId, interface: &Interface) -> Result<()> {
+    let tributary_jobfile::Host { name: host_name, address, .. } = scenario.topology.host(host);
+    let Interface { name, mac, .. } = interface;
+    ensure!(
+        *mac == address.mac.0,
+        "network interface `{name}` has the MAC address {}, and the job file gives host `{host_name}` \
+         {}; give another --interface, or correct the host's `mac` in the job file",
+        Mac(*mac),
+        address.mac
+    );
+    // The kernel knows the address where TCP is to use it: the channel of ESA.
+    let channel = scenario.duties(host).any(|(job, _)| job.agent.is_some());
+    if channel && let Err(error) = UdpSocket::bind((address.ip, 0)) {
+        bail!(
+            "this machine does not have the address {} that the job file gives host `{host_name}` \
+             ({error}); add it with `ip address add {}/PREFIX dev {name}`, or correct the host's \
+             `ip` in the job file",
+            address.ip,
+            address.ip
+        );
+    }
+    Ok(())
+}
+
+/// The name of the switch that a host is at.
+pub(crate) fn switch_of(scenario: &Scenario, host: HostId) -> &str {
+    let (switch, _) = scenario.topology.attachment(host);
+    &scenario.topology.switch(switch).name
 }
 
 /// A flag that the signals raise which ask a process to end: SIGINT (Ctrl-C), SIGTERM, SIGHUP (the

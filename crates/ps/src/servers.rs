@@ -55,7 +55,8 @@ impl Servers {
         };
         for job in jobs {
             match job {
-                Job::Plain(config) => servers.plain.push(ParameterServer::new(config)?),
+                // Nothing tells a first start from one in the middle of a job.
+                Job::Plain(config) => servers.plain.push(ParameterServer::successor(config)?),
                 Job::Together(config, agent) => servers.together.add_job(config, agent)?,
                 Job::Apart(config) => servers.apart.push(esa::Server::new(config)?),
             }

@@ -112,16 +112,32 @@ impl Process {
         if state.status.is_some() {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id))?;
         let untold = || io::Error::other("the process's status does not tell its times");
-        // The name, in parentheses, may have spaces in it. Times are the 14th and 15th field.
-        let (_, fields) = stat.rsplit_once(')').ok_or_else(untold)?;
+        // Times are the 14th and 15th field.
+        let fields = self.status_fields()?;
         let ticks = fields.split_whitespace().skip(11).take(2);
         let ticks: Option<u64> = ticks.map(|field| field.parse::<u64>().ok()).sum();
         let ticks = ticks.ok_or_else(untold)?;
         let rate = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)?.unwrap_or(100);
         let rate = u64::try_from(rate).map_err(io::Error::other)?.max(1);
         Ok(Duration::from_micros(ticks * 1_000_000 / rate))
+    }
+
+    /// Whether it is stopped, by SIGSTOP or a debugger: it lives, and does nothing.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        let state = lock(&self.0.state);
+        let runs = state.status.is_none();
+        runs && self.status_fields().is_ok_and(|fields| fields.trim_start().starts_with(['T', 't']))
+    }
+
+    /// The fields of its status behind its name. The state must be locked: while it is, nobody reaps
+    /// the process, so the number is still its own.
+    fn status_fields(&self) -> io::Result<String> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id))?;
+        // The name, in parentheses, may have spaces in it.
+        let (_, fields) = stat.rsplit_once(')').ok_or(io::ErrorKind::InvalidData)?;
+        Ok(fields.to_owned())
     }
 
     /// Waits until it has ended, at most for `timeout` (`None`: for ever). `Ok(None)`: it still

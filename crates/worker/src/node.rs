@@ -42,10 +42,9 @@ pub enum Error {
     /// The port failed.
     #[error("network: {0}")]
     Io(#[from] io::Error),
-    /// Results stopped coming.
+    /// Results stopped coming. Who knows the network says more.
     #[error(
-        "no result came for {waited:.1?} (fragment {sequence} is due); is the parameter server up \
-         and the job admitted at the switch?{}",
+        "no result came for {waited:.1?} (fragment {sequence} is due){}",
         .channel.as_ref().map(|why| format!(" (no channel to the reminder agent: {why})"))
             .unwrap_or_default()
     )]
@@ -71,9 +70,9 @@ pub enum Error {
 /// A worker of a job, on a port.
 ///
 /// An ATP worker works in the thread that calls [`all_reduce`](Self::all_reduce), and only then:
-/// between two calls it owes nothing to anybody, as the parameter server has all results. An ESA
+/// between two calls the parameter server answers for it, and one that took its place waits. An ESA
 /// worker keeps results that others may have missed, so it has a thread of its own that also answers
-/// between the calls, and at the end it [leaves](Self::leave).
+/// between the calls. At the end a worker [leaves](Self::leave).
 #[derive(Debug)]
 pub struct Node<Io> {
     place: Place<Io>,
@@ -100,7 +99,7 @@ struct Apart {
 #[derive(Debug)]
 enum Order {
     Reduce(Vec<(Tensor, Priority)>),
-    Leave(Duration),
+    Leave(Duration, bool),
 }
 
 /// What came of it.
@@ -172,15 +171,17 @@ impl<Io: FrameIo> Node<Io> {
     }
 
     /// Ends the worker's part in the job: returns when the other workers have all their results too,
-    /// or after `patience`. Returns whether they have. An ATP worker need not stay for the others.
+    /// or after `patience`. Returns whether they have. With ATP and P4INC the parameter server has the
+    /// results that others lack; only if it `may_be_replaced` does the worker stay for them. All
+    /// workers of a job must agree on that.
     ///
     /// # Errors
     /// As of [`all_reduce`](Self::all_reduce).
-    pub fn leave(&mut self, patience: Duration) -> Result<bool, Error> {
+    pub fn leave(&mut self, patience: Duration, may_be_replaced: bool) -> Result<bool, Error> {
         match &mut self.place {
-            Place::Here(runner) => runner.leave(patience),
+            Place::Here(runner) => runner.leave(patience, may_be_replaced),
             Place::Apart(apart) => {
-                let answer = apart.call(Order::Leave(patience));
+                let answer = apart.call(Order::Leave(patience, may_be_replaced));
                 self.stats = answer.stats;
                 answer.outcome.map(|_| answer.dismissed)
             }
@@ -235,10 +236,12 @@ impl<Io: FrameIo> Runner<Io> {
             let mut dismissed = false;
             let outcome = match orders.try_recv() {
                 Ok(Order::Reduce(tensors)) => self.reduce(tensors),
-                Ok(Order::Leave(patience)) => self.leave(patience).map(|all| {
-                    dismissed = all;
-                    Vec::new()
-                }),
+                Ok(Order::Leave(patience, may_be_replaced)) => {
+                    self.leave(patience, may_be_replaced).map(|all| {
+                        dismissed = all;
+                        Vec::new()
+                    })
+                }
                 Err(TryRecvError::Disconnected) => return,
                 Err(TryRecvError::Empty) => match self.turn() {
                     Ok(()) => {
@@ -289,9 +292,15 @@ impl<Io: FrameIo> Runner<Io> {
         Ok(sums)
     }
 
-    fn leave(&mut self, patience: Duration) -> Result<bool, Error> {
+    fn leave(&mut self, patience: Duration, may_be_replaced: bool) -> Result<bool, Error> {
         let deadline = Instant::now() + patience;
-        self.driver.endpoint_mut().leave();
+        let worker = self.driver.endpoint_mut();
+        if may_be_replaced && worker.has_server() {
+            // All send one more fragment, each when it has all results before it: so when the sum of
+            // that is in, nobody lacks anything else. Without sequence numbers left nobody stays.
+            let _ = worker.submit(Tensor::I32(vec![0]));
+        }
+        worker.leave();
         while !self.driver.endpoint().is_dismissed() {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(Error::Stopped);

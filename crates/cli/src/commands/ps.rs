@@ -8,6 +8,7 @@ use tributary_ps::{Servers, Stats};
 
 use crate::args::PsArgs;
 use crate::channel;
+use crate::claim::claim;
 use crate::report::ServerReport;
 use crate::runs;
 use crate::settings;
@@ -26,6 +27,8 @@ pub(crate) enum Event {
         missing: Vec<u8>,
         /// For how many seconds.
         seconds: f64,
+        /// Whether no worker at all was heard of: nothing comes from the switch.
+        quiet: bool,
     },
     /// The servers have ended.
     Done {
@@ -37,11 +40,12 @@ pub(crate) enum Event {
 impl Event {
     /// From what a server has to say.
     pub(crate) fn of(job: tributary_wire::JobId, event: &server::Event) -> Self {
-        let server::Event::Stalled { missing, waited, .. } = event;
+        let server::Event::Stalled { missing, waited, quiet, .. } = event;
         Self::Stalled {
             job: job.get(),
             missing: missing.iter().map(|worker| worker.get()).collect(),
             seconds: waited.as_secs_f64(),
+            quiet: *quiet,
         }
     }
 
@@ -76,7 +80,11 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
         }
         match event {
             Event::Ready => say!("serving on {}; end with Ctrl-C", args.endpoint.interface),
-            Event::Stalled { job, missing, seconds } => {
+            Event::Stalled { job, seconds, quiet: true, .. } => {
+                let switch = settings::switch_of(&scenario, host);
+                say!("job {job}: nothing has come for {seconds:.1} s; is switch {switch} up?");
+            }
+            Event::Stalled { job, missing, seconds, quiet: false } => {
                 say!("job {job} waits for workers {missing:?} since {seconds:.1} s");
             }
             Event::Done { reports } => {
@@ -98,6 +106,8 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
         }
     };
     let stop = settings::stop_flag()?;
+    let jobs = scenario.jobs.iter().filter(|job| job.ps == Some(host));
+    let _claim = claim(&args.endpoint.interface, "parameter server", jobs)?;
     let io = settings::open_interface(&scenario, host, &args.endpoint)?;
     for job in scenario.jobs.iter_mut().filter(|job| job.ps == Some(host)) {
         job.epoch = runs::join(&args.endpoint, job, None)?;

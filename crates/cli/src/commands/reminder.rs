@@ -9,6 +9,7 @@ use tributary_protocol::esa::Agent;
 
 use crate::args::PsArgs;
 use crate::channel;
+use crate::claim::claim;
 use crate::report::AgentReport;
 use crate::runs;
 use crate::settings;
@@ -88,6 +89,8 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
         }
     };
     let stop = settings::stop_flag()?;
+    let jobs = channel::agent_jobs(&scenario, host);
+    let _claim = claim(&args.endpoint.interface, "reminder agent", jobs)?;
     let io = settings::open_interface(&scenario, host, &args.endpoint)?;
     for job in scenario.jobs.iter_mut().filter(|job| job.agent == Some(host)) {
         job.epoch = runs::join(&args.endpoint, job, None)?;

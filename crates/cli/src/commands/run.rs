@@ -21,7 +21,7 @@ use tributary_wire::JobId;
 use crate::agent::{Event, WorkerReport};
 use crate::args::{self, RunArgs};
 use crate::commands::{ps, reminder};
-use crate::fabric::{Bmv2, Fabric, Note};
+use crate::fabric::{Bmv2, Fabric, Note, Stopped};
 use crate::progress::Bars;
 use crate::report::{
     AgentReport, Counted, JobReport, RunReport, SegmentReport, ServerReport, SwitchReport,
@@ -32,6 +32,9 @@ use crate::workload::{self, Rule, need};
 
 /// How often a run looks whether it was interrupted.
 const TICK: Duration = Duration::from_millis(50);
+
+/// How often it looks whether a part is stopped.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// How long parameter servers have for their reports.
 const REPORT_TIME: Duration = Duration::from_secs(5);
@@ -126,6 +129,48 @@ struct Run<'a> {
     interrupted: &'a Arc<AtomicBool>,
 }
 
+/// Watches for parts that live and do nothing.
+#[derive(Default)]
+struct Watch {
+    /// When it looked last.
+    looked: Option<Instant>,
+    /// The part that was found first.
+    found: Option<Found>,
+}
+
+/// A part that does nothing.
+struct Found {
+    part: Stopped,
+    since: Instant,
+}
+
+impl Found {
+    fn error(&self) -> anyhow::Error {
+        let Stopped { what, process } = &self.part;
+        let waited = self.since.elapsed().as_secs_f64();
+        anyhow!(
+            "{what} was not heard of for {waited:.1} s: its process {process} is stopped; continue \
+             it with `kill -CONT {process}`"
+        )
+    }
+}
+
+impl Watch {
+    /// Looks, if it did not just now.
+    fn look(&mut self, fabric: &Fabric) -> Option<&Found> {
+        let now = Instant::now();
+        if self.looked.is_none_or(|looked| now - looked >= LOOK) {
+            self.looked = Some(now);
+            let stopped = fabric.stopped();
+            self.found.take_if(|found| !stopped.contains(&found.part));
+            if self.found.is_none() {
+                self.found = stopped.into_iter().next().map(|part| Found { part, since: now });
+            }
+        }
+        self.found.as_ref()
+    }
+}
+
 /// What came in of the endpoints.
 struct Gathered {
     workers: Vec<Vec<Option<WorkerReport>>>,
@@ -159,7 +204,7 @@ impl Run<'_> {
         };
         let start = Instant::now();
         let outcome = match fabric.start_endpoints(&notes, &stop) {
-            Ok(()) => self.follow(&mut inbox, &mut bars, &mut gathered).await,
+            Ok(()) => self.follow(fabric, &mut inbox, &mut bars, &mut gathered).await,
             Err(error) => Err(error),
         };
         let seconds = start.elapsed().as_secs_f64();
@@ -167,11 +212,13 @@ impl Run<'_> {
         bars.finish();
         // The endpoints are ended in any case, and the switches are left clean.
         tokio::task::block_in_place(|| fabric.stop_endpoints());
-        self.gather_servers(&mut inbox, &mut gathered).await;
+        if outcome.is_ok() {
+            self.gather_servers(&mut inbox, &mut gathered).await;
+        }
         let cleaned = match fabric.switches_run() {
             true => self.clean().await,
             // There is nothing to clean, and who waits for an answer waits in vain.
-            false => Err(anyhow!("a switch has ended")),
+            false => Err(anyhow!("a switch has ended or is stopped")),
         };
         // Before the switches end, so that nobody misses them.
         let Self { args, scenario, aggregator_bits, controller, .. } = self;
@@ -206,6 +253,26 @@ impl Run<'_> {
     /// Until all workers are done.
     async fn follow(
         &self,
+        fabric: &Fabric,
+        inbox: &mut UnboundedReceiver<Note>,
+        bars: &mut Bars,
+        gathered: &mut Gathered,
+    ) -> Result<()> {
+        let mut watch = Watch::default();
+        let outcome = self.follow_notes(fabric, &mut watch, inbox, bars, gathered).await;
+        // Whoever gave up first may have waited for a part that does nothing.
+        match (outcome, watch.look(fabric)) {
+            (Err(_), Some(found)) if !self.interrupted.load(Ordering::Relaxed) => {
+                Err(found.error())
+            }
+            (outcome, _) => outcome,
+        }
+    }
+
+    async fn follow_notes(
+        &self,
+        fabric: &Fabric,
+        watch: &mut Watch,
         inbox: &mut UnboundedReceiver<Note>,
         bars: &mut Bars,
         gathered: &mut Gathered,
@@ -215,6 +282,11 @@ impl Run<'_> {
         while left > 0 {
             if self.interrupted.load(Ordering::Relaxed) {
                 bail!("interrupted");
+            }
+            if let Some(found) = watch.look(fabric)
+                && found.since.elapsed() >= self.scenario.worker_timeout
+            {
+                return Err(found.error());
             }
             if Instant::now() >= deadline {
                 bail!(
@@ -254,13 +326,19 @@ impl Run<'_> {
                 gathered.servers.extend(reports);
                 Ok(())
             }
-            ps::Event::Stalled { job, missing, seconds } => {
+            ps::Event::Stalled { job, missing, seconds, quiet } => {
                 let name = self
                     .scenario
                     .jobs
                     .iter()
                     .find(|known| known.id.get() == job)
                     .map_or("?", |job| job.name.as_str());
+                if quiet {
+                    bail!(
+                        "job {name}: nothing has come to its parameter server for {seconds:.1} s, \
+                         from no worker (worker_timeout in the job file)"
+                    );
+                }
                 let workers: Vec<String> = missing.iter().map(u8::to_string).collect();
                 Err(anyhow!(
                     "job {name}: worker {} was not heard of for {seconds:.1} s while others wait \

@@ -9,6 +9,7 @@ use crate::agent::{self, Event, Port, WorkerReport};
 use crate::alone;
 use crate::args::WorkerArgs;
 use crate::channel;
+use crate::claim::claim;
 use crate::runs;
 use crate::settings;
 use crate::workload::{Verifier, need};
@@ -74,6 +75,7 @@ fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
         let report = alone::work(&scenario, job, &verifier, &stop, |event| tell(&event))?;
         return warn(job, report);
     }
+    let _claim = claim(&args.endpoint.interface, "worker", [job])?;
     let io = settings::open_interface(&scenario, host, &args.endpoint)?;
     let tokens = settings::tokens(&args.endpoint)?;
     let epoch = runs::join(&args.endpoint, job, Some(index))?;
@@ -81,7 +83,9 @@ fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
     let job = &scenario.jobs[at];
     let address = |agent| channel::agent_address(&scenario, agent);
     let link = channel::worker_link(&scenario, job, index, &tokens, address)?;
-    let port = Port { io, waker: Waker::new(), link };
+    // Who reads events has started the parameter server, too, and sees whether it lives.
+    let may_be_replaced = !args.endpoint.json_events;
+    let port = Port { io, waker: Waker::new(), link, may_be_replaced };
     let report = agent::work(&scenario, job, index, port, &verifier, &stop, |event| tell(&event))?;
     warn(job, report)
 }

@@ -198,7 +198,7 @@ impl Memory {
                 let index = u8::try_from(worker).ok().and_then(WorkerIndex::new);
                 let index = index.expect("a job has at most 32 workers");
                 let link = channel::worker_link(&scenario, job, index, &tokens, from(host))?;
-                let port = agent::Port { io, waker, link };
+                let port = agent::Port { io, waker, link, may_be_replaced: false };
                 let (notes, stop) = (notes.clone(), Arc::clone(stop));
                 let (scenario, verifier) = (Arc::clone(&scenario), verifier.clone());
                 let name = format!("{} worker {worker}", job.name);

@@ -35,6 +35,15 @@ pub(crate) enum Note {
     Broken(String),
 }
 
+/// A part of the network whose process lives and does nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Stopped {
+    /// Its name.
+    pub(crate) what: String,
+    /// The number of its process.
+    pub(crate) process: u32,
+}
+
 /// What a switch tells about its queues.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueueReport {
@@ -86,7 +95,15 @@ impl Fabric {
         }
     }
 
-    /// Whether no switch has ended.
+    /// The parts whose processes are stopped.
+    pub(crate) fn stopped(&self) -> Vec<Stopped> {
+        match self {
+            Self::Memory(_) => Vec::new(),
+            Self::Netns(netns) => netns.stopped(),
+        }
+    }
+
+    /// Whether no switch has ended or is stopped.
     pub(crate) fn switches_run(&self) -> bool {
         match self {
             Self::Memory(_) => true,

@@ -20,7 +20,7 @@ use tributary_jobfile::{Duty, End, HostId, Protocol, Scenario, SwitchId, Topolog
 use tributary_p4::Architecture;
 use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
 
-use super::{Note, QueueReport, device_id};
+use super::{Note, QueueReport, Stopped, device_id};
 use crate::agent;
 use crate::args::{Engine, Io, RunArgs, SwitchKind};
 use crate::commands::switch::Statistics;
@@ -179,8 +179,32 @@ impl Netns {
     }
 
     pub(super) fn switches_run(&self) -> bool {
-        let runs = |switch: &Switch| matches!(switch.process.wait(Some(Duration::ZERO)), Ok(None));
+        let runs = |switch: &Switch| {
+            let lives = matches!(switch.process.wait(Some(Duration::ZERO)), Ok(None));
+            lives && !switch.process.is_stopped()
+        };
         self.switches.iter().all(runs)
+    }
+
+    /// The parts that are stopped. Switches come first: without them nobody is heard of.
+    pub(super) fn stopped(&self) -> Vec<Stopped> {
+        let jobs = self.scenario.jobs.iter();
+        let names = jobs.flat_map(|job| (0..job.workers.len()).map(move |w| (&job.name, w)));
+        let switches = self
+            .switches
+            .iter()
+            .map(|Switch { config, process, .. }| (format!("switch {}", config.name), process));
+        let cables = self.cables.iter().map(|cable| (format!("the cable {}", cable.node()), cable));
+        let servers = self.servers.iter().map(|server| {
+            (format!("the parameter server or reminder agent on {}", server.node()), server)
+        });
+        let workers = names.zip(&self.workers);
+        let workers =
+            workers.map(|((job, w), process)| (format!("job {job}: worker {w}"), process));
+        let all = switches.chain(cables).chain(servers).chain(workers);
+        all.filter(|(_, process)| process.is_stopped())
+            .map(|(what, process)| Stopped { what, process: process.id() })
+            .collect()
     }
 
     pub(super) fn cpu_times(&self) -> Vec<Option<Duration>> {
@@ -313,7 +337,7 @@ impl Netns {
         for processes in [&mut self.workers, &mut self.servers] {
             processes.iter().for_each(Process::ask_to_end);
             for process in processes.drain(..) {
-                if let Err(error) = process.end(GRACE) {
+                if let Err(error) = process.end(grace(&process)) {
                     tracing::warn!(program = process.program(), %error, "cannot end a process");
                 }
             }
@@ -323,7 +347,7 @@ impl Netns {
     pub(super) fn stop_switches(&mut self) -> Vec<Option<QueueReport>> {
         self.switches.iter().for_each(|switch| switch.process.ask_to_end());
         let report = |process: &Process| {
-            process.end(GRACE).ok()?;
+            process.end(grace(process)).ok()?;
             let output = process.output(Stream::Out);
             let words: LastWords = serde_json::from_str(output.lines().last()?).ok()?;
             let Statistics { longest_queue, queue_drops } = words.statistics;
@@ -331,6 +355,11 @@ impl Netns {
         };
         self.switches.iter().map(|switch| report(&switch.process)).collect()
     }
+}
+
+/// How long a process has to end; one that is stopped cannot.
+fn grace(process: &Process) -> Duration {
+    if process.is_stopped() { Duration::ZERO } else { GRACE }
 }
 
 /// Tells the run when a process ends that should not. A note after the run's end is for nobody.

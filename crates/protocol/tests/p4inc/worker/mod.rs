@@ -9,7 +9,8 @@ use tributary_protocol::worker::{Event, ReassignError, Stats};
 use tributary_protocol::{Assignment, ConfigError, Endpoint, Mode, Tensor, TensorId, Worker};
 use tributary_wire::agg::Repr;
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Epoch, Flags, Host, Kind, Protocol, Round, Segment, Sequence, Service,
+    AggregatorIndex, Bitmap, Ecn, Epoch, Flags, Host, Kind, Protocol, Round, Segment, Sequence,
+    Service,
 };
 
 use crate::setup::{
