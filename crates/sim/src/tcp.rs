@@ -7,16 +7,17 @@
 //! - Segments, which also acknowledge, and acknowledgements alone pass every link of the way, in either
 //!   direction, and suffer its loss, duplication, reordering, delay and jitter, each with its own
 //!   luck. What is written comes out complete and in order (RFC 9293 §3.4), so one lost segment holds up all behind it.
-//! - A lost segment is sent again after the retransmission timeout, which RFC 6298 computes and
-//!   doubles each time, or after three duplicate acknowledgements (fast retransmit and recovery,
-//!   RFC 5681 §3.2 and RFC 6582). Both shrink the congestion window (RFC 5681 §3.1).
+//! - A lost segment is sent again as soon as one that was sent noticeably later has arrived, or three
+//!   that come after it (selective acknowledgements, RFC 2018 and RFC 8985 §6); else by one probe of
+//!   the last segment (RFC 8985 §7), and then after the retransmission timeout, which RFC 6298
+//!   computes and doubles each time. Losses shrink the congestion window (RFC 5681 §3.1).
 //! - Nothing passes before the handshake: the client's SYN, and its answer, can be lost, too.
 //! - If nothing has been acknowledged for [`USER_TIMEOUT`], the connection is broken (RFC 9293
 //!   §3.10.8), as `tributary-reminder` has the kernel break it.
 //!
 //! A way with a dead link therefore never delivers. The bounds of the timeout are Linux's. Left out
-//! are the receive window, delayed and selective acknowledgements, tail loss probes (RFC 8985), and
-//! the time that a segment takes on the wire: losses cost somewhat more here than with Linux.
+//! are the receive window, delayed acknowledgements, the timer of RFC 8985 §6.3 for segments that were
+//! sent close together, and the time that a segment takes on the wire.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -39,8 +40,12 @@ const TIMEOUTS: RttConfig = RttConfig {
 /// Segments under way at the start (RFC 6928).
 const INITIAL_WINDOW: f64 = 10.0;
 
-/// Duplicate acknowledgements that make a segment a lost one (RFC 5681 §3.2).
-const DUPLICATES: u32 = 3;
+/// Later segments whose arrival makes one before them a lost one (RFC 5681 §3.2).
+const LATER_SEGMENTS: usize = 3;
+
+/// What is added to twice the round-trip time before the last segment is sent as a probe: two ticks of
+/// Linux's clock, and for a lone segment the longest delay of an acknowledgement (RFC 8985 §7.2).
+const PROBE_SLACK: [Duration; 2] = [Duration::from_millis(8), Duration::from_millis(200)];
 
 /// Bytes of the headers of IP and TCP.
 const HEADERS: u32 = 40;
@@ -164,7 +169,7 @@ impl Connection {
                     self.on_frame(due, way, &frame);
                 }
                 if self.senders[way as usize].timer.is_some_and(|timer| timer <= due) {
-                    self.senders[way as usize].time_out();
+                    self.senders[way as usize].time_out(due);
                     self.transmit(due, way);
                 }
             }
@@ -212,21 +217,13 @@ impl Connection {
     /// A frame has come out of a way. Each acknowledges what went back, and a segment is
     /// acknowledged at once.
     fn on_frame(&mut self, now: u64, way: Way, frame: &Frame) {
-        let back = &mut self.senders[way.back() as usize];
-        match &frame.segment {
-            Some((number, bytes)) => {
-                if frame.expected > back.first {
-                    back.on_progress(now, frame.expected);
-                }
-                self.receivers[way as usize].take(*number, bytes);
-                if !self.transmit(now, way.back()) {
-                    self.send(now, way.back(), None);
-                }
-            }
-            None => {
-                back.acknowledge(now, frame.expected);
-                self.transmit(now, way.back());
-            }
+        self.senders[way.back() as usize].acknowledge(now, frame.expected, &frame.early);
+        if let Some((number, bytes)) = &frame.segment {
+            self.receivers[way as usize].take(*number, bytes);
+        }
+        let sent = self.transmit(now, way.back());
+        if frame.segment.is_some() && !sent {
+            self.send(now, way.back(), None);
         }
     }
 
@@ -242,8 +239,10 @@ impl Connection {
     }
 
     fn send(&mut self, now: u64, way: Way, segment: Option<(u64, Vec<u8>)>) {
-        let expected = self.receivers[way.back() as usize].expected;
-        self.paths[way as usize].admit(now, &Frame { expected, segment });
+        let receiver = &self.receivers[way.back() as usize];
+        let early = receiver.early.keys().copied().collect();
+        let frame = Frame { expected: receiver.expected, early, segment };
+        self.paths[way as usize].admit(now, &frame);
     }
 }
 
@@ -252,13 +251,17 @@ impl Connection {
 struct Frame {
     /// The number of the segment that is expected from the other end next.
     expected: u64,
+    /// Later ones that have arrived.
+    early: Vec<u64>,
     /// A segment's number and bytes; without, it is an acknowledgement alone.
     segment: Option<(u64, Vec<u8>)>,
 }
 
 impl Frame {
     fn encode(&self) -> Vec<u8> {
-        let mut frame = self.expected.to_be_bytes().to_vec();
+        let count = self.early.len() as u64;
+        let numbers = [self.expected, count].into_iter().chain(self.early.iter().copied());
+        let mut frame: Vec<u8> = numbers.flat_map(u64::to_be_bytes).collect();
         if let Some((number, bytes)) = &self.segment {
             frame.extend(number.to_be_bytes());
             frame.extend(bytes);
@@ -267,11 +270,17 @@ impl Frame {
     }
 
     fn decode(frame: &[u8]) -> Self {
-        let (expected, rest) = frame.split_first_chunk().expect("a frame of ours");
-        let segment = rest
-            .split_first_chunk()
-            .map(|(number, bytes)| (u64::from_be_bytes(*number), bytes.to_vec()));
-        Self { expected: u64::from_be_bytes(*expected), segment }
+        let mut rest = frame;
+        let mut number = || {
+            let (number, after) = rest.split_first_chunk()?;
+            rest = after;
+            Some(u64::from_be_bytes(*number))
+        };
+        let expected = number().expect("a frame of ours");
+        let count = number().expect("a frame of ours");
+        let early = (0..count).filter_map(|_| number()).collect();
+        let segment = number();
+        Self { expected, early, segment: segment.map(|number| (number, rest.to_vec())) }
     }
 }
 
@@ -353,6 +362,10 @@ struct Segment {
     bytes: Vec<u8>,
     sent: u64,
     times: u32,
+    /// It has arrived, though not all before it.
+    arrived: bool,
+    /// It is to be sent again.
+    lost: bool,
 }
 
 /// One end's sending half. Segments are numbered from 0.
@@ -361,18 +374,20 @@ struct Sender {
     /// From the first that is not acknowledged on.
     segments: VecDeque<Segment>,
     first: u64,
-    /// The one to be sent next.
+    /// The one to be sent next for the first time.
     next: u64,
-    /// One that is to be sent again at once.
-    again: Option<u64>,
     /// Segments that may be under way, and from where on the window grows slowly.
     window: f64,
     threshold: f64,
-    duplicates: u32,
-    /// Until this one is acknowledged, the loss before it is being repaired.
+    /// Until this one is acknowledged, a loss before it is being repaired.
     recovery: Option<u64>,
+    /// When the segment was sent that was sent last of those that have arrived.
+    latest: u64,
     rtt: RttEstimator,
     timer: Option<u64>,
+    /// Whether the timer is that of a probe, and whether one was sent since the last progress.
+    probing: bool,
+    probed: bool,
     /// When something was acknowledged, or first sent with nothing under way.
     progress: u64,
 }
@@ -383,13 +398,14 @@ impl Default for Sender {
             segments: VecDeque::new(),
             first: 0,
             next: 0,
-            again: None,
             window: INITIAL_WINDOW,
             threshold: f64::INFINITY,
-            duplicates: 0,
             recovery: None,
+            latest: 0,
             rtt: RttEstimator::new(TIMEOUTS),
             timer: None,
+            probing: false,
+            probed: false,
             progress: 0,
         }
     }
@@ -397,7 +413,8 @@ impl Default for Sender {
 
 impl Sender {
     fn append(&mut self, bytes: Vec<u8>) {
-        self.segments.push_back(Segment { bytes, sent: 0, times: 0 });
+        let (sent, times) = (0, 0);
+        self.segments.push_back(Segment { bytes, sent, times, arrived: false, lost: false });
     }
 
     /// Appends bytes in segments of at most `most`; what waits for the window is filled up first.
@@ -416,76 +433,91 @@ impl Sender {
         }
     }
 
+    /// Segments that were sent and are not acknowledged.
+    fn sent(&mut self) -> impl DoubleEndedIterator<Item = &mut Segment> {
+        self.segments.iter_mut().take((self.next - self.first) as usize)
+    }
+
+    /// How many of these are under way, as far as is known.
+    fn under_way(&mut self) -> usize {
+        self.sent().filter(|segment| !segment.arrived && !segment.lost).count()
+    }
+
     /// A segment to be sent now; during the handshake only the first may be under way.
     fn next_segment(&mut self, now: u64) -> Option<(u64, Vec<u8>)> {
-        let window = if self.first == 0 { 1 } else { self.window as u64 };
-        let end = self.first + self.segments.len() as u64;
-        let number = match self.again.take() {
-            Some(number) => number,
-            None if self.next < end && self.next < self.first + window.max(1) => {
+        let window = if self.first == 0 { 1 } else { (self.window as usize).max(1) };
+        if self.under_way() >= window {
+            return None;
+        }
+        let lost = self.sent().position(|segment| segment.lost);
+        let at = match lost {
+            Some(at) => at,
+            None if self.next < self.first + self.segments.len() as u64 => {
                 self.next += 1;
-                self.next - 1
+                (self.next - self.first - 1) as usize
             }
             None => return None,
         };
-        if self.timer.is_none() {
-            self.set_timer(now);
-        }
-        let at = usize::try_from(number - self.first).expect("a segment that is kept");
         let segment = &mut self.segments[at];
         if at == 0 && segment.times == 0 {
             self.progress = now;
         }
         segment.sent = now;
         segment.times += 1;
-        Some((number, segment.bytes.clone()))
+        segment.lost = false;
+        let chosen = (self.first + at as u64, segment.bytes.clone());
+        if self.timer.is_none() {
+            self.set_timer(now);
+        }
+        Some(chosen)
     }
 
     fn set_timer(&mut self, now: u64) {
-        let timeout = u64::try_from(self.rtt.timeout().as_nanos()).unwrap_or(u64::MAX);
-        self.timer = Some(now.saturating_add(timeout));
+        let timeout = self.rtt.timeout();
+        let smoothed = self.rtt.smoothed().filter(|_| !self.probed && self.recovery.is_none());
+        let lone = usize::from(self.under_way() <= 1);
+        let probe = smoothed.map(|smoothed| 2 * smoothed + PROBE_SLACK[lone]);
+        self.probing = probe.is_some();
+        let after = probe.map_or(timeout, |probe| probe.min(timeout));
+        self.timer = Some(now.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)));
     }
 
-    /// All segments before `expected` have arrived.
-    fn acknowledge(&mut self, now: u64, expected: u64) {
-        let flight = self.next - self.first;
+    /// All segments before `expected` have arrived, and so have those of `early`.
+    fn acknowledge(&mut self, now: u64, expected: u64, early: &[u64]) {
         if expected > self.first {
             self.on_progress(now, expected);
-        } else if expected == self.first && flight > 0 {
-            self.duplicates += 1;
-            if self.recovery.is_some() {
-                // Each duplicate says that one more segment has left the network.
-                self.window += 1.0;
-            } else if self.duplicates == DUPLICATES {
-                self.threshold = (flight as f64 / 2.0).max(2.0);
-                self.window = self.threshold + f64::from(DUPLICATES);
-                self.recovery = Some(self.next);
-                self.again = Some(self.first);
+        }
+        for number in early {
+            if let Some(at) = number.checked_sub(self.first)
+                && let Some(segment) = self.segments.get_mut(at as usize)
+                && !segment.arrived
+            {
+                segment.arrived = true;
+                segment.lost = false;
+                self.latest = self.latest.max(segment.sent);
             }
         }
+        self.find_lost();
     }
 
     fn on_progress(&mut self, now: u64, expected: u64) {
-        let mut last = None;
-        while self.first < expected {
-            last = self.segments.pop_front();
-            self.first += 1;
+        let under_way = expected.min(self.next) - self.first;
+        let mut once = None;
+        for segment in self.segments.drain(..under_way as usize) {
+            self.latest = self.latest.max(segment.sent);
+            // Karn's rule: of one that was sent again nobody knows which sending was acknowledged.
+            once = (segment.times == 1 && !segment.arrived).then_some(segment.sent);
         }
-        // After a timeout, acknowledgements may run ahead of what is sent again.
-        self.next = self.next.max(self.first);
+        self.first += under_way;
         self.progress = now;
-        self.duplicates = 0;
-        match last.filter(|segment| segment.times == 1) {
-            Some(segment) => self.rtt.sample(Duration::from_nanos(now - segment.sent)),
-            // Karn's rule: nobody knows which sending was acknowledged.
+        self.probed = false;
+        match once {
+            Some(sent) => self.rtt.sample(Duration::from_nanos(now - sent)),
             None => self.rtt.progress(),
         }
         match self.recovery {
-            Some(recovered) if expected < recovered => self.again = Some(self.first),
-            Some(_) => {
-                self.recovery = None;
-                self.window = self.threshold;
-            }
+            Some(recovered) if self.first < recovered => {}
+            Some(_) => self.recovery = None,
             None if self.window < self.threshold => self.window += 1.0,
             None => self.window += 1.0 / self.window,
         }
@@ -495,17 +527,50 @@ impl Sender {
         }
     }
 
-    /// The retransmission timeout: from the first segment on, slowly.
-    fn time_out(&mut self) {
-        let flight = (self.next - self.first) as f64;
-        self.rtt.back_off();
-        self.threshold = (flight / 2.0).max(2.0);
-        self.window = 1.0;
-        self.duplicates = 0;
-        self.recovery = None;
-        self.again = None;
-        self.next = self.first;
-        self.timer = None;
+    /// Finds segments that are lost, by those that have arrived.
+    fn find_lost(&mut self) {
+        let reordering = self.rtt.smoothed().unwrap_or_default().as_nanos() as u64 / 4;
+        let latest = self.latest;
+        let mut later = 0;
+        let mut found = false;
+        for segment in self.sent().rev() {
+            if segment.arrived {
+                later += 1;
+            } else if !segment.lost {
+                let overtaken = segment.sent + reordering < latest;
+                let passed = later >= LATER_SEGMENTS && segment.sent <= latest;
+                segment.lost = overtaken || passed;
+                found |= segment.lost;
+            }
+        }
+        if found && self.recovery.is_none() {
+            self.shrink();
+            self.window = self.threshold;
+            self.recovery = Some(self.next);
+        }
+    }
+
+    fn shrink(&mut self) {
+        self.threshold = ((self.next - self.first) as f64 / 2.0).max(2.0);
+    }
+
+    /// The timer has fired: the last segment goes once more, or all do, slowly.
+    fn time_out(&mut self, now: u64) {
+        if self.probing {
+            self.probed = true;
+            if let Some(last) = self.sent().rfind(|segment| !segment.arrived) {
+                last.lost = true;
+            }
+        } else {
+            self.rtt.back_off();
+            self.shrink();
+            self.window = 1.0;
+            self.recovery = None;
+            for segment in self.sent().filter(|segment| !segment.arrived) {
+                segment.lost = true;
+            }
+        }
+        self.set_timer(now);
     }
 }
 
@@ -602,27 +667,24 @@ mod tests {
         connection.write(MS, Way::Up, b"a");
         settle(&mut connection, 500 * MS);
         set_down(&mut connection, false);
-        // Sent at 0, after 200 ms, and after 400 ms more.
-        assert_eq!(arrival(&mut connection, Way::Up, 1), MS + 600 * MS + DELAY);
+        // Sent at 0, as a probe after 200 ms, after 200 ms more, and after 400 ms more.
+        assert_eq!(arrival(&mut connection, Way::Up, 1), MS + 800 * MS + DELAY);
     }
 
     #[test]
-    fn three_later_segments_repair_a_loss_without_a_timeout_and_in_order() {
+    fn a_later_segment_repairs_a_loss_without_a_timeout_and_in_order() {
         let mut connection = connect("", 1);
         settle(&mut connection, MS);
         set_down(&mut connection, true);
         connection.write(MS, Way::Up, b"0");
         settle(&mut connection, MS + DELAY);
         set_down(&mut connection, false);
-        for later in [b"1", b"2"] {
-            connection.write(MS + DELAY, Way::Up, later);
-        }
-        settle(&mut connection, 2 * MS);
+        connection.write(MS + DELAY, Way::Up, b"1");
+        settle(&mut connection, MS + 3 * DELAY - 1);
         assert_eq!(connection.received(Way::Up), b"", "behind the one that is missing");
-        connection.write(2 * MS, Way::Up, b"3");
-        // There, the third duplicate acknowledgement back, and there again.
-        assert_eq!(arrival(&mut connection, Way::Up, 4), 2 * MS + 3 * DELAY);
-        assert_eq!(connection.received(Way::Up), b"0123");
+        // There, the acknowledgement back, and there again.
+        assert_eq!(arrival(&mut connection, Way::Up, 2), MS + 4 * DELAY);
+        assert_eq!(connection.received(Way::Up), b"01");
     }
 
     #[test]
