@@ -117,6 +117,7 @@ fn a_second_process_of_a_part_and_a_wrong_interface_are_refused_at_once() {
     }
     let net = Net::new(&long("atp"));
     let file = net.file.name();
+    let _controller = net.controller(&net.tokens());
     let server = net.server();
     let second = ["ps", &file, "--interface", "eth0", "--host", "ps"];
     let refused = |node: &str, args: &[&str]| {
