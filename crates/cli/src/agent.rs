@@ -33,7 +33,7 @@ pub(crate) enum Event {
         note: Option<String>,
     },
     /// All rounds are over.
-    Done(WorkerReport),
+    Done(Box<WorkerReport>),
     /// The worker failed.
     Failed {
         /// Why, in one line.

@@ -112,7 +112,7 @@ impl Preemption {
 }
 
 /// Bytes of an aggregation packet besides its values, from the IPv4 header on.
-const PACKET_OVERHEAD: u32 = 20 + 8 + 20;
+const PACKET_OVERHEAD: u32 = 20 + 8 + 28;
 
 impl SwitchSettings {
     /// Bytes of the largest packet from the IPv4 header on: the MTU that a link needs.

@@ -403,7 +403,7 @@ fn frames_that_are_not_concerned_pass_a_line_that_loses_everything() {
         let faults = Faults { loss: 1.0, ..Faults::default() };
         Some(FaultInjector::new(faults, 1, 0).unwrap())
     };
-    let even = |frame: &[u8]| number(frame) % 2 == 0;
+    let even = |frame: &[u8]| number(frame).is_multiple_of(2);
     let (left, mut right) = memory::pair();
     let mut left = Faulty::new(left, lossy(), lossy()).only(even);
     for count in 0..6 {

@@ -218,7 +218,7 @@ fn raw(tag: u8, fields: &[u8]) -> Bytes {
 
 #[test]
 fn every_fault_has_its_error() {
-    let mut hello = vec![1, 7, 1, 7];
+    let mut hello = vec![2, 7, 1, 7, 0, 0, 0, 5];
     hello.extend([9; 16]);
     assert!(Hello::decode(raw(1, &hello)).is_ok());
     let spoilt = |at: usize, byte: u8| {
@@ -226,18 +226,19 @@ fn every_fault_has_its_error() {
         fields[at] = byte;
         Hello::decode(raw(1, &fields)).unwrap_err()
     };
-    assert_eq!(spoilt(0, 2), Error::Version(2));
+    assert_eq!(spoilt(0, 1), Error::Version(1));
     assert_eq!(spoilt(1, 32), Error::Role(32));
     assert_eq!(spoilt(1, 254), Error::Role(254));
     let mut nobody = hello.clone();
     nobody[2..4].fill(0);
     assert_eq!(Hello::decode(raw(1, &nobody)).unwrap_err(), Error::Job);
+    assert_eq!(spoilt(7, 0), Error::Epoch);
     assert_eq!(Hello::decode(raw(2, &hello)).unwrap_err(), Error::Tag(2));
     assert_eq!(Hello::decode(Bytes::new()).unwrap_err(), Error::Truncated(1));
-    assert_eq!(Hello::decode(raw(1, &hello[..15])).unwrap_err(), Error::Truncated(5));
+    assert_eq!(Hello::decode(raw(1, &hello[..19])).unwrap_err(), Error::Truncated(5));
 
     assert_eq!(Answer::decode(raw(3, &[0])).unwrap_err(), Error::Refusal(0));
-    assert_eq!(Answer::decode(raw(3, &[5])).unwrap_err(), Error::Refusal(5));
+    assert_eq!(Answer::decode(raw(3, &[6])).unwrap_err(), Error::Refusal(6));
     assert_eq!(Answer::decode(raw(3, &[4])).unwrap(), Answer::Refused(Refusal::Role));
     assert_eq!(Answer::decode(raw(2, &[0])).unwrap_err(), Error::Trailing(1));
 

@@ -73,6 +73,7 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
         bail!("no job of the file has its parameter server on host `{}`", args.host);
     }
     let tokens = settings::tokens(&args.endpoint)?;
+    let switch = settings::switch_of(&scenario, host).to_owned();
     let tell = |event: &Event| {
         if args.endpoint.json_events {
             say!("{}", serde_json::to_string(event).expect("events are plain data"));
@@ -81,7 +82,6 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
         match event {
             Event::Ready => say!("serving on {}; end with Ctrl-C", args.endpoint.interface),
             Event::Stalled { job, seconds, quiet: true, .. } => {
-                let switch = settings::switch_of(&scenario, host);
                 say!("job {job}: nothing has come for {seconds:.1} s; is switch {switch} up?");
             }
             Event::Stalled { job, missing, seconds, quiet: false } => {

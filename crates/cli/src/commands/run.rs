@@ -303,7 +303,7 @@ impl Run<'_> {
                         bars.round(job, worker, done, of, note.as_deref());
                     }
                     Event::Done(report) => {
-                        gathered.workers[job][worker] = Some(report);
+                        gathered.workers[job][worker] = Some(*report);
                         left -= 1;
                     }
                     Event::Failed { reason } => {

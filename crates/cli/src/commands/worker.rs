@@ -68,16 +68,19 @@ fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
         {
             tracing::warn!("job {}: {complaint}", job.name);
         }
-        Ok(Event::Done(report))
+        Ok(Event::Done(Box::new(report)))
     };
     let verifier = Verifier::new(job, scenario.switch.values_per_packet, 1);
     if args.alone {
         let report = alone::work(&scenario, job, &verifier, &stop, |event| tell(&event))?;
         return warn(job, report);
     }
+    let tokens = settings::tokens(&args.endpoint)?;
+    let address = |agent| channel::agent_address(&scenario, agent);
+    // What is wrong with its token is said before the worker takes its place in the run.
+    channel::worker_link(&scenario, job, index, &tokens, address)?;
     let _claim = claim(&args.endpoint.interface, "worker", [job])?;
     let io = settings::open_interface(&scenario, host, &args.endpoint)?;
-    let tokens = settings::tokens(&args.endpoint)?;
     let epoch = runs::join(&args.endpoint, job, Some(index))?;
     scenario.jobs[at].epoch = epoch;
     let job = &scenario.jobs[at];

@@ -207,7 +207,7 @@ impl Memory {
                     let tell = |event| send(&notes, Note::Worker { job: job_index, worker, event });
                     let outcome = agent::work(&scenario, job, index, port, &verifier, &stop, tell);
                     tell(match outcome {
-                        Ok(report) => agent::Event::Done(report),
+                        Ok(report) => agent::Event::Done(Box::new(report)),
                         Err(error) => agent::Event::Failed { reason: crate::one_line(&error) },
                     });
                 })?);

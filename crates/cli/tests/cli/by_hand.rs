@@ -80,6 +80,11 @@ impl Net {
         self.testbed.spawn(node, command, Output::Keep).unwrap()
     }
 
+    /// Does something in the namespace of a node.
+    pub(crate) fn run_in<T: Send>(&self, node: &str, what: impl FnOnce() -> T + Send) -> T {
+        self.testbed.run_in(node, what).unwrap()
+    }
+
     /// A controller that has admitted the job.
     pub(crate) fn controller(&self, tokens: &str) -> Process {
         let at = format!("s1={}", self.socket());

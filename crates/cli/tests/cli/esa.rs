@@ -253,7 +253,7 @@ fn wrong_and_missing_tokens_are_said_at_once() {
     assert!(!success && errors.contains("chmod 600"), "{errors}");
 
     let file = net.file.name();
-    let args = ["worker", &file, "--interface", "eth0", "--worker", "0"];
+    let args = ["worker", &file, "--interface", "eth0", "--worker", "0", "--epoch", "1"];
     let (success, errors) = ended(&net.start("w1", &args));
     assert!(!success && errors.contains("no token for job long"), "{errors}");
     server.ask_to_end();

@@ -11,6 +11,7 @@ mod examples;
 mod limits;
 mod manager;
 mod mininet;
+mod outsiders;
 mod place;
 mod plain_traffic;
 mod programs;

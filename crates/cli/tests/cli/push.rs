@@ -20,7 +20,7 @@ fn a_dry_run_shows_everything_and_needs_no_switch() {
         "switch rack2",
         "  multicast group 1 → ports 1 2 3",
         "  hosts hdr.ethernet.destination=0x2000a000101 → to_port port=1",
-        "    memberships job=1 port=1 kind=1 → contribute unit=1 members=15 group=0 slot=1",
+        "    memberships job=1 epoch=1 port=1 kind=1 → contribute unit=1 members=15 group=0 slot=1",
         "nothing was pushed (--dry-run)",
     ] {
         assert!(said.lines().any(|found| found == line), "{line}: {said}");
@@ -98,9 +98,19 @@ fn a_job_runs_on_what_was_pushed() {
     assert!(first.contains("no program") && first.contains("pushed"), "{first}");
     let second = push(&["--no-jobs"]);
     assert!(second.contains("the same") && second.contains("kept"), "{second}");
-    push(&["--tokens", &net.tokens()]);
-    let _server = net.server();
-    let workers = [0, 1].map(|index| net.worker(index, &net.tokens()));
+    let said = push(&["--tokens", &net.tokens()]);
+    // Nobody is there to be asked for the run: it is said once.
+    let epoch = said.lines().find_map(|line| line.split_once("--epoch ")).expect("an epoch").1;
+    let tokens = net.tokens();
+    let start = |host: &str, part: &[&str]| {
+        let more = [&file, "--interface", "eth0", "--tokens", &tokens, "--epoch", epoch];
+        net.start(host, &[part, &more[..]].concat())
+    };
+    let server = start("ps", &["ps", "--host", "ps"]);
+    until(&server, "serving");
+    let workers = ["0", "1"].map(|index| {
+        start(["w1", "w2"][usize::from(index == "1")], &["worker", "--worker", index])
+    });
     for worker in &workers {
         let (good, errors) = ended(worker);
         assert!(good, "{errors}");

@@ -119,6 +119,7 @@ fn a_second_process_of_a_part_and_a_wrong_interface_are_refused_at_once() {
     let file = net.file.name();
     let _controller = net.controller(&net.tokens());
     let server = net.server();
+    let runs = net.runs();
     let second = ["ps", &file, "--interface", "eth0", "--host", "ps"];
     let refused = |node: &str, args: &[&str]| {
         let started = Instant::now();
@@ -131,7 +132,8 @@ fn a_second_process_of_a_part_and_a_wrong_interface_are_refused_at_once() {
     let part = "another process is the parameter server of job long (ID 1) on network interface";
     assert!(line.contains(part) && line.contains("`eth0`"), "{line}");
     // A worker's host is not another's.
-    let worker = |index| ["worker", &file, "--interface", "eth0", "--worker", index];
+    let worker =
+        |index| ["worker", &file, "--interface", "eth0", "--worker", index, "--controller", &runs];
     let line = refused("w1", &worker("1"));
     assert!(line.contains("has the MAC address 02:00:0a:00:01:01"), "{line}");
     assert!(line.contains("gives host `w2` 02:00:0a:00:01:02"), "{line}");

@@ -10,12 +10,11 @@ use crate::{Mode, Time, fixed};
 
 impl ParameterServer {
     pub(super) fn receive(&mut self, now: Time, packet: &Packet<&[u8]>) {
-        let job = &self.config.job;
-        if packet.job() == job.job && packet.epoch() > job.epoch {
-            self.begin(packet.epoch());
-        }
         if !self.accepts(packet) {
             return;
+        }
+        if packet.epoch() > self.config.job.epoch {
+            self.begin(packet.epoch());
         }
         self.last_heard = now;
         let sequence = packet.sequence().0;
@@ -100,7 +99,7 @@ impl ParameterServer {
         self.config.job.protocol == Protocol::Atp && packet.flags().contains(Flags::OVERFLOW)
     }
 
-    /// Checks what does not depend on the task.
+    /// Checks what does not depend on the task. Packets of a later run are accepted: they begin it.
     fn accepts(&mut self, packet: &Packet<&[u8]>) -> bool {
         let job = &self.config.job;
         let workers = packet.bitmap();
@@ -112,7 +111,7 @@ impl ParameterServer {
         let rejected = &mut self.stats.rejected;
         let reason = if packet.job() != job.job {
             &mut rejected.other_job
-        } else if packet.epoch() != job.epoch {
+        } else if packet.epoch() < job.epoch {
             &mut rejected.other_run
         } else if packet.protocol() != job.protocol {
             &mut rejected.other_protocol

@@ -159,7 +159,7 @@ fn random_jobs_whose_servers_are_replaced_at_random_times_are_exact() {
             let spread = *[300_000, 3_000_000, 40_000_000].get(seed as usize % 3).unwrap();
             let mut at = Time::ZERO;
             for _ in 0..20 {
-                at = at + Duration::from_nanos(rng.random_range(0..spread));
+                at += Duration::from_nanos(rng.random_range(0..spread));
                 net.replacements.insert(0, (at, rng.random_range(0..jobs)));
             }
             let net = run_in(net, &format!("seed {seed}, {fabric:?}, {setups:?}"), &loads);

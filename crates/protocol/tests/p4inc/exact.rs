@@ -282,7 +282,7 @@ fn a_server_is_replaced_at_random_times_in_an_iteration() {
             let spread = [300_000, 3_000_000, 40_000_000][seed as usize % 3];
             let mut at = Time::ZERO;
             for _ in 0..20 {
-                at = at + Duration::from_nanos(rng.random_range(0..spread));
+                at += Duration::from_nanos(rng.random_range(0..spread));
                 net.replacements.insert(0, at);
             }
             let result = iterate(&mut net, &mut rng, &tensors, &case.setup);

@@ -183,7 +183,7 @@ impl System {
         let mut scenario =
             parse(&file, "exhaustive.toml").unwrap_or_else(|error| panic!("{error}"));
         let assignments = segments::assignments(&scenario).unwrap();
-        let mut stages = vec![0..workers.len()];
+        let mut stages: Vec<_> = std::iter::once(0..workers.len()).collect();
         if setting.again.is_some() {
             let same = setting.again == Some(Again::SameEpoch);
             let epoch = scenario.jobs[usize::from(!same)].epoch;

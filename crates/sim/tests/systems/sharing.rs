@@ -29,7 +29,8 @@ fn two_jobs_share_the_memory() {
     for pat_ratio in [0.25, 0.5, 1.0] {
         let samples = Rack::figure_14(2, pat_ratio, 10.0).samples(MS, 2 * MS).unwrap();
         for share in last(&samples) {
-            assert!((share.rate_gbps - 10.0).abs() < 0.1, "{share:?}");
+            // A sample may lack a part of a window at each end.
+            assert!((share.rate_gbps - 10.0).abs() < 0.15, "{share:?}");
             assert!((share.ratio() - pat_ratio / 2.0).abs() < 0.05, "{pat_ratio}: {share:?}");
         }
     }

@@ -30,16 +30,19 @@ pub(super) struct Relay {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Where a client reaches an agent: `(client, agent)`.
+type Addresses = BTreeMap<(HostId, HostId), SocketAddr>;
+
 impl Relay {
     /// Starts to listen for all peers of a scenario's agents, which listen at `hubs`. Returns where a
-    /// host reaches an agent: `(client, agent)`.
+    /// host reaches an agent.
     ///
     /// # Errors
     /// If there are no sockets or threads left.
     pub(super) fn start(
         scenario: &Arc<Scenario>,
         hubs: &BTreeMap<HostId, SocketAddr>,
-    ) -> Result<(Self, BTreeMap<(HostId, HostId), SocketAddr>)> {
+    ) -> Result<(Self, Addresses)> {
         let topology = &scenario.topology;
         let (mut addresses, mut routes) = (BTreeMap::new(), Vec::new());
         for job in &scenario.jobs {

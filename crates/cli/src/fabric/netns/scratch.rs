@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use nix::fcntl::{Flock, FlockArg};
@@ -26,7 +26,9 @@ impl Scratch {
     pub(super) fn new(parent: &Path) -> io::Result<Self> {
         remove_abandoned(parent);
         loop {
-            let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
+            let own = fs::Permissions::from_mode(0o700);
+            let mut builder = tempfile::Builder::new();
+            let directory = builder.prefix(PREFIX).permissions(own).tempdir_in(parent)?;
             // Another run may take it for abandoned before it is locked: then it is gone.
             if let Some(lock) = lock(directory.path())
                 && directory.path().exists()

@@ -84,7 +84,9 @@ fn schedules_reach_everything() {
     // ATP's and P4INC's; what no endpoint of ours sends; and what is counted for no job.
     let others = ["resent", "flushed", "seized", "replied", "queried"];
     let segments = ["outside", "repeated", "asynchronous", "stale"];
-    for never in others.into_iter().chain(segments).chain(["rejected", "malformed", "forwarded"]) {
+    for never in
+        others.into_iter().chain(segments).chain(["rejected", "malformed", "forwarded", "barred"])
+    {
         assert_eq!(seen.remove(never), Some(0), "{never}");
     }
     seen.remove("swept");
@@ -172,7 +174,7 @@ fn schedules_with_segments_reach_everything() {
     }
     // What only other protocols have, and what is counted for no job.
     let others = ["collided", "flushed", "seized", "preempted", "reminded", "absent", "answered"];
-    for never in others.into_iter().chain(["malformed", "forwarded"]) {
+    for never in others.into_iter().chain(["malformed", "forwarded", "barred"]) {
         assert_eq!(seen.remove(never), Some(0), "{never}");
     }
     seen.remove("swept");
