@@ -453,7 +453,7 @@ fn disconnected_topologies() {
 fn mtu() {
     assert_eq!(
         refused("[topology]\nmtu = ‸300\n[[job]]\n"),
-        "the MTU of 300 bytes is too small for packets of 304 bytes between `w1` and `s1`; set `mtu = \
+        "the MTU of 300 bytes is too small for packets of 312 bytes between `w1` and `s1`; set `mtu = \
          9000` or lower values_per_packet"
     );
     refused(

@@ -25,7 +25,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(16);
 
 /// Does what the manager wants of the switches, until the manager ends. What fails is tried again until
 /// it is no longer wanted: when the controller answers again; and what fails for one job alone, with
-/// pauses that double up to [`PAUSE_MAX`], while the wishes for other jobs are met.
+/// pauses that double up to a bound, while the wishes for other jobs are met.
 pub async fn follow(
     controller: Endpoint,
     mut wishes: UnboundedReceiver<Action>,

@@ -70,7 +70,7 @@ mod tests {
             let scenario = parse(&format!("{text}[[job]]\nworkers = 2\n"), "test").unwrap();
             let checks = judge("test", &Facts::of(&scenario));
             assert_eq!(named(&checks, "time-outs").verdict, expected);
-            assert_eq!(named(&checks, "packets").found, "304 bytes from the IP header on");
+            assert_eq!(named(&checks, "packets").found, "312 bytes from the IP header on");
         }
     }
 }

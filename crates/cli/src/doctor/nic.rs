@@ -287,7 +287,7 @@ mod tests {
     }
 
     fn wanted() -> Wanted {
-        Wanted { packet: Some((304, 64)), mac: Some("02:00:00:00:00:01".into()), tcp: false }
+        Wanted { packet: Some((312, 64)), mac: Some("02:00:00:00:00:01".into()), tcp: false }
     }
 
     fn judged(files: &[(&str, &str)], wanted: &Wanted) -> Vec<Check> {
@@ -319,7 +319,7 @@ mod tests {
             assert!(check.found.starts_with(says), "{check:?}");
         }
         let checks = judged(&[("mtu", "300")], &wanted());
-        assert_eq!(named(&checks, "MTU").mend.as_deref(), Some("ip link set eth0 mtu 304"));
+        assert_eq!(named(&checks, "MTU").mend.as_deref(), Some("ip link set eth0 mtu 312"));
         // Without a job there is nothing to compare with.
         let checks = judged(&[("mtu", "300"), ("address", "x")], &Wanted::default());
         assert!(checks.iter().all(|check| check.verdict <= Verdict::Note), "{checks:#?}");
