@@ -385,7 +385,8 @@ pub(crate) struct ControllerArgs {
     #[arg(long, value_name = "ADDR")]
     pub(crate) scheduler: Option<SocketAddr>,
     /// Where endpoints ask which run of their job they are in: ADDRESS:PORT or unix:PATH. A worker that
-    /// asks a second time begins a new run, so whoever reaches the address can end the current one.
+    /// asks a second time begins a new run, so any host that reaches the address can end the current
+    /// one.
     #[arg(long, value_name = "ADDR", conflicts_with = "scheduler")]
     pub(crate) listen: Option<Listen>,
 }

@@ -2,7 +2,7 @@
 //!
 //! A worker takes part in a run once. One that joins again was started again, so it begins a new run of
 //! its job: what the run before left in switches is swept, and its packets are dropped from then on.
-//! Whoever of that run is still there waits in vain and ends with an error.
+//! A worker of the old run that is still alive receives nothing more, and ends with an error.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,8 +51,8 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// For the jobs that a controller has admitted. Nobody has joined yet, unless a run was found in the
-    /// switches: then its workers are taken to be in it, for nobody knows better.
+    /// For the jobs that a controller has admitted. No worker has joined yet, unless a run was found in the
+    /// switches: which of its workers had joined is not recorded there, so all count as joined.
     #[must_use]
     pub fn new(controller: Arc<Controller>) -> Self {
         let jobs = controller.admitted();

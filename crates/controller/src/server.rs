@@ -68,7 +68,7 @@ impl Server {
     pub async fn start(services: Routes, address: &Listen) -> io::Result<Self> {
         let (stop, stopped) = oneshot::channel::<()>();
         let stopped = async {
-            // An error means that nobody will ever say so.
+            // An error means that the sender is gone, which ends the server as well.
             let _ = stopped.await;
         };
         let router = tonic::transport::Server::builder()
@@ -98,10 +98,10 @@ impl Server {
         &self.address
     }
 
-    /// Takes no more requests and answers those that are under way.
+    /// Accepts no new requests, and waits for a moment for the answers to those that are under way.
     pub async fn stop(mut self) {
         self.stop.take();
-        // Whoever watches a job that could not be released would watch it for ever.
+        // The watch of a job that could not be released never ends by itself.
         let _ = tokio::time::timeout(LAST_WORDS, &mut self.task).await;
     }
 }

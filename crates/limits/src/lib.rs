@@ -1,9 +1,8 @@
 //! How much is taken in: files within limits ([`FileLimit`]), directories for results before the work
 //! ([`output_directory`]), and the memory that this machine can still give ([`memory`]).
 //!
-//! Whoever reads a file that a person or another program names reads it through this crate, so that
-//! no file can take all memory: not `/dev/zero`, not a file that is the wrong one. What the contents
-//! mean is each reader's matter.
+//! Every file that a person or another program names is read through this crate, so that no file can
+//! take all memory: not `/dev/zero`, not a large file named by mistake. The caller parses the contents.
 
 mod directory;
 mod file;

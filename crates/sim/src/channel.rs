@@ -161,7 +161,7 @@ impl Channel {
         Some(M::decode(body?).expect("a message of ours"))
     }
 
-    /// When the connection has something to do, if no more is sent.
+    /// When the connection's next timer or arrival is due, if nothing more is sent.
     pub(crate) fn next_due(&self) -> Option<u64> {
         self.connection.as_ref().and_then(Connection::next_due)
     }

@@ -505,7 +505,7 @@ impl Sender {
         let mut once = None;
         for segment in self.segments.drain(..under_way as usize) {
             self.latest = self.latest.max(segment.sent);
-            // Karn's rule: of one that was sent again nobody knows which sending was acknowledged.
+            // Karn's rule: the acknowledgement of a retransmitted segment gives no round-trip time.
             once = (segment.times == 1 && !segment.arrived).then_some(segment.sent);
         }
         self.first += under_way;

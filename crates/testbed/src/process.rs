@@ -131,8 +131,8 @@ impl Process {
         runs && self.status_fields().is_ok_and(|fields| fields.trim_start().starts_with(['T', 't']))
     }
 
-    /// The fields of its status behind its name. The state must be locked: while it is, nobody reaps
-    /// the process, so the number is still its own.
+    /// The fields of its status behind its name. The state must be locked: then the process is not
+    /// reaped, so the number is still its own.
     fn status_fields(&self) -> io::Result<String> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id))?;
         // The name, in parentheses, may have spaces in it.

@@ -297,7 +297,7 @@ impl<Io: FrameIo> Runner<Io> {
         let worker = self.driver.endpoint_mut();
         if may_be_replaced && worker.has_server() {
             // All send one more fragment, each when it has all results before it: so when the sum of
-            // that is in, nobody lacks anything else. Without sequence numbers left nobody stays.
+            // that is in, nobody lacks anything else. Without sequence numbers left no worker stays.
             let _ = worker.submit(Tensor::I32(vec![0]));
         }
         worker.leave();

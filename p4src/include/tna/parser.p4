@@ -81,7 +81,7 @@ parser IngressParser(packet_in packet, out headers_t hdr, out metadata_t meta,
         packet.extract(hdr.ipv4);
         checksum.add(hdr.ipv4);
         meta.damaged = checksum.verify();
-        // Fragments are never ours, but a host could make ours of them.
+        // A host could reassemble fragments into an aggregation packet.
         transition select(hdr.ipv4.more_fragments, hdr.ipv4.fragment_offset, hdr.ipv4.protocol) {
             (0, 0, IP_PROTOCOL_UDP): udp;
             (_, _, IP_PROTOCOL_UDP): barred;

@@ -23,7 +23,7 @@ parser PacketParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
 
     state ipv4 {
         packet.extract(hdr.ipv4);
-        // Options and fragments are never ours, but a host could make ours of them.
+        // A host could turn options and fragments into an aggregation packet.
         transition select(hdr.ipv4.version, hdr.ipv4.header_words, hdr.ipv4.more_fragments,
                           hdr.ipv4.fragment_offset, hdr.ipv4.protocol) {
             (4, 5, 0, 0, IP_PROTOCOL_UDP): udp;

@@ -260,7 +260,7 @@ impl Run<'_> {
     ) -> Result<()> {
         let mut watch = Watch::default();
         let outcome = self.follow_notes(fabric, &mut watch, inbox, bars, gathered).await;
-        // Whoever gave up first may have waited for a part that does nothing.
+        // The first part to give up may have waited for one that is stopped.
         match (outcome, watch.look(fabric)) {
             (Err(_), Some(found)) if !self.interrupted.load(Ordering::Relaxed) => {
                 Err(found.error())

@@ -186,7 +186,7 @@ impl Netns {
         self.switches.iter().all(runs)
     }
 
-    /// The parts that are stopped. Switches come first: without them nobody is heard of.
+    /// The parts that are stopped. Switches come first: if one is stopped, the others seem to be silent too.
     pub(super) fn stopped(&self) -> Vec<Stopped> {
         let jobs = self.scenario.jobs.iter();
         let names = jobs.flat_map(|job| (0..job.workers.len()).map(move |w| (&job.name, w)));

@@ -208,7 +208,7 @@ fn an_output_directory_that_takes_no_files_is_noticed_before_the_work() {
     read_only(&job.path("none"));
 }
 
-/// And an ordinary directory without the right to write, for those whom rights bind.
+/// The same for a directory without write permission, which binds every user but root.
 fn read_only(directory: &Path) {
     fs::create_dir(directory).unwrap();
     fs::set_permissions(directory, fs::Permissions::from_mode(0o555)).unwrap();

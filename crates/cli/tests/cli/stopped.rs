@@ -144,7 +144,7 @@ fn a_second_process_of_a_part_and_a_wrong_interface_are_refused_at_once() {
     std::thread::sleep(Duration::from_secs(1));
     let line = refused("w1", &worker("0"));
     assert!(line.contains("another process is the worker of job long"), "{line}");
-    // Whoever dies makes room, without a trace.
+    // After a process is killed, another one can take its part.
     first.kill().unwrap();
     server.kill().unwrap();
     net.server();

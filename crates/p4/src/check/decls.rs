@@ -278,7 +278,7 @@ impl Checker<'_, '_> {
             let message =
                 format!("more than {CALL_DEPTH} generic types or functions inside one another");
             let span = type_params.first().map_or_else(Span::default, |p| p.span);
-            self.reporter.stop(span, message, "let fewer of them use others");
+            self.reporter.stop(span, message, "reduce how often they use one another");
         }
         let inner = self.scopes.split_off(1);
         let result = self.scoped(|c| {

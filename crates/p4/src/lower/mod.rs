@@ -219,7 +219,7 @@ impl Lowerer<'_, '_> {
             let message = format!(
                 "more than {CALL_DEPTH} functions, actions, parsers or controls inside one another"
             );
-            self.reporter.stop_here(message, "let fewer of them use others");
+            self.reporter.stop_here(message, "reduce how often they use one another");
         }
         let result = f(self);
         self.depth -= 1;

@@ -35,7 +35,7 @@ pub fn subset(waiting: &[Pending], free_gpus: u32) -> Vec<usize> {
         for item in items {
             sizes.entry(item.gpus).or_default().push(item);
         }
-        // However many wait, no more of a size are taken than fit.
+        // Of each size, only as many jobs are considered as fit.
         for (gpus, size) in &mut sizes {
             let most = (free_gpus / (*gpus).max(1)) as usize;
             if most < size.len() {

@@ -34,9 +34,9 @@
 //! nothing. All that it lacks, workers have:
 //!
 //! - *What is due in a slot.* The highest task of the slot that it hears of. Those before it are over,
-//!   as whoever sends a task has the results of all before it in the slot. That is never sure: the PS
+//!   as a worker that sends a task has the results of all tasks before it in the slot. That is never sure: the PS
 //!   before it may have finished later ones, whose packets are still to come.
-//! - *Results that some worker missed.* Whoever lacks the result of `s` keeps sending `s`. A successor
+//! - *Results that some worker missed.* A worker that lacks the result of `s` keeps sending `s`. A successor
 //!   that has not that result asks all workers for it, and those that have it hand it over: each keeps
 //!   the last result of every slot. By the argument above no result after that of `s` exists in the
 //!   slot, or the worker would not lack it.
@@ -184,7 +184,7 @@ impl ParameterServer {
         Ok(Self::idle(config, successor))
     }
 
-    /// One that has heard of nobody, of a configuration that was validated.
+    /// A server that has received nothing yet, with a validated configuration.
     fn idle(config: PsConfig, successor: bool) -> Self {
         Self {
             slots: Slots::new(&config.job, successor),

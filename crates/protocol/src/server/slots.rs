@@ -63,9 +63,9 @@ impl Task {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lost {
     pub(super) sequence: u32,
-    /// The workers whose values came for it: some of them lack it.
+    /// The workers whose values came for it. At least one of these workers lacks the result.
     pub(super) wanted_by: Bitmap,
-    /// Before this, nobody is asked for it again.
+    /// Workers are not asked for it again before this time.
     pub(super) ask_again_from: Time,
 }
 

@@ -215,7 +215,7 @@ impl Service {
         answers: mpsc::Sender<Result<ReadResponse, Status>>,
     ) {
         loop {
-            // Where nobody takes the answers any more, nothing is read.
+            // If the client has dropped the stream, nothing more is read.
             let Ok(room) = answers.reserve().await else { return };
             let mut unread = Some(batch);
             let part = self.control.submit_steps(move |switch, now_us| {
@@ -335,7 +335,7 @@ impl P4Runtime for Service {
         let control = self.control.clone();
         let turn = self.compiler.clone().lock_owned().await;
         let (prepared, step) = oneshot::channel();
-        // A thread that nobody waits for: the switch can end while a program is compiled.
+        // A detached thread, so that the switch can end while a program is compiled.
         let prepare = move || {
             drop(prepared.send(pipeline::prepare(request, control.config())));
             drop(turn);

@@ -1,7 +1,7 @@
 //! The directory of a run: sockets, and the file of tokens.
 //!
-//! It goes with the run, whatever signal ends it; but for SIGKILL, which nothing can follow. What a
-//! killed run leaves is removed by the next one: a directory is locked as long as its run lives.
+//! A run removes its directory when it ends, on every signal that a process can handle. After SIGKILL
+//! the next run removes the directory: it is locked as long as its run lives.
 
 use std::fs::{self, File};
 use std::io;
@@ -43,7 +43,7 @@ impl Scratch {
     }
 }
 
-/// Removes what runs of this user have left that are no more. What cannot be removed stays.
+/// Removes the directories of this user's runs that have ended. What cannot be removed stays.
 fn remove_abandoned(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let path = entry.path();

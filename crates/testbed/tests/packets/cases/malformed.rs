@@ -95,7 +95,7 @@ fn unused_flag_bits() {
     cell_is_free(&mut lab, 3);
 }
 
-/// Room for a second level of bitmaps, which nobody uses yet.
+/// The word reserved for a second level of bitmaps must be zero.
 fn reserved_word() {
     let mut lab = rack(Build::PATIENT);
     let x = values(&lab, 1);
