@@ -1,13 +1,13 @@
 //! Jobs on BMv2, where it and p4c are installed; and what is said where they are not.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::command::{JobFile, fail, failure, namespaces, tributary};
-use crate::deaths::{assert_gone, children, signal, wait_for_child};
+use crate::deaths::{assert_gone, signal, under_way};
 use crate::examples::{assert_verified, number, report};
 
 /// Whether a program is on the `PATH`; says so where not.
@@ -121,11 +121,7 @@ fn a_switch_that_dies_is_named() {
     );
     let name = file.name();
     let args = ["run", &name, "--fabric", "netns", "--switch", "bmv2"];
-    let run = tributary(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    wait_for_child(run.id(), "--worker 1");
-    let switch = wait_for_child(run.id(), "simple_switch_grpc");
-    std::thread::sleep(Duration::from_millis(500));
-    let before = children(run.id());
+    let (run, switch, before) = under_way(&args, "simple_switch_grpc");
     signal(switch, Signal::SIGKILL);
     let killed = Instant::now();
     let output = run.wait_with_output().unwrap();

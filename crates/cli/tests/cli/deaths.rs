@@ -53,6 +53,17 @@ pub(crate) fn wait_for_child(parent: u32, text: &str) -> i32 {
     panic!("no process with `{text}` was started");
 }
 
+/// Starts a run and lets it sum for a while: the run, the process below it whose command line has the
+/// text `victim`, and all processes below it.
+pub(crate) fn under_way(args: &[&str], victim: &str) -> (Child, i32, Vec<(i32, String)>) {
+    let run = start(args);
+    let victim = wait_for_child(run.id(), victim);
+    wait_for_child(run.id(), "--worker 1");
+    std::thread::sleep(Duration::from_millis(500));
+    let below = children(run.id());
+    (run, victim, below)
+}
+
 pub(crate) fn signal(id: i32, signal: Signal) {
     kill(Pid::from_raw(id), signal).unwrap();
 }
@@ -65,10 +76,7 @@ fn a_worker_that_dies_is_named() {
     let file = JobFile::new(LONG);
     let name = file.name();
     let args = ["run", &name, "--fabric", "netns"];
-    let run = start(&args);
-    let worker = wait_for_child(run.id(), "--worker 1");
-    std::thread::sleep(Duration::from_millis(500));
-    let before = children(run.id());
+    let (run, worker, before) = under_way(&args, "--worker 1");
     signal(worker, Signal::SIGKILL);
     let killed = Instant::now();
     let output = run.wait_with_output().unwrap();
@@ -86,10 +94,7 @@ fn a_worker_that_falls_silent_is_named() {
     let file = JobFile::new(LONG);
     let name = file.name();
     let args = ["run", &name, "--fabric", "netns"];
-    let run = start(&args);
-    let worker = wait_for_child(run.id(), "--worker 2");
-    std::thread::sleep(Duration::from_millis(500));
-    let before = children(run.id());
+    let (run, worker, before) = under_way(&args, "--worker 2");
     signal(worker, Signal::SIGSTOP);
     let output = run.wait_with_output().unwrap();
     let line = failure(&args, &output);

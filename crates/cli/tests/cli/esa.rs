@@ -10,7 +10,7 @@ use tributary_testbed::{Process, Stream};
 
 use crate::by_hand::{DEADLINE, Net, ended, freed, until};
 use crate::command::{JobFile, fail, failure, namespaces, succeed};
-use crate::deaths::{assert_gone, children, signal, start, wait_for_child};
+use crate::deaths::{assert_gone, signal, under_way};
 
 /// Two jobs that share few aggregators, on links that lose packets.
 const SMALL: &str = "protocol = \"esa\"\n[topology]\nkind = \"star\"\nworkers = 4\n\
@@ -102,11 +102,7 @@ fn tokens_are_on_no_command_line_and_the_run_says_which_process_died() {
         ("--worker 1", "job long: worker 1 failed"),
     ] {
         let args = ["run", &name, "--fabric", "netns"];
-        let run = start(&args);
-        let victim = wait_for_child(run.id(), victim);
-        wait_for_child(run.id(), "--worker 1");
-        std::thread::sleep(Duration::from_millis(500));
-        let before = children(run.id());
+        let (run, victim, before) = under_way(&args, victim);
         let tokens: Vec<_> = before
             .iter()
             .filter_map(|(_, line)| line.split(' ').skip_while(|arg| *arg != "--tokens").nth(1))

@@ -7,7 +7,7 @@ use tributary_testbed::Stream;
 
 use crate::by_hand::{Net, ended, until};
 use crate::command::{JobFile, failure, namespaces};
-use crate::deaths::{assert_gone, children, signal, start, wait_for_child};
+use crate::deaths::{assert_gone, signal, under_way};
 
 /// `worker_timeout` of the jobs here.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -27,11 +27,7 @@ fn stop(protocol: &str, victim: &str) -> String {
     let file = JobFile::new(&long(protocol));
     let name = file.name();
     let args = ["run", &name, "--fabric", "netns"];
-    let run = start(&args);
-    let victim = wait_for_child(run.id(), victim);
-    wait_for_child(run.id(), "--worker 1");
-    std::thread::sleep(Duration::from_millis(500));
-    let before = children(run.id());
+    let (run, victim, before) = under_way(&args, victim);
     signal(victim, Signal::SIGSTOP);
     let stopped = Instant::now();
     let output = run.wait_with_output().unwrap();

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::Code;
@@ -67,13 +67,14 @@ struct Place {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Runs the servers of a test beside the test.
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
 impl Place {
     fn start() -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = runtime();
         let directory = tempfile::tempdir().unwrap();
         let switches = runtime.block_on(Switches::start());
         let (view, seen) = watch::channel(View::default());

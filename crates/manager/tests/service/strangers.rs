@@ -54,11 +54,7 @@ struct Setting {
 impl Setting {
     /// `admitted` before the manager is started, as by a manager that has lost its database.
     fn start(admitted: &[u32]) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = crate::runtime();
         let directory = tempfile::tempdir().unwrap();
         let mut switch = runtime::Runtime::new(tributary_switch::SwitchConfig::default());
         let cables = (1..=3).map(|port| {
