@@ -23,6 +23,11 @@ use crate::workload::{self, Pauses, TrainingReport, Verifier};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event {
+    /// Waits until other workers join the run, too.
+    Waiting {
+        /// Indices of those that have not; none while switches change over to the run.
+        missing: Vec<u8>,
+    },
     /// A round is over.
     Round {
         /// Rounds over.

@@ -225,7 +225,7 @@ pub(crate) struct EndpointArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
     /// The controller, which names the run of the job: where `tributary controller --listen` serves,
-    /// HOST:PORT or unix:PATH. A worker that was in the current run already begins a new one.
+    /// HOST:PORT or unix:PATH. A worker waits until all workers of its job have asked.
     #[arg(long, value_name = "ADDR")]
     pub(crate) controller: Option<String>,
     /// The run itself, as the controller printed it, in place of --controller; with several jobs in the
@@ -384,8 +384,8 @@ pub(crate) struct ControllerArgs {
     /// (not ESA; proto/README.md). Whoever reaches it may do anything with the jobs.
     #[arg(long, value_name = "ADDR")]
     pub(crate) scheduler: Option<SocketAddr>,
-    /// Where endpoints ask which run of their job they are in: ADDRESS:PORT or unix:PATH. A worker that
-    /// asks a second time begins a new run, so any host that reaches the address can end the current
+    /// Where endpoints ask which run of their job they are in: ADDRESS:PORT or unix:PATH. When all workers
+    /// of a job have asked, a new run begins, so any host that reaches the address can end the current
     /// one.
     #[arg(long, value_name = "ADDR", conflicts_with = "scheduler")]
     pub(crate) listen: Option<Listen>,

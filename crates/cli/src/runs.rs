@@ -1,13 +1,17 @@
 //! Which run of its job an endpoint takes part in.
 
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tributary_controller::runs;
 use tributary_jobfile::Job;
-use tributary_wire::{Epoch, WorkerIndex};
+use tributary_wire::{Bitmap, Epoch, WorkerIndex};
 
 use crate::args::EndpointArgs;
+use crate::settings::until;
 
 /// An epoch that was given by hand, for one job of the file or for the only one.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,12 +50,18 @@ impl From<&Job> for Given {
 }
 
 /// The run of a job that an endpoint is to take part in: the one that it was given, or the one that the
-/// controller names. A worker that asks has taken its place in the run; nothing may fail afterwards that
-/// could have failed before.
+/// controller names. A worker that asks the controller waits for the other workers, and `missing` is told
+/// for which ones.
 ///
 /// # Errors
-/// If neither was given, or the controller does not name one.
-pub(crate) fn join(args: &EndpointArgs, job: &Job, worker: Option<WorkerIndex>) -> Result<Epoch> {
+/// If neither was given, or the controller does not name one, or `stop` is set while this waits.
+pub(crate) fn join(
+    args: &EndpointArgs,
+    job: &Job,
+    worker: Option<WorkerIndex>,
+    stop: &AtomicBool,
+    missing: impl FnMut(Bitmap),
+) -> Result<Epoch> {
     let own = |given: &&Given| given.job.as_ref().is_none_or(|name| *name == job.name);
     if let Some(given) = args.epoch.iter().find(own) {
         return Ok(given.epoch);
@@ -63,12 +73,75 @@ pub(crate) fn join(args: &EndpointArgs, job: &Job, worker: Option<WorkerIndex>) 
             job.name
         );
     };
-    let ask = runs::ask(controller, job.id, worker);
-    let epoch = crate::commands::runtime()?.block_on(ask);
+    let ask = runs::ask(controller, job.id, worker, missing);
+    let epoch = crate::commands::runtime()?.block_on(async {
+        tokio::select! {
+            epoch = ask => epoch.map_err(anyhow::Error::from),
+            () = until(stop) => bail!("stopped before it had joined a run"),
+        }
+    });
     let epoch = epoch.with_context(|| format!("job {}", job.name))?;
     tracing::info!(job = job.name, %epoch, "joined a run");
     Ok(epoch)
 }
+
+/// Watches for new runs of the jobs that a process serves, on a thread of its own. One that has begun, or
+/// `stop`, raises [`over`](Self::over).
+#[derive(Debug)]
+pub(crate) struct Follower {
+    over: Arc<AtomicBool>,
+    /// Ends the thread when dropped.
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl Follower {
+    /// Follows these jobs. The runs that were given with `--epoch` last until `stop`.
+    pub(crate) fn start<'a>(
+        args: &EndpointArgs,
+        jobs: impl IntoIterator<Item = &'a Job>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self> {
+        let Some(controller) = &args.controller else {
+            return Ok(Self { over: Arc::clone(stop), runtime: None });
+        };
+        let over = Arc::new(AtomicBool::new(false));
+        let runtime = crate::commands::runtime()?;
+        let raise = |over: &Arc<AtomicBool>| over.store(true, Ordering::Relaxed);
+        for job in jobs {
+            let (address, id, epoch) = (controller.clone(), job.id, job.epoch);
+            let over = Arc::clone(&over);
+            runtime.spawn(async move {
+                while let Err(error) = runs::over(&address, id, epoch).await {
+                    tracing::debug!("{error}");
+                    tokio::time::sleep(AGAIN).await;
+                }
+                raise(&over);
+            });
+        }
+        let (stop, both) = (Arc::clone(stop), Arc::clone(&over));
+        runtime.spawn(async move {
+            until(&stop).await;
+            raise(&both);
+        });
+        Ok(Self { over, runtime: Some(runtime) })
+    }
+
+    /// Raised when one of the runs is over.
+    pub(crate) fn over(&self) -> &AtomicBool {
+        &self.over
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Before a controller that does not answer is asked again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

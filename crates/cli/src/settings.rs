@@ -3,7 +3,8 @@
 use std::net::UdpSocket;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -398,6 +399,13 @@ pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>> {
             .context("cannot catch signals")?;
     }
     Ok(flag)
+}
+
+/// Waits for a signal to end.
+pub(crate) async fn until(stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// The signals that a process ignores, one bit each from signal 1 up; `status` is its file in `/proc`.

@@ -124,7 +124,8 @@ pub enum Error {
     },
     /// The controller did not tell which run of its job a process is in.
     #[error(
-        "the controller at {address} (--controller) names no run: {reason}; start it with --listen, and          the endpoints after it"
+        "the controller at {address} (--controller) names no run: {reason}; start it with \
+         --listen, and the endpoints after it"
     )]
     Joining {
         /// Where it was asked.

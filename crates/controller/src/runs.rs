@@ -1,17 +1,21 @@
 //! Runs of jobs whose processes are started by hand: who is in which.
 //!
-//! A worker takes part in a run once. One that joins again was started again, so it begins a new run of
-//! its job: what the run before left in switches is swept, and its packets are dropped from then on.
-//! A worker of the old run that is still alive receives nothing more, and ends with an error.
+//! The workers of a job begin a run together. Each one that starts asks to join, and waits until all of
+//! them have asked; then a new run begins with exactly these, and none joins it later. So a worker that
+//! was started twice, or again in the middle of a run, disturbs no run: it waits for the others. What
+//! the run before left in switches is swept before the new one begins.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::btree_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Mutex;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
-use tonic::{Code, Request, Response, Status};
+use tonic::{Code, Request, Response, Status, Streaming};
 use tributary_proto::runs::v1;
+use tributary_proto::runs::v1::join_response::Progress as Told;
 use tributary_proto::runs::v1::runs_client::RunsClient;
 use tributary_proto::runs::v1::runs_server::{Runs as Service, RunsServer};
 use tributary_wire::{Bitmap, Epoch, JobId, WorkerIndex};
@@ -21,102 +25,387 @@ use crate::error::Error;
 use crate::jobs::Controller;
 
 /// Asks the controller at an address, HOST:PORT or unix:PATH, which run of a job a process takes part
-/// in. A worker has taken its place there then.
+/// in. A worker waits for the other workers of its job; `missing` is called with those that have not come
+/// yet, at first and whenever that changes. Dropping the future gives the worker's place up.
 ///
 /// # Errors
 /// [`Error::Joining`].
-pub async fn ask(address: &str, job: JobId, worker: Option<WorkerIndex>) -> Result<Epoch, Error> {
-    let failed = |reason: String| Error::Joining { address: address.to_owned(), reason };
-    let endpoint = client::endpoint(address, false)
-        .ok_or_else(|| failed("it is no address: write HOST:PORT or unix:PATH".into()))?;
-    let endpoint = endpoint.connect_timeout(PATIENCE).timeout(PATIENCE);
-    let channel = endpoint.connect().await.map_err(|error| failed(client::root_cause(&error)))?;
-    let worker = worker.map(|worker| worker.get().into());
-    let request = v1::JoinRequest { job_id: job.get().into(), worker };
-    let answer = RunsClient::new(channel).join(request).await;
-    let answer = answer.map_err(|status| failed(status.message().to_owned()))?;
-    let epoch = Epoch::new(answer.into_inner().epoch);
-    epoch.ok_or_else(|| failed("it named no run".into()))
+pub async fn ask(
+    address: &str,
+    job: JobId,
+    worker: Option<WorkerIndex>,
+    mut missing: impl FnMut(Bitmap),
+) -> Result<Epoch, Error> {
+    let mut answers = Answers::to(address, job, worker).await?;
+    loop {
+        match answers.next().await? {
+            Told::Waiting(v1::Waiting { missing: indices }) => {
+                let index = |index: u32| u8::try_from(index).ok().and_then(WorkerIndex::new);
+                let indices = indices.into_iter().filter_map(index);
+                missing(indices.fold(Bitmap::EMPTY, |all, worker| all | Bitmap::of(worker)));
+            }
+            Told::Epoch(epoch) => return answers.epoch(epoch),
+        }
+    }
 }
 
-/// How long the controller may take: a new run begins when what the one before left in the switches is
-/// swept.
+/// Returns when a job has another run than this one, as the controller at an address says.
+///
+/// # Errors
+/// [`Error::Joining`]: whether there is another run is not known then.
+pub async fn over(address: &str, job: JobId, run: Epoch) -> Result<(), Error> {
+    let mut answers = Answers::to(address, job, None).await?;
+    loop {
+        if let Told::Epoch(epoch) = answers.next().await?
+            && answers.epoch(epoch)? != run
+        {
+            return Ok(());
+        }
+    }
+}
+
+/// What a controller tells one who joins.
+struct Answers<'a> {
+    address: &'a str,
+    answers: Streaming<v1::JoinResponse>,
+}
+
+impl<'a> Answers<'a> {
+    async fn to(address: &'a str, job: JobId, worker: Option<WorkerIndex>) -> Result<Self, Error> {
+        let failed = |reason: String| failed(address, reason);
+        let endpoint = client::endpoint(address, false)
+            .ok_or_else(|| failed("it is no address: write HOST:PORT or unix:PATH".into()))?;
+        let endpoint = endpoint
+            .connect_timeout(PATIENCE)
+            .http2_keep_alive_interval(KEEPALIVE)
+            .keep_alive_timeout(KEEPALIVE);
+        let channel =
+            endpoint.connect().await.map_err(|error| failed(client::root_cause(&error)))?;
+        let worker = worker.map(|worker| worker.get().into());
+        let request = v1::JoinRequest { job_id: job.get().into(), worker };
+        let mut client = RunsClient::new(channel);
+        let joining = tokio::time::timeout(PATIENCE, client.join(request)).await;
+        let joining =
+            joining.map_err(|_| failed(format!("no answer came in {} s", PATIENCE.as_secs())))?;
+        let answers = joining.map_err(|status| failed(status.message().to_owned()))?.into_inner();
+        Ok(Self { address, answers })
+    }
+
+    async fn next(&mut self) -> Result<Told, Error> {
+        let answer = self.answers.message().await;
+        let answer = answer.map_err(|status| failed(self.address, status.message().to_owned()))?;
+        answer
+            .and_then(|answer| answer.progress)
+            .ok_or_else(|| failed(self.address, "it ended without naming a run".into()))
+    }
+
+    fn epoch(&self, number: u32) -> Result<Epoch, Error> {
+        Epoch::new(number).ok_or_else(|| failed(self.address, "its run has no number".into()))
+    }
+}
+
+fn failed(address: &str, reason: String) -> Error {
+    Error::Joining { address: address.to_owned(), reason }
+}
+
+/// For a connection, and for the first answer, which waits while switches change over to a new run.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Who has joined which run.
+/// Between two questions whether the controller's machine is still there, and for the answer.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+
+/// Who waits for which run. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Runs(Arc<Shared>);
+
 #[derive(Debug)]
-pub struct Runs {
+struct Shared {
     controller: Arc<Controller>,
-    joined: Mutex<BTreeMap<JobId, (Epoch, Bitmap)>>,
+    state: Mutex<State>,
 }
 
+#[derive(Debug)]
+struct State {
+    gatherings: BTreeMap<JobId, Gathering>,
+    /// No run begins any more.
+    closed: bool,
+}
+
+/// Workers of a job that wait for its next run.
+#[derive(Debug, Default)]
+struct Gathering {
+    waiting: Crew,
+    /// The last run that workers have begun.
+    begun: watch::Sender<Option<Epoch>>,
+    /// Held while switches change over to another run.
+    changing: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// What a worker that wants to join is told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// It waits for others.
+    Waiting {
+        /// Those that have not come yet. Empty while switches change over to the new run.
+        missing: Bitmap,
+    },
+    /// The run has begun.
+    Begun(Epoch),
+    /// Another process has come as the same worker, and waits in its place.
+    Displaced,
+    /// The run could not begin.
+    Failed(Error),
+}
+
+impl State {
+    fn gathering(&mut self, job: JobId) -> &mut Gathering {
+        self.gatherings.entry(job).or_default()
+    }
+
+    fn changing(&mut self, job: JobId) -> Arc<tokio::sync::Mutex<()>> {
+        Arc::clone(&self.gathering(job).changing)
+    }
+}
+
+impl Gathering {
+    /// Tells all who wait which workers are missing, and returns them if none is.
+    fn look(&mut self, workers: Bitmap) -> Option<Crew> {
+        self.waiting.retain(|_, worker| !worker.is_closed());
+        let there =
+            self.waiting.keys().fold(Bitmap::EMPTY, |all, &worker| all | Bitmap::of(worker));
+        let missing = workers.without(there);
+        for worker in self.waiting.values() {
+            let now = Progress::Waiting { missing };
+            worker.send_if_modified(|before| {
+                let changed = *before != now;
+                *before = now;
+                changed
+            });
+        }
+        missing.is_empty().then(|| std::mem::take(&mut self.waiting))
+    }
+}
+
+/// All workers of a job.
+type Crew = BTreeMap<WorkerIndex, watch::Sender<Progress>>;
+
 impl Runs {
-    /// For the jobs that a controller has admitted. No worker has joined yet, unless a run was found in the
-    /// switches: which of its workers had joined is not recorded there, so all count as joined.
+    /// For the jobs that a controller has admitted. A run that was found in the switches counts as begun.
     #[must_use]
     pub fn new(controller: Arc<Controller>) -> Self {
         let jobs = controller.admitted();
-        let known = jobs.into_iter().map(|(run, workers)| {
-            let goes_on = controller.found(run.job) == Some(run.epoch);
-            (run.job, (run.epoch, if goes_on { workers } else { Bitmap::EMPTY }))
-        });
-        let joined = Mutex::new(known.collect());
-        Self { controller, joined }
+        let gathering = |job| Gathering {
+            begun: watch::Sender::new(controller.found(job)),
+            ..Gathering::default()
+        };
+        let gatherings = jobs.into_iter().map(|(run, _)| (run.job, gathering(run.job))).collect();
+        let state = Mutex::new(State { gatherings, closed: false });
+        Self(Arc::new(Shared { controller, state }))
     }
 
-    /// Takes part in the current run of a job, as a worker or else as one who serves the workers.
+    /// The current run of a job, for those who serve its workers. While switches change over to another
+    /// one, this waits.
     ///
     /// # Errors
-    /// [`Error::UnknownJob`], [`Error::NoWorker`]; if a new run has to begin, as
-    /// [`Controller::renew`].
-    pub async fn join(&self, job: JobId, worker: Option<WorkerIndex>) -> Result<Epoch, Error> {
-        // One at a time: of workers that are started again together, the first begins the new run.
-        let mut joined = self.joined.lock().await;
-        let (run, workers) = self.controller.run(job)?;
-        let own = worker.map_or(Bitmap::EMPTY, Bitmap::of);
-        if !own.is_subset(workers) {
+    /// [`Error::UnknownJob`].
+    pub async fn current(&self, job: JobId) -> Result<Epoch, Error> {
+        self.0.controller.run(job)?;
+        let changing = self.state().changing(job);
+        let _changed = changing.lock().await;
+        self.0.controller.run(job).map(|(run, _)| run.epoch)
+    }
+
+    /// A worker waits for the next run of its job, for as long as it keeps what is returned, or until it
+    /// is told the last of [`Progress`]. The channel closes when [`close`](Self::close) is called.
+    ///
+    /// # Errors
+    /// [`Error::UnknownJob`], [`Error::NoWorker`].
+    pub fn join(
+        &self,
+        job: JobId,
+        worker: WorkerIndex,
+    ) -> Result<watch::Receiver<Progress>, Error> {
+        let (_, workers) = self.0.controller.run(job)?;
+        if !workers.contains(worker) {
             return Err(Error::NoWorker { job, workers: workers.len() });
         }
-        let (epoch, there) = joined.entry(job).or_insert((run.epoch, Bitmap::EMPTY));
-        if !own.is_disjoint(*there) || !self.controller.serves(job) {
-            *epoch = self.controller.renew(job).await?;
-            *there = Bitmap::EMPTY;
-            tracing::info!(%job, %epoch, "a new run begins");
+        let (sender, receiver) = watch::channel(Progress::Waiting { missing: workers });
+        let mut state = self.state();
+        if let Some(displaced) = state.gathering(job).waiting.insert(worker, sender) {
+            displaced.send_replace(Progress::Displaced);
         }
-        *there |= own;
-        Ok(*epoch)
+        self.go_on(job, &mut state);
+        Ok(receiver)
     }
-}
 
-impl Runs {
+    /// Looks who waits, and begins a run if all workers do.
+    fn go_on(&self, job: JobId, state: &mut State) {
+        let workers = self.0.controller.run(job).ok().filter(|_| !state.closed);
+        let Some((_, workers)) = workers else { return state.gathering(job).waiting.clear() };
+        if let Some(crew) = state.gathering(job).look(workers) {
+            // By itself: a worker that leaves must not stop switches half-way.
+            tokio::spawn(self.clone().begin(job, crew));
+        }
+    }
+
+    /// The switches change over to a new run, unless the current one is still to begin.
+    async fn begin(self, job: JobId, crew: Crew) {
+        let changing = self.state().changing(job);
+        let _changing = changing.lock().await;
+        if self.state().closed {
+            return;
+        }
+        let fresh = self.fresh(job).await;
+        let mut state = self.state();
+        let gathering = state.gathering(job);
+        let tell_all = |crew: Crew, progress: Progress| {
+            for worker in crew.into_values() {
+                worker.send_replace(progress.clone());
+            }
+        };
+        match fresh {
+            Err(error) => tell_all(crew, Progress::Failed(error)),
+            Ok(epoch) if !crew.values().any(watch::Sender::is_closed) => {
+                gathering.begun.send_replace(Some(epoch));
+                tracing::info!(%job, %epoch, "a new run begins");
+                tell_all(crew, Progress::Begun(epoch));
+            }
+            // One has left meanwhile: the others wait for it again, or for another in its place.
+            Ok(_) => {
+                for (index, worker) in crew {
+                    match gathering.waiting.entry(index) {
+                        Entry::Vacant(place) => drop(place.insert(worker)),
+                        Entry::Occupied(_) => drop(worker.send_replace(Progress::Displaced)),
+                    }
+                }
+                self.go_on(job, &mut state);
+            }
+        }
+    }
+
+    /// A run that no worker has begun.
+    async fn fresh(&self, job: JobId) -> Result<Epoch, Error> {
+        let controller = &self.0.controller;
+        let (run, _) = controller.run(job)?;
+        let begun = *self.state().gathering(job).begun.borrow();
+        if begun == Some(run.epoch) || !controller.serves(job) {
+            return controller.renew(job).await;
+        }
+        Ok(run.epoch)
+    }
+
+    /// Begins no more runs, and lets go of the workers that wait. Returns when no switch is changing over.
+    pub async fn close(&self) {
+        let gatherings = {
+            let mut state = self.state();
+            state.closed = true;
+            std::mem::take(&mut state.gatherings)
+        };
+        let changing = gatherings.into_values().map(|gathering| gathering.changing);
+        for job in changing.collect::<Vec<_>>() {
+            drop(job.lock().await);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The gRPC service.
     #[must_use]
     pub fn service(self) -> Routes {
         Routes::new(RunsServer::new(self))
     }
+
+    /// Tells a client which run comes after the one that it knows, and so on.
+    async fn tell_runs(mut begun: watch::Receiver<Option<Epoch>>, client: Client) {
+        loop {
+            tokio::select! {
+                changed = begun.changed() => if changed.is_err() { break },
+                () = client.closed() => break,
+            }
+            let epoch = *begun.borrow_and_update();
+            let told =
+                epoch.map(|epoch| v1::JoinResponse { progress: Some(Told::Epoch(epoch.get())) });
+            if let Some(told) = told
+                && client.send(Ok(told)).await.is_err()
+            {
+                break;
+            }
+        }
+    }
+
+    /// Tells a client how its worker's joining goes, until it is told the end or leaves.
+    async fn tell(self, job: JobId, mut progress: watch::Receiver<Progress>, client: Client) {
+        loop {
+            let now = progress.borrow_and_update().clone();
+            let last = !matches!(now, Progress::Waiting { .. });
+            if client.send(answer(job, now)).await.is_err() || last {
+                break;
+            }
+            tokio::select! {
+                changed = progress.changed() => if changed.is_err() {
+                    // If it cannot be told, it is gone.
+                    let _ = client.send(Err(Status::unavailable("the controller ends"))).await;
+                    return;
+                },
+                () = client.closed() => break,
+            }
+        }
+        drop(progress);
+        self.go_on(job, &mut self.state());
+    }
+}
+
+type Client = mpsc::Sender<Result<v1::JoinResponse, Status>>;
+
+fn answer(job: JobId, progress: Progress) -> Result<v1::JoinResponse, Status> {
+    let progress = match progress {
+        Progress::Waiting { missing } => {
+            let missing = missing.iter().map(|worker| worker.get().into()).collect();
+            Told::Waiting(v1::Waiting { missing })
+        }
+        Progress::Begun(epoch) => Told::Epoch(epoch.get()),
+        Progress::Displaced => {
+            let reason = format!("another process has joined job {job} as the same worker");
+            return Err(Status::already_exists(reason));
+        }
+        Progress::Failed(error) => return Err(status(&error)),
+    };
+    Ok(v1::JoinResponse { progress: Some(progress) })
 }
 
 #[tonic::async_trait]
 impl Service for Runs {
+    type JoinStream = ReceiverStream<Result<v1::JoinResponse, Status>>;
+
     async fn join(
         &self,
         request: Request<v1::JoinRequest>,
-    ) -> Result<Response<v1::JoinResponse>, Status> {
+    ) -> Result<Response<Self::JoinStream>, Status> {
         let v1::JoinRequest { job_id, worker } = request.into_inner();
         let job = u16::try_from(job_id).ok().and_then(JobId::new);
         let job = job.ok_or_else(|| Status::not_found(format!("there is no job {job_id}")))?;
         let index = |worker| u8::try_from(worker).ok().and_then(WorkerIndex::new);
         let none = || Status::invalid_argument("a job has at most 32 workers");
         let worker = worker.map(|worker| index(worker).ok_or_else(none)).transpose()?;
-        match Self::join(self, job, worker).await {
-            Ok(epoch) => Ok(Response::new(v1::JoinResponse { epoch: epoch.get() })),
-            Err(error) => Err(Status::new(code(&error), error.to_string())),
+        let (client, answers) = mpsc::channel(1);
+        if let Some(worker) = worker {
+            let progress = Self::join(self, job, worker).map_err(|error| status(&error))?;
+            tokio::spawn(self.clone().tell(job, progress, client));
+        } else {
+            self.0.controller.run(job).map_err(|error| status(&error))?;
+            let begun = self.state().gathering(job).begun.subscribe();
+            let epoch = self.current(job).await.map_err(|error| status(&error))?;
+            client.try_send(answer(job, Progress::Begun(epoch))).expect("it has room for one");
+            tokio::spawn(Self::tell_runs(begun, client));
         }
+        Ok(Response::new(ReceiverStream::new(answers)))
     }
 }
 
-fn code(error: &Error) -> Code {
-    match error {
+fn status(error: &Error) -> Status {
+    let code = match error {
         Error::UnknownJob(_) => Code::NotFound,
         Error::NoWorker { .. } => Code::InvalidArgument,
         Error::JobTaken(..) => Code::Aborted,
@@ -125,5 +414,6 @@ fn code(error: &Error) -> Code {
         | Error::NotPrimary { .. }
         | Error::SweepLost { .. } => Code::Unavailable,
         _ => Code::Internal,
-    }
+    };
+    Status::new(code, error.to_string())
 }

@@ -201,7 +201,10 @@ impl<In: Message> Task<In> {
             self.shared.set_trouble(Some(failure.to_string()));
             // An agent ends in good order when its jobs do. Where it was only replaced, the next
             // attempt reaches the new one; and if there is none, that is what is complained of.
-            if !(opened && matches!(failure, Failure::Read(ReadError::Closed))) {
+            // One that begins anew for another run refuses peers of that run for a moment.
+            let beginning =
+                matches!(failure, Failure::Refused(Refusal::Run)) && pause < LONGEST_PAUSE;
+            if !(beginning || opened && matches!(failure, Failure::Read(ReadError::Closed))) {
                 self.shared.complaints.say("agent", || {
                     format!("no channel to the reminder agent at {agent}: {failure}")
                 });

@@ -326,8 +326,8 @@ impl<Io: FrameIo> Runner<Io> {
                     LinkEvent::Opened => worker.channel_opened(),
                     LinkEvent::Message(message) => worker.handle_message(now, message),
                     LinkEvent::Closed => {}
-                    // An agent that does not know the job yet may be told of it.
-                    LinkEvent::Refused(Refusal::Job) => {}
+                    // An agent that does not know the job or its run yet may be told of it.
+                    LinkEvent::Refused(Refusal::Job | Refusal::Run) => {}
                     LinkEvent::Refused(refusal) => refused = Some(refusal),
                 }
             }

@@ -1,7 +1,10 @@
 //! `tributary ps`: the parameter servers that a job file places on this host.
 
+use std::sync::atomic::Ordering;
+
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
+use tributary_jobfile::{Job, Protocol};
 use tributary_netio::Waker;
 use tributary_protocol::server;
 use tributary_ps::{Servers, Stats};
@@ -10,7 +13,7 @@ use crate::args::PsArgs;
 use crate::channel;
 use crate::claim::claim;
 use crate::report::ServerReport;
-use crate::runs;
+use crate::runs::{self, Follower};
 use crate::settings;
 
 /// What the servers of a host tell while they run.
@@ -108,21 +111,27 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
     let stop = settings::stop_flag()?;
     let jobs = scenario.jobs.iter().filter(|job| job.ps == Some(host));
     let _claim = claim(&args.endpoint.interface, "parameter server", jobs)?;
-    let io = settings::open_interface(&scenario, host, &args.endpoint)?;
-    for job in scenario.jobs.iter_mut().filter(|job| job.ps == Some(host)) {
-        job.epoch = runs::join(&args.endpoint, job, None)?;
-    }
-    let servers = channel::servers(&scenario, host)?;
     let waker = Waker::new();
-    let at = |agent| channel::agent_address(&scenario, agent);
-    let hub = channel::hub(&scenario, host, &tokens, at(host), waker.clone())?;
-    let mut channels = channel::channels(&scenario, host, &tokens, hub, &waker, at)?;
-    tell(&Event::Ready);
-    let report = |job, event| tell(&Event::of(job, &event));
-    let servers = tributary_ps::serve(servers, &mut channels, io, waker, &stop, report)?;
-    if let Some(hub) = channels.hub() {
-        tracing::info!("peers: {:?}", hub.stats());
+    while !stop.load(Ordering::Relaxed) {
+        let io = settings::open_interface(&scenario, host, &args.endpoint)?;
+        for job in scenario.jobs.iter_mut().filter(|job| job.ps == Some(host)) {
+            job.epoch = runs::join(&args.endpoint, job, None, &stop, |_| {})?;
+        }
+        let servers = channel::servers(&scenario, host)?;
+        let at = |agent| channel::agent_address(&scenario, agent);
+        let hub = channel::hub(&scenario, host, &tokens, at(host), waker.clone())?;
+        let mut channels = channel::channels(&scenario, host, &tokens, hub, &waker, at)?;
+        // Packets of a new run tell the other protocols' servers that it has begun.
+        let esa = |job: &&Job| job.ps == Some(host) && job.protocol == Protocol::Esa;
+        let follower = Follower::start(&args.endpoint, scenario.jobs.iter().filter(esa), &stop)?;
+        tell(&Event::Ready);
+        let report = |job, event| tell(&Event::of(job, &event));
+        let over = follower.over();
+        let servers = tributary_ps::serve(servers, &mut channels, io, waker.clone(), over, report)?;
+        if let Some(hub) = channels.hub() {
+            tracing::info!("peers: {:?}", hub.stats());
+        }
+        tell(&Event::done(&servers));
     }
-    tell(&Event::done(&servers));
     Ok(())
 }

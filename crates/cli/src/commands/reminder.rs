@@ -1,5 +1,7 @@
 //! `tributary reminder`: the reminder agent of the jobs whose `agent` is this host.
 
+use std::sync::atomic::Ordering;
+
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tributary_jobfile::{HostId, Job, Scenario};
@@ -11,7 +13,7 @@ use crate::args::PsArgs;
 use crate::channel;
 use crate::claim::claim;
 use crate::report::AgentReport;
-use crate::runs;
+use crate::runs::{self, Follower};
 use crate::settings;
 
 /// What an agent tells while it runs.
@@ -91,18 +93,23 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
     let stop = settings::stop_flag()?;
     let jobs = channel::agent_jobs(&scenario, host);
     let _claim = claim(&args.endpoint.interface, "reminder agent", jobs)?;
-    let io = settings::open_interface(&scenario, host, &args.endpoint)?;
-    for job in scenario.jobs.iter_mut().filter(|job| job.agent == Some(host)) {
-        job.epoch = runs::join(&args.endpoint, job, None)?;
-    }
-    let agent = agent(&scenario, host)?.context("looked at above")?;
     let waker = Waker::new();
     let address = channel::agent_address(&scenario, host);
-    let hub = channel::hub(&scenario, host, &tokens, address, waker.clone())?;
-    let mut hub = hub.context("an agent has jobs")?;
-    tell(&Event::Ready);
-    let agent = tributary_reminder::serve(agent, &mut hub, io, waker, &stop)?;
-    tracing::info!("peers: {:?}", hub.stats());
-    tell(&Event::done(&agent));
+    while !stop.load(Ordering::Relaxed) {
+        let io = settings::open_interface(&scenario, host, &args.endpoint)?;
+        for job in scenario.jobs.iter_mut().filter(|job| job.agent == Some(host)) {
+            job.epoch = runs::join(&args.endpoint, job, None, &stop, |_| {})?;
+        }
+        let agent = agent(&scenario, host)?.context("looked at above")?;
+        let hub = channel::hub(&scenario, host, &tokens, address, waker.clone())?;
+        let mut hub = hub.context("an agent has jobs")?;
+        let jobs = channel::agent_jobs(&scenario, host);
+        let follower = Follower::start(&args.endpoint, jobs, &stop)?;
+        tell(&Event::Ready);
+        let over = follower.over();
+        let agent = tributary_reminder::serve(agent, &mut hub, io, waker.clone(), over)?;
+        tracing::info!("peers: {:?}", hub.stats());
+        tell(&Event::done(&agent));
+    }
     Ok(())
 }

@@ -299,6 +299,8 @@ impl Run<'_> {
             let Some(note) = note else { bail!("all endpoints have ended") };
             match note {
                 Note::Worker { job, worker, event } => match event {
+                    // Processes of a run are given its epoch, and do not ask for one.
+                    Event::Waiting { .. } => {}
                     Event::Round { done, of, note } => {
                         bars.round(job, worker, done, of, note.as_deref());
                     }

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use tributary_jobfile::Job;
 use tributary_netio::Waker;
-use tributary_wire::WorkerIndex;
+use tributary_wire::{Bitmap, WorkerIndex};
 
 use crate::agent::{self, Event, Port, WorkerReport};
 use crate::alone;
@@ -22,8 +22,15 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
     let tell = |event: &Event| {
         if args.endpoint.json_events {
             say!("{}", serde_json::to_string(event).expect("events are plain data"));
-        } else if let Event::Round { done, of, note } = event {
-            say!("round {done} of {of}  {}", note.as_deref().unwrap_or_default());
+            return;
+        }
+        match event {
+            Event::Waiting { missing } if missing.is_empty() => say!("all workers are there"),
+            Event::Waiting { missing } => say!("waits for workers {missing:?} to join the run"),
+            Event::Round { done, of, note } => {
+                say!("round {done} of {of}  {}", note.as_deref().unwrap_or_default());
+            }
+            Event::Done(_) | Event::Failed { .. } => {}
         }
     };
     let outcome = work(args, &tell);
@@ -81,7 +88,10 @@ fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
     channel::worker_link(&scenario, job, index, &tokens, address)?;
     let _claim = claim(&args.endpoint.interface, "worker", [job])?;
     let io = settings::open_interface(&scenario, host, &args.endpoint)?;
-    let epoch = runs::join(&args.endpoint, job, Some(index))?;
+    let waiting = |missing: Bitmap| {
+        tell(&Event::Waiting { missing: missing.iter().map(WorkerIndex::get).collect() });
+    };
+    let epoch = runs::join(&args.endpoint, job, Some(index), &stop, waiting)?;
     scenario.jobs[at].epoch = epoch;
     let job = &scenario.jobs[at];
     let address = |agent| channel::agent_address(&scenario, agent);

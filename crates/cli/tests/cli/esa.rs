@@ -237,6 +237,7 @@ fn wrong_and_missing_tokens_are_said_at_once() {
     let forged = net.file.path("forged.json");
     fs::write(&forged, format!("{{\"long\": \"{}\"}}", "5e".repeat(16))).unwrap();
     fs::set_permissions(&forged, fs::Permissions::from_mode(0o600)).unwrap();
+    let _other = net.worker(1, &net.tokens());
     let worker = net.worker(0, &forged.display().to_string());
     let (success, errors) = ended(&worker);
     assert!(!success, "{errors}");

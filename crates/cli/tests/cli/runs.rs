@@ -1,14 +1,14 @@
 //! Runs of a job whose processes are started by hand, one after the other on the same switch: nothing of
 //! one comes into the sums of the next, which each worker compares with sums computed apart.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tributary_controller::runs::ask;
 use tributary_testbed::{Process, Stream};
 use tributary_wire::{Epoch, JobId};
 
-use crate::by_hand::{DEADLINE, Net, ended, freed};
+use crate::by_hand::{Net, ended, freed, until};
 use crate::command::{namespaces, tributary};
 
 /// Two workers; other values with each seed.
@@ -36,7 +36,7 @@ fn exact(workers: &[Process; 2], values: u32) {
     }
 }
 
-/// A network, its controller, and the processes that serve the workers. Those of ESA know one run.
+/// A network, its controller, and the processes that serve the workers.
 fn served(protocol: &str, rounds: u32) -> (Net, Process, Vec<Process>) {
     let local = matches!(protocol, "p4inc" | "switchml");
     let hosts = if local { &["w1", "w2"][..] } else { &["w1", "w2", "ps"] };
@@ -49,7 +49,7 @@ fn served(protocol: &str, rounds: u32) -> (Net, Process, Vec<Process>) {
 /// The current run of the only job.
 fn epoch(net: &Net) -> Epoch {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(ask(&net.runs(), JobId::new(1).unwrap(), None)).unwrap()
+    runtime.block_on(ask(&net.runs(), JobId::new(1).unwrap(), None, |_| {})).unwrap()
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn workers_started_again_sum_their_own_values() {
     if !namespaces() {
         return;
     }
-    for protocol in ["atp", "p4inc", "switchml"] {
+    for protocol in ["atp", "esa", "p4inc", "switchml"] {
         let (net, controller, _servers) = served(protocol, 5);
         for seed in [1, 2, 3] {
             exact(&workers(&net, seed), 10_000);
@@ -66,58 +66,78 @@ fn workers_started_again_sum_their_own_values() {
     }
 }
 
+/// A reminder agent on a host of its own and its parameter server learn of each run apart.
+#[test]
+fn an_agent_by_itself_serves_one_run_after_the_other() {
+    if !namespaces() {
+        return;
+    }
+    let job = job("esa", 5)
+        .replace("workers = 2\n", "workers = 2\nps_hosts = 2\n")
+        .replace("[[job]]\n", "[[job]]\nps = \"ps1\"\nagent = \"ps2\"\n");
+    let net = Net::with(&job, &["w1", "w2", "ps1", "ps2"]);
+    let controller = net.controller(&net.tokens());
+    let _servers = [net.agent_on("ps2"), net.server_on("ps1")];
+    for seed in [1, 2, 3] {
+        exact(&workers(&net, seed), 10_000);
+    }
+    assert_eq!(freed(&controller), 0, "each run finished its fragments");
+}
+
 #[test]
 fn what_killed_workers_leave_is_in_no_sum_of_the_next_run() {
     if !namespaces() {
         return;
     }
     for protocol in ["atp", "esa", "p4inc", "switchml"] {
-        let (net, controller, mut servers) = served(protocol, 2_000);
+        let (net, controller, _servers) = served(protocol, 2_000);
         let first = workers(&net, 1);
         // One dies first, so that the other's contributions wait in switch and server.
         std::thread::sleep(Duration::from_millis(700));
         first[1].kill().unwrap();
         std::thread::sleep(Duration::from_millis(200));
         first[0].kill().unwrap();
-        if protocol == "esa" {
-            // A new agent and server for the new run, which the first worker that joins begins.
-            servers.drain(..).for_each(|server| {
-                server.kill().unwrap();
-            });
-            let second = workers(&net, 2);
-            servers.push(net.server());
-            exact(&second, 4_000_000);
-        } else {
-            exact(&workers(&net, 2), 4_000_000);
-        }
+        exact(&workers(&net, 2), 4_000_000);
         assert_eq!(freed(&controller), 0, "{protocol}: the second run finished its fragments");
     }
 }
 
 #[test]
-fn a_worker_that_is_left_behind_gives_up_and_disturbs_nobody() {
+fn a_worker_that_comes_again_waits_for_the_others() {
     if !namespaces() {
         return;
     }
-    let (net, _controller, _servers) = served("atp", 2_000);
-    let first = workers(&net, 1);
-    std::thread::sleep(Duration::from_millis(500));
-    first[0].kill().unwrap();
-    // It comes again, which begins a new run; the other one goes on sending for the old run.
-    let alone = net.worker_with(0, &net.tokens(), &["--seed", "2"]);
-    let (success, errors) = ended(&first[1]);
-    assert!(!success && !errors.is_empty(), "{errors}");
-    alone.kill().unwrap();
-    // The worker that has joined the latest run begins the next one; the other one must not come first.
-    let before = epoch(&net);
-    let again = net.worker_with(0, &net.tokens(), &["--seed", "3"]);
-    let deadline = Instant::now() + DEADLINE;
-    while epoch(&net) == before {
-        assert!(Instant::now() < deadline, "{}", again.output(Stream::Err));
-        std::thread::sleep(Duration::from_millis(20));
+    for protocol in ["atp", "esa"] {
+        let (net, _controller, _servers) = served(protocol, 2_000);
+        let [dies, left] = workers(&net, 1);
+        until(&left, "round 1 ");
+        let before = epoch(&net);
+        dies.kill().unwrap();
+        // It comes again, and waits: the run of the other one goes on, as far as it can alone.
+        let again = net.worker_with(0, &net.tokens(), &["--seed", "3"]);
+        until(&again, "waits for workers [1] to join the run");
+        let (success, errors) = ended(&left);
+        assert!(!success && !errors.is_empty(), "{errors}");
+        assert_eq!(epoch(&net), before, "{protocol}");
+        let other = net.worker_with(1, &net.tokens(), &["--seed", "3"]);
+        exact(&[again, other], 4_000_000);
     }
-    let other = net.worker_with(1, &net.tokens(), &["--seed", "3"]);
-    exact(&[again, other], 4_000_000);
+}
+
+#[test]
+fn a_worker_that_waits_ends_on_a_signal_and_leaves_its_place() {
+    if !namespaces() {
+        return;
+    }
+    let (net, _controller, _servers) = served("switchml", 5);
+    let first = net.worker(0, &net.tokens());
+    until(&first, "waits for workers [1]");
+    first.ask_to_end();
+    let (success, errors) = ended(&first);
+    assert!(!success && errors.contains("stopped before it had joined a run"), "{errors}");
+    let second = net.worker(1, &net.tokens());
+    until(&second, "waits for workers [0]");
+    exact(&[net.worker(0, &net.tokens()), second], 10_000);
 }
 
 #[test]

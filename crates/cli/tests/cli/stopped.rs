@@ -92,8 +92,10 @@ fn a_server_that_hears_nothing_blames_no_worker() {
     let switch = net.start_switch(3);
     let _controller = net.controller(&net.tokens());
     let server = net.server();
-    // Only one worker has come: its packets wait at the server for the other's.
-    let worker = net.worker(0, &net.tokens());
+    let workers = [0, 1].map(|index| net.worker(index, &net.tokens()));
+    until(&workers[0], "round 1 ");
+    // Packets of one worker wait at the server for the other's.
+    signal(workers[1].id().cast_signed(), Signal::SIGSTOP);
     std::thread::sleep(Duration::from_secs(1));
     signal(switch.id().cast_signed(), Signal::SIGSTOP);
     until(&server, "nothing has come for");
@@ -102,7 +104,9 @@ fn a_server_that_hears_nothing_blames_no_worker() {
         output.contains("is switch s1 up?") && !output.contains("waits for workers"),
         "{output}"
     );
-    worker.kill().unwrap();
+    for worker in workers {
+        worker.kill().unwrap();
+    }
     signal(switch.id().cast_signed(), Signal::SIGCONT);
 }
 

@@ -1,6 +1,7 @@
 //! The controller against the embedded switch.
 
 mod moves;
+mod runs;
 mod scheduler;
 #[path = "../support/mod.rs"]
 mod support;

@@ -153,7 +153,7 @@ pub enum Refusal {
     #[error("the job has no such peer")]
     Role = 4,
     /// The agent serves another run of the job.
-    #[error("it serves another run of the job; start it again for this one")]
+    #[error("it serves another run of the job")]
     Run = 5,
 }
 

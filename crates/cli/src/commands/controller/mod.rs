@@ -5,8 +5,7 @@ mod switches;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
 use tributary_controller::jobs::Controller;
@@ -100,7 +99,7 @@ async fn admit(
             Some(address) => tell_runs(&controller, address, stop).await,
             None => {
                 say!("end with Ctrl-C");
-                until(stop).await;
+                settings::until(stop).await;
                 Ok(())
             }
         };
@@ -128,12 +127,13 @@ async fn tell_runs(
     stop: &AtomicBool,
 ) -> Result<()> {
     let runs = Runs::new(Arc::clone(controller));
-    let server = Server::start(runs.service(), address)
+    let server = Server::start(runs.clone().service(), address)
         .await
         .with_context(|| format!("cannot listen at {address} (--listen)"))?;
     say!("endpoints join at {}", server.address());
     say!("end with Ctrl-C");
-    until(stop).await;
+    settings::until(stop).await;
+    runs.close().await;
     server.stop().await;
     Ok(())
 }
@@ -155,7 +155,7 @@ async fn serve(
         .with_context(|| format!("cannot serve the job scheduler at {address}"))?;
     say!("job scheduler at {}", server.address());
     say!("end with Ctrl-C");
-    until(stop).await;
+    settings::until(stop).await;
     let left = scheduler.close().await;
     server.stop().await;
     for (job, refusal) in &left {
@@ -164,11 +164,5 @@ async fn serve(
     match left.len() {
         0 => Ok(()),
         jobs => bail!("{jobs} jobs could not be removed; start the controller again to clean up"),
-    }
-}
-
-async fn until(stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
-        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
