@@ -408,7 +408,7 @@ impl RunReport {
                 format!("{} ({})", job.name, job.protocol),
                 job.workers.len().to_string(),
                 bytes(job.bytes),
-                format!("{:.3} Gb/s", job.goodput_gbps),
+                rate(job.goodput_gbps),
                 in_network.map_or("–".into(), |share| format!("{:.1} %", 100.0 * share)),
                 bytes(job.kept_bytes),
                 if job.protocol == Protocol::Atp.name() {
@@ -542,6 +542,22 @@ pub(crate) fn bytes(count: u64) -> String {
     if unit == 0 { format!("{count} B") } else { format!("{value:.1} {}", UNITS[unit]) }
 }
 
+/// A rate, given in Gb/s, with three digits in the unit that suits it.
+fn rate(gbps: f64) -> String {
+    const UNITS: [&str; 4] = ["Gb/s", "Mb/s", "kb/s", "b/s"];
+    let (mut value, mut unit) = (gbps, 0);
+    while value < 0.9995 && unit + 1 < UNITS.len() {
+        value *= 1000.0;
+        unit += 1;
+    }
+    let decimals = match value {
+        value if value < 9.995 => 2,
+        value if value < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {}", UNITS[unit])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -554,6 +570,10 @@ mod tests {
         assert_eq!(bytes(999), "999 B");
         assert_eq!(bytes(65_536), "65.5 KB");
         assert_eq!(bytes(4_000_000), "4.0 MB");
+        let rates = [123.4, 99.96, 9.994, 1.0, 0.9996, 0.118, 0.000_3, 0.000_000_09, 0.0];
+        let texts = ["123 Gb/s", "100 Gb/s", "9.99 Gb/s", "1.00 Gb/s", "1.00 Gb/s", "118 Mb/s"];
+        let small = ["300 kb/s", "90.0 b/s", "0.00 b/s"];
+        assert_eq!(rates.map(rate).to_vec(), [&texts[..], &small].concat());
     }
 
     #[test]

@@ -199,6 +199,7 @@ fn an_output_directory_that_takes_no_files_is_noticed_before_the_work() {
         &["p4", "graph", "p4src/v1model/atp.p4", "--out", &out],
         &["place", "--json", "/proc/self/net/measures.json"],
         &["bench", "esa", "--plots", &out],
+        &["controller", "push", &job.name(), "--dry-run", "--p4", "none.p4", "--save", &out],
     ] {
         let begin = Instant::now();
         let line = refused(args);

@@ -28,6 +28,11 @@ use crate::{report, settings};
 /// One line that says what went wrong. Jobs that were admitted before it are removed again.
 pub(super) fn run(args: &PushArgs) -> Result<()> {
     let scenario = settings::load_for(&args.job_file, None, args.switches.target.into())?;
+    // Before compiling, which can take minutes.
+    for directory in [&args.save, &args.chassis_config].into_iter().flatten() {
+        tributary_limits::output_directory(directory)
+            .with_context(|| format!("cannot write to {}", directory.display()))?;
+    }
     let ports = switches::ports(&scenario, &args.switches)?;
     let configs = match args.dry_run {
         true => Vec::new(),
@@ -262,8 +267,7 @@ fn write_chassis(
 
 fn write(directory: &Path, name: &str, contents: &[u8]) -> Result<()> {
     let path = directory.join(name);
-    let written = std::fs::create_dir_all(directory).and_then(|()| std::fs::write(&path, contents));
-    if let Err(error) = written {
+    if let Err(error) = std::fs::write(&path, contents) {
         bail!("{}: cannot be written: {error}", path.display());
     }
     Ok(())
