@@ -1,43 +1,66 @@
 //! Epochs: a number for each run of each job, never given twice.
 
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tributary_wire::{Epoch, JobId, Run};
 
+/// Epochs that the clock makes in a second.
+const RATE: u64 = 16;
+
+/// Seconds from 1970 to the time that epochs are counted from, the beginning of 2026.
+const ORIGIN: u64 = 1_767_225_600;
+
 /// Issues epochs.
 ///
-/// An epoch is the time, in seconds since 1970, or one more than the last one where that is later. So it
-/// is greater than those that another controller issued before, unless that one issued more than one a
-/// second all along; and nothing has to be kept in a file.
-#[derive(Clone, Debug, Default)]
+/// An epoch is a time, in sixteenths of a second, and never one that is still to come: an epoch that was
+/// issued already waits until the clock has gone on. So whoever issued epochs before, in this process or in
+/// another one whose clock agrees, has issued smaller ones, however often runs began; and nothing has to be
+/// kept in a file. After eight years the numbers begin again, which [`Epoch::is_after`] allows for.
+#[derive(Clone, Debug)]
 pub struct Epochs {
-    last: Option<Epoch>,
+    /// The last one that is known, in ticks of the clock.
+    last: u64,
     /// Of runs that switches served already; `None` where they do not agree.
     found: BTreeMap<JobId, Option<Epoch>>,
 }
 
 impl Epochs {
-    /// An epoch that no run has had.
-    ///
-    /// # Panics
-    /// When all 2^32 are used up, in the year 2106.
-    pub fn issue(&mut self) -> Epoch {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.issue_at(u32::try_from(now.as_secs()).unwrap_or(u32::MAX))
+    /// With the clock as it is. The epoch of this very moment may have been issued by another process.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { last: ticks(), found: BTreeMap::new() }
     }
 
-    fn issue_at(&mut self, seconds: u32) -> Epoch {
-        let after =
-            self.last.map_or(Some(Epoch::FIRST), Epoch::next).expect("all epochs are used up");
-        let epoch = Epoch::new(seconds).map_or(after, |now| now.max(after));
-        self.last = Some(epoch);
-        epoch
+    /// An epoch that no run has had.
+    ///
+    /// # Errors
+    /// How long to wait before there is one.
+    pub fn issue(&mut self) -> Result<Epoch, Duration> {
+        self.issue_at(ticks())
+    }
+
+    fn issue_at(&mut self, now: u64) -> Result<Epoch, Duration> {
+        if now <= self.last {
+            return Err(duration(self.last + 1 - now));
+        }
+        self.last = now;
+        Ok(epoch(now))
+    }
+
+    /// How far an epoch is ahead of the clock; `None` for one that may have been issued.
+    pub(crate) fn ahead(epoch: Epoch) -> Option<Duration> {
+        let now = ticks();
+        tick(epoch, now).checked_sub(now + 1).map(|ticks| duration(ticks + 1))
     }
 
     /// A switch serves a run already.
     pub(crate) fn found(&mut self, run: Run) {
-        self.last = self.last.max(Some(run.epoch));
+        self.found_at(run, ticks());
+    }
+
+    fn found_at(&mut self, run: Run, now: u64) {
+        self.last = self.last.max(tick(run.epoch, now));
         let other = |known: &mut Option<Epoch>| *known = known.filter(|epoch| *epoch == run.epoch);
         self.found.entry(run.job).and_modify(other).or_insert(Some(run.epoch));
     }
@@ -48,32 +71,109 @@ impl Epochs {
     }
 }
 
+impl Default for Epochs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The clock.
+fn ticks() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = now.saturating_sub(Duration::from_secs(ORIGIN));
+    now.as_secs() * RATE + u64::from(now.subsec_nanos()) * RATE / 1_000_000_000
+}
+
+fn duration(ticks: u64) -> Duration {
+    Duration::from_secs(1) * u32::try_from(ticks).unwrap_or(u32::MAX) / RATE as u32
+}
+
+/// How many epochs there are before they begin again: all numbers but zero.
+const EPOCHS: u64 = u32::MAX as u64;
+
+/// The epoch of a time.
+fn epoch(tick: u64) -> Epoch {
+    let number = u32::try_from(tick % EPOCHS + 1).ok().and_then(Epoch::new);
+    number.expect("from 1 to 2^32 - 1")
+}
+
+/// The time of an epoch: of all that it may have, the one that is nearest.
+fn tick(epoch: Epoch, now: u64) -> u64 {
+    let ahead = (u64::from(epoch.get() - 1) + EPOCHS - now % EPOCHS) % EPOCHS;
+    if ahead <= EPOCHS / 2 { now + ahead } else { (now + ahead).saturating_sub(EPOCHS) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn epoch(number: u32) -> Epoch {
-        Epoch::new(number).unwrap()
+    const NOW: u64 = 5 * EPOCHS + 1000;
+
+    fn epochs(now: u64) -> Epochs {
+        Epochs { last: now, found: BTreeMap::new() }
     }
 
     #[test]
-    fn no_epoch_comes_twice_whatever_the_clock_does() {
-        let mut epochs = Epochs::default();
-        let times = [0, 0, 1000, 1000, 1000, 999, 5, 2000];
-        let issued = times.map(|now| epochs.issue_at(now).get());
-        assert_eq!(issued, [1, 2, 1000, 1001, 1002, 1003, 1004, 2000]);
-        let (now, later) = (epochs.issue(), epochs.issue());
-        assert!(now.get() > 1_700_000_000 && later > now);
+    fn epochs_follow_the_clock_and_are_never_ahead_of_it() {
+        let mut epochs = epochs(NOW);
+        let wait = |ticks| Err(duration(ticks));
+        assert_eq!(epochs.issue_at(NOW), wait(1), "another process may have issued this one");
+        assert_eq!(epochs.issue_at(NOW + 1), Ok(epoch(NOW + 1)));
+        assert_eq!(epochs.issue_at(NOW + 1), wait(1));
+        assert_eq!(epochs.issue_at(NOW + 40), Ok(epoch(NOW + 40)));
+        // The clock is set back by two seconds.
+        assert_eq!(epochs.issue_at(NOW + 8), wait(33));
+        assert_eq!(wait(33), Err(Duration::from_micros(2_062_500)));
+        assert_eq!(epochs.issue_at(NOW + 41), Ok(epoch(NOW + 41)));
+    }
+
+    #[test]
+    fn whoever_comes_later_issues_later_ones() {
+        let mut last = None;
+        // Some thousand processes, around the time when the numbers begin again.
+        for process in 0..3_000 {
+            let mut now = 6 * EPOCHS - 5_000 + 10 * process;
+            let mut epochs = epochs(now);
+            for _ in 0..20 {
+                if let Ok(epoch) = epochs.issue_at(now) {
+                    assert!(last.is_none_or(|last| epoch.is_after(last)), "{last:?} {epoch}");
+                    last = Some(epoch);
+                }
+                now += u64::from(process % 3 == 0 || epochs.last < now);
+                if now >= 6 * EPOCHS - 5_000 + 10 * (process + 1) {
+                    break;
+                }
+            }
+        }
     }
 
     #[test]
     fn what_is_found_in_switches_is_not_issued_again() {
         let [a, b] = [1, 2].map(|job| JobId::new(job).unwrap());
-        let mut epochs = Epochs::default();
-        for (job, number) in [(a, 7), (b, 9), (a, 7), (b, 8), (b, 8)] {
-            epochs.found(job.run(epoch(number)));
+        let mut epochs = epochs(NOW);
+        for (job, number) in [(a, NOW + 7), (b, NOW + 9), (a, NOW + 7), (b, NOW - 8), (b, NOW - 8)]
+        {
+            epochs.found_at(job.run(epoch(number)), NOW);
         }
-        assert_eq!((epochs.of(a), epochs.of(b)), (Some(epoch(7)), None));
-        assert_eq!(epochs.issue_at(3), epoch(10));
+        assert_eq!((epochs.of(a), epochs.of(b)), (Some(epoch(NOW + 7)), None));
+        assert_eq!(epochs.issue_at(NOW + 3), Err(duration(7)));
+        assert_eq!(epochs.issue_at(NOW + 10), Ok(epoch(NOW + 10)));
+    }
+
+    #[test]
+    fn times_and_epochs_say_the_same() {
+        for now in [NOW, 0, 3, EPOCHS - 1, EPOCHS, EPOCHS + 1] {
+            for tick_ in [now.saturating_sub(10), now, now + 1, now + 1_000_000, now + EPOCHS / 2] {
+                assert_eq!(tick(epoch(tick_), now), tick_, "{now}");
+            }
+        }
+        let mut real = Epochs::new();
+        let first = real.issue().unwrap_err();
+        assert!(first <= Duration::from_secs(1) / RATE as u32);
+        std::thread::sleep(first);
+        let issued = real.issue().unwrap();
+        assert_eq!(Epochs::ahead(issued), None);
+        let future = Epoch::new(issued.get() + 1_600).unwrap();
+        assert!(Epochs::ahead(future).unwrap() > Duration::from_secs(90));
     }
 }

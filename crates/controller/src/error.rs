@@ -3,7 +3,7 @@
 
 use tonic::Code;
 use tributary_p4::Architecture;
-use tributary_wire::{JobId, Run};
+use tributary_wire::{Epoch, JobId, Run};
 
 use crate::segments::Refusal;
 
@@ -132,6 +132,23 @@ pub enum Error {
         address: String,
         /// Why not.
         reason: String,
+    },
+    /// The clock was set back, or a switch was given an epoch of the future.
+    #[error(
+        "the clock is {seconds} s behind the latest run that is known, so a new run could have the \
+         number of an old one; set the clock right, or if it is, start the switches anew"
+    )]
+    Clock {
+        /// How far it is behind.
+        seconds: u64,
+    },
+    /// A client names an epoch that was not issued yet.
+    #[error("epoch {epoch} is {seconds} s ahead of the clock, so no run has it; let one be issued")]
+    FutureEpoch {
+        /// What it named.
+        epoch: Epoch,
+        /// How far it is ahead.
+        seconds: u64,
     },
     /// Another job has the epoch: aggregators are told apart by it.
     #[error("{0}: job {1} has the same epoch; let the controller issue another one")]

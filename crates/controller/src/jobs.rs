@@ -69,6 +69,9 @@ pub(crate) enum State {
     Leaving,
 }
 
+/// How far the clock may be behind the last epoch before that is an error: it may be corrected by as much.
+const CLOCK_PATIENCE: Duration = Duration::from_secs(10);
+
 /// What a sweep freed, by switch.
 pub type Freed = BTreeMap<SwitchId, u32>;
 
@@ -122,7 +125,7 @@ impl Controller {
             progress(Progress::Installed(session.name(), session.found()));
             sessions.push(session);
         }
-        let mut epochs = Epochs::default();
+        let mut epochs = Epochs::new();
         for session in &sessions {
             session.orphans().iter().for_each(|run| epochs.found(*run));
             match catalogue.pool() {
@@ -142,10 +145,33 @@ impl Controller {
         &self.switches
     }
 
-    /// The epoch for a new run of a job.
-    #[must_use]
-    pub fn issue(&self) -> Epoch {
-        lock(&self.epochs).issue()
+    /// The epoch for a new run of a job. Waits until the clock has gone on since the last one.
+    ///
+    /// # Errors
+    /// [`Error::Clock`].
+    pub async fn issue(&self) -> Result<Epoch, Error> {
+        loop {
+            // Not in the match: it would hold the lock while it waits.
+            let issued = lock(&self.epochs).issue();
+            match issued {
+                Ok(epoch) => return Ok(epoch),
+                Err(wait) if wait > CLOCK_PATIENCE => {
+                    return Err(Error::Clock { seconds: wait.as_secs() });
+                }
+                Err(wait) => tokio::time::sleep(wait).await,
+            }
+        }
+    }
+
+    /// An epoch that a client names, for a run that goes on.
+    ///
+    /// # Errors
+    /// [`Error::FutureEpoch`] if it cannot have been issued.
+    pub(crate) fn continued(&self, epoch: Epoch) -> Result<Epoch, Error> {
+        match Epochs::ahead(epoch) {
+            None => Ok(epoch),
+            Some(ahead) => Err(Error::FutureEpoch { epoch, seconds: ahead.as_secs() + 1 }),
+        }
     }
 
     /// The current runs of all jobs that are admitted, and their workers.
@@ -250,12 +276,12 @@ impl Controller {
     /// on.
     ///
     /// # Errors
-    /// [`Error::UnknownJob`]; [`Error::JobTaken`] if the job is being changed right now; or what kept a
-    /// switch from changing over: no switch serves the job then, and it can be renewed again, or
+    /// [`Error::Clock`]; [`Error::UnknownJob`]; [`Error::JobTaken`] if the job is being changed right now;
+    /// or what kept a switch from changing over: no switch serves the job then, and it can be renewed again, or
     /// removed.
     pub async fn renew(&self, job: JobId) -> Result<Epoch, Error> {
+        let epoch = self.issue().await?;
         let before = self.begin_change(job)?;
-        let epoch = self.issue();
         let placement = Placement { epoch, ..before.placement.clone() };
         let renewed = match self.clear(&before).await {
             Ok(_) => self.serve(&placement, before.slot, &before.parts).await,

@@ -23,6 +23,7 @@ use tributary_wire::{Bitmap, Epoch, JobId, WorkerIndex};
 use crate::client;
 use crate::error::Error;
 use crate::jobs::Controller;
+use crate::server::MESSAGE_LIMIT;
 
 /// Asks the controller at an address, HOST:PORT or unix:PATH, which run of a job a process takes part
 /// in. A worker waits for the other workers of its job; `missing` is called with those that have not come
@@ -314,7 +315,7 @@ impl Runs {
     /// The gRPC service.
     #[must_use]
     pub fn service(self) -> Routes {
-        Routes::new(RunsServer::new(self))
+        Routes::new(RunsServer::new(self).max_decoding_message_size(MESSAGE_LIMIT))
     }
 
     /// Tells a client which run comes after the one that it knows, and so on.

@@ -12,9 +12,19 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::service::Routes;
+use tributary_limits::connections::bounded;
 
 /// How long requests that are under way may keep the server from ending.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Connections that may be open, the calls of each, and what of these it may send ahead.
+const CONNECTIONS: usize = 512;
+const CALLS_PER_CONNECTION: u32 = 32;
+const CONNECTION_WINDOW: u32 = 256 << 10;
+
+/// Longest request: one names the hosts of 32 workers. So all that clients send and do not finish takes no
+/// more than 1 GiB.
+pub(crate) const MESSAGE_LIMIT: usize = 64 << 10;
 
 /// Where to serve.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,17 +84,19 @@ impl Server {
         let router = tonic::transport::Server::builder()
             // Notices clients that are gone without a word, whose streams would stay.
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_concurrent_streams(CALLS_PER_CONNECTION)
             .add_routes(services);
         let (address, task) = match address {
             Listen::Tcp(address) => {
                 let listener = TcpListener::bind(address).await?;
                 let address = Listen::Tcp(listener.local_addr()?);
-                let incoming = TcpListenerStream::new(listener);
+                let incoming = bounded(TcpListenerStream::new(listener), CONNECTIONS);
                 let serving = router.serve_with_incoming_shutdown(incoming, stopped);
                 (address, tokio::spawn(complain(serving)))
             }
             Listen::Unix(path) => {
-                let incoming = UnixListenerStream::new(bind(path).await?);
+                let incoming = bounded(UnixListenerStream::new(bind(path).await?), CONNECTIONS);
                 let serving = router.serve_with_incoming_shutdown(incoming, stopped);
                 (address.clone(), tokio::spawn(complain(serving)))
             }
@@ -123,10 +135,11 @@ async fn complain(serving: impl Future<Output = Result<(), tonic::transport::Err
 
 /// Binds a Unix socket; one that a killed server left behind is replaced.
 async fn bind(path: &Path) -> io::Result<UnixListener> {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
     let listener = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            if UnixStream::connect(path).await.is_ok() {
+            let socket = std::fs::symlink_metadata(path)?.file_type().is_socket();
+            if !socket || UnixStream::connect(path).await.is_ok() {
                 return Err(error);
             }
             std::fs::remove_file(path)?;

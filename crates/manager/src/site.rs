@@ -203,11 +203,29 @@ impl Site {
     /// # Errors
     /// What is wrong with it, and how to mend it.
     pub fn check(&self, request: &Request) -> Result<(), String> {
-        let Request { ref name, gpus, value, iterations, compute_us, gradient_bytes, .. } =
-            *request;
+        let Request {
+            ref name,
+            ref model,
+            ref key,
+            gpus,
+            value,
+            iterations,
+            compute_us,
+            gradient_bytes,
+            ..
+        } = *request;
         let word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || name.len() > 64 || !name.chars().all(word) {
-            return Err(format!("`{name}` is no name: 1 to 64 letters, digits, `-`, `_`, `.`"));
+            let name = name.chars().take(64).collect::<String>();
+            return Err(format!("{name:?} is no name: 1 to 64 letters, digits, `-`, `_`, `.`"));
+        }
+        // They are shown in other users' terminals, and kept.
+        for (what, text) in [("model", model), ("key", key)] {
+            if text.len() > 256 || text.chars().any(char::is_control) {
+                return Err(format!(
+                    "the {what} is longer than 256 bytes or has control characters: choose another"
+                ));
+            }
         }
         if gpus == 0 || gpus > self.gpus() {
             let all = self.gpus();

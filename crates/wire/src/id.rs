@@ -35,7 +35,7 @@ impl fmt::Display for JobId {
 
 /// The number of one run of a job, which all packets of that run carry; never zero.
 ///
-/// The controller issues it when it admits the job, each time a greater one, and no two jobs get the
+/// The controller issues it when it admits the job, each time a later one, and no two jobs get the
 /// same. So what one run leaves behind, in the network or in a switch, matches no other run of the
 /// job, nor a run of another job that gets the job's number later.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -56,6 +56,12 @@ impl Epoch {
     /// The number.
     pub const fn get(self) -> u32 {
         self.0.get()
+    }
+
+    /// Whether it was issued after another one: at most 2^31 are in between, and the numbers begin again
+    /// after the last (as RFC 1982 compares serial numbers).
+    pub const fn is_after(self, other: Self) -> bool {
+        self.get().wrapping_sub(other.get()).cast_signed() > 0
     }
 
     /// The one after; `None` after the last.

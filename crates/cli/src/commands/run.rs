@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
+use std::iter::successors;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,13 +11,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tributary_controller::Epochs;
 use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
 use tributary_controller::services;
 use tributary_jobfile::{Job, Protocol, Scenario, Workload};
 use tributary_p4::Architecture;
-use tributary_wire::JobId;
+use tributary_wire::{Epoch, JobId};
 
 use crate::agent::{Event, WorkerReport};
 use crate::args::{self, RunArgs};
@@ -86,8 +86,9 @@ pub(crate) fn execute(args: &RunArgs) -> Result<RunReport> {
         Bmv2::find()?;
     }
     let mut scenario = settings::load_with(&args.job, args.seed, args.switch, args.arch)?;
-    let mut epochs = Epochs::default();
-    scenario.jobs.iter_mut().for_each(|job| job.epoch = epochs.issue());
+    // Nothing of another run is in a network that is made for this one.
+    let epochs = successors(Some(Epoch::FIRST), |epoch| epoch.next());
+    scenario.jobs.iter_mut().zip(epochs).for_each(|(job, epoch)| job.epoch = epoch);
     let scenario = Arc::new(scenario);
     need::check_run(&scenario, args.fabric == args::Fabric::Netns)?;
     for job in &scenario.jobs {

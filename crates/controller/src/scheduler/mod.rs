@@ -29,6 +29,7 @@ use crate::jobs::{Controller, lock};
 use crate::memory::Room;
 use crate::plan::Placement;
 use crate::segments;
+use crate::server::MESSAGE_LIMIT;
 
 /// A request that cannot be met.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -163,7 +164,8 @@ impl Scheduler {
     /// The gRPC service.
     #[must_use]
     pub fn service(&self) -> Routes {
-        Routes::new(JobSchedulerServer::new(self.clone()))
+        let server = JobSchedulerServer::new(self.clone());
+        Routes::new(server.max_decoding_message_size(MESSAGE_LIMIT))
     }
 
     /// The network that jobs are in.
@@ -204,12 +206,20 @@ impl Scheduler {
         self.jobs().begin_admission(job)?;
         let own = self.clone();
         carry_through(async move {
-            let epoch = continued.unwrap_or_else(|| own.controller.issue());
-            let placement = Placement { epoch, ..placement };
-            let admitted = own.controller.admit_sized(placement.clone(), aggregation, size).await;
+            let admitted = async {
+                let epoch = match continued {
+                    Some(epoch) => own.controller.continued(epoch)?,
+                    None => own.controller.issue().await?,
+                };
+                let placement = Placement { epoch, ..placement };
+                let admitted = own.controller.admit_sized(placement.clone(), aggregation, size);
+                admitted.await.map(|assignment| (placement, assignment))
+            };
+            let admitted = admitted.await;
             let mut jobs = own.jobs();
             match (&admitted, jobs.entries.get_mut(&job)) {
-                (&Ok(assignment), Some(entry)) => {
+                (Ok((placement, assignment)), Some(entry)) => {
+                    let (placement, assignment) = (placement.clone(), *assignment);
                     let standing = Standing { iteration: Iteration::NONE, assignment };
                     let standing = watch::Sender::new(standing);
                     let placement = placement.assigned(assignment);
@@ -218,7 +228,8 @@ impl Scheduler {
                 }
                 _ => drop(jobs.entries.remove(&job)),
             }
-            Ok((epoch, admitted?))
+            let (placement, assignment) = admitted?;
+            Ok((placement.epoch, assignment))
         })
         .await
     }

@@ -13,7 +13,7 @@ impl ParameterServer {
         if !self.accepts(packet) {
             return;
         }
-        if packet.epoch() > self.config.job.epoch {
+        if packet.epoch().is_after(self.config.job.epoch) {
             self.begin(packet.epoch());
         }
         self.last_heard = now;
@@ -111,7 +111,7 @@ impl ParameterServer {
         let rejected = &mut self.stats.rejected;
         let reason = if packet.job() != job.job {
             &mut rejected.other_job
-        } else if packet.epoch() < job.epoch {
+        } else if job.epoch.is_after(packet.epoch()) {
             &mut rejected.other_run
         } else if packet.protocol() != job.protocol {
             &mut rejected.other_protocol

@@ -7,12 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use tokio::io::{self, AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 use tonic::transport::server::Connected;
-
-/// Connections that may be open.
-const CONNECTIONS: usize = 1024;
 
 /// Reads that one connection may have under way: whose answers were not all taken yet.
 const READS_PER_CONNECTION: usize = 16;
@@ -35,10 +31,9 @@ const SMALL: usize = 64 << 10;
 pub(super) struct ConnectionId(u64);
 
 /// What is counted over all connections.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Connections {
     next: AtomicU64,
-    open: Arc<Semaphore>,
     reads: Mutex<Reads>,
     unfinished: Mutex<Unfinished>,
 }
@@ -56,20 +51,10 @@ struct Reads {
     of: HashMap<ConnectionId, usize>,
 }
 
-impl Default for Connections {
-    fn default() -> Self {
-        let open = Arc::new(Semaphore::new(CONNECTIONS));
-        let (reads, unfinished) = Default::default();
-        Self { next: AtomicU64::new(0), open, reads, unfinished }
-    }
-}
-
 impl Connections {
-    /// Takes a connection, unless there are too many.
-    pub(super) fn accept<IO>(&self, io: IO) -> Option<Connection<IO>> {
-        let open = self.open.clone().try_acquire_owned().ok()?;
-        let id = ConnectionId(self.next.fetch_add(1, Ordering::Relaxed));
-        Some(Connection { io, id, _open: open })
+    /// Gives a connection its number.
+    pub(super) fn accept<IO>(&self, io: IO) -> Connection<IO> {
+        Connection { io, id: ConnectionId(self.next.fetch_add(1, Ordering::Relaxed)) }
     }
 
     fn reads(&self) -> MutexGuard<'_, Reads> {
@@ -183,7 +168,6 @@ impl Drop for Held {
 pub(super) struct Connection<IO> {
     io: IO,
     id: ConnectionId,
-    _open: OwnedSemaphorePermit,
 }
 
 impl<IO> Connected for Connection<IO> {
@@ -283,14 +267,5 @@ mod tests {
         drop((first, second, small));
         let left = all.unfinished.lock().unwrap();
         assert!(left.of.is_empty() && left.shared == 0);
-    }
-
-    #[test]
-    fn connections_are_bounded() {
-        let all = Connections::default();
-        let open: Vec<_> = (0..CONNECTIONS).map(|_| all.accept(()).unwrap()).collect();
-        assert!(all.accept(()).is_none());
-        drop(open);
-        assert!(all.accept(()).is_some());
     }
 }

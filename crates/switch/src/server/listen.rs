@@ -14,6 +14,7 @@ use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::Server;
 use tonic::transport::server::Connected;
+use tributary_limits::connections::bounded;
 use tributary_p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 
 use super::intake::Intake;
@@ -36,8 +37,8 @@ const GRACE: Duration = Duration::from_millis(500);
 const CALL_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 
-/// How long nobody is accepted after that failed.
-const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
+/// Connections that may be open.
+const CONNECTIONS: usize = 1024;
 
 /// Where to serve.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -110,13 +111,8 @@ impl Service {
     {
         self.start_packets_in();
         let (closing, accepting) = (self.clone(), self.clone());
-        let incoming = accepted(streams).filter_map(move |stream| {
-            let taken = stream.map(|io| accepting.accept(io)).transpose();
-            if taken.is_none() {
-                tracing::warn!("too many P4Runtime connections: one is closed");
-            }
-            taken
-        });
+        let incoming =
+            bounded(streams, CONNECTIONS).map(move |stream| stream.map(|io| accepting.accept(io)));
         let shutdown = async move {
             shutdown.await;
             closing.close();
@@ -151,20 +147,6 @@ impl Service {
             () = patience => Ok(()),
         }
     }
-}
-
-/// Streams without the failures to accept one. Those that concern the listener (no more files may be
-/// opened) pass when others close; to end the server would hurt all that are connected.
-fn accepted<IO>(streams: impl Stream<Item = io::Result<IO>>) -> impl Stream<Item = io::Result<IO>> {
-    streams
-        .then(async |stream: io::Result<IO>| {
-            if let Err(error) = &stream {
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(PAUSE_AFTER_ERROR).await;
-            }
-            stream
-        })
-        .filter(Result::is_ok)
 }
 
 /// A server with threads of its own. Dropping it stops the server.

@@ -71,8 +71,8 @@ impl Service {
         self.streams.lock().has_default_primary(connection)
     }
 
-    /// Takes a connection, unless there are too many.
-    pub(super) fn accept<IO>(&self, io: IO) -> Option<Connection<IO>> {
+    /// Gives a connection its number.
+    pub(super) fn accept<IO>(&self, io: IO) -> Connection<IO> {
         self.connections.accept(io)
     }
 

@@ -83,7 +83,17 @@ async fn admit(
     let mut admitted = Vec::new();
     for job in &scenario.jobs {
         // Workers may be in the middle of a run that switches served for another controller.
-        let epoch = controller.found(job.id).unwrap_or_else(|| controller.issue());
+        let epoch = match controller.found(job.id) {
+            Some(epoch) => Ok(epoch),
+            None => controller.issue().await,
+        };
+        let epoch = match epoch {
+            Ok(epoch) => epoch,
+            Err(error) => {
+                outcome = Err(error);
+                break;
+            }
+        };
         let placement = Placement { epoch, ..Placement::from(job) };
         let placement = placement.assigned(assignments[&job.id]);
         outcome = controller.admit(&placement).await.map(drop);

@@ -67,11 +67,13 @@ pub(super) fn run(args: &PushArgs) -> Result<()> {
         .await?;
         let mut admitted = Vec::new();
         for (placement, job) in plan.placements.iter().zip(&scenario.jobs) {
-            let placement = &Placement { epoch: controller.issue(), ..placement.clone() };
-            let outcome = controller.admit(placement).await;
-            let refused = match outcome {
-                Ok(_) => {
-                    say!("job {} ({}): --epoch {}={}", job.name, job.id, job.name, placement.epoch);
+            let admit = async {
+                let epoch = controller.issue().await?;
+                controller.admit(&Placement { epoch, ..placement.clone() }).await.map(|_| epoch)
+            };
+            let refused = match admit.await {
+                Ok(epoch) => {
+                    say!("job {} ({}): --epoch {}={epoch}", job.name, job.id, job.name);
                     admitted.push(placement.job);
                     None
                 }

@@ -15,6 +15,9 @@ use tributary_proto::placement::v1::placement_manager_client::PlacementManagerCl
 use super::ManagerArgs;
 use crate::report;
 
+/// The longest answer: a list of some hundred thousand jobs.
+const LONGEST_ANSWER: usize = 64 << 20;
+
 /// How long the manager may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -85,7 +88,7 @@ fn ask<T>(
             .connect()
             .await
             .with_context(|| format!("the manager at {} cannot be reached", manager.manager))?;
-        question(&mut Client::new(channel)).await
+        question(&mut Client::new(channel).max_decoding_message_size(LONGEST_ANSWER)).await
     })
 }
 

@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc as queue, watch};
 use tokio_stream::wrappers::TcpListenerStream;
 use tributary_cluster::Policy;
+use tributary_limits::connections::bounded;
 use tributary_manager::database::Redb;
 use tributary_manager::manager::Settings;
 use tributary_manager::service::Service;
@@ -103,13 +104,23 @@ fn policy(name: &str) -> Result<Box<dyn Policy>> {
     policy.with_context(|| format!("--policy {name}: there is no such policy; there are {names}"))
 }
 
+/// Connections that may be open, of agents and of users; the calls of each; and the longest message, which
+/// names a job or tells of those of a server. What is sent and not finished takes no more than 1.5 GiB so.
+const CONNECTIONS: usize = 2048;
+const CALLS_PER_CONNECTION: u32 = 4;
+const CONNECTION_WINDOW: u32 = 256 << 10;
+const MESSAGE_LIMIT: usize = 128 << 10;
+
 async fn serve(listener: TcpListener, service: Service) {
+    let service = PlacementManagerServer::new(service).max_decoding_message_size(MESSAGE_LIMIT);
     let serving = tonic::transport::Server::builder()
         .tcp_nodelay(true)
         // Notices peers that are gone without a word, whose streams would stay.
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
-        .add_service(PlacementManagerServer::new(service))
-        .serve_with_incoming(TcpListenerStream::new(listener));
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_concurrent_streams(CALLS_PER_CONNECTION)
+        .add_service(service)
+        .serve_with_incoming(bounded(TcpListenerStream::new(listener), CONNECTIONS));
     if let Err(error) = serving.await {
         tracing::error!("the manager's server failed: {error}");
     }

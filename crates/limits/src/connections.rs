@@ -1,0 +1,151 @@
+//! Connections of a server: not too many, and none that says nothing.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{self, AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Sleep;
+use tokio_stream::{Stream, StreamExt as _};
+use tonic::transport::server::Connected;
+
+/// How long a client may take to say as much as any does that means it: the preface of HTTP/2 and its
+/// settings (RFC 9113 §3.4). The server asks those that have whether they are still there.
+const GREETING: Duration = Duration::from_secs(10);
+const GREETING_BYTES: usize = 24 + 9;
+
+/// After a connection could not be accepted, mostly because too many files are open.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Takes connections as long as no more than `most` are open; others are closed at once.
+///
+/// Failures to accept are not passed on. They pass when other connections close, and to end the server
+/// would hurt all that are connected.
+pub fn bounded<IO>(
+    streams: impl Stream<Item = io::Result<IO>>,
+    most: usize,
+) -> impl Stream<Item = io::Result<Connection<IO>>> {
+    let places = Arc::new(Semaphore::new(most));
+    let streams = streams.then(async |stream: io::Result<IO>| {
+        if let Err(error) = &stream {
+            tracing::warn!(%error, "cannot accept a connection");
+            tokio::time::sleep(PAUSE).await;
+        }
+        stream
+    });
+    streams.filter_map(move |stream| {
+        let io = stream.ok()?;
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            tracing::warn!("too many connections: one is closed");
+            return None;
+        };
+        let deadline = Some(Box::pin(tokio::time::sleep(GREETING)));
+        Some(Ok(Connection { io, deadline, heard: 0, _place: place }))
+    })
+}
+
+/// One of a bounded number of connections. Reading fails if the client does not greet in time.
+#[derive(Debug)]
+pub struct Connection<IO> {
+    io: IO,
+    /// Until it has greeted.
+    deadline: Option<Pin<Box<Sleep>>>,
+    heard: usize,
+    _place: OwnedSemaphorePermit,
+}
+
+impl<IO: Connected> Connected for Connection<IO> {
+    type ConnectInfo = IO::ConnectInfo;
+
+    fn connect_info(&self) -> IO::ConnectInfo {
+        self.io.connect_info()
+    }
+}
+
+impl<IO: AsyncRead + Unpin> AsyncRead for Connection<IO> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.io).poll_read(context, buffer);
+        if let Some(deadline) = &mut this.deadline {
+            this.heard += buffer.filled().len() - before;
+            if this.heard >= GREETING_BYTES {
+                this.deadline = None;
+            } else if deadline.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+        }
+        read
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> AsyncWrite for Connection<IO> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[std::io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+
+    use super::*;
+
+    fn pairs(count: usize) -> (Vec<DuplexStream>, Vec<io::Result<DuplexStream>>) {
+        (0..count).map(|_| duplex(64)).map(|(near, far)| (near, Ok(far))).unzip()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_that_say_too_little_are_given_up_and_make_room() {
+        let (mut clients, mut accepted) = pairs(4);
+        accepted.insert(1, Err(io::Error::other("no more files")));
+        let mut streams = std::pin::pin!(bounded(tokio_stream::iter(accepted), 2));
+        let mut first = streams.next().await.unwrap().unwrap();
+        let mut second = streams.next().await.unwrap().unwrap();
+        clients[0].write_all(&[1; GREETING_BYTES]).await.unwrap();
+        clients[1].write_all(&[1; GREETING_BYTES - 1]).await.unwrap();
+        let mut buffer = [0; GREETING_BYTES];
+        first.read_exact(&mut buffer).await.unwrap();
+        second.read_exact(&mut buffer[1..]).await.unwrap();
+        let silent = second.read_u8().await.unwrap_err();
+        assert_eq!(silent.kind(), io::ErrorKind::TimedOut);
+        drop(second);
+        // One of the others has the place.
+        let third = streams.next().await.unwrap().unwrap();
+        assert!(streams.next().await.is_none(), "the fourth is closed");
+        drop(third);
+        tokio::time::sleep(10 * GREETING).await;
+        clients[0].write_u8(7).await.unwrap();
+        assert_eq!(first.read_u8().await.unwrap(), 7, "who has greeted may be silent");
+    }
+}
