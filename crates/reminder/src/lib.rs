@@ -49,7 +49,8 @@ pub struct Limits {
     pub outgoing: usize,
     /// Messages that wait for the endpoint; beyond, nothing more is read of the peers.
     pub incoming: usize,
-    /// Connections that have not greeted yet; more are closed at once.
+    /// Connections that have not greeted yet, an eighth of them from one address; more are closed at
+    /// once.
     pub strangers: usize,
 }
 

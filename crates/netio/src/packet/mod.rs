@@ -312,9 +312,9 @@ pub(crate) fn hold_port(port: u16, interface: &str) -> Result<OwnedFd, OpenError
 
 impl FrameIo for PacketSocket {
     fn receive(&mut self, max: usize, sink: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
-        let mut delivered = 0;
-        while delivered < max {
-            let wanted = (max - delivered).min(BATCH);
+        let (mut looked_at, mut delivered) = (0, 0);
+        while looked_at < max {
+            let wanted = (max - looked_at).min(BATCH);
             let mut arrivals = [sys::Arrival::default(); BATCH];
             let batch = sys::receive_batch(
                 self.socket.as_fd(),
@@ -332,6 +332,8 @@ impl FrameIo for PacketSocket {
                     _ => return Err(self.named(&error)),
                 },
             };
+            // Frames that are too long count: whoever sends many must not hold the thread.
+            looked_at += count;
             for (index, arrival) in arrivals[..count].iter().enumerate() {
                 if self.deliver(index, *arrival, sink) {
                     delivered += 1;

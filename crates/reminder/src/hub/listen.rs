@@ -1,13 +1,14 @@
 //! The hub's thread: connections, greetings, messages.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tributary_wire::channel::{
@@ -33,7 +34,7 @@ pub(super) async fn run(
     mut stopped: oneshot::Receiver<()>,
 ) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let strangers = Arc::new(Semaphore::new(shared.limits.strangers));
+    let strangers = Strangers::new(shared.limits.strangers);
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -42,7 +43,7 @@ pub(super) async fn run(
             accepted = listener.accept() => match accepted {
                 Ok((stream, address)) => {
                     shared.counters.count(|stats| &mut stats.connections);
-                    let Ok(stranger) = Arc::clone(&strangers).try_acquire_owned() else {
+                    let Some(stranger) = strangers.admit(address.ip()) else {
                         shared.counters.count(|stats| &mut stats.crowded);
                         shared.complaints.say("crowded", || format!(
                             "a connection from {address} was closed: too many peers have not \
@@ -71,6 +72,55 @@ pub(super) async fn run(
     Ok(())
 }
 
+/// Peers that have not greeted yet.
+#[derive(Clone)]
+struct Strangers {
+    most: usize,
+    there: Arc<Mutex<BTreeMap<IpAddr, usize>>>,
+}
+
+/// One of them, until it is dropped.
+struct Stranger {
+    address: IpAddr,
+    there: Arc<Mutex<BTreeMap<IpAddr, usize>>>,
+}
+
+impl Strangers {
+    fn new(most: usize) -> Self {
+        Self { most, there: Arc::default() }
+    }
+
+    /// `None` if there are too many. One host may have an eighth, so that it cannot lock out the
+    /// others; on this machine hosts share an address.
+    fn admit(&self, address: IpAddr) -> Option<Stranger> {
+        let own_most = if address.is_loopback() { self.most } else { self.most.div_ceil(8) };
+        let mut there = lock(&self.there);
+        let all: usize = there.values().sum();
+        let own = there.get(&address).copied().unwrap_or_default();
+        if all >= self.most || own >= own_most {
+            return None;
+        }
+        there.insert(address, own + 1);
+        Some(Stranger { address, there: Arc::clone(&self.there) })
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let mut there = lock(&self.there);
+        if let Some(own) = there.get_mut(&self.address) {
+            *own -= 1;
+            if *own == 0 {
+                there.remove(&self.address);
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// One connection.
 struct Connection {
     shared: Arc<Shared>,
@@ -78,7 +128,7 @@ struct Connection {
 }
 
 impl Connection {
-    async fn serve(self, stream: TcpStream, stranger: OwnedSemaphorePermit) {
+    async fn serve(self, stream: TcpStream, stranger: Stranger) {
         // Small messages wait for nothing.
         drop(stream.set_nodelay(true));
         if let Err(error) = keepalive::watch(&stream, &self.shared.limits) {
@@ -269,5 +319,28 @@ fn values(message: &Incoming) -> Option<&Values> {
         )
         | Incoming::Server(_, FromServer::Deliver { values, .. }) => Some(values),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_host_cannot_take_the_place_of_the_others() {
+        let strangers = Strangers::new(64);
+        let [attacker, worker, own] =
+            [[10, 0, 0, 1], [10, 0, 0, 2], [127, 0, 0, 1]].map(IpAddr::from);
+        let mut silent: Vec<_> = (0..8).map(|_| strangers.admit(attacker).unwrap()).collect();
+        assert!(strangers.admit(attacker).is_none());
+        let greeting = strangers.admit(worker);
+        assert!(greeting.is_some());
+        silent.pop();
+        assert!(strangers.admit(attacker).is_some(), "a place is free again");
+        drop(greeting);
+        assert_eq!(lock(&strangers.there).len(), 1, "who has left is forgotten");
+        let local: Vec<_> = std::iter::from_fn(|| strangers.admit(own)).collect();
+        assert_eq!(local.len(), 64 - 7, "as many as there may be in all");
+        assert!(strangers.admit(worker).is_none());
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! | tag | message | fields after the tag (bytes) |
 //! | --- | --- | --- |
-//! | 1 | [`Hello`] | version (1), role (1), job (2), token (16) |
+//! | 1 | [`Hello`] | version (1), role (1), job (2), epoch (4), token (16) |
 //! | 2 | [`Answer::Welcome`] | |
 //! | 3 | [`Answer::Refused`] | [`Refusal`] (1) |
 //! | 16 | [`FromWorker::Remind`] | sequence (4) |

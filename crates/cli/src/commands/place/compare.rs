@@ -94,7 +94,11 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     ensure!(args.seeds > 0, "--seeds 0: run at least once");
     ensure!(args.jobs != Some(0), "--jobs 0: place at least one");
     let usual = |number: f64| number.is_finite() && number >= 0.0;
-    ensure!(usual(args.period), "--period {}: write seconds, 0 or more", args.period);
+    ensure!(
+        args.period == 0.0 || usual(args.period) && args.period >= 0.001,
+        "--period {}: write seconds, 0 or at least 0.001",
+        args.period
+    );
     ensure!(usual(args.ageing), "--ageing {}: write 0 or more", args.ageing);
     ensure!(
         args.load.is_none_or(|load| usual(load) && load > 0.0),

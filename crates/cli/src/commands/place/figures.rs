@@ -12,6 +12,9 @@ use tributary_limits::output_directory;
 use super::compare::{TraceArgs, show, with_bar, write};
 use super::sharing;
 
+/// Every seed's runs are kept until they are drawn.
+const SEEDS_MAX: u64 = 10_000;
+
 /// Whose figures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Paper {
@@ -79,8 +82,10 @@ impl FiguresArgs {
 /// One line that says what went wrong.
 pub(crate) fn run(args: &FiguresArgs) -> Result<()> {
     let seeds = args.seeds.unwrap_or(if args.quick { 2 } else { 10 });
-    ensure!(seeds > 0, "--seeds 0: run at least once");
-    ensure!(args.testbed_seeds != Some(0), "--testbed-seeds 0: run at least once");
+    for (option, seeds) in [("--seeds", Some(seeds)), ("--testbed-seeds", args.testbed_seeds)] {
+        let seeds = seeds.unwrap_or(1);
+        ensure!((1..=SEEDS_MAX).contains(&seeds), "{option} {seeds}: choose 1 to {SEEDS_MAX}");
+    }
     let jobs = args.testbed_jobs.unwrap_or(1);
     ensure!(
         (1..=MAX_JOBS).contains(&jobs),
