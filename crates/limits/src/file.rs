@@ -2,6 +2,7 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use crate::size;
@@ -68,7 +69,13 @@ impl FileLimit {
 
     /// The file, and its size if that is known before it is read.
     fn checked(self, path: &Path) -> io::Result<(Limited<File>, u64)> {
-        let file = File::open(path)?;
+        let mut options = File::options();
+        options.read(true);
+        // A pipe that nothing writes to would be waited for. Regular files are read all the same.
+        if !self.streams {
+            options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+        }
+        let file = options.open(path)?;
         let metadata = file.metadata()?;
         self.check(&metadata)?;
         Ok((self.of(file), metadata.len()))
@@ -174,6 +181,15 @@ mod tests {
         let mut text = String::new();
         LIMIT.of(reader).read_to_string(&mut text).unwrap();
         assert_eq!(text, "1234");
+    }
+
+    #[test]
+    fn a_pipe_that_nothing_writes_to_is_refused_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let error = FileLimit::regular("letter", 8).read(&path).unwrap_err();
+        assert_eq!(error.to_string(), "it is no regular file, and a letter must be one");
     }
 
     #[test]
