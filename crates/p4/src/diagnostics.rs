@@ -26,6 +26,23 @@ pub(crate) fn window(line: &str, range: &Range<usize>) -> (String, Range<usize>)
     (line[start..end].to_owned(), underline)
 }
 
+/// Whether a terminal would act on a character: control characters, and those that turn the direction
+/// of writing, which make a line look like another one.
+fn unprintable(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns || c.is_control() && c != '\t'
+}
+
+/// The text with such characters written as in a string of Rust.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if unprintable(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
+    }
+    out
+}
+
 /// Bytes that are shown of a long line, from the place on.
 pub(crate) const EXCERPT: usize = 160;
 
@@ -66,15 +83,28 @@ pub struct Diagnostic {
 
 impl Diagnostic {
     /// Cuts what a hostile program made long: names, and the line itself to what surrounds its cause.
-    fn shorten(&mut self) {
+    /// Escapes what a terminal would act on.
+    fn tidy(&mut self) {
         let texts = [Some(&mut self.file), Some(&mut self.message)].into_iter().flatten();
         let texts = texts.chain(&mut self.label).chain(&mut self.help).chain(&mut self.notes);
-        for text in texts.filter(|text| text.len() > MESSAGE_BYTES) {
-            *text = shortened(text, MESSAGE_BYTES).into_owned();
+        for text in texts {
+            if text.len() > MESSAGE_BYTES {
+                *text = shortened(text, MESSAGE_BYTES).into_owned();
+            }
+            if text.contains(unprintable) {
+                *text = escaped(text);
+            }
         }
         if self.source_line.len() > LONG_LINE {
             let (line, underline) = window(&self.source_line, &self.underline);
             (self.source_line, self.underline) = (line, underline);
+        }
+        if self.source_line.contains(unprintable) {
+            let (before, rest) = self.source_line.split_at(self.underline.start);
+            let (within, behind) = rest.split_at(self.underline.len());
+            let [before, within, behind] = [before, within, behind].map(escaped);
+            self.underline = before.len()..before.len() + within.len();
+            self.source_line = before + &within + &behind;
         }
     }
 
@@ -133,7 +163,7 @@ pub struct Diagnostics {
 impl Diagnostics {
     /// Adds one, unless the same was said of the same place before. Long texts in it are shortened.
     pub fn push(&mut self, mut diagnostic: Diagnostic) {
-        diagnostic.shorten();
+        diagnostic.tidy();
         let same = |d: &Diagnostic| {
             d.line == diagnostic.line
                 && d.column == diagnostic.column

@@ -454,3 +454,32 @@ fn what_only_looks_right_is_refused() {
         assert!(found.iter().any(|d| d.message == want), "{want:?} not in {found}");
     }
 }
+
+#[test]
+fn control_characters_are_escaped() {
+    for text in [
+        "#error \x1b[2J\x1b[31mno\u{202e}\n",
+        "#warning \x1b[2J\x07\nconst int a = b;",
+        "const int \x1b[2J = 1;",
+        "const int a = /* \x1b]0;title\x07 */ b;",
+        "#include \"\x1b[2J\"\n",
+        "#define \x1b[2J\n",
+        "# 7 \"\x1b[2J\"\nconst int a = b;",
+        "@name(\"\x1b[2J\") const bit<8> a = 256;\nconst bit<8> a = b;",
+    ] {
+        let found = compile_text("t.p4", text, &[]).unwrap_err();
+        let shown = found.to_string() + &found.render(false);
+        let acted_on = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!shown.contains(acted_on), "{shown:?}");
+    }
+    let found = compile_text("t.p4", "#error a\x1b[2Jb\n", &[]).unwrap_err();
+    assert_eq!(found.to_string(), "t.p4:1:1: error: #error a\\u{1b}[2Jb");
+    // The place stays right.
+    let text = "const int a = \x07 + b;";
+    let found = compile_text("t.p4", text, &[]).unwrap_err();
+    let d = found.iter().last().unwrap();
+    assert!(d.underline.end <= d.source_line.len(), "{d:?}");
+    let found = compile_text("t.p4", "const int a = /* \x07 */ b;", &[]).unwrap_err();
+    let d = found.iter().next().unwrap();
+    assert_eq!(&d.source_line[d.underline.clone()], "b");
+}
