@@ -1,6 +1,6 @@
 //! Identifiers and aliases, as p4c's control plane assigns them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::ir::Annotation;
 
@@ -30,7 +30,8 @@ pub(super) struct Symbols {
     /// The names of each kind; the identifier if `@id` gives it.
     names: HashMap<Kind, BTreeMap<String, Option<u32>>>,
     ids: HashMap<(Kind, String), u32>,
-    all: BTreeSet<String>,
+    /// Set by [`Self::assign`].
+    aliases: HashMap<String, String>,
 }
 
 impl Symbols {
@@ -51,12 +52,13 @@ impl Symbols {
     pub(super) fn add(&mut self, kind: Kind, name: &str, annotations: &[Annotation]) {
         let id = given_id(annotations).map(|id| (id & 0x00ff_ffff) | (kind as u32) << 24);
         self.names.entry(kind).or_default().entry(name.to_owned()).or_insert(id);
-        self.all.insert(name.to_owned());
     }
 
-    /// Gives identifiers to all that have none: the hash of the name, next free one if taken.
-    /// Names go in alphabetical order, so that the result depends on nothing else.
+    /// Gives aliases to all objects, and identifiers to those that have none: the hash of the name,
+    /// next free one if taken. Names go in alphabetical order, so that the result depends on nothing
+    /// else.
     pub(super) fn assign(&mut self) {
+        self.aliases = aliases(self.names.values().flat_map(BTreeMap::keys));
         let given: HashSet<u32> =
             self.names.values().flat_map(BTreeMap::values).filter_map(|id| *id).collect();
         let mut taken = given;
@@ -83,18 +85,30 @@ impl Symbols {
 
     /// The shortest end of the name that no other name has.
     pub(super) fn alias(&self, name: &str) -> String {
-        let parts: Vec<&str> = name.split('.').collect();
-        for n in 1..parts.len() {
-            let suffix = parts[parts.len() - n..].join(".");
-            let dotted = format!(".{suffix}");
-            let others =
-                self.all.iter().filter(|other| **other == suffix || other.ends_with(&dotted));
-            if others.count() < 2 {
-                return suffix;
-            }
-        }
-        name.to_owned()
+        self.aliases.get(name).map_or(name, String::as_str).to_owned()
     }
+}
+
+/// The shortest end of each name that no other name has.
+///
+/// Names that end alike are neighbours when they are sorted from their last parts on, so comparing
+/// neighbours finds the longest end that each name shares with any other.
+fn aliases<'n>(names: impl Iterator<Item = &'n String>) -> HashMap<String, String> {
+    let mut names: Vec<&str> = names.map(String::as_str).collect();
+    names.sort_unstable_by(|a, b| a.rsplit('.').cmp(b.rsplit('.')));
+    names.dedup();
+    let shared =
+        |a: &str, b: &str| a.rsplit('.').zip(b.rsplit('.')).take_while(|(a, b)| a == b).count();
+    let mut before = 0;
+    let mut aliases = HashMap::with_capacity(names.len());
+    for (i, name) in names.iter().enumerate() {
+        let after = names.get(i + 1).map_or(0, |next| shared(name, next));
+        let dot = name.rmatch_indices('.').nth(before.max(after));
+        let alias = dot.map_or(*name, |(dot, _)| &name[dot + 1..]);
+        aliases.insert((*name).to_owned(), alias.to_owned());
+        before = after;
+    }
+    aliases
 }
 
 /// The number of an `@id` annotation.
@@ -175,6 +189,7 @@ mod tests {
         for name in ["d.a.c", "e.b.c", "x.y", "y"] {
             symbols.add(Kind::Table, name, &[]);
         }
+        symbols.assign();
         assert_eq!(symbols.alias("d.a.c"), "a.c");
         assert_eq!(symbols.alias("e.b.c"), "b.c");
         assert_eq!(symbols.alias("x.y"), "x.y");

@@ -10,7 +10,7 @@ mod value_sets;
 
 use tributary_p4runtime_proto::p4::config::v1 as proto;
 
-use crate::ir::{self, Annotation, CtorArg, MatchKind};
+use crate::ir::{self, Annotation, CtorArg, MatchKind, TableId};
 use crate::lower::{Info, TableInfo};
 use crate::types::{FieldType, StructType, Type};
 use annotations::{documentation, external_name, hidden};
@@ -26,6 +26,7 @@ pub(crate) fn generate(program: &ir::Program, info: &Info) -> proto::P4Info {
         program,
         info,
         symbols: Symbols::new(program.pipeline.as_deref()),
+        users: users(program),
         types: proto::P4TypeInfo::default(),
         out: proto::P4Info {
             pkg_info: Some(annotations::package(arch, &info.package)),
@@ -48,8 +49,24 @@ struct Generator<'p> {
     program: &'p ir::Program,
     info: &'p Info,
     symbols: Symbols,
+    /// For each extern: the tables that it is attached to.
+    users: Vec<Vec<TableId>>,
     types: proto::P4TypeInfo,
     out: proto::P4Info,
+}
+
+/// For each extern: the tables that it is attached to, each once.
+fn users(program: &ir::Program) -> Vec<Vec<TableId>> {
+    let mut users = vec![Vec::new(); program.externs.len()];
+    for (table, id) in program.tables.iter().zip(0..).map(|(table, id)| (table, TableId(id))) {
+        for attached in &table.attached {
+            let users: &mut Vec<TableId> = &mut users[attached.index()];
+            if users.last() != Some(&id) {
+                users.push(id);
+            }
+        }
+    }
+    users
 }
 
 /// A header's fields with those of structs inside it, by full name.
@@ -312,8 +329,7 @@ impl Generator<'_> {
             if let Some(index) = index.filter(|_| kind != Kind::DirectMeter) {
                 self.note(&index.clone());
             }
-            let table =
-                self.program.tables.iter().find(|t| t.attached.iter().any(|a| a.index() == i));
+            let table = self.users[i].first().map(|id| &self.program.tables[id.index()]);
             let table_id = table.map_or(0, |t| self.symbols.id(Kind::Table, &t.name));
             match kind {
                 Kind::Counter => self.out.counters.push(proto::Counter {
@@ -370,8 +386,7 @@ impl Generator<'_> {
         size: i64,
     ) {
         let with_selector = e.type_name == "action_selector";
-        let users =
-            self.program.tables.iter().filter(|t| t.attached.iter().any(|a| a.index() == index));
+        let users = self.users[index].iter().map(|id| &self.program.tables[id.index()]);
         let table_ids = users.map(|t| self.symbols.id(Kind::Table, &t.name)).collect();
         let (max_group_size, selector_size_semantics) = match with_selector {
             true => annotations::group_size(&e.annotations),
