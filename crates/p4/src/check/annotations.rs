@@ -1,5 +1,8 @@
 //! Annotations, as the IR has them.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use num_bigint::BigInt;
 
 use super::Checker;
@@ -21,12 +24,22 @@ impl Checker<'_, '_> {
             matches!(a.body, AnnotationBody::Structured { .. })
                 && !values_in_parentheses(&a.name.name)
         };
-        for (i, annotation) in list.iter().enumerate() {
-            let same = |other: &&ast::Annotation| {
-                other.name.name == annotation.name.name
-                    && (bracketed(other) || bracketed(annotation))
+        // For each name: the first annotation, and the first one in brackets.
+        let mut seen = HashMap::<&str, (&ast::Annotation, Option<&ast::Annotation>)>::new();
+        for annotation in list.iter() {
+            let brackets = bracketed(annotation).then_some(annotation);
+            let first = match seen.entry(&annotation.name.name) {
+                Entry::Vacant(entry) => {
+                    entry.insert((annotation, brackets));
+                    continue;
+                }
+                Entry::Occupied(mut entry) => {
+                    let (any, earlier) = *entry.get();
+                    entry.get_mut().1 = earlier.or(brackets);
+                    if brackets.is_some() { Some(any) } else { earlier }
+                }
             };
-            if let Some(first) = list[..i].iter().find(same) {
+            if let Some(first) = first {
                 let message = format!("@{} is given twice", annotation.name.name);
                 let other = first.name.span;
                 self.reporter.error_at(annotation.name.span, message, "given first", other);
