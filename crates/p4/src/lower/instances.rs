@@ -9,7 +9,7 @@ use super::calls::BlockInstance;
 use super::{Binding, Lowerer, Value, build, store};
 use crate::hir::{self, DeclId};
 use crate::ir::{self, CtorArg, ExternId};
-use crate::types::{ExternType, Type};
+use crate::types::{Extent, ExternType, Type};
 
 impl Lowerer<'_, '_> {
     /// What an instance's name stands for; externs are created.
@@ -19,6 +19,8 @@ impl Lowerer<'_, '_> {
         match &construct.ty {
             Type::Extern(e, type_args) => {
                 self.tna_instance(&e.name, instance.span);
+                // P4Info describes the types of each instance anew.
+                self.reporter.work(Extent::of_parts(type_args.iter()).values);
                 let mut args = Vec::with_capacity(construct.args.len());
                 for arg in &construct.args {
                     self.ctor_arg(arg, &mut args);
@@ -53,6 +55,7 @@ impl Lowerer<'_, '_> {
     pub(super) fn value_set(&mut self, set: &hir::ValueSet) -> Binding {
         let name = self.qualify(&set.name, &set.annotations);
         let mut type_args = Vec::new();
+        self.reporter.work(set.ty.extent().values);
         scalars_in(&set.ty, &mut type_args);
         let size = self.constant(&set.size).and_then(|size| size.to_u128()).unwrap_or_default();
         let mut args = vec![CtorArg::Int(size)];

@@ -113,7 +113,7 @@ pub(crate) struct Lowerer<'r, 't> {
     /// What `exit` must copy out, outermost call first.
     copy_outs: Vec<Vec<(Loc, Store, Type)>>,
     enums: HashMap<u32, usize>,
-    /// For each header of a union, and each stack of one member of unions: the other ones.
+    /// For each header of a union, and each stack of one member of unions: all of that union.
     unions: HashMap<HeaderId, Rc<[HeaderId]>>,
     union_stacks: HashMap<StackId, Rc<[StackId]>>,
     /// What register actions take of their registers' stateful ALUs.
@@ -244,7 +244,9 @@ impl Lowerer<'_, '_> {
 
     /// Hierarchical name of a declaration: in the current block, or as `@name` says.
     fn qualify(&mut self, name: &str, annotations: &[ir::Annotation]) -> String {
-        self.reporter.work(1 + self.prefix.len() as u64 / 32);
+        // The instance has a copy of its annotations.
+        let copied: usize = annotations.iter().map(|a| 1 + a.body.len() / 32).sum();
+        self.reporter.work((1 + self.prefix.len() / 32 + copied) as u64);
         let given = annotations.iter().find(|a| a.name == "name").map(|a| a.body.as_str());
         match given.unwrap_or(name) {
             absolute if absolute.starts_with('.') => absolute[1..].to_owned(),

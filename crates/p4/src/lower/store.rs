@@ -233,10 +233,8 @@ impl Lowerer<'_, '_> {
             let elements = parts.iter().flat_map(member).collect();
             members.push(self.push_stack(format!("{name}.{}", field.name), elements, next_index));
         }
-        for member in &members {
-            let others = members.iter().filter(|m| *m != member).copied().collect();
-            self.union_stacks.insert(*member, others);
-        }
+        let all: Rc<[StackId]> = members.as_slice().into();
+        self.union_stacks.extend(members.iter().map(|member| (*member, Rc::clone(&all))));
         Store::UnionStack(Rc::new(UnionStack { members, next_index }), parts)
     }
 
@@ -300,8 +298,8 @@ impl Lowerer<'_, '_> {
         let (mut fields, mut all) = (Vec::new(), Vec::new());
         parts.iter().for_each(|p| p.scalars(&mut fields));
         parts.iter().for_each(|p| p.fields(&self.program.headers, &mut all));
-        // What is no scalar of its own is the length of the varbit before it.
-        let length = all.iter().position(|field| !fields.contains(field));
+        // What is no scalar of its own is the length of the varbit before it. The others are in order.
+        let length = (0..all.len()).find(|&at| fields.get(at) != Some(&all[at]));
         let header = &mut self.program.headers[id.index()];
         header.varbit = length.map(|at| (at - 1, all[at]));
         header.fields = fields;

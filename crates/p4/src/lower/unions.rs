@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::store::{Loc, Store};
+use super::store::{Loc, Store, Which};
 use super::{Lowerer, build};
 use crate::ir::{BinaryOp, Expr, ExprKind, HeaderId, HeaderRef, Place, Scalar, StackId, Stmt};
 
@@ -11,25 +11,26 @@ impl Lowerer<'_, '_> {
     pub(super) fn note_union(&mut self, parts: &[Store]) {
         let mut headers = Vec::new();
         parts.iter().for_each(|part| part.headers(&mut headers));
-        for header in &headers {
-            let others: Rc<[HeaderId]> = headers.iter().filter(|h| *h != header).copied().collect();
-            self.unions.insert(*header, others);
-        }
+        let all: Rc<[HeaderId]> = headers.as_slice().into();
+        self.unions.extend(headers.iter().map(|header| (*header, Rc::clone(&all))));
     }
 
     /// The other headers of the union that a header is in.
     fn others(&self, header: &HeaderRef) -> Vec<HeaderRef> {
-        let stacks =
-            |stack: &StackId| self.union_stacks.get(stack).into_iter().flat_map(|s| s.iter());
+        let stacks = |stack: StackId| {
+            let all = self.union_stacks.get(&stack).into_iter().flat_map(|all| all.iter().copied());
+            all.filter(move |other| *other != stack)
+        };
         match header {
             HeaderRef::Fixed(header) => {
-                let others = self.unions.get(header).into_iter().flat_map(|others| others.iter());
+                let all = self.unions.get(header).into_iter().flat_map(|all| all.iter());
+                let others = all.filter(|other| *other != header);
                 others.map(|other| HeaderRef::Fixed(*other)).collect()
             }
-            HeaderRef::Next(stack) => stacks(stack).map(|s| HeaderRef::Next(*s)).collect(),
-            HeaderRef::Last(stack) => stacks(stack).map(|s| HeaderRef::Last(*s)).collect(),
+            HeaderRef::Next(stack) => stacks(*stack).map(HeaderRef::Next).collect(),
+            HeaderRef::Last(stack) => stacks(*stack).map(HeaderRef::Last).collect(),
             HeaderRef::Index(stack, index) => {
-                stacks(stack).map(|s| HeaderRef::Index(*s, index.clone())).collect()
+                stacks(*stack).map(|other| HeaderRef::Index(other, index.clone())).collect()
             }
         }
     }
@@ -40,12 +41,24 @@ impl Lowerer<'_, '_> {
         }
     }
 
+    /// A header whose index is short: each of a union's headers has a copy of it.
+    fn keep_union_index(&mut self, header: HeaderRef) -> HeaderRef {
+        match header {
+            HeaderRef::Index(stack, index) if self.union_stacks.contains_key(&stack) => {
+                HeaderRef::Index(stack, Box::new(self.keep_index(*index)))
+            }
+            other => other,
+        }
+    }
+
     pub(super) fn set_valid(&mut self, header: HeaderRef) {
+        let header = self.keep_union_index(header);
         self.emit(Stmt::SetValid(header.clone()));
         self.displace_others(&header);
     }
 
     pub(super) fn extract(&mut self, header: HeaderRef, varbit_bits: Option<Expr>) {
+        let header = self.keep_union_index(header);
         // Extraction moves `nextIndex` on.
         let extracted = match header {
             HeaderRef::Next(stack) => HeaderRef::Last(stack),
@@ -57,13 +70,8 @@ impl Lowerer<'_, '_> {
 
     /// Copies a header, its validity included.
     pub(super) fn copy_header(&mut self, to: HeaderRef, from: HeaderRef) {
-        let to = match to {
-            // The copy may change what the index is computed from.
-            HeaderRef::Index(stack, index) if self.union_stacks.contains_key(&stack) => {
-                HeaderRef::Index(stack, Box::new(self.keep_index(*index)))
-            }
-            other => other,
-        };
+        // The copy may change what the index is computed from.
+        let to = self.keep_union_index(to);
         self.emit(Stmt::CopyHeader { to: to.clone(), from });
         let then = self.buffered(|l| l.displace_others(&to));
         if !then.is_empty() {
@@ -84,8 +92,21 @@ impl Lowerer<'_, '_> {
     }
 
     /// Whether a header, or one of a union's headers, is valid.
-    pub(super) fn validity(&self, loc: &Loc) -> Option<Expr> {
-        let valid = |header| Expr { ty: Scalar::BOOL, kind: ExprKind::Valid(header) };
+    pub(super) fn validity(&mut self, loc: &Loc) -> Option<Expr> {
+        fn any(headers: &[HeaderRef]) -> Expr {
+            match headers {
+                [] => build::boolean(false),
+                [header] => valid(header.clone()),
+                _ => {
+                    // As deep as it must be, but no deeper: the phases recurse over it.
+                    let (some, others) = headers.split_at(headers.len().div_ceil(2));
+                    build::binary(BinaryOp::Or, any(some), any(others))
+                }
+            }
+        }
+        fn valid(header: HeaderRef) -> Expr {
+            Expr { ty: Scalar::BOOL, kind: ExprKind::Valid(header) }
+        }
         if let Some(header) = self.header_ref(loc) {
             return Some(valid(header));
         }
@@ -96,13 +117,16 @@ impl Lowerer<'_, '_> {
                 headers.into_iter().map(HeaderRef::Fixed).collect()
             }
             Loc::UnionElement(which, stack, _) => {
+                let which = match which {
+                    Which::Index(index) => Which::Index(self.keep_index(index.clone())),
+                    other => other.clone(),
+                };
                 stack.members.iter().map(|member| which.of(*member)).collect()
             }
             _ => return None,
         };
-        let any = headers.into_iter().map(valid);
-        let any = any.reduce(|a, b| build::binary(BinaryOp::Or, a, b));
-        Some(any.unwrap_or_else(|| build::boolean(false)))
+        self.reporter.work(2 * headers.len() as u64);
+        Some(any(&headers))
     }
 
     /// `push_front` and `pop_front`.

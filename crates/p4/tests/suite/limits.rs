@@ -481,3 +481,76 @@ fn instances_and_calls_are_bounded() {
         compile_text("t.p4", &program("", &keys, &"t.apply();".repeat(3000)), &[])
     }));
 }
+
+#[test]
+fn what_a_control_plane_sees_is_bounded() {
+    let program = |locals: &str, apply: &str| crate::common::program("", locals, apply);
+    for (what, each) in [
+        ("registers", "register<bit<8>>(1)"),
+        ("counters", "counter(1, CounterType.packets)"),
+        ("meters", "meter(1, MeterType.packets)"),
+        ("profiles", "action_profile(1)"),
+    ] {
+        let locals = lines(50_000, |i| format!("{each} o{i};"));
+        bounded(what, || compile_text("t.p4", &program(&locals, ""), &[])).unwrap();
+    }
+    let sets = lines(50_000, |i| format!("value_set<bit<8>>(1) v{i};"));
+    let sets = program("", "").replacen("state start {", &format!("{sets} state start {{"), 1);
+    bounded("value sets", || compile_text("t.p4", &sets, &[])).unwrap();
+    // Names that differ in their first parts only.
+    let declarations =
+        "control K(inout meta_t m) { register<bit<8>>(1) r; direct_counter(CounterType.packets) d;
+table t { key = { m.x : exact; } actions = { NoAction; } counters = d; } apply { t.apply(); } }";
+    let instances = lines(20_000, |i| format!("K() k{i};"));
+    let applied = lines(20_000, |i| format!("k{i}.apply(meta);"));
+    let text = crate::common::program(declarations, &instances, &applied);
+    let done = bounded("instances", || compile_text("t.p4", &text, &[])).unwrap();
+    let alias = &done.p4info.registers[6].preamble.as_ref().unwrap().alias;
+    assert_eq!(alias, "k7.r");
+    let long = "a.".repeat(30_000);
+    let tables =
+        lines(60, |i| format!("@name(\"z{i}.{long}\") table t{i} {{ actions = {{ NoAction; }} }}"));
+    let applied = lines(60, |i| format!("t{i}.apply();"));
+    bounded("long names", || compile_text("t.p4", &program(&tables, &applied), &[])).unwrap();
+    let wide = format!("struct w_t {{ {} }}", lines(50_000, |i| format!("bit<8> f{i};")));
+    let registers = lines(10_000, |i| format!("register<w_t>(1) r{i};"));
+    refuses(&crate::common::program(&wide, &registers, ""), ENDLESS);
+}
+
+#[test]
+fn annotations_are_bounded() {
+    let text = (0..150_000).fold(String::new(), |text, i| text + &format!("@a{i} "));
+    bounded("annotations", || compile_text("t.p4", &(text + "const bit<8> x = 1;"), &[])).unwrap();
+    let control = format!(
+        "control K() {{ @a({}) register<bit<8>>(1) r; apply {{ }} }}",
+        "x ".repeat(100_000)
+    );
+    let instances = lines(20_000, |i| format!("K() k{i};"));
+    let applied = lines(20_000, |i| format!("k{i}.apply();"));
+    refuses(&crate::common::program(&control, &instances, &applied), ENDLESS);
+}
+
+#[test]
+fn header_unions_are_bounded() {
+    let members = lines(5_000, |i| format!("tiny_t x{i};"));
+    let union = format!("header tiny_t {{ bit<8> a; }}\nheader_union U {{ {members} }}");
+    let program = |locals: &str, apply: &str| crate::common::program(&union, locals, apply);
+    bounded("a stack of unions", || compile_text("t.p4", &program("U[13] u;", ""), &[])).unwrap();
+    let stacks = "U[13] u; U[13] v; U[13] w;";
+    bounded("stacks of unions", || compile_text("t.p4", &program(stacks, ""), &[])).unwrap();
+    bounded("validity", || {
+        compile_text("t.p4", &program("U[13] u;", "meta.flag = u[meta.x].isValid();"), &[])
+    })
+    .unwrap();
+    let many = "if (u[meta.x].isValid()) { meta.x = 1; }".repeat(10_000);
+    refuses(&program("U[13] u;", &many), ENDLESS);
+    drop(bounded("copies", || {
+        let copies = "u[0] = u[1]; u.pop_front(1); u[meta.x].x7.setValid();";
+        compile_text("t.p4", &program("U[13] u;", copies), &[])
+    }));
+    let wide = format!("header wide_t {{ {} }}", lines(60_000, |i| format!("bit<8> f{i};")));
+    bounded("a wide header", || {
+        compile_text("t.p4", &crate::common::program(&wide, "wide_t a; wide_t b;", ""), &[])
+    })
+    .unwrap();
+}
