@@ -84,8 +84,8 @@ pub(crate) enum Op {
     Advance { bits: Slot },
     /// The parser stops with that error.
     Fail { error: Slot },
-    /// Counts a turn of a parser loop.
-    Tick,
+    /// Counts a turn of a loop, which takes so much of the packet's work.
+    Tick(u32),
     Emit(u32),
     SetValid(u32),
     SetInvalid(u32),

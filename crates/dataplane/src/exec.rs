@@ -46,21 +46,25 @@ pub(crate) struct Io<'a> {
     /// See [`crate::Packet::length`].
     pub(crate) length: u32,
     pub(crate) ingress_length: u32,
-    /// Turns of loops that are left.
-    pub(crate) ticks: u32,
+    /// Work that is left for the turns of loops.
+    pub(crate) work: u32,
 }
 
 impl<'a> Io<'a> {
     /// What a parser starts with: a frame, and its length as the packet's. Nothing goes out before a
     /// deparser runs.
     pub(crate) fn arriving(frame: &'a [u8], length: u32, out: &'a mut Vec<u8>) -> Self {
-        Self { frame, at: 0, payload: &[], out, length, ingress_length: length, ticks: MOST_TICKS }
+        Self { frame, at: 0, payload: &[], out, length, ingress_length: length, work: MOST_WORK }
     }
 }
 
-/// Turns of its loops that a parser may take. A loop that consumes at least a byte a turn ends
+/// Work that the loops of a block may take; [`crate::load`] says what a turn counts for. It bounds how
+/// long one packet can hold up all others: some tenths of a second.
+pub(crate) const MOST_WORK: u32 = 1 << 27;
+
+/// Turns of its loops that a parser may take. A loop that consumes at least a byte per turn ends
 /// before, whatever comes in.
-const MOST_TICKS: u32 = 1 << 16;
+pub(crate) const MOST_TICKS: u32 = 1 << 16;
 
 /// Turns of its loops that a control may take: more than a byte counts in a byte's turns each.
 pub(crate) const MOST_TURNS: u32 = 1 << 20;
@@ -297,8 +301,8 @@ impl Store {
                     io.at += (bits / 8) as usize;
                 }
                 Op::Fail { error } => return Flow::Error(at!(error)),
-                Op::Tick => match io.ticks.checked_sub(1) {
-                    Some(left) => io.ticks = left,
+                Op::Tick(work) => match io.work.checked_sub(work) {
+                    Some(left) => io.work = left,
                     None => return Flow::Error(code.errors.timeout),
                 },
                 Op::Emit(header) => emit(code, header, state, io.out),

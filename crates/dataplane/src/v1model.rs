@@ -5,7 +5,7 @@
 //! fields of an `@field_list` and nothing else.
 
 use crate::code::{Pc, Slot};
-use crate::exec::{Engine, Flow, Io, MOST_TURNS};
+use crate::exec::{Engine, Flow, Io, MOST_TURNS, MOST_WORK};
 use crate::layout::Item;
 use crate::packet::{CloneRequest, Packet};
 use crate::pass::{DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Verdict};
@@ -189,7 +189,7 @@ impl Passes {
             out: frame,
             length,
             ingress_length: packet.ingress_length,
-            ticks: 0,
+            work: 0,
         };
         const GONE: Egress = Egress { drop: true, recirculate: false };
         let state = &mut packet.state;
@@ -230,9 +230,11 @@ impl Passes {
 
 /// Runs a control. One whose loops do not end drops the packet, as a failed assertion does.
 fn control(engine: &mut Engine, entry: Pc, meta: &Intrinsics, state: &mut [u64], io: &mut Io<'_>) {
-    io.ticks = MOST_TURNS;
+    io.work = MOST_WORK;
     if let Flow::Error(_) = engine.run(entry, state, io) {
-        tracing::error!("a loop of the program takes more than {MOST_TURNS} turns: packet dropped");
+        tracing::error!(
+            "loops of the program take more than {MOST_TURNS} turns, or too much work: packet dropped"
+        );
         state[meta.failed as usize] = 1;
     }
 }

@@ -64,8 +64,26 @@ pub(crate) const fn scratch_words(limbs: usize) -> usize {
 }
 
 impl WideOp {
-    /// Runs the operation; `scratch` has [`scratch_words`] of the widest operand.
+    /// Words of the widest operand.
+    fn limbs(&self) -> usize {
+        self.dst.width.max(self.a.width).max(self.b.width).div_ceil(64) as usize
+    }
+
+    /// What it takes: words that are read, combined or written, more or less.
+    pub(crate) fn work(&self) -> u64 {
+        let limbs = self.limbs() as u64;
+        let each = match self.kind {
+            WideKind::Mul => limbs / 2,
+            WideKind::Div | WideKind::Mod => u64::from(self.a.width),
+            WideKind::Insert { .. } | WideKind::AddSat | WideKind::SubSat => 64,
+            _ => 0,
+        };
+        8 + limbs * (4 + each)
+    }
+
+    /// Runs the operation; `scratch` has at least [`scratch_words`] of the widest operand.
     pub(crate) fn run(&self, state: &mut [u64], scratch: &mut [u64]) {
+        let scratch = &mut scratch[..scratch_words(self.limbs())];
         let each = scratch.len() / 6;
         let (x, rest) = scratch.split_at_mut(each);
         let (y, rest) = rest.split_at_mut(each);

@@ -61,7 +61,7 @@ pub(super) mod at {
     /// Of the bytes' own.
     pub(in super::super) const AT: i32 = offset_of!(Io<'static>, at) as i32;
     pub(in super::super) const LENGTH: i32 = offset_of!(Io<'static>, length) as i32;
-    pub(in super::super) const TICKS: i32 = offset_of!(Io<'static>, ticks) as i32;
+    pub(in super::super) const WORK: i32 = offset_of!(Io<'static>, work) as i32;
 }
 
 /// The machine code of a program.

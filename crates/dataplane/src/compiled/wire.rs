@@ -46,12 +46,13 @@ impl Translator<'_, '_> {
                 self.b.ins().store(word(), end, self.io, at::AT);
                 self.at = Some(end);
             }
-            Op::Tick => {
-                let ticks = self.b.ins().load(types::I32, word(), self.io, at::TICKS);
-                let none = self.b.ins().icmp_imm_s(IntCC::Equal, ticks, 0);
+            Op::Tick(work) => {
+                let before = self.b.ins().load(types::I32, word(), self.io, at::WORK);
+                let work = self.b.ins().iconst(types::I32, i64::from(work));
+                let none = self.b.ins().icmp(IntCC::UnsignedLessThan, before, work);
                 self.fail_if(none, errors.timeout);
-                let left = self.b.ins().iadd_imm_s(ticks, -1);
-                self.b.ins().store(word(), left, self.io, at::TICKS);
+                let left = self.b.ins().isub(before, work);
+                self.b.ins().store(word(), left, self.io, at::WORK);
             }
             Op::Emit(number) if plain(header(number)) => self.emit(header(number)),
             Op::SetValid(number) if header(number).varbit.is_none() => {

@@ -52,6 +52,11 @@ impl ValueSet {
         Self { widths, size, members: Vec::new(), rows: Vec::new() }
     }
 
+    /// At most so many members.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
     /// Adds a member.
     pub(crate) fn insert(&mut self, member: Vec<KeyMatch>) -> Result<(), StateError> {
         self.check(&member)?;

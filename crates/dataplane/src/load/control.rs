@@ -119,7 +119,7 @@ impl Loader<'_> {
             Stmt::Loop(label, body) => self.labelled(*label, |this| {
                 let start = this.here();
                 this.statements(body)?;
-                this.jump(Op::Tick);
+                this.tick();
                 this.jump(Op::Jump(start));
                 Ok(())
             })?,

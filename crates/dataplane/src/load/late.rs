@@ -72,7 +72,7 @@ impl Touched {
     #[rustfmt::skip]
     fn by(&mut self, code: &Code, op: &Op) -> Option<()> {
         match *op {
-            Op::Jump(_) | Op::Return | Op::Exit | Op::Tick => {}
+            Op::Jump(_) | Op::Return | Op::Exit | Op::Tick(_) => {}
             Op::Move { dst, src } | Op::Truncate { dst, src, .. } | Op::SignExtend { dst, src, .. }
             | Op::Slice { dst, src, .. } | Op::Insert { dst, src, .. } => self.words(&[dst, src]),
             Op::Copy { dst, src, words } => self.slots.extend([(dst, words), (src, words)]),

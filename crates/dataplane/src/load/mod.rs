@@ -13,6 +13,7 @@ mod slots;
 mod tna;
 mod tna_calls;
 mod v1model;
+mod work;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -26,6 +27,7 @@ use tributary_p4::ir::{
 use self::calls::Presence;
 pub(crate) use self::instances::Instance;
 use self::slots::Slots;
+use self::work::Costs;
 use crate::code::{
     ActionCode, Code, Element, Errors, ExternOp, HeaderCode, List, NO_SLOT, Op, Pc, RegisterRun,
     Slot, TableCode,
@@ -241,7 +243,7 @@ impl<'p> Loader<'p> {
         if template.len() >= Slot::MAX as usize / 2 || self.ops.len() >= Pc::MAX as usize / 2 {
             return Err(LoadError::Limit("the program's size".to_owned()));
         }
-        let code = Code {
+        let mut code = Code {
             ops: self.ops,
             headers: self.headers,
             lookaheads: self.lookaheads,
@@ -258,6 +260,15 @@ impl<'p> Loader<'p> {
             words: template.len(),
             constants,
         };
+        let costs = Costs {
+            code: &code,
+            registers: &self.registers,
+            tables: &tables,
+            value_sets: &externs.value_sets,
+        };
+        for (tick, work) in costs.ticks()? {
+            code.ops[tick] = Op::Tick(work);
+        }
         let late = parser.map_or(Vec::new(), |parser| late::late(&code, parser, &lists));
         let early = late::others(&late, live);
         Ok(Loaded {
@@ -380,7 +391,8 @@ impl<'p> Loader<'p> {
     /// Makes jumps that lead to jumps lead to where those lead, and those that lead to a return be
     /// that return.
     fn thread_jumps(&mut self) {
-        for at in 0..self.ops.len() {
+        // From behind: most jumps lead on, to jumps that have been threaded then.
+        for at in (0..self.ops.len()).rev() {
             let Some(mut target) = target(&self.ops[at]) else { continue };
             // A loop of jumps alone is a parser that consumes nothing: its tick ends the chain.
             for _ in 0..self.ops.len() {

@@ -53,7 +53,7 @@ impl Loader<'_> {
             Target::State(state) => {
                 // Every loop has a step backwards.
                 if state.index() <= from {
-                    self.jump(Op::Tick);
+                    self.tick();
                 }
                 jumps.push((self.jump(Op::Jump(0)), state));
             }

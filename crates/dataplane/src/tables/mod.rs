@@ -185,6 +185,17 @@ impl Table {
         Ok(new)
     }
 
+    /// Words that a packet's key is compared with, for the entries that there are.
+    pub(crate) fn work(&self) -> u64 {
+        let entries = self.stored.len() as u64;
+        let tried = match self.matcher {
+            Matcher::Nothing | Matcher::Direct(_) | Matcher::Exact(_) => 1,
+            Matcher::Lpm(_) => entries.min(self.words as u64 * 64),
+            Matcher::Packed(_) | Matcher::Words(_) => entries,
+        };
+        tried.saturating_mul(self.words as u64)
+    }
+
     /// What belongs to its entries.
     pub(crate) fn extras(&self) -> &Extras {
         &self.extras

@@ -1,5 +1,10 @@
 //! `for`, `break`, `continue`.
 
+use std::time::{Duration, Instant};
+
+use tributary_dataplane::{EngineKind, Pipeline};
+use tributary_p4::compile_text;
+
 use super::{Source, apply_gives};
 
 #[test]
@@ -115,4 +120,55 @@ fn a_loop_without_end_drops_its_packet_and_harms_no_other() {
     program.gives(&[0, 0, 0, 0], &[0, 0, 0, 0]);
     let all = "for (bit<8> i in 0 .. 255) { for (bit<8> j in 0 .. 255) { hdr.h.a = i ^ j; } }";
     apply_gives("", all, &[(&[9, 9, 9, 9], &[0, 9, 9, 9])]);
+}
+
+/// How often a loop that is too much work turns before its packet is dropped, in both engines.
+fn turns_until_dropped(meta: &str, body: &str) -> u32 {
+    let locals = "register<bit<32>>(1) turns;";
+    let apply = format!(
+        "bit<32> n;
+        if (hdr.h.a == 0) {{
+            turns.read(n, 0);
+            hdr.h.a = n[31:24]; hdr.h.b = n[23:16]; hdr.h.c = n[15:8]; hdr.h.d = n[7:0];
+        }} else {{
+            for (bit<32> i in 1 .. 1000000) {{ turns.write(0, i); {body} }}
+        }}"
+    );
+    let mut program = Source { meta, locals, apply: &apply, ..Source::default() }.load();
+    let [interpreted, compiled] = [EngineKind::Interpreter, EngineKind::Compiled].map(|engine| {
+        program.pipeline.use_engine(engine);
+        let started = Instant::now();
+        assert_eq!(program.pass(&[1, 0, 0, 0]), None, "{body}");
+        println!("{engine:?}, {body}: {:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+        let turns = program.pass(&[0, 0, 0, 0]).unwrap();
+        u32::from_be_bytes(turns.try_into().unwrap())
+    });
+    assert_eq!(interpreted, compiled, "{body}");
+    compiled
+}
+
+#[test]
+fn much_work_in_a_loop_ends_it_early_and_at_the_same_turn_in_both_engines() {
+    let wide = "bit<65528> y; bit<64> z;";
+    let multiplied = turns_until_dropped(wide, "meta.y = meta.y * meta.y + 3;");
+    assert!((100..1000).contains(&multiplied), "{multiplied}");
+    assert!(turns_until_dropped(wide, "meta.y = meta.y / 3;") < 10);
+    let hash = "hash(meta.z, HashAlgorithm.crc32, 16w0, { meta.y, meta.y }, 16w100);";
+    let hashed = turns_until_dropped(wide, hash);
+    assert!((1000..10_000).contains(&hashed), "{hashed}");
+    let both = turns_until_dropped(wide, &(hash.to_owned() + hash));
+    assert!(both <= hashed / 2 + 1, "{both} {hashed}");
+    // The work of what a loop calls is the loop's, and so is that of the loops inside.
+    let inner = "for (bit<8> j in 1 .. 100) { meta.y = meta.y * meta.y; }";
+    assert!(turns_until_dropped(wide, inner) < 10);
+}
+
+#[test]
+fn more_work_than_a_packet_may_take_is_refused() {
+    let apply = "meta.y = meta.y * meta.y;".repeat(500);
+    let source = Source { meta: "bit<65528> y;", apply: &apply, ..Source::default() };
+    let program = compile_text("t.p4", &source.text(), &[]).unwrap().program;
+    let error = Pipeline::load(program).unwrap_err();
+    assert_eq!(error.to_string(), "the program's work for one packet exceeds the engine's limit");
 }
