@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,18 +12,18 @@ use tokio::time::Sleep;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::server::Connected;
 
-/// How long a client may take to say as much as any does that means it: the preface of HTTP/2 and its
-/// settings (RFC 9113 §3.4). The server asks those that have whether they are still there.
+/// How long a client may take to send the HTTP/2 preface and an empty SETTINGS frame (RFC 9113 §3.4). From
+/// then on the server's keepalive finds out whether it is still there.
 const GREETING: Duration = Duration::from_secs(10);
 const GREETING_BYTES: usize = 24 + 9;
 
 /// After a connection could not be accepted, mostly because too many files are open.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Takes connections as long as no more than `most` are open; others are closed at once.
+/// Accepts connections while fewer than `most` are open, and closes any other at once.
 ///
-/// Failures to accept are not passed on. They pass when other connections close, and to end the server
-/// would hurt all that are connected.
+/// Failures to accept are logged, not returned: they end when other connections close, and ending the
+/// server would disconnect all clients.
 pub fn bounded<IO>(
     streams: impl Stream<Item = io::Result<IO>>,
     most: usize,
@@ -42,25 +43,37 @@ pub fn bounded<IO>(
             return None;
         };
         let deadline = Some(Box::pin(tokio::time::sleep(GREETING)));
-        Some(Ok(Connection { io, deadline, heard: 0, _place: place }))
+        Some(Ok(Connection { io, id: ConnectionId::next(), deadline, heard: 0, _place: place }))
     })
+}
+
+/// A connection, by the order in which this process accepted them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct ConnectionId(pub u64);
+
+impl ConnectionId {
+    fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 /// One of a bounded number of connections. Reading fails if the client does not greet in time.
 #[derive(Debug)]
 pub struct Connection<IO> {
     io: IO,
+    id: ConnectionId,
     /// Until it has greeted.
     deadline: Option<Pin<Box<Sleep>>>,
     heard: usize,
     _place: OwnedSemaphorePermit,
 }
 
-impl<IO: Connected> Connected for Connection<IO> {
-    type ConnectInfo = IO::ConnectInfo;
+impl<IO> Connected for Connection<IO> {
+    type ConnectInfo = ConnectionId;
 
-    fn connect_info(&self) -> IO::ConnectInfo {
-        self.io.connect_info()
+    fn connect_info(&self) -> ConnectionId {
+        self.id
     }
 }
 
@@ -128,7 +141,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn those_that_say_too_little_are_given_up_and_make_room() {
         let (mut clients, mut accepted) = pairs(4);
-        accepted.insert(1, Err(io::Error::other("no more files")));
+        accepted.insert(1, Err(io::Error::other("too many open files")));
         let mut streams = std::pin::pin!(bounded(tokio_stream::iter(accepted), 2));
         let mut first = streams.next().await.unwrap().unwrap();
         let mut second = streams.next().await.unwrap().unwrap();

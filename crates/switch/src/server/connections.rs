@@ -1,14 +1,10 @@
 //! Connections: how many there may be, and what each may have under way.
 
 use std::collections::HashMap;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 
-use tokio::io::{self, AsyncRead, AsyncWrite, ReadBuf};
 use tonic::Status;
-use tonic::transport::server::Connected;
+use tributary_limits::connections::ConnectionId;
 
 /// Reads that one connection may have under way: whose answers were not all taken yet.
 const READS_PER_CONNECTION: usize = 16;
@@ -26,14 +22,9 @@ const UNFINISHED_PER_CONNECTION: usize = 32 << 20;
 const UNFINISHED: usize = 64 << 20;
 const SMALL: usize = 64 << 10;
 
-/// A connection, as the server numbers them.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub(super) struct ConnectionId(u64);
-
 /// What is counted over all connections.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    next: AtomicU64,
     reads: Mutex<Reads>,
     unfinished: Mutex<Unfinished>,
 }
@@ -52,11 +43,6 @@ struct Reads {
 }
 
 impl Connections {
-    /// Gives a connection its number.
-    pub(super) fn accept<IO>(&self, io: IO) -> Connection<IO> {
-        Connection { io, id: ConnectionId(self.next.fetch_add(1, Ordering::Relaxed)) }
-    }
-
     fn reads(&self) -> MutexGuard<'_, Reads> {
         // A panic elsewhere leaves counts that are still right.
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
@@ -160,61 +146,6 @@ impl Drop for Held {
     fn drop(&mut self) {
         // To hold nothing is never refused.
         drop(self.set(0, |_| false));
-    }
-}
-
-/// A connection that was accepted.
-#[derive(Debug)]
-pub(super) struct Connection<IO> {
-    io: IO,
-    id: ConnectionId,
-}
-
-impl<IO> Connected for Connection<IO> {
-    type ConnectInfo = ConnectionId;
-
-    fn connect_info(&self) -> ConnectionId {
-        self.id
-    }
-}
-
-impl<IO: AsyncRead + Unpin> AsyncRead for Connection<IO> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(context, buffer)
-    }
-}
-
-impl<IO: AsyncWrite + Unpin> AsyncWrite for Connection<IO> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(context)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[std::io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
-use tokio_stream::{Stream, StreamExt as _};
+use tokio_stream::Stream;
 use tonic::transport::Server;
 use tonic::transport::server::Connected;
 use tributary_limits::connections::bounded;
@@ -110,9 +110,8 @@ impl Service {
         IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
     {
         self.start_packets_in();
-        let (closing, accepting) = (self.clone(), self.clone());
-        let incoming =
-            bounded(streams, CONNECTIONS).map(move |stream| stream.map(|io| accepting.accept(io)));
+        let closing = self.clone();
+        let incoming = bounded(streams, CONNECTIONS);
         let shutdown = async move {
             shutdown.await;
             closing.close();

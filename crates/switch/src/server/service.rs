@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
+use tributary_limits::connections::ConnectionId;
 use tributary_p4runtime_proto::p4::v1::p4_runtime_server::P4Runtime;
 use tributary_p4runtime_proto::p4::v1::{
     CapabilitiesRequest, CapabilitiesResponse, DigestListAck, DigestListAckError,
@@ -18,7 +19,7 @@ use tributary_p4runtime_proto::p4::v1::{
 };
 
 use super::arbitration::Client;
-use super::connections::{Connection, ConnectionId, Connections};
+use super::connections::Connections;
 use super::pipeline;
 use super::status::{batch, refused, stopped, stream_error};
 use super::streams::{Opened, Streams};
@@ -69,11 +70,6 @@ impl Service {
     /// Whether a connection has the stream of the default role's primary controller.
     pub(super) fn is_controller(&self, connection: ConnectionId) -> bool {
         self.streams.lock().has_default_primary(connection)
-    }
-
-    /// Gives a connection its number.
-    pub(super) fn accept<IO>(&self, io: IO) -> Connection<IO> {
-        self.connections.accept(io)
     }
 
     /// Ends all streams and refuses new ones, so that a server can come to its end.

@@ -10,10 +10,10 @@ use prost::Message as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
 use tonic::Status;
+use tributary_limits::connections::ConnectionId;
 use tributary_p4runtime_proto::p4::v1::{StreamMessageResponse, stream_message_response::Update};
 
 use super::arbitration::{Arbitration, Client, Notification};
-use super::connections::ConnectionId;
 
 /// Streams that may be open, whether they take part in arbitration or not.
 const MAX_STREAMS: usize = 1024;
