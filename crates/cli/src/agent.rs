@@ -23,9 +23,9 @@ use crate::workload::{self, Pauses, TrainingReport, Verifier};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event {
-    /// Waits until other workers join the run, too.
+    /// The worker waits until the others have joined.
     Waiting {
-        /// Indices of those that have not; none while switches change over to the run.
+        /// Indices of workers that have not joined; empty while switches change over to the run.
         missing: Vec<u8>,
     },
     /// A round is over.

@@ -85,8 +85,8 @@ pub(crate) fn join(
     Ok(epoch)
 }
 
-/// Watches for new runs of the jobs that a process serves, on a thread of its own. One that has begun, or
-/// `stop`, raises [`over`](Self::over).
+/// Watches for new runs of the jobs that a process serves, on a separate thread. A new run, or `stop`, raises
+/// [`over`](Self::over).
 #[derive(Debug)]
 pub(crate) struct Follower {
     over: Arc<AtomicBool>,
@@ -140,7 +140,7 @@ impl Drop for Follower {
     }
 }
 
-/// Before a controller that does not answer is asked again.
+/// Pause before a controller that does not answer is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

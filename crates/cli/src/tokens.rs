@@ -78,10 +78,10 @@ impl Tokens {
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
         let hex: BTreeMap<_, _> = self.0.iter().map(|(job, token)| (job, token.to_hex())).collect();
         let text = serde_json::to_string_pretty(&hex).expect("texts are plain data");
-        // A device or a FIFO would be lost by that.
+        // Renaming would replace a device or a FIFO.
         let kind = fs::symlink_metadata(path).map(|there| there.file_type());
         if kind.is_ok_and(|kind| !kind.is_file()) {
-            bail!("cannot write the tokens to {}: it is no regular file", path.display());
+            bail!("cannot write the tokens to {}: it is not a regular file", path.display());
         }
         // A new file, put in place whole: nobody reads half of it, or had the old one open.
         let mut name = path.file_name().context("the file of tokens has no name")?.to_owned();

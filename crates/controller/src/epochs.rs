@@ -13,10 +13,10 @@ const ORIGIN: u64 = 1_767_225_600;
 
 /// Issues epochs.
 ///
-/// An epoch is a time, in sixteenths of a second, and never one that is still to come: an epoch that was
-/// issued already waits until the clock has gone on. So whoever issued epochs before, in this process or in
-/// another one whose clock agrees, has issued smaller ones, however often runs began; and nothing has to be
-/// kept in a file. After eight years the numbers begin again, which [`Epoch::is_after`] allows for.
+/// An epoch is the current time in sixteenths of a second. Each is issued once, and never ahead of the clock:
+/// a second request within a sixteenth waits for the next one. Any earlier controller whose clock agrees has
+/// therefore issued earlier epochs, however many runs it began, and no file has to record the last one. The
+/// numbers start again after eight years, which [`Epoch::is_after`] takes into account.
 #[derive(Clone, Debug)]
 pub struct Epochs {
     /// The last one that is known, in ticks of the clock.
@@ -26,7 +26,7 @@ pub struct Epochs {
 }
 
 impl Epochs {
-    /// With the clock as it is. The epoch of this very moment may have been issued by another process.
+    /// Starts after the current sixteenth of a second, whose epoch another process may have issued.
     #[must_use]
     pub fn new() -> Self {
         Self { last: ticks(), found: BTreeMap::new() }
@@ -48,7 +48,7 @@ impl Epochs {
         Ok(epoch(now))
     }
 
-    /// How far an epoch is ahead of the clock; `None` for one that may have been issued.
+    /// How far an epoch is ahead of the clock; `None` if it may have been issued already.
     pub(crate) fn ahead(epoch: Epoch) -> Option<Duration> {
         let now = ticks();
         tick(epoch, now).checked_sub(now + 1).map(|ticks| duration(ticks + 1))
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_later_issues_later_ones() {
+    fn a_later_process_issues_later_epochs() {
         let mut last = None;
         // Some thousand processes, around the time when the numbers begin again.
         for process in 0..3_000 {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_epochs_say_the_same() {
+    fn times_and_epochs_correspond() {
         for now in [NOW, 0, 3, EPOCHS - 1, EPOCHS, EPOCHS + 1] {
             for tick_ in [now.saturating_sub(10), now, now + 1, now + 1_000_000, now + EPOCHS / 2] {
                 assert_eq!(tick(epoch(tick_), now), tick_, "{now}");

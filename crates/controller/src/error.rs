@@ -135,15 +135,17 @@ pub enum Error {
     },
     /// The clock was set back, or a switch was given an epoch of the future.
     #[error(
-        "the clock is {seconds} s behind the latest run that is known, so a new run could have the \
-         number of an old one; set the clock right, or if it is, start the switches anew"
+        "the clock is {seconds} s behind the epoch of the latest run, so a new run could get the epoch \
+         of an old one; correct the clock, or restart the switches if it is correct"
     )]
     Clock {
         /// How far it is behind.
         seconds: u64,
     },
     /// A client names an epoch that was not issued yet.
-    #[error("epoch {epoch} is {seconds} s ahead of the clock, so no run has it; let one be issued")]
+    #[error(
+        "epoch {epoch} is {seconds} s ahead of the clock, so it was never issued; send 0 for a new run"
+    )]
     FutureEpoch {
         /// What it named.
         epoch: Epoch,

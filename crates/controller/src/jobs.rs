@@ -69,7 +69,7 @@ pub(crate) enum State {
     Leaving,
 }
 
-/// How far the clock may be behind the last epoch before that is an error: it may be corrected by as much.
+/// How far the clock may be behind the last epoch; NTP may step it by a few seconds.
 const CLOCK_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a sweep freed, by switch.
@@ -151,7 +151,7 @@ impl Controller {
     /// [`Error::Clock`].
     pub async fn issue(&self) -> Result<Epoch, Error> {
         loop {
-            // Not in the match: it would hold the lock while it waits.
+            // Outside of the match, so that the lock is not held during the wait.
             let issued = lock(&self.epochs).issue();
             match issued {
                 Ok(epoch) => return Ok(epoch),

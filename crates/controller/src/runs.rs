@@ -1,9 +1,9 @@
 //! Runs of jobs whose processes are started by hand: who is in which.
 //!
 //! The workers of a job begin a run together. Each one that starts asks to join, and waits until all of
-//! them have asked; then a new run begins with exactly these, and none joins it later. So a worker that
-//! was started twice, or again in the middle of a run, disturbs no run: it waits for the others. What
-//! the run before left in switches is swept before the new one begins.
+//! them have asked; then a new run begins with exactly these workers. A worker that is started twice, or
+//! again in the middle of a run, does not disturb that run: it waits for the others. The controller sweeps
+//! what the previous run left in switches before the new run begins.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -26,8 +26,8 @@ use crate::jobs::Controller;
 use crate::server::MESSAGE_LIMIT;
 
 /// Asks the controller at an address, HOST:PORT or unix:PATH, which run of a job a process takes part
-/// in. A worker waits for the other workers of its job; `missing` is called with those that have not come
-/// yet, at first and whenever that changes. Dropping the future gives the worker's place up.
+/// in. A worker waits for the other workers of its job; `missing` is called with those that have not joined
+/// yet, first at once and then after each change. Dropping the future withdraws the worker.
 ///
 /// # Errors
 /// [`Error::Joining`].
@@ -53,7 +53,7 @@ pub async fn ask(
 /// Returns when a job has another run than this one, as the controller at an address says.
 ///
 /// # Errors
-/// [`Error::Joining`]: whether there is another run is not known then.
+/// [`Error::Joining`]; there may be another run or not then.
 pub async fn over(address: &str, job: JobId, run: Epoch) -> Result<(), Error> {
     let mut answers = Answers::to(address, job, None).await?;
     loop {
@@ -65,7 +65,7 @@ pub async fn over(address: &str, job: JobId, run: Epoch) -> Result<(), Error> {
     }
 }
 
-/// What a controller tells one who joins.
+/// The controller's answers to a request to join.
 struct Answers<'a> {
     address: &'a str,
     answers: Streaming<v1::JoinResponse>,
@@ -109,13 +109,13 @@ fn failed(address: &str, reason: String) -> Error {
     Error::Joining { address: address.to_owned(), reason }
 }
 
-/// For a connection, and for the first answer, which waits while switches change over to a new run.
+/// Timeout of the connection, and of the first answer, which waits while switches change over to a new run.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Between two questions whether the controller's machine is still there, and for the answer.
+/// Interval and timeout of the HTTP/2 pings that detect a lost controller.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
-/// Who waits for which run. Clones share it.
+/// The workers that wait for runs to begin. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Runs(Arc<Shared>);
 
@@ -142,7 +142,7 @@ struct Gathering {
     changing: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// What a worker that wants to join is told.
+/// State of a worker that joins.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// It waits for others.
@@ -152,7 +152,7 @@ pub enum Progress {
     },
     /// The run has begun.
     Begun(Epoch),
-    /// Another process has come as the same worker, and waits in its place.
+    /// Another process has joined as the same worker and replaced it.
     Displaced,
     /// The run could not begin.
     Failed(Error),
@@ -204,8 +204,8 @@ impl Runs {
         Self(Arc::new(Shared { controller, state }))
     }
 
-    /// The current run of a job, for those who serve its workers. While switches change over to another
-    /// one, this waits.
+    /// The current run of a job, for the servers of its workers. Waits while switches change over to another
+    /// run.
     ///
     /// # Errors
     /// [`Error::UnknownJob`].
@@ -244,7 +244,7 @@ impl Runs {
         let workers = self.0.controller.run(job).ok().filter(|_| !state.closed);
         let Some((_, workers)) = workers else { return state.gathering(job).waiting.clear() };
         if let Some(crew) = state.gathering(job).look(workers) {
-            // By itself: a worker that leaves must not stop switches half-way.
+            // A separate task, so that a worker that leaves does not stop switches half-way.
             tokio::spawn(self.clone().begin(job, crew));
         }
     }
@@ -271,7 +271,7 @@ impl Runs {
                 tracing::info!(%job, %epoch, "a new run begins");
                 tell_all(crew, Progress::Begun(epoch));
             }
-            // One has left meanwhile: the others wait for it again, or for another in its place.
+            // A worker has left in the meantime: the others wait until it, or its replacement, joins.
             Ok(_) => {
                 for (index, worker) in crew {
                     match gathering.waiting.entry(index) {
@@ -295,7 +295,7 @@ impl Runs {
         Ok(run.epoch)
     }
 
-    /// Begins no more runs, and lets go of the workers that wait. Returns when no switch is changing over.
+    /// Stops beginning runs and disconnects the workers that wait. Returns when no switch is changing over.
     pub async fn close(&self) {
         let gatherings = {
             let mut state = self.state();
@@ -318,7 +318,7 @@ impl Runs {
         Routes::new(RunsServer::new(self).max_decoding_message_size(MESSAGE_LIMIT))
     }
 
-    /// Tells a client which run comes after the one that it knows, and so on.
+    /// Sends a client each new run of a job.
     async fn tell_runs(mut begun: watch::Receiver<Option<Epoch>>, client: Client) {
         loop {
             tokio::select! {

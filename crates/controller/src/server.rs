@@ -17,13 +17,13 @@ use tributary_limits::connections::bounded;
 /// How long requests that are under way may keep the server from ending.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Connections that may be open, the calls of each, and what of these it may send ahead.
+/// Most open connections, most calls of a connection, and the flow-control window of a connection.
 const CONNECTIONS: usize = 512;
 const CALLS_PER_CONNECTION: u32 = 32;
 const CONNECTION_WINDOW: u32 = 256 << 10;
 
-/// Longest request: one names the hosts of 32 workers. So all that clients send and do not finish takes no
-/// more than 1 GiB.
+/// Longest request, which names the hosts of 32 workers. With the limits above, unfinished requests take at
+/// most 1.2 GB of memory.
 pub(crate) const MESSAGE_LIMIT: usize = 64 << 10;
 
 /// Where to serve.

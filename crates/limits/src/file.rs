@@ -71,7 +71,7 @@ impl FileLimit {
     fn checked(self, path: &Path) -> io::Result<(Limited<File>, u64)> {
         let mut options = File::options();
         options.read(true);
-        // A pipe that nothing writes to would be waited for. Regular files are read all the same.
+        // Opening a pipe without a writer would block. The flag does not affect regular files.
         if !self.streams {
             options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
         }

@@ -1,6 +1,6 @@
 //! How much is taken in: files within limits ([`FileLimit`]), directories for results before the work
 //! ([`output_directory`]), the memory that this machine can still give ([`memory`]), and the connections of
-//! a server (`connections`, a feature).
+//! a server (`connections`, behind the feature of that name).
 //!
 //! Every file that a person or another program names is read through this crate, so that no file can
 //! take all memory: not `/dev/zero`, not a large file named by mistake. The caller parses the contents.

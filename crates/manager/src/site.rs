@@ -219,11 +219,11 @@ impl Site {
             let name = name.chars().take(64).collect::<String>();
             return Err(format!("{name:?} is no name: 1 to 64 letters, digits, `-`, `_`, `.`"));
         }
-        // They are shown in other users' terminals, and kept.
+        // Both are stored, and printed in the terminals of other users.
         for (what, text) in [("model", model), ("key", key)] {
             if text.len() > 256 || text.chars().any(char::is_control) {
                 return Err(format!(
-                    "the {what} is longer than 256 bytes or has control characters: choose another"
+                    "the {what} is longer than 256 bytes or contains control characters; choose another"
                 ));
             }
         }

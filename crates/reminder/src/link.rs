@@ -201,7 +201,7 @@ impl<In: Message> Task<In> {
             self.shared.set_trouble(Some(failure.to_string()));
             // An agent ends in good order when its jobs do. Where it was only replaced, the next
             // attempt reaches the new one; and if there is none, that is what is complained of.
-            // One that begins anew for another run refuses peers of that run for a moment.
+            // An agent that restarts for a new run refuses its peers for a moment.
             let beginning =
                 matches!(failure, Failure::Refused(Refusal::Run)) && pause < LONGEST_PAUSE;
             if !(beginning || opened && matches!(failure, Failure::Read(ReadError::Closed))) {

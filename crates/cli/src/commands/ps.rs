@@ -121,7 +121,7 @@ pub(crate) fn run(args: &PsArgs) -> Result<()> {
         let at = |agent| channel::agent_address(&scenario, agent);
         let hub = channel::hub(&scenario, host, &tokens, at(host), waker.clone())?;
         let mut channels = channel::channels(&scenario, host, &tokens, hub, &waker, at)?;
-        // Packets of a new run tell the other protocols' servers that it has begun.
+        // Servers of the other protocols detect a new run by its packets.
         let esa = |job: &&Job| job.ps == Some(host) && job.protocol == Protocol::Esa;
         let follower = Follower::start(&args.endpoint, scenario.jobs.iter().filter(esa), &stop)?;
         tell(&Event::Ready);

@@ -86,7 +86,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<RunReport> {
         Bmv2::find()?;
     }
     let mut scenario = settings::load_with(&args.job, args.seed, args.switch, args.arch)?;
-    // Nothing of another run is in a network that is made for this one.
+    // The network is new, so no packets of earlier runs are in it.
     let epochs = successors(Some(Epoch::FIRST), |epoch| epoch.next());
     scenario.jobs.iter_mut().zip(epochs).for_each(|(job, epoch)| job.epoch = epoch);
     let scenario = Arc::new(scenario);
@@ -300,7 +300,7 @@ impl Run<'_> {
             let Some(note) = note else { bail!("all endpoints have ended") };
             match note {
                 Note::Worker { job, worker, event } => match event {
-                    // Processes of a run are given its epoch, and do not ask for one.
+                    // Processes of `tributary run` receive their epoch and never wait to join.
                     Event::Waiting { .. } => {}
                     Event::Round { done, of, note } => {
                         bars.round(job, worker, done, of, note.as_deref());

@@ -25,8 +25,8 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
             return;
         }
         match event {
-            Event::Waiting { missing } if missing.is_empty() => say!("all workers are there"),
-            Event::Waiting { missing } => say!("waits for workers {missing:?} to join the run"),
+            Event::Waiting { missing } if missing.is_empty() => say!("all workers have joined"),
+            Event::Waiting { missing } => say!("waiting for workers {missing:?} to join the run"),
             Event::Round { done, of, note } => {
                 say!("round {done} of {of}  {}", note.as_deref().unwrap_or_default());
             }

@@ -391,7 +391,7 @@ impl<'p> Loader<'p> {
     /// Makes jumps that lead to jumps lead to where those lead, and those that lead to a return be
     /// that return.
     fn thread_jumps(&mut self) {
-        // From behind: most jumps lead on, to jumps that have been threaded then.
+        // In reverse order: most jumps lead forward, to jumps that are threaded already.
         for at in (0..self.ops.len()).rev() {
             let Some(mut target) = target(&self.ops[at]) else { continue };
             // A loop of jumps alone is a parser that consumes nothing: its tick ends the chain.

@@ -53,7 +53,7 @@ impl Costs<'_> {
         }
         let ticks = self.code.ops.iter().enumerate().filter_map(|(pc, op)| match *op {
             Op::Tick(least) => {
-                // More than there is of it need not be told apart.
+                // Any value above the limit has the same effect.
                 let most = MOST_WORK + 1;
                 let work = u32::try_from(longest[pc + 1]).map_or(most, |work| work.min(most));
                 Some((pc, work.max(least)))
@@ -71,7 +71,7 @@ impl Costs<'_> {
         let mut actions: Vec<Option<u64>> = vec![None; self.code.tables.len()];
         let mut next = Vec::new();
         let mut open = Vec::new();
-        // Nearly all that an operation needs is behind it.
+        // Most operations depend only on later ones.
         for pc in (0..ops.len()).rev() {
             open.push(pc);
             while let Some(&pc) = open.last() {
@@ -103,7 +103,7 @@ impl Costs<'_> {
     }
 
     /// Where an operation leads before the next tick; last, to the operation behind it.
-    /// Not to actions of tables whose longest is known.
+    /// Actions of tables whose longest way is known are left out.
     fn next(&self, pc: usize, known: &[Option<u64>], to: &mut Vec<usize>) {
         match self.code.ops[pc] {
             Op::Tick(_) | Op::Return | Op::Exit | Op::Fail { .. } => return,

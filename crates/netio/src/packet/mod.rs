@@ -332,7 +332,7 @@ impl FrameIo for PacketSocket {
                     _ => return Err(self.named(&error)),
                 },
             };
-            // Frames that are too long count: whoever sends many must not hold the thread.
+            // Oversized frames count too, so that a flood of them cannot hold the thread.
             looked_at += count;
             for (index, arrival) in arrivals[..count].iter().enumerate() {
                 if self.deliver(index, *arrival, sink) {

@@ -298,7 +298,7 @@ impl Lowerer<'_, '_> {
         let (mut fields, mut all) = (Vec::new(), Vec::new());
         parts.iter().for_each(|p| p.scalars(&mut fields));
         parts.iter().for_each(|p| p.fields(&self.program.headers, &mut all));
-        // What is no scalar of its own is the length of the varbit before it. The others are in order.
+        // Scalars come in the order of the fields. The only other field is the length after a varbit.
         let length = (0..all.len()).find(|&at| fields.get(at) != Some(&all[at]));
         let header = &mut self.program.headers[id.index()];
         header.varbit = length.map(|at| (at - 1, all[at]));

@@ -79,7 +79,7 @@ struct Strangers {
     there: Arc<Mutex<BTreeMap<IpAddr, usize>>>,
 }
 
-/// One of them, until it is dropped.
+/// The place of one such peer, freed on drop.
 struct Stranger {
     address: IpAddr,
     there: Arc<Mutex<BTreeMap<IpAddr, usize>>>,
@@ -90,8 +90,8 @@ impl Strangers {
         Self { most, there: Arc::default() }
     }
 
-    /// `None` if there are too many. One host may have an eighth, so that it cannot lock out the
-    /// others; on this machine hosts share an address.
+    /// `None` if there are too many. One address may have an eighth of the places, so that one host cannot
+    /// lock out the others. Loopback may have all: in the memory fabric all hosts share it.
     fn admit(&self, address: IpAddr) -> Option<Stranger> {
         let own_most = if address.is_loopback() { self.most } else { self.most.div_ceil(8) };
         let mut there = lock(&self.there);
@@ -338,7 +338,7 @@ mod tests {
         silent.pop();
         assert!(strangers.admit(attacker).is_some(), "a place is free again");
         drop(greeting);
-        assert_eq!(lock(&strangers.there).len(), 1, "who has left is forgotten");
+        assert_eq!(lock(&strangers.there).len(), 1, "a peer that has left is removed");
         let local: Vec<_> = std::iter::from_fn(|| strangers.admit(own)).collect();
         assert_eq!(local.len(), 64 - 7, "as many as there may be in all");
         assert!(strangers.admit(worker).is_none());

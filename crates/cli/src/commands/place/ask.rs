@@ -15,7 +15,7 @@ use tributary_proto::placement::v1::placement_manager_client::PlacementManagerCl
 use super::ManagerArgs;
 use crate::report;
 
-/// The longest answer: a list of some hundred thousand jobs.
+/// The longest answer, a list of about 100 000 jobs.
 const LONGEST_ANSWER: usize = 64 << 20;
 
 /// How long the manager may take to answer.

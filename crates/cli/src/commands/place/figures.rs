@@ -12,7 +12,7 @@ use tributary_limits::output_directory;
 use super::compare::{TraceArgs, show, with_bar, write};
 use super::sharing;
 
-/// Every seed's runs are kept until they are drawn.
+/// The runs of all seeds stay in memory until they are drawn.
 const SEEDS_MAX: u64 = 10_000;
 
 /// Whose figures.

@@ -104,8 +104,9 @@ fn policy(name: &str) -> Result<Box<dyn Policy>> {
     policy.with_context(|| format!("--policy {name}: there is no such policy; there are {names}"))
 }
 
-/// Connections that may be open, of agents and of users; the calls of each; and the longest message, which
-/// names a job or tells of those of a server. What is sent and not finished takes no more than 1.5 GiB so.
+/// Most open connections (agents and users), most calls of a connection, its flow-control window, and the
+/// longest message, which describes a job or the jobs of a server. Unfinished requests take at most 1.5 GiB
+/// of memory.
 const CONNECTIONS: usize = 2048;
 const CALLS_PER_CONNECTION: u32 = 4;
 const CONNECTION_WINDOW: u32 = 256 << 10;
