@@ -111,6 +111,9 @@ impl<P: Preference> Policy for Ranked<P> {
             .map(|region| region.servers(round.cluster()).collect())
             .collect();
         for at in self.queue.of(waiting, round.free_total()) {
+            if round.free_total() == 0 {
+                return;
+            }
             let job = &waiting[at].job;
             if job.gpus > round.free_total() {
                 continue;

@@ -4,10 +4,11 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use super::meter::Meter;
+use super::queue::Queue;
 use super::{Communication, Observer, Options, Outcome, Reason, Record, Sums};
 use crate::job::{Job, JobId};
 use crate::plan::Plan;
-use crate::policy::{Pending, Policy, Round};
+use crate::policy::{Policy, Round};
 use crate::state::State;
 use crate::topology::Cluster;
 
@@ -66,7 +67,7 @@ pub(super) struct Engine<'c> {
     index: HashMap<JobId, usize>,
     /// The next that arrives.
     next: usize,
-    waiting: Vec<Pending>,
+    waiting: Queue,
     state: State<'c>,
     running: BTreeMap<usize, Progress>,
     ends: BinaryHeap<Reverse<End>>,
@@ -112,7 +113,7 @@ impl<'c> Engine<'c> {
             options: *options,
             index,
             next: 0,
-            waiting: Vec::new(),
+            waiting: Queue::new(options.ageing),
             state: State::new(cluster),
             running: BTreeMap::new(),
             ends: BinaryHeap::new(),
@@ -247,7 +248,7 @@ impl<'c> Engine<'c> {
 
     fn arrive(&mut self, now_s: f64, happened: &mut Happened) {
         while let Some(job) = self.jobs.get(self.next).filter(|job| job.submit_s <= now_s) {
-            self.waiting.push(Pending { value: job.value, job: job.clone() });
+            self.waiting.push(job.clone());
             self.next += 1;
             happened.arrived = true;
         }
@@ -260,12 +261,16 @@ impl<'c> Engine<'c> {
         happened: &mut Happened,
         observer: &mut dyn Observer,
     ) {
+        let full = self.state.free_total() == 0;
         let mut round = match self.options.communication {
             Communication::InNetwork => Round::in_network(&mut self.state),
             Communication::AllReduce(_) => Round::new(&mut self.state),
         };
-        policy.place(&mut round, &self.waiting);
-        let mut started: Vec<_> = round.started().to_vec();
+        // Every job needs a GPU, so nobody can start a job on a full cluster.
+        if !full {
+            policy.place(&mut round, self.waiting.jobs());
+        }
+        let started: Vec<_> = round.started().to_vec();
         self.meter.totals.rounds += 1;
         if self.options.period_s > 0.0 {
             self.round = (now_s / self.options.period_s).round() as u64 + 1;
@@ -274,15 +279,8 @@ impl<'c> Engine<'c> {
         for &id in &started {
             self.start(id, now_s, happened, observer);
         }
-        if !started.is_empty() {
-            started.sort_unstable();
-            let before = self.waiting.len();
-            self.waiting.retain(|pending| started.binary_search(&pending.job.id).is_err());
-            assert_eq!(before - self.waiting.len(), started.len(), "policies start waiting jobs");
-        }
-        for pending in &mut self.waiting {
-            pending.value += self.options.ageing;
-        }
+        self.waiting.remove(started);
+        self.waiting.age();
     }
 
     fn start(
@@ -388,7 +386,7 @@ impl<'c> Engine<'c> {
     }
 
     fn finish(mut self) -> Outcome {
-        let waiting = self.waiting.into_iter().map(|pending| (pending.job, Reason::NotPlaced));
+        let waiting = self.waiting.into_jobs().map(|job| (job, Reason::NotPlaced));
         let jobs = &self.jobs;
         let stalled = self.running.keys().map(|&at| (jobs[at].clone(), Reason::Stalled));
         self.unfinished.extend(waiting.chain(stalled));

@@ -11,6 +11,7 @@
 mod engine;
 mod meter;
 mod observe;
+mod queue;
 mod sums;
 
 use crate::collective::Collective;

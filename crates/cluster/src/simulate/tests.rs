@@ -276,9 +276,10 @@ fn a_job_that_sums_in_the_network_gets_a_parameter_server_others_do_not() {
 
 #[test]
 fn values_grow_with_every_round_that_passes_a_job_over() {
-    let cluster = cluster(1, 1, 1);
+    // One GPU stays free: nobody is asked about a full cluster.
+    let cluster = cluster(1, 1, 3);
     let options = Options { period_s: 10.0, ageing: 0.5, ..AT_ONCE };
-    let jobs = [job(0, 0.0, 1, 25.0), Job { value: 3.0, ..job(1, 0.0, 1, 1.0) }];
+    let jobs = [job(0, 0.0, 2, 25.0), Job { value: 3.0, ..job(1, 0.0, 2, 1.0) }];
     let mut policy = FirstFit::default();
     simulate(&cluster, &jobs, &mut policy, &options, &mut ());
     let of_1: Vec<_> = policy.values.iter().filter(|(id, _)| id.0 == 1).map(|v| v.1).collect();
