@@ -89,7 +89,7 @@ impl Scenario {
     }
 
     fn timing(&self, stall_timeout: Duration) -> Timing {
-        Timing { rtt: self.timeouts, stall_timeout }
+        Timing { rtt: self.timeouts, recovery: self.recovery, stall_timeout }
     }
 }
 

@@ -110,6 +110,15 @@ fn read(
     };
     let topology = network::read(&document, demand)?;
     let jobs = raw.resolve(&topology, &switch, seed, directory)?;
-    let timeouts = RttConfig::default();
-    Ok(Scenario { name, seed, timeout, worker_timeout, timeouts, topology, switch, jobs })
+    Ok(Scenario {
+        name,
+        seed,
+        timeout,
+        worker_timeout,
+        timeouts: RttConfig::default(),
+        recovery: protocol::recovery(&document)?,
+        topology,
+        switch,
+        jobs,
+    })
 }

@@ -4,12 +4,22 @@ use std::time::Duration;
 
 use tributary_document::{Error, Item, Table};
 
+use tributary_protocol::Recovery;
+
 use crate::LONGEST;
 use crate::scenario::{Aggregation, Preemption, Profile, Protocol};
 
 /// Keys of `[protocol]`.
-const KEYS: [&str; 7] =
-    ["kind", "values_per_packet", "scale", "max_underflow", "on_underflow", "slots", "window"];
+const KEYS: [&str; 8] = [
+    "kind",
+    "values_per_packet",
+    "scale",
+    "max_underflow",
+    "on_underflow",
+    "slots",
+    "window",
+    "recovery",
+];
 /// The protocols that the switches have a program for.
 const PROTOCOLS: [(&str, Protocol); 4] = [
     ("atp", Protocol::Atp),
@@ -19,6 +29,8 @@ const PROTOCOLS: [(&str, Protocol); 4] = [
 ];
 const AGGREGATIONS: [(&str, Aggregation); 2] =
     [("network", Aggregation::Network), ("server", Aggregation::Server)];
+const RECOVERIES: [(&str, Recovery); 2] =
+    [(Recovery::Rack.name(), Recovery::Rack), (Recovery::Papers.name(), Recovery::Papers)];
 const PREEMPTIONS: [(&str, Preemption); 3] = [
     ("priority", Preemption::Priority),
     ("always", Preemption::Always),
@@ -42,6 +54,11 @@ const SHORTEST: Duration = Duration::from_nanos(1);
 /// `[protocol]`, or the empty table where the file names the protocol in one word.
 pub(crate) fn settings<'a>(document: &Table<'a>) -> Result<Table<'a>, Error> {
     document.table_unless_word("protocol", &KEYS)
+}
+
+/// `[protocol] recovery`.
+pub(crate) fn recovery(document: &Table<'_>) -> Result<Recovery, Error> {
+    settings(document)?.or("recovery", Recovery::default(), |item| item.choice(&RECOVERIES))
 }
 
 /// The protocol of a file, and how to name another one.

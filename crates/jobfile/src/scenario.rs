@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tributary_protocol::Recovery;
 use tributary_protocol::rtt::RttConfig;
 use tributary_wire::{Epoch, JobId, Run, WorkerIndex};
 
@@ -22,6 +23,8 @@ pub struct Scenario {
     /// Bounds of the endpoints' retransmission timeouts; the protocol's own unless the switches are
     /// slow.
     pub timeouts: RttConfig,
+    /// What workers take for lost.
+    pub recovery: Recovery,
     /// Hosts, switches, links, and the faults of each link.
     pub topology: Topology,
     /// What every switch is built and set to.

@@ -8,7 +8,7 @@ use tributary_wire::{
 };
 
 use crate::rtt::RttConfig;
-use crate::{Assignment, Mode};
+use crate::{Assignment, Mode, Recovery};
 
 /// The most slots a job can have.
 pub const SLOTS_MAX: u32 = 1 << 16;
@@ -92,14 +92,20 @@ impl JobConfig {
 pub struct Timing {
     /// Bounds of the retransmission timeout.
     pub rtt: RttConfig,
+    /// What workers take for lost.
+    pub recovery: Recovery,
     /// After this long without progress the endpoint says so in an event.
     pub stall_timeout: Duration,
 }
 
 impl Default for Timing {
-    /// [`RttConfig::default`], and ten seconds until a stall is reported.
+    /// [`RttConfig::default`], [`Recovery::default`], and ten seconds until a stall is reported.
     fn default() -> Self {
-        Self { rtt: RttConfig::default(), stall_timeout: Duration::from_secs(10) }
+        Self {
+            rtt: RttConfig::default(),
+            recovery: Recovery::default(),
+            stall_timeout: Duration::from_secs(10),
+        }
     }
 }
 

@@ -1,12 +1,14 @@
 //! Congestion control: how many fragments a worker may have under way.
 
 mod aimd;
+mod dctcp;
 
 use std::fmt;
 
 use tributary_wire::Sequence;
 
 pub use aimd::Aimd;
+pub use dctcp::Dctcp;
 
 /// Decides the congestion window.
 pub trait Controller: fmt::Debug + Send {
@@ -17,8 +19,13 @@ pub trait Controller: fmt::Debug + Send {
     /// A result came in, without a congestion mark.
     fn on_result(&mut self);
 
-    /// The fragment `sequence` was marked, or lost, when `next` was the next one to be sent for the
-    /// first time.
+    /// A result came in with a congestion mark.
+    fn on_mark(&mut self, sequence: Sequence, next: Sequence) {
+        self.on_congestion(sequence, next);
+    }
+
+    /// The fragment `sequence` was lost, or turned back, by congestion, when `next` was the next one to be
+    /// sent for the first time.
     fn on_congestion(&mut self, sequence: Sequence, next: Sequence);
 
     /// A copy, for who explores what a worker might do.

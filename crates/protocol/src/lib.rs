@@ -69,9 +69,10 @@
 //!   aggregator is the slot's and what is due: it takes the packet's word, so a forging member can mislead it
 //!   about its own job.
 //! - **I7** (liveness under fair loss). Let `s` be the lowest sequence that some worker lacks. No
-//!   worker is stopped from sending it, for the window is never below one, and each that has not got the
-//!   result repeats it, at least at every retransmission timeout, which is capped. A resend never
-//!   occupies an aggregator, so after finitely many of them none is left in the way and the PS
+//!   worker is stopped from sending it, for the window is never below one, and each that has not got
+//!   the result repeats it, at least with every probe, whose interval is capped. The first resend may go
+//!   through the switch as the packet did, and even take an aggregator; no further one does, so
+//!   after finitely many of them none is left in the way and the PS
 //!   hears of each missing worker directly. If `s` is complete already, the PS has kept its result
 //!   (rule 3) and answers the resend with a Reply. So `s` comes in, and the next is lower no more.
 //!   The last fragments of a job are no exception: nobody waits for a later packet.
@@ -104,6 +105,7 @@ pub mod fixed;
 mod floats;
 mod numbering;
 pub mod priority;
+mod recovery;
 pub mod rtt;
 pub mod server;
 mod stats;
@@ -114,6 +116,7 @@ pub mod worker;
 pub use assignment::{Assignment, Mode};
 pub use config::{ConfigError, JobConfig, SLOTS_MAX, Timing};
 pub use endpoint::Endpoint;
+pub use recovery::Recovery;
 pub use server::{ParameterServer, PsConfig};
 pub use stats::Rejected;
 pub use time::Time;

@@ -20,9 +20,13 @@ impl<const N: usize> Timers<N> {
         self.0[timer.into()].get_or_insert(at);
     }
 
-    /// Takes it off the table if it is due.
-    pub(crate) fn expire(&mut self, timer: impl Into<usize>, now: Time) -> bool {
-        self.0[timer.into()].take_if(|at| *at <= now).is_some()
+    pub(crate) fn is_set(&self, timer: impl Into<usize>) -> bool {
+        self.0[timer.into()].is_some()
+    }
+
+    /// Takes it off the table if it is due, and says since when it is.
+    pub(crate) fn expire(&mut self, timer: impl Into<usize>, now: Time) -> Option<Time> {
+        self.0[timer.into()].take_if(|at| *at <= now)
     }
 
     pub(crate) fn stop_all(&mut self) {
@@ -47,9 +51,10 @@ mod tests {
         timers.set_if_unset(1usize, Time::from_nanos(1));
         timers.set_if_unset(0usize, Time::from_nanos(7));
         assert_eq!(timers.next(), Some(Time::from_nanos(5)));
-        assert!(!timers.expire(1usize, Time::from_nanos(4)));
-        assert!(timers.expire(1usize, Time::from_nanos(5)));
-        assert!(!timers.expire(1usize, Time::from_nanos(6)));
+        assert_eq!(timers.expire(1usize, Time::from_nanos(4)), None);
+        assert!(timers.is_set(1usize));
+        assert_eq!(timers.expire(1usize, Time::from_nanos(6)), Some(Time::from_nanos(5)));
+        assert_eq!(timers.expire(1usize, Time::from_nanos(6)), None);
         assert_eq!(timers.next(), Some(Time::from_nanos(7)));
         timers.stop_all();
         assert_eq!(timers.next(), None);

@@ -27,6 +27,7 @@
 mod channel;
 mod chart;
 mod line;
+pub mod loss;
 mod network;
 mod process;
 mod program;

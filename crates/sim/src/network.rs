@@ -480,7 +480,10 @@ impl Network {
 
     fn timers(&mut self, host: usize) {
         let now = self.now();
-        self.hosts[host].timer = None;
+        // It may have been set for an earlier time since.
+        if self.hosts[host].timer.take_if(|at| *at == self.now).is_none() {
+            return;
+        }
         for process in &mut self.hosts[host].processes {
             let endpoint = process.endpoint();
             if endpoint.poll_timeout().is_some_and(|due| due <= now) {
@@ -528,11 +531,11 @@ impl Network {
     fn set_timer(&mut self, host: usize) {
         let node = &mut self.hosts[host];
         let due = node.processes.iter().filter_map(Process::timeout).min();
-        if let Some(due) = due.map(Time::as_nanos)
+        if let Some(due) = due.map(|due| due.as_nanos().max(self.now))
             && node.timer.is_none_or(|known| due < known)
         {
             node.timer = Some(due);
-            self.schedule(due.max(self.now), Event::Timer(host));
+            self.schedule(due, Event::Timer(host));
         }
     }
 

@@ -269,6 +269,7 @@ impl Rack {
         let mut file = format!(
             "[topology]\nkind = \"star\"\nworkers = {workers}\nps_hosts = {}\n\
              [protocol]\nvalues_per_packet = {VALUES}\nslots = {window}\nwindow = {window}\n\
+             recovery = \"papers\"\n\
              [switch]\npool = {}\n",
             self.ps_hosts,
             self.pool,

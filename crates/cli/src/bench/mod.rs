@@ -6,6 +6,7 @@ mod engine;
 mod esa;
 mod fixed;
 mod io;
+mod loss;
 mod plot;
 mod protocols;
 mod runs;
@@ -32,14 +33,18 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         Benchmark::Io,
         Benchmark::Esa,
         Benchmark::Protocols,
+        Benchmark::Loss,
     ];
     let what = if args.what.is_empty() { &all[..] } else { &args.what[..] };
     let writes = |benchmark: &&Benchmark| {
-        matches!(benchmark, Benchmark::Esa | Benchmark::Protocols | Benchmark::Switch)
+        matches!(
+            benchmark,
+            Benchmark::Esa | Benchmark::Loss | Benchmark::Protocols | Benchmark::Switch
+        )
     };
     ensure!(
         args.json.is_none() || what.iter().filter(writes).count() < 2,
-        "--json takes the measurements of one benchmark; name `esa`, `protocols` or `switch`"
+        "--json takes the measurements of one benchmark; name `esa`, `loss`, `protocols` or `switch`"
     );
     if what.contains(&Benchmark::Io) {
         // Before there is a second thread.
@@ -55,6 +60,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
             Benchmark::Allreduce => allreduce::run(args)?,
             Benchmark::Esa => esa::run(args)?,
             Benchmark::Io => io::run(args)?,
+            Benchmark::Loss => loss::run(args)?,
             Benchmark::Protocols => protocols::run(args)?,
         }
     }

@@ -41,6 +41,13 @@ impl Aimd {
     pub fn with_threshold(self, threshold: u32) -> Self {
         Self { threshold: threshold.max(1), ..self }
     }
+
+    /// Shrinks the window, and ends the slow start.
+    pub(super) fn shrink_to(&mut self, window: f64) {
+        self.window = (window as u32).clamp(1, self.max);
+        self.threshold = self.window;
+        self.results = 0;
+    }
 }
 
 impl Controller for Aimd {
@@ -61,9 +68,7 @@ impl Controller for Aimd {
             return;
         }
         self.answered = next;
-        self.window = (self.window / 2).max(1);
-        self.threshold = self.window;
-        self.results = 0;
+        self.shrink_to(f64::from(self.window / 2));
     }
 
     fn boxed_clone(&self) -> Box<dyn Controller> {

@@ -32,8 +32,8 @@
 //!   eight collisions, as each halves its priority and no packet's priority is zero; else the sweep
 //!   finds it.
 //! - **I7** (liveness under fair loss). Let `s` be the lowest sequence that some worker lacks. That
-//!   worker sent it, or will, as its window is never below one; its timer fires, at least at every
-//!   [`RttConfig::max`](crate::rtt::RttConfig); the reminder gets through, so the server has an entry
+//!   worker sent it, or will, as its window is never below one; it reminds the agent, again and again
+//!   at bounded intervals; a reminder gets through, so the server has an entry
 //!   for `s` and the agent a watch, which does not rest: it asks each worker whose values are missing.
 //!   One that has the result gives it; one that has not gives its values; one that has not sent `s`
 //!   yet, and is not stopped from it, gives them as soon as it does. So the entry gets complete.

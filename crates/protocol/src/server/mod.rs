@@ -269,10 +269,10 @@ impl Endpoint for ParameterServer {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        if self.timers.expire(Timer::Query, now) {
+        if self.timers.expire(Timer::Query, now).is_some() {
             self.on_query_timer(now);
         }
-        if self.timers.expire(Timer::Stall, now) {
+        if self.timers.expire(Timer::Stall, now).is_some() {
             self.on_stall_timer(now);
         }
     }

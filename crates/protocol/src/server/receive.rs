@@ -6,7 +6,7 @@ use tributary_wire::{Bitmap, Flags, Kind, Protocol};
 use super::ParameterServer;
 use super::slots::{Finished, Lost, Task};
 use super::timers::Timer;
-use crate::{Mode, Time, fixed};
+use crate::{Mode, Recovery, Time, fixed};
 
 impl ParameterServer {
     pub(super) fn receive(&mut self, now: Time, packet: &Packet<&[u8]>) {
@@ -198,10 +198,16 @@ impl ParameterServer {
     /// The task that is due in a slot, begun if this is its first packet.
     fn task(&mut self, now: Time, number: usize, sequence: u32) -> &mut Task {
         let timeout = self.rtt.base_timeout();
+        // Workers find out about losses sooner than a PS, which does not know whether they sent anything
+        // yet: a duplicate mostly means that they have begun to repair.
+        let ask_from = match self.config.timing.recovery {
+            Recovery::Rack => now + timeout,
+            Recovery::Papers => now,
+        };
         self.slots.get_mut(number).task.get_or_insert_with(|| {
             self.timers.set_if_unset(Timer::Query, now + timeout);
             self.timers.set_if_unset(Timer::Stall, now + self.config.timing.stall_timeout);
-            Task::new(sequence, now, now + timeout)
+            Task::new(sequence, now, now + timeout, ask_from)
         })
     }
 

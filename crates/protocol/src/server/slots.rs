@@ -44,7 +44,7 @@ pub(super) struct Task {
 }
 
 impl Task {
-    pub(super) fn new(sequence: u32, now: Time, ask_at: Time) -> Self {
+    pub(super) fn new(sequence: u32, now: Time, ask_at: Time, ask_again_from: Time) -> Self {
         Self {
             sequence,
             flags: Flags::NONE,
@@ -52,7 +52,7 @@ impl Task {
             floats: None,
             since: now,
             ask_at,
-            ask_again_from: now,
+            ask_again_from,
             timeouts: 0,
             asked: false,
         }

@@ -5,6 +5,7 @@
 //! become pointless by then is not said at all.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tributary_wire::channel::{FromWorker, ToWorker, Values};
@@ -14,10 +15,24 @@ use super::codec::{Encoding, Form, KindMismatch};
 use super::results::Results;
 use super::{Failure, Worker};
 use crate::bits::SlotSet;
-use crate::{JobConfig, Time};
+use crate::{JobConfig, Recovery, Time};
 
 /// Answers that may be due at a time, in windows: the PS asks about at most two windows of fragments.
 const ANSWERS: usize = 4;
+
+/// Time between the first two reminders of a fragment. Each further one waits twice as long, up to 64 times:
+/// the channel has its own repairs, which take their time, and is not to be flooded meanwhile.
+const REST: Duration = Duration::from_millis(1);
+const REST_DOUBLES: u32 = 6;
+
+/// A fragment of which the agent was reminded.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reminded {
+    fragment: u32,
+    times: u32,
+    /// Before this it is not reminded again.
+    rests_until: Time,
+}
 
 /// What the reliable channel needs.
 #[derive(Clone, Debug)]
@@ -26,6 +41,8 @@ pub(super) struct Channel {
     pub(super) results: Results,
     /// Outstanding fragments of which the agent is to be reminded.
     reminders: SlotSet,
+    /// By slot, the fragment that the agent was last reminded of.
+    reminded: Box<[Reminded]>,
     /// Fragments that were asked for, and whether in floats.
     answers: BTreeMap<u32, bool>,
     answers_max: usize,
@@ -42,6 +59,7 @@ impl Channel {
         Self {
             results: Results::new(job),
             reminders: SlotSet::new(job.slots),
+            reminded: vec![Reminded::default(); job.slots as usize].into(),
             answers: BTreeMap::new(),
             answers_max: ANSWERS * job.slots as usize,
             early: BTreeMap::new(),
@@ -49,6 +67,23 @@ impl Channel {
             said_finished: false,
             dismissed: false,
         }
+    }
+}
+
+impl Channel {
+    /// Whether the agent may be reminded of a fragment now; it is taken for done.
+    fn may_remind(&mut self, now: Time, fragment: u32) -> bool {
+        let slot = fragment as usize & (self.reminded.len() - 1);
+        let reminded = &mut self.reminded[slot];
+        if reminded.fragment != fragment {
+            *reminded = Reminded { fragment, ..Reminded::default() };
+        }
+        if now < reminded.rests_until {
+            return false;
+        }
+        reminded.rests_until = now + REST * (1 << reminded.times.min(REST_DOUBLES));
+        reminded.times += 1;
+        true
     }
 }
 
@@ -108,18 +143,27 @@ impl Worker {
         self.channel.as_ref().is_some_and(|channel| channel.leaving)
     }
 
-    /// Notes the fragments of which the agent is to be reminded: what three later results, or the
-    /// timeout as far as the allowance goes, make a lost one.
+    /// Notes the fragments of which the agent is to be reminded: those that are lost, and were sent
+    /// through the switches as often as they may be.
     pub(super) fn pursue(&mut self, now: Time) {
         if self.failed.is_some() || self.channel.is_none() {
             return;
         }
-        while let Some(sequence) = self.fragments.next_due().or_else(|| self.take_suspect()) {
+        while let Some(sequence) = self.next_to_pursue() {
             self.fragments.pursued(now, sequence);
-            if let Some(channel) = &mut self.channel {
+            self.rules.on_sent(sequence, false);
+            let rests = self.config.timing.recovery == Recovery::Rack;
+            if let Some(channel) = &mut self.channel
+                && (!rests || channel.may_remind(now, sequence))
+            {
                 channel.reminders.insert(sequence);
             }
         }
+    }
+
+    fn next_to_pursue(&mut self) -> Option<u32> {
+        let due = self.fragments.next_due_if(true);
+        due.or_else(|| self.rules.next_suspect(&self.fragments))
     }
 
     /// Whether the PS asked for the next new fragment before it was sent, and so holds a part of that
@@ -133,8 +177,7 @@ impl Worker {
             return false;
         };
         channel.answers.insert(sequence, float);
-        self.fragments.sent(now, sequence, true, float);
-        self.expect_result(now);
+        self.note_sent(now, sequence, true, float);
         true
     }
 

@@ -6,8 +6,7 @@ use crate::addressing::Places;
 use crate::bits::SlotSet;
 use crate::{JobConfig, Time};
 
-/// How many later results make a fragment lost (ESA §5.3, case 1).
-const LATER_RESULTS: u8 = 3;
+use super::loss::{Answered, SendOrder};
 
 /// What is known of the fragment that a slot is at.
 #[derive(Clone, Copy, Debug)]
@@ -18,12 +17,12 @@ struct Slot {
     unsent: bool,
     /// When it was last sent, or came to be at its rung.
     sent: Time,
-    /// Results of later fragments since.
-    later: u8,
+    /// The number of that sending, among all.
+    serial: u64,
+    /// How often its round was sent.
+    sendings: u8,
     /// Its round was sent more than once, so its result tells no round-trip time.
     resent: bool,
-    /// It was resent because of later results since the last timeout.
-    fast: bool,
     /// It must go as floats.
     float: bool,
     /// The fragment of this slot that the PS asked for before it was sent.
@@ -35,12 +34,18 @@ impl Slot {
         rung: 0,
         unsent: false,
         sent: Time::ZERO,
-        later: 0,
+        serial: 0,
+        sendings: 0,
         resent: false,
-        fast: false,
         float: false,
         asked: None,
     };
+}
+
+impl Slot {
+    fn answered(&self) -> Answered {
+        Answered { sent: self.sent, serial: self.serial, resent: self.resent }
+    }
 }
 
 /// What sending a fragment must know.
@@ -49,8 +54,21 @@ pub(super) struct Sending {
     pub(super) round: Round,
     pub(super) index: AggregatorIndex,
     pub(super) float: bool,
-    /// It was sent before, or is asked for: with ATP, go straight to the PS.
+    /// It was sent before.
+    pub(super) repeated: bool,
+    /// It is to go around the switch, or was asked for.
     pub(super) again: bool,
+}
+
+/// What becomes of a fragment that waits for its result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Walk {
+    /// It goes on waiting.
+    Keep,
+    /// It is lost.
+    Lose,
+    /// It goes on waiting, and so do all that were sent after it.
+    End,
 }
 
 /// What a round is to a worker.
@@ -76,14 +94,20 @@ pub(super) struct Fragments {
     outstanding: SlotSet,
     /// Of these: to be sent at once.
     due: SlotSet,
-    /// Of these: timed out, to be sent again as the allowance permits.
-    suspect: SlotSet,
     /// Of these: turned back by the switch until an earlier fragment is over.
     early: SlotSet,
+    /// Slots whose fragments wait for a result, by when they were sent: of the outstanding ones, all
+    /// but those that are lost or at a round that was not sent yet.
+    order: SendOrder,
+    /// Sendings so far.
+    sendings: u64,
+    /// How often a round is sent through the switches before it is sent around them.
+    through: u8,
 }
 
 impl Fragments {
-    pub(super) fn new(job: &JobConfig) -> Self {
+    /// A round that is sent more than `through` times is resent with the resend flag.
+    pub(super) fn new(job: &JobConfig, through: u8) -> Self {
         Self {
             slots: vec![Slot::NEW; job.slots as usize].into(),
             places: Places::new(job),
@@ -91,8 +115,10 @@ impl Fragments {
             next: 0,
             outstanding: SlotSet::new(job.slots),
             due: SlotSet::new(job.slots),
-            suspect: SlotSet::new(job.slots),
             early: SlotSet::new(job.slots),
+            order: SendOrder::new(job.slots),
+            sendings: 0,
+            through,
         }
     }
 
@@ -170,9 +196,76 @@ impl Fragments {
         self.due.next(self.base, self.next)
     }
 
-    /// The lowest fragment that timed out.
-    pub(super) fn next_suspect(&self) -> Option<u32> {
-        self.suspect.next(self.base, self.next)
+    /// The lowest fragment to be sent at once that was sent through the switches as often as it may, or
+    /// the lowest that was not.
+    pub(super) fn next_due_if(&self, worn: bool) -> Option<u32> {
+        let mut from = self.base;
+        loop {
+            let fragment = self.due.next(from, self.next)?;
+            if (self.slots[self.slot(fragment)].sendings >= self.through) == worn {
+                return Some(fragment);
+            }
+            from = fragment + 1;
+        }
+    }
+
+    /// The lowest outstanding fragment from `from` up.
+    pub(super) fn next_outstanding(&self, from: u32) -> Option<u32> {
+        self.outstanding.next(from, self.next)
+    }
+
+    /// The lowest fragment from `from` up and below `to` that waits for its result: not for its turn
+    /// to be sent, and not for an earlier fragment because the switch turned it back.
+    pub(super) fn next_sent(&self, from: u32, to: u32) -> Option<u32> {
+        let mut from = from;
+        loop {
+            let fragment = self.outstanding.next(from, to)?;
+            if !self.slots[self.slot(fragment)].unsent && !self.early.contains(fragment) {
+                return Some(fragment);
+            }
+            from = fragment + 1;
+        }
+    }
+
+    /// Walks through the fragments that wait for their results, those sent longest ago first, and takes
+    /// for lost which `judge` says, who is told when each was sent and as which sending. Those
+    /// that the switch turned back wait for something else.
+    pub(super) fn lose_of_sent(&mut self, mut judge: impl FnMut(u32, Time, u64) -> Walk) {
+        let mut at = self.order.first();
+        while let Some(number) = at {
+            at = self.order.after(number);
+            let fragment = self.fragment(number);
+            if self.early.contains(fragment) {
+                continue;
+            }
+            match judge(fragment, self.slots[number].sent, self.slots[number].serial) {
+                Walk::Keep => {}
+                Walk::Lose => self.lose(fragment),
+                Walk::End => return,
+            }
+        }
+    }
+
+    /// Takes the lowest and the highest outstanding fragment for lost, whether they were turned back or
+    /// not.
+    pub(super) fn lose_ends(&mut self) {
+        let highest = (self.base..self.next).rev().find(|&it| self.outstanding.contains(it));
+        self.lose(self.base);
+        if let Some(highest) = highest {
+            self.lose(highest);
+        }
+    }
+
+    /// When an outstanding fragment was sent last.
+    pub(super) fn sent_at(&self, fragment: u32) -> Time {
+        self.slots[self.slot(fragment)].sent
+    }
+
+    /// An outstanding fragment is lost: it is to be sent at once.
+    pub(super) fn lose(&mut self, fragment: u32) {
+        self.order.remove(self.slot(fragment));
+        self.early.remove(fragment);
+        self.due.insert(fragment);
     }
 
     /// What to write into the packet of an outstanding fragment, or of `next`.
@@ -185,23 +278,29 @@ impl Fragments {
             index: self.index(fragment),
             // What a slot's last fragment was is nothing to a fresh one.
             float: slot.float && (!next || asked),
-            again: asked || !next && !slot.unsent,
+            repeated: !next && !slot.unsent,
+            again: asked || !next && !slot.unsent && slot.sendings >= self.through,
         }
+    }
+
+    /// Whether sending an outstanding fragment, or `next`, begins a round.
+    pub(super) fn is_first(&self, fragment: u32) -> bool {
+        fragment == self.next || self.slots[self.slot(fragment)].unsent
     }
 
     /// Notes that an outstanding fragment, or `next`, was sent.
     pub(super) fn sent(&mut self, now: Time, fragment: u32, again: bool, float: bool) {
         let next = fragment == self.next;
+        let first = self.is_first(fragment);
         let at = self.slot(fragment);
         let slot = &mut self.slots[at];
         slot.sent = now;
-        slot.later = 0;
         slot.float = float;
         slot.asked = None;
-        if next || slot.unsent {
+        slot.sendings = if first { 1 } else { slot.sendings.saturating_add(1) };
+        if first {
             // A first packet that goes around the switch measures another way than the others.
             slot.resent = again;
-            slot.fast = false;
             slot.unsent = false;
         } else {
             slot.resent = true;
@@ -210,7 +309,7 @@ impl Fragments {
             self.outstanding.insert(fragment);
             self.next += 1;
         }
-        self.settle(fragment);
+        self.waits(fragment);
     }
 
     /// Notes that something was done about an outstanding fragment other than sending it: it is
@@ -219,15 +318,22 @@ impl Fragments {
         let at = self.slot(fragment);
         let slot = &mut self.slots[at];
         slot.sent = now;
-        slot.later = 0;
         slot.resent = true;
+        self.waits(fragment);
+    }
+
+    /// A fragment waits for its result from now on.
+    fn waits(&mut self, fragment: u32) {
         self.settle(fragment);
+        let at = self.slot(fragment);
+        self.sendings += 1;
+        self.slots[at].serial = self.sendings;
+        self.order.push(at);
     }
 
     /// Nothing is to be done about a fragment for now.
     fn settle(&mut self, fragment: u32) {
         self.due.remove(fragment);
-        self.suspect.remove(fragment);
         self.early.remove(fragment);
     }
 
@@ -277,17 +383,16 @@ impl Fragments {
         }
     }
 
-    /// Notes that the final result of an outstanding fragment is in. Returns when its round was sent,
-    /// if that was only once: of one sent again nobody knows which sending was answered (Karn's
-    /// rule).
-    pub(super) fn done(&mut self, fragment: u32, collided: bool) -> Option<Time> {
+    /// Notes that the final result of an outstanding fragment is in. Returns what it answered.
+    pub(super) fn done(&mut self, fragment: u32, collided: bool) -> Answered {
         let at = self.slot(fragment);
         let slot = &mut self.slots[at];
-        let sent_once = (!slot.resent).then_some(slot.sent);
+        let answered = slot.answered();
         slot.rung = 0;
         slot.unsent = false;
         self.places.over(fragment, collided);
         self.outstanding.remove(fragment);
+        self.order.remove(at);
         self.settle(fragment);
         if let Some(after) = self.places.period().and_then(|period| fragment.checked_add(period))
             && self.is_outstanding(after)
@@ -297,66 +402,27 @@ impl Fragments {
             self.due.insert(after);
         }
         self.base = self.outstanding.next(self.base, self.next).unwrap_or(self.next);
-        sent_once
+        answered
     }
 
     /// Notes that an outstanding fragment is to be sent at the next rung. Returns as
     /// [`done`](Self::done).
-    pub(super) fn coarser(&mut self, now: Time, fragment: u32) -> Option<Time> {
+    pub(super) fn coarser(&mut self, now: Time, fragment: u32) -> Answered {
         let at = self.slot(fragment);
         let slot = &mut self.slots[at];
-        let sent_once = (!slot.resent).then_some(slot.sent);
+        let answered = slot.answered();
         slot.rung += 1;
         slot.unsent = true;
         slot.sent = now;
-        slot.later = 0;
         self.places.over(fragment, false);
         self.settle(fragment);
-        self.due.insert(fragment);
-        sent_once
-    }
-
-    /// Counts a result for all outstanding fragments below it, and returns the lowest that is lost
-    /// by that. In order, results cost nothing here.
-    pub(super) fn count_later(&mut self, fragment: u32) -> LaterResults {
-        let mut found = LaterResults::default();
-        let mut from = self.base;
-        while let Some(earlier) = self.outstanding.next(from, fragment) {
-            from = earlier + 1;
-            let at = self.slot(earlier);
-            let slot = &mut self.slots[at];
-            // What was turned back is not lost, and waits for something else.
-            if slot.unsent || self.early.contains(earlier) {
-                continue;
-            }
-            slot.later = slot.later.saturating_add(1);
-            if slot.later >= LATER_RESULTS && !slot.fast {
-                slot.fast = true;
-                self.due.insert(earlier);
-                found.lost += 1;
-                found.lowest.get_or_insert(earlier);
-            }
-        }
-        found
+        self.lose(fragment);
+        answered
     }
 
     /// When the fragment sent longest ago was sent.
     pub(super) fn oldest(&self) -> Option<Time> {
         self.iter_outstanding().map(|f| self.slots[self.slot(f)].sent).min()
-    }
-
-    /// Makes suspects of all fragments that were sent by `latest`, and lets later results count anew.
-    pub(super) fn suspect_sent_by(&mut self, latest: Time) {
-        let mut from = self.base;
-        while let Some(fragment) = self.outstanding.next(from, self.next) {
-            let at = self.slot(fragment);
-            let slot = &mut self.slots[at];
-            slot.fast = false;
-            if slot.sent <= latest {
-                self.suspect.insert(fragment);
-            }
-            from = fragment + 1;
-        }
     }
 
     fn iter_outstanding(&self) -> impl Iterator<Item = u32> {
@@ -368,16 +434,22 @@ impl Fragments {
         })
     }
 
+    /// How many fragments wait for their results, as far as is known: not those that are lost.
+    pub(super) fn waiting(&self) -> u32 {
+        self.order.len()
+    }
+
+    /// When a fragment was last sent.
+    pub(super) fn last_sent(&self) -> Option<Time> {
+        self.order.last().map(|number| self.slots[number].sent)
+    }
+
     fn slot(&self, fragment: u32) -> usize {
         fragment as usize & (self.slots.len() - 1)
     }
-}
 
-/// What later results made of earlier fragments.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct LaterResults {
-    /// How many are lost.
-    pub(super) lost: u64,
-    /// The lowest of them.
-    pub(super) lowest: Option<u32>,
+    /// The fragment that is under way in a slot.
+    fn fragment(&self, slot: usize) -> u32 {
+        self.base + ((slot as u32).wrapping_sub(self.base) & (self.slots.len() as u32 - 1))
+    }
 }

@@ -8,7 +8,7 @@
 //! | `fragments` | the window: which fragments are under way, and what is known of each |
 //! | `transmit` | which packet is next, and writing it |
 //! | `receive` | results, queries, and what was turned back |
-//! | `loss` | timers, and what is taken for lost |
+//! | `loss` | timers, what is taken for lost, and when it is sent again |
 //! | `report` | events, failures and counters |
 //! | `results` | the results of one window, kept for a PS that lacks them |
 //! | `handover` | ATP and P4INC: handing such a result over |
@@ -21,18 +21,11 @@
 //! too great as floats; P4INC and SwitchML say that it is, and then all workers send the fragment
 //! again at a coarser scale.
 //!
-//! # What is taken for lost
+//! # What is sent again
 //!
-//! - A fragment of which three later ones have had their results since it was sent: it is sent again
-//!   at once, once between two timeouts.
-//! - A fragment that a Query names: it is sent again at once.
-//! - What is older than the retransmission timeout when that fires. Of these only the lowest is sent
-//!   again; every result of a resent fragment then releases two more. A burst of losses is so
-//!   repaired in a number of round trips that grows with its logarithm, while a worker whose peers
-//!   are late, not its packets lost, disturbs one aggregation at a time and not its whole window.
-//!
-//! - What the switch turned back (P4INC): it is sent again when the fragment that was before it in
-//!   its aggregator is over. Until then later results say nothing about it, but the timeout holds.
+//! What the [rules in force](Recovery) take for lost (`loss`), what a Query names, and what the switch
+//! turned back (P4INC): that is sent again when the fragment that was before it in its aggregator is over.
+//! Until then later results say nothing about it.
 //!
 //! A Query for a fragment that was not sent yet means that the PS holds a part of it already. It will
 //! be sent when the window allows, but as a resend, which no switch holds back: with ATP it goes
@@ -60,28 +53,30 @@ pub use config::WorkerConfig;
 pub use report::{Event, Failure, ReassignError, Stats};
 pub use tensors::{SubmitError, Tensor, TensorId};
 
-use crate::congestion::{Aimd, Controller};
+use crate::congestion::{Aimd, Controller, Dctcp};
 use crate::numbering::Numbering;
 use crate::priority::Priority;
-use crate::rtt::RttEstimator;
 use crate::timers::Timers;
-use crate::{Assignment, ConfigError, Endpoint, Mode, Time};
+use crate::{Assignment, ConfigError, Endpoint, Mode, Recovery, Time};
 use channel::Channel;
 use fragments::Fragments;
 use handover::Handover;
+use loss::Rules;
 use tensors::Tensors;
 
 /// The worker's timers.
 #[derive(Clone, Copy)]
 enum Timer {
-    /// Retransmission timeout of the fragment sent longest ago.
+    /// No result has come for long.
     Resend,
+    /// Time to look for what is lost, though no further result may come.
+    Reorder,
     /// Time to say that nothing moves.
     Stall,
 }
 
 impl Timer {
-    const COUNT: usize = 2;
+    const COUNT: usize = 3;
 }
 
 impl From<Timer> for usize {
@@ -102,10 +97,8 @@ pub struct Worker {
     channel: Option<Channel>,
     /// What a PS that took the place of another may lack; none with ESA and SwitchML.
     handover: Option<Handover>,
-    rtt: RttEstimator,
+    rules: Rules,
     timers: Timers<{ Timer::COUNT }>,
-    /// How many fragments that timed out may be resent before the next timeout.
-    allowance: u32,
     /// When the last result came in, or the first packet after an idle time went out.
     progress: Time,
     stall_reported: Option<Sequence>,
@@ -115,7 +108,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker that has nothing to do yet, with ATP's [`Aimd`] controller.
+    /// A worker that has nothing to do yet, with the [`Dctcp`] controller, or the papers'
+    /// [`Aimd`] if their rules are in force.
     ///
     /// # Errors
     ///
@@ -123,7 +117,10 @@ impl Worker {
     pub fn new(config: WorkerConfig) -> Result<Self, ConfigError> {
         let slots = config.job.slots;
         let aimd = Aimd::new(config.initial_window(), slots).with_threshold(config.threshold());
-        Self::with_controller(config, Box::new(aimd))
+        match config.timing.recovery {
+            Recovery::Rack => Self::with_controller(config, Box::new(Dctcp::new(aimd))),
+            Recovery::Papers => Self::with_controller(config, Box::new(aimd)),
+        }
     }
 
     /// A worker with another congestion controller.
@@ -139,13 +136,12 @@ impl Worker {
         Ok(Self {
             numbering: Numbering::of(config.job.protocol),
             tensors: Tensors::new(&config),
-            fragments: Fragments::new(&config.job),
+            fragments: Fragments::new(&config.job, sendings_through(&config)),
             controller,
             channel: (config.job.protocol == Protocol::Esa).then(|| Channel::new(&config.job)),
             handover: Handover::of(&config.job),
-            rtt: RttEstimator::new(config.timing.rtt),
+            rules: Rules::new(&config.timing, &config.job),
             timers: Timers::new(),
-            allowance: 0,
             progress: Time::ZERO,
             stall_reported: None,
             failed: None,
@@ -251,9 +247,9 @@ impl Worker {
         self.controller.window()
     }
 
-    /// Smoothed time from sending a fragment to its result.
-    pub fn smoothed_rtt(&self) -> Option<Duration> {
-        self.rtt.smoothed()
+    /// The usual time from sending a fragment to its result.
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.rules.round_trip()
     }
 
     /// The lowest sequence whose result is not in, and the one to be sent next for the first time.
@@ -304,6 +300,18 @@ impl Worker {
     }
 }
 
+/// How often a fragment is sent through the switches before it is sent around them.
+///
+/// With the papers' rules once. Otherwise the first resend goes through, too, where the protocol would
+/// have it go around: if the worker's packet was lost, as is most likely, the switch completes
+/// the sum; if not, it drops the packet, and the PS is spared it.
+fn sendings_through(config: &WorkerConfig) -> u8 {
+    match (config.timing.recovery, config.job.protocol) {
+        (Recovery::Rack, Protocol::Atp | Protocol::Esa) => 2,
+        _ => 1,
+    }
+}
+
 impl Endpoint for Worker {
     type Event = Event;
 
@@ -323,10 +331,13 @@ impl Endpoint for Worker {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        if self.timers.expire(Timer::Resend, now) {
-            self.on_resend_timer(now);
+        if self.timers.expire(Timer::Reorder, now).is_some() {
+            self.on_reorder_timer(now);
         }
-        if self.timers.expire(Timer::Stall, now) {
+        if let Some(due) = self.timers.expire(Timer::Resend, now) {
+            self.on_resend_timer(now, due);
+        }
+        if self.timers.expire(Timer::Stall, now).is_some() {
             self.on_stall_timer(now);
         }
         self.pursue(now);

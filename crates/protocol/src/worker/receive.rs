@@ -5,6 +5,7 @@ use tributary_wire::{Bitmap, Flags, Kind, Protocol, Round, Sequence};
 
 use super::codec::{Form, KindMismatch};
 use super::fragments::Standing;
+use super::loss::Answered;
 use super::results::Kept;
 use super::{Failure, Worker};
 use crate::numbering::Numbering;
@@ -126,8 +127,8 @@ impl Worker {
     /// A result was stored: the fragment is over.
     pub(super) fn complete(&mut self, now: Time, fragment: u32, collided: bool, marked: bool) {
         let sequence = self.sequence(fragment);
-        let sent_once = self.fragments.done(fragment, collided);
-        self.heard(now, fragment, sequence, sent_once, marked);
+        let answered = self.fragments.done(fragment, collided);
+        self.heard(now, fragment, sequence, &answered, marked);
         self.deliver();
     }
 
@@ -145,40 +146,28 @@ impl Worker {
         }
         self.stats.coarser += 1;
         self.keep(round.fragment, true, packet.payload());
-        let sent_once = self.fragments.coarser(now, round.fragment);
-        self.heard(now, round.fragment, sequence, sent_once, packet.is_marked());
+        let answered = self.fragments.coarser(now, round.fragment);
+        self.heard(now, round.fragment, sequence, &answered, packet.is_marked());
         true
     }
 
-    /// A result came in: what it says about the network. `sent_once` is when the packet was sent
-    /// that it answers, if that is known.
+    /// A result came in: what it says about the network.
     fn heard(
         &mut self,
         now: Time,
         fragment: u32,
         sequence: Sequence,
-        sent_once: Option<Time>,
+        answered: &Answered,
         marked: bool,
     ) {
-        let next = self.next_sequence();
-        match sent_once {
-            Some(sent) => self.rtt.sample(now - sent),
-            None => {
-                self.rtt.progress();
-                self.allowance = self.allowance.saturating_add(2);
-            }
-        }
         if marked {
             self.stats.marked += 1;
-            self.controller.on_congestion(sequence, next);
+            self.controller.on_mark(sequence, self.next_sequence());
         } else {
             self.controller.on_result();
         }
-        let later = self.fragments.count_later(fragment);
-        self.stats.fast_resends += later.lost;
-        if let Some(lowest) = later.lowest {
-            self.controller.on_congestion(self.sequence(lowest), next);
-        }
+        let losses = self.rules.on_result(&mut self.fragments, now, fragment, answered);
+        self.on_losses(&losses);
         self.progress = now;
     }
 

@@ -68,9 +68,9 @@ pub enum ReassignError {
 pub struct Stats {
     /// Packets sent, resends included.
     pub sent: u64,
-    /// Packets sent with the resend flag.
+    /// Packets sent again, or with the resend flag because the PS asked for them early.
     pub resent: u64,
-    /// Resends because three later results had come.
+    /// Fragments taken for lost because of later results.
     pub fast_resends: u64,
     /// Times the retransmission timeout fired.
     pub timeouts: u64,

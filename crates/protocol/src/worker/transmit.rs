@@ -5,7 +5,7 @@ use tributary_wire::{Flags, Kind, Protocol, emit_frame};
 
 use super::codec::{Encoding, Form, KindMismatch};
 use super::{Failure, Timer, Worker};
-use crate::Time;
+use crate::{Recovery, Time};
 
 impl Worker {
     /// In this order: results that a PS lacks, what is to be sent at once, what timed out as far as
@@ -17,11 +17,16 @@ impl Worker {
         if self.write_result(frame) {
             return true;
         }
-        if self.channel.is_none() {
+        if self.channel.is_some() {
+            // The rest is pursued over the channel.
+            if let Some(fragment) = self.fragments.next_due_if(false) {
+                return self.send(now, fragment, frame);
+            }
+        } else {
             if let Some(fragment) = self.fragments.next_due() {
                 return self.send(now, fragment, frame);
             }
-            if let Some(fragment) = self.take_suspect() {
+            if let Some(fragment) = self.rules.next_suspect(&self.fragments) {
                 return self.send(now, fragment, frame);
             }
         }
@@ -37,22 +42,16 @@ impl Worker {
         false
     }
 
-    /// The lowest fragment that timed out, as far as the allowance goes.
-    pub(super) fn take_suspect(&mut self) -> Option<u32> {
-        if self.allowance == 0 {
-            return None;
-        }
-        let fragment = self.fragments.next_suspect()?;
-        self.allowance -= 1;
-        Some(fragment)
-    }
-
     fn may_send_new(&self) -> bool {
         let next = self.fragments.next();
-        next < self.tensors.end()
-            && next < self.fragments.end()
-            // At least one, or nothing would ever be sent.
-            && next - self.fragments.base() < self.controller.window().max(1)
+        // At least one, or nothing would ever be sent.
+        let window = self.controller.window().max(1);
+        let used = match self.config.timing.recovery {
+            // What is under way. A fragment that is repaired holds up no others but by the slots.
+            Recovery::Rack => self.fragments.waiting(),
+            Recovery::Papers => next - self.fragments.base(),
+        };
+        next < self.tensors.end() && next < self.fragments.end() && used < window
     }
 
     /// Writes the packet of a fragment: an outstanding one, or the next new one. Returns whether it
@@ -90,10 +89,9 @@ impl Worker {
             return false;
         };
         self.stats.sent += 1;
-        self.stats.resent += u64::from(sending.again);
+        self.stats.resent += u64::from(sending.again || sending.repeated);
         self.stats.overflow_packets += u64::from(repr.flags.contains(Flags::OVERFLOW));
-        self.fragments.sent(now, fragment, sending.again, encoding == Encoding::Float);
-        self.expect_result(now);
+        self.note_sent(now, fragment, sending.again, encoding == Encoding::Float);
         true
     }
 
@@ -106,9 +104,14 @@ impl Worker {
         }
     }
 
-    /// A fragment is under way: its result is due some time.
-    pub(super) fn expect_result(&mut self, now: Time) {
-        self.timers.set_if_unset(Timer::Resend, now + self.rtt.timeout());
+    /// Notes that a fragment is under way: its result is due some time.
+    pub(super) fn note_sent(&mut self, now: Time, fragment: u32, again: bool, float: bool) {
+        let first = self.fragments.is_first(fragment);
+        self.fragments.sent(now, fragment, again, float);
+        self.rules.on_sent(fragment, first);
+        if !self.timers.is_set(Timer::Resend) {
+            self.timers.set(Timer::Resend, now + self.rules.timeout());
+        }
         self.timers.set_if_unset(Timer::Stall, self.progress + self.config.timing.stall_timeout);
     }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tributary_protocol::esa::{AgentJob, Server, Target, Together};
 use tributary_protocol::fixed::Scale;
 use tributary_protocol::{
-    Endpoint, JobConfig, PsConfig, Time, Timing, Worker, WorkerConfig, addressing,
+    Endpoint, JobConfig, PsConfig, Recovery, Time, Timing, Worker, WorkerConfig, addressing,
 };
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::channel::Values;
@@ -54,6 +54,13 @@ pub(crate) fn worker_config(job: JobConfig, worker: u8) -> WorkerConfig {
         initial_window: None,
         timing: Timing::default(),
     }
+}
+
+/// With the papers' rules of recovery.
+pub(crate) fn papers(job: JobConfig, worker: u8) -> Worker {
+    let mut config = worker_config(job, worker);
+    config.timing.recovery = Recovery::Papers;
+    Worker::new(config).unwrap()
 }
 
 pub(crate) fn ps_config(job: JobConfig) -> PsConfig {

@@ -2,17 +2,17 @@
 
 use tributary_protocol::priority::Priority;
 use tributary_protocol::worker::{Event, SubmitError};
-use tributary_protocol::{Endpoint, Tensor, Worker};
+use tributary_protocol::{Endpoint, Recovery, Tensor, Worker};
 use tributary_wire::channel::{FromWorker, ToWorker};
 use tributary_wire::{AggregatorIndex, Bitmap, Flags, Kind, Protocol, Sequence};
 
-use crate::setup::{floats, frame, integers, job, ms, repr, sent, worker};
+use crate::setup::{floats, frame, integers, job, ms, papers, repr, sent};
 
 const EVERYONE: Bitmap = Bitmap(0b111);
 
 /// Worker 1 of three with a tensor of integers 0, 1, 2… of so many fragments.
 fn loaded(fragments: i32) -> Worker {
-    let mut worker = worker(job(3), 1);
+    let mut worker = papers(job(3), 1);
     let priority = Priority::new(77).unwrap();
     worker.submit_with(Tensor::I32((0..2 * fragments).collect()), priority).unwrap();
     worker
@@ -133,7 +133,7 @@ fn what_was_asked_for_too_early_goes_straight_to_the_server_when_its_turn_comes(
 
 #[test]
 fn floats_are_asked_for_and_given() {
-    let mut worker = worker(job(3), 1);
+    let mut worker = papers(job(3), 1);
     worker.submit(Tensor::F32(vec![1.5, -2.0, 1e9, 0.0])).unwrap();
     // The second fragment does not fit integers at scale 1000 (I5): it starts as floats.
     let all = sent(&mut worker, ms(0));
@@ -227,6 +227,7 @@ fn a_flood_of_questions_costs_no_memory() {
 #[test]
 fn an_atp_worker_has_no_channel() {
     let mut config = crate::setup::worker_config(job(3), 1);
+    config.timing.recovery = Recovery::Papers;
     config.job.protocol = Protocol::Atp;
     let mut worker = Worker::new(config).unwrap();
     assert!(worker.is_dismissed(), "nobody needs it as long as it is idle");

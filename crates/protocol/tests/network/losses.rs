@@ -192,6 +192,7 @@ fn a_late_worker_costs_the_early_ones_few_resends() {
     for worker in &net.jobs[0].workers {
         let stats = worker.stats();
         assert_eq!(stats.results, 2000);
-        assert!(stats.resent <= 16, "{stats:?}");
+        // Two in each probe.
+        assert!(stats.resent <= 24, "{stats:?}");
     }
 }

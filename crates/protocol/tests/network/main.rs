@@ -5,6 +5,7 @@ mod exact;
 mod frames;
 mod losses;
 mod net;
+mod rack;
 mod replaced;
 mod server;
 mod worker;

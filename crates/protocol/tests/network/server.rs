@@ -17,7 +17,7 @@ const RESEND: Flags = Flags::RESEND;
 const NONE: Flags = Flags::NONE;
 
 fn server(workers: u8) -> (ParameterServer, JobConfig) {
-    let setup = Setup { workers, values: 2, slots: 4, ..Setup::default() };
+    let setup = Setup { workers, values: 2, slots: 4, ..Setup::papers() };
     (ParameterServer::new(setup.server(0)).unwrap(), setup.job(0))
 }
 
@@ -314,7 +314,7 @@ fn an_idle_server_wants_nothing() {
 
 #[test]
 fn configurations_that_contradict_themselves_are_refused() {
-    let setup = Setup::default();
+    let setup = Setup::papers();
     let error = |change: fn(&mut tributary_protocol::PsConfig)| {
         let mut config = setup.server(0);
         change(&mut config);

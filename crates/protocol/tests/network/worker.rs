@@ -23,7 +23,7 @@ type Counter = fn(&Stats) -> u64;
 
 /// Worker 1 of three, with two values a packet at scale 1000, and eight slots.
 fn worker() -> (Worker, JobConfig) {
-    let setup = Setup { values: 2, ..Setup::default() };
+    let setup = Setup { values: 2, ..Setup::papers() };
     (Worker::new(setup.worker(0, 1)).unwrap(), setup.job(0))
 }
 
@@ -94,7 +94,7 @@ impl Controller for Always {
 #[test]
 fn no_controller_opens_the_window_beyond_the_slots_or_shuts_it() {
     for (window, sends) in [(u32::MAX, 8), (3, 3), (0, 1)] {
-        let config = Setup::default().worker(0, 0);
+        let config = Setup::papers().worker(0, 0);
         let mut worker = Worker::with_controller(config, Box::new(Always(window))).unwrap();
         worker.submit(Tensor::I32(vec![1; 400])).unwrap();
         assert_eq!(sent(&mut worker, us(0)).len(), sends);
@@ -103,7 +103,7 @@ fn no_controller_opens_the_window_beyond_the_slots_or_shuts_it() {
 
 #[test]
 fn a_congestion_window_of_one_still_sends() {
-    let mut config = Setup::default().worker(0, 0);
+    let mut config = Setup::papers().worker(0, 0);
     config.initial_window = Some(1);
     let mut worker = Worker::new(config).unwrap();
     worker.submit(Tensor::I32(vec![1; 40])).unwrap();
@@ -114,7 +114,7 @@ fn a_congestion_window_of_one_still_sends() {
 
 #[test]
 fn the_initial_window_is_60_kb() {
-    let setup = Setup { values: 64, slots: 4096, ..Setup::default() };
+    let setup = Setup { values: 64, slots: 4096, ..Setup::papers() };
     assert_eq!(Worker::new(setup.worker(0, 0)).unwrap().window(), 60 * 1024 / 256);
     let setup = Setup { values: 16000, ..setup };
     assert_eq!(Worker::new(setup.worker(0, 0)).unwrap().window(), 1);
@@ -242,9 +242,9 @@ fn a_timeout_resends_the_lowest_and_then_twice_as_many_each_time() {
     let four = [3, 4, 5, 6].map(|s| (s, RESEND));
     assert_eq!(sequences(&sent(&mut worker, us(60_020))), four);
     // A resent fragment measures nothing (Karn's rule), one that was not does.
-    assert_eq!(worker.smoothed_rtt(), None);
+    assert_eq!(worker.round_trip(), None);
     result(&mut worker, 60_030, 7, NONE);
-    assert_eq!(worker.smoothed_rtt(), Some(Duration::from_micros(60_030)));
+    assert_eq!(worker.round_trip(), Some(Duration::from_micros(60_030)));
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn a_query_is_answered_at_once_unless_the_result_is_in() {
 
 #[test]
 fn a_fragment_that_was_asked_for_early_goes_straight_to_the_server() {
-    let setup = Setup { values: 2, initial_window: Some(2), ..Setup::default() };
+    let setup = Setup { values: 2, initial_window: Some(2), ..Setup::papers() };
     let mut worker = Worker::new(setup.worker(0, 1)).unwrap();
     // Asked for before there is even a tensor.
     query(&mut worker, 0, 1, OVERFLOW);
@@ -403,7 +403,7 @@ fn says_that_it_stalls_once_for_each_fragment() {
 #[test]
 fn configurations_that_contradict_themselves_are_refused() {
     let error = |change: fn(&mut tributary_protocol::WorkerConfig)| {
-        let mut config = Setup::default().worker(0, 2);
+        let mut config = Setup::papers().worker(0, 2);
         change(&mut config);
         Worker::new(config).err()
     };

@@ -291,7 +291,7 @@ fn a_server_is_replaced_at_random_times_in_an_iteration() {
             adopted += net.adopted;
             handed_over += net.switches.iter().map(|s| s.counters.handed_over).sum::<u64>();
         }
-        assert!(replaced > 500 && adopted > 100, "{base:?}: {replaced} {adopted}");
+        assert!(replaced > 500 && adopted > 50, "{base:?}: {replaced} {adopted}");
         assert_eq!(handed_over > 100, base.mode == Mode::Partial, "{base:?}: {handed_over}");
     }
 }

@@ -1,7 +1,7 @@
 //! The parameter server by itself.
 
 use tributary_protocol::server::{ParameterServer, Stats};
-use tributary_protocol::{ConfigError, Endpoint};
+use tributary_protocol::{ConfigError, Endpoint, Recovery};
 use tributary_wire::agg::Repr;
 use tributary_wire::{AggregatorIndex, Bitmap, Epoch, Flags, Host, Kind, Protocol, Sequence};
 
@@ -13,7 +13,9 @@ const OVERFLOW: Flags = Flags::OVERFLOW;
 const EVERYONE: u32 = 0b111;
 
 fn server(setup: Setup) -> ParameterServer {
-    ParameterServer::new(setup.server()).unwrap()
+    let mut config = setup.server();
+    config.timing.recovery = Recovery::Papers;
+    ParameterServer::new(config).unwrap()
 }
 
 /// A gradient comes in; returns what the PS has to send then.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tributary_protocol::addressing::Permutation;
 use tributary_protocol::fixed::Scale;
 use tributary_protocol::{
-    Assignment, Endpoint, JobConfig, Mode, PsConfig, Time, Timing, WorkerConfig,
+    Assignment, Endpoint, JobConfig, Mode, PsConfig, Recovery, Time, Timing, WorkerConfig,
 };
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{
@@ -99,6 +99,13 @@ impl Setup {
             initial_window: self.initial_window,
             timing: Self::timing(),
         }
+    }
+
+    /// With the papers' rules of recovery.
+    pub(crate) fn papers(&self, index: u8) -> WorkerConfig {
+        let mut config = self.worker(index);
+        config.timing.recovery = Recovery::Papers;
+        config
     }
 
     pub(crate) fn server(&self) -> PsConfig {

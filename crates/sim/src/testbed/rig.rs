@@ -82,7 +82,7 @@ impl Rig {
         let pool = (rack.pat_gbps / link_gbps * f64::from(ROUND_TRIP)).round() as u32;
         let file = format!(
             "[topology]\nkind = \"star\"\nworkers = {}\nps_hosts = 1\n\
-             [protocol]\nvalues_per_packet = {VALUES}\nslots = {SLOTS}\nwindow = {BDP}\n\
+             [protocol]\nvalues_per_packet = {VALUES}\nslots = {SLOTS}\nwindow = {BDP}\nrecovery = \"papers\"\n\
              [switch]\npool = {}\necn_threshold = {BDP}\n\
              [[job]]\nworkers = 1\n",
             servers.len(),

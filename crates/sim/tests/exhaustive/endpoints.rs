@@ -9,7 +9,8 @@ use tributary_protocol::congestion::Controller;
 use tributary_protocol::esa::{AgentJob, Together};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{
-    Endpoint, ParameterServer, PsConfig, Tensor, Time, Timing, Worker, WorkerConfig, worker,
+    Endpoint, ParameterServer, PsConfig, Recovery, Tensor, Time, Timing, Worker, WorkerConfig,
+    worker,
 };
 use tributary_wire::Sequence;
 use tributary_wire::channel::{FromWorker, ToWorker};
@@ -24,7 +25,7 @@ const START: Time = Time::from_nanos(1 << 40);
 /// Timers that never change their length, and stalls that are never reported.
 pub(crate) fn timing() -> Timing {
     let rtt = tributary_protocol::rtt::RttConfig { initial: TIMEOUT, min: TIMEOUT, max: TIMEOUT };
-    Timing { rtt, stall_timeout: 1_000_000 * TIMEOUT }
+    Timing { rtt, recovery: Recovery::Papers, stall_timeout: 1_000_000 * TIMEOUT }
 }
 
 /// A window that stays as it is: congestion control is no part of what is searched.

@@ -53,7 +53,10 @@ pub(crate) fn all() -> Vec<Course> {
 impl Course {
     /// Runs it, and checks what holds in every one.
     pub(crate) fn run(&self) -> Outcome {
-        let file = format!("[protocol]\nkind = \"p4inc\"\nvalues_per_packet = 32\n{}", self.file);
+        let file = format!(
+            "[protocol]\nkind = \"p4inc\"\nvalues_per_packet = 32\nrecovery = \"papers\"\n{}",
+            self.file
+        );
         let scenario = scenario(&file);
         let inputs = inputs(&scenario, 1, 32 * self.fragments);
         let options = Options { trace: true, ..Options::seeded(1) };

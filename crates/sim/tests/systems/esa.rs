@@ -26,6 +26,7 @@ fn scenario(more: &str, agent: &str) -> Scenario {
     let file = format!(
         "[topology]\nkind = \"star\"\nworkers = 6\nps_hosts = 4\n\
          [protocol]\nkind = \"esa\"\nvalues_per_packet = {VALUES}\nslots = 16\nwindow = 8\n\
+         recovery = \"papers\"\n\
          [switch]\npool = {POOL}\n{more}\
          [[job]]\nworkers = [\"w1\", \"w2\", \"w3\"]\nps = \"ps1\"\n{agent}\
          [[job]]\nworkers = [\"w4\", \"w5\", \"w6\"]\nps = \"ps2\"\n"

@@ -10,6 +10,7 @@ mod invariants;
 mod losses;
 mod p4inc;
 mod random;
+mod recovery;
 mod rounding;
 mod sharing;
 mod testbed;

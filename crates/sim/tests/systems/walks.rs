@@ -197,7 +197,7 @@ impl Walk {
         let hosts: usize = self.jobs.iter().map(|job| job.workers.len()).sum();
         let mut file = format!(
             "[topology]\nkind = \"star\"\nworkers = {hosts}\n\
-             [protocol]\nkind = \"esa\"\nvalues_per_packet = 32\n[switch]\npool = 1\n"
+             [protocol]\nkind = \"esa\"\nvalues_per_packet = 32\nrecovery = \"papers\"\n[switch]\npool = 1\n"
         );
         for job in &self.jobs {
             file += &format!("[[job]]\nworkers = {:?}\n", job.workers);

@@ -16,7 +16,7 @@ use rand_chacha::ChaCha8Rng;
 use tributary_protocol::fixed::Scale;
 use tributary_protocol::server::{self, ParameterServer, PsConfig};
 use tributary_protocol::worker::{self, Tensor, TensorId, Worker, WorkerConfig};
-use tributary_protocol::{Assignment, Endpoint, JobConfig, Time, Timing};
+use tributary_protocol::{Assignment, Endpoint, JobConfig, Recovery, Time, Timing};
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{Bitmap, Epoch, Host, JobId, Mac, Protocol, WorkerIndex};
 
@@ -143,6 +143,12 @@ impl Default for Setup {
 }
 
 impl Setup {
+    /// With the papers' rules of recovery.
+    pub(crate) fn papers() -> Self {
+        let timing = Timing { recovery: Recovery::Papers, ..Timing::default() };
+        Self { timing, ..Self::default() }
+    }
+
     pub(crate) fn job(&self, job: usize) -> JobConfig {
         JobConfig {
             protocol: Protocol::Atp,

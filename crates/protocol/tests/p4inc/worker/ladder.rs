@@ -39,7 +39,7 @@ fn what_does_not_fit_goes_as_zeros_with_the_flag_and_again_one_rung_up_when_that
 
 #[test]
 fn who_could_have_stayed_repeats_too_and_the_repeat_does_not_wait_for_the_window() {
-    let mut config = LOCAL.worker(1);
+    let mut config = LOCAL.papers(1);
     config.initial_window = Some(1);
     let mut worker = Worker::new(config).unwrap();
     worker.submit(Tensor::F32(vec![1.0; 6])).unwrap();
@@ -99,7 +99,7 @@ fn workers_that_cannot_climb_give_up() {
 #[test]
 fn values_beyond_the_last_rung_are_refused_with_their_place() {
     let setup = Setup { scale: 1e9, ..LOCAL };
-    let mut worker = Worker::new(setup.worker(0)).unwrap();
+    let mut worker = Worker::new(setup.papers(0)).unwrap();
     let error = worker.submit(Tensor::F32(vec![1.0, -3e38])).unwrap_err();
     assert_eq!(error, SubmitError::OffLadder { position: 1, value: -3e38 });
     assert!(worker.submit(Tensor::F32(vec![1.0, -2e38])).is_ok());
@@ -107,7 +107,7 @@ fn values_beyond_the_last_rung_are_refused_with_their_place() {
 
 #[test]
 fn a_repeat_that_could_not_leave_yet_is_not_taken_for_lost() {
-    let mut worker = Worker::new(LOCAL.worker(1)).unwrap();
+    let mut worker = Worker::new(LOCAL.papers(1)).unwrap();
     worker.submit(Tensor::F32(vec![1.0; 16])).unwrap();
     assert_eq!(rounds(&mut worker, us(0)), fresh(0..8));
     result(&mut worker, LOCAL, 1, (0, 0), OVERFLOW);

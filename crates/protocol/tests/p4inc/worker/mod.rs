@@ -24,14 +24,14 @@ const EVERYONE: u32 = 0b111;
 
 /// Worker 1 with a tensor of integers 0, 1, 2… of so many fragments.
 fn loaded(setup: Setup, fragments: i32) -> Worker {
-    let mut worker = Worker::new(setup.worker(1)).unwrap();
+    let mut worker = Worker::new(setup.papers(1)).unwrap();
     worker.submit(Tensor::I32((0..2 * fragments).collect())).unwrap();
     worker
 }
 
 /// Worker 1 with one fragment of these floats.
 fn floats(setup: Setup, values: [f32; 2]) -> Worker {
-    let mut worker = Worker::new(setup.worker(1)).unwrap();
+    let mut worker = Worker::new(setup.papers(1)).unwrap();
     worker.submit(Tensor::F32(values.into())).unwrap();
     worker
 }
@@ -198,7 +198,7 @@ fn a_question_of_the_server_is_answered_by_a_resend() {
 
 #[test]
 fn switchml_rounds_of_a_slot_use_its_versions_in_turn() {
-    let mut worker = Worker::new(SWITCHML.worker(1)).unwrap();
+    let mut worker = Worker::new(SWITCHML.papers(1)).unwrap();
     worker.submit(Tensor::F32(vec![1.0; 40])).unwrap();
     let place = |all: Vec<crate::setup::Sent>| -> Vec<(u32, u8, u32)> {
         all.iter().map(|s| (s.short().0, s.short().1, s.repr.index.0 - 16)).collect()
@@ -260,7 +260,7 @@ fn a_job_is_moved_while_it_is_idle() {
 #[test]
 fn the_window_opens_quickly_up_to_the_aggregators_and_then_slowly() {
     let setup = Setup { slots: 64, size: 8, ..PARTIAL };
-    let mut config = setup.worker(1);
+    let mut config = setup.papers(1);
     assert_eq!(Worker::new(config).unwrap().window(), 8);
     config.initial_window = Some(4);
     let mut worker = Worker::new(config).unwrap();
@@ -276,7 +276,7 @@ fn the_window_opens_quickly_up_to_the_aggregators_and_then_slowly() {
 
 #[test]
 fn a_stall_names_the_round() {
-    let mut config = LOCAL.worker(1);
+    let mut config = LOCAL.papers(1);
     config.timing.stall_timeout = Duration::from_millis(5);
     let mut worker = Worker::new(config).unwrap();
     worker.submit(Tensor::F32(vec![1.0])).unwrap();
@@ -291,7 +291,7 @@ fn a_stall_names_the_round() {
 
 #[test]
 fn tensors_keep_their_order_whatever_order_results_have() {
-    let mut worker = Worker::new(LOCAL.worker(1)).unwrap();
+    let mut worker = Worker::new(LOCAL.papers(1)).unwrap();
     assert_eq!(worker.submit(Tensor::F32(vec![1.0; 2])), Ok(TensorId(0)));
     assert_eq!(worker.submit(Tensor::I32(vec![4])), Ok(TensorId(1)));
     rounds(&mut worker, us(0));

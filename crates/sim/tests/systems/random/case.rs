@@ -8,8 +8,8 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_jobfile::{End, LinkId, Preemption, Protocol, Scenario, parse};
-use tributary_protocol::Tensor;
 use tributary_protocol::priority::Priority;
+use tributary_protocol::{Recovery, Tensor};
 use tributary_sim::{Act, Cable, Disturbance, Inputs, Options, Pace};
 
 /// Values of a packet.
@@ -51,10 +51,16 @@ pub(crate) enum Place {
     Both,
 }
 
+/// One seed in four has the papers' rules of recovery.
+fn recovery(seed: u64) -> Recovery {
+    if seed.is_multiple_of(4) { Recovery::Papers } else { Recovery::Rack }
+}
+
 /// A whole system and all that happens to it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Case {
     pub(crate) protocol: Protocol,
+    pub(crate) recovery: Recovery,
     /// Two racks, the parameter servers in the first or the second of them; or one switch.
     pub(crate) ps_rack: Option<u32>,
     pub(crate) jobs: Vec<JobCase>,
@@ -90,6 +96,7 @@ impl Case {
         let [loss, duplicate, reorder, jitter] = chance(random);
         let mut case = Self {
             protocol: Protocol::Esa,
+            recovery: recovery(seed),
             ps_rack: [None, Some(1), Some(2)].choose(random).copied().unwrap(),
             slots,
             window: random.random_range(1..=slots),
@@ -124,6 +131,7 @@ impl Case {
         let [loss, duplicate, reorder, jitter] = chance(random);
         let mut case = Self {
             protocol,
+            recovery: recovery(seed),
             ps_rack: [None, Some(1), Some(2)].choose(random).copied().unwrap(),
             slots,
             window: random.random_range(1..=slots),
@@ -258,11 +266,12 @@ impl Case {
         };
         let Self { slots, window, queue, ecn, jitter, .. } = self;
         let (protocol, pool) = (self.protocol.name(), self.cells());
+        let recovery = self.recovery.name();
         let share = |per_thousand: u32| f64::from(per_thousand) / 1000.0;
         let mut file = format!(
             "[topology]\n{topology}\nps_hosts = {hosts}\n\
              [protocol]\nkind = \"{protocol}\"\nvalues_per_packet = {VALUES}\nslots = {slots}\n\
-             window = {window}\nscale = 1000.0\n\
+             window = {window}\nscale = 1000.0\nrecovery = \"{recovery}\"\n\
              [switch]\npool = {pool}\necn_threshold = {ecn}\nqueue_capacity = {queue}\n\
              {preemption}{partitions}\
              [faults]\nloss = {}\nduplicate = {}\nreorder = {}\njitter = \"{jitter}us\"\n",

@@ -1,0 +1,188 @@
+//! What loss costs: goodput of every protocol over links that lose packets, in virtual time, beside what
+//! is left if nothing but the lost packets is sent again.
+//!
+//! Virtual time makes the figures independent of the machine: the same command prints the same numbers
+//! everywhere. Each size is compared with the lossless run of that size.
+
+use anyhow::{Context, Result, ensure};
+use plotters::style::RGBColor;
+use serde::Serialize;
+use tributary_jobfile::Protocol;
+use tributary_protocol::Recovery;
+use tributary_sim::loss::{Cost, Trial};
+
+use super::Spread;
+use super::plot::{self, Chart, Line};
+use super::runs::Output;
+use crate::args::BenchArgs;
+use crate::report::{bytes, table};
+
+/// Loss of each link in each direction, and bytes of each of the two tensors.
+const POINTS: [(f64, u64); 6] = [
+    (0.0, 4_000_000),
+    (0.001, 4_000_000),
+    (0.01, 4_000_000),
+    (0.05, 1_000_000),
+    (0.1, 500_000),
+    (0.2, 200_000),
+];
+
+const PROTOCOLS: [(Protocol, &str, RGBColor); 4] = [
+    (Protocol::Atp, "ATP", plot::ATP),
+    (Protocol::Esa, "ESA", plot::ESA),
+    (Protocol::P4inc, "P4INC", plot::P4INC),
+    (Protocol::SwitchMl, "SwitchML", plot::SWITCHML),
+];
+
+pub(super) fn run(args: &BenchArgs) -> Result<()> {
+    let output = Output::open(args)?;
+    let mut sweeps = Vec::new();
+    for recovery in Recovery::ALL {
+        let sweep = Sweep::measure(args, recovery)?;
+        println!("\n{}\n{}", sweep.title, sweep.shares());
+        output.draw(&format!("loss-{}.svg", recovery.name()), &sweep.chart())?;
+        sweeps.push(sweep);
+    }
+    output.write(&sweeps)
+}
+
+/// All protocols at all rates of loss.
+#[derive(Debug, Serialize)]
+struct Sweep {
+    recovery: &'static str,
+    /// For people.
+    title: String,
+    points: Vec<Point>,
+}
+
+#[derive(Debug, Serialize)]
+struct Point {
+    loss: f64,
+    tensor_bytes: u64,
+    /// For people.
+    label: String,
+    /// By protocol: bits a second without loss.
+    lossless_bps: [f64; 4],
+    /// By protocol, then by seed.
+    runs: [Vec<Run>; 4],
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Run {
+    goodput_bps: f64,
+    /// Of the packets that workers sent.
+    resent: f64,
+    seconds: f64,
+}
+
+impl From<Cost> for Run {
+    fn from(cost: Cost) -> Self {
+        Self {
+            // Of a run that did not end.
+            goodput_bps: if cost.complete { cost.goodput_bps } else { 0.0 },
+            resent: cost.resent as f64 / cost.sent as f64,
+            seconds: cost.time.as_secs_f64(),
+        }
+    }
+}
+
+impl Sweep {
+    fn measure(args: &BenchArgs, recovery: Recovery) -> Result<Self> {
+        let mut points = Vec::new();
+        for (loss, tensor_bytes) in POINTS {
+            let tensor_bytes = if args.quick { tensor_bytes / 10 } else { tensor_bytes };
+            let mut point = Point {
+                loss,
+                tensor_bytes,
+                label: format!("{} %, {}", 100.0 * loss, bytes(tensor_bytes)),
+                lossless_bps: [0.0; 4],
+                runs: Default::default(),
+            };
+            for (at, (protocol, name, _)) in PROTOCOLS.into_iter().enumerate() {
+                eprint!("\r{}, {name}, {}          ", recovery.name(), point.label);
+                let trial = Trial { recovery, bytes: tensor_bytes, ..Trial::new(protocol) };
+                let lossless = trial.run(1).with_context(|| format!("{name} without loss"))?;
+                ensure!(lossless.complete, "{name} does not end without loss");
+                point.lossless_bps[at] = lossless.goodput_bps;
+                let trial = trial.with_loss(loss);
+                for seed in 1..=u64::from(args.repeat) {
+                    let cost = trial.run(seed);
+                    let cost = cost.with_context(|| format!("{name} at {loss}, seed {seed}"))?;
+                    point.runs[at].push(cost.into());
+                }
+            }
+            points.push(point);
+        }
+        eprintln!();
+        let title = format!(
+            "recovery = \"{}\", 4 workers around one switch, links of 10 Gb/s and 1 µs, two tensors each; \
+             virtual time, % of the lossless goodput",
+            recovery.name()
+        );
+        Ok(Self { recovery: recovery.name(), title, points })
+    }
+
+    fn shares(&self) -> comfy_table::Table {
+        let mut heads = vec!["loss, tensor", "optimum"];
+        let resent: Vec<String> =
+            PROTOCOLS.iter().map(|(_, name, _)| format!("{name} resent")).collect();
+        heads.extend(PROTOCOLS.map(|(_, name, _)| name));
+        heads.extend(resent.iter().map(String::as_str));
+        let mut rows = table(&heads);
+        for point in &self.points {
+            let mut row =
+                vec![point.label.clone(), format!("{:.0} %", 100.0 * optimum(point.loss))];
+            for (runs, lossless) in point.runs.iter().zip(point.lossless_bps) {
+                let share = |run: &Run| 100.0 * run.goodput_bps / lossless;
+                let spread = Spread::of(runs.iter().map(share).collect());
+                row.push(spread.text(if spread.median < 10.0 { 2 } else { 0 }));
+            }
+            row.extend(point.runs.iter().map(|runs| {
+                let resent = runs.iter().map(|run| 100.0 * run.resent).collect();
+                format!("{:.1} %", Spread::of(resent).median)
+            }));
+            rows.add_row(row);
+        }
+        rows
+    }
+
+    fn chart(&self) -> Chart<'_> {
+        let line = |(at, (_, name, color)): (usize, (_, _, RGBColor))| Line {
+            name,
+            color,
+            spreads: self.points.iter().map(|point| point.throughput(at)).collect(),
+        };
+        Chart {
+            title: &self.title,
+            axis: "loss of each link and direction, size of a tensor",
+            labels: self.points.iter().map(|point| point.label.as_str()).collect(),
+            lines: PROTOCOLS.into_iter().enumerate().map(line).collect(),
+        }
+    }
+}
+
+impl Point {
+    /// Goodput of a protocol in MB/s.
+    fn throughput(&self, protocol: usize) -> Spread {
+        let runs = self.runs[protocol].iter();
+        Spread::of(runs.map(|run| run.goodput_bps / 8e6).collect())
+    }
+}
+
+/// The part of the goodput that is left if a worker sends again just what was lost of its own: a
+/// packet takes 1/(1−p) sendings to arrive, and of the results p/(1−p) have to be asked for, which is a
+/// packet that can be lost, too.
+fn optimum(loss: f64) -> f64 {
+    let arrives = 1.0 - loss;
+    1.0 / (1.0 / arrives + loss / (arrives * arrives))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_optimum_of_a_link_that_loses_half() {
+        assert_eq!((optimum(0.0), optimum(0.5)), (1.0, 0.25));
+    }
+}

@@ -1,0 +1,94 @@
+//! A window that shrinks by as much as the network is congested (DCTCP, RFC 8257).
+
+use tributary_wire::Sequence;
+
+use super::{Aimd, Controller};
+
+/// How fast the estimate of congestion follows the marks (RFC 8257 §4.2).
+const GAIN: f64 = 1.0 / 16.0;
+
+/// As [`Aimd`], but for marks: those of a whole window count together, and the window shrinks by half of
+/// their share, smoothed. A burst of resends that marks a few packets so costs a few packets of window,
+/// where halving would cost as much as lasting congestion.
+#[derive(Clone, Debug)]
+pub struct Dctcp {
+    aimd: Aimd,
+    /// Results of this window of data, and how many of them were marked.
+    results: u32,
+    marked: u32,
+    /// Share of marked results, smoothed.
+    congestion: f64,
+}
+
+impl Dctcp {
+    /// Takes over the window of an [`Aimd`].
+    pub fn new(aimd: Aimd) -> Self {
+        Self { aimd, results: 0, marked: 0, congestion: 0.0 }
+    }
+
+    fn count(&mut self, marked: bool) {
+        self.results += 1;
+        self.marked += u32::from(marked);
+        if self.results < self.aimd.window() {
+            return;
+        }
+        let share = f64::from(self.marked) / f64::from(self.results);
+        self.congestion += GAIN * (share - self.congestion);
+        if self.marked > 0 {
+            self.aimd.shrink_to(f64::from(self.aimd.window()) * (1.0 - self.congestion / 2.0));
+        }
+        self.results = 0;
+        self.marked = 0;
+    }
+}
+
+impl Controller for Dctcp {
+    fn window(&self) -> u32 {
+        self.aimd.window()
+    }
+
+    fn on_result(&mut self) {
+        self.aimd.on_result();
+        self.count(false);
+    }
+
+    fn on_mark(&mut self, _sequence: Sequence, _next: Sequence) {
+        self.count(true);
+    }
+
+    fn on_congestion(&mut self, sequence: Sequence, next: Sequence) {
+        self.aimd.on_congestion(sequence, next);
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lasting_congestion_halves_and_a_burst_hardly_matters() {
+        let mut dctcp = Dctcp::new(Aimd::new(100, 100));
+        for at in 0..100 {
+            if at < 5 {
+                dctcp.on_mark(Sequence(at), Sequence(100));
+            } else {
+                dctcp.on_result();
+            }
+        }
+        assert_eq!(dctcp.window(), 99);
+        let mut windows = vec![];
+        for _ in 0..60 {
+            let before = dctcp.window();
+            for _ in 0..before {
+                dctcp.on_mark(Sequence(0), Sequence(0));
+            }
+            windows.push(f64::from(dctcp.window()) / f64::from(before));
+        }
+        assert!(windows[0] > 0.9 && windows.contains(&0.5), "{windows:?}");
+        assert_eq!(dctcp.window(), 1);
+    }
+}

@@ -1,0 +1,125 @@
+//! The rules of the papers: three later results, or a timeout (ATP §3.5, ESA §5.3).
+//!
+//! - A fragment of which three later ones have had their results since it was sent is sent again at once,
+//!   once between two timeouts.
+//! - One timeout for the whole worker (RFC 6298), doubled each time that it fires. Of what is older then,
+//!   only the lowest is sent again; every result of a resent fragment releases two more. So a
+//!   burst of losses is repaired in a number of round trips that grows with its logarithm.
+//! - Either halves the window.
+
+use std::time::Duration;
+
+use super::{Answered, Expiry, Losses};
+use crate::Time;
+use crate::bits::SlotSet;
+use crate::rtt::{RttConfig, RttEstimator};
+use crate::worker::fragments::Fragments;
+
+/// How many later results make a fragment lost (ESA §5.3, case 1).
+const LATER_RESULTS: u8 = 3;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Papers {
+    rtt: RttEstimator,
+    /// By slot: results of later fragments since the slot's fragment was sent last.
+    later: Box<[u8]>,
+    /// Fragments that were sent again because of later results since the last timeout.
+    fast: SlotSet,
+    /// Fragments that timed out.
+    suspect: SlotSet,
+    /// How many of these may be sent before the next timeout.
+    allowance: u32,
+}
+
+impl Papers {
+    pub(super) fn new(rtt: RttConfig, slots: u32) -> Self {
+        Self {
+            rtt: RttEstimator::new(rtt),
+            later: vec![0; slots as usize].into(),
+            fast: SlotSet::new(slots),
+            suspect: SlotSet::new(slots),
+            allowance: 0,
+        }
+    }
+
+    pub(super) fn round_trip(&self) -> Option<Duration> {
+        self.rtt.smoothed()
+    }
+
+    pub(super) fn timeout(&self) -> Duration {
+        self.rtt.timeout()
+    }
+
+    pub(super) fn on_sent(&mut self, fragment: u32, first: bool) {
+        let slot = self.slot(fragment);
+        self.later[slot] = 0;
+        self.suspect.remove(fragment);
+        if first {
+            self.fast.remove(fragment);
+        }
+    }
+
+    pub(super) fn on_result(
+        &mut self,
+        fragments: &mut Fragments,
+        now: Time,
+        fragment: u32,
+        answered: &Answered,
+    ) -> Losses {
+        self.suspect.remove(fragment);
+        if answered.resent {
+            self.rtt.progress();
+            self.allowance = self.allowance.saturating_add(2);
+        } else {
+            self.rtt.sample(now - answered.sent);
+        }
+        let mut losses = Losses { congestion: true, ..Losses::default() };
+        // In order, results cost nothing here.
+        let mut from = fragments.base();
+        while let Some(earlier) = fragments.next_sent(from, fragment) {
+            from = earlier + 1;
+            let slot = self.slot(earlier);
+            self.later[slot] = self.later[slot].saturating_add(1);
+            if self.later[slot] >= LATER_RESULTS && !self.fast.contains(earlier) {
+                self.fast.insert(earlier);
+                fragments.lose(earlier);
+                losses.count += 1;
+                losses.lowest.get_or_insert(earlier);
+            }
+        }
+        losses
+    }
+
+    pub(super) fn on_timeout(&mut self, fragments: &mut Fragments, now: Time) -> Expiry {
+        let timeout = self.rtt.timeout();
+        let oldest = fragments.oldest().unwrap_or(now);
+        if oldest + timeout > now {
+            return Expiry { expired: false, congestion: false, next: oldest + timeout };
+        }
+        let mut from = fragments.base();
+        while let Some(fragment) = fragments.next_outstanding(from) {
+            from = fragment + 1;
+            self.fast.remove(fragment);
+            if fragments.sent_at(fragment) + timeout <= now {
+                self.suspect.insert(fragment);
+            }
+        }
+        self.allowance = 1;
+        self.rtt.back_off();
+        Expiry { expired: true, congestion: true, next: now + self.rtt.timeout() }
+    }
+
+    /// The lowest fragment that timed out.
+    pub(super) fn next_suspect(&mut self, fragments: &Fragments) -> Option<u32> {
+        if self.allowance == 0 {
+            return None;
+        }
+        let fragment = self.suspect.next(fragments.base(), fragments.next())?;
+        self.allowance -= 1;
+        Some(fragment)
+    }
+
+    fn slot(&self, fragment: u32) -> usize {
+        fragment as usize & (self.later.len() - 1)
+    }
+}

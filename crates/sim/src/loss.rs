@@ -1,0 +1,136 @@
+//! What loss costs: jobs of one switch in virtual time, at any rate of loss, for every protocol.
+
+use std::time::Duration;
+
+use tributary_controller::programs::Source;
+use tributary_jobfile::{Protocol, Scenario, parse};
+use tributary_p4::Architecture;
+use tributary_protocol::{Recovery, Tensor};
+
+use crate::line::Cable;
+use crate::program::Program;
+use crate::run::{Error, Inputs, Options, run};
+
+/// Workers of one job around one switch, which sum tensors one after the other.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Trial {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// Lines of a job file's `[faults]`, such as `loss = 0.01`.
+    pub faults: String,
+    /// What workers take for lost.
+    pub recovery: Recovery,
+    /// Further lines of the job, such as a straggler.
+    pub job: String,
+    /// Workers.
+    pub workers: u32,
+    /// Values of a packet.
+    pub values: u32,
+    /// Tensors.
+    pub tensors: u32,
+    /// Bytes of each tensor.
+    pub bytes: u64,
+    /// The links.
+    pub cable: Cable,
+    /// Virtual time after which the trial is given up.
+    pub limit: Duration,
+}
+
+impl Trial {
+    /// Four workers with links of 10 Gb/s, packets of 64 values, two tensors of 1 MB.
+    #[must_use]
+    pub fn new(protocol: Protocol) -> Self {
+        Self {
+            protocol,
+            faults: String::new(),
+            recovery: Recovery::default(),
+            job: String::new(),
+            workers: 4,
+            values: 64,
+            tensors: 2,
+            bytes: 1 << 20,
+            cable: Cable::default(),
+            limit: Duration::from_secs(100),
+        }
+    }
+
+    /// The same with independent loss on every link, in each direction.
+    #[must_use]
+    pub fn with_loss(self, loss: f64) -> Self {
+        Self { faults: format!("loss = {loss}\n"), ..self }
+    }
+
+    /// The job.
+    ///
+    /// # Panics
+    /// If lines of a job file are wrong.
+    #[must_use]
+    pub fn scenario(&self) -> Scenario {
+        let file = format!(
+            "timeout = \"10min\"\nworker_timeout = \"10min\"\n\
+             [topology]\nkind = \"star\"\nworkers = {}\n\
+             [protocol]\nkind = \"{}\"\nvalues_per_packet = {}\n\
+             recovery = \"{}\"\n[faults]\n{}\n[[job]]\n{}\n",
+            self.workers,
+            self.protocol.name(),
+            self.values,
+            self.recovery.name(),
+            self.faults,
+            self.job,
+        );
+        parse(&file, "loss.toml").unwrap_or_else(|error| panic!("{error}\n{file}"))
+    }
+
+    fn inputs(&self) -> Inputs {
+        let values = (self.bytes / 4) as u32;
+        let tensor = |worker: u32, round: u32| {
+            Tensor::F32(
+                (0..values).map(|at| (at % 1013 + 7 * worker + round) as f32 / 1024.0).collect(),
+            )
+        };
+        let of = |worker| (0..self.tensors).map(|round| tensor(worker, round)).collect();
+        vec![(0..self.workers).map(of).collect()]
+    }
+
+    /// Runs the job once.
+    ///
+    /// # Errors
+    /// [`Error`]; there should be none.
+    pub fn run(&self, seed: u64) -> Result<Cost, Error> {
+        let scenario = self.scenario();
+        let source = Source::built_in_for(Architecture::V1model, self.protocol.name())?;
+        let program = Program::compile(&source, &scenario.switch)?;
+        let options = Options { cable: self.cable, limit: self.limit, ..Options::seeded(seed) };
+        let outcome = run(&scenario, &program, self.inputs(), &options)?;
+        let workers = &outcome.workers[0];
+        Ok(Cost {
+            complete: outcome.complete,
+            time: outcome.time,
+            goodput_bps: 8.0 * (u64::from(self.tensors) * self.bytes) as f64
+                / outcome.time.as_secs_f64(),
+            sent: workers.iter().map(|worker| worker.sent).sum(),
+            resent: workers.iter().map(|worker| worker.resent + worker.reminders).sum(),
+            timeouts: workers.iter().map(|worker| worker.timeouts).sum(),
+            hops: outcome.hops,
+        })
+    }
+}
+
+/// What a trial came to.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Cost {
+    /// Whether all sums came before the limit.
+    pub complete: bool,
+    /// From the first packet to the last sum.
+    pub time: Duration,
+    /// What each worker got of sums, bits a second.
+    pub goodput_bps: f64,
+    /// Packets that workers sent.
+    pub sent: u64,
+    /// Of these, sent again; with ESA also reminders.
+    pub resent: u64,
+    /// Timeouts of workers.
+    pub timeouts: u64,
+    /// Frames that arrived somewhere.
+    pub hops: u64,
+}
