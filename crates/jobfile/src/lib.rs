@@ -109,6 +109,7 @@ fn read(
         packet_bytes: switch.packet_bytes(),
     };
     let topology = network::read(&document, demand)?;
+    let recovery = raw.recovery()?;
     let jobs = raw.resolve(&topology, &switch, seed, directory)?;
     Ok(Scenario {
         name,
@@ -116,7 +117,7 @@ fn read(
         timeout,
         worker_timeout,
         timeouts: RttConfig::default(),
-        recovery: protocol::recovery(&document)?,
+        recovery,
         topology,
         switch,
         jobs,
