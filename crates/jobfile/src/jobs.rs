@@ -7,8 +7,6 @@ use std::time::Duration;
 use tributary_document::{Error, Item, Table, suggest};
 use tributary_wire::{Epoch, FRAGMENTS_MAX, JobId, WORKERS_MAX};
 
-use tributary_protocol::Recovery;
-
 use crate::network::Servers;
 use crate::protocol::{self, Choice, ESA_KEYS, P4INC_KEYS};
 use crate::scenario::{
@@ -122,11 +120,6 @@ pub(crate) struct Jobs<'a> {
 }
 
 impl<'a> Jobs<'a> {
-    /// What workers take for lost.
-    pub(crate) fn recovery(&self) -> Result<Recovery, Error> {
-        self.choice.recovery(&self.protocol)
-    }
-
     pub(crate) fn open(document: &Table<'a>) -> Result<Self, Error> {
         let keys = [
             "name",

@@ -109,7 +109,6 @@ fn read(
         packet_bytes: switch.packet_bytes(),
     };
     let topology = network::read(&document, demand)?;
-    let recovery = raw.recovery()?;
     let jobs = raw.resolve(&topology, &switch, seed, directory)?;
     Ok(Scenario {
         name,
@@ -117,7 +116,7 @@ fn read(
         timeout,
         worker_timeout,
         timeouts: RttConfig::default(),
-        recovery,
+        recovery: protocol::recovery(&document)?,
         topology,
         switch,
         jobs,

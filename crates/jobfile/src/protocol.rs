@@ -56,6 +56,11 @@ pub(crate) fn settings<'a>(document: &Table<'a>) -> Result<Table<'a>, Error> {
     document.table_unless_word("protocol", &KEYS)
 }
 
+/// `[protocol] recovery`.
+pub(crate) fn recovery(document: &Table<'_>) -> Result<Recovery, Error> {
+    settings(document)?.or("recovery", Recovery::default(), |item| item.choice(&RECOVERIES))
+}
+
 /// The protocol of a file, and how to name another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Choice {
@@ -78,16 +83,6 @@ impl Choice {
         };
         let table = document.get("protocol").is_some_and(|item| !item.is_string());
         Ok(Self { protocol, table })
-    }
-
-    /// `[protocol] recovery`. ESA keeps to the papers' rules unless the file says so: its repairs go over
-    /// the reliable channel, which the other rules have not been made for.
-    pub(crate) fn recovery(self, settings: &Table<'_>) -> Result<Recovery, Error> {
-        let default = match self.protocol {
-            Protocol::Esa => Recovery::Papers,
-            Protocol::Atp | Protocol::P4inc | Protocol::SwitchMl => Recovery::Rack,
-        };
-        settings.or("recovery", default, |item| item.choice(&RECOVERIES))
     }
 
     /// Refuses a job that wants another protocol than the rest of the file.
