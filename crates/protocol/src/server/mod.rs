@@ -152,6 +152,8 @@ pub struct ParameterServer {
     floats: FloatPool,
     outbox: Outbox,
     rtt: RttEstimator,
+    /// The least time from asking a worker to its answer.
+    answer: Option<Duration>,
     timers: Timers<{ Timer::COUNT }>,
     /// When a worker was last heard of.
     last_heard: Time,
@@ -191,6 +193,7 @@ impl ParameterServer {
             floats: FloatPool::new(&config.job),
             outbox: Outbox::new(config.job.slots),
             rtt: RttEstimator::new(config.timing.rtt),
+            answer: None,
             timers: Timers::new(),
             last_heard: Time::ZERO,
             stall_reported: None,

@@ -1,5 +1,7 @@
 //! Gradients: merging, completing, asking for what is missing.
 
+use std::time::Duration;
+
 use tributary_wire::agg::Packet;
 use tributary_wire::{Bitmap, Flags, Kind, Protocol};
 
@@ -199,9 +201,9 @@ impl ParameterServer {
     fn task(&mut self, now: Time, number: usize, sequence: u32) -> &mut Task {
         let timeout = self.rtt.base_timeout();
         // Workers find out about losses sooner than a PS, which does not know whether they sent anything
-        // yet: a duplicate mostly means that they have begun to repair.
+        // yet: a duplicate at first means that they have begun to repair.
         let ask_from = match self.config.timing.recovery {
-            Recovery::Rack => now + timeout,
+            Recovery::Rack => now + self.rest(),
             Recovery::Papers => now,
         };
         self.slots.get_mut(number).task.get_or_insert_with(|| {
@@ -217,6 +219,9 @@ impl ParameterServer {
         let Some(task) = &mut self.slots.get_mut(number).task else {
             return;
         };
+        if let Some(asked) = task.asked.filter(|_| packet.flags().contains(Flags::RESEND)) {
+            self.answer = Some(self.answer.map_or(now - asked, |least| least.min(now - asked)));
+        }
         let first = task.bitmap.is_empty();
         task.bitmap |= packet.bitmap();
         task.flags |= packet.flags() & (Flags::COLLISION | Flags::OVERFLOW);
@@ -226,7 +231,7 @@ impl ParameterServer {
         if task.bitmap == self.config.job.everyone() {
             if first && task.floats.is_none() {
                 self.stats.complete_on_arrival += 1;
-            } else if !task.asked {
+            } else if task.asked.is_none() {
                 // ESA §6: the "RTT" of a PS, from the set-up of the entry to its completion.
                 self.rtt.sample(now - task.since);
             }
@@ -255,10 +260,10 @@ impl ParameterServer {
     }
 
     /// A packet came in that the task could not use: somebody waits, and part of what is missing may
-    /// just have been dropped. Asks the workers that are missing, but not more often than once
-    /// a timeout.
+    /// just have been dropped. Asks the workers that are missing, but not again before they can have
+    /// answered.
     fn ask_missing(&mut self, now: Time, number: usize) {
-        let timeout = self.rtt.base_timeout();
+        let rest = self.rest();
         let everyone = self.config.job.everyone();
         let Some(task) = &mut self.slots.get_mut(number).task else {
             return;
@@ -266,8 +271,15 @@ impl ParameterServer {
         if now < task.ask_again_from {
             return;
         }
-        task.ask_again_from = now + timeout;
-        task.asked = true;
+        task.ask_again_from = now + rest;
+        task.asked = Some(now);
         self.outbox.query(number, everyone.without(task.bitmap));
+    }
+
+    /// How long an answer takes: by the papers' rules a timeout, else the least that it ever took, for
+    /// workers repeat in time what is not answered.
+    fn rest(&self) -> Duration {
+        let answer = self.answer.filter(|_| self.config.timing.recovery == Recovery::Rack);
+        answer.unwrap_or(self.rtt.base_timeout())
     }
 }

@@ -39,8 +39,8 @@ pub(super) struct Task {
     pub(super) ask_again_from: Time,
     /// How often the timeout made the PS ask.
     pub(super) timeouts: u32,
-    /// Somebody was asked, so the time to completion says nothing of the network.
-    pub(super) asked: bool,
+    /// When somebody was asked last. The time to completion says nothing of the network then.
+    pub(super) asked: Option<Time>,
 }
 
 impl Task {
@@ -54,7 +54,7 @@ impl Task {
             ask_at,
             ask_again_from,
             timeouts: 0,
-            asked: false,
+            asked: None,
         }
     }
 }

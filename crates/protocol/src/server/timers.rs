@@ -40,7 +40,7 @@ impl ParameterServer {
                 task.timeouts = task.timeouts.saturating_add(1);
                 task.ask_at = now + self.rtt.timeout_after(task.timeouts);
                 task.ask_again_from = now + self.rtt.base_timeout();
-                task.asked = true;
+                task.asked = Some(now);
                 self.outbox.query(number, self.config.job.everyone().without(task.bitmap));
             }
             let at = task.ask_at;

@@ -1,5 +1,9 @@
 //! ESA: what a worker says over the reliable channel, and what it is told there (ESA §5.1, §5.3).
 //!
+//! With the papers' rules, that is how a lost fragment is repaired. With the others a worker sends it to the
+//! PS in packets, which are not held up by what a connection lost before them, and reminds the agent if
+//! several of those were of no avail.
+//!
 //! Nothing here is remembered but *what* is to be said. Values and results are looked up when the
 //! channel has room for them, so a channel that is slow or broken costs no memory, and what has
 //! become pointless by then is not said at all.
@@ -12,13 +16,15 @@ use tributary_wire::channel::{FromWorker, ToWorker, Values};
 use tributary_wire::{Round, Sequence};
 
 use super::codec::{Encoding, Form, KindMismatch};
-use super::results::Results;
 use super::{Failure, Worker};
 use crate::bits::SlotSet;
 use crate::{JobConfig, Recovery, Time};
 
 /// Answers that may be due at a time, in windows: the PS asks about at most two windows of fragments.
 const ANSWERS: usize = 4;
+
+/// Packets around the switches that were of no avail before the agent is reminded.
+const REPAIRS: u8 = 4;
 
 /// Time between the first two reminders of a fragment. Each further one waits twice as long, up to 64 times:
 /// the channel has its own repairs, which take their time, and is not to be flooded meanwhile.
@@ -37,8 +43,6 @@ struct Reminded {
 /// What the reliable channel needs.
 #[derive(Clone, Debug)]
 pub(super) struct Channel {
-    /// Results of the last window.
-    pub(super) results: Results,
     /// Outstanding fragments of which the agent is to be reminded.
     reminders: SlotSet,
     /// By slot, the fragment that the agent was last reminded of.
@@ -57,7 +61,6 @@ pub(super) struct Channel {
 impl Channel {
     pub(super) fn new(job: &JobConfig) -> Self {
         Self {
-            results: Results::new(job),
             reminders: SlotSet::new(job.slots),
             reminded: vec![Reminded::default(); job.slots as usize].into(),
             answers: BTreeMap::new(),
@@ -143,21 +146,32 @@ impl Worker {
         self.channel.as_ref().is_some_and(|channel| channel.leaving)
     }
 
-    /// Notes the fragments of which the agent is to be reminded: those that are lost, and were sent
-    /// through the switches as often as they may be.
+    /// Whether the agent is all that this worker turns to for a fragment that was sent once.
+    pub(super) fn only_reminds(&self) -> bool {
+        self.channel.is_some() && self.config.timing.recovery == Recovery::Papers
+    }
+
+    /// Notes the fragments of which the agent is to be reminded at once.
     pub(super) fn pursue(&mut self, now: Time) {
-        if self.failed.is_some() || self.channel.is_none() {
+        if self.failed.is_some() || !self.only_reminds() {
             return;
         }
         while let Some(sequence) = self.next_to_pursue() {
             self.fragments.pursued(now, sequence);
             self.rules.on_sent(sequence, false);
-            let rests = self.config.timing.recovery == Recovery::Rack;
-            if let Some(channel) = &mut self.channel
-                && (!rests || channel.may_remind(now, sequence))
-            {
+            if let Some(channel) = &mut self.channel {
                 channel.reminders.insert(sequence);
             }
+        }
+    }
+
+    /// A fragment went around the switches once more.
+    pub(super) fn consider_reminding(&mut self, now: Time, sequence: u32) {
+        if self.fragments.sendings_around(sequence) > REPAIRS
+            && let Some(channel) = &mut self.channel
+            && channel.may_remind(now, sequence)
+        {
+            channel.reminders.insert(sequence);
         }
     }
 
@@ -230,7 +244,7 @@ impl Worker {
             return Some(FromWorker::NotSent { sequence: number });
         }
         if !self.fragments.is_outstanding(sequence) {
-            let last = self.channel.as_ref()?.results.last(sequence);
+            let last = self.handover.as_ref()?.results.last(sequence);
             return Some(match last.filter(|(kept, _)| kept.sequence == number) {
                 Some((kept, payload)) => {
                     self.stats.lent += 1;

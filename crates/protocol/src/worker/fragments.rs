@@ -60,6 +60,16 @@ pub(super) struct Sending {
     pub(super) again: bool,
 }
 
+/// The last sending of a fragment that waits for its result.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    pub(super) at: Time,
+    /// The number of that sending, among all.
+    pub(super) serial: u64,
+    /// It went around the switches.
+    pub(super) around: bool,
+}
+
 /// What becomes of a fragment that waits for its result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Walk {
@@ -228,9 +238,8 @@ impl Fragments {
     }
 
     /// Walks through the fragments that wait for their results, those sent longest ago first, and takes
-    /// for lost which `judge` says, who is told when each was sent and as which sending. Those
-    /// that the switch turned back wait for something else.
-    pub(super) fn lose_of_sent(&mut self, mut judge: impl FnMut(u32, Time, u64) -> Walk) {
+    /// for lost which `judge` says. Those that the switch turned back wait for something else.
+    pub(super) fn lose_of_sent(&mut self, mut judge: impl FnMut(u32, Sent) -> Walk) {
         let mut at = self.order.first();
         while let Some(number) = at {
             at = self.order.after(number);
@@ -238,7 +247,10 @@ impl Fragments {
             if self.early.contains(fragment) {
                 continue;
             }
-            match judge(fragment, self.slots[number].sent, self.slots[number].serial) {
+            let slot = &self.slots[number];
+            let sent =
+                Sent { at: slot.sent, serial: slot.serial, around: slot.sendings > self.through };
+            match judge(fragment, sent) {
                 Walk::Keep => {}
                 Walk::Lose => self.lose(fragment),
                 Walk::End => return,
@@ -281,6 +293,11 @@ impl Fragments {
             repeated: !next && !slot.unsent,
             again: asked || !next && !slot.unsent && slot.sendings >= self.through,
         }
+    }
+
+    /// How often an outstanding fragment was sent around the switches.
+    pub(super) fn sendings_around(&self, fragment: u32) -> u8 {
+        self.slots[self.slot(fragment)].sendings.saturating_sub(self.through)
     }
 
     /// Whether sending an outstanding fragment, or `next`, begins a round.
@@ -351,6 +368,8 @@ impl Fragments {
             let needed = rung >= slot.rung;
             if needed {
                 slot.float |= float;
+                // No switch can complete what the PS has a part of.
+                slot.sendings = slot.sendings.max(self.through);
                 self.due.insert(fragment);
             }
             needed

@@ -1,12 +1,13 @@
-//! ATP and P4INC: results for a PS that took the place of another.
+//! Results for a PS that lacks them: in ATP and P4INC one that took the place of another, in ESA any.
 //!
-//! Such a PS lacks what the one before it kept: results that some workers took and others missed. It
-//! says so in its queries, and who has the result of the fragment that it asks for hands it over: in a
-//! gradient with [`Flags::RESULT`], which passes all switches as it is. Where a worker has a later
+//! A successor lacks what the PS before it kept: results that some workers took and others missed. It
+//! says so in its queries. The PS of ESA sees no result of a switch, and asks when a worker misses one.
+//! Who has the result of the fragment that is asked for hands it over: in a gradient that passes all
+//! switches as it is ([`Flags::RESULT`], in ESA [`Flags::REPAIR`]). Where a worker has a later
 //! result of that slot by now, it hands over that one: the one that was asked for is of no use any more,
 //! as everybody has it.
 
-use tributary_wire::agg::Repr;
+use tributary_wire::agg::{Repair, Repaired, Repr};
 use tributary_wire::{Flags, Kind, Protocol, Round, emit_frame};
 
 use super::Worker;
@@ -24,10 +25,10 @@ pub(super) struct Handover {
 }
 
 impl Handover {
-    /// For the worker of a job; `None` if the protocol has no such PS.
+    /// For the worker of a job; `None` if the protocol has no PS.
     pub(super) fn of(job: &JobConfig) -> Option<Self> {
         let slots = job.slots;
-        matches!(job.protocol, Protocol::Atp | Protocol::P4inc).then(|| Self {
+        (job.protocol != Protocol::SwitchMl).then(|| Self {
             results: Results::new(job),
             due: SlotSet::new(slots),
             slots,
@@ -56,12 +57,18 @@ impl Worker {
         let last = self.handover.as_ref().and_then(|handover| handover.results.last(slot));
         let Some((kept, payload)) = last else { return false };
         let fragment = self.numbering.round(kept.sequence).fragment;
-        let overflow = if kept.overflow { Flags::OVERFLOW } else { Flags::NONE };
+        let (flags, priority) = if self.config.job.protocol == Protocol::Esa {
+            let repair = Repair { what: Repaired::Result, float: kept.overflow };
+            (Flags::REPAIR, repair.code())
+        } else {
+            let overflow = if kept.overflow { Flags::OVERFLOW } else { Flags::NONE };
+            (Flags::RESULT | overflow, self.priority(fragment))
+        };
         let repr = Repr {
             protocol: self.config.job.protocol,
             kind: Kind::Gradient,
-            flags: Flags::RESULT | overflow,
-            priority: self.priority(fragment),
+            flags,
+            priority,
             job: self.config.job.job,
             epoch: self.config.job.epoch,
             values: self.config.job.values_per_packet,

@@ -1,6 +1,6 @@
 //! Results, queries, and what was turned back.
 
-use tributary_wire::agg::Packet;
+use tributary_wire::agg::{Packet, Repair, Repaired};
 use tributary_wire::{Bitmap, Flags, Kind, Protocol, Round, Sequence};
 
 use super::codec::{Form, KindMismatch};
@@ -32,13 +32,23 @@ impl Worker {
             return;
         }
         match (packet.kind(), job.protocol, job.assignment.mode) {
+            (Kind::Parameter, Protocol::Esa, _) if packet.flags().contains(Flags::REPAIR) => {
+                match packet.repr().repair() {
+                    Some(Repair { what: Repaired::Question, float }) => {
+                        self.on_query(packet, float, true);
+                    }
+                    _ => rejected.wrong_kind += 1,
+                }
+            }
             (Kind::Parameter, ..) => self.on_result(now, packet),
             (Kind::Reply, Protocol::Atp | Protocol::P4inc | Protocol::SwitchMl, _) => {
                 self.on_result(now, packet);
             }
             (Kind::Query, Protocol::Atp, _)
             | (Kind::Query, Protocol::P4inc, Mode::Partial | Mode::Forwarded) => {
-                self.on_query(packet);
+                let flags = packet.flags();
+                let float = flags.contains(Flags::OVERFLOW) && job.protocol == Protocol::Atp;
+                self.on_query(packet, float, flags.contains(Flags::HAND_OVER));
             }
             (Kind::Asynchronous, Protocol::P4inc, Mode::Local | Mode::Partial) => {
                 self.on_asynchronous(packet);
@@ -116,10 +126,8 @@ impl Worker {
     /// Keeps the result of the round that a fragment is at, for a PS that lacks it.
     fn keep(&mut self, fragment: u32, overflow: bool, payload: &[u8]) {
         let kept = Kept { sequence: self.sequence(fragment), overflow };
-        let has_server = self.has_server();
-        if let Some(channel) = &mut self.channel {
-            channel.results.keep(fragment, kept, payload);
-        } else if let Some(handover) = self.handover.as_mut().filter(|_| has_server) {
+        let wanted = self.has_server() || self.channel.is_some();
+        if let Some(handover) = self.handover.as_mut().filter(|_| wanted) {
             handover.results.keep(fragment, kept, payload);
         }
     }
@@ -171,18 +179,18 @@ impl Worker {
         self.progress = now;
     }
 
-    /// The PS asks for a fragment.
-    fn on_query(&mut self, packet: &Packet<&[u8]>) {
+    /// The PS asks for a fragment, as floats perhaps, or for its result.
+    fn on_query(&mut self, packet: &Packet<&[u8]>, float: bool, hand_over: bool) {
         if !packet.bitmap().contains(self.config.index) {
-            self.stats.rejected.wrong_bitmap += 1;
+            // A question of ESA goes to all, but not all are asked.
+            let strays = &mut self.stats.rejected.wrong_bitmap;
+            *strays += u64::from(packet.kind() == Kind::Query);
             return;
         }
         // The aggregator named may be that of a result which this worker has yet to get.
-        let overflow = packet.flags().contains(Flags::OVERFLOW);
-        let float = overflow && self.numbering == Numbering::Fragments;
         let round = self.numbering.round(packet.sequence());
-        let answered = self.fragments.ask(round, float)
-            || packet.flags().contains(Flags::HAND_OVER) && self.hand_over_result(round);
+        let answered =
+            self.fragments.ask(round, float) || hand_over && self.hand_over_result(round);
         if answered {
             self.stats.queries += 1;
         } else {

@@ -1,10 +1,11 @@
 //! Which packet is next, and writing it.
 
-use tributary_wire::agg::Repr;
+use tributary_wire::agg::{Repair, Repaired, Repr};
 use tributary_wire::{Flags, Kind, Protocol, emit_frame};
 
 use super::codec::{Encoding, Form, KindMismatch};
 use super::{Failure, Timer, Worker};
+use crate::priority::Priority;
 use crate::{Recovery, Time};
 
 impl Worker {
@@ -17,8 +18,7 @@ impl Worker {
         if self.write_result(frame) {
             return true;
         }
-        if self.channel.is_some() {
-            // The rest is pursued over the channel.
+        if self.only_reminds() {
             if let Some(fragment) = self.fragments.next_due_if(false) {
                 return self.send(now, fragment, frame);
             }
@@ -70,16 +70,27 @@ impl Worker {
             bitmap: self.bit(),
             index: sending.index,
         };
-        let form = if sending.float {
-            repr.flags |= Flags::OVERFLOW;
-            Form::Float
-        } else {
-            Form::Fixed { rung: sending.round.rung }
+        if sending.repeated && self.channel.is_some() {
+            repr.priority = Priority::LOWEST.get();
+        }
+        let repairs = sending.again && self.channel.is_some();
+        let mark = |repr: &mut Repr, float: bool| {
+            if repairs {
+                repr.flags = Flags::REPAIR;
+                repr.priority = Repair { what: Repaired::Contribution, float }.code();
+            } else if float {
+                repr.flags |= Flags::OVERFLOW;
+            }
+        };
+        mark(&mut repr, sending.float);
+        let form = match sending.float {
+            true => Form::Float,
+            false => Form::Fixed { rung: sending.round.rung },
         };
         let encoding = match self.write(&repr, fragment, form, frame) {
             // I5: too great for integers. Rare, so the packet may be written twice.
             Ok(Encoding::Float | Encoding::TooGreat) if !sending.float => {
-                repr.flags |= Flags::OVERFLOW;
+                mark(&mut repr, true);
                 self.write(&repr, fragment, form, frame)
             }
             other => other,
@@ -88,10 +99,14 @@ impl Worker {
             self.fail(Failure::KindMismatch { sequence: repr.sequence });
             return false;
         };
+        let overflow = sending.float || encoding != Encoding::Fixed;
         self.stats.sent += 1;
         self.stats.resent += u64::from(sending.again || sending.repeated);
-        self.stats.overflow_packets += u64::from(repr.flags.contains(Flags::OVERFLOW));
+        self.stats.overflow_packets += u64::from(overflow);
         self.note_sent(now, fragment, sending.again, encoding == Encoding::Float);
+        if repairs {
+            self.consider_reminding(now, fragment);
+        }
         true
     }
 

@@ -26,6 +26,9 @@ impl Flags {
     pub const RESULT: Self = Self(Self::RESEND.0 | Self::COLLISION.0);
     /// On a query: its PS took the place of another. Who has the result hands it over.
     pub const HAND_OVER: Self = Self::ECN;
+    /// ESA, between workers and the PS: this goes around the aggregators, and the byte for priority says
+    /// [what it is](super::Repair). No other packet has both flags: floats meet no aggregator.
+    pub const REPAIR: Self = Self(Self::COLLISION.0 | Self::OVERFLOW.0);
 
     const KNOWN: u8 = 0x0f;
 

@@ -5,7 +5,7 @@
 //! | 0 | 1 | protocol | [`Protocol`] |
 //! | 1 | 1 | kind | [`Kind`] |
 //! | 2 | 1 | flags | [`Flags`] |
-//! | 3 | 1 | priority | of an ESA gradient; in P4INC and SwitchML the [`Service`]; in ATP the salt of the slot |
+//! | 3 | 1 | priority | of an ESA gradient, or which [`Repair`] it is; in P4INC and SwitchML the [`Service`]; in ATP the salt of the slot |
 //! | 4 | 2 | job | never zero |
 //! | 6 | 2 | values | number of 32-bit values that follow: V, or none in Query and Sweep |
 //! | 8 | 4 | epoch | the [run](Epoch) of the job, never zero |
@@ -34,6 +34,7 @@
 
 mod flags;
 mod kind;
+mod repair;
 
 use std::net::Ipv4Addr;
 
@@ -45,6 +46,7 @@ use crate::{
 
 pub use flags::Flags;
 pub use kind::{Kind, Protocol};
+pub use repair::{Repair, Repaired};
 
 /// Length of the header in bytes.
 pub const HEADER_LEN: usize = 28;
@@ -102,7 +104,7 @@ pub struct Repr {
     /// Fragment, in P4INC and SwitchML [round](Self::round); in Sweep a nonce.
     pub sequence: Sequence,
     /// Gradient and Asynchronous: the workers whose contributions are in it. Parameter and Reply:
-    /// all workers of the job. Query: the worker asked. Reminder and Absent: the workers below the
+    /// all workers of the job. Query, and a question of ESA: the worker asked. Reminder and Absent: the workers below the
     /// switch that is meant. Sweep: not workers, but the number of cells freed so far.
     pub bitmap: Bitmap,
     /// Aggregator; in Sweep the cell that is next.
@@ -118,6 +120,16 @@ impl Repr {
     /// The sequence as P4INC and SwitchML read it.
     pub const fn round(&self) -> Round {
         Round::of(self.sequence)
+    }
+
+    /// What a packet of ESA with [`Flags::REPAIR`] is; `None` if no such thing goes in its kind.
+    pub fn repair(&self) -> Option<Repair> {
+        let repair = Repair::from_code(self.priority)?;
+        let kind = match repair.what {
+            Repaired::Contribution | Repaired::Result => Kind::Gradient,
+            Repaired::Question => Kind::Parameter,
+        };
+        (kind == self.kind).then_some(repair)
     }
 
     /// Writes the header.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use tributary_wire::channel::Values;
-use tributary_wire::{Bitmap, Flags};
+use tributary_wire::{Bitmap, Flags, WorkerIndex};
 
 use crate::floats::{FloatPool, Floats};
 use crate::{JobConfig, Time, fixed};
@@ -23,6 +23,10 @@ pub(super) struct Entry {
     pub(super) bitmap: Bitmap,
     /// Who said that it lacks the result.
     pub(super) lacking: Bitmap,
+    /// A worker has sent its values around the switches, as it lacks the result.
+    pub(super) repaired: bool,
+    /// Who was asked last in a packet, and when.
+    pub(super) asked: Option<(WorkerIndex, Time)>,
     /// Whether a packet in it met congestion.
     pub(super) marked: bool,
     /// When it was set up.
@@ -37,6 +41,15 @@ impl Entry {
         self.floats.is_some()
     }
 
+    /// Whom to ask next of those whose values are missing: each in turn, one at a time. Where the result is
+    /// what was lost any of them has it.
+    pub(super) fn next_asked(&self, everyone: Bitmap) -> Option<WorkerIndex> {
+        let missing = everyone.without(self.bitmap);
+        let last = self.asked.map(|(worker, _)| worker);
+        let later = missing.iter().find(|worker| last.is_none_or(|last| last < *worker));
+        later.or(missing.lowest())
+    }
+
     /// Adds integer sums of workers that are not in it yet.
     pub(super) fn add(&mut self, bitmap: Bitmap, payload: &[u8]) {
         fixed::accumulate(&mut self.sums, payload);
@@ -49,6 +62,8 @@ impl Entry {
 pub(super) struct Finished {
     pub(super) flags: Flags,
     pub(super) values: Values,
+    /// When it was last multicast from here.
+    pub(super) published: Option<Time>,
 }
 
 /// All that is kept of a job's tasks.
@@ -126,6 +141,8 @@ impl Entries {
             sequence,
             bitmap: Bitmap::EMPTY,
             lacking: Bitmap::EMPTY,
+            repaired: false,
+            asked: None,
             marked: false,
             since: now,
             sums: vec![0; self.values].into(),
@@ -185,7 +202,7 @@ impl Entries {
     /// Keeps a result. If there are more than two windows of them the lowest goes: whoever lacks that
     /// is served from the workers' own.
     pub(super) fn keep(&mut self, sequence: u32, flags: Flags, values: Values) {
-        self.finished.insert(sequence, Finished { flags, values });
+        self.finished.insert(sequence, Finished { flags, values, published: None });
         if self.finished.len() > 2 * self.window as usize {
             self.finished.pop_first();
         }
@@ -193,6 +210,10 @@ impl Entries {
 
     pub(super) fn result(&self, sequence: u32) -> Option<&Finished> {
         self.finished.get(&sequence)
+    }
+
+    pub(super) fn result_mut(&mut self, sequence: u32) -> Option<&mut Finished> {
+        self.finished.get_mut(&sequence)
     }
 
     /// The entries that are being collected, by sequence.

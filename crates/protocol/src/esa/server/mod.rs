@@ -5,15 +5,19 @@
 //! | `entries` | what is kept of tasks: partial sums and results |
 //! | `receive` | packets from switches and messages from the agent |
 //!
-//! It keeps no timers but the one that reports a stall. When to ask whom is up to the
-//! [agent](super::Agent), which is told of every change to an entry.
+//! It keeps no timers but the one that reports a stall. When to ask whom over the reliable channel is up
+//! to the [agent](super::Agent), which is told of every change to an entry. A packet that a worker sends
+//! around the switches because it lacks a result ([`Flags::REPAIR`]) is answered with packets: with the
+//! result if it is here; else with a question to one of the workers whose values are missing, which answers with
+//! the result or with its values. Should any of this be lost, the worker sends again.
 
 mod entries;
 mod receive;
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use tributary_wire::agg::{Packet, Repr};
+use tributary_wire::agg::{Packet, Repair, Repaired, Repr};
 use tributary_wire::channel::FromServer;
 use tributary_wire::{Bitmap, Ecn, Envelope, Flags, Host, Kind, Protocol, Sequence, emit_frame};
 
@@ -44,6 +48,10 @@ pub struct Stats {
     pub known: u64,
     /// Entries closed because everybody had the result.
     pub over: u64,
+    /// Packets of workers that went around the switches.
+    pub repairs: u64,
+    /// Questions to workers in packets.
+    pub questions: u64,
     /// Packets dropped because all they hold was there already.
     pub duplicates: u64,
     /// Packets dropped because some, but not all, they hold was there already.
@@ -70,6 +78,10 @@ pub struct Server {
     entries: Entries,
     /// Tasks whose result is to be multicast.
     parameters: VecDeque<u32>,
+    /// Tasks of which a worker is to be asked in a packet.
+    questions: VecDeque<u32>,
+    /// The least time from a question to its answer.
+    least: Option<Duration>,
     messages: VecDeque<FromServer>,
     /// When to look for entries that wait too long.
     stall_at: Option<Time>,
@@ -91,6 +103,8 @@ impl Server {
         Ok(Self {
             entries: Entries::new(&config.job),
             parameters: VecDeque::new(),
+            questions: VecDeque::new(),
+            least: None,
             messages: VecDeque::new(),
             stall_at: None,
             last_heard: Time::ZERO,
@@ -161,37 +175,71 @@ impl Server {
     }
 
     /// Writes the next result that is due to all.
-    fn write_parameter(&mut self, frame: &mut Vec<u8>) -> bool {
-        let job = &self.config.job;
+    fn write_parameter(&mut self, now: Time, frame: &mut Vec<u8>) -> bool {
         while let Some(sequence) = self.parameters.pop_front() {
             // It may have been dropped since: everybody is past it.
             let Some(result) = self.entries.result(sequence) else {
                 continue;
             };
-            let number = Sequence(sequence);
-            let repr = Repr {
-                protocol: Protocol::Esa,
-                kind: Kind::Parameter,
-                flags: result.flags,
-                priority: 0,
-                job: job.job,
-                epoch: job.epoch,
-                values: job.values_per_packet,
-                sequence: number,
-                bitmap: job.everyone(),
-                index: addressing::task_index(job.job, number, job.pool),
-            };
-            let envelope = Envelope {
-                source: self.config.host,
-                destination: Host::group(job.job),
-                ecn: Ecn::Ect0,
-            };
-            emit_frame(frame, &envelope, &repr).copy_from_slice(&result.values.payload);
+            let flags = result.flags;
+            self.emit(frame, sequence, self.everyone(), flags, 0)
+                .copy_from_slice(&result.values.payload);
+            if let Some(result) = self.entries.result_mut(sequence) {
+                result.published = Some(now);
+            }
             self.stats.parameters += 1;
-            self.stats.marked += u64::from(result.flags.contains(Flags::ECN));
+            self.stats.marked += u64::from(flags.contains(Flags::ECN));
             return true;
         }
         false
+    }
+
+    /// Writes the next question. It goes to all workers, as results do: so it passes the switches.
+    fn write_question(&mut self, now: Time, frame: &mut Vec<u8>) -> bool {
+        while let Some(sequence) = self.questions.pop_front() {
+            let everyone = self.everyone();
+            // It may be complete by now.
+            let Some(entry) = self.entries.get_mut(sequence) else {
+                continue;
+            };
+            let Some(asked) = entry.next_asked(everyone) else {
+                continue;
+            };
+            entry.asked = Some((asked, now));
+            let question = Repair { what: Repaired::Question, float: entry.is_float() };
+            self.emit(frame, sequence, Bitmap::of(asked), Flags::REPAIR, question.code());
+            self.stats.questions += 1;
+            return true;
+        }
+        false
+    }
+
+    /// Writes a packet to all workers but for its values, which are zeros.
+    fn emit<'a>(
+        &self,
+        frame: &'a mut Vec<u8>,
+        sequence: u32,
+        bitmap: Bitmap,
+        flags: Flags,
+        priority: u8,
+    ) -> &'a mut [u8] {
+        let job = &self.config.job;
+        let sequence = Sequence(sequence);
+        let repr = Repr {
+            protocol: Protocol::Esa,
+            kind: Kind::Parameter,
+            flags,
+            priority,
+            job: job.job,
+            epoch: job.epoch,
+            values: job.values_per_packet,
+            sequence,
+            bitmap,
+            index: addressing::task_index(job.job, sequence, job.pool),
+        };
+        let destination = Host::group(job.job);
+        let envelope = Envelope { source: self.config.host, destination, ecn: Ecn::Ect0 };
+        emit_frame(frame, &envelope, &repr)
     }
 }
 
@@ -205,8 +253,8 @@ impl Endpoint for Server {
         }
     }
 
-    fn poll_transmit(&mut self, _now: Time, frame: &mut Vec<u8>) -> bool {
-        self.write_parameter(frame)
+    fn poll_transmit(&mut self, now: Time, frame: &mut Vec<u8>) -> bool {
+        self.write_parameter(now, frame) || self.write_question(now, frame)
     }
 
     fn poll_timeout(&self) -> Option<Time> {

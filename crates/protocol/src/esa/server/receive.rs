@@ -1,6 +1,7 @@
 //! Packets from switches and messages from the agent: merging, completing, closing.
 
-use tributary_wire::agg::Packet;
+use bytes::Bytes;
+use tributary_wire::agg::{Packet, Repair, Repaired};
 use tributary_wire::channel::{FromServer, ToServer, Values};
 use tributary_wire::{Bitmap, Flags, Kind, Protocol, Sequence};
 
@@ -37,19 +38,71 @@ impl Server {
         } else {
             self.last_heard = now;
             self.stats.gradients += 1;
-            self.merge(
-                now,
-                &Part {
-                    sequence: packet.sequence().0,
-                    bitmap: packet.bitmap(),
-                    float: packet.flags().contains(Flags::OVERFLOW),
-                    marked: packet.is_marked(),
-                    payload: packet.payload(),
-                },
-            );
+            let part = Part {
+                sequence: packet.sequence().0,
+                bitmap: packet.bitmap(),
+                float: packet.flags().contains(Flags::OVERFLOW),
+                marked: packet.is_marked(),
+                payload: packet.payload(),
+            };
+            if packet.flags().contains(Flags::REPAIR) {
+                self.on_repair(now, packet.repr().repair(), &part);
+            } else {
+                self.merge(now, &part);
+            }
             return;
         };
         *reason += 1;
+    }
+
+    /// A worker sent something around the switches: its values, as it lacks the result, or the result.
+    fn on_repair(&mut self, now: Time, repair: Option<Repair>, part: &Part<'_>) {
+        let Part { sequence, bitmap, payload, .. } = *part;
+        let Some(Repair { what, float }) = repair else {
+            self.stats.rejected.wrong_kind += 1;
+            return;
+        };
+        if bitmap.len() != 1 || !bitmap.is_subset(self.everyone()) {
+            self.stats.rejected.wrong_bitmap += 1;
+            return;
+        }
+        self.stats.repairs += 1;
+        if what == Repaired::Result {
+            if let Some((asked, at)) = self.entries.get(sequence).and_then(|entry| entry.asked)
+                && bitmap == Bitmap::of(asked)
+            {
+                self.least = Some(self.least.map_or(now - at, |least| least.min(now - at)));
+            }
+            self.hear(bitmap, sequence);
+            let payload = Bytes::copy_from_slice(payload);
+            self.on_known(sequence, Values { float, payload });
+            return;
+        }
+        self.merge(now, &Part { float, ..*part });
+        if let Some(result) = self.entries.result(sequence) {
+            if self.may_be_answered(now, result.published) {
+                self.publish(sequence);
+            }
+        } else if let Some(entry) = self.entries.get_mut(sequence) {
+            entry.repaired = true;
+            let asked = entry.asked.map(|(_, at)| at);
+            if self.may_be_answered(now, asked) && !self.questions.contains(&sequence) {
+                self.questions.push_back(sequence);
+            }
+        }
+    }
+
+    /// Whether what comes in now can be of someone who knows what was sent at a time: it has been
+    /// long enough.
+    fn may_be_answered(&self, now: Time, sent: Option<Time>) -> bool {
+        sent.is_none_or(|sent| self.least.is_none_or(|least| now - sent >= least))
+    }
+
+    /// The result is to go to all, once.
+    fn publish(&mut self, sequence: u32) {
+        if !self.parameters.contains(&sequence) {
+            self.parameters.push_back(sequence);
+        }
     }
 
     /// Takes a message of the agent.
@@ -124,6 +177,9 @@ impl Server {
         self.entries.keep(sequence, flags, values.clone());
         self.messages.push_back(FromServer::Closed { sequence: Sequence(sequence) });
         self.deliver(sequence, entry.lacking, values);
+        if entry.repaired {
+            self.publish(sequence);
+        }
     }
 
     fn deliver(&mut self, sequence: u32, workers: Bitmap, values: Values) {
@@ -195,7 +251,7 @@ impl Server {
         };
         self.stats.completed += 1;
         self.stats.overflow_tasks += u64::from(flags.contains(Flags::OVERFLOW));
-        self.parameters.push_back(sequence);
+        self.publish(sequence);
         self.messages.push_back(FromServer::Closed { sequence: Sequence(sequence) });
     }
 

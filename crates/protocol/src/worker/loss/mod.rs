@@ -29,6 +29,8 @@ mod times;
 
 use std::time::Duration;
 
+use tributary_wire::Protocol;
+
 use super::fragments::Fragments;
 use super::{Event, Timer, Worker};
 use crate::{JobConfig, Recovery, Time, Timing};
@@ -83,7 +85,11 @@ pub(super) enum Rules {
 impl Rules {
     pub(super) fn new(timing: &Timing, job: &JobConfig) -> Self {
         match timing.recovery {
-            Recovery::Rack => Self::Rack(Box::new(Rack::new(timing.rtt))),
+            Recovery::Rack => {
+                // The PS of ESA has to ask another worker first.
+                let detour = u32::from(job.protocol == Protocol::Esa);
+                Self::Rack(Box::new(Rack::new(timing.rtt, detour)))
+            }
             Recovery::Papers => Self::Papers(Papers::new(timing.rtt, job.slots)),
         }
     }

@@ -10,17 +10,21 @@
 //!   others lost only if they stay away for another round trip; and only lower ones, which all
 //!   workers sent before it: those above it some workers may not have sent at all.
 //! - *Silence.* Nothing is lost for want of results alone: another worker may be slow. When none has come
-//!   for some round trips, the lowest fragment and the highest are sent again, then with an
+//!   for three round trips, the lowest fragment and the highest are sent again, then with an
 //!   interval that doubles up to sixteen times: the lowest because all others wait for it, the highest
 //!   because its answer shows what else is lost.
 //! - *Patience.* A worker cannot tell another one's loss from its slowness, but networks differ: those
 //!   that lose packets do so all the time. Every probe costs a credit, and every loss that is found earns
 //!   one. Probes after which nothing comes that was sent once before them were needed, and eight of them
-//!   are paid back. Without credit, and while more than a few fragments wait,
-//!   silence has to last 32 times as long. So on a network without loss, slow workers cause
-//!   next to no resends.
-//! - *Round trip* in all of this is a low quantile of the times to result: others include the wait for
-//!   other workers' repairs, and who waits for these makes them longer.
+//!   are paid back. With credit, a round trip is the least that there was. Without, it is what
+//!   results take usually; and silence has to last 32 times as long while more than a few fragments wait,
+//!   unless a fragment above the lowest is complete: then all workers have sent the lowest, which waits
+//!   for none of them but for a repair. So on a network without loss, slow workers cause next to no
+//!   resends.
+//! - *What results take* is a low quantile: some include the wait for other workers' repairs, and who waits
+//!   for these makes them longer. The least is looked for over many thousands, for one worker may be ahead
+//!   of another all that time.
+//! - *The way around the switches* takes longer with ESA, as its PS first has to ask another worker.
 //! - *Congestion.* A loss is a sign of it only if packets queue: if not one of the last results came
 //!   within eight times the least round trip.
 
@@ -31,7 +35,7 @@ use super::times::Times;
 use super::{Answered, Expiry, Losses};
 use crate::Time;
 use crate::rtt::RttConfig;
-use crate::worker::fragments::{Fragments, Walk};
+use crate::worker::fragments::{Fragments, Sent, Walk};
 
 /// The least time of silence before a probe: timers of a computer do not fire much more exactly.
 const LEAST_SILENCE: Duration = Duration::from_micros(10);
@@ -97,10 +101,14 @@ pub(crate) struct Rack {
     spent: u32,
     credit: u32,
     results: u64,
+    /// Round trips that it takes longer around the switches.
+    detour: u32,
+    /// One more than the highest fragment whose result is in.
+    reached: u32,
 }
 
 impl Rack {
-    pub(super) fn new(bounds: RttConfig) -> Self {
+    pub(super) fn new(bounds: RttConfig, detour: u32) -> Self {
         Self {
             bounds,
             times: Times::new(),
@@ -115,6 +123,8 @@ impl Rack {
             spent: 0,
             credit: CREDIT[0],
             results: 0,
+            detour,
+            reached: 0,
         }
     }
 
@@ -124,11 +134,17 @@ impl Rack {
 
     /// How long silence lasts until it is probed.
     pub(super) fn timeout(&self) -> Duration {
-        let Some(usual) = self.times.quantile(10) else {
-            return self.bounds.initial;
+        let usual = match self.credit {
+            0 => self.times.quantile(10),
+            _ => self.times.least(),
         };
-        let silence = (usual * SILENT_ROUND_TRIPS).max(LEAST_SILENCE);
-        silence.min(self.bounds.max)
+        let silence = usual.map(|it| (it * SILENT_ROUND_TRIPS).max(LEAST_SILENCE));
+        silence.unwrap_or(self.bounds.min).min(self.bounds.max)
+    }
+
+    /// Whether a fragment above the lowest is complete.
+    fn has_hole(&self, fragments: &Fragments) -> bool {
+        !fragments.nothing_outstanding() && fragments.base() < self.reached
     }
 
     pub(super) fn on_result(
@@ -171,10 +187,12 @@ impl Rack {
             }
         }
         self.results += 1;
+        self.reached = self.reached.max(fragment + 1);
         self.earn(u32::from(self.results.is_multiple_of(CREDIT_RESULTS)));
         let mut losses = self.look(fragments, now);
-        // The timer was set for a longer silence, before anything was known, or after a probe.
-        if self.probes > 0 || self.times.is_first() {
+        // The timer was set for a longer silence: before anything was known, after a probe, or when there
+        // was no hole.
+        if self.probes > 0 || self.times.is_first() || self.has_hole(fragments) {
             self.probes = 0;
             losses.timeout = Some(now + self.timeout());
         }
@@ -194,9 +212,10 @@ impl Rack {
         let decided_at = doubtful.map(|mark| mark.at + mark.round_trip + window);
         let decided = doubtful.filter(|_| decided_at.is_some_and(|at| at <= now));
         let mut again = decided_at.filter(|at| *at > now);
-        fragments.lose_of_sent(|fragment, sent, serial| {
+        fragments.lose_of_sent(|fragment, Sent { at, serial, around }| {
             let sure = sure.filter(|mark| serial < mark.serial);
-            let late_at = sure.map(|mark| sent + mark.round_trip + window);
+            let detour = if around { self.detour } else { 0 };
+            let late_at = sure.map(|mark| at + (1 + detour) * mark.round_trip + window);
             if late_at.is_some_and(|at| at <= now)
                 || decided.is_some_and(|mark| serial < mark.serial && fragment < mark.fragment)
             {
@@ -205,10 +224,10 @@ impl Rack {
                 losses.lowest = Some(lowest.min(fragment));
                 return Walk::Lose;
             }
-            // Those sent later are not late by this either.
+            // Those sent later are not late by this either, unless this one takes longer.
             again = late_at.into_iter().chain(again).min();
             let decided = decided.filter(|mark| serial < mark.serial);
-            if decided.is_some() { Walk::Keep } else { Walk::End }
+            if decided.is_some() || detour > 0 { Walk::Keep } else { Walk::End }
         });
         if decided.is_some() {
             self.doubtful = None;
@@ -228,7 +247,7 @@ impl Rack {
         progress: Time,
     ) -> Expiry {
         self.lateness.add(late);
-        let patience = self.credit == 0 && fragments.waiting() > FEW;
+        let patience = self.credit == 0 && fragments.waiting() > FEW && !self.has_hole(fragments);
         let interval = if patience { self.timeout() * PATIENCE } else { self.timeout() };
         let interval = interval * (1 << self.probes.saturating_sub(STEADY).min(BACK_OFF));
         let interval = interval.min(self.bounds.max) + 2 * self.lateness.get();

@@ -6,7 +6,7 @@ use std::time::Duration;
 const SAMPLES: usize = 64;
 
 /// Samples after which the least one is looked for anew: paths change.
-const LEAST_OF: u32 = 1024;
+const LEAST_OF: u32 = 16384;
 
 /// Times from sending a fragment to its result, of fragments that were sent once.
 ///
@@ -42,7 +42,7 @@ impl Times {
         self.count == 1
     }
 
-    /// The least of the last one or two thousand; none before the first.
+    /// The least of the last sixteen thousand or more; none before the first.
     pub(crate) fn least(&self) -> Option<Duration> {
         (self.count > 0).then(|| self.least[0].min(self.least[1]))
     }
