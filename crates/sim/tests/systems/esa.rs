@@ -26,7 +26,6 @@ fn scenario(more: &str, agent: &str) -> Scenario {
     let file = format!(
         "[topology]\nkind = \"star\"\nworkers = 6\nps_hosts = 4\n\
          [protocol]\nkind = \"esa\"\nvalues_per_packet = {VALUES}\nslots = 16\nwindow = 8\n\
-         recovery = \"papers\"\n\
          [switch]\npool = {POOL}\n{more}\
          [[job]]\nworkers = [\"w1\", \"w2\", \"w3\"]\nps = \"ps1\"\n{agent}\
          [[job]]\nworkers = [\"w4\", \"w5\", \"w6\"]\nps = \"ps2\"\n"
@@ -301,7 +300,8 @@ fn forged_answers_for_fragments_far_ahead_are_dropped_and_counted() {
     // Nobody asked for values or a result; what the others say is believed of what is watched only.
     assert!(agent.stale >= 2 * forged, "{agent:?}");
     assert!(agent.not_sent >= forged && agent.over >= forged, "{agent:?}");
-    assert_eq!((server.stats().known, server.stats().over), (0, 0));
+    let (closed, asked) = (server.stats().known + server.stats().over, server.stats().questions);
+    assert!(closed <= asked + agent.queries && closed < forged / 10, "{agent:?}");
     while run.step().unwrap() {}
     finish_exactly(run, &scenario, &inputs);
 }

@@ -106,6 +106,16 @@ impl Entries {
         gone.into_keys().collect()
     }
 
+    /// These workers lack the result of a sequence, and so have not sent any that is a window further on,
+    /// whatever was heard of them.
+    pub(super) fn hear_lack(&mut self, workers: Bitmap, sequence: u32) {
+        let most = sequence.saturating_add(self.window - 1);
+        for worker in workers.iter() {
+            let heard = &mut self.heard[usize::from(worker.get())];
+            *heard = (*heard).min(Some(most));
+        }
+    }
+
     /// The lowest task that somebody may lack: who sent `s + W` has the result of `s`.
     fn floor(&self) -> Option<u32> {
         let lowest = self.heard.iter().copied().min().flatten()?;

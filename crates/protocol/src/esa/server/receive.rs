@@ -78,6 +78,7 @@ impl Server {
             self.on_known(sequence, Values { float, payload });
             return;
         }
+        self.entries.hear_lack(bitmap, sequence);
         self.merge(now, &Part { float, ..*part });
         if let Some(result) = self.entries.result(sequence) {
             if self.may_be_answered(now, result.published) {
@@ -150,6 +151,7 @@ impl Server {
             self.stats.rejected.wrong_bitmap += 1;
             return;
         }
+        self.entries.hear_lack(workers, sequence);
         self.hear(workers, sequence);
         if let Some(result) = self.entries.result(sequence) {
             let values = result.values.clone();

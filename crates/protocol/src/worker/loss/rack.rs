@@ -12,7 +12,7 @@
 //! - *Silence.* Nothing is lost for want of results alone: another worker may be slow. When none has come
 //!   for three round trips, the lowest fragment and the highest are sent again, then with an
 //!   interval that doubles up to sixteen times: the lowest because all others wait for it, the highest
-//!   because its answer shows what else is lost.
+//!   because its answer shows what else is lost. If that is of no avail for long, the interval grows on.
 //! - *Patience.* A worker cannot tell another one's loss from its slowness, but networks differ: those
 //!   that lose packets do so all the time. Every probe costs a credit, and every loss that is found earns
 //!   one. Probes after which nothing comes that was sent once before them were needed, and eight of them
@@ -40,11 +40,12 @@ use crate::worker::fragments::{Fragments, Sent, Walk};
 /// The least time of silence before a probe: timers of a computer do not fire much more exactly.
 const LEAST_SILENCE: Duration = Duration::from_micros(10);
 
-/// Probes until the interval between them doubles.
+/// Probes until the interval between them doubles, and how often it does then.
 const STEADY: u32 = 2;
-
-/// Times that the interval between probes doubles at most.
 const BACK_OFF: u32 = 4;
+
+/// Probes after which it doubles again, for something is down: up to the greatest timeout.
+const DOWN: u32 = 64;
 
 /// Round trips of silence before a probe, without patience.
 const SILENT_ROUND_TRIPS: u32 = 3;
@@ -249,7 +250,9 @@ impl Rack {
         self.lateness.add(late);
         let patience = self.credit == 0 && fragments.waiting() > FEW && !self.has_hole(fragments);
         let interval = if patience { self.timeout() * PATIENCE } else { self.timeout() };
-        let interval = interval * (1 << self.probes.saturating_sub(STEADY).min(BACK_OFF));
+        let doublings = self.probes.saturating_sub(STEADY).min(BACK_OFF)
+            + self.probes.saturating_sub(DOWN).min(20);
+        let interval = interval.saturating_mul(1 << doublings);
         let interval = interval.min(self.bounds.max) + 2 * self.lateness.get();
         let quiet_since = progress.max(fragments.last_sent().unwrap_or(now)).max(self.probed);
         if quiet_since + interval > now {
