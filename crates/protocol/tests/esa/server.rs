@@ -4,7 +4,7 @@ use tributary_protocol::Endpoint;
 use tributary_protocol::esa::Server;
 use tributary_protocol::esa::server::Stats;
 use tributary_protocol::server::Event;
-use tributary_wire::agg::Repr;
+use tributary_wire::agg::{Repair, Repaired, Repr};
 use tributary_wire::channel::{FromServer, ToServer};
 use tributary_wire::{AggregatorIndex, Bitmap, Epoch, Flags, JobId, Kind, Protocol, Sequence};
 
@@ -130,8 +130,74 @@ fn who_sends_a_window_later_has_the_result() {
     missing(&mut server, 12, 0b100);
     assert_eq!(told(&mut server), [closed(3), entry(12, 0, false, true)]);
     gradient(&mut server, 3, 0b001, [1, 1]);
+    assert_eq!((told(&mut server), server.stats().stale), (vec![], 1));
+    // A worker that says it lacks one knows better than what was heard of it.
     missing(&mut server, 2, 0b001);
-    assert_eq!((told(&mut server), server.stats().stale), (vec![], 2));
+    assert_eq!(told(&mut server), [entry(2, 0, false, true)]);
+}
+
+/// What worker `worker` sends around the switches.
+fn repair(server: &mut Server, sequence: u32, worker: u8, what: Repaired, words: [i32; 2]) {
+    let bitmap = Bitmap(1 << worker);
+    let mut header = repr(&job(3), Kind::Gradient, sequence, bitmap, Flags::REPAIR);
+    header.priority = Repair { what, float: false }.code();
+    server.handle_frame(ms(5), &frame(&header, &words));
+}
+
+/// A question to a worker.
+fn question(sequence: u32, worker: u8) -> (Repr, Vec<i32>) {
+    let bitmap = Bitmap(1 << worker);
+    let mut header = repr(&job(3), Kind::Parameter, sequence, bitmap, Flags::REPAIR);
+    header.priority = Repair { what: Repaired::Question, float: false }.code();
+    (header, vec![0, 0])
+}
+
+#[test]
+fn a_worker_that_lacks_a_result_has_another_one_asked() {
+    let mut server = server(job(3));
+    repair(&mut server, 4, 1, Repaired::Contribution, [1, 1]);
+    assert_eq!(sent(&mut server, ms(5)), [question(4, 0)]);
+    // Nothing is known of how long an answer takes, so it may be late already: the next one is asked, in turn.
+    repair(&mut server, 4, 1, Repaired::Contribution, [1, 1]);
+    assert_eq!(sent(&mut server, ms(6)), [question(4, 2)]);
+    repair(&mut server, 4, 1, Repaired::Contribution, [1, 1]);
+    assert_eq!(sent(&mut server, ms(7)), [question(4, 0)]);
+    // That one lacks it, too; the last one has it.
+    repair(&mut server, 4, 0, Repaired::Contribution, [2, 2]);
+    assert_eq!(sent(&mut server, ms(8)), [question(4, 2)]);
+    repair(&mut server, 4, 2, Repaired::Result, [7, 8]);
+    let result = repr(&job(3), Kind::Parameter, 4, Bitmap(0b111), Flags::NONE);
+    assert_eq!(sent(&mut server, ms(9)), [(result, vec![7, 8])]);
+    assert_eq!((server.pending_tasks(), server.stats().known, server.stats().questions), (0, 1, 4));
+}
+
+#[test]
+fn all_that_lack_a_result_send_their_values_and_get_their_sum() {
+    let mut server = server(job(3));
+    for worker in 0..3 {
+        repair(&mut server, 4, worker, Repaired::Contribution, [1 << worker, 1]);
+    }
+    let result = repr(&job(3), Kind::Parameter, 4, Bitmap(0b111), Flags::NONE);
+    assert_eq!(sent(&mut server, ms(5)), [(result, vec![7, 3])]);
+    // Who asks once more gets it once more.
+    repair(&mut server, 4, 1, Repaired::Contribution, [2, 1]);
+    assert_eq!(sent(&mut server, ms(6)), [(result, vec![7, 3])]);
+}
+
+#[test]
+fn repairs_that_make_no_sense_are_dropped_and_counted() {
+    let mut server = server(job(3));
+    let mut header = repr(&job(3), Kind::Gradient, 4, Bitmap(0b001), Flags::REPAIR);
+    for (code, bitmap) in [(0, 1), (1, 1), (6, 1), (7, 1), (8, 1), (255, 1), (2, 3), (2, 0), (4, 3)]
+    {
+        (header.priority, header.bitmap) = (code, Bitmap(bitmap));
+        server.handle_frame(ms(5), &frame(&header, &[1, 1]));
+    }
+    // A result that nobody lacks.
+    repair(&mut server, 4, 1, Repaired::Result, [1, 1]);
+    let rejected = server.stats().rejected;
+    assert_eq!((rejected.wrong_kind, rejected.wrong_bitmap), (6, 3));
+    assert_eq!((server.pending_tasks(), sent(&mut server, ms(5))), (0, vec![]));
 }
 
 #[test]

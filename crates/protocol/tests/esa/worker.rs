@@ -3,10 +3,11 @@
 use tributary_protocol::priority::Priority;
 use tributary_protocol::worker::{Event, SubmitError};
 use tributary_protocol::{Endpoint, Recovery, Tensor, Worker};
+use tributary_wire::agg::{Repair, Repaired};
 use tributary_wire::channel::{FromWorker, ToWorker};
 use tributary_wire::{AggregatorIndex, Bitmap, Flags, Kind, Protocol, Sequence};
 
-use crate::setup::{floats, frame, integers, job, ms, papers, repr, sent};
+use crate::setup::{floats, frame, integers, job, ms, papers, repr, sent, worker_config};
 
 const EVERYONE: Bitmap = Bitmap(0b111);
 
@@ -153,6 +154,76 @@ fn floats_are_asked_for_and_given() {
     }
     let Some(Event::TensorDone { tensor, .. }) = worker.poll_event() else { panic!("not done") };
     assert_eq!(tensor, Tensor::F32(vec![2.5, 3.5, 3e9, 1.0]));
+}
+
+/// The same worker with the rules that are in force by default.
+fn repairing(fragments: i32) -> Worker {
+    let mut worker = Worker::new(worker_config(job(3), 1)).unwrap();
+    let priority = Priority::new(77).unwrap();
+    worker.submit_with(Tensor::I32((0..2 * fragments).collect()), priority).unwrap();
+    worker
+}
+
+/// What it sends now: sequence, flags, and the byte for priority.
+fn sends(worker: &mut Worker, at: u64) -> Vec<(u32, Flags, u8)> {
+    let all = sent(worker, ms(at));
+    all.iter().map(|(it, _)| (it.sequence.0, it.flags, it.priority)).collect()
+}
+
+#[test]
+fn what_is_lost_twice_goes_around_the_switches_and_the_agent_is_reminded_at_last() {
+    let mut worker = repairing(3);
+    sends(&mut worker, 0);
+    result(&mut worker, 10, 1);
+    let own = Repair { what: Repaired::Contribution, float: false }.code();
+    let mut packets = vec![];
+    let mut reminders = vec![];
+    while reminders.is_empty() {
+        let at = worker.poll_timeout().unwrap();
+        worker.handle_timeout(at);
+        let lowest = sent(&mut worker, at).into_iter().filter(|(it, _)| it.sequence.0 == 0);
+        packets.extend(lowest.map(|(it, words)| (it.flags, it.priority, words)));
+        reminders = said(&mut worker);
+    }
+    assert_eq!(reminders, [remind(0)]);
+    // The second time with the least priority: perhaps the task is over, and the packet keeps another from the
+    // aggregator.
+    assert_eq!(packets[0], (Flags::NONE, 1, vec![0, 1]));
+    assert!(packets[1..].iter().all(|it| *it == (Flags::REPAIR, own, vec![0, 1])), "{packets:?}");
+    assert_eq!(packets.len(), 6);
+}
+
+#[test]
+fn questions_are_answered_with_the_values_or_the_result() {
+    let mut worker = repairing(20);
+    assert_eq!(sends(&mut worker, 0).len(), 8);
+    let ask = |worker: &mut Worker, sequence, bitmap, float| {
+        let mut header = repr(&job(3), Kind::Parameter, sequence, Bitmap(bitmap), Flags::REPAIR);
+        header.priority = Repair { what: Repaired::Question, float }.code();
+        worker.handle_frame(ms(1), &frame(&header, &[0, 0]));
+        sends(worker, 1)
+    };
+    let code = |what| Repair { what, float: false }.code();
+    let (own, all) = (code(Repaired::Contribution), code(Repaired::Result));
+    // Not this one is asked.
+    assert_eq!(ask(&mut worker, 2, 0b101, false), []);
+    assert_eq!(ask(&mut worker, 2, 0b010, false), [(2, Flags::REPAIR, own)]);
+    result(&mut worker, 1, 1);
+    assert_eq!(ask(&mut worker, 1, 0b010, false), [(1, Flags::REPAIR, all)]);
+    // Not sent yet: one of a later window, and one whose turn it is, which then goes to the PS at once.
+    assert_eq!(ask(&mut worker, 18, 0b010, false), []);
+    result(&mut worker, 1, 0);
+    let next = [(8, Flags::REPAIR, own), (9, Flags::NONE, 77)];
+    assert_eq!(ask(&mut worker, 8, 0b010, false), next);
+    let stats = worker.stats();
+    assert_eq!((stats.queries, stats.handed_over, stats.rejected.total()), (3, 1, 0));
+    // No question, whatever else it is.
+    let mut header = repr(&job(3), Kind::Parameter, 2, Bitmap(0b010), Flags::REPAIR);
+    for priority in [0, own, all, 255] {
+        header.priority = priority;
+        worker.handle_frame(ms(1), &frame(&header, &[0, 0]));
+    }
+    assert_eq!((worker.stats().rejected.wrong_kind, sends(&mut worker, 1)), (4, vec![]));
 }
 
 #[test]
