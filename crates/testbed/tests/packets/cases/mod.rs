@@ -51,6 +51,7 @@ pub(crate) const EVERYWHERE: &[&[Case]] = &[
     esa::fresh::CASES,
     esa::preemption::CASES,
     esa::reminders::CASES,
+    esa::repairs::CASES,
     esa::refused::CASES,
     esa::levels::CASES,
     esa::variants::CASES,

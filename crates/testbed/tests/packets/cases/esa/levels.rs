@@ -7,7 +7,7 @@ use super::{AGENT, absent, fetched};
 use crate::cases::cases;
 use crate::entries::Entry;
 use crate::frames::{
-    ABSENT, COLLISION, CONGESTED, Frame, GRADIENT, MARKED, PARAMETER, REMINDER, ip, mac,
+    ABSENT, COLLISION, CONGESTED, Frame, GRADIENT, MARKED, OVERFLOW, PARAMETER, REMINDER, ip, mac,
 };
 use crate::lab::{Lab, Outcome::*, index};
 use crate::scene::{self, PS, sum};
@@ -16,7 +16,7 @@ use crate::target::Build;
 cases!("esa::levels":
     sum_of_a_rack_completes_at_the_top, partial_evicted_in_the_rack_passes_the_top,
     sum_of_a_rack_evicts_and_is_evicted, reminders_reach_the_switch_that_they_name,
-    result_of_the_server_frees_both, collided_in_the_rack_passes_the_top,
+    result_of_the_server_frees_both, collided_in_the_rack_passes_the_top, repairs_pass_both,
 );
 
 const UPLINK: u16 = 6;
@@ -219,4 +219,20 @@ fn collided_in_the_rack_passes_the_top() {
     let weak = gradient(OTHER, 1, 9, &x);
     let up = net.in_rack(&weak, Collided);
     assert_eq!(net.up(&up, Bypassed), [(PS, weak.flags(COLLISION).bytes())]);
+}
+
+fn repairs_pass_both() {
+    let mut net = Racks::new();
+    let x = scene::values(&net.top, 1);
+    assert_eq!(net.in_rack(&gradient(JOB, 0, 7, &x), Absorbed), []);
+    assert_eq!(net.at_top(&gradient(JOB, 2, 7, &x), Absorbed), []);
+    let repair = gradient(JOB, 1, 7, &x).flags(COLLISION | OVERFLOW).priority(2);
+    let up = net.in_rack(&repair, Bypassed);
+    assert_eq!(net.up(&up, Bypassed), [(PS, repair.bytes())]);
+    let question = result(&gradient(JOB, 3, 7, &x), &x).flags(COLLISION | OVERFLOW).priority(6);
+    let question = question.bitmap(0b100).with(|f| f.source = mac(PS)).bytes();
+    let down = pass(&mut net.top, PS, &question, Distributed);
+    assert_eq!(net.down(&down), [0, 1, 2].map(|worker| (worker, question.clone())));
+    assert_eq!(net.in_rack(&gradient(OTHER, 0, 1, &x).priority(1), Absorbed), []);
+    assert_eq!(net.at_top(&gradient(OTHER, 2, 1, &x).priority(1), Absorbed), []);
 }

@@ -8,6 +8,7 @@ pub(super) mod passes;
 pub(super) mod preemption;
 pub(super) mod refused;
 pub(super) mod reminders;
+pub(super) mod repairs;
 pub(super) mod variants;
 
 use crate::entries::Entry;
