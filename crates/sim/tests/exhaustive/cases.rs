@@ -27,6 +27,7 @@ use std::time::Instant;
 
 use stateright::{Checker, HasDiscoveries, Model};
 use tributary_controller::programs::Source;
+use tributary_protocol::Recovery;
 
 use crate::model::{Bounds, Search};
 use crate::segments::{LOCAL, STATIC, UNITS};
@@ -44,6 +45,7 @@ pub(crate) const ONE: Setting = Setting {
     slots: 1,
     segment: 0,
     too_great: false,
+    recovery: Recovery::Papers,
     late_starts: false,
     leave: false,
     deaf: false,

@@ -19,13 +19,15 @@ use crate::text;
 
 /// All timeouts, always.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
+/// How often a timer may fire for nothing.
+const MOST_LAZY: usize = 4;
 /// When clocks start: late enough that nothing is before the beginning.
 const START: Time = Time::from_nanos(1 << 40);
 
 /// Timers that never change their length, and stalls that are never reported.
-pub(crate) fn timing() -> Timing {
+pub(crate) fn timing(recovery: Recovery) -> Timing {
     let rtt = tributary_protocol::rtt::RttConfig { initial: TIMEOUT, min: TIMEOUT, max: TIMEOUT };
-    Timing { rtt, recovery: Recovery::Papers, stall_timeout: 1_000_000 * TIMEOUT }
+    Timing { rtt, recovery, stall_timeout: 1_000_000 * TIMEOUT }
 }
 
 /// A window that stays as it is: congestion control is no part of what is searched.
@@ -86,7 +88,8 @@ impl Labourer {
 
     pub(crate) fn name(&self) -> String {
         let open = self.tensors.len();
-        text::canonical(&format!("{open} {:?}", self.worker), self.now)
+        let recovery = self.worker.config().timing.recovery;
+        text::canonical(&format!("{open} {:?}", self.worker), self.now, recovery)
     }
 
     /// Whether it has yet to submit its tensors.
@@ -134,10 +137,18 @@ impl Labourer {
         self.drain()
     }
 
+    /// Timers are lazy: one that fires may do no more than say when it is to fire again.
     pub(crate) fn timer(&mut self) -> Option<Output<FromWorker>> {
-        self.now = due(self.worker.poll_timeout(), self.now)?;
-        self.worker.handle_timeout(self.now);
-        Some(self.drain())
+        let mut output = Output::default();
+        for _ in 0..MOST_LAZY {
+            self.now = due(self.worker.poll_timeout(), self.now)?;
+            self.worker.handle_timeout(self.now);
+            output = self.drain();
+            if is_something(&output) {
+                break;
+            }
+        }
+        Some(output)
     }
 
     fn drain(&mut self) -> Output<FromWorker> {
@@ -197,7 +208,7 @@ enum Clerk {
 
 impl Office {
     pub(crate) fn together(server: PsConfig, agent: AgentJob) -> Self {
-        let mut together = Together::new(timing()).expect("a right timing");
+        let mut together = Together::new(server.timing).expect("a right timing");
         together.add_job(server, agent).expect("a right config");
         Self { clerk: Clerk::Together(Box::new(together)), now: START }
     }
@@ -211,7 +222,12 @@ impl Office {
     }
 
     pub(crate) fn name(&self) -> String {
-        text::canonical(&format!("{:?}", self.clerk), self.now)
+        let recovery = match &self.clerk {
+            Clerk::Together(both) => both.servers()[0].config().timing.recovery,
+            Clerk::Server(server) => server.config().timing.recovery,
+            Clerk::Nobody => Recovery::Papers,
+        };
+        text::canonical(&format!("{:?}", self.clerk), self.now, recovery)
     }
 
     /// Whether it has nothing left to complete.
@@ -293,6 +309,10 @@ impl Office {
             return output;
         }
     }
+}
+
+pub(crate) fn is_something<M>(output: &Output<M>) -> bool {
+    !output.frames.is_empty() || !output.messages.is_empty() || output.trouble.is_some()
 }
 
 /// When a timer fires, if there is one but for stalls.

@@ -64,6 +64,7 @@ mod cases;
 mod endpoints;
 mod hardware;
 mod model;
+mod rack;
 mod runs;
 mod segments;
 mod store;

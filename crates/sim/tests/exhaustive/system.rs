@@ -8,7 +8,9 @@ use tributary_controller::{plan, segments};
 use tributary_jobfile::{End, Job, Scenario, parse};
 use tributary_protocol::esa::{AgentJob, Target};
 use tributary_protocol::priority::Priority;
-use tributary_protocol::{ConfigError, JobConfig, ParameterServer, PsConfig, Tensor, addressing};
+use tributary_protocol::{
+    ConfigError, JobConfig, ParameterServer, PsConfig, Recovery, Tensor, addressing,
+};
 use tributary_wire::agg::Repr;
 use tributary_wire::channel::{FromWorker, ToWorker};
 use tributary_wire::{
@@ -16,7 +18,7 @@ use tributary_wire::{
     WorkerIndex, emit_frame,
 };
 
-use crate::endpoints::{Labourer, Office, Output, timing};
+use crate::endpoints::{Labourer, Office, Output, is_something, timing};
 use crate::hardware::{Hardware, Passed, Registers, Waiting};
 use crate::model::{from_worker, result_of, to_worker, turned_back};
 use crate::store::{Memo, Store};
@@ -47,6 +49,8 @@ pub(crate) struct Setting {
     /// P4INC, SwitchML: values are floats, too great for the first scale, and those of the second
     /// fragment for the next one too.
     pub(crate) too_great: bool,
+    /// What workers take for lost, and how it is repaired.
+    pub(crate) recovery: Recovery,
     /// Workers begin at any time, not at once.
     pub(crate) late_starts: bool,
     /// Workers take their leave and wait until they are dismissed.
@@ -310,7 +314,7 @@ impl System {
         let index = WorkerIndex::new(worker as u8).expect("a worker");
         let mut config =
             self.scenario.worker_config(&self.scenario.jobs[job], place.config.assignment, index);
-        config.timing = timing();
+        config.timing = timing(self.setting.recovery);
         let layers = self.setting.priorities[job];
         let priority = |sequence: usize| Priority::new(layers[sequence]).expect("a priority");
         let tensors = (0..layers.len())
@@ -331,7 +335,7 @@ impl System {
             return self.put_office(job, Office::nobody());
         }
         let mut config = self.scenario.ps_config(its, place.config.assignment);
-        config.timing = timing();
+        config.timing = timing(self.setting.recovery);
         let office = match &place.agent {
             Some(agent) => Office::together(config, agent.clone()),
             None => Office::server(plain(config).expect("a right config")),
@@ -790,8 +794,4 @@ impl System {
 /// A pass that panicked, as one of a broken program may, leaves the switch as it was before.
 fn usable(hardware: &Mutex<Hardware>) -> MutexGuard<'_, Hardware> {
     hardware.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn is_something<M>(output: &Output<M>) -> bool {
-    !output.frames.is_empty() || !output.messages.is_empty() || output.trouble.is_some()
 }

@@ -9,27 +9,37 @@
 //!   (smallest = initial = greatest), so no estimate has an effect;
 //! - absolute time. Times are written relative to the endpoint's clock, and any that is a timeout or
 //!   more ago is the same as any other, as what is compared is always "a time and a timeout" with now.
+//!
+//! With [`Recovery::Rack`] estimates have an effect, and so has the time of the last result; and what is
+//! compared may be some timeouts old.
 
-use tributary_protocol::Time;
+use tributary_protocol::{Recovery, Time};
 
 use crate::endpoints::TIMEOUT;
 
-/// Fields without effect.
+/// How many timeouts ago the past begins, in which all times are the same.
+const PAST: i128 = 16;
+
+/// Fields without effect; the last ones only with the papers' rules.
 const WITHOUT_EFFECT: [&str; 10] = [
     "config",
     "stats",
     "rejected",
     "rtt",
-    "progress",
     "stall_reported",
     "since",
     "stall_at",
     "last_heard",
     "envelope",
+    "progress",
 ];
 
 /// The text of a state at a time of its clock.
-pub(crate) fn canonical(debug: &str, now: Time) -> String {
+pub(crate) fn canonical(debug: &str, now: Time, recovery: Recovery) -> String {
+    let (without_effect, past) = match recovery {
+        Recovery::Papers => (&WITHOUT_EFFECT[..], 1),
+        Recovery::Rack => (&WITHOUT_EFFECT[..WITHOUT_EFFECT.len() - 1], PAST),
+    };
     let mut out = String::with_capacity(debug.len() / 2);
     let mut rest = debug;
     while let Some(next) = rest.chars().next() {
@@ -40,13 +50,13 @@ pub(crate) fn canonical(debug: &str, now: Time) -> String {
         } else if next.is_ascii_alphabetic() {
             let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
             let (word, after) = rest.split_at(end.unwrap_or(rest.len()));
-            if after.starts_with(": ") && WITHOUT_EFFECT.contains(&word) {
+            if after.starts_with(": ") && without_effect.contains(&word) {
                 rest = &after[value(after)..];
             } else if word == "Time"
                 && let Some((nanos, after)) =
                     after.strip_prefix('(').and_then(|text| text.split_once(')'))
             {
-                out.push_str(&relative(nanos.parse().expect("a time in nanoseconds"), now));
+                out.push_str(&relative(nanos.parse().expect("a time in nanoseconds"), now, past));
                 rest = after;
             } else {
                 out.push_str(word);
@@ -60,14 +70,14 @@ pub(crate) fn canonical(debug: &str, now: Time) -> String {
     out
 }
 
-fn relative(nanos: u64, now: Time) -> String {
+fn relative(nanos: u64, now: Time, past: i128) -> String {
     let (nanos, now) = (i128::from(nanos), i128::from(now.as_nanos()));
     let timeout = TIMEOUT.as_nanos() as i128;
     // The timers that report stalls are that far away.
     if nanos - now > 100 * timeout {
         return "far".into();
     }
-    (nanos - now).max(-timeout).to_string()
+    (nanos - now).max(-past * timeout).to_string()
 }
 
 /// Length of a quoted text at the beginning, quotes included.
@@ -118,7 +128,7 @@ fn takes_out_what_has_no_effect_and_nothing_else() {
         at(now + 1000 * TIMEOUT),
     );
     assert_eq!(
-        canonical(&text, now),
+        canonical(&text, now, Recovery::Papers),
         "W { , base: 3, text: b\"}, \\\" {\", due: Some(1000000000), sent: [Some(0), \
          Some(-1000000000)], far: Some(far), , last: {5: (6, 7)} }"
     );
