@@ -124,6 +124,7 @@ impl From<&LinkFaults> for Faults {
     fn from(link: &LinkFaults) -> Self {
         Self {
             loss: link.loss,
+            burst: link.burst,
             duplicate: link.duplicate,
             reorder: Reorder {
                 probability: link.reorder,

@@ -8,6 +8,8 @@ use tributary_document::{Error, Item, Place, Table, suggest};
 use tributary_wire::{Host as Address, Mac};
 
 use crate::topology::HostId;
+use tributary_netio::faults::Faults;
+
 use crate::topology::{End, Host, HostRole, Link, LinkFaults, LinkId, Switch, SwitchId, Topology};
 
 /// MTU of a link unless the file says otherwise and the packets fit.
@@ -25,7 +27,10 @@ const MAX_HOSTS: u32 = 1024;
 /// A frame may be held back this long at most; more would be an outage, not a delay.
 const MAX_DELAY: Duration = Duration::from_secs(10);
 
-const FAULT_KEYS: [&str; 5] = ["loss", "duplicate", "reorder", "delay", "jitter"];
+const FAULT_KEYS: [&str; 6] = ["loss", "burst", "duplicate", "reorder", "delay", "jitter"];
+
+/// Frames lost in a row, on average, at most.
+const MAX_BURST: u32 = 10_000;
 
 /// What the short forms need to know about the jobs to choose sizes.
 #[derive(Clone, Copy, Debug)]
@@ -592,11 +597,17 @@ fn read_faults(document: &Table<'_>, topology: &mut Topology) -> Result<(), Erro
 
 fn link_faults(table: &Table<'_>, default: LinkFaults) -> Result<LinkFaults, Error> {
     let delays = Duration::ZERO..=MAX_DELAY;
-    Ok(LinkFaults {
+    let faults = LinkFaults {
         loss: table.or("loss", default.loss, Item::probability)?,
+        burst: table.or("burst", default.burst, |item| item.integer32(1..=MAX_BURST))?,
         duplicate: table.or("duplicate", default.duplicate, Item::probability)?,
         reorder: table.or("reorder", default.reorder, Item::probability)?,
         delay: table.or("delay", default.delay, |d| d.duration(delays.clone()))?,
         jitter: table.or("jitter", default.jitter, |d| d.duration(delays))?,
-    })
+    };
+    Faults::from(&faults).check().map_err(|error| {
+        let key = if table.get("burst").is_some() { "burst" } else { "loss" };
+        table.place_of(key).fault(error.to_string(), "make bursts longer, or loss rarer")
+    })?;
+    Ok(faults)
 }

@@ -83,6 +83,8 @@ pub enum End {
 pub struct LinkFaults {
     /// Probability that a frame is lost.
     pub loss: f64,
+    /// Frames lost in a row, on average; up to 1, each frame has luck of its own.
+    pub burst: u32,
     /// Probability that a frame arrives twice.
     pub duplicate: f64,
     /// Probability that a frame is held back so that later ones overtake it.

@@ -317,6 +317,7 @@ fn no_faults() -> FaultInjector {
 fn bad_line(stream: u64) -> FaultInjector {
     let faults = Faults {
         loss: 0.1,
+        burst: 0,
         duplicate: 0.05,
         reorder: Reorder { probability: 0.1, ..Reorder::default() },
         delay: Delay { fixed: Duration::from_micros(30), jitter: Duration::from_micros(30) },

@@ -228,9 +228,21 @@ impl Network {
     /// Takes a link down, or up again. While it is down, nothing that is sent into it arrives; who
     /// sends does not notice.
     pub fn set_down(&mut self, link: LinkId, down: bool) {
-        for direction in [2 * link.0, 2 * link.0 + 1] {
-            self.directions[direction].set_down(down);
+        for end in self.topology.link(link).ends {
+            self.set_down_from(link, end, down);
         }
+        if let Some(trace) = &mut self.trace {
+            let [a, b] = self.topology.link(link).ends.map(|end| self.topology.end_name(end));
+            let text = format!("the link to {b} goes {}", if down { "down" } else { "up" });
+            trace.push(self.now, a, a, What::Event(text), Fate::Arrived);
+        }
+    }
+
+    /// The same for the frames that one end sends. Channels need both directions: their segments, or what
+    /// acknowledges these.
+    pub fn set_down_from(&mut self, link: LinkId, end: End, down: bool) {
+        let direction = self.direction_from(link, end);
+        self.directions[direction].set_down(down);
         if down {
             self.down.insert(link);
         } else {
@@ -238,11 +250,6 @@ impl Network {
         }
         for channel in &mut self.channels {
             channel.set_down(link, down);
-        }
-        if let Some(trace) = &mut self.trace {
-            let [a, b] = self.topology.link(link).ends.map(|end| self.topology.end_name(end));
-            let text = format!("the link to {b} goes {}", if down { "down" } else { "up" });
-            trace.push(self.now, a, a, What::Event(text), Fate::Arrived);
         }
     }
 

@@ -152,6 +152,8 @@ pub struct Outcome {
     pub sums: Inputs,
     /// Virtual time from the start to the last sum.
     pub time: Duration,
+    /// The same for each job.
+    pub times: Vec<Duration>,
     /// What each job's workers counted.
     pub workers: Vec<Vec<worker::Stats>>,
     /// What each job's parameter server counted (ATP, P4INC).
@@ -227,7 +229,8 @@ pub struct Run<'a> {
     /// Until when workers that have everything wait.
     farewells: BTreeMap<(usize, usize), Time>,
     undismissed: u64,
-    last: Time,
+    /// When each job's last sum came.
+    last: Vec<Time>,
     limit: Time,
 }
 
@@ -281,7 +284,7 @@ impl<'a> Run<'a> {
             farewell: options.farewell,
             farewells: BTreeMap::new(),
             undismissed: 0,
-            last: Time::ZERO,
+            last: vec![Time::ZERO; scenario.jobs.len()],
             limit: Time::ZERO + options.limit,
         };
         for (switch, forwarding) in plan::forwarding(topology).iter().enumerate() {
@@ -467,7 +470,7 @@ impl<'a> Run<'a> {
                     self.sums[job][worker].push(tensor);
                     self.outstanding -= 1;
                     self.missing[job] -= 1;
-                    self.last = self.network.now();
+                    self.last[job] = self.network.now();
                     self.schedule(job, worker);
                 }
                 Happening::Worker(_, id, event) => {
@@ -516,12 +519,14 @@ impl<'a> Run<'a> {
         }
         let swept = self.freed.clone();
         let left_behind = self.held().len() as u64;
+        let times: Vec<Duration> = self.last.iter().map(|last| *last - Time::ZERO).collect();
         Ok(Outcome {
             complete,
             outstanding,
             undismissed: self.undismissed,
             sums: self.sums,
-            time: self.last - Time::ZERO,
+            time: times.iter().max().copied().unwrap_or_default(),
+            times,
             workers,
             servers,
             esa,

@@ -25,6 +25,9 @@ pub use line::Line;
 pub struct Faults {
     /// Probability that a frame is lost.
     pub loss: f64,
+    /// Frames that are lost in a row, on average: a channel that is good or bad, and loses all frames
+    /// while it is bad (Gilbert 1960). Up to 1, each frame has luck of its own.
+    pub burst: u32,
     /// Probability that a frame which is not lost arrives twice.
     pub duplicate: f64,
     /// Frames that let later ones pass.
@@ -77,6 +80,16 @@ pub enum InvalidFaults {
     /// Frames are to be held back until no frame has passed.
     #[error("frames are to be reordered by a displacement of 0, which is no reordering")]
     NoDisplacement,
+    /// More frames are to be lost than bursts of that length can lose.
+    #[error("a loss of {loss} needs bursts of at least {least} frames, not of {burst}")]
+    ShortBursts {
+        /// The probability that a frame is lost.
+        loss: f64,
+        /// Frames lost in a row.
+        burst: u32,
+        /// The least number that would do.
+        least: f64,
+    },
     /// More than a u64 of nanoseconds.
     #[error("the {what} of {value:?} is longer than five centuries")]
     TooLong {
@@ -118,6 +131,10 @@ impl Faults {
             if !(0.0..=1.0).contains(&value) {
                 return Err(InvalidFaults::Probability { what, value });
             }
+        }
+        let least = (self.loss / (1.0 - self.loss)).ceil();
+        if self.burst > 1 && self.loss < 1.0 && f64::from(self.burst) < least {
+            return Err(InvalidFaults::ShortBursts { loss: self.loss, burst: self.burst, least });
         }
         if self.reorder.probability > 0.0 && self.reorder.displacement == 0 {
             return Err(InvalidFaults::NoDisplacement);
@@ -180,7 +197,8 @@ pub struct Statistics {
 /// Decides what happens to the frames of one line.
 ///
 /// The decision about a frame is a function of the seed, the stream, the frame's number and the
-/// outages. It does not depend on what was decided before, and a kind of fault that is switched on
+/// outages. It does not depend on what was decided before (with bursts, the luck of all frames up to it counts,
+/// whether they were decided about or not), and a kind of fault that is switched on
 /// or off leaves the luck of the others as it was.
 #[derive(Clone, Debug)]
 pub struct FaultInjector {
@@ -188,12 +206,23 @@ pub struct FaultInjector {
     /// The frames that may be lost, doubled or held back, if not all may.
     only: Option<BTreeSet<u64>>,
     random: ChaCha8Rng,
+    bursts: Bursts,
     statistics: Statistics,
 }
 
+/// Where a line is that loses frames in bursts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bursts {
+    /// The frame that comes next.
+    next: u64,
+    /// Whether the last one was lost.
+    bad: bool,
+}
+
 /// 32-bit words of the key stream that belong to one frame: one ChaCha block. Six 64-bit draws need
-/// twelve.
+/// twelve, and one for bursts is behind them.
 const WORDS_PER_FRAME: u128 = 16;
+const BURST_WORD: u128 = 12;
 
 impl FaultInjector {
     /// Faults from `seed`; `stream` tells the lines of one run apart.
@@ -204,7 +233,8 @@ impl FaultInjector {
         faults.check()?;
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(stream);
-        Ok(Self { faults, only: None, random, statistics: Statistics::default() })
+        let (bursts, statistics) = (Bursts::default(), Statistics::default());
+        Ok(Self { faults, only: None, random, bursts, statistics })
     }
 
     /// Of all the frames to which something would happen, only these are lost, doubled or held back:
@@ -238,9 +268,11 @@ impl FaultInjector {
         if self.faults.is_none() {
             return decision;
         }
+        let in_burst = self.faults.burst > 1 && self.is_in_burst(frame_number);
         self.random.set_word_pos(u128::from(frame_number) * WORDS_PER_FRAME);
         let spared = self.only.as_ref().is_some_and(|only| !only.contains(&frame_number));
-        let lost = self.happens(self.faults.loss) && !spared;
+        let alone = self.happens(self.faults.loss);
+        let lost = if self.faults.burst > 1 { in_burst } else { alone } && !spared;
         let doubled = self.happens(self.faults.duplicate) && !spared;
         if lost {
             self.statistics.lost += 1;
@@ -253,6 +285,25 @@ impl FaultInjector {
             decision.count = 2;
         }
         decision
+    }
+
+    /// Whether a frame is in a burst: of the chain's two probabilities, one gives bursts their length, and the
+    /// other, with it, the loss.
+    fn is_in_burst(&mut self, frame_number: u64) -> bool {
+        let Faults { loss, burst, .. } = self.faults;
+        let end = 1.0 / f64::from(burst);
+        let begin = end * loss / (1.0 - loss);
+        if frame_number < self.bursts.next {
+            self.bursts = Bursts::default();
+        }
+        while self.bursts.next <= frame_number {
+            let at = u128::from(self.bursts.next) * WORDS_PER_FRAME + BURST_WORD;
+            self.random.set_word_pos(at);
+            let changes = self.happens(if self.bursts.bad { end } else { begin });
+            self.bursts.bad = loss == 1.0 || self.bursts.bad != changes;
+            self.bursts.next += 1;
+        }
+        self.bursts.bad
     }
 
     fn passage(&mut self, spared: bool) -> Passage {

@@ -5,6 +5,7 @@ use super::*;
 fn everything() -> Faults {
     Faults {
         loss: 0.1,
+        burst: 0,
         duplicate: 0.05,
         reorder: Reorder {
             probability: 0.2,
@@ -213,6 +214,7 @@ proptest! {
     ) {
         let faults = Faults {
             loss,
+            burst: 0,
             duplicate,
             reorder: Reorder { probability, displacement, patience: Duration::from_nanos(patience) },
             delay: Delay { fixed: Duration::from_nanos(fixed), jitter: Duration::from_nanos(jitter) },
@@ -249,4 +251,40 @@ proptest! {
             );
         }
     }
+}
+
+#[test]
+fn bursts_have_the_loss_and_the_length_asked_for() {
+    for (loss, burst) in [(0.01, 8), (0.2, 3), (0.5, 50)] {
+        let faults = Faults { loss, burst, ..Faults::default() };
+        let lost: Vec<bool> =
+            decisions(faults, 5, 2, 400_000).iter().map(|it| it.copies().is_empty()).collect();
+        let all = lost.iter().filter(|lost| **lost).count() as f64;
+        let bursts = lost.windows(2).filter(|pair| pair[0] && !pair[1]).count() as f64;
+        let (share, length) = (all / lost.len() as f64, all / bursts);
+        assert!((share / loss - 1.0).abs() < 0.15, "{loss}, {burst}: {share}");
+        assert!((length / f64::from(burst) - 1.0).abs() < 0.15, "{loss}, {burst}: {length}");
+    }
+}
+
+#[test]
+fn a_frames_luck_in_bursts_is_that_of_its_number() {
+    let faults = Faults { loss: 0.3, burst: 4, ..Faults::default() };
+    let all = decisions(faults.clone(), 5, 2, 1_000);
+    let mut injector = injector_at(faults, 5, 2);
+    for number in [0, 7, 8, 500, 20, 999, 3] {
+        assert_eq!(injector.decide(0, number), all[number as usize]);
+    }
+}
+
+#[test]
+fn bursts_too_short_for_the_loss_are_refused() {
+    let refuse = |loss, burst| {
+        let faults = Faults { loss, burst, ..Faults::default() };
+        FaultInjector::new(faults, 1, 0).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(refuse(0.75, 3), Ok(()));
+    assert_eq!(refuse(1.0, 2), Ok(()));
+    let error = "a loss of 0.78 needs bursts of at least 4 frames, not of 3";
+    assert_eq!(refuse(0.78, 3), Err(error.into()));
 }

@@ -315,6 +315,7 @@ fn faults_are_injected_between_namespaces(kind: Kind) {
     let testbed = two_hosts(1_500);
     let faults = Faults {
         loss: 0.1,
+        burst: 0,
         duplicate: 0.05,
         reorder: Reorder { probability: 0.1, ..Reorder::default() },
         delay: Delay { fixed: Duration::from_micros(50), jitter: Duration::from_micros(50) },
