@@ -188,7 +188,8 @@ pub(crate) struct SwitchArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) device_id: u64,
     /// Packets that an egress queue holds.
-    #[arg(long, value_name = "PACKETS", default_value_t = 1024)]
+    #[arg(long, value_name = "PACKETS", default_value_t = 1024,
+        value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) queue_capacity: u32,
     /// What runs the program. All give the same packets.
     #[arg(long, value_enum, default_value_t)]

@@ -138,7 +138,7 @@ fn parse_port(text: &str) -> Result<(u16, &str)> {
 
 /// `HOST:PORT` or `unix:PATH`.
 fn listen(text: &str) -> Result<Listen> {
-    if let Some(path) = text.strip_prefix("unix:") {
+    if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
         return Ok(Listen::Unix(path.into()));
     }
     let address = text.parse().map_err(|_| {

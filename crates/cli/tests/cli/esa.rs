@@ -21,7 +21,8 @@ const SMALL: &str = "protocol = \"esa\"\n[topology]\nkind = \"star\"\nworkers = 
                      workload = { kind = \"random\", tensors = 10, elements = 2000 }\n";
 
 /// A job with its reminder agent on a host of its own.
-const APART: &str = "protocol = \"esa\"\n[topology]\nkind = \"star\"\nworkers = 3\n\
+/// With the papers' rules workers turn to the agent at once.
+const APART: &str = "protocol = { kind = \"esa\", recovery = \"papers\" }\n[topology]\nkind = \"star\"\nworkers = 3\n\
                      ps_hosts = 2\n[faults]\nloss = 0.02\n\
                      [[job]]\nname = \"a\"\nps = \"ps1\"\nagent = \"ps2\"\n\
                      workload = { kind = \"random\", tensors = 10, elements = 2000 }\n";

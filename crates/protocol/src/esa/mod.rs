@@ -14,6 +14,10 @@
 //! channel ([`tributary_wire::channel`]; TCP in practice). [`Together`] is an agent and servers in
 //! one process, the usual case.
 //!
+//! By default a worker also sends the PS what was lost twice, and the PS asks workers, in packets that no
+//! aggregator takes part in ([`Flags::REPAIR`](tributary_wire::Flags::REPAIR)). What they bring is merged as
+//! what comes over the channel is, so nothing below depends on which of the two it was.
+//!
 //! # Why it is right
 //!
 //! The invariants are those of [ATP](crate). Loss of a cell, a partial sum, a result, a message,

@@ -11,14 +11,14 @@
 //! | `loss` | timers, what is taken for lost, and when it is sent again |
 //! | `report` | events, failures and counters |
 //! | `results` | the results of one window, kept for a PS that lacks them |
-//! | `handover` | ATP and P4INC: handing such a result over |
+//! | `handover` | handing such a result over |
 //! | `channel` | ESA: reminders, answers and goodbye over the reliable channel |
 //!
 //! The protocols share everything but four things: which aggregator a task uses, the byte for
 //! priority or service, what is done about a lost fragment, and what about values that are too
-//! great. All send a lost fragment again through the switches, but ESA: its worker reminds the
-//! reminder agent, which asks whom it must, and answers over the channel. ATP and ESA send what is
-//! too great as floats; P4INC and SwitchML say that it is, and then all workers send the fragment
+//! great. All send a lost fragment again through the switches. What that does not help an ESA worker
+//! sends around them, and at last it reminds the reminder agent, which with the papers' rules it does at
+//! once. ATP and ESA send what is too great as floats; P4INC and SwitchML say that it is, and then all workers send the fragment
 //! again at a coarser scale.
 //!
 //! # What is sent again
@@ -95,7 +95,7 @@ pub struct Worker {
     controller: Box<dyn Controller>,
     /// What goes over the reliable channel of ESA.
     channel: Option<Channel>,
-    /// What a PS that took the place of another may lack; none with ESA and SwitchML.
+    /// What a PS may lack; none with SwitchML.
     handover: Option<Handover>,
     rules: Rules,
     timers: Timers<{ Timer::COUNT }>,

@@ -100,7 +100,7 @@ pub struct Stats {
     pub queries: u64,
     /// Queries ignored: for a fragment whose result is in, or far ahead.
     pub stale_queries: u64,
-    /// ATP and P4INC: results handed over to a PS that took the place of another.
+    /// Results handed over to a PS that lacks them.
     pub handed_over: u64,
     /// ESA: reminders sent to the reminder agent.
     pub reminders: u64,

@@ -48,7 +48,7 @@ fn replies_and_queries() {
     lab.check_gone(PS, &A.frame(QUERY, PS, 1, 7, 3).bitmap(1).bytes(), (A.slot, Malformed));
 }
 
-/// Resends go by TCP; as a packet, the flag is a switch's.
+/// Workers that send around the aggregators use other flags: this one is a switch's.
 fn resends_of_workers() {
     let mut lab = rack();
     let [x] = values(&lab);
