@@ -104,10 +104,20 @@ fn esa_sums_at_both_levels_and_publishes_at_the_top() {
 }
 
 #[test]
-fn esa_repairs_over_tcp_what_is_lost() {
-    let report = report("examples/esa-lossy.toml", "memory", &[]);
-    assert_verified(&report);
-    for job in report["jobs"].as_array().unwrap() {
+fn esa_repairs_what_is_lost_in_packets_and_over_tcp() {
+    let packets = report("examples/esa-lossy.toml", "memory", &[]);
+    assert_verified(&packets);
+    for job in packets["jobs"].as_array().unwrap() {
+        assert!(resends(job) > 0 && number(&job["esa"]["reminders"]) > 0, "{job}");
+    }
+    // By the papers' rules it is TCP that brings everything.
+    let text = std::fs::read_to_string(root().join("examples/esa-lossy.toml")).unwrap();
+    let papers = "protocol = { kind = \"esa\", recovery = \"papers\" }";
+    let file = JobFile::new(&text.replace("protocol = \"esa\"", papers));
+    let papers = report(&file.name(), "memory", &[]);
+    assert_verified(&papers);
+    for job in papers["jobs"].as_array().unwrap() {
+        assert_eq!(resends(job), 0, "{job}");
         for key in ["reminders", "queries", "retransmissions", "delivered"] {
             assert!(number(&job["esa"][key]) > 0, "{key}: {job}");
         }
