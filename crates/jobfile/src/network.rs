@@ -5,12 +5,12 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use tributary_document::{Error, Item, Place, Table, suggest};
+use tributary_netio::faults::Faults;
 use tributary_wire::{Host as Address, Mac};
 
-use crate::topology::HostId;
-use tributary_netio::faults::Faults;
-
-use crate::topology::{End, Host, HostRole, Link, LinkFaults, LinkId, Switch, SwitchId, Topology};
+use crate::topology::{
+    End, Host, HostId, HostRole, Link, LinkFaults, LinkId, Switch, SwitchId, Topology,
+};
 
 /// MTU of a link unless the file says otherwise and the packets fit.
 const DEFAULT_MTU: u32 = 1500;

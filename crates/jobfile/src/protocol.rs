@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use tributary_document::{Error, Item, Table};
-
 use tributary_protocol::Recovery;
 
 use crate::LONGEST;

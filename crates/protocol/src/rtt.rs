@@ -98,6 +98,21 @@ fn backed_off(timeout: Duration, times: u32, max: Duration) -> Duration {
     timeout.saturating_mul(factor).min(max)
 }
 
+/// The least of some times.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Least(Option<Duration>);
+
+impl Least {
+    pub(crate) fn add(&mut self, time: Duration) {
+        self.0 = Some(self.0.map_or(time, |least| least.min(time)));
+    }
+
+    /// `None` before the first.
+    pub(crate) const fn get(self) -> Option<Duration> {
+        self.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

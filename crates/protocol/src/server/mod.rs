@@ -76,7 +76,7 @@ use tributary_wire::{Bitmap, Epoch, Protocol, Sequence};
 pub use config::PsConfig;
 
 use crate::floats::FloatPool;
-use crate::rtt::RttEstimator;
+use crate::rtt::{Least, RttEstimator};
 use crate::stats::Rejected;
 use crate::timers::Timers;
 use crate::{Assignment, ConfigError, Endpoint, Time};
@@ -153,7 +153,7 @@ pub struct ParameterServer {
     outbox: Outbox,
     rtt: RttEstimator,
     /// The least time from asking a worker to its answer.
-    answer: Option<Duration>,
+    answer: Least,
     timers: Timers<{ Timer::COUNT }>,
     /// When a worker was last heard of.
     last_heard: Time,
@@ -193,7 +193,7 @@ impl ParameterServer {
             floats: FloatPool::new(&config.job),
             outbox: Outbox::new(config.job.slots),
             rtt: RttEstimator::new(config.timing.rtt),
-            answer: None,
+            answer: Least::default(),
             timers: Timers::new(),
             last_heard: Time::ZERO,
             stall_reported: None,

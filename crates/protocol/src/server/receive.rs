@@ -220,7 +220,7 @@ impl ParameterServer {
             return;
         };
         if let Some(asked) = task.asked.filter(|_| packet.flags().contains(Flags::RESEND)) {
-            self.answer = Some(self.answer.map_or(now - asked, |least| least.min(now - asked)));
+            self.answer.add(now - asked);
         }
         let first = task.bitmap.is_empty();
         task.bitmap |= packet.bitmap();
@@ -276,10 +276,11 @@ impl ParameterServer {
         self.outbox.query(number, everyone.without(task.bitmap));
     }
 
-    /// How long an answer takes: by the papers' rules a timeout, else the least that it ever took, for
-    /// workers repeat in time what is not answered.
+    /// The time to leave for an answer: with the papers' rules a timeout, else the least that an answer
+    /// ever took, because workers repeat what is not answered.
     fn rest(&self) -> Duration {
-        let answer = self.answer.filter(|_| self.config.timing.recovery == Recovery::Rack);
+        let rack = self.config.timing.recovery == Recovery::Rack;
+        let answer = self.answer.get().filter(|_| rack);
         answer.unwrap_or(self.rtt.base_timeout())
     }
 }

@@ -137,7 +137,7 @@ impl Labourer {
         self.drain()
     }
 
-    /// Timers are lazy: one that fires may do no more than say when it is to fire again.
+    /// Timers are lazy: one that fires may only set itself again.
     pub(crate) fn timer(&mut self) -> Option<Output<FromWorker>> {
         let mut output = Output::default();
         for _ in 0..MOST_LAZY {

@@ -41,8 +41,8 @@ impl Entry {
         self.floats.is_some()
     }
 
-    /// Whom to ask next of those whose values are missing: each in turn, one at a time. Where the result is
-    /// what was lost any of them has it.
+    /// The next worker to ask. Those whose values are missing take turns: if only a result was lost, each
+    /// of them has it, so one answer is enough.
     pub(super) fn next_asked(&self, everyone: Bitmap) -> Option<WorkerIndex> {
         let missing = everyone.without(self.bitmap);
         let last = self.asked.map(|(worker, _)| worker);

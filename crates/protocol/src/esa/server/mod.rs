@@ -5,22 +5,22 @@
 //! | `entries` | what is kept of tasks: partial sums and results |
 //! | `receive` | packets from switches and messages from the agent |
 //!
-//! It keeps no timers but the one that reports a stall. When to ask whom over the reliable channel is up
-//! to the [agent](super::Agent), which is told of every change to an entry. A packet that a worker sends
-//! around the switches because it lacks a result ([`Flags::REPAIR`]) is answered with packets: with the
-//! result if it is here; else with a question to one of the workers whose values are missing, which answers with
-//! the result or with its values. Should any of this be lost, the worker sends again.
+//! Its only timer reports stalls. The [agent](super::Agent) decides when to query workers over the reliable
+//! channel; the server reports every change of an entry to it. The server itself answers the packets that workers
+//! send around the switches because they lack a result ([`Flags::REPAIR`]): with the result if it has it, else
+//! with a question to one worker whose values are missing. That worker answers with the result or with its
+//! values. If any of these packets is lost, the worker that lacks the result sends again.
 
 mod entries;
 mod receive;
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use tributary_wire::agg::{Packet, Repair, Repaired, Repr};
 use tributary_wire::channel::FromServer;
 use tributary_wire::{Bitmap, Ecn, Envelope, Flags, Host, Kind, Protocol, Sequence, emit_frame};
 
+use crate::rtt::Least;
 use crate::server::{Event, PsConfig};
 use crate::stats::Rejected;
 use crate::{ConfigError, Endpoint, Time, addressing};
@@ -81,7 +81,7 @@ pub struct Server {
     /// Tasks of which a worker is to be asked in a packet.
     questions: VecDeque<u32>,
     /// The least time from a question to its answer.
-    least: Option<Duration>,
+    answer: Least,
     messages: VecDeque<FromServer>,
     /// When to look for entries that wait too long.
     stall_at: Option<Time>,
@@ -104,7 +104,7 @@ impl Server {
             entries: Entries::new(&config.job),
             parameters: VecDeque::new(),
             questions: VecDeque::new(),
-            least: None,
+            answer: Least::default(),
             messages: VecDeque::new(),
             stall_at: None,
             last_heard: Time::ZERO,

@@ -71,7 +71,7 @@ impl Server {
             if let Some((asked, at)) = self.entries.get(sequence).and_then(|entry| entry.asked)
                 && bitmap == Bitmap::of(asked)
             {
-                self.least = Some(self.least.map_or(now - at, |least| least.min(now - at)));
+                self.answer.add(now - at);
             }
             self.hear(bitmap, sequence);
             let payload = Bytes::copy_from_slice(payload);
@@ -93,10 +93,9 @@ impl Server {
         }
     }
 
-    /// Whether what comes in now can be of someone who knows what was sent at a time: it has been
-    /// long enough.
+    /// Whether enough time has passed since `sent` for a packet that arrives now to be a reaction to it.
     fn may_be_answered(&self, now: Time, sent: Option<Time>) -> bool {
-        sent.is_none_or(|sent| self.least.is_none_or(|least| now - sent >= least))
+        sent.is_none_or(|sent| self.answer.get().is_none_or(|least| now - sent >= least))
     }
 
     /// The result is to go to all, once.

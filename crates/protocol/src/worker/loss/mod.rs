@@ -14,9 +14,9 @@
 //! packet was lost, that of another, or the result; with all protocols it knows only once the result is
 //! there. A query of the PS says that its own is missing, and is obeyed at once. What it does know is when
 //! *nobody's* packets can be late: when a fragment that all of them sent later is complete. It
-//! therefore sends again what such a result makes late, whoever's packet was lost: the switch or
-//! the PS drops what it has. And while no results come at all, some worker is late, or the network is
-//! down, and it sends no more than a probe now and then.
+//! therefore resends what such a result makes late, although another worker's packet may have been lost:
+//! the switch or the PS drops duplicates. While no results arrive at all, another worker is late or the network
+//! is down, and it sends only occasional probes.
 //!
 //! Timers are lazy: a result does not touch them. One that fires looks at what is outstanding then, and if
 //! nothing is due yet it is set again.

@@ -14,7 +14,8 @@ cases!("esa::repairs":
 
 const REPAIR: u8 = COLLISION | OVERFLOW;
 
-/// With any code in the byte for priority, whoever holds the aggregator, and they change nothing there.
+/// They pass with any code in the priority byte, whether or not the aggregator is taken, and leave it
+/// unchanged.
 fn contributions_pass_as_they_are() {
     let mut lab = rack();
     let [x, y, z] = values(&lab);
