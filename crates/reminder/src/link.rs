@@ -197,8 +197,6 @@ impl<In: Message> Task<In> {
             if opened {
                 pause = FIRST_PAUSE;
             }
-            self.shared.set_outbox(None);
-            self.shared.set_trouble(Some(failure.to_string()));
             // An agent ends in good order when its jobs do. Where it was only replaced, the next
             // attempt reaches the new one; and if there is none, that is what is complained of.
             // An agent that restarts for a new run refuses its peers for a moment.
@@ -224,7 +222,10 @@ impl<In: Message> Task<In> {
     async fn attempt(&self) -> (bool, Option<Failure>) {
         match self.connect().await {
             Ok(connection) => (true, self.converse(connection).await),
-            Err(failure) => (false, Some(failure)),
+            Err(failure) => {
+                self.shared.set_trouble(Some(failure.to_string()));
+                (false, Some(failure))
+            }
         }
     }
 
@@ -270,6 +271,8 @@ impl<In: Message> Task<In> {
         };
         outbox.end();
         self.shared.set_outbox(None);
+        // Whoever sees that the channel is closed may ask why at once.
+        self.shared.set_trouble(failure.as_ref().map(Failure::to_string));
         self.tell(LinkEvent::Closed).await;
         failure
     }

@@ -55,7 +55,9 @@ fn a_link_is_there_before_the_agent_and_outlives_its_restarts() {
 #[test]
 fn an_agent_that_sends_garbage_is_left_and_tried_again() {
     let listener = listener();
-    let mut link = link_to(&listener, short());
+    // No limit on time ends a connection here: garbage does.
+    let limits = Limits { greeting: PATIENCE, progress: PATIENCE, ..short() };
+    let mut link = link_to(&listener, limits);
     for garbage in [&b"HTTP/1.1 400\r\n"[..], &[0; 8], &[0, 0, 0, 1, 16]] {
         let mut agent = accept(&listener);
         agent.write_all(garbage).unwrap();
