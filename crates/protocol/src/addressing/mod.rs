@@ -2,8 +2,11 @@
 //!
 //! # ESA
 //!
-//! Job and sequence are hashed, as the paper says (§5.1): every task has a place of its own, and who
-//! loses it to another task does not mind, as the next task is elsewhere.
+//! The paper hashes job and sequence. Then a job's tasks take each other's aggregators even if it
+//! is alone: with 256 tasks under way in 4096 aggregators, one in sixteen meets another. A
+//! [`Spread`] keeps the tasks of a window apart, and those of other jobs as far from them as a hash
+//! does. Every task has a place of its own, and who loses it to another task does not mind, as the
+//! next task is elsewhere.
 //!
 //! # ATP
 //!
@@ -25,13 +28,15 @@
 
 mod permutation;
 mod places;
+mod spread;
 
 use std::num::NonZeroU32;
 
-use tributary_wire::{AggregatorIndex, JobId, Sequence};
+use tributary_wire::{AggregatorIndex, JobId};
 
 pub use permutation::Permutation;
 pub(crate) use places::Places;
+pub use spread::Spread;
 
 /// The aggregator of a slot of a job of ATP, in a pool of that many.
 pub fn index(job: JobId, slot: u32, salt: u32, pool: NonZeroU32) -> AggregatorIndex {
@@ -39,12 +44,6 @@ pub fn index(job: JobId, slot: u32, salt: u32, pool: NonZeroU32) -> AggregatorIn
     let key = u64::from(job.get()) << 48 | u64::from(slot) << 32 | u64::from(salt);
     let index = mix(key) % u64::from(pool.get());
     AggregatorIndex(index as u32)
-}
-
-/// The aggregator of a task of ESA, in a pool of that many.
-pub fn task_index(job: JobId, sequence: Sequence, pool: NonZeroU32) -> AggregatorIndex {
-    let key = u64::from(job.get()) << 32 | u64::from(sequence.0);
-    AggregatorIndex((mix(key) % u64::from(pool.get())) as u32)
 }
 
 /// A bijection of which every output bit depends on every input bit (the finaliser of SplitMix64).
@@ -74,17 +73,6 @@ mod tests {
     }
 
     #[test]
-    fn tasks_of_a_job_spread() {
-        let job = JobId::new(3).unwrap();
-        let pool = NonZeroU32::new(64).unwrap();
-        let mut used = [0u32; 64];
-        for sequence in 0..4096 {
-            used[task_index(job, Sequence(sequence), pool).0 as usize] += 1;
-        }
-        assert!(used.iter().all(|n| (24..=104).contains(n)), "{used:?}");
-    }
-
-    #[test]
     fn is_the_same_everywhere() {
         // Workers and PS of different builds must agree: the function may never change.
         let at = |job, slot, salt| {
@@ -94,10 +82,5 @@ mod tests {
             [at(1, 0, 0), at(1, 1, 0), at(1, 0, 1), at(0xffff, 0xffff, u32::MAX)],
             [1872, 1351, 3305, 3104]
         );
-        let of_task = |job, sequence| {
-            let pool = NonZeroU32::new(4096).unwrap();
-            task_index(JobId::new(job).unwrap(), Sequence(sequence), pool).0
-        };
-        assert_eq!([of_task(1, 0), of_task(1, 1), of_task(2, 0)], [312, 1391, 1330]);
     }
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use tributary_wire::{AggregatorIndex, JobId, Protocol, Sequence};
 
-use super::{Permutation, index, task_index};
+use super::{Permutation, Spread, index};
 use crate::JobConfig;
 use crate::bits::SlotSet;
 
@@ -24,7 +24,7 @@ pub(crate) enum Places {
     /// ATP: a slot keeps its aggregator until a task of it collides.
     Salted { job: JobId, pool: NonZeroU32, slots: Box<[Address]> },
     /// ESA: every task has its own.
-    Hashed { job: JobId, pool: NonZeroU32 },
+    Spread(Spread),
     /// P4INC: fragments go through the segment in a fixed order.
     Permuted(Permutation),
     /// SwitchML: the rounds of a slot alternate between two aggregators.
@@ -43,7 +43,7 @@ impl Places {
                 let slot = |slot| Address { salt: 0, index: index(job, slot, 0, pool) };
                 Self::Salted { job, pool, slots: (0..slots).map(slot).collect() }
             }
-            Protocol::Esa => Self::Hashed { job, pool },
+            Protocol::Esa => Self::Spread(Spread::new(job, pool)),
             Protocol::P4inc if segment.size == 0 => Self::Nowhere,
             Protocol::P4inc => Self::Permuted(Permutation::new(job, segment)),
             Protocol::SwitchMl => {
@@ -56,7 +56,7 @@ impl Places {
     pub(crate) fn index(&self, fragment: u32) -> AggregatorIndex {
         match self {
             Self::Salted { slots, .. } => slots[slot(fragment, slots.len() as u32) as usize].index,
-            Self::Hashed { job, pool } => task_index(*job, Sequence(fragment), *pool),
+            Self::Spread(spread) => spread.index(Sequence(fragment)),
             Self::Permuted(permutation) => permutation.index(fragment),
             Self::Alternating { offset, slots, odd } => {
                 let version = u32::from(odd.contains(fragment));

@@ -4,10 +4,11 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tributary_protocol::addressing::Spread;
 use tributary_protocol::esa::{AgentJob, Server, Target, Together};
 use tributary_protocol::fixed::Scale;
 use tributary_protocol::{
-    Endpoint, JobConfig, PsConfig, Recovery, Time, Timing, Worker, WorkerConfig, addressing,
+    Endpoint, JobConfig, PsConfig, Recovery, Time, Timing, Worker, WorkerConfig,
 };
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::channel::Values;
@@ -102,7 +103,7 @@ pub(crate) fn repr(
         values: job.values_per_packet,
         sequence,
         bitmap,
-        index: addressing::task_index(job.job, sequence, job.pool),
+        index: Spread::new(job.job, job.pool).index(sequence),
     }
 }
 

@@ -6,11 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tributary_controller::programs::Source;
 use tributary_controller::{plan, segments};
 use tributary_jobfile::{End, Job, Scenario, parse};
+use tributary_protocol::addressing::Spread;
 use tributary_protocol::esa::{AgentJob, Target};
 use tributary_protocol::priority::Priority;
-use tributary_protocol::{
-    ConfigError, JobConfig, ParameterServer, PsConfig, Recovery, Tensor, addressing,
-};
+use tributary_protocol::{ConfigError, JobConfig, ParameterServer, PsConfig, Recovery, Tensor};
 use tributary_wire::agg::Repr;
 use tributary_wire::channel::{FromWorker, ToWorker};
 use tributary_wire::{
@@ -410,7 +409,7 @@ impl System {
             values: other.config.values_per_packet,
             sequence,
             bitmap,
-            index: addressing::task_index(other.id, sequence, other.config.pool),
+            index: Spread::new(other.id, other.config.pool).index(sequence),
         };
         debug_assert_eq!(repr.index, AggregatorIndex(0));
         let envelope =

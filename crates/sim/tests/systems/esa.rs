@@ -71,25 +71,31 @@ fn a_killed_job_leaves_no_aggregator_at_whatever_time_it_dies() {
     let scenario = scenario("[faults]\nloss = 0.05\nduplicate = 0.1\nreorder = 0.1\n", "");
     let inputs = inputs(&scenario, 40);
     let mut held_when_killed = 0;
-    for microseconds in (0..400).step_by(10) {
+    // The job that gives its aggregators up, and the one that takes them.
+    for (job, microseconds) in (0..2).flat_map(|job| (0..200).step_by(10).map(move |at| (job, at)))
+    {
         let mut run = start(&scenario, &inputs);
         go_to(&mut run, Duration::from_micros(microseconds));
-        let of = |run: &Run<'_>, job: u16| {
-            run.held().into_iter().filter(|held| held.job == Some(job_id(job))).count()
+        let held = |run: &Run<'_>| {
+            let id = job_id(job as u16 + 1);
+            run.held().into_iter().filter(|held| held.job == Some(id)).count()
         };
-        held_when_killed += of(&run, 1);
-        run.at(Duration::from_micros(microseconds), Act::End(0));
+        held_when_killed += held(&run);
+        run.at(Duration::from_micros(microseconds), Act::End(job));
         // The sweep, and everything of the job that was still on its way.
         while run.step().unwrap() {
-            if run.has_ended(0) {
-                assert_eq!(of(&run, 1), 0, "killed after {microseconds} µs");
+            if run.has_ended(job) {
+                assert_eq!(held(&run), 0, "{job} killed after {microseconds} µs");
             }
         }
         let outcome = run.finish().unwrap();
         assert_eq!((outcome.left_behind, outcome.leaks.len()), (0, 0), "{microseconds} µs");
         assert_eq!(outcome.outstanding, 0, "the other job goes on");
     }
-    assert!(held_when_killed > 20, "the job held aggregators when it was killed");
+    assert!(
+        held_when_killed > 20,
+        "jobs held {held_when_killed} aggregators when they were killed"
+    );
 }
 
 #[test]

@@ -37,9 +37,10 @@ use tributary_wire::{
     Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Protocol, Sequence, WorkerIndex, emit_frame,
 };
 
+use crate::addressing::Spread;
 use crate::rtt::{RttConfig, RttEstimator};
 use crate::stats::Rejected;
-use crate::{ConfigError, Endpoint, JobConfig, Time, Timing, addressing};
+use crate::{ConfigError, Endpoint, JobConfig, Time, Timing};
 use watch::Watch;
 
 /// A switch that aggregates for a job.
@@ -123,6 +124,7 @@ pub struct Stats {
 #[derive(Clone, Debug)]
 struct Served {
     config: AgentJob,
+    spread: Spread,
     rtt: RttEstimator,
     watches: BTreeMap<u32, Watch>,
     /// Workers that have all results and are about to leave.
@@ -174,6 +176,7 @@ impl Agent {
             watches: BTreeMap::new(),
             finished: Bitmap::EMPTY,
             stats: Stats::default(),
+            spread: Spread::new(config.job.job, config.job.pool),
             config,
         };
         self.jobs.insert(served.config.job.job, served);
@@ -231,7 +234,7 @@ impl Agent {
                 values: job.values_per_packet,
                 sequence,
                 bitmap: target.members,
-                index: addressing::task_index(id, sequence, job.pool),
+                index: served.spread.index(sequence),
             };
             let envelope = Envelope { source: *host, destination: target.via, ecn: Ecn::Ect0 };
             emit_frame(frame, &envelope, &repr);

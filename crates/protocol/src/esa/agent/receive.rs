@@ -8,7 +8,7 @@ use tributary_wire::{Bitmap, Flags, JobId, Kind, Protocol, WorkerIndex};
 use super::rounds::Cause;
 use super::watch::Watch;
 use super::{Agent, Served, ToPeer};
-use crate::{Time, addressing};
+use crate::Time;
 
 impl Agent {
     /// Takes a message of a worker.
@@ -123,7 +123,7 @@ impl Agent {
             &mut self.rejected.wrong_values
         } else if packet.bitmap().is_empty() || !packet.bitmap().is_subset(job.everyone()) {
             &mut self.rejected.wrong_bitmap
-        } else if packet.index() != addressing::task_index(id, sequence, job.pool) {
+        } else if packet.index() != served.spread.index(sequence) {
             &mut self.rejected.wrong_index
         } else {
             self.on_answer(packet, fetched);
@@ -215,6 +215,7 @@ mod tests {
     use tributary_wire::{Epoch, Host, Mac, Sequence};
 
     use super::*;
+    use crate::addressing::Spread;
     use crate::esa::{AgentJob, Target};
     use crate::rtt::RttConfig;
     use crate::{Endpoint, JobConfig, Timing};
@@ -285,7 +286,7 @@ mod tests {
             values: job.values_per_packet,
             sequence: Sequence(sequence),
             bitmap: Bitmap(held.unwrap_or(members)),
-            index: addressing::task_index(JOB, Sequence(sequence), job.pool),
+            index: Spread::new(JOB, job.pool).index(Sequence(sequence)),
         };
         let envelope = tributary_wire::Envelope {
             source: host(1),

@@ -20,10 +20,11 @@ use tributary_wire::agg::{Packet, Repair, Repaired, Repr};
 use tributary_wire::channel::FromServer;
 use tributary_wire::{Bitmap, Ecn, Envelope, Flags, Host, Kind, Protocol, Sequence, emit_frame};
 
+use crate::addressing::Spread;
 use crate::rtt::Least;
 use crate::server::{Event, PsConfig};
 use crate::stats::Rejected;
-use crate::{ConfigError, Endpoint, Time, addressing};
+use crate::{ConfigError, Endpoint, Time};
 use entries::Entries;
 
 /// What an ESA PS has counted.
@@ -75,6 +76,7 @@ pub struct Stats {
 #[derive(Clone, Debug)]
 pub struct Server {
     config: PsConfig,
+    spread: Spread,
     entries: Entries,
     /// Tasks whose result is to be multicast.
     parameters: VecDeque<u32>,
@@ -101,6 +103,7 @@ impl Server {
     pub fn new(config: PsConfig) -> Result<Self, ConfigError> {
         config.validate(&[Protocol::Esa])?;
         Ok(Self {
+            spread: Spread::new(config.job.job, config.job.pool),
             entries: Entries::new(&config.job),
             parameters: VecDeque::new(),
             questions: VecDeque::new(),
@@ -235,7 +238,7 @@ impl Server {
             values: job.values_per_packet,
             sequence,
             bitmap,
-            index: addressing::task_index(job.job, sequence, job.pool),
+            index: self.spread.index(sequence),
         };
         let destination = Host::group(job.job);
         let envelope = Envelope { source: self.config.host, destination, ecn: Ecn::Ect0 };

@@ -6,7 +6,7 @@ use tributary_wire::channel::{FromServer, ToServer, Values};
 use tributary_wire::{Bitmap, Flags, Kind, Protocol, Sequence};
 
 use super::Server;
-use crate::{Time, addressing};
+use crate::Time;
 
 /// A part of a task: what switches and workers send.
 struct Part<'a> {
@@ -33,7 +33,7 @@ impl Server {
             &mut rejected.wrong_kind
         } else if packet.values() != job.values_per_packet {
             &mut rejected.wrong_values
-        } else if packet.index() != addressing::task_index(job.job, packet.sequence(), job.pool) {
+        } else if packet.index() != self.spread.index(packet.sequence()) {
             &mut rejected.wrong_index
         } else {
             self.last_heard = now;

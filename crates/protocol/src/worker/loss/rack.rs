@@ -56,11 +56,11 @@ const FEW: u32 = 8;
 /// How much longer it is without credit.
 const PATIENCE: u32 = 32;
 
-/// Credit to begin with, and at most.
-const CREDIT: [u32; 2] = [8, 32];
+/// Probes that are paid back once they turn out to have been needed.
+const PAID_BACK: u32 = 8;
 
-/// Results that earn a credit.
-const CREDIT_RESULTS: u64 = 4096;
+/// Credit to begin with, and at most.
+const CREDIT: [u32; 2] = [2, 32];
 
 /// Times the least round trip that packets take when they queue as much as congestion makes them.
 const QUEUED: u32 = 8;
@@ -101,7 +101,6 @@ pub(crate) struct Rack {
     /// Probes that it may still tell of.
     spent: u32,
     credit: u32,
-    results: u64,
     /// Round trips that it takes longer around the switches.
     detour: u32,
     /// One more than the highest fragment whose result is in.
@@ -123,7 +122,6 @@ impl Rack {
             open: false,
             spent: 0,
             credit: CREDIT[0],
-            results: 0,
             detour,
             reached: 0,
         }
@@ -163,7 +161,7 @@ impl Rack {
             if self.open {
                 self.open = false;
                 if answered.sent >= self.probed {
-                    self.earn(self.spent.min(CREDIT[0]));
+                    self.earn(self.spent.min(PAID_BACK));
                 }
                 self.spent = 0;
             }
@@ -187,9 +185,7 @@ impl Rack {
                 self.calm = 0;
             }
         }
-        self.results += 1;
         self.reached = self.reached.max(fragment + 1);
-        self.earn(u32::from(self.results.is_multiple_of(CREDIT_RESULTS)));
         let mut losses = self.look(fragments, now);
         // The timer was set for a longer silence: before anything was known, after a probe, or when there
         // was no hole.
