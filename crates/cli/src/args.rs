@@ -526,7 +526,7 @@ pub(crate) enum Benchmark {
     /// switch memory.
     Protocols,
     /// What loss costs each protocol, in virtual time: the part of the goodput that is left at 0.1 to 20 %,
-    /// with both rules of recovery.
+    /// with both rules of recovery. Then the same jobs on each `--fabric` of this machine.
     Loss,
 }
 
@@ -544,7 +544,7 @@ pub(crate) struct BenchArgs {
     /// What to measure; everything if none is named.
     #[arg(value_enum)]
     pub(crate) what: Vec<Benchmark>,
-    /// Fabrics to measure all-reduce and sharing on.
+    /// Fabrics to measure all-reduce, sharing and loss on.
     #[arg(long, value_enum, default_values_t = [Fabric::Memory])]
     pub(crate) fabric: Vec<Fabric>,
     /// Repetitions of each measurement; the spread is printed.
@@ -566,6 +566,9 @@ pub(crate) struct BenchArgs {
     /// SwitchML have 32 slots each.
     #[arg(long, value_name = "KIB", default_value_t = 133)]
     pub(crate) memory: u32,
+    /// Of `loss`, on fabrics: loops that keep processors busy meanwhile.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) busy: u32,
     /// Of `esa`, `loss`, `protocols` and `switch`: also write every measurement as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,

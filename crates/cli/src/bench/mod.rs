@@ -17,7 +17,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde::Serialize;
 
-use crate::args::{BenchArgs, Benchmark};
+use crate::args::{BenchArgs, Benchmark, Fabric};
 
 /// Runs the benchmarks and prints their tables.
 ///
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         args.json.is_none() || what.iter().filter(writes).count() < 2,
         "--json takes the measurements of one benchmark; name `esa`, `loss`, `protocols` or `switch`"
     );
-    if what.contains(&Benchmark::Io) {
+    if what.contains(&Benchmark::Io) || args.fabric.contains(&Fabric::Netns) {
         // Before there is a second thread.
         tributary_testbed::enter_user_namespace_if_needed()?;
     }

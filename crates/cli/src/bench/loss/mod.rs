@@ -2,7 +2,10 @@
 //! is left if nothing but the lost packets is sent again.
 //!
 //! Virtual time makes the figures independent of the machine: the same command prints the same numbers
-//! everywhere. Each size is compared with the lossless run of that size.
+//! everywhere. Each size is compared with the lossless run of that size. [`machine`] is what the same jobs
+//! do on fabrics of this machine.
+
+mod machine;
 
 use anyhow::{Context, Result, ensure};
 use plotters::style::RGBColor;
@@ -43,7 +46,30 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
         output.draw(&format!("loss-{}.svg", recovery.name()), &sweep.chart())?;
         sweeps.push(sweep);
     }
-    output.write(&sweeps)
+    let mut fabrics = Vec::new();
+    for &fabric in &args.fabric {
+        let sweep = machine::Sweep::measure(args, fabric)?;
+        println!("\n{}\n{}", sweep.title, sweep.goodput());
+        fabrics.push(sweep);
+    }
+    output.write(&Measurements { virtual_time: sweeps, fabrics })
+}
+
+/// All that is measured.
+#[derive(Debug, Serialize)]
+struct Measurements {
+    virtual_time: Vec<Sweep>,
+    fabrics: Vec<machine::Sweep>,
+}
+
+/// Bytes of the tensors of a point.
+const fn tensor_bytes(args: &BenchArgs, bytes: u64) -> u64 {
+    if args.quick { bytes / 10 } else { bytes }
+}
+
+/// A point in words.
+fn label(loss: f64, tensor_bytes: u64) -> String {
+    format!("{} %, {}", 100.0 * loss, bytes(tensor_bytes))
 }
 
 /// All protocols at all rates of loss.
@@ -90,11 +116,11 @@ impl Sweep {
     fn measure(args: &BenchArgs, recovery: Recovery) -> Result<Self> {
         let mut points = Vec::new();
         for (loss, tensor_bytes) in POINTS {
-            let tensor_bytes = if args.quick { tensor_bytes / 10 } else { tensor_bytes };
+            let tensor_bytes = self::tensor_bytes(args, tensor_bytes);
             let mut point = Point {
                 loss,
                 tensor_bytes,
-                label: format!("{} %, {}", 100.0 * loss, bytes(tensor_bytes)),
+                label: label(loss, tensor_bytes),
                 lossless_bps: [0.0; 4],
                 runs: Default::default(),
             };
