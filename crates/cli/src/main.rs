@@ -34,12 +34,18 @@ mod workload;
 
 use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Parser;
+use nix::sys::resource::{Resource, getrlimit};
+use signal_hook::consts::SIGXFSZ;
 use tracing_subscriber::EnvFilter;
 
 use args::{Cli, Command, P4Command};
+
+/// Files that the runtime and its signals need at least, besides those of the work.
+const DESCRIPTORS: u64 = 32;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -50,7 +56,7 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .init();
-    match run(cli.command) {
+    match prepare().and_then(|()| run(cli.command)) {
         Ok(code) => code,
         Err(error) => {
             // The terminal may be closed.
@@ -58,6 +64,19 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Sees to it that limits of the shell lead to errors, not to an end without a word.
+fn prepare() -> Result<()> {
+    let (descriptors, _) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    ensure!(
+        descriptors >= DESCRIPTORS,
+        "this process may open {descriptors} files only, and needs {DESCRIPTORS}; raise the limit with \
+         `ulimit -n {DESCRIPTORS}`"
+    );
+    // With a handler, a write beyond `ulimit -f` fails; without, it ends the process.
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).context("cannot catch signals")?;
+    Ok(())
 }
 
 /// The chain of causes, in one line. Some errors say their cause themselves: it is not said twice.

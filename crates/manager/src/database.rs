@@ -33,7 +33,8 @@ pub struct Redb {
 }
 
 impl Redb {
-    /// Opens a file, or makes it. One that was in use when its process or machine died is repaired.
+    /// Opens a file, or makes it. One that was in use when its process or machine died is repaired. All
+    /// of it is read once, as redb verifies its checksums only then.
     ///
     /// # Errors
     /// If it cannot be opened, another process has it, or it is no database of ours.
@@ -48,7 +49,12 @@ impl Redb {
             };
             DatabaseError { path: path.clone(), what }
         });
-        let store = Self { database: opened?, path };
+        let mut store = Self { database: opened?, path };
+        match store.database.check_integrity() {
+            Ok(true) => {}
+            Ok(false) => return Err(store.failure("it was damaged; restore it from a copy")),
+            Err(error) => return Err(store.failure(format!("it is damaged: {error}"))),
+        }
         store.at(store.prepare())?;
         Ok(store)
     }

@@ -198,3 +198,35 @@ fn what_is_no_database_is_refused() {
     assert!(line.starts_with("database ") && line.contains("m.redb"), "{line}");
     assert!(!line.contains('\n'), "{line}");
 }
+
+#[test]
+fn a_damaged_database_is_refused_or_what_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("m.redb");
+    let mut store = Redb::open(&path).unwrap();
+    store.commit(&[Change::Job(Box::new(record(Some(1), Vec::new())))]).unwrap();
+    let expected = store.load().unwrap();
+    drop(store);
+    let whole = std::fs::read(&path).unwrap();
+    let text = serde_json::to_vec(expected.jobs.values().next().unwrap()).unwrap();
+    let copies = whole.windows(text.len()).enumerate().filter(|(_, at)| *at == text);
+    let places: Vec<usize> = copies.map(|(at, _)| at).collect();
+    assert!(!places.is_empty(), "the job is in the file as it is");
+    let mut bytes = whole.clone();
+    for at in places {
+        bytes[at + 5] ^= 1;
+    }
+    std::fs::write(&path, &bytes).unwrap();
+    let line = Redb::open(&path).expect_err("a job's text has changed").to_string();
+    assert!(line.contains("damaged"), "{line}");
+
+    // Anywhere else, too: refused, or not a word of it has changed.
+    for at in (0..whole.len()).step_by(whole.len() / 60) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x20;
+        std::fs::write(&path, &bytes).unwrap();
+        if let Ok(store) = Redb::open(&path) {
+            assert_eq!(store.load().unwrap(), expected, "byte {at}");
+        }
+    }
+}

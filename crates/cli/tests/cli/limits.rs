@@ -220,3 +220,20 @@ fn read_only(directory: &Path) {
     let line = refused(&["place", "--out", &directory.display().to_string()]);
     assert!(line.contains("Permission denied"), "{line}");
 }
+
+#[test]
+fn limits_of_the_shell_are_named() {
+    let limited = |limit: &str, args: &[&str]| {
+        let command = tributary(args);
+        let mut limited = Command::new("bash");
+        limited.args(["-c", &format!("ulimit {limit}; exec \"$@\""), "bash"]);
+        limited.arg(command.get_program()).args(command.get_args()).current_dir(root());
+        failure(args, &limited.stdin(Stdio::null()).output().unwrap())
+    };
+    let line = limited("-n 9", &["switch", "--port", "1@lo"]);
+    assert!(line.contains("ulimit -n 32"), "{line}");
+    let job = job_file("workload = { kind = \"random\", tensors = 1, elements = 10 }\n");
+    let report = job.path("report.json");
+    let line = limited("-f 0", &["run", &job.name(), "--json", &report.display().to_string()]);
+    assert!(line.contains("File too large"), "{line}");
+}

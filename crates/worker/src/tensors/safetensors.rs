@@ -5,11 +5,13 @@
 //! crate hands entries of metadata to a randomly ordered map, and equal results should give equal
 //! files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use safetensors::Dtype as StoredDtype;
 use safetensors::tensor::Metadata;
-use serde::Serialize;
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Data, Dtype, MAX_RANK, NamedTensor, Problem, malformed};
 
@@ -32,8 +34,9 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Contents, Problem> {
         .ok()
         .and_then(|length| rest.split_at_checked(length))
         .ok_or_else(|| malformed("the file ends within its header"))?;
-    let header: Metadata = serde_json::from_slice(header)
-        .map_err(|error| malformed(format!("the header is not valid: {error}")))?;
+    let invalid = |error| malformed(format!("the header is not valid: {error}"));
+    let _: Distinct = serde_json::from_slice(header).map_err(invalid)?;
+    let header: Metadata = serde_json::from_slice(header).map_err(invalid)?;
     if header.data_len() != values.len() {
         return Err(malformed(format!(
             "the header describes {} bytes of values, but {} follow it",
@@ -70,6 +73,33 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Contents, Problem> {
     }
     let metadata = header.metadata().iter().flatten();
     Ok((metadata.map(|(k, v)| (k.clone(), v.clone())).collect(), tensors))
+}
+
+/// A JSON object in which no name occurs twice. [`Metadata`] would keep the last of several.
+struct Distinct;
+
+impl<'de> Deserialize<'de> for Distinct {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for Distinct {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of tensors")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
+        let mut names = BTreeSet::new();
+        while let Some((name, IgnoredAny)) = map.next_entry::<String, _>()? {
+            if let Some(name) = names.replace(name) {
+                return Err(A::Error::custom(format!("two entries are named {name:?}")));
+            }
+        }
+        Ok(self)
+    }
 }
 
 #[derive(Serialize)]

@@ -317,6 +317,14 @@ fn safetensors_malformed() {
             entry(r#""dtype":"F32","shape":[4294967296,4294967296,4],"data_offsets":[0,8]"#),
             "header is not valid",
         ),
+        (
+            safetensors_file(
+                r#"{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},
+                    "w":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]}}"#,
+                &[0; 8],
+            ),
+            "two entries are named \"w\"",
+        ),
     ] {
         let error = message(decode_safetensors(&bytes));
         assert!(error.starts_with("a.safetensors: "), "{error}");
