@@ -79,12 +79,14 @@ fn prepare() -> Result<()> {
     Ok(())
 }
 
-/// The chain of causes, in one line. Some errors say their cause themselves: it is not said twice.
+/// The chain of causes, in one line. Some errors say their cause themselves: it is not said twice. Names
+/// from files and from other machines are in it, so a terminal must not act on it.
 pub(crate) fn one_line(error: &anyhow::Error) -> String {
-    error.chain().skip(1).fold(error.to_string(), |line, cause| {
+    let line = error.chain().skip(1).fold(error.to_string(), |line, cause| {
         let cause = cause.to_string();
         if line.contains(&cause) { line } else { format!("{line}: {cause}") }
-    })
+    });
+    line.split('\n').map(tributary_p4::printable).collect::<Vec<_>>().join("\n")
 }
 
 /// Prints to standard output. That nobody reads it any more is no error.

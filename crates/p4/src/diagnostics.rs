@@ -34,8 +34,8 @@ fn unprintable(c: char) -> bool {
     turns || c.is_control() && c != '\t'
 }
 
-/// The text with such characters written as in a string of Rust.
-fn escaped(text: &str) -> String {
+/// The text with characters that a terminal would act on written as in a string of Rust.
+pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if unprintable(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
@@ -92,7 +92,7 @@ impl Diagnostic {
                 *text = shortened(text, MESSAGE_BYTES).into_owned();
             }
             if text.contains(unprintable) {
-                *text = escaped(text);
+                *text = printable(text);
             }
         }
         if self.source_line.len() > LONG_LINE {
@@ -102,7 +102,7 @@ impl Diagnostic {
         if self.source_line.contains(unprintable) {
             let (before, rest) = self.source_line.split_at(self.underline.start);
             let (within, behind) = rest.split_at(self.underline.len());
-            let [before, within, behind] = [before, within, behind].map(escaped);
+            let [before, within, behind] = [before, within, behind].map(printable);
             self.underline = before.len()..before.len() + within.len();
             self.source_line = before + &within + &behind;
         }

@@ -25,7 +25,7 @@ mod types;
 mod walk;
 
 pub use arch::{Architecture, UnknownArchitecture};
-pub use diagnostics::{Diagnostic, Diagnostics, Severity};
+pub use diagnostics::{Diagnostic, Diagnostics, Severity, printable};
 pub use ir::Block;
 pub use source::{SOURCE, Sources};
 pub use tributary_p4runtime_proto::p4::config::v1::P4Info;

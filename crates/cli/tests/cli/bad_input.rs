@@ -38,6 +38,12 @@ fn a_job_file_that_is_not_there() {
     assert!(line.contains("no-such-file.toml"), "{line}");
 }
 
+#[test]
+fn what_a_terminal_would_act_on_is_written_out() {
+    let line = fail(&["run", "no\u{1b}[31msuch\u{202e}file.toml"]);
+    assert!(line.contains(r"no\u{1b}[31msuch\u{202e}file.toml"), "{line}");
+}
+
 /// A `.npy` file of version 1.
 fn npy(dtype: &str, shape: &str, data: &[[u8; 4]]) -> Vec<u8> {
     let header = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}\n");
