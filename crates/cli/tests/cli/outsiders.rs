@@ -1,4 +1,4 @@
-//! A host on a port of the switch that takes no part in the job, and sends forged results all the time.
+//! A host on a port of the switch that takes no part in the job, and sends forged packets all the time.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,36 +24,79 @@ fn host(number: u8) -> Host {
     Host { mac: Mac([2, 0, 10, 0, 1, number]), ip }
 }
 
-/// Results for both workers, as if from the parameter server at `ps`, of all first fragments, at all
-/// aggregators: the right ones are among them.
-fn results(protocol: Protocol, epoch: Epoch, ps: u8) -> Vec<Vec<u8>> {
+/// What an outsider forges: a packet for the first job, from one host to another.
+struct Forged {
+    protocol: Protocol,
+    kind: Kind,
+    flags: Flags,
+    priority: u8,
+    bitmap: u32,
+    from: u8,
+    to: u8,
+}
+
+impl Forged {
+    /// The frame, for every one of the first fragments at all aggregators: the right ones are among them.
+    fn frames(&self, epoch: Epoch) -> impl Iterator<Item = Vec<u8>> {
+        let all = (0..16).flat_map(|sequence| (0..POOL).map(move |index| (sequence, index)));
+        all.map(move |(sequence, index)| {
+            let repr = Repr {
+                protocol: self.protocol,
+                kind: self.kind,
+                flags: self.flags,
+                priority: self.priority,
+                job: JobId::new(1).unwrap(),
+                epoch,
+                values: VALUES,
+                sequence: Sequence(sequence),
+                bitmap: Bitmap(self.bitmap),
+                index: AggregatorIndex(index),
+            };
+            let (source, destination) = (host(self.from), host(self.to));
+            let mut frame = Vec::new();
+            let payload =
+                emit_frame(&mut frame, &Envelope { source, destination, ecn: Ecn::Ect0 }, &repr);
+            values::write_i32(payload, &vec![0x0bad_cafe; usize::from(VALUES)]);
+            frame
+        })
+    }
+}
+
+/// Results for both workers, as if from the parameter server at `ps`; with ESA also what is said around
+/// the aggregators in the name of others: values, results, questions.
+fn forged(protocol: Protocol, epoch: Epoch, ps: u8) -> Vec<Vec<u8>> {
     let service = if protocol.has_services() { Service::new(1) } else { Service::FORWARDED };
-    let result = |worker: u8, kind, sequence, index| {
-        let repr = Repr {
+    let result = |kind, to| Forged {
+        protocol,
+        kind,
+        flags: Flags::NONE,
+        priority: service.get(),
+        bitmap: 0b11,
+        from: ps,
+        to,
+    };
+    let mut all = vec![result(Kind::Parameter, 1), result(Kind::Reply, 2)];
+    if protocol == Protocol::Esa {
+        let repair = |kind, priority, bitmap, from, to| Forged {
             protocol,
             kind,
-            flags: Flags::NONE,
-            priority: service.get(),
-            job: JobId::new(1).unwrap(),
-            epoch,
-            values: VALUES,
-            sequence: Sequence(sequence),
-            bitmap: Bitmap(0b11),
-            index: AggregatorIndex(index),
+            flags: Flags::REPAIR,
+            priority,
+            bitmap,
+            from,
+            to,
         };
-        let envelope = Envelope { source: host(ps), destination: host(worker), ecn: Ecn::Ect0 };
-        let mut frame = Vec::new();
-        let payload = emit_frame(&mut frame, &envelope, &repr);
-        values::write_i32(payload, &vec![0x0bad_cafe; usize::from(VALUES)]);
-        frame
-    };
-    let kinds = [Kind::Parameter, Kind::Reply];
-    let all = (0..16).flat_map(|sequence| (0..POOL).map(move |index| (sequence, index)));
-    all.flat_map(|(sequence, index)| {
-        [1, 2].into_iter().zip(kinds).map(move |(worker, kind)| (worker, kind, sequence, index))
-    })
-    .map(|(worker, kind, sequence, index)| result(worker, kind, sequence, index))
-    .collect()
+        // Integers and floats.
+        for code in [2, 3, 4, 5] {
+            all.push(repair(Kind::Gradient, code, 0b01, 1, ps));
+            all.push(repair(Kind::Gradient, code, 0b10, 2, ps));
+        }
+        all.extend([6, 7].map(|code| repair(Kind::Parameter, code, 0b01, ps, 1)));
+    }
+    // In turns, as all of them should be tried while the job runs.
+    let mut all: Vec<_> = all.iter().map(|it| it.frames(epoch)).collect();
+    let turn = || all.iter_mut().map(Iterator::next).collect::<Option<Vec<_>>>();
+    std::iter::from_fn(turn).flatten().collect()
 }
 
 /// As they are, and behind tags of which kernels and cards make nothing.
@@ -63,7 +106,7 @@ fn disguised(frame: &[u8]) -> [Vec<u8>; 3] {
 }
 
 #[test]
-fn forged_results_are_in_no_sum() {
+fn forged_packets_are_in_no_sum() {
     if !namespaces() {
         return;
     }
@@ -87,7 +130,7 @@ fn forged_results_are_in_no_sum() {
         let epoch = said.lines().find_map(|line| line.split_once("epoch ")).unwrap().1;
         let epoch = Epoch::new(epoch.trim().parse().unwrap()).unwrap();
         let _server = (!local).then(|| net.server());
-        let frames = results(kind, epoch, hosts.len() as u8 - 1);
+        let frames = forged(kind, epoch, hosts.len() as u8 - 1);
         let over = AtomicBool::new(false);
         let mut outsider = net
             .run_in("x", || Device::open(Sockets::Packet, &Config::switch_port("eth0")))
