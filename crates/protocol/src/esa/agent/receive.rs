@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tributary_wire::agg::Packet;
 use tributary_wire::channel::{FromServer, FromWorker, ToServer, ToWorker, Values};
-use tributary_wire::{Bitmap, Flags, JobId, Kind, Protocol, WorkerIndex};
+use tributary_wire::{Bitmap, Flags, JobId, Kind, Protocol, Sequence, WorkerIndex};
 
 use super::rounds::Cause;
 use super::watch::Watch;
@@ -173,9 +173,14 @@ impl Agent {
         float: bool,
         urgent: bool,
     ) {
-        let Some(Served { watches, rtt, stats, .. }) = self.jobs.get_mut(&job) else {
+        let Some(Served { config, finished, watches, rtt, stats, .. }) = self.jobs.get_mut(&job)
+        else {
             return;
         };
+        if *finished == config.job.everyone() {
+            self.tell_server(job, ToServer::Over { sequence: Sequence(sequence) });
+            return;
+        }
         let due = &mut self.due;
         let watch = watches.entry(sequence).or_insert_with(|| {
             stats.watched += 1;
@@ -199,6 +204,11 @@ impl Agent {
         served.finished |= worker;
         let everyone = served.config.job.everyone();
         if served.finished == everyone {
+            // What late copies began at the server is of no use to anybody.
+            let watched: Vec<u32> = served.watches.keys().copied().collect();
+            for sequence in watched {
+                self.tell_server(job, ToServer::Over { sequence: Sequence(sequence) });
+            }
             for worker in everyone.iter() {
                 let message = ToWorker::Dismissed;
                 self.messages.push_back(ToPeer::Worker { job, worker, message });
@@ -212,7 +222,7 @@ mod tests {
     use std::num::NonZeroU32;
     use std::time::Duration;
 
-    use tributary_wire::{Epoch, Host, Mac, Sequence};
+    use tributary_wire::{Epoch, Host, Mac};
 
     use super::*;
     use crate::addressing::Spread;
@@ -395,5 +405,30 @@ mod tests {
             dismissed += 1;
         }
         assert_eq!(dismissed, 4);
+    }
+    #[test]
+    fn entries_end_with_the_job() {
+        let mut agent = agent();
+        agent.handle_server(at(0), JOB, entry(2, 0b0001, false));
+        let finished = FromWorker::Finished { end: Sequence(3) };
+        for worker in 0..4 {
+            agent.handle_worker(at(0), JOB, WorkerIndex::new(worker).unwrap(), finished.clone());
+        }
+        let over = |agent: &mut Agent| {
+            let all = std::iter::from_fn(|| agent.poll_message());
+            let over = all.filter_map(|message| match message {
+                ToPeer::Server { job, message: ToServer::Over { sequence } } => {
+                    Some((job, sequence))
+                }
+                _ => None,
+            });
+            over.collect::<Vec<_>>()
+        };
+        assert_eq!(over(&mut agent), [(JOB, Sequence(2))]);
+        agent.handle_server(at(0), JOB, FromServer::Closed { sequence: Sequence(2) });
+        // A copy that was still on its way.
+        agent.handle_server(at(1), JOB, entry(1, 0b0100, true));
+        assert_eq!(over(&mut agent), [(JOB, Sequence(1))]);
+        assert_eq!((agent.watched(), reminders(&mut agent, at(1))), (0, vec![]));
     }
 }
