@@ -30,6 +30,15 @@ pub(super) struct Line<'a> {
     pub(super) spreads: Vec<Spread>,
 }
 
+/// One line for each of several protocols: a name, a color, and what was measured at that place.
+pub(super) fn lines<P>(
+    protocols: [(P, &'static str, RGBColor); 4],
+    spreads: impl Fn(usize) -> Vec<Spread>,
+) -> Vec<Line<'static>> {
+    let line = |(at, (_, name, color))| Line { name, color, spreads: spreads(at) };
+    protocols.into_iter().enumerate().map(line).collect()
+}
+
 /// ATP's line.
 pub(super) const ATP: RGBColor = RGBColor(200, 90, 0);
 /// ESA's line.

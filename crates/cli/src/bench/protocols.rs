@@ -14,7 +14,7 @@ use plotters::style::RGBColor;
 use serde::Serialize;
 
 use super::Spread;
-use super::plot::{self, Chart, Line};
+use super::plot::{self, Chart};
 use super::runs::{Measured, Output, once, throughput};
 use crate::args::{BenchArgs, Fabric};
 use crate::report::{aggregator_bits, bytes, table};
@@ -149,16 +149,13 @@ impl Sweep {
     }
 
     fn chart(&self) -> Chart<'_> {
-        let line = |(at, (_, name, color)): (usize, (_, _, RGBColor))| Line {
-            name,
-            color,
-            spreads: self.points.iter().map(|point| throughput(&point.runs[at])).collect(),
-        };
         Chart {
             title: &self.title,
             axis: "jobs",
             labels: self.points.iter().map(|point| point.jobs.as_str()).collect(),
-            lines: PROTOCOLS.into_iter().enumerate().map(line).collect(),
+            lines: plot::lines(PROTOCOLS, |at| {
+                self.points.iter().map(|point| throughput(&point.runs[at])).collect()
+            }),
         }
     }
 }

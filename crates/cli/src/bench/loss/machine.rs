@@ -6,7 +6,7 @@ use std::thread;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::{POINTS, PROTOCOLS, label, tensor_bytes};
+use super::{PROTOCOLS, Point, Run};
 use crate::args::{BenchArgs, Fabric};
 use crate::bench::Spread;
 use crate::bench::runs::once;
@@ -23,23 +23,6 @@ pub(super) struct Sweep {
     points: Vec<Point>,
 }
 
-#[derive(Debug, Serialize)]
-struct Point {
-    loss: f64,
-    tensor_bytes: u64,
-    /// For people.
-    label: String,
-    /// By protocol, then by seed.
-    runs: [Vec<Run>; 4],
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Run {
-    goodput_mbps: f64,
-    /// Of the packets that workers sent.
-    resent: f64,
-}
-
 impl From<&RunReport> for Run {
     fn from(report: &RunReport) -> Self {
         let workers = report.jobs.iter().flat_map(|job| &job.workers);
@@ -47,7 +30,11 @@ impl From<&RunReport> for Run {
             (sent + worker.packets, resent + worker.resends)
         });
         let goodput = report.jobs.iter().map(|job| job.goodput_gbps).fold(0.0, f64::max);
-        Self { goodput_mbps: 1e3 * goodput, resent: resent as f64 / sent as f64 }
+        Self {
+            goodput_bps: 1e9 * goodput,
+            resent: resent as f64 / sent as f64,
+            seconds: report.seconds,
+        }
     }
 }
 
@@ -56,20 +43,18 @@ impl Sweep {
         beside(args.busy, || {
             let name = format!("{fabric:?}").to_lowercase();
             let mut points = Vec::new();
-            for (loss, bytes) in POINTS {
-                let tensor_bytes = tensor_bytes(args, bytes);
-                let label = label(loss, tensor_bytes);
-                let mut runs: [Vec<Run>; 4] = Default::default();
+            for mut point in Point::all(args) {
+                let Point { loss, tensor_bytes, .. } = point;
                 for seed in 1..=args.repeat {
                     for (at, (protocol, its_name, _)) in PROTOCOLS.into_iter().enumerate() {
-                        eprint!("\r{name}, {its_name}, {label}, seed {seed}          ");
+                        eprint!("\r{name}, {its_name}, {}, seed {seed}          ", point.label);
                         let text = job_file(protocol.name(), loss, tensor_bytes, seed);
                         let report = once(fabric, &text)
                             .with_context(|| format!("{its_name} at {loss}, seed {seed}"))?;
-                        runs[at].push(Run::from(&report));
+                        point.runs[at].push(Run::from(&report));
                     }
                 }
-                points.push(Point { loss, tensor_bytes, label, runs });
+                points.push(point);
             }
             eprintln!();
             let beside = match args.busy {
@@ -94,7 +79,7 @@ impl Sweep {
                 |runs: &[Run], of: fn(&Run) -> f64| Spread::of(runs.iter().map(of).collect());
             let mut row = vec![point.label.clone()];
             row.extend(point.runs.iter().map(|runs| {
-                let goodput = spread(runs, |run| run.goodput_mbps);
+                let goodput = spread(runs, |run| run.goodput_bps / 1e6);
                 goodput.text(usize::from(goodput.median < 10.0))
             }));
             row.extend(point.runs.iter().map(|runs| {

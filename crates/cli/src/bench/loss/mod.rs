@@ -15,7 +15,7 @@ use tributary_protocol::Recovery;
 use tributary_sim::loss::{Cost, Trial};
 
 use super::Spread;
-use super::plot::{self, Chart, Line};
+use super::plot::{self, Chart};
 use super::runs::Output;
 use crate::args::BenchArgs;
 use crate::report::{bytes, table};
@@ -62,33 +62,31 @@ struct Measurements {
     fabrics: Vec<machine::Sweep>,
 }
 
-/// Bytes of the tensors of a point.
-const fn tensor_bytes(args: &BenchArgs, bytes: u64) -> u64 {
-    if args.quick { bytes / 10 } else { bytes }
-}
-
-/// A point in words.
-fn label(loss: f64, tensor_bytes: u64) -> String {
-    format!("{} %, {}", 100.0 * loss, bytes(tensor_bytes))
-}
-
 /// All protocols at all rates of loss.
 #[derive(Debug, Serialize)]
 struct Sweep {
     recovery: &'static str,
     /// For people.
     title: String,
-    points: Vec<Point>,
+    points: Vec<Compared>,
 }
 
+/// A point beside the lossless runs of the same size.
+#[derive(Debug, Serialize)]
+struct Compared {
+    #[serde(flatten)]
+    point: Point,
+    /// By protocol: bits per second.
+    lossless_bps: [f64; 4],
+}
+
+/// One rate of loss.
 #[derive(Debug, Serialize)]
 struct Point {
     loss: f64,
     tensor_bytes: u64,
     /// For people.
     label: String,
-    /// By protocol: bits a second without loss.
-    lossless_bps: [f64; 4],
     /// By protocol, then by seed.
     runs: [Vec<Run>; 4],
 }
@@ -115,21 +113,15 @@ impl From<Cost> for Run {
 impl Sweep {
     fn measure(args: &BenchArgs, recovery: Recovery) -> Result<Self> {
         let mut points = Vec::new();
-        for (loss, tensor_bytes) in POINTS {
-            let tensor_bytes = self::tensor_bytes(args, tensor_bytes);
-            let mut point = Point {
-                loss,
-                tensor_bytes,
-                label: label(loss, tensor_bytes),
-                lossless_bps: [0.0; 4],
-                runs: Default::default(),
-            };
+        for mut point in Point::all(args) {
+            let mut lossless_bps = [0.0; 4];
             for (at, (protocol, name, _)) in PROTOCOLS.into_iter().enumerate() {
                 eprint!("\r{}, {name}, {}          ", recovery.name(), point.label);
-                let trial = Trial { recovery, bytes: tensor_bytes, ..Trial::new(protocol) };
+                let trial = Trial { recovery, bytes: point.tensor_bytes, ..Trial::new(protocol) };
                 let lossless = trial.run(1).with_context(|| format!("{name} without loss"))?;
                 ensure!(lossless.complete, "{name} does not end without loss");
-                point.lossless_bps[at] = lossless.goodput_bps;
+                lossless_bps[at] = lossless.goodput_bps;
+                let loss = point.loss;
                 let trial = trial.with_loss(loss);
                 for seed in 1..=u64::from(args.repeat) {
                     let cost = trial.run(seed);
@@ -137,7 +129,7 @@ impl Sweep {
                     point.runs[at].push(cost.into());
                 }
             }
-            points.push(point);
+            points.push(Compared { point, lossless_bps });
         }
         eprintln!();
         let title = format!(
@@ -155,10 +147,10 @@ impl Sweep {
         heads.extend(PROTOCOLS.map(|(_, name, _)| name));
         heads.extend(resent.iter().map(String::as_str));
         let mut rows = table(&heads);
-        for point in &self.points {
+        for Compared { point, lossless_bps } in &self.points {
             let mut row =
                 vec![point.label.clone(), format!("{:.0} %", 100.0 * optimum(point.loss))];
-            for (runs, lossless) in point.runs.iter().zip(point.lossless_bps) {
+            for (runs, lossless) in point.runs.iter().zip(lossless_bps) {
                 let share = |run: &Run| 100.0 * run.goodput_bps / lossless;
                 let spread = Spread::of(runs.iter().map(share).collect());
                 row.push(spread.text(if spread.median < 10.0 { 2 } else { 0 }));
@@ -173,21 +165,28 @@ impl Sweep {
     }
 
     fn chart(&self) -> Chart<'_> {
-        let line = |(at, (_, name, color)): (usize, (_, _, RGBColor))| Line {
-            name,
-            color,
-            spreads: self.points.iter().map(|point| point.throughput(at)).collect(),
-        };
         Chart {
             title: &self.title,
             axis: "loss of each link and direction, size of a tensor",
-            labels: self.points.iter().map(|point| point.label.as_str()).collect(),
-            lines: PROTOCOLS.into_iter().enumerate().map(line).collect(),
+            labels: self.points.iter().map(|it| it.point.label.as_str()).collect(),
+            lines: plot::lines(PROTOCOLS, |at| {
+                self.points.iter().map(|it| it.point.throughput(at)).collect()
+            }),
         }
     }
 }
 
 impl Point {
+    /// Every rate of loss, not measured yet.
+    fn all(args: &BenchArgs) -> impl Iterator<Item = Self> {
+        let divisor = if args.quick { 10 } else { 1 };
+        POINTS.into_iter().map(move |(loss, tensor_bytes)| {
+            let tensor_bytes = tensor_bytes / divisor;
+            let label = format!("{} %, {}", 100.0 * loss, bytes(tensor_bytes));
+            Self { loss, tensor_bytes, label, runs: Default::default() }
+        })
+    }
+
     /// Goodput of a protocol in MB/s.
     fn throughput(&self, protocol: usize) -> Spread {
         let runs = self.runs[protocol].iter();
