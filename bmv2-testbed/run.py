@@ -99,7 +99,7 @@ def needed_to_run():
     find("mount", "on Debian: apt install mount")
     if os.geteuid() != 0:
         raise Wrong("Mininet needs root; run with sudo, or use `tributary run --fabric netns "
-                    "--switch bmv2`, which does not")
+                    "--target bmv2`, which does not")
     return found
 
 

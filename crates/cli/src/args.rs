@@ -3,10 +3,12 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use tributary_controller::server::Listen;
+use tributary_controller::targets::Kind as Target;
 use tributary_dataplane::EngineKind;
-use tributary_netio::device::Kind;
+use tributary_job::fabric::Kind as Fabric;
+use tributary_netio::device::Kind as Io;
 use tributary_p4::Architecture;
 
 use crate::commands::place::PlaceArgs;
@@ -45,7 +47,7 @@ pub(crate) enum Command {
     /// Program switches for a job file, and clean them when it is over.
     Controller(Box<ControllerArgs>),
     /// Look for what may keep jobs from running on this host and its switches, and say what to do.
-    Doctor(DoctorArgs),
+    Doctor(tributary_doctor::Args),
     /// Check P4 programs and describe them.
     #[command(subcommand)]
     P4(P4Command),
@@ -54,52 +56,7 @@ pub(crate) enum Command {
     Place(Box<PlaceArgs>),
     /// Measure the engine, all-reduce, fixed-point conversion, packet I/O and the protocols side by
     /// side on this machine.
-    Bench(BenchArgs),
-}
-
-/// How the parts of a job run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Fabric {
-    /// Threads of one process: needs nothing.
-    Memory,
-    /// Processes in network namespaces, over raw sockets: needs root or user namespaces.
-    Netns,
-}
-
-/// What the switches are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SwitchKind {
-    /// The embedded switch, which executes the P4 source.
-    #[default]
-    Embedded,
-    /// BMv2's `simple_switch_grpc`, for which p4c compiles it: slow, so windows are small and
-    /// timeouts long.
-    Bmv2,
-}
-
-/// How raw frames go in and out of network interfaces.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Io {
-    /// AF_PACKET sockets: works wherever raw sockets do.
-    #[default]
-    Packet,
-    /// AF_XDP sockets, with an XDP program on the interface: needs root.
-    Xdp,
-}
-
-impl std::fmt::Display for Io {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        Kind::from(*self).fmt(f)
-    }
-}
-
-impl From<Io> for Kind {
-    fn from(io: Io) -> Self {
-        match io {
-            Io::Packet => Self::Packet,
-            Io::Xdp => Self::Xdp,
-        }
-    }
+    Bench(tributary_bench::Args),
 }
 
 #[derive(Debug, Args)]
@@ -107,11 +64,12 @@ pub(crate) struct RunArgs {
     /// The job file (docs/job-files.md).
     pub(crate) job: PathBuf,
     /// How to run it.
-    #[arg(long, value_enum, default_value_t = Fabric::Memory)]
-    pub(crate) fabric: Fabric,
-    /// What the switches are: BMv2 needs `--fabric netns`.
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) switch: SwitchKind,
+    pub(crate) fabric: Fabric,
+    /// What the switches are: BMv2 needs `--fabric netns`; switches that run already, such as a Tofino,
+    /// are for `tributary controller`.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) target: Target,
     /// Architecture of the program: v1model, or tna, which only the embedded switch runs here.
     #[arg(long, value_name = "ARCH", default_value_t = Architecture::V1model)]
     pub(crate) arch: Architecture,
@@ -121,6 +79,10 @@ pub(crate) struct RunArgs {
     /// Also write the report as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Also write every frame and message, for the fabric `sim`: as a sequence chart if the name ends
+    /// in .svg, else as text.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
     /// P4 program to run on the switches, in place of the built-in one.
     #[arg(long, value_name = "FILE")]
     pub(crate) p4: Option<PathBuf>,
@@ -129,36 +91,7 @@ pub(crate) struct RunArgs {
     pub(crate) io: Io,
     /// What runs the program in embedded switches. All give the same packets.
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) engine: Engine,
-}
-
-/// What runs a P4 program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Engine {
-    /// The interpreter, and machine code as soon as there is some.
-    #[default]
-    Automatic,
-    /// The interpreter only.
-    Interpreter,
-    /// Machine code from the first packet on.
-    Compiled,
-}
-
-impl std::fmt::Display for Engine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let value = self.to_possible_value().expect("no engine is hidden");
-        f.write_str(value.get_name())
-    }
-}
-
-impl From<Engine> for EngineKind {
-    fn from(engine: Engine) -> Self {
-        match engine {
-            Engine::Automatic => Self::Automatic,
-            Engine::Interpreter => Self::Interpreter,
-            Engine::Compiled => Self::Compiled,
-        }
-    }
+    pub(crate) engine: EngineKind,
 }
 
 #[derive(Debug, Args)]
@@ -193,7 +126,7 @@ pub(crate) struct SwitchArgs {
     pub(crate) queue_capacity: u32,
     /// What runs the program. All give the same packets.
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) engine: Engine,
+    pub(crate) engine: EngineKind,
     /// Compile-time constant of the program, such as VALUES=256.
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     pub(crate) defines: Vec<String>,
@@ -235,7 +168,7 @@ pub(crate) struct EndpointArgs {
     pub(crate) epoch: Vec<Given>,
     /// What the switches are; the same for all processes of a job file.
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) target: SwitchKind,
+    pub(crate) target: Target,
     /// Architecture of the switches' program, v1model or tna; the same for all processes of a job file.
     #[arg(long, value_name = "ARCH", default_value_t = Architecture::V1model)]
     pub(crate) arch: Architecture,
@@ -274,27 +207,6 @@ pub(crate) enum ControllerTask {
     Push(PushArgs),
 }
 
-/// A kind of switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TargetKind {
-    /// `tributary switch`: takes the P4 source.
-    Embedded,
-    /// BMv2's simple_switch_grpc: takes the JSON that p4c-bm2-ss makes.
-    Bmv2,
-    /// A Tofino under Stratum: takes what p4c-barefoot and bfas make, in one message.
-    Stratum,
-}
-
-impl From<TargetKind> for SwitchKind {
-    fn from(kind: TargetKind) -> Self {
-        match kind {
-            TargetKind::Bmv2 => Self::Bmv2,
-            // A Tofino asks no patience of endpoints.
-            TargetKind::Embedded | TargetKind::Stratum => Self::Embedded,
-        }
-    }
-}
-
 /// Which switches, what they are, and what they are to run.
 #[derive(Debug, Args)]
 pub(crate) struct SwitchesArgs {
@@ -303,8 +215,8 @@ pub(crate) struct SwitchesArgs {
     #[arg(long = "switch", value_name = "NAME=ADDR")]
     pub(crate) switches: Vec<String>,
     /// What the switches are.
-    #[arg(long, value_enum, default_value_t = TargetKind::Embedded)]
-    pub(crate) target: TargetKind,
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) target: Target,
     /// P4 program to push, in place of the built-in one.
     #[arg(long, value_name = "FILE", conflicts_with = "bundle")]
     pub(crate) p4: Option<PathBuf>,
@@ -415,35 +327,6 @@ pub(crate) struct PushArgs {
     pub(crate) chassis_config: Option<PathBuf>,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct DoctorArgs {
-    /// The job file that is to run: what is found is compared with it.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) job: Option<PathBuf>,
-    /// Name of this host in the job file; otherwise it is told by its MAC address.
-    #[arg(long, value_name = "NAME", requires = "job")]
-    pub(crate) host: Option<String>,
-    /// Network interface to look at. May be given several times.
-    #[arg(long, value_name = "IFACE")]
-    pub(crate) interface: Vec<String>,
-    /// Where a switch listens for P4Runtime: HOST:PORT, unix:PATH, or NAME= and one of them. May be
-    /// given several times.
-    #[arg(long = "switch", value_name = "ADDR")]
-    pub(crate) switches: Vec<String>,
-    /// What the switches are.
-    #[arg(long, value_enum, default_value_t = TargetKind::Embedded)]
-    pub(crate) target: TargetKind,
-    /// What a compiler made already, as for `tributary controller`.
-    #[arg(long, value_name = "PATH")]
-    pub(crate) bundle: Option<PathBuf>,
-    /// P4Runtime device ID of the switches.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) device_id: u64,
-    /// Print the checks as JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum P4Command {
     /// Report all errors of a program.
@@ -498,81 +381,4 @@ pub(crate) struct P4Args {
     /// Compile-time constant, such as VALUES=256.
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     pub(crate) defines: Vec<String>,
-}
-
-/// What to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Benchmark {
-    /// Packets a second of the engine alone, by values a packet.
-    Engine,
-    /// The engine against its goals: interpreter and machine code side by side, a plain loop over the
-    /// same registers, look-ups by match kind and number of entries, the time from source to first
-    /// packet, and BMv2 where it is installed.
-    Switch,
-    /// Goodput of all-reduce, by workers and tensor size.
-    Allreduce,
-    /// BMv2 beside the embedded switch: packets, goodput and processor time of one all-reduce, in
-    /// network namespaces. Only if it is named: it needs BMv2 and p4c.
-    Bmv2,
-    /// Fixed-point conversion beside memcpy.
-    Fixed,
-    /// ESA beside ATP: throughput of jobs that share a pool too small for them, over tensor sizes and
-    /// numbers of jobs (figure 7 of ESA's paper).
-    Esa,
-    /// AF_PACKET beside AF_XDP, and the switch beside a plain forwarder: packets and processor time, by
-    /// the packets' size.
-    Io,
-    /// P4INC, ATP, ESA and SwitchML: throughput of one to eight local jobs, with the same bytes of
-    /// switch memory.
-    Protocols,
-    /// What loss costs each protocol, in virtual time: the part of the goodput that is left at 0.1 to 20 %,
-    /// with both rules of recovery. Then the same jobs on each `--fabric` of this machine.
-    Loss,
-}
-
-/// A P4 program of the library.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Program {
-    /// First come, first served.
-    Atp,
-    /// Preemptive, with priorities.
-    Esa,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct BenchArgs {
-    /// What to measure; everything if none is named.
-    #[arg(value_enum)]
-    pub(crate) what: Vec<Benchmark>,
-    /// Fabrics to measure all-reduce, sharing and loss on.
-    #[arg(long, value_enum, default_values_t = [Fabric::Memory])]
-    pub(crate) fabric: Vec<Fabric>,
-    /// Repetitions of each measurement; the spread is printed.
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    pub(crate) repeat: u32,
-    /// Smaller tensors, and fewer numbers of workers, jobs and values.
-    #[arg(long)]
-    pub(crate) quick: bool,
-    /// Programs that the engine runs.
-    #[arg(long, value_enum, default_values_t = [Program::Atp, Program::Esa])]
-    pub(crate) program: Vec<Program>,
-    /// Of `esa` and `protocols`: longest random pause of a worker before each tensor, in microseconds.
-    #[arg(long, value_name = "US", default_value_t = 300)]
-    pub(crate) jitter: u32,
-    /// Of `esa`: aggregators that all jobs share.
-    #[arg(long, value_name = "N", default_value_t = 256)]
-    pub(crate) pool: u32,
-    /// Of `protocols`: memory of the switch for aggregators, in KiB. With 133, eight jobs of P4INC or
-    /// SwitchML have 32 slots each.
-    #[arg(long, value_name = "KIB", default_value_t = 133)]
-    pub(crate) memory: u32,
-    /// Of `loss`, on fabrics: loops that keep processors busy meanwhile.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) busy: u32,
-    /// Of `esa`, `loss`, `protocols` and `switch`: also write every measurement as JSON.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
-    /// Of `esa`, `loss` and `protocols`: also draw the plots, as SVG into this directory.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) plots: Option<PathBuf>,
 }

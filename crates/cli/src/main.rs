@@ -1,8 +1,8 @@
 //! The `tributary` command.
 //!
-//! `args` is the command line; `commands` has a file a command. `tributary run` puts a job file on
-//! a fabric (`fabric`), gives each worker its workload (`workload`, `agent`) and reports (`report`).
-//! `channel` and `tokens` are for ESA, whose endpoints also talk over TCP. `doctor` looks at machines.
+//! `args` holds the command line, `commands` one file per command, and the rest is what commands share.
+//! The life of a job is in `tributary-job`.
+//!
 //! Whatever goes wrong becomes one line on standard error and exit status 1; a wrong command line
 //! is status 2.
 
@@ -16,21 +16,12 @@ macro_rules! say {
     }};
 }
 
-mod agent;
-mod alone;
 mod args;
-mod bench;
-mod channel;
 mod claim;
 mod commands;
-mod doctor;
-mod fabric;
 mod progress;
-mod report;
 mod runs;
 mod settings;
-mod tokens;
-mod workload;
 
 use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
@@ -44,7 +35,7 @@ use tracing_subscriber::EnvFilter;
 
 use args::{Cli, Command, P4Command};
 
-/// Files that the runtime and its signals need at least, besides those of the work.
+/// Fewest file descriptors with which the runtime starts and reports errors.
 const DESCRIPTORS: u64 = 32;
 
 fn main() -> ExitCode {
@@ -60,33 +51,24 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             // The terminal may be closed.
-            let _ = writeln!(std::io::stderr(), "error: {}", one_line(&error));
+            let _ = writeln!(std::io::stderr(), "error: {}", tributary_job::one_line(&error));
             ExitCode::FAILURE
         }
     }
 }
 
-/// Sees to it that limits of the shell lead to errors, not to an end without a word.
+/// Makes limits of the shell end in an error message, not in a silent exit.
 fn prepare() -> Result<()> {
     let (descriptors, _) = getrlimit(Resource::RLIMIT_NOFILE)?;
     ensure!(
         descriptors >= DESCRIPTORS,
-        "this process may open {descriptors} files only, and needs {DESCRIPTORS}; raise the limit with \
-         `ulimit -n {DESCRIPTORS}`"
+        "the limit of open files is {descriptors}, and at least {DESCRIPTORS} are needed; raise it \
+         with `ulimit -n {DESCRIPTORS}`"
     );
-    // With a handler, a write beyond `ulimit -f` fails; without, it ends the process.
+    // A write beyond `ulimit -f` raises SIGXFSZ, which kills the process. With a handler, the write
+    // fails instead.
     signal_hook::flag::register(SIGXFSZ, Arc::default()).context("cannot catch signals")?;
     Ok(())
-}
-
-/// The chain of causes, in one line. Some errors say their cause themselves: it is not said twice. Names
-/// from files and from other machines are in it, so a terminal must not act on it.
-pub(crate) fn one_line(error: &anyhow::Error) -> String {
-    let line = error.chain().skip(1).fold(error.to_string(), |line, cause| {
-        let cause = cause.to_string();
-        if line.contains(&cause) { line } else { format!("{line}: {cause}") }
-    });
-    line.split('\n').map(tributary_p4::printable).collect::<Vec<_>>().join("\n")
 }
 
 /// Prints to standard output. That nobody reads it any more is no error.
@@ -108,13 +90,13 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Cable(args) => commands::cable::run(&args),
         Command::Network(args) => commands::network::run(&args),
         Command::Controller(args) => commands::controller::run(&args),
-        Command::Doctor(args) => doctor::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
         Command::P4(P4Command::Check(args)) => commands::p4::check(&args),
         Command::P4(P4Command::Info(args)) => commands::p4::info(&args),
         Command::P4(P4Command::Graph(args)) => commands::p4::graph::run(&args),
         Command::P4(P4Command::Stf(args)) => return commands::p4::stf::run(&args),
         Command::Place(args) => commands::place::run(&args),
-        Command::Bench(args) => bench::run(&args),
+        Command::Bench(args) => tributary_bench::run(&args),
     }?;
     Ok(ExitCode::SUCCESS)
 }

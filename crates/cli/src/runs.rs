@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tributary_controller::runs;
+use tributary_controller::{Deployment, runs};
 use tributary_jobfile::Job;
 use tributary_wire::{Bitmap, Epoch, WorkerIndex};
 
@@ -43,12 +43,6 @@ impl std::fmt::Display for Given {
     }
 }
 
-impl From<&Job> for Given {
-    fn from(job: &Job) -> Self {
-        Self { job: Some(job.name.clone()), epoch: job.epoch }
-    }
-}
-
 /// The run of a job that an endpoint is to take part in: the one that it was given, or the one that the
 /// controller names. A worker that asks the controller waits for the other workers, and `missing` is told
 /// for which ones.
@@ -74,7 +68,7 @@ pub(crate) fn join(
         );
     };
     let ask = runs::ask(controller, job.id, worker, missing);
-    let epoch = crate::commands::runtime()?.block_on(async {
+    let epoch = tributary_job::runtime()?.block_on(async {
         tokio::select! {
             epoch = ask => epoch.map_err(anyhow::Error::from),
             () = until(stop) => bail!("stopped before it had joined a run"),
@@ -83,6 +77,26 @@ pub(crate) fn join(
     let epoch = epoch.with_context(|| format!("job {}", job.name))?;
     tracing::info!(job = job.name, %epoch, "joined a run");
     Ok(epoch)
+}
+
+/// [`join`]s the runs of all jobs of a deployment that a process serves.
+///
+/// # Errors
+/// As [`join`].
+pub(crate) fn join_all(
+    args: &EndpointArgs,
+    deployment: &mut Deployment,
+    serves: impl Fn(&&Job) -> bool,
+    stop: &AtomicBool,
+) -> Result<()> {
+    for index in 0..deployment.scenario().jobs.len() {
+        let job = deployment.job(index);
+        if serves(&job) {
+            let epoch = join(args, job, None, stop, |_| {})?;
+            deployment.set_epoch(index, epoch);
+        }
+    }
+    Ok(())
 }
 
 /// Watches for new runs of the jobs that a process serves, on a separate thread. A new run, or `stop`, raises
@@ -105,7 +119,7 @@ impl Follower {
             return Ok(Self { over: Arc::clone(stop), runtime: None });
         };
         let over = Arc::new(AtomicBool::new(false));
-        let runtime = crate::commands::runtime()?;
+        let runtime = tributary_job::runtime()?;
         let raise = |over: &Arc<AtomicBool>| over.store(true, Ordering::Relaxed);
         for job in jobs {
             let (address, id, epoch) = (controller.clone(), job.id, job.epoch);

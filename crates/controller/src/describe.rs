@@ -109,7 +109,7 @@ mod tests {
             .collect();
         assert_eq!(said[0], "multicast group 1 → ports 1 2 3");
         assert_eq!(said[1], "hosts hdr.ethernet.destination=0x2000a000101 → to_port port=1");
-        let placement = Placement::from(&scenario.jobs[0]);
+        let placement = Placement::unassigned(&scenario.jobs[0]);
         let part = &plan::job(&scenario.topology, &placement)[0];
         let slot = entries::JobSlot::new(1).unwrap();
         let said: Vec<String> = entries::job(&catalogue, part, placement.run(), slot)

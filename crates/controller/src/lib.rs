@@ -4,6 +4,7 @@
 //! - [`ports`]: which ports of a real switch the job file's ports are;
 //! - [`programs`]: the P4 programs, carried in the library, and their compile-time constants;
 //! - [`p4c`]: the same compiled for BMv2 by p4c, where that is installed;
+//! - [`Deployment`]: a scenario, and what it gives each switch and endpoint;
 //! - [`plan`]: from a topology and a job's place in it to each switch's part, without I/O;
 //! - [`entries`]: a plan as P4Runtime updates, for whoever holds a switch in their hand;
 //! - [`describe`]: those in words;
@@ -27,6 +28,7 @@
 
 mod catalogue;
 pub mod client;
+mod deployment;
 pub mod describe;
 pub mod entries;
 mod epochs;
@@ -52,6 +54,7 @@ pub mod targets;
 mod tls;
 
 pub use catalogue::Catalogue;
+pub use deployment::Deployment;
 pub use epochs::Epochs;
 pub use error::Error;
 pub use tls::Tls;

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use tributary_jobfile::{Aggregation, SwitchId};
+use tributary_jobfile::{Aggregation, Scenario, SwitchId, Topology};
 use tributary_protocol::{Assignment, Mode};
 use tributary_wire::{JobId, Protocol, Service};
 
@@ -20,22 +20,95 @@ use crate::plan::{self, Placement};
 use crate::segments::{Allocator, Demand};
 use crate::services;
 
-/// The aggregators of all switches, and the service IDs that go with them.
-#[derive(Debug)]
-pub(crate) struct Memory {
+/// The aggregators of all switches, and which service and segment each job holds.
+#[derive(Clone, Debug)]
+pub struct Memory {
     segments: Allocator,
     /// The last service of each job ID, released jobs included: a late packet of a job that is gone is
     /// not one of the next job with its ID.
     last: BTreeMap<JobId, Service>,
-    /// By switch.
+    /// Per switch.
     aggregators: u32,
 }
 
 impl Memory {
+    /// The aggregators of `switches` switches with `pool` each, all of them free.
     pub(crate) fn new(switches: usize, pool: u32) -> Self {
         let segments = Allocator::new(switches, pool);
         Self { segments, last: BTreeMap::new(), aggregators: pool }
     }
+
+    /// The same, divided into equal parts of which a job gets one: SwitchML's static pools.
+    ///
+    /// # Errors
+    /// [`Error::Partitions`] if there are not enough aggregators for so many parts.
+    fn partitioned(switches: usize, pool: u32, partitions: u32) -> Result<Self, Error> {
+        let segments = Allocator::partitioned(switches, pool, partitions)
+            .ok_or(Error::Partitions { pool, partitions })?;
+        let aggregators = (0..switches.min(1)).map(|switch| segments.free(SwitchId(switch))).sum();
+        Ok(Self { segments, last: BTreeMap::new(), aggregators })
+    }
+
+    /// The aggregators of a scenario's switches; `None` where all jobs share them (ATP, ESA).
+    ///
+    /// # Errors
+    /// [`Error::Partitions`] if the pool is too small.
+    pub(crate) fn of(scenario: &Scenario) -> Result<Option<Self>, Error> {
+        let (switches, pool) = (scenario.topology.switches.len(), scenario.switch.pool);
+        match scenario.protocol().into() {
+            Protocol::Atp | Protocol::Esa => Ok(None),
+            Protocol::P4inc => Ok(Some(Self::new(switches, pool))),
+            Protocol::SwitchMl => {
+                Self::partitioned(switches, pool, scenario.switch.partitions).map(Some)
+            }
+        }
+    }
+
+    /// Gives a job its next service, and a segment of `size` aggregators if switches add for it.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the switches have no room.
+    pub(crate) fn assign(
+        &mut self,
+        topology: &Topology,
+        placement: &Placement,
+        mode: Mode,
+        size: u32,
+    ) -> Result<Assignment, Error> {
+        if mode == Mode::Forwarded {
+            return Ok(Assignment::NONE);
+        }
+        let last = self.last.get(&placement.job).copied().unwrap_or_default();
+        let service = services::next(last);
+        let demand = demand(topology, placement, service, size);
+        let segment = self.segments.admit(&demand);
+        let segment = segment.map_err(|refusal| refusal.in_words(topology, &demand))?;
+        self.last.insert(placement.job, service);
+        Ok(Assignment { service, segment, mode })
+    }
+
+    /// Gives a job the segment that its placement names.
+    fn claim(&mut self, topology: &Topology, placement: &Placement) -> Result<(), Error> {
+        let Assignment { service, segment, .. } = placement.assignment;
+        if !service.is_aggregated() {
+            return Ok(());
+        }
+        let demand = demand(topology, placement, service, segment.size);
+        let claimed = self.segments.claim(&demand, segment.offset);
+        claimed.map_err(|refusal| refusal.in_words(topology, &demand))?;
+        self.last.insert(placement.job, service);
+        Ok(())
+    }
+
+    /// Takes back what a job holds for an assignment.
+    pub(crate) fn release(&mut self, job: JobId, assignment: Assignment) {
+        self.segments.release(job, assignment.service);
+    }
+}
+
+fn demand(topology: &Topology, placement: &Placement, service: Service, size: u32) -> Demand {
+    let units = services::units(topology, placement);
+    Demand { job: placement.job, service, units, size }
 }
 
 /// How much of a switch's aggregators is left.
@@ -61,10 +134,7 @@ impl Controller {
         if let Some(memory) = &self.memory {
             let mut memory = lock(memory);
             let (switches, pool) = (self.topology.switches.len(), memory.aggregators);
-            memory.segments = Allocator::partitioned(switches, pool, partitions)
-                .ok_or(Error::Partitions { pool, partitions })?;
-            memory.aggregators =
-                (0..switches.min(1)).map(|switch| memory.segments.free(SwitchId(switch))).sum();
+            *memory = Memory::partitioned(switches, pool, partitions)?;
         }
         Ok(self)
     }
@@ -205,43 +275,22 @@ impl Controller {
 
     /// Gives a job the segment that its assignment says.
     pub(crate) fn claim(&self, placement: &Placement) -> Result<(), Error> {
-        let Assignment { service, segment, .. } = placement.assignment;
-        let Some(memory) = self.memory.as_ref().filter(|_| service.is_aggregated()) else {
-            return Ok(());
-        };
-        let mut memory = lock(memory);
-        let demand = self.demand(placement, service, segment.size);
-        let claimed = memory.segments.claim(&demand, segment.offset);
-        claimed.map_err(|refusal| refusal.in_words(&self.topology, &demand))?;
-        memory.last.insert(placement.job, service);
-        Ok(())
+        match &self.memory {
+            Some(memory) => lock(memory).claim(&self.topology, placement),
+            None => Ok(()),
+        }
     }
 
     /// Finds a job a segment.
     fn assign(&self, placement: &Placement, mode: Mode, size: u32) -> Result<Assignment, Error> {
         let memory = self.memory.as_ref().ok_or(Error::Unassigned)?;
-        if mode == Mode::Forwarded {
-            return Ok(Assignment::NONE);
-        }
-        let mut memory = lock(memory);
-        let last = memory.last.get(&placement.job).copied().unwrap_or_default();
-        let service = services::next(last);
-        let demand = self.demand(placement, service, size);
-        let segment = memory.segments.admit(&demand);
-        let segment = segment.map_err(|refusal| refusal.in_words(&self.topology, &demand))?;
-        memory.last.insert(placement.job, service);
-        Ok(Assignment { service, segment, mode })
+        lock(memory).assign(&self.topology, placement, mode, size)
     }
 
     /// Takes a job's segment back.
     pub(crate) fn free(&self, job: JobId, assignment: Assignment) {
         if let Some(memory) = &self.memory {
-            lock(memory).segments.release(job, assignment.service);
+            lock(memory).release(job, assignment);
         }
-    }
-
-    fn demand(&self, placement: &Placement, service: Service, size: u32) -> Demand {
-        let units = services::units(&self.topology, placement);
-        Demand { job: placement.job, service, units, size }
     }
 }

@@ -110,16 +110,11 @@ impl Placement {
         self.job.run(self.epoch)
     }
 
-    /// The same endpoints, served in this way.
+    /// Where a job file puts a job's endpoints, without an assignment. Where jobs have aggregators of
+    /// their own, the assignment depends on all jobs of the file: see
+    /// [`Deployment::placement`](crate::Deployment::placement).
     #[must_use]
-    pub fn assigned(self, assignment: Assignment) -> Self {
-        Self { assignment, ..self }
-    }
-}
-
-/// Without an assignment: that of P4INC and SwitchML depends on all jobs of a scenario.
-impl From<&Job> for Placement {
-    fn from(job: &Job) -> Self {
+    pub fn unassigned(job: &Job) -> Self {
         Self {
             job: job.id,
             epoch: job.epoch,
@@ -129,6 +124,12 @@ impl From<&Job> for Placement {
             aggregation: job.aggregation,
             assignment: Assignment::NONE,
         }
+    }
+
+    /// The same endpoints, served in this way.
+    #[must_use]
+    pub fn assigned(self, assignment: Assignment) -> Self {
+        Self { assignment, ..self }
     }
 }
 
@@ -381,7 +382,7 @@ pub(crate) mod tests {
     }
 
     fn parts(scenario: &Scenario) -> Vec<JobAtSwitch> {
-        job(&scenario.topology, &Placement::from(&scenario.jobs[0]))
+        job(&scenario.topology, &Placement::unassigned(&scenario.jobs[0]))
     }
 
     #[test]
@@ -401,8 +402,10 @@ pub(crate) mod tests {
     #[test]
     fn what_only_the_server_is_to_sum_is_passed_on() {
         let scenario = scenario("[topology]\nracks = 2\n[[job]]");
-        let placement =
-            Placement { aggregation: Aggregation::Server, ..Placement::from(&scenario.jobs[0]) };
+        let placement = Placement {
+            aggregation: Aggregation::Server,
+            ..Placement::unassigned(&scenario.jobs[0])
+        };
         for part in job(&scenario.topology, &placement) {
             assert!(!part.aggregates());
             let entries = part.memberships(Protocol::Atp).into_iter();

@@ -309,7 +309,8 @@ pub(crate) mod tests {
         assert_eq!((ports.len(), mapped.hosts.keys().eq(forwarding.hosts.keys())), (3, true));
         assert!(ports.iter().all(|port| mapped.flood.contains(port)));
 
-        let part = plan::job(&scenario.topology, &Placement::from(&scenario.jobs[0])).remove(0);
+        let part =
+            plan::job(&scenario.topology, &Placement::unassigned(&scenario.jobs[0])).remove(0);
         let mapped = map.part(part.clone());
         assert_eq!(mapped.units.keys().copied().collect::<Vec<_>>(), [4, 12]);
         assert!(mapped.units.values().eq(part.units.values()));

@@ -113,7 +113,7 @@ mod tests {
             let scenario = parse(&format!("protocol = \"esa\"\n{text}"), "test");
             let scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
             let topology = &scenario.topology;
-            let placement = Placement::from(&scenario.jobs[0]);
+            let placement = Placement::unassigned(&scenario.jobs[0]);
             let name = |switch| topology.switch(switch).name.clone();
             let parts = job(topology, &placement).into_iter();
             let entries = |part: JobAtSwitch| {
@@ -294,7 +294,7 @@ mod tests {
         }
         text += "[[job]]\nps = \"ps\"\nagent = \"agent\"\n";
         let scenario = parse(&format!("protocol = \"esa\"\n{text}"), "test").unwrap();
-        let placement = Placement::from(&scenario.jobs[0]);
+        let placement = Placement::unassigned(&scenario.jobs[0]);
         let error = targets(&scenario.topology, &placement).unwrap_err();
         assert!(matches!(error, Error::AgentAside { .. }), "{error}");
         let message = error.to_string();

@@ -12,41 +12,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use tributary_jobfile::{Scenario, SwitchId, Topology};
-use tributary_protocol::{Assignment, Mode};
-use tributary_wire::{AggregatorIndex, JobId, Protocol, Segment, Service};
+use tributary_jobfile::{SwitchId, Topology};
+use tributary_wire::{AggregatorIndex, JobId, Segment, Service};
 
 use crate::Error;
-use crate::plan::Placement;
-use crate::services;
-
-/// How switches serve each job of a scenario, if all are admitted in the order of the file: the
-/// segments are as long as the file has them. With ATP and ESA all are [`Assignment::NONE`].
-///
-/// # Errors
-/// [`Error::Memory`] or [`Error::Partitions`] if the pool is too small.
-pub fn assignments(scenario: &Scenario) -> Result<BTreeMap<JobId, Assignment>, Error> {
-    let (pool, partitions) = (scenario.switch.pool, scenario.switch.partitions);
-    let switches = scenario.topology.switches.len();
-    let mut memory = match scenario.protocol().into() {
-        Protocol::SwitchMl => Allocator::partitioned(switches, pool, partitions)
-            .ok_or(Error::Partitions { pool, partitions })?,
-        _ => Allocator::new(switches, pool),
-    };
-    let assign = |job: &tributary_jobfile::Job| {
-        let mode = scenario.mode(job);
-        if mode == Mode::Forwarded {
-            return Ok((job.id, Assignment::NONE));
-        }
-        let service = services::next(Service::FORWARDED);
-        let units = services::units(&scenario.topology, &Placement::from(job));
-        let demand = Demand { job: job.id, service, units, size: job.segment };
-        let segment = memory.admit(&demand);
-        let segment = segment.map_err(|refusal| refusal.in_words(&scenario.topology, &demand))?;
-        Ok((job.id, Assignment { service, segment, mode }))
-    };
-    scenario.jobs.iter().map(assign).collect()
-}
 
 /// What a job asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -471,31 +440,6 @@ mod tests {
         assert_eq!((memory.rounded(1), memory.rounded(12)), (12, 12));
         // A part is all that a job can have, however much is free.
         assert_eq!(memory.admit(&demand(9, &[1], 13)), Err(short(13, 12, 1)));
-    }
-
-    #[test]
-    fn jobs_of_a_file_get_their_segments_in_order() {
-        let parse = |text: &str| {
-            tributary_jobfile::parse(text, "test").unwrap_or_else(|error| panic!("{error}"))
-        };
-        let jobs = "[topology]\nracks = 2\n[[job]]\nsegment = 32\nwindow = 8\nslots = 8\n\
-                    [[job]]\naggregation = \"server\"\n\
-                    [[job]]\nworkers = [\"w1\", \"w2\"]\nsegment = 16\nwindow = 8\nslots = 8\n";
-        let scenario = parse(&format!("protocol = \"p4inc\"\n[switch]\npool = 64\n{jobs}"));
-        let all = assignments(&scenario).unwrap();
-        let assigned = |segment, mode| Assignment { service: ONE, segment, mode };
-        assert_eq!(all[&job(1)], assigned(at(0, 32), Mode::Partial));
-        assert_eq!(all[&job(2)], Assignment::NONE);
-        assert_eq!(all[&job(3)], assigned(at(32, 16), Mode::Local));
-
-        let jobs = "[[job]]\nslots = 4\nwindow = 4\n[[job]]\nslots = 4\nwindow = 4\n";
-        let pool = "[switch]\npool = 100\npartitions = 8\n";
-        let scenario = parse(&format!("protocol = \"switchml\"\n{pool}{jobs}"));
-        let all = assignments(&scenario).unwrap();
-        assert_eq!(all[&job(2)], assigned(at(12, 12), Mode::Local));
-
-        let all = assignments(&parse("[[job]]\n[[job]]\n")).unwrap();
-        assert!(all.len() == 2 && all.values().all(|&one| one == Assignment::NONE));
     }
 
     /// What the allocator does, done again without any thought: an owner for every cell.

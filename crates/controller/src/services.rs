@@ -146,7 +146,7 @@ mod tests {
     }
 
     fn parts(scenario: &Scenario, mode: Mode) -> Vec<JobAtSwitch> {
-        let placement = Placement::from(&scenario.jobs[0]).assigned(assignment(mode));
+        let placement = Placement::unassigned(&scenario.jobs[0]).assigned(assignment(mode));
         job(&scenario.topology, &placement)
     }
 
@@ -251,7 +251,7 @@ mod tests {
         let together = scenario("[topology]\nracks = 2\n[[job]]\nworkers = [\"w3\", \"w4\"]");
         let apart = scenario("[topology]\nracks = 2\n[[job]]");
         let mode = |scenario: &Scenario, protocol, aggregation, server: bool| {
-            let mut placement = Placement::from(&scenario.jobs[0]);
+            let mut placement = Placement::unassigned(&scenario.jobs[0]);
             placement.ps = placement.ps.filter(|_| server);
             mode(&scenario.topology, &placement, protocol, aggregation)
         };
@@ -288,7 +288,7 @@ mod tests {
         fn every_packet_finds_its_way(text in network(), in_network: bool) {
             let scenario = scenario(&text);
             let topology = &scenario.topology;
-            let placement = Placement::from(&scenario.jobs[0]);
+            let placement = Placement::unassigned(&scenario.jobs[0]);
             let wish = if in_network { Aggregation::Network } else { Aggregation::Server };
             let mode = mode(topology, &placement, Protocol::P4inc, wish).unwrap();
             let units = units(topology, &placement);

@@ -4,7 +4,10 @@
 //! them both: each [`turn`](Driver::turn) hands over what arrived, fires the timer that is due,
 //! sends what the endpoint wants to send, and sleeps if there was nothing to do. It spawns no
 //! thread: whoever calls `turn` is the thread. An endpoint that has a message channel beside its
-//! port gets its messages in the same turns: [`turn_with`](Driver::turn_with).
+//! port gets its messages in the same turns: [`turn_with`](Driver::turn_with). [`channel`] is such a
+//! channel, over TCP.
+
+pub mod channel;
 
 use std::io;
 use std::time::{Duration, Instant};

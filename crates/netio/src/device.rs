@@ -75,11 +75,12 @@ pub struct Statistics {
 
 /// A way to raw frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Kind {
-    /// AF_PACKET sockets: [`crate::packet`].
+    /// AF_PACKET sockets: works wherever raw sockets do.
     #[default]
     Packet,
-    /// AF_XDP sockets: [`crate::xdp`].
+    /// AF_XDP sockets, with an XDP program on the interface: needs root.
     Xdp,
 }
 

@@ -1,7 +1,8 @@
 //! The reliable channels of a host's ESA servers.
 
+use tributary_driver::channel::{Hub, Link, LinkEvent};
 use tributary_protocol::Time;
-use tributary_reminder::{Hub, Incoming, Link, LinkEvent};
+use tributary_protocol::esa::Backend;
 use tributary_wire::JobId;
 use tributary_wire::channel::{FromServer, ToServer};
 
@@ -51,31 +52,17 @@ impl Channels {
 
     /// Carries messages both ways. Returns whether there were any.
     pub(crate) fn exchange(&mut self, now: Time, servers: &mut Servers) -> bool {
-        let mut moved = false;
-        if let Some(hub) = &mut self.hub {
-            for _ in 0..BATCH {
-                let Some(incoming) = hub.poll() else { break };
-                moved = true;
-                if let Incoming::Worker(job, worker, message) = incoming {
-                    servers.together_mut().handle_worker(now, job, worker, message);
-                }
-            }
-            while let Some((job, worker, message)) = servers.together_mut().poll_message() {
-                moved = true;
-                // For a worker that is not there it is lost: the agent asks again by its timer.
-                hub.send_worker(job, worker, &message);
-            }
-        }
+        let backend = servers.backend_mut();
+        let mut moved = self.hub.as_mut().is_some_and(|hub| hub.exchange(now, backend));
         for linked in &mut self.links {
-            moved |= linked.exchange(now, servers);
+            moved |= linked.exchange(now, backend);
         }
         moved
     }
 }
 
 impl Linked {
-    fn exchange(&mut self, now: Time, servers: &mut Servers) -> bool {
-        let Some(server) = servers.apart_mut(self.job) else { return false };
+    fn exchange(&mut self, now: Time, backend: &mut Backend) -> bool {
         let mut moved = false;
         for _ in 0..BATCH {
             let Some(event) = self.link.poll() else { break };
@@ -83,17 +70,17 @@ impl Linked {
             match event {
                 LinkEvent::Opened => {
                     self.open = true;
-                    server.channel_opened();
+                    backend.agent_opened(self.job);
                 }
                 LinkEvent::Closed => self.open = false,
-                LinkEvent::Message(message) => server.handle_message(now, message),
+                LinkEvent::Message(message) => backend.handle_agent(now, self.job, message),
                 // The link has said it in the log, and goes on trying.
                 LinkEvent::Refused(_) => {}
             }
         }
         // While nobody listens nothing is kept: all is said again when the channel opens.
         while !self.open || self.link.has_room() {
-            let Some(message) = server.poll_message() else { break };
+            let Some(message) = backend.poll_to_agent(self.job) else { break };
             moved = true;
             if self.open {
                 self.link.send(&message);

@@ -1,76 +1,38 @@
-//! The reliable channel of ESA over TCP, and the reminder agent that listens there.
+//! Reminder agent: fetches partial sums of ESA jobs from switches.
 //!
-//! The protocol's endpoints know nothing of connections: they hand out messages and take messages
-//! ([`tributary_wire::channel`]). Here these get carried:
-//!
-//! - a [`Hub`] is the agent's side: it listens, lets in who shows the token of a job, and carries
-//!   messages to and from all of them;
-//! - a [`Link`] is a worker's side, or that of a PS that is not in the agent's process: it connects,
-//!   and connects again for as long as it lives.
-//!
-//! Both have a thread of their own. The endpoint's thread is never blocked by a peer: messages wait
-//! in queues of bounded size, and a [`Waker`](tributary_netio::Waker) ends its sleep when there is
-//! something for it. A peer that sends garbage, shows a wrong token, is slow to greet, or does not
-//! read what it is sent is disconnected, counted ([`Stats`]) and mentioned in the log, a line a
-//! second at most for each kind of fault.
-//!
-//! [`serve`] runs an agent that has a host of its own; by default it is in the process of the PS
-//! (`tributary-ps`).
-//!
-//! Start reading at [`Hub`].
+//! The protocol is in `tributary-protocol`, the channel to workers and parameter servers in
+//! [`tributary_driver::channel`]. Here the agent has a host of its own; by default it shares the process
+//! of the parameter server (`tributary-ps`).
 
-mod agent;
-mod complaints;
-mod hub;
-mod keepalive;
-mod link;
-mod outbox;
-mod stream;
-
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-pub use agent::serve;
-pub use hub::{Hub, HubConfig, Incoming, Job, Peer, Stats};
-pub use link::{Link, LinkConfig, LinkEvent};
+use tributary_driver::Driver;
+use tributary_driver::channel::Hub;
+use tributary_netio::{FrameIo, Waker};
+use tributary_protocol::esa::Backend;
 
-/// How long peers may take, and how much may wait for them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// From the connection to the end of the greeting.
-    pub greeting: Duration,
-    /// From the first byte of a message to its last, and between two pieces of what a peer reads.
-    pub progress: Duration,
-    /// Silence, in whole seconds, after which the operating system asks whether the peer's host is
-    /// still there (TCP keepalive). After three questions without an answer, five seconds apart,
-    /// the connection is broken; and so it is when data is not acknowledged for as long as all that.
-    pub idle: Duration,
-    /// Bytes that wait to be sent to one peer. A message that finds them waiting ends the
-    /// connection.
-    pub outgoing: usize,
-    /// Messages that wait for the endpoint; beyond, nothing more is read of the peers.
-    pub incoming: usize,
-    /// Connections that have not greeted yet, an eighth of them from one address; more are closed at
-    /// once.
-    pub strangers: usize,
-}
+/// How long the thread sleeps before it looks whether it should stop.
+const PATIENCE: Duration = Duration::from_millis(50);
 
-impl Default for Limits {
-    /// Two seconds for a greeting, five for progress, ten of silence, 8 MB out, 4096 messages in,
-    /// 64 strangers.
-    fn default() -> Self {
-        Self {
-            greeting: Duration::from_secs(2),
-            progress: Duration::from_secs(5),
-            idle: Duration::from_secs(10),
-            outgoing: 8 << 20,
-            incoming: 4096,
-            strangers: 64,
-        }
+/// Runs an agent until `stop` is raised: reminder packets over the port, messages over the hub.
+/// `waker` is the hub's. Returns the agent, for its counters.
+///
+/// The hub must serve the agent's jobs, with servers that connect.
+///
+/// # Errors
+/// Those of the port.
+pub fn serve(
+    agent: Backend,
+    hub: &mut Hub,
+    io: impl FrameIo,
+    waker: Waker,
+    stop: &AtomicBool,
+) -> io::Result<Backend> {
+    let mut driver = Driver::new(agent, io).with_waker(waker);
+    while !stop.load(Ordering::Relaxed) {
+        driver.turn_with(PATIENCE, |now, agent| hub.exchange(now, agent))?;
     }
-}
-
-/// The longest body of a job's messages, for packets of that many values.
-fn longest_body(values: u16) -> usize {
-    let whole = tributary_wire::channel::BODY_MAX;
-    whole - 4 * usize::from(tributary_wire::VALUES_MAX.saturating_sub(values))
+    Ok(driver.into_endpoint())
 }

@@ -1,8 +1,8 @@
 //! Virtual time: endpoints, links with faults and the P4 program under one seed.
 //!
 //! The same state machines and the same switch as everywhere else, without threads and clocks:
-//! [`Network`] moves frames between hosts and switches in the order of an agenda, [`run()`] takes
-//! a whole scenario from admission to sweep. What happens is a function of the scenario, the inputs
+//! [`Network`] moves frames between hosts and switches in the order of an agenda, [`System`] programs its
+//! switches and starts endpoints, [`run()`] takes a whole scenario from admission to sweep. What happens is a function of the scenario, the inputs
 //! and the seed, so a failing seed fails again.
 //!
 //! ESA's endpoints also talk over reliable channels: TCP connections over the same links, with the
@@ -33,6 +33,7 @@ mod process;
 mod program;
 mod run;
 pub mod sharing;
+mod system;
 pub mod tcp;
 pub mod testbed;
 mod trace;
@@ -44,4 +45,5 @@ pub use network::{Disturbance, Happening, Network};
 pub use process::Process;
 pub use program::Program;
 pub use run::{Act, Error, EsaStats, Held, Inputs, Options, Outcome, Run, run};
+pub use system::System;
 pub use trace::{Fate, Sighting, Trace, What};

@@ -519,17 +519,11 @@ impl Network {
                         self.happenings.push(Happening::Server(*job, event));
                     }
                 }
-                Process::EsaServer(job, server) => {
-                    while let Some(event) = server.poll_event() {
-                        self.happenings.push(Happening::Server(*job, event));
-                    }
-                }
-                Process::Together(_, both) => {
-                    while let Some((job, event)) = both.poll_event() {
+                Process::Esa(_, backend) => {
+                    while let Some((job, event)) = backend.poll_event() {
                         self.happenings.push(Happening::Server(job, event));
                     }
                 }
-                Process::Agent(..) => {}
             }
         }
         self.set_timer(host);

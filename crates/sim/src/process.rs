@@ -9,14 +9,10 @@ use tributary_wire::JobId;
 pub enum Process {
     /// A worker of the job.
     Worker(JobId, Worker),
-    /// The job's parameter server.
+    /// The job's parameter server, of any protocol but ESA.
     Server(JobId, ParameterServer),
-    /// The job's parameter server (ESA), with its reminder agent in the same process.
-    Together(JobId, esa::Together),
-    /// The job's parameter server (ESA) alone.
-    EsaServer(JobId, esa::Server),
-    /// The reminder agent of the job, apart from its parameter server.
-    Agent(JobId, esa::Agent),
+    /// The job's parameter server, its reminder agent, or both (ESA).
+    Esa(JobId, esa::Backend),
 }
 
 /// The calls of [`Endpoint`] that do not depend on what an endpoint has to say.
@@ -49,11 +45,7 @@ impl Process {
     /// Its job.
     pub fn job(&self) -> JobId {
         match self {
-            Self::Worker(job, _)
-            | Self::Server(job, _)
-            | Self::Together(job, _)
-            | Self::EsaServer(job, _)
-            | Self::Agent(job, _) => *job,
+            Self::Worker(job, _) | Self::Server(job, _) | Self::Esa(job, _) => *job,
         }
     }
 
@@ -61,9 +53,7 @@ impl Process {
         match self {
             Self::Worker(_, worker) => worker,
             Self::Server(_, server) => server,
-            Self::Together(_, both) => both,
-            Self::EsaServer(_, server) => server,
-            Self::Agent(_, agent) => agent,
+            Self::Esa(_, backend) => backend,
         }
     }
 
@@ -71,14 +61,20 @@ impl Process {
         match self {
             Self::Worker(_, worker) => Endpoint::poll_timeout(worker),
             Self::Server(_, server) => Endpoint::poll_timeout(server),
-            Self::Together(_, both) => Endpoint::poll_timeout(both),
-            Self::EsaServer(_, server) => Endpoint::poll_timeout(server),
-            Self::Agent(_, agent) => Endpoint::poll_timeout(agent),
+            Self::Esa(_, backend) => Endpoint::poll_timeout(backend),
         }
     }
 
-    /// Whether it is the reminder agent, or has it in it.
+    /// The ESA backend of a job.
+    pub(crate) fn backend(&mut self, of: JobId) -> Option<&mut esa::Backend> {
+        match self {
+            Self::Esa(job, backend) if *job == of => Some(backend),
+            _ => None,
+        }
+    }
+
+    /// Whether it has the reminder agent of its job.
     pub(crate) fn is_agent(&self) -> bool {
-        matches!(self, Self::Together(..) | Self::Agent(..))
+        matches!(self, Self::Esa(job, backend) if backend.agent().serves(*job))
     }
 }

@@ -1,7 +1,7 @@
 //! A switch program, compiled once for many switches and runs.
 
 use tributary_controller::Error;
-use tributary_controller::programs::{self, Source};
+use tributary_controller::programs::{self, Compiled, Source};
 use tributary_jobfile::SwitchSettings;
 use tributary_p4::ir;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
@@ -21,13 +21,7 @@ impl Program {
     /// # Errors
     /// All errors of the program.
     pub fn compile(source: &Source, settings: &SwitchSettings) -> Result<Self, Error> {
-        let compiled = programs::compile(source, &programs::defines(settings))?;
-        let config = ForwardingPipelineConfig {
-            p4info: Some(compiled.pipeline.p4info),
-            p4_device_config: compiled.pipeline.device_config,
-            cookie: None,
-        };
-        Ok(Self { program: compiled.program, config })
+        Ok(programs::compile(source, &programs::defines(settings))?.into())
     }
 
     /// Its tables, actions and counters.
@@ -39,5 +33,16 @@ impl Program {
     pub(crate) fn load(&self) -> Forwarding {
         Forwarding::load(self.program.clone(), self.config.clone())
             .expect("a program that was compiled here can be loaded")
+    }
+}
+
+impl From<Compiled> for Program {
+    fn from(compiled: Compiled) -> Self {
+        let config = ForwardingPipelineConfig {
+            p4info: Some(compiled.pipeline.p4info),
+            p4_device_config: compiled.pipeline.device_config,
+            cookie: None,
+        };
+        Self { program: compiled.program, config }
     }
 }

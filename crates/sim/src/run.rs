@@ -2,39 +2,36 @@
 
 mod acts;
 mod cells;
-mod service;
+mod moves;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tributary_controller::entries::{self, JobSlot};
+use tributary_controller::Deployment;
 use tributary_controller::outcomes::Outcomes;
-use tributary_controller::segments::{Allocator, Refusal as NoMemory};
-use tributary_controller::{Catalogue, plan, sweep};
-use tributary_jobfile::{Aggregation, Job, Profile, Scenario, SwitchId};
+use tributary_dataplane::EngineKind;
+use tributary_jobfile::{Aggregation, Job, Scenario};
 use tributary_netio::faults::{InvalidFaults, Statistics};
-use tributary_p4runtime_proto::p4::v1::Update;
-use tributary_protocol::esa::{self, Target};
-use tributary_protocol::priority::{Horizon, JobProfile, Priority};
+use tributary_protocol::priority::Priority;
 use tributary_protocol::rtt::RttConfig;
 use tributary_protocol::{
-    Assignment, ConfigError, ParameterServer, SubmitError, Tensor, Time, Worker, server, worker,
+    Assignment, ConfigError, ParameterServer, SubmitError, Tensor, Time, Worker, esa, server,
+    worker,
 };
-use tributary_switch::{Refusal, Switch, SwitchConfig};
-use tributary_wire::{Sequence, Service, WorkerIndex};
+use tributary_switch::Refusal;
 
 use crate::channel::Pace;
 use crate::line::Cable;
-use crate::network::{Disturbance, Happening, Network};
-use crate::process::Process;
+use crate::network::{Disturbance, Happening};
 use crate::program::Program;
+use crate::system::{System, worker_index};
 use crate::trace::Trace;
 
 pub use acts::Act;
 pub use cells::Held;
 
 /// Virtual time that a walk through all aggregators may take.
-const SWEEP_TIME: Duration = Duration::from_secs(60);
+pub(crate) const SWEEP_TIME: Duration = Duration::from_secs(60);
 
 /// What each worker sums: by job, worker and round.
 pub type Inputs = Vec<Vec<Vec<Tensor>>>;
@@ -46,12 +43,14 @@ pub struct Options {
     pub cable: Cable,
     /// Seed of the links' faults.
     pub seed: u64,
+    /// What executes the program in switches.
+    pub engine: EngineKind,
     /// Virtual time after which the run is given up.
     pub limit: Duration,
     /// What reliable channels are like.
     pub pace: Pace,
-    /// How long workers wait for a result before they take it for lost.
-    pub worker_rtt: RttConfig,
+    /// How long workers wait for a result before they take it for lost, in place of the scenario's.
+    pub worker_rtt: Option<RttConfig>,
     /// How long a worker that has everything waits for its dismissal (ESA). An agent that was replaced
     /// in the middle of it knows nothing of those that have gone, and would wait for them for ever.
     pub farewell: Duration,
@@ -68,9 +67,10 @@ impl Options {
         Self {
             cable: Cable::default(),
             seed,
+            engine: EngineKind::default(),
             limit: Duration::from_secs(600),
             pace: Pace::default(),
-            worker_rtt: RttConfig::default(),
+            worker_rtt: None,
             farewell: Duration::from_secs(5),
             trace: false,
             only: None,
@@ -124,9 +124,6 @@ pub enum Error {
     /// The program has not what the controller needs, or a job cannot be placed.
     #[error(transparent)]
     Controller(#[from] tributary_controller::Error),
-    /// The switches have no memory for a job.
-    #[error(transparent)]
-    Memory(#[from] NoMemory),
 }
 
 /// What the parts behind a job's switches counted (ESA), since they were started last.
@@ -190,21 +187,14 @@ pub struct Outcome {
 #[derive(Debug)]
 pub struct Run<'a> {
     scenario: &'a Scenario,
-    catalogue: Catalogue,
-    /// The network, to look into or to disturb.
-    pub network: Network,
+    /// The switches and endpoints.
+    pub system: System,
     inputs: Inputs,
     /// Priorities of tensors, by job and round, where they do not follow from the job's profile.
     priorities: Vec<Vec<Priority>>,
     sums: Inputs,
     /// Tensors that each worker submitted.
     submitted: Vec<Vec<usize>>,
-    /// Who holds which aggregators, where jobs have some of their own.
-    memory: Option<Allocator>,
-    /// How switches serve each job.
-    assignments: Vec<Assignment>,
-    /// The service that each job had last.
-    services: Vec<Service>,
     /// Jobs that are to be moved, and before which iteration.
     moves: BTreeMap<usize, (usize, Aggregation)>,
     /// When workers submit their next tensor.
@@ -223,8 +213,6 @@ pub struct Run<'a> {
     ended: BTreeSet<usize>,
     leaks: Vec<Held>,
     stalls: Vec<String>,
-    pace: Pace,
-    worker_rtt: RttConfig,
     farewell: Duration,
     /// Until when workers that have everything wait.
     farewells: BTreeMap<(usize, usize), Time>,
@@ -245,22 +233,13 @@ impl<'a> Run<'a> {
         inputs: Inputs,
         options: &Options,
     ) -> Result<Self, Error> {
-        let topology = &scenario.topology;
-        let switches = topology.switch_ids().map(|id| switch(scenario, program, id)).collect();
-        let Options { cable, seed, ref only, .. } = *options;
-        let mut network = Network::new(scenario, switches, cable, seed, only.as_ref())?;
-        if options.trace {
-            network.record();
-        }
-        let catalogue = Catalogue::new(program.p4info())?;
+        let deployment = Deployment::new(scenario.clone())?;
+        let system = System::start(deployment, program, options)?;
         let missing: Vec<usize> = inputs.iter().map(|job| job.iter().map(Vec::len).sum()).collect();
         let workers = scenario.jobs.iter().enumerate();
         let mut run = Self {
             sums: scenario.jobs.iter().map(|job| vec![Vec::new(); job.workers.len()]).collect(),
             submitted: scenario.jobs.iter().map(|job| vec![0; job.workers.len()]).collect(),
-            memory: service::memory(scenario),
-            assignments: vec![Assignment::NONE; scenario.jobs.len()],
-            services: vec![Service::FORWARDED; scenario.jobs.len()],
             moves: BTreeMap::new(),
             outstanding: missing.iter().sum(),
             missing,
@@ -272,25 +251,18 @@ impl<'a> Run<'a> {
             ended: BTreeSet::new(),
             leaks: Vec::new(),
             scenario,
-            catalogue,
-            network,
+            system,
             inputs,
             priorities: Vec::new(),
             due: BTreeSet::new(),
             acts: BTreeSet::new(),
             stalls: Vec::new(),
-            pace: options.pace,
-            worker_rtt: options.worker_rtt,
             farewell: options.farewell,
             farewells: BTreeMap::new(),
             undismissed: 0,
             last: vec![Time::ZERO; scenario.jobs.len()],
             limit: Time::ZERO + options.limit,
         };
-        for (switch, forwarding) in plan::forwarding(topology).iter().enumerate() {
-            let entities = entries::forwarding(&run.catalogue, forwarding);
-            run.write(SwitchId(switch), &entries::insert(entities))?;
-        }
         for index in 0..scenario.jobs.len() {
             run.admit(index)?;
         }
@@ -298,19 +270,12 @@ impl<'a> Run<'a> {
     }
 
     fn admit(&mut self, index: usize) -> Result<(), Error> {
-        let scenario = self.scenario;
-        let job = &scenario.jobs[index];
-        self.serve(index, job.aggregation)?;
-        self.start_server(index, ParameterServer::new)?;
-        self.start_agent(index)?;
-        for (worker, &host) in job.workers.iter().enumerate() {
-            let assignment = self.assignments[index];
-            let mut config = scenario.worker_config(job, assignment, worker_index(worker));
-            config.timing.rtt = self.worker_rtt;
-            self.network.start(host, Process::Worker(job.id, Worker::new(config)?));
+        self.system.serve(index)?;
+        self.system.start_endpoints(index, ParameterServer::new)?;
+        for worker in 0..self.scenario.jobs[index].workers.len() {
             self.schedule(index, worker);
         }
-        self.connect(job)
+        Ok(())
     }
 
     /// Does something when `after` has passed since the start.
@@ -328,51 +293,26 @@ impl<'a> Run<'a> {
         if let Some(&priority) = self.priorities.get(job).and_then(|own| own.get(round)) {
             return priority;
         }
-        let own = self.scenario.jobs[job].profile;
-        let Profile { layers, communication, computation, remaining } = own;
-        let attained = self.network.now() - Time::ZERO;
-        let profile = JobProfile {
-            layers,
-            communication,
-            computation,
-            horizon: remaining.map_or(Horizon::Attained(attained), Horizon::Remaining),
-        };
         let of = self.inputs[job].iter().map(Vec::len).max().unwrap_or(0);
-        profile.of_layer(own.layer(round, of))
-    }
-
-    fn write(&mut self, switch: SwitchId, updates: &[Update]) -> Result<(), Error> {
-        let refused = |refusal| Error::Refused { switch: switch.0, refusal };
-        let results = self.network.switch_mut(switch).write(updates).map_err(refused)?;
-        results.into_iter().collect::<Result<(), _>>().map_err(refused)
-    }
-
-    /// The switches that aggregate for a job, and how the agent reaches them.
-    fn targets(&self, job: &Job) -> Result<Vec<Target>, Error> {
-        let topology = &self.scenario.topology;
-        let target = |target: plan::Target| {
-            let via = topology.host(target.via).address;
-            Target { members: target.members, via }
-        };
-        Ok(plan::targets(topology, &job.into())?.into_iter().map(target).collect())
+        self.scenario.jobs[job].profile.priority(round, of, self.elapsed())
     }
 
     /// The worker's next tensor is submitted after its pause, if there is one; else it leaves.
     fn schedule(&mut self, job: usize, worker: usize) {
         if self.sums[job][worker].len() == self.inputs[job][worker].len() {
             let Job { id, workers, .. } = &self.scenario.jobs[job];
-            self.network.with_worker(workers[worker], *id, Worker::leave);
-            self.farewells.insert((job, worker), self.network.now() + self.farewell);
+            self.system.network.with_worker(workers[worker], *id, Worker::leave);
+            self.farewells.insert((job, worker), self.system.network.now() + self.farewell);
         } else {
             let pause = self.scenario.jobs[job].straggler_delay(worker_index(worker));
-            self.due.insert((self.network.now() + pause, job, worker));
+            self.due.insert((self.system.network.now() + pause, job, worker));
         }
     }
 
     /// Virtual time since the start.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
-        self.network.now() - Time::ZERO
+        self.system.network.now() - Time::ZERO
     }
 
     /// Lets the next thing happen; false when every sum is in and every worker has gone, or the limit
@@ -382,7 +322,7 @@ impl<'a> Run<'a> {
     /// If a tensor cannot be summed, or a switch refuses.
     pub fn step(&mut self) -> Result<bool, Error> {
         self.let_go();
-        if self.is_over() || self.network.now() >= self.limit {
+        if self.is_over() || self.system.network.now() >= self.limit {
             return Ok(false);
         }
         let submission = self.due.first().copied();
@@ -394,8 +334,8 @@ impl<'a> Run<'a> {
             self.farewells.values().min().copied(),
         ];
         let until = times.into_iter().flatten().min().unwrap_or(self.limit);
-        if !self.network.step(until) {
-            let now = self.network.now();
+        if !self.system.network.step(until) {
+            let now = self.system.network.now();
             if let Some((_, act)) = act.filter(|(time, _)| *time <= now) {
                 self.acts.pop_first();
                 self.act(act)?;
@@ -418,23 +358,23 @@ impl<'a> Run<'a> {
     fn let_go(&mut self) {
         while let Some((index, worker)) = self.next_to_go() {
             let Job { id, workers, .. } = &self.scenario.jobs[index];
-            if let Some(endpoint) = self.network.worker(workers[worker], *id) {
+            if let Some(endpoint) = self.system.network.worker(workers[worker], *id) {
                 self.undismissed += u64::from(!endpoint.is_dismissed());
                 self.departed.insert((index, worker), *endpoint.stats());
             }
             self.farewells.remove(&(index, worker));
             self.present.remove(&(index, worker));
-            self.network.kill(workers[worker], *id);
+            self.system.network.kill(workers[worker], *id);
         }
     }
 
     fn next_to_go(&self) -> Option<(usize, usize)> {
-        let over = self.farewells.iter().find(|(_, until)| **until <= self.network.now());
+        let over = self.farewells.iter().find(|(_, until)| **until <= self.system.network.now());
         let over = over.map(|(worker, _)| *worker);
         over.or_else(|| {
             self.present.iter().copied().find(|&(index, worker)| {
                 let Job { id, workers, .. } = &self.scenario.jobs[index];
-                let endpoint = self.network.worker(workers[worker], *id);
+                let endpoint = self.system.network.worker(workers[worker], *id);
                 self.missing[index] == 0 && endpoint.is_some_and(Worker::is_dismissed)
             })
         })
@@ -451,7 +391,7 @@ impl<'a> Run<'a> {
         let priority = self.priority(job, round);
         let Job { id, workers, .. } = &self.scenario.jobs[job];
         let submit = |worker: &mut Worker| worker.submit_with(tensor, priority);
-        let submitted = self.network.with_worker(workers[worker], *id, submit);
+        let submitted = self.system.network.with_worker(workers[worker], *id, submit);
         match submitted {
             Some(Err(source)) => Err(Error::Submit { job, worker, source }),
             // A worker that was killed submits nothing.
@@ -460,7 +400,7 @@ impl<'a> Run<'a> {
     }
 
     fn hear(&mut self) {
-        for happening in self.network.take_happenings() {
+        for happening in self.system.network.take_happenings() {
             match happening {
                 Happening::Worker(host, id, worker::Event::TensorDone { tensor, .. }) => {
                     let jobs = &self.scenario.jobs;
@@ -470,7 +410,7 @@ impl<'a> Run<'a> {
                     self.sums[job][worker].push(tensor);
                     self.outstanding -= 1;
                     self.missing[job] -= 1;
-                    self.last[job] = self.network.now();
+                    self.last[job] = self.system.network.now();
                     self.schedule(job, worker);
                 }
                 Happening::Worker(_, id, event) => {
@@ -495,19 +435,19 @@ impl<'a> Run<'a> {
         let mut esa = Vec::new();
         for (index, job) in scenario.jobs.iter().enumerate() {
             let stats = |(worker, host): (usize, &_)| {
-                let living = self.network.worker(*host, job.id).map(|worker| *worker.stats());
+                let living =
+                    self.system.network.worker(*host, job.id).map(|worker| *worker.stats());
                 living.or(self.departed.get(&(index, worker)).copied()).unwrap_or_default()
             };
             workers.push(job.workers.iter().enumerate().map(stats).collect());
-            let server = job.ps.and_then(|ps| self.network.server(ps, job.id));
+            let server = job.ps.and_then(|ps| self.system.network.server(ps, job.id));
             let server = server.map(|server| *server.stats());
             servers.push(server.unwrap_or_default());
             esa.push(self.esa_stats(job));
         }
-        let outcomes = (0..scenario.jobs.len())
-            .map(|job| self.outcomes(Some(slot(job))))
-            .collect::<Result<_, _>>()?;
-        let unattributed = self.outcomes(None)?;
+        let jobs = 0..scenario.jobs.len();
+        let outcomes = jobs.map(|job| self.system.outcomes(job)).collect::<Result<_, _>>()?;
+        let unattributed = self.system.unattributed()?;
         let complete = self.is_over();
         let outstanding = self.outstanding;
         // Packets of a job that were on their way when it was swept may not take a cell again.
@@ -536,33 +476,23 @@ impl<'a> Run<'a> {
             swept,
             leaks: self.leaks,
             left_behind,
-            faults: self.network.faults(),
-            hops: self.network.hops(),
-            messages: self.network.messages(),
-            losses_to_come: self.network.losses_to_come(),
-            disturbances: self.network.disturbances(),
-            trace: self.network.trace().cloned(),
+            faults: self.system.network.faults(),
+            hops: self.system.network.hops(),
+            messages: self.system.network.messages(),
+            losses_to_come: self.system.network.losses_to_come(),
+            disturbances: self.system.network.disturbances(),
+            trace: self.system.network.trace().cloned(),
         })
     }
 
     fn esa_stats(&self, job: &Job) -> EsaStats {
         let mut stats = EsaStats::default();
-        let own_agent = |agent: &esa::Agent| {
-            agent.stats().find(|(id, _)| *id == job.id).map(|(_, stats)| *stats)
-        };
-        let hosts = job.ps.into_iter().chain(job.agent);
-        for process in hosts.flat_map(|host| self.network.processes(host)) {
-            match process {
-                Process::Together(id, both) if *id == job.id => {
-                    let servers = both.servers().iter();
-                    servers.for_each(|server| stats.server = *server.stats());
-                    stats.agent = own_agent(both.agent()).unwrap_or_default();
-                }
-                Process::EsaServer(id, server) if *id == job.id => stats.server = *server.stats(),
-                Process::Agent(id, agent) if *id == job.id => {
-                    stats.agent = own_agent(agent).unwrap_or_default();
-                }
-                _ => {}
+        for backend in self.system.backends(job.id) {
+            if let Some(server) = backend.server(job.id) {
+                stats.server = *server.stats();
+            }
+            if let Some(agent) = backend.agent().stats_of(job.id) {
+                stats.agent = *agent;
             }
         }
         stats
@@ -573,45 +503,14 @@ impl<'a> Run<'a> {
         self.freed[job]
     }
 
+    /// How switches serve a job at the moment.
+    pub fn assignment(&self, job: usize) -> Assignment {
+        self.system.deployment().assignment(job)
+    }
+
     /// Whether a job was ended before the others.
     pub fn has_ended(&self, job: usize) -> bool {
         self.ended.contains(&job)
-    }
-
-    /// What became of packets at each switch.
-    fn outcomes(&self, slot: Option<JobSlot>) -> Result<Vec<Outcomes>, Error> {
-        let request = Outcomes::request(&self.catalogue, slot);
-        let read = |id: SwitchId| {
-            let answer = self.network.switch(id).read(&request);
-            let answer = answer.map_err(|refusal| Error::Refused { switch: id.0, refusal })?;
-            Ok(Outcomes::of(&self.catalogue, slot, &answer))
-        };
-        self.scenario.topology.switch_ids().map(read).collect()
-    }
-
-    /// Sends a sweep through a switch's pool, or a job's segment of it; returns how many aggregators
-    /// it freed.
-    fn sweep(&mut self, switch: SwitchId, index: usize) -> Result<u32, Error> {
-        let nonce = Sequence(0);
-        let run = self.scenario.jobs[index].run();
-        let assignment = self.assignments[index];
-        let frame = sweep::frame(self.catalogue.protocol(), run, assignment, nonce);
-        let now_us = self.network.now().as_nanos() / 1000;
-        self.network.switch_mut(switch).packet_out(now_us, &frame);
-        self.network.poke_switch(switch);
-        let deadline = self.network.now() + SWEEP_TIME;
-        while self.network.now() < deadline {
-            for (from, frame) in self.network.take_packets_in() {
-                if let Some(freed) = sweep::freed(&frame, run, nonce)
-                    && from == switch
-                {
-                    return Ok(freed);
-                }
-            }
-            let soon = self.network.now() + Duration::from_millis(1);
-            while self.network.step(soon) {}
-        }
-        Err(Error::SweepLost { switch: switch.0 })
     }
 }
 
@@ -628,23 +527,4 @@ pub fn run(
     let mut run = Run::start(scenario, program, inputs, options)?;
     while run.step()? {}
     run.finish()
-}
-
-fn switch(scenario: &Scenario, program: &Program, id: SwitchId) -> Switch {
-    let mut switch = Switch::new(SwitchConfig {
-        device_id: id.0 as u64 + 1,
-        ports: scenario.topology.ports(id).map(|(port, ..)| port).collect(),
-        queue_limit: scenario.switch.queue_capacity as usize,
-        ..SwitchConfig::default()
-    });
-    switch.commit(program.load());
-    switch
-}
-
-fn slot(job: usize) -> JobSlot {
-    u8::try_from(job + 1).ok().and_then(JobSlot::new).expect("at most 255 jobs")
-}
-
-fn worker_index(worker: usize) -> WorkerIndex {
-    u8::try_from(worker).ok().and_then(WorkerIndex::new).expect("at most 32 workers")
 }

@@ -257,7 +257,7 @@ impl Rack {
     /// Tasks that each job's parameter server completed, and how many of those came complete.
     fn counts(&self, scenario: &Scenario, run: &Run<'_>) -> Vec<(u64, u64)> {
         let count = |job: &tributary_jobfile::Job| {
-            let server = job.ps.and_then(|host| run.network.server(host, job.id));
+            let server = job.ps.and_then(|host| run.system.network.server(host, job.id));
             let stats = server.map(|server| *server.stats()).unwrap_or_default();
             (stats.completed, stats.complete_on_arrival)
         };

@@ -8,11 +8,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tributary_driver::Driver;
+use tributary_driver::channel::{Link, LinkConfig, LinkEvent};
 use tributary_netio::{FrameIo, Waker};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::worker::{Event, Failure, Stats};
 use tributary_protocol::{ConfigError, Endpoint, SubmitError, Tensor, Worker, WorkerConfig};
-use tributary_reminder::{Link, LinkConfig, LinkEvent};
 use tributary_wire::Sequence;
 use tributary_wire::channel::{FromWorker, Refusal, ToWorker};
 

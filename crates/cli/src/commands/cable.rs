@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use tributary_job::faults;
 use tributary_jobfile::{End, LinkId, Scenario, Topology};
 use tributary_netio::packet::{Config, PacketSocket};
 use tributary_netio::{FrameIo, Watch};
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &CableArgs) -> Result<()> {
         Some(spec) => {
             let (scenario, link) = read(spec, args.seed)?;
             let end = scenario.topology.link(link).ends[0];
-            Box::new(settings::faulty_in_network(&scenario, link, end, scenario.seed, near)?)
+            Box::new(faults::faulty_in_network(&scenario, link, end, scenario.seed, near)?)
         }
     };
     let mut dropped = 0;
@@ -79,7 +80,7 @@ fn read(spec: &str, seed: Option<u64>) -> Result<(Scenario, LinkId)> {
     let (Some(second), Some(first), Some(file)) = (parts.next(), parts.next(), parts.next()) else {
         bail!("--faults {spec}: write JOB.toml:NAME:NAME, with the names of the link's ends");
     };
-    let mut scenario = settings::load(Path::new(file), seed)?;
+    let mut scenario = tributary_jobfile::load_with_seed(Path::new(file), seed)?;
     let topology = &mut scenario.topology;
     let ends = |link: LinkId| topology.link(link).ends.map(|end| name(topology, end));
     let found = (0..topology.links.len()).map(LinkId).find(|&link| {

@@ -3,12 +3,12 @@
 
 use anyhow::Result;
 use serde::Serialize;
+use tributary_controller::Deployment;
+use tributary_job::report::table;
 use tributary_jobfile::{Duty, End, HostId, LinkFaults, Scenario};
 
 use super::cable::name;
 use crate::args::NetworkArgs;
-use crate::report::table;
-use crate::settings;
 
 #[derive(Debug, Serialize)]
 struct Network<'a> {
@@ -57,12 +57,9 @@ struct Link<'a> {
 /// # Errors
 /// One line that says what is wrong with it.
 pub(crate) fn run(args: &NetworkArgs) -> Result<()> {
-    let scenario = settings::load(&args.job_file, None)?;
-    for job in &scenario.jobs {
-        // What the switches have no room for is said here, too.
-        settings::assignment(&scenario, job)?;
-    }
-    let network = network(&scenario);
+    // Refuses a file whose jobs the switches have no room for.
+    let deployment = Deployment::new(tributary_jobfile::load(&args.job_file)?)?;
+    let network = network(deployment.scenario());
     if args.json {
         return crate::print(
             &serde_json::to_string_pretty(&network).expect("a network is plain data"),

@@ -5,38 +5,18 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
+use tributary_job::fabric::{LastWords, QueueReport};
+use tributary_job::faults;
 use tributary_jobfile::{End, Scenario, SwitchId};
 use tributary_netio::FrameIo;
 use tributary_netio::device::{Config, Device};
-use tributary_switch::runtime::{Report, Runtime};
+use tributary_switch::runtime::Runtime;
 use tributary_switch::server::{Listen, ServerHandle, Service, Tls};
 use tributary_switch::{Forwarding, SwitchConfig};
 
 use crate::args::SwitchArgs;
 use crate::commands::p4;
-use crate::fabric::LastWords;
 use crate::settings;
-
-/// What a switch counted about its queues.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Statistics {
-    /// Most packets that were ever in one egress queue.
-    pub(crate) longest_queue: u64,
-    /// Packets that found a queue full.
-    pub(crate) queue_drops: u64,
-}
-
-impl Statistics {
-    /// From all that it counted.
-    pub(crate) fn of(report: &Report) -> Self {
-        let ports = || report.ports.iter().map(|(_, port)| port);
-        Self {
-            longest_queue: ports().map(|port| port.max_depth as u64).max().unwrap_or(0),
-            queue_drops: ports().map(|port| port.queue_drops).sum(),
-        }
-    }
-}
 
 /// Runs a switch until Ctrl-C or SIGTERM.
 ///
@@ -61,13 +41,13 @@ pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
     let mut runtime = Runtime::new(SwitchConfig {
         device_id: args.device_id,
         queue_limit: args.queue_capacity as usize,
-        engine: args.engine.into(),
+        engine: args.engine,
         ..SwitchConfig::default()
     });
     let ports = parse_ports(&args.ports)?;
     let configs: Vec<Config> =
         ports.iter().map(|(_, interface)| Config::switch_port(*interface)).collect();
-    let devices = Device::open_all(args.io.into(), &configs)?;
+    let devices = Device::open_all(args.io, &configs)?;
     for (&(number, _), device) in ports.iter().zip(devices) {
         let io: Box<dyn FrameIo> = match &faults {
             Some(faults) => faults.around(number, device)?,
@@ -93,15 +73,16 @@ pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
         std::thread::sleep(Duration::from_millis(20));
     }
     server.stop()?;
-    let statistics = Statistics::of(&handle.stop());
+    let report = handle.stop();
+    let statistics = QueueReport::of(report.ports.iter().map(|(_, port)| port));
     if args.json_statistics {
         let words = LastWords { statistics };
         say!("{}", serde_json::to_string(&words).expect("statistics are plain data"));
     } else {
         say!(
             "longest egress queue {} packets, {} packets dropped at full queues",
-            statistics.longest_queue,
-            statistics.queue_drops
+            statistics.longest,
+            statistics.drops
         );
     }
     Ok(())
@@ -161,7 +142,7 @@ impl Injected {
         let (file, name) = spec
             .rsplit_once(':')
             .with_context(|| format!("--faults {spec}: write JOB.toml:SWITCH"))?;
-        let scenario = settings::load(Path::new(file), seed)?;
+        let scenario = tributary_jobfile::load_with_seed(Path::new(file), seed)?;
         let switch = scenario.topology.switch_named(name);
         let switch = switch.with_context(|| format!("there is no switch `{name}` in {file}"))?;
         Ok(Self { scenario, switch })
@@ -175,7 +156,7 @@ impl Injected {
         let first = topology.link(link).ends[0] == end;
         if first || matches!(far, End::Host(_)) {
             let seed = self.scenario.seed;
-            Ok(Box::new(settings::faulty_in_network(&self.scenario, link, end, seed, io)?))
+            Ok(Box::new(faults::faulty_in_network(&self.scenario, link, end, seed, io)?))
         } else {
             Ok(Box::new(io))
         }

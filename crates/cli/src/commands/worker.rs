@@ -1,18 +1,20 @@
 //! `tributary worker`: one worker of a job file on this host.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result, bail};
+use tributary_job::rounds::{Event, WorkerReport};
+use tributary_job::worker::{self, Port};
+use tributary_job::workload::{Verifier, need};
+use tributary_job::{alone, channel, names};
 use tributary_jobfile::Job;
 use tributary_netio::Waker;
 use tributary_wire::{Bitmap, WorkerIndex};
 
-use crate::agent::{self, Event, Port, WorkerReport};
-use crate::alone;
 use crate::args::WorkerArgs;
-use crate::channel;
 use crate::claim::claim;
 use crate::runs;
 use crate::settings;
-use crate::workload::{Verifier, need};
 
 /// Runs the worker to its end.
 ///
@@ -53,15 +55,16 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
             Ok(())
         }
         Err(error) => {
-            tell(&Event::Failed { reason: crate::one_line(&error) });
+            tell(&Event::Failed { reason: tributary_job::one_line(&error) });
             Err(error)
         }
     }
 }
 
 fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
-    let mut scenario = settings::load_endpoint(&args.endpoint)?;
-    let at = settings::job(&scenario, args.job.as_deref())?;
+    let mut deployment = settings::load_endpoint(&args.endpoint)?;
+    let scenario = deployment.scenario().clone();
+    let at = names::job(&scenario, args.job.as_deref())?;
     let job = &scenario.jobs[at];
     let Some(&host) = job.workers.get(usize::from(args.worker)) else {
         bail!("job {} has workers 0 to {}, not {}", job.name, job.workers.len() - 1, args.worker);
@@ -79,7 +82,7 @@ fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
     };
     let verifier = Verifier::new(job, scenario.switch.values_per_packet, 1);
     if args.alone {
-        let report = alone::work(&scenario, job, &verifier, &stop, |event| tell(&event))?;
+        let report = alone::work(&Arc::new(deployment), at, verifier, &stop, |event| tell(&event))?;
         return warn(job, report);
     }
     let tokens = settings::tokens(&args.endpoint)?;
@@ -92,13 +95,14 @@ fn work(args: &WorkerArgs, tell: &dyn Fn(&Event)) -> Result<Event> {
         tell(&Event::Waiting { missing: missing.iter().map(WorkerIndex::get).collect() });
     };
     let epoch = runs::join(&args.endpoint, job, Some(index), &stop, waiting)?;
-    scenario.jobs[at].epoch = epoch;
-    let job = &scenario.jobs[at];
-    let address = |agent| channel::agent_address(&scenario, agent);
-    let link = channel::worker_link(&scenario, job, index, &tokens, address)?;
+    deployment.set_epoch(at, epoch);
+    let job = deployment.job(at);
+    let link = channel::worker_link(deployment.scenario(), job, index, &tokens, address)?;
     // Who reads events has started the parameter server, too, and sees whether it lives.
     let may_be_replaced = !args.endpoint.json_events;
     let port = Port { io, waker: Waker::new(), link, may_be_replaced };
-    let report = agent::work(&scenario, job, index, port, &verifier, &stop, |event| tell(&event))?;
-    warn(job, report)
+    let deployment = Arc::new(deployment);
+    let tell = |event| tell(&event);
+    let report = worker::work(&deployment, at, index, port, verifier, &stop, tell)?;
+    warn(deployment.job(at), report)
 }

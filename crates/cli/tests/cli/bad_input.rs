@@ -27,7 +27,7 @@ fn af_xdp_needs_interfaces() {
 
 #[test]
 fn the_engine_is_of_the_embedded_switch() {
-    let bmv2 = ["--fabric", "netns", "--switch", "bmv2", "--engine", "compiled"];
+    let bmv2 = ["--fabric", "netns", "--target", "bmv2", "--engine", "compiled"];
     let line = fail(&[["run", "examples/digits.toml"].as_slice(), &bmv2].concat());
     assert!(line.contains("--engine compiled") && line.contains("BMv2"), "{line}");
 }

@@ -26,7 +26,7 @@ fn bmv2() -> bool {
 }
 
 fn on_bmv2(job: &str) -> Value {
-    let report = report(job, "netns", &["--switch", "bmv2"]);
+    let report = report(job, "netns", &["--target", "bmv2"]);
     assert_verified(&report);
     assert_eq!(report["switch"], "bmv2");
     report
@@ -120,7 +120,7 @@ fn a_switch_that_dies_is_named() {
          workload = { kind = \"random\", tensors = 1000, elements = 1000 }\n",
     );
     let name = file.name();
-    let args = ["run", &name, "--fabric", "netns", "--switch", "bmv2"];
+    let args = ["run", &name, "--fabric", "netns", "--target", "bmv2"];
     let (run, switch, before) = under_way(&args, "simple_switch_grpc");
     signal(switch, Signal::SIGKILL);
     let killed = Instant::now();
@@ -134,14 +134,14 @@ fn a_switch_that_dies_is_named() {
 
 #[test]
 fn bmv2_without_interfaces_is_refused() {
-    let line = fail(&["run", "examples/digits.toml", "--switch", "bmv2"]);
-    assert!(line.contains("--switch bmv2 needs --fabric netns"), "{line}");
+    let line = fail(&["run", "examples/digits.toml", "--target", "bmv2"]);
+    assert!(line.contains("--target bmv2 needs --fabric netns"), "{line}");
 }
 
 #[test]
 fn what_is_not_installed_is_named_before_anything_starts() {
     let run = |path: &str| {
-        let args = ["run", "examples/digits.toml", "--fabric", "netns", "--switch", "bmv2"];
+        let args = ["run", "examples/digits.toml", "--fabric", "netns", "--target", "bmv2"];
         let output = tributary(&args).env("PATH", path).output().unwrap();
         failure(&args, &output)
     };

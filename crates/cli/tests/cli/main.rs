@@ -21,6 +21,7 @@ mod rounding;
 mod runs;
 mod scheduler;
 mod segments;
+mod sim;
 mod stf;
 mod stopped;
 mod tls;

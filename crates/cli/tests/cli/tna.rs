@@ -48,7 +48,7 @@ fn switches_in_namespaces_are_given_the_program_for_tna() {
 #[test]
 fn an_architecture_that_does_not_fit_is_refused() {
     let job = root().join("examples/two-racks.toml").display().to_string();
-    let line = fail(&["run", &job, "--arch", "tna", "--fabric", "netns", "--switch", "bmv2"]);
+    let line = fail(&["run", &job, "--arch", "tna", "--fabric", "netns", "--target", "bmv2"]);
     assert!(line.contains("v1model, not for tna"), "{line}");
     let line = fail(&["run", &job, "--arch", "tna", "--p4", "p4src/v1model/atp.p4"]);
     assert!(line.contains("--arch tna: p4src/v1model/atp.p4 is for v1model"), "{line}");

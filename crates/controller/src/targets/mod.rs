@@ -27,23 +27,33 @@ use crate::programs::{self, Pipeline, Source};
 
 /// A kind of switch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Kind {
-    /// `tributary switch`.
+    /// The embedded switch (`tributary switch`): takes the P4 source.
     #[default]
     Embedded,
-    /// BMv2's `simple_switch_grpc`.
+    /// BMv2's simple_switch_grpc: takes the JSON that p4c-bm2-ss makes. It is slow, so windows are
+    /// small and timeouts long.
     Bmv2,
-    /// A Tofino under Stratum.
+    /// A Tofino under Stratum: takes what p4c-barefoot and bfas make, in one message.
     Stratum,
+}
+
+impl Kind {
+    /// The word for it on the command line and in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+            Self::Bmv2 => "bmv2",
+            Self::Stratum => "stratum",
+        }
+    }
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Embedded => "embedded",
-            Self::Bmv2 => "bmv2",
-            Self::Stratum => "stratum",
-        })
+        f.write_str(self.name())
     }
 }
 

@@ -140,7 +140,7 @@ async fn a_removed_job_leaves_no_aggregator() {
     let kit = embedded();
     let config = vec![support::config("s1", port)];
     let controller = Controller::connect(&scenario.topology, config, &kit.pipeline).await.unwrap();
-    let placement = Placement::from(&scenario.jobs[0]);
+    let placement = Placement::unassigned(&scenario.jobs[0]);
     controller.admit(&placement).await.unwrap();
 
     // Task 0 is completed; tasks 1 to 5 have one contribution each and stay in the switch.

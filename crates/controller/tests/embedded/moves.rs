@@ -83,7 +83,7 @@ async fn no_sum_of_a_moved_job_holds_what_is_late(what: Late) {
     let (_switch, mut cables) = kit.start(port);
     let config = vec![support::config("s1", port)];
     let controller = Controller::connect(&scenario.topology, config, &kit.pipeline).await.unwrap();
-    let placement = Placement::from(&scenario.jobs[0]);
+    let placement = Placement::unassigned(&scenario.jobs[0]);
     let job = placement.job;
     let everyone = Bitmap::first(3);
     let first = controller.admit_sized(placement, Aggregation::Network, 8).await.unwrap();

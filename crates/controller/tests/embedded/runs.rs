@@ -57,7 +57,7 @@ async fn admitted(port: u16, election_id: u128) -> (Arc<Controller>, JobId) {
         Some(epoch) => epoch,
         None => controller.issue().await.unwrap(),
     };
-    let placement = Placement { epoch, ..Placement::from(&scenario.jobs[0]) };
+    let placement = Placement { epoch, ..Placement::unassigned(&scenario.jobs[0]) };
     controller.admit(&placement).await.unwrap();
     (Arc::new(controller), job)
 }

@@ -51,7 +51,7 @@ async fn setting(program: &str) -> Setting {
         "switchml" => controller.partitioned(4).unwrap(),
         _ => controller,
     };
-    let scheduler = Scheduler::new(controller, scenario.jobs.iter().map(Placement::from));
+    let scheduler = Scheduler::new(controller, scenario.jobs.iter().map(Placement::unassigned));
     let anywhere = Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
     let server = Server::start(scheduler.service(), &anywhere).await.unwrap();
     let client = connect(&server).await;
@@ -405,7 +405,7 @@ async fn a_job_broken_by_a_lost_switch_can_be_released() {
         tributary_controller::client::SwitchConfig { patience, ..support::config(name, port) }
     });
     let controller = Controller::connect(&scenario.topology, configs.collect(), &kit.pipeline);
-    let placements = scenario.jobs.iter().map(Placement::from);
+    let placements = scenario.jobs.iter().map(Placement::unassigned);
     let scheduler = Scheduler::new(controller.await.unwrap(), placements);
     let server = Server::start(scheduler.service(), &"127.0.0.1:0".parse().unwrap()).await.unwrap();
     let mut client = connect(&server).await;

@@ -133,7 +133,7 @@ pub(crate) async fn an_admission_is_whole_wherever_it_breaks(kit: &impl Kit) {
     let both =
         async || [contents(&sessions[0], &pipeline).await, contents(&sessions[1], &pipeline).await];
     let clean = both().await;
-    let placement = Placement::from(&scenario.jobs[0]);
+    let placement = Placement::unassigned(&scenario.jobs[0]);
     controller.admit(&placement).await.unwrap();
     let admitted = both().await;
     controller.remove(placement.job).await.unwrap();
@@ -174,7 +174,7 @@ pub(crate) async fn a_switch_that_falls_silent(kit: &impl Kit) {
     let clean = contents(session, &pipeline).await;
     wire.hold(true);
     let start = Instant::now();
-    let placement = Placement::from(&scenario.jobs[0]);
+    let placement = Placement::unassigned(&scenario.jobs[0]);
     let error = controller.admit(&placement).await.unwrap_err();
     // The updates, and taking them back: a patience each, and an answer that is waited for.
     assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());

@@ -188,7 +188,7 @@ pub(crate) async fn a_job_comes_and_goes(kit: &impl Kit) {
     let clean = contents(rack2, &pipeline).await;
     assert_eq!(clean.len(), 1 + 5, "the flood group and five hosts: {clean:#?}");
 
-    let placement = Placement::from(&scenario.jobs[0]);
+    let placement = Placement::unassigned(&scenario.jobs[0]);
     controller.admit(&placement).await.unwrap();
     let admitted = contents(rack2, &pipeline).await;
     assert_eq!(admitted.len(), clean.len() + 1 + 2 + 3, "{admitted:#?}");
@@ -232,7 +232,7 @@ pub(crate) async fn an_esa_job_comes_and_goes(kit: &impl Kit) {
         assert_eq!(clean.last().unwrap().len(), 1 + 6, "the flood group and six hosts");
     }
 
-    let placement = Placement::from(&scenario.jobs[0]);
+    let placement = Placement::unassigned(&scenario.jobs[0]);
     let job = placement.job;
     controller.admit(&placement).await.unwrap();
     let server = scenario.topology.host(placement.ps.unwrap()).address;
@@ -299,7 +299,7 @@ pub(crate) async fn p4inc_jobs_come_move_and_go(kit: &impl Kit) {
     assert_eq!(room(&controller), [64, 64]);
 
     // A job over both racks: 16 aggregators in each, at the same place.
-    let wide = Placement::from(&scenario.jobs[0]);
+    let wide = Placement::unassigned(&scenario.jobs[0]);
     let assigned = controller.admit_sized(wide.clone(), Aggregation::Network, 16).await.unwrap();
     let segment = |offset, size| Segment { offset: AggregatorIndex(offset), size };
     let expected =
@@ -328,7 +328,7 @@ pub(crate) async fn p4inc_jobs_come_move_and_go(kit: &impl Kit) {
     }
 
     // A local one beside it, in the first rack only.
-    let local = Placement { ps: None, ..Placement::from(&scenario.jobs[1]) };
+    let local = Placement { ps: None, ..Placement::unassigned(&scenario.jobs[1]) };
     let assigned = controller.admit_sized(local.clone(), Aggregation::Network, 40).await.unwrap();
     assert_eq!(assigned, expected(1, segment(16, 40), Mode::Local));
     let both = ["1 1 → aggregate 0x0 0x10 0xf", "2 1 → aggregate 0x10 0x28 0x3"];
@@ -419,7 +419,7 @@ pub(crate) async fn a_restarted_switch_gets_everything_back(kit: &impl Kit) {
     let rack2 = kit.start(ports[1]);
     let controller = connect(kit, &scenario, ports).await.unwrap();
     let pipeline = kit.pipeline();
-    let placement = Placement::from(&scenario.jobs[0]);
+    let placement = Placement::unassigned(&scenario.jobs[0]);
     controller.admit(&placement).await.unwrap();
     let session = &controller.switches()[1];
     let before = contents(session, &pipeline).await;
@@ -442,7 +442,7 @@ pub(crate) async fn changes_reach_a_switch_that_was_away(kit: &impl Kit) {
     let switch = kit.start(port);
     let pipeline = kit.pipeline();
     let catalogue = Catalogue::new(&pipeline.p4info).unwrap();
-    let placement = Placement::from(&scenario.jobs[0]);
+    let placement = Placement::unassigned(&scenario.jobs[0]);
     let part = &tributary_controller::plan::job(&scenario.topology, &placement)[0];
     let slot = entries::JobSlot::new(1).unwrap();
     let entities = entries::job(&catalogue, part, placement.run(), slot);
@@ -466,7 +466,7 @@ pub(crate) async fn a_new_controller_reconciles(kit: &impl Kit) {
     let ports = [free_port(), free_port()];
     let _switches = ports.map(|port| kit.start(port));
     let pipeline = kit.pipeline();
-    let placement = Placement::from(&scenario.jobs[0]);
+    let placement = Placement::unassigned(&scenario.jobs[0]);
     let first = connect(kit, &scenario, ports).await.unwrap();
     let clean = contents(&first.switches()[0], &pipeline).await;
     first.admit(&placement).await.unwrap();
@@ -557,7 +557,7 @@ pub(crate) async fn a_failed_admission_leaves_nothing(kit: &impl Kit) {
     let session = &controller.switches()[0];
     let clean = contents(session, &pipeline).await;
     drop(rack2);
-    let placement = Placement::from(&scenario.jobs[0]);
+    let placement = Placement::unassigned(&scenario.jobs[0]);
     let error = controller.admit(&placement).await.unwrap_err();
     assert!(error.to_string().starts_with("switch rack2: "), "{error}");
     assert_eq!(contents(session, &pipeline).await, clean);

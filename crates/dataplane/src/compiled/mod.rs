@@ -37,6 +37,7 @@ use crate::tables::{FixedTable, Table};
 
 /// What runs a program. All give the same packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum EngineKind {
     /// The interpreter first, machine code as soon as there has been enough traffic to be worth it
     /// and another thread has compiled it.
@@ -47,6 +48,16 @@ pub enum EngineKind {
     /// Machine code from the first packet on. The interpreter where the machine is one that
     /// Cranelift has no code for.
     Compiled,
+}
+
+impl std::fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Automatic => "automatic",
+            Self::Interpreter => "interpreter",
+            Self::Compiled => "compiled",
+        })
+    }
 }
 
 /// Packets after which a program is compiled.

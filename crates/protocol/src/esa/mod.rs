@@ -11,8 +11,8 @@
 //! | [`Agent`] | the reminder agent: fetches partial sums out of switches, then asks workers, until each entry of a dictionary is complete |
 //!
 //! Worker and agent, and agent and server if they are in different processes, talk over a reliable
-//! channel ([`tributary_wire::channel`]; TCP in practice). [`Together`] is an agent and servers in
-//! one process, the usual case.
+//! channel ([`tributary_wire::channel`]; TCP in practice). A
+//! [`Backend`] holds the servers and the agent of one process, usually both of each job.
 //!
 //! By default a worker also sends the PS what was lost twice, and the PS asks workers, in packets that no
 //! aggregator takes part in ([`Flags::REPAIR`](tributary_wire::Flags::REPAIR)). What they bring is merged as
@@ -54,9 +54,9 @@
 //! entries and results up to `s` by itself.
 
 pub mod agent;
+mod backend;
 pub mod server;
-mod together;
 
 pub use agent::{Agent, AgentJob, Target, ToPeer};
+pub use backend::Backend;
 pub use server::Server;
-pub use together::Together;

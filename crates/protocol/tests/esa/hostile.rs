@@ -2,11 +2,12 @@
 //! not reach another's.
 
 use proptest::prelude::*;
+use tributary_protocol::esa::ToPeer;
 use tributary_protocol::{Endpoint, Tensor};
 use tributary_wire::channel::{FromWorker, ToWorker, Values};
 use tributary_wire::{Bitmap, Flags, JobId, Kind, Sequence};
 
-use crate::setup::{JOB, floats, frame, index, integers, job, ms, repr, sent, together, worker};
+use crate::setup::{JOB, backend, floats, frame, index, integers, job, ms, repr, sent, worker};
 
 /// Sequences around the start, around two windows, and at the end of the numbers.
 fn sequence() -> impl Strategy<Value = Sequence> {
@@ -64,7 +65,7 @@ proptest! {
     #[test]
     fn server_and_agent(acts in prop::collection::vec(act(), 0..300)) {
         let job = job(3);
-        let mut ps = together(job);
+        let mut ps = backend(job);
         let mut now = 0;
         for act in acts {
             match act {
@@ -87,8 +88,9 @@ proptest! {
             let entries = ps.servers()[0].pending_tasks();
             prop_assert!(entries <= 16);
             prop_assert_eq!(ps.agent().watched(), entries);
-            while let Some((id, worker, _)) = ps.poll_message() {
-                prop_assert!(id == JOB && worker.get() < 3);
+            while let Some(message) = ps.poll_message() {
+                let ToPeer::Worker { job, worker, .. } = message else { panic!("{message:?}") };
+                prop_assert!(job == JOB && worker.get() < 3);
             }
             for (header, _) in sent(&mut ps, ms(now)) {
                 prop_assert!(matches!(header.kind, Kind::Parameter | Kind::Reminder));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tributary_protocol::esa::Together;
+use tributary_protocol::esa::{Backend, ToPeer};
 use tributary_protocol::worker::Event;
 use tributary_protocol::{Endpoint, JobConfig, Tensor, Time, Worker};
 use tributary_wire::Host;
@@ -15,7 +15,7 @@ use tributary_wire::agg::Packet;
 use tributary_wire::channel::{FromWorker, ToWorker};
 
 use crate::chaos::Chaos;
-use crate::setup::{JOB, SERVER, host, index, together, worker};
+use crate::setup::{JOB, SERVER, backend, host, index, worker};
 
 /// What may happen to frames.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +46,7 @@ pub(crate) struct Net {
     pub(crate) workers: Vec<Worker>,
     pub(crate) results: Vec<Vec<Tensor>>,
     /// `None` while it is down.
-    pub(crate) ps: Option<Together>,
+    pub(crate) ps: Option<Backend>,
     pub(crate) chaos: Chaos,
     faults: Faults,
     rng: ChaCha8Rng,
@@ -70,7 +70,7 @@ impl Net {
             job,
             workers: (0..job.workers).map(|w| worker(job, w)).collect(),
             results: vec![vec![]; count],
-            ps: Some(together(job)),
+            ps: Some(backend(job)),
             chaos: Chaos::default(),
             faults,
             rng: ChaCha8Rng::seed_from_u64(seed),
@@ -98,7 +98,7 @@ impl Net {
 
     /// Another takes its place.
     pub(crate) fn start_ps(&mut self) {
-        self.ps = Some(together(self.job));
+        self.ps = Some(backend(self.job));
         self.connect();
     }
 
@@ -176,8 +176,9 @@ impl Net {
             self.put(&Flight::In(frame.clone()));
         }
         while let Some(ps) = &mut self.ps
-            && let Some((job, worker, message)) = ps.poll_message()
+            && let Some(message) = ps.poll_message()
         {
+            let ToPeer::Worker { job, worker, message } = message else { panic!("{message:?}") };
             assert_eq!(job, JOB);
             let w = usize::from(worker.get());
             // What is for a worker that is not connected is lost, as a daemon would drop it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tributary_protocol::addressing::Spread;
-use tributary_protocol::esa::{AgentJob, Server, Target, Together};
+use tributary_protocol::esa::{AgentJob, Backend, Server, Target};
 use tributary_protocol::fixed::Scale;
 use tributary_protocol::{
     Endpoint, JobConfig, PsConfig, Recovery, Time, Timing, Worker, WorkerConfig,
@@ -69,11 +69,12 @@ pub(crate) fn ps_config(job: JobConfig) -> PsConfig {
     PsConfig { job, host: host(SERVER), workers, timing: Timing::default() }
 }
 
-pub(crate) fn together(job: JobConfig) -> Together {
+pub(crate) fn backend(job: JobConfig) -> Backend {
     let switches = vec![Target { members: job.everyone(), via: host(0) }];
-    let mut together = Together::new(Timing::default()).unwrap();
-    together.add_job(ps_config(job), AgentJob { job, host: host(SERVER), switches }).unwrap();
-    together
+    let mut backend = Backend::new(Timing::default()).unwrap();
+    backend.add_server(ps_config(job)).unwrap();
+    backend.add_agent(AgentJob { job, host: host(SERVER), switches }).unwrap();
+    backend
 }
 
 pub(crate) fn worker(job: JobConfig, worker: u8) -> Worker {

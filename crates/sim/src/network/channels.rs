@@ -3,7 +3,7 @@
 
 use tributary_jobfile::HostId;
 use tributary_netio::faults::{Faults, InvalidFaults};
-use tributary_protocol::esa::ToPeer;
+use tributary_protocol::esa::{Backend, ToPeer};
 use tributary_wire::channel::{FromServer, FromWorker, Role, ToServer, ToWorker};
 use tributary_wire::{JobId, WorkerIndex};
 
@@ -142,20 +142,16 @@ impl Network {
                 Process::Worker(its, worker) if *its == job && speaks(worker, role) => {
                     worker.channel_opened();
                 }
-                Process::EsaServer(its, server) if *its == job && role == Role::Server => {
-                    server.channel_opened();
+                Process::Esa(its, backend) if *its == job && role == Role::Server => {
+                    backend.agent_opened(job);
                 }
                 _ => {}
             }
         }
-        if role == Role::Server {
-            for process in &mut self.hosts[agent.0].processes {
-                if let Process::Agent(its, agent) = process
-                    && *its == job
-                {
-                    agent.server_opened(job);
-                }
-            }
+        if role == Role::Server
+            && let Some(backend) = self.backend(agent, job)
+        {
+            backend.server_opened(job);
         }
         self.serve_host(client.0);
         self.serve_host(agent.0);
@@ -233,31 +229,23 @@ impl Network {
         Some(message)
     }
 
+    fn backend(&mut self, host: HostId, job: JobId) -> Option<&mut Backend> {
+        self.hosts[host.0].processes.iter_mut().find_map(|process| process.backend(job))
+    }
+
     fn tell_agent(&mut self, at: usize, worker: WorkerIndex, message: FromWorker) {
         let now = self.now();
         let Channel { job, agent, .. } = self.channels[at];
-        for process in &mut self.hosts[agent.0].processes {
-            match process {
-                Process::Together(its, both) if *its == job => {
-                    return both.handle_worker(now, job, worker, message);
-                }
-                Process::Agent(its, agent) if *its == job => {
-                    return agent.handle_worker(now, job, worker, message);
-                }
-                _ => {}
-            }
+        if let Some(backend) = self.backend(agent, job) {
+            backend.handle_worker(now, job, worker, message);
         }
     }
 
     fn tell_agent_of_server(&mut self, at: usize, message: FromServer) {
         let now = self.now();
         let Channel { job, agent, .. } = self.channels[at];
-        for process in &mut self.hosts[agent.0].processes {
-            if let Process::Agent(its, agent) = process
-                && *its == job
-            {
-                return agent.handle_server(now, job, message);
-            }
+        if let Some(backend) = self.backend(agent, job) {
+            backend.handle_server(now, job, message);
         }
     }
 
@@ -277,12 +265,8 @@ impl Network {
     fn tell_server(&mut self, at: usize, message: ToServer) {
         let now = self.now();
         let Channel { job, client, .. } = self.channels[at];
-        for process in &mut self.hosts[client.0].processes {
-            if let Process::EsaServer(its, server) = process
-                && *its == job
-            {
-                return server.handle_message(now, message);
-            }
+        if let Some(backend) = self.backend(client, job) {
+            backend.handle_agent(now, job, message);
         }
     }
 
@@ -300,22 +284,13 @@ impl Network {
                         channel.send(now, Way::Up, &message);
                     }
                 }
-                Process::EsaServer(job, server) => {
-                    let Some(channel) = find_open(channels, *job, Role::Server) else { continue };
-                    while let Some(message) = server.poll_message() {
-                        channel.send(now, Way::Up, &message);
-                    }
-                }
-                Process::Together(_, both) => {
-                    while let Some((job, worker, message)) = both.poll_message() {
-                        if let Some(channel) = find_open(channels, job, Role::Worker(worker)) {
-                            channel.send(now, Way::Down, &message);
-                        }
-                    }
-                }
-                Process::Agent(_, agent) => {
-                    while let Some(message) = agent.poll_message() {
+                Process::Esa(job, backend) => {
+                    while let Some(message) = backend.poll_message() {
                         tell_peer(channels, now, &message);
+                    }
+                    let Some(channel) = find_open(channels, *job, Role::Server) else { continue };
+                    while let Some(message) = backend.poll_to_agent(*job) {
+                        channel.send(now, Way::Up, &message);
                     }
                 }
                 Process::Server(..) => {}
@@ -343,7 +318,7 @@ impl Network {
 fn speaks_as(process: &Process, role: Role) -> bool {
     match process {
         Process::Worker(_, worker) => speaks(worker, role),
-        Process::EsaServer(..) => role == Role::Server,
+        Process::Esa(job, backend) => role == Role::Server && backend.server(*job).is_some(),
         _ => false,
     }
 }

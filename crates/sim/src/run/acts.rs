@@ -1,9 +1,8 @@
 //! What is done to a run while it is under way: processes die and come back, connections break, links
 //! go down, jobs are ended or moved, workers send what they should not.
 
-use tributary_jobfile::{Aggregation, HostId, Job, LinkId, Protocol};
-use tributary_protocol::esa::{self, AgentJob};
-use tributary_protocol::{Assignment, ConfigError, ParameterServer, PsConfig, Timing};
+use tributary_jobfile::{Aggregation, HostId, Job, LinkId};
+use tributary_protocol::{Assignment, ParameterServer};
 use tributary_wire::agg::{Kind, Repr};
 use tributary_wire::channel::Role;
 use tributary_wire::{
@@ -11,7 +10,6 @@ use tributary_wire::{
 };
 
 use super::{Error, Run, worker_index};
-use crate::process::Process;
 
 /// Something that is done at a given time. Jobs and workers are given by their index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -98,7 +96,7 @@ impl Run<'_> {
     pub(super) fn act(&mut self, act: Act) -> Result<(), Error> {
         let index = match act {
             Act::Down(link) | Act::Up(link) => {
-                self.network.set_down(link, matches!(act, Act::Down(_)));
+                self.system.network.set_down(link, matches!(act, Act::Down(_)));
                 return Ok(());
             }
             _ => act.job().expect("all others are about one"),
@@ -117,12 +115,14 @@ impl Run<'_> {
             }
             Act::StartServer(_) => {
                 if let Some(ps) = job.ps {
-                    self.network.note(ps, "the parameter server starts");
+                    self.system.network.note(ps, "the parameter server starts");
                 }
-                self.start_server(index, ParameterServer::successor)?;
+                self.system.start_server(index, ParameterServer::successor)?;
             }
-            Act::StartAgent(_) => self.start_agent(index)?,
-            Act::Cut(_, worker) => self.network.cut(job.id, Role::Worker(worker_index(worker))),
+            Act::StartAgent(_) => self.system.start_agent(index)?,
+            Act::Cut(_, worker) => {
+                self.system.network.cut(job.id, Role::Worker(worker_index(worker)))
+            }
             Act::End(_) => self.end(index)?,
             Act::Again(_) => self.again(index)?,
             Act::ToNetwork(_) => self.plan_move(index, Aggregation::Network),
@@ -136,71 +136,8 @@ impl Run<'_> {
     }
 
     fn stop(&mut self, host: HostId, job: &Job, text: &str) {
-        self.network.note(host, text);
-        self.network.kill(host, job.id);
-    }
-
-    /// A fresh parameter server, with the reminder agent in it unless that has a host of its own.
-    /// `plain` makes one of ATP or P4INC: the job's first, or a successor.
-    pub(super) fn start_server(
-        &mut self,
-        index: usize,
-        plain: fn(PsConfig) -> Result<ParameterServer, ConfigError>,
-    ) -> Result<(), Error> {
-        let scenario = self.scenario;
-        let job = &scenario.jobs[index];
-        let Some(ps) = job.ps else { return Ok(()) };
-        let config = scenario.ps_config(job, self.assignments[index]);
-        let timing = config.timing;
-        let process = match job.protocol {
-            Protocol::Atp | Protocol::P4inc => Process::Server(job.id, plain(config)?),
-            Protocol::Esa if job.agent == job.ps => {
-                let mut both = esa::Together::new(timing)?;
-                both.add_job(config, self.agent_job(job)?)?;
-                Process::Together(job.id, both)
-            }
-            Protocol::Esa => Process::EsaServer(job.id, esa::Server::new(config)?),
-            Protocol::SwitchMl => return Ok(()),
-        };
-        // Should one be there still, the new one takes its place.
-        self.network.kill(ps, job.id);
-        self.network.start(ps, process);
-        Ok(())
-    }
-
-    /// A fresh reminder agent, if it has a host of its own.
-    pub(super) fn start_agent(&mut self, index: usize) -> Result<(), Error> {
-        let scenario = self.scenario;
-        let job = &scenario.jobs[index];
-        let Some(host) = job.agent.filter(|&agent| job.ps != Some(agent)) else { return Ok(()) };
-        let timing: Timing = scenario.ps_config(job, Assignment::NONE).timing;
-        let mut agent = esa::Agent::new(timing)?;
-        agent.add_job(self.agent_job(job)?)?;
-        self.network.kill(host, job.id);
-        self.network.start(host, Process::Agent(job.id, agent));
-        Ok(())
-    }
-
-    fn agent_job(&self, job: &Job) -> Result<AgentJob, Error> {
-        let agent = job.agent.expect("a job of ESA has an agent");
-        Ok(AgentJob {
-            job: self.scenario.job_config(job, Assignment::NONE),
-            host: self.scenario.topology.host(agent).address,
-            switches: self.targets(job)?,
-        })
-    }
-
-    /// The channels of a job's endpoints.
-    pub(super) fn connect(&mut self, job: &Job) -> Result<(), Error> {
-        let Some(agent) = job.agent else { return Ok(()) };
-        for (worker, &host) in job.workers.iter().enumerate() {
-            let role = Role::Worker(worker_index(worker));
-            self.network.connect(job.id, role, host, agent, self.pace)?;
-        }
-        if let Some(ps) = job.ps.filter(|&ps| ps != agent) {
-            self.network.connect(job.id, Role::Server, ps, agent, self.pace)?;
-        }
-        Ok(())
+        self.system.network.note(host, text);
+        self.system.network.kill(host, job.id);
     }
 
     /// Ends a job: processes, entries, aggregators.
@@ -213,14 +150,15 @@ impl Run<'_> {
     fn clear(&mut self, index: usize) -> Result<(), Error> {
         let job = &self.scenario.jobs[index];
         for host in self.scenario.topology.host_ids() {
-            self.network.kill(host, job.id);
+            self.system.network.kill(host, job.id);
         }
         // What they had to say still counts.
         self.hear();
         self.due.retain(|(_, its, _)| *its != index);
         self.farewells.retain(|(its, _), _| *its != index);
         self.moves.remove(&index);
-        self.freed[index] = self.forget(index)?;
+        self.freed[index] =
+            self.system.forget(index)?.iter().map(|&(_, freed)| u64::from(freed)).sum();
         self.ended.insert(index);
         self.find_leaks();
         Ok(())
@@ -228,7 +166,7 @@ impl Run<'_> {
 
     /// Ends a job and lets it begin anew.
     fn again(&mut self, index: usize) -> Result<(), Error> {
-        if self.memory.is_none() {
+        if !self.system.deployment().has_segments() {
             return Ok(());
         }
         self.clear(index)?;
@@ -241,6 +179,7 @@ impl Run<'_> {
             self.submitted[index][worker] = 0;
             self.present.insert((index, worker));
         }
+        self.system.assign(index, self.scenario.jobs[index].aggregation)?;
         self.admit(index)
     }
 
@@ -248,7 +187,7 @@ impl Run<'_> {
     fn stray(&mut self, index: usize, worker: usize, behind: u32, fragment: u32) {
         let scenario = self.scenario;
         let (job, pool) = (&scenario.jobs[index], scenario.switch.pool);
-        let assignment = self.assignments[index];
+        let assignment = self.assignment(index);
         let Some(end) = assignment.segment.end() else { return };
         let place = AggregatorIndex((end.0 + behind) % pool);
         if assignment == Assignment::NONE || assignment.segment.contains(place) {
@@ -274,6 +213,6 @@ impl Run<'_> {
         let payload = emit_frame(&mut frame, &envelope, &repr);
         values::write_i32(payload, &vec![0x0bad_cafe; usize::from(repr.values)]);
         let (switch, port) = scenario.topology.attachment(host);
-        self.network.inject(switch, port, &frame);
+        self.system.network.inject(switch, port, &frame);
     }
 }

@@ -31,7 +31,7 @@ impl Run<'_> {
     }
 
     fn held_at(&self, id: SwitchId) -> Vec<Held> {
-        let forwarding = self.network.switch(id).forwarding().expect("a program was pushed");
+        let forwarding = self.system.network.switch(id).forwarding().expect("a program was pushed");
         let pipeline = forwarding.pipeline();
         if let Some(tasks) = register(pipeline, ".tasks") {
             let holder = |(cell, identity): (u64, u64)| {
@@ -67,9 +67,9 @@ impl Run<'_> {
         let topology = &self.scenario.topology;
         let mut owners = Vec::new();
         for (index, job) in self.scenario.jobs.iter().enumerate() {
-            let units = services::units(topology, &plan::Placement::from(job));
+            let units = services::units(topology, &plan::Placement::unassigned(job));
             if !self.ended.contains(&index) && units.contains(&id) {
-                owners.push((job.id, self.assignments[index].segment));
+                owners.push((job.id, self.assignment(index).segment));
             }
         }
         owners

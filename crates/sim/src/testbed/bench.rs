@@ -91,7 +91,7 @@ impl<'a> Bench<'a> {
         };
         let taken: BTreeSet<u8> = self.jobs.values().map(|job| job.slot).collect();
         let slot = (1..=u8::MAX).find(|slot| !taken.contains(slot)).expect("few jobs run at once");
-        let parts = plan::job(&self.rig.scenario.topology, &Placement::from(&job));
+        let parts = plan::job(&self.rig.scenario.topology, &Placement::unassigned(&job));
         for part in &parts {
             let entities = entries::job(&self.rig.catalogue, part, job.run(), job_slot(slot));
             self.write(&entries::insert(entities))?;

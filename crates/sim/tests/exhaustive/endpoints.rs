@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use tributary_protocol::congestion::Controller;
-use tributary_protocol::esa::{AgentJob, Together};
+use tributary_protocol::esa::{AgentJob, Backend, ToPeer};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{
     Endpoint, ParameterServer, PsConfig, Recovery, Tensor, Time, Timing, Worker, WorkerConfig,
@@ -199,7 +199,7 @@ pub(crate) struct Office {
 #[derive(Clone, Debug)]
 enum Clerk {
     /// ESA, with the reminder agent.
-    Together(Box<Together>),
+    Esa(Box<Backend>),
     /// P4INC.
     Server(Box<ParameterServer>),
     /// The job needs none.
@@ -207,10 +207,11 @@ enum Clerk {
 }
 
 impl Office {
-    pub(crate) fn together(server: PsConfig, agent: AgentJob) -> Self {
-        let mut together = Together::new(server.timing).expect("a right timing");
-        together.add_job(server, agent).expect("a right config");
-        Self { clerk: Clerk::Together(Box::new(together)), now: START }
+    pub(crate) fn esa(server: PsConfig, agent: AgentJob) -> Self {
+        let mut backend = Backend::new(server.timing).expect("a right timing");
+        let added = backend.add_server(server).and_then(|()| backend.add_agent(agent));
+        added.expect("a right config");
+        Self { clerk: Clerk::Esa(Box::new(backend)), now: START }
     }
 
     pub(crate) fn server(server: ParameterServer) -> Self {
@@ -223,7 +224,7 @@ impl Office {
 
     pub(crate) fn name(&self) -> String {
         let recovery = match &self.clerk {
-            Clerk::Together(both) => both.servers()[0].config().timing.recovery,
+            Clerk::Esa(backend) => backend.servers()[0].config().timing.recovery,
             Clerk::Server(server) => server.config().timing.recovery,
             Clerk::Nobody => Recovery::Papers,
         };
@@ -233,9 +234,9 @@ impl Office {
     /// Whether it has nothing left to complete.
     pub(crate) fn is_done(&self) -> bool {
         match &self.clerk {
-            Clerk::Together(both) => {
-                both.servers().iter().all(|server| server.pending_tasks() == 0)
-                    && both.agent().watched() == 0
+            Clerk::Esa(backend) => {
+                backend.servers().iter().all(|server| server.pending_tasks() == 0)
+                    && backend.agent().watched() == 0
             }
             Clerk::Server(server) => server.pending_tasks() == 0,
             Clerk::Nobody => true,
@@ -244,7 +245,7 @@ impl Office {
 
     pub(crate) fn frame(&mut self, frame: &[u8]) -> Output<(u8, ToWorker)> {
         match &mut self.clerk {
-            Clerk::Together(both) => both.handle_frame(self.now, frame),
+            Clerk::Esa(backend) => backend.handle_frame(self.now, frame),
             Clerk::Server(server) => server.handle_frame(self.now, frame),
             Clerk::Nobody => unreachable!("it has no address"),
         }
@@ -252,22 +253,22 @@ impl Office {
     }
 
     pub(crate) fn message(&mut self, worker: u8, message: FromWorker) -> Output<(u8, ToWorker)> {
-        let Clerk::Together(both) = &mut self.clerk else { unreachable!("only ESA has channels") };
-        let job = both.servers()[0].config().job.job;
+        let Clerk::Esa(backend) = &mut self.clerk else { unreachable!("only ESA has channels") };
+        let job = backend.servers()[0].config().job.job;
         let worker = tributary_wire::WorkerIndex::new(worker).expect("a worker");
-        both.handle_worker(self.now, job, worker, message);
+        backend.handle_worker(self.now, job, worker, message);
         self.drain()
     }
 
     pub(crate) fn timer(&mut self) -> Option<Output<(u8, ToWorker)>> {
         let timeout = match &self.clerk {
-            Clerk::Together(both) => both.poll_timeout(),
+            Clerk::Esa(backend) => backend.poll_timeout(),
             Clerk::Server(server) => server.poll_timeout(),
             Clerk::Nobody => None,
         };
         self.now = due(timeout, self.now)?;
         match &mut self.clerk {
-            Clerk::Together(both) => both.handle_timeout(self.now),
+            Clerk::Esa(backend) => backend.handle_timeout(self.now),
             Clerk::Server(server) => server.handle_timeout(self.now),
             Clerk::Nobody => {}
         }
@@ -279,7 +280,7 @@ impl Office {
         let mut frame = Vec::new();
         loop {
             let sent = match &mut self.clerk {
-                Clerk::Together(both) => both.poll_transmit(self.now, &mut frame),
+                Clerk::Esa(backend) => backend.poll_transmit(self.now, &mut frame),
                 Clerk::Server(server) => server.poll_transmit(self.now, &mut frame),
                 Clerk::Nobody => false,
             };
@@ -288,12 +289,15 @@ impl Office {
                 continue;
             }
             match &mut self.clerk {
-                Clerk::Together(both) => {
-                    if let Some((_, worker, message)) = both.poll_message() {
+                Clerk::Esa(backend) => {
+                    if let Some(message) = backend.poll_message() {
+                        let ToPeer::Worker { worker, message, .. } = message else {
+                            unreachable!("the server is in the same process")
+                        };
                         output.messages.push((worker.get(), message));
                         continue;
                     }
-                    if let Some(event) = both.poll_event() {
+                    if let Some(event) = backend.poll_event() {
                         output.trouble = Some(format!("a server says {event:?}"));
                         continue;
                     }

@@ -459,7 +459,9 @@ impl Device {
         let mut groups = BTreeMap::new();
         let mut entities = entries::forwarding(catalogue, &plan::forwarding(topology)[id.0]);
         for (index, job) in scenario.jobs.iter().enumerate().filter(|(at, _)| stage.contains(at)) {
-            for part in plan::job(topology, &Placement::from(job).assigned(assignments[&job.id])) {
+            for part in
+                plan::job(topology, &Placement::unassigned(job).assigned(assignments[&job.id]))
+            {
                 if part.switch == id {
                     entities.extend(entries::job(catalogue, &part, job.run(), slot(index)));
                     let group = u16::try_from(slot(index).group()).unwrap();

@@ -16,7 +16,7 @@
 //! | `broken` | programs with a fault in them, which the search must find |
 //!
 //! Nothing is modelled but the network. Workers are `protocol::Worker`; a job's PS is
-//! `protocol::ParameterServer`, with ESA `protocol::esa::Together`, which has the reminder agent in it, and
+//! `protocol::ParameterServer`, with ESA `protocol::esa::Backend`, which has the reminder agent in it, and
 //! a local job of P4INC or SwitchML has none; the switch is the P4 program in the dataplane with the
 //! controller's entries. With ESA there is one cell, so that all tasks want the same; with P4INC a job has
 //! the smallest segment that its window allows, or a smaller one if it is summed in two units; with

@@ -1,10 +1,12 @@
 //! The parts of a system, what they are made of, and their single steps.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tributary_controller::Deployment;
+use tributary_controller::plan::{self, Placement};
 use tributary_controller::programs::Source;
-use tributary_controller::{plan, segments};
 use tributary_jobfile::{End, Job, Scenario, parse};
 use tributary_protocol::addressing::Spread;
 use tributary_protocol::esa::{AgentJob, Target};
@@ -185,7 +187,9 @@ impl System {
         }
         let mut scenario =
             parse(&file, "exhaustive.toml").unwrap_or_else(|error| panic!("{error}"));
-        let assignments = segments::assignments(&scenario).unwrap();
+        let deployment = Deployment::new(scenario.clone()).unwrap();
+        let assigned = |job| (deployment.job(job).id, deployment.assignment(job));
+        let assignments: BTreeMap<_, _> = (0..scenario.jobs.len()).map(assigned).collect();
         let mut stages: Vec<_> = std::iter::once(0..workers.len()).collect();
         if setting.again.is_some() {
             let same = setting.again == Some(Again::SameEpoch);
@@ -204,7 +208,8 @@ impl System {
                 let config = scenario.job_config(job, assignments[&job.id]);
                 let host = |id| topology.host(id).address;
                 let agent = job.agent.map(|agent| {
-                    let targets = plan::targets(topology, &job.into()).expect("the PS sees all");
+                    let targets = plan::targets(topology, &Placement::unassigned(job))
+                        .expect("the PS sees all");
                     let switches = targets
                         .iter()
                         .map(|target| Target { members: target.members, via: host(target.via) });
@@ -336,7 +341,7 @@ impl System {
         let mut config = self.scenario.ps_config(its, place.config.assignment);
         config.timing = timing(self.setting.recovery);
         let office = match &place.agent {
-            Some(agent) => Office::together(config, agent.clone()),
+            Some(agent) => Office::esa(config, agent.clone()),
             None => Office::server(plain(config).expect("a right config")),
         };
         self.put_office(job, office)
@@ -433,7 +438,8 @@ impl System {
     /// A port of a switch from which fresh gradients of a job come, and what they hold.
     fn contributor(&self, switch: usize, job: &JobPlace) -> (u16, Bitmap) {
         let index = self.jobs.iter().position(|other| other.id == job.id).expect("one of ours");
-        let parts = plan::job(&self.scenario.topology, &(&self.scenario.jobs[index]).into());
+        let parts =
+            plan::job(&self.scenario.topology, &Placement::unassigned(&self.scenario.jobs[index]));
         let part = parts.iter().find(|part| part.switch.0 == switch).expect("on its path");
         let (&port, &unit) = part.units.iter().next().expect("it adds");
         (port, unit)

@@ -167,11 +167,11 @@ fn a_dead_worker_is_named_and_the_switch_is_clean_afterwards() {
     let inputs = inputs(&scenario, 1, 64 * 2000);
     let options = Options { limit: Duration::from_secs(2), ..Options::seeded(1) };
     let mut run = Run::start(&scenario, &program(&scenario), inputs, &options).unwrap();
-    let dies = run.network.now() + Duration::from_micros(300);
-    while run.network.now() < dies {
+    let dies = run.system.network.now() + Duration::from_micros(300);
+    while run.system.network.now() < dies {
         assert!(run.step().unwrap());
     }
-    run.network.kill(HostId(1), JobId::new(1).unwrap());
+    run.system.network.kill(HostId(1), JobId::new(1).unwrap());
     while run.step().unwrap() {}
     let outcome = run.finish().unwrap();
     assert!(!outcome.complete);
@@ -190,13 +190,13 @@ pub(crate) fn bombard(run: &mut Run<'_>, scenario: &Scenario) {
     while run.step().unwrap() {
         at += 1;
         let frame = &golden[at % golden.len()];
-        run.network.inject(SwitchId(0), 4, frame);
+        run.system.network.inject(SwitchId(0), 4, frame);
         let mut mutated = frame.clone();
         let place = at % mutated.len().min(70);
         mutated[place] ^= 1 << (at % 8);
-        run.network.inject(SwitchId(0), 4, &mutated);
+        run.system.network.inject(SwitchId(0), 4, &mutated);
         for host in scenario.topology.host_ids() {
-            run.network.inject_host(host, &mutated[..mutated.len() - at % mutated.len()]);
+            run.system.network.inject_host(host, &mutated[..mutated.len() - at % mutated.len()]);
         }
     }
 }

@@ -62,7 +62,7 @@ impl Course {
         let options = Options { trace: true, ..Options::seeded(1) };
         let mut run = Run::start(&scenario, &program(&scenario), inputs.clone(), &options).unwrap();
         if let Some(loser) = self.loser {
-            run.network.lose("s1", loser, 0, |packet: &Repr| packet.kind == Kind::Parameter);
+            run.system.network.lose("s1", loser, 0, |packet: &Repr| packet.kind == Kind::Parameter);
         }
         while run.step().unwrap() {}
         let outcome = run.finish().unwrap();

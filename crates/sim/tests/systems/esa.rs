@@ -59,7 +59,7 @@ fn finish_exactly(run: Run<'_>, scenario: &Scenario, inputs: &Inputs) -> Outcome
 
 fn go_to(run: &mut Run<'_>, time: Duration) {
     let until = tributary_protocol::Time::ZERO + time;
-    while run.network.now() < until && run.step().unwrap() {}
+    while run.system.network.now() < until && run.step().unwrap() {}
 }
 
 fn job_id(number: u16) -> JobId {
@@ -125,7 +125,7 @@ fn the_server_dies_and_comes_back() {
         run.at(Duration::from_micros(microseconds + 700), Act::StartServer(0));
         let roles = [0, 1, 2].map(|index| Role::Worker(WorkerIndex::new(index).unwrap()));
         while run.step().unwrap() {
-            let twice = |role: &Role| run.network.openings(job_id(1), *role) == 2;
+            let twice = |role: &Role| run.system.network.openings(job_id(1), *role) == 2;
             reopened += u64::from(roles.iter().any(twice));
         }
         finish_exactly(run, &scenario, &inputs);
@@ -201,7 +201,11 @@ fn a_priority_out_of_range_is_dropped_and_counted() {
     let mut run = start(&scenario, &inputs);
     let port = port_of(&scenario, scenario.jobs[0].workers[1]);
     for sequence in 0..20 {
-        run.network.inject(SwitchId(0), port, &packet(&scenario, 1, Kind::Gradient, 0, sequence));
+        run.system.network.inject(
+            SwitchId(0),
+            port,
+            &packet(&scenario, 1, Kind::Gradient, 0, sequence),
+        );
     }
     while run.step().unwrap() {}
     let outcome = finish_exactly(run, &scenario, &inputs);
@@ -217,13 +221,17 @@ fn reminders_that_are_nobodys_are_dropped_and_counted() {
     let server = port_of(&scenario, scenario.jobs[0].server());
     // A worker may send none, whatever it names.
     for sequence in 0..20 {
-        run.network.inject(SwitchId(0), worker, &packet(&scenario, 0, Kind::Reminder, 0, sequence));
+        run.system.network.inject(
+            SwitchId(0),
+            worker,
+            &packet(&scenario, 0, Kind::Reminder, 0, sequence),
+        );
     }
     // Where the agent is, of a job that nobody knows.
     let mut unknown = packet(&scenario, 0, Kind::Reminder, 0, 3);
     let job = tributary_wire::agg::OFFSET + tributary_wire::agg::field::JOB.start;
     unknown[job..job + 2].copy_from_slice(&77_u16.to_be_bytes());
-    run.network.inject(SwitchId(0), server, &unknown);
+    run.system.network.inject(SwitchId(0), server, &unknown);
     while run.step().unwrap() {}
     let outcome = finish_exactly(run, &scenario, &inputs);
     let rejected = outcome.unattributed[0][Fate::Rejected].packets;
@@ -241,7 +249,7 @@ fn a_reminder_for_an_unknown_task_finds_nothing_and_frees_nothing() {
     let bitmap = tributary_wire::agg::OFFSET + tributary_wire::agg::field::BITMAP.start;
     frame[bitmap..bitmap + 4].copy_from_slice(&0b111_u32.to_be_bytes());
     let before = run.held();
-    run.network.inject(SwitchId(0), server, &frame);
+    run.system.network.inject(SwitchId(0), server, &frame);
     assert_eq!(run.held(), before);
     while run.step().unwrap() {}
     let outcome = finish_exactly(run, &scenario, &inputs);
@@ -250,9 +258,9 @@ fn a_reminder_for_an_unknown_task_finds_nothing_and_frees_nothing() {
 
 /// What the server and the agent of job 1 have counted.
 fn counted(run: &Run<'_>, scenario: &Scenario) -> (esa::Server, esa::agent::Stats) {
-    let processes = run.network.processes(scenario.jobs[0].server());
+    let processes = run.system.network.processes(scenario.jobs[0].server());
     let both = processes.iter().find_map(|process| match process {
-        Process::Together(_, both) => Some(both),
+        Process::Esa(_, backend) => Some(backend),
         _ => None,
     });
     let both = both.unwrap();
@@ -274,7 +282,7 @@ fn forge<'a>(
         let sequence = Sequence(1_000_000 + 977 * ahead);
         let values = Values { float: false, payload: vec![0x55; 4 * VALUES].into() };
         for message in messages(sequence, values) {
-            assert!(run.network.inject_message(job_id(1), worker, &message));
+            assert!(run.system.network.inject_message(job_id(1), worker, &message));
         }
     }
     let is_taken = |run: &Run<'_>| {
@@ -342,7 +350,7 @@ fn nothing_is_summed_over_links_that_lose_everything() {
         let mut run = Run::start(&scenario, &program, inputs.clone(), &options).unwrap();
         while run.step().unwrap() {}
         let worker = Role::Worker(WorkerIndex::new(0).unwrap());
-        assert_eq!(run.network.openings(job_id(1), worker), 0);
+        assert_eq!(run.system.network.openings(job_id(1), worker), 0);
         let outcome = run.finish().unwrap();
         assert!(!outcome.complete && outcome.sums.iter().flatten().all(Vec::is_empty));
         assert_eq!((outcome.messages, outcome.outstanding), (0, 6));

@@ -140,7 +140,7 @@ fn lose_result(protocol: &str, fragment: u32, losers: &[usize]) -> Outcome {
         packet.kind == Kind::Parameter && Round::of(packet.sequence) == Round::first(fragment)
     };
     for loser in losers {
-        run.network.lose("s1", &format!("w{}", loser + 1), 0, result);
+        run.system.network.lose("s1", &format!("w{}", loser + 1), 0, result);
     }
     let outcome = finish(run, &scenario, &inputs);
     assert_eq!(outcome.losses_to_come, 0);
@@ -190,7 +190,7 @@ fn a_window_beyond_the_segment_meets_asynchronous_errors_and_halves() {
     let inputs = inputs(&scenario, 2, VALUES * 200);
     let mut run = start(&scenario, &inputs);
     let watched = |run: &Run<'_>| {
-        let worker = run.network.worker(HostId(0), job_id(0))?;
+        let worker = run.system.network.worker(HostId(0), job_id(0))?;
         Some((worker.stats().asynchronous, worker.stats().marked, worker.window()))
     };
     let mut halved = 0;
@@ -377,13 +377,13 @@ fn packets_of_another_service_are_refused() {
             }
             let other = |kind| packet(&scenario, 0, kind, Service::new(at), u32::from(at % 8));
             let (switch, port) = scenario.topology.attachment(scenario.jobs[0].workers[0]);
-            run.network.inject(switch, port, &other(Kind::Gradient));
+            run.system.network.inject(switch, port, &other(Kind::Gradient));
             to_switch += 1;
             // Results that a switch would not let through, should they come by another way.
-            run.network.inject_host(HostId(0), &other(Kind::Parameter));
-            run.network.inject_host(HostId(1), &other(Kind::Reply));
+            run.system.network.inject_host(HostId(0), &other(Kind::Parameter));
+            run.system.network.inject_host(HostId(1), &other(Kind::Reply));
             if let Some(ps) = scenario.jobs[0].ps {
-                run.network.inject_host(ps, &other(Kind::Gradient));
+                run.system.network.inject_host(ps, &other(Kind::Gradient));
             }
         }
         let outcome = finish(run, &scenario, &inputs);
@@ -414,7 +414,8 @@ fn move_again_and_again(topology: &str, faults: &str, network: Mode) {
     while run.step().unwrap() {
         step += 1;
         let assignment = run.assignment(0);
-        let results = run.network.worker(HostId(0), job_id(0)).map_or(0, |own| own.stats().results);
+        let results =
+            run.system.network.worker(HostId(0), job_id(0)).map_or(0, |own| own.stats().results);
         if modes.last() != Some(&assignment) {
             modes.push(assignment);
             (begun, planned) = (results, modes.len() == 7);
@@ -431,8 +432,9 @@ fn move_again_and_again(topology: &str, faults: &str, network: Mode) {
             let cell = old.segment.offset.0 + step % 8;
             let frame = packet(&scenario, 0, Kind::Gradient, old.service, cell);
             let (switch, port) = scenario.topology.attachment(HostId(0));
-            run.network.inject(switch, port, &frame);
-            run.network
+            run.system.network.inject(switch, port, &frame);
+            run.system
+                .network
                 .inject_host(HostId(1), &packet(&scenario, 0, Kind::Reply, old.service, cell));
             late += 1;
         }
@@ -534,8 +536,9 @@ fn there_is_no_process_but_the_workers() {
     let inputs = inputs(&scenario, 1, VALUES);
     let run = start(&scenario, &inputs);
     let hosts = scenario.topology.host_ids();
-    let processes: Vec<&Process> = hosts.flat_map(|host| run.network.processes(host)).collect();
+    let processes: Vec<&Process> =
+        hosts.flat_map(|host| run.system.network.processes(host)).collect();
     assert_eq!(processes.len(), 4);
     assert!(processes.iter().all(|process| matches!(process, Process::Worker(..))));
-    assert_eq!(run.network.now(), Time::ZERO);
+    assert_eq!(run.system.network.now(), Time::ZERO);
 }

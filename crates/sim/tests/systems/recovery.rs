@@ -155,9 +155,9 @@ fn a_direction_that_is_dead_for_a_while() {
             let mut run = start(&scenario, 2, 64_000);
             let (dead, alive) = (Duration::from_micros(100), Duration::from_micros(100_100));
             while run.elapsed() < dead && run.step().unwrap() {}
-            run.network.set_down_from(link, end, true);
+            run.system.network.set_down_from(link, end, true);
             while run.elapsed() < alive && run.step().unwrap() {}
-            run.network.set_down_from(link, end, false);
+            run.system.network.set_down_from(link, end, false);
             let outcome = finish(run);
             let case = format!("{protocol:?}, {from_worker}: {:?}", outcome.time);
             // The greatest interval between two probes, and then as long as without the fault.

@@ -227,13 +227,13 @@ impl Walk {
         let mut options = Options { trace: true, ..Options::seeded(1) };
         if self.patient {
             options.worker_rtt =
-                RttConfig { initial: RttConfig::default().max, ..RttConfig::default() };
+                Some(RttConfig { initial: RttConfig::default().max, ..RttConfig::default() });
         }
         let mut run = Run::start(&scenario, &program, inputs.clone(), &options).unwrap();
         let priority = |job: &WalkJob| vec![Priority::new(job.priority).unwrap()];
         run.prioritize(self.jobs.iter().map(priority).collect());
         for Loss { from, to, packet } in &self.losses {
-            run.network.lose(from, to, 0, *packet);
+            run.system.network.lose(from, to, 0, *packet);
         }
         while run.step().unwrap() {}
         let outcome = run.finish().unwrap();

@@ -8,17 +8,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
+use tributary_controller::Deployment;
 use tributary_controller::jobs::Controller;
 use tributary_controller::plan::Placement;
 use tributary_controller::runs::Runs;
 use tributary_controller::scheduler::Scheduler;
-use tributary_controller::segments;
 use tributary_controller::server::{Listen, Server};
+use tributary_job::program;
+use tributary_job::tokens::Tokens;
 use tributary_jobfile::{Protocol, Scenario};
+use tributary_p4::Architecture;
 
 use crate::args::{ControllerArgs, ControllerTask};
 use crate::settings;
-use crate::tokens::Tokens;
 
 /// # Errors
 /// One line that says what went wrong.
@@ -34,7 +36,7 @@ pub(crate) fn run(args: &ControllerArgs) -> Result<()> {
 fn serve_until_end(args: &ControllerArgs) -> Result<()> {
     let stop = settings::stop_flag()?;
     let job_file = args.job_file.as_deref().context("name a job file")?;
-    let scenario = settings::load_for(job_file, None, args.switches.target.into())?;
+    let scenario = program::load(job_file, None, args.switches.target, Architecture::V1model)?;
     let protocol = scenario.protocol();
     if args.scheduler.is_some() && protocol == Protocol::Esa {
         bail!(
@@ -46,7 +48,7 @@ fn serve_until_end(args: &ControllerArgs) -> Result<()> {
     let addresses = switches::switches(&scenario, &args.switches)?;
     let pipeline = switches::build(&scenario, &args.switches)?.pipeline;
     write_tokens(&scenario, args.tokens.as_deref())?;
-    crate::commands::runtime()?.block_on(async {
+    tributary_job::runtime()?.block_on(async {
         let topology = &scenario.topology;
         let controller =
             Controller::connect_ports(topology, &ports, addresses, &pipeline, |_| {}).await?;
@@ -78,10 +80,10 @@ async fn admit(
     stop: &AtomicBool,
 ) -> Result<()> {
     let controller = Arc::new(controller);
-    let assignments = segments::assignments(scenario)?;
+    let deployment = Deployment::new(scenario.clone())?;
     let mut outcome = Ok(());
     let mut admitted = Vec::new();
-    for job in &scenario.jobs {
+    for (index, job) in scenario.jobs.iter().enumerate() {
         // Workers may be in the middle of a run that switches served for another controller.
         let epoch = match controller.found(job.id) {
             Some(epoch) => Ok(epoch),
@@ -94,8 +96,7 @@ async fn admit(
                 break;
             }
         };
-        let placement = Placement { epoch, ..Placement::from(job) };
-        let placement = placement.assigned(assignments[&job.id]);
+        let placement = Placement { epoch, ..deployment.placement(index) };
         outcome = controller.admit(&placement).await.map(drop);
         if outcome.is_err() {
             break;
@@ -159,7 +160,7 @@ async fn serve(
         Protocol::SwitchMl => controller.partitioned(scenario.switch.partitions)?,
         _ => controller,
     };
-    let scheduler = Scheduler::new(controller, scenario.jobs.iter().map(Placement::from));
+    let scheduler = Scheduler::new(controller, scenario.jobs.iter().map(Placement::unassigned));
     let server = Server::start(scheduler.service(), &address)
         .await
         .with_context(|| format!("cannot serve the job scheduler at {address}"))?;

@@ -14,20 +14,23 @@ use tributary_controller::plan::{self, JobAtSwitch, Placement};
 use tributary_controller::ports::PortMap;
 use tributary_controller::session::Found;
 use tributary_controller::targets::{Built, Kind, chassis};
-use tributary_controller::{Catalogue, segments};
+use tributary_controller::{Catalogue, Deployment};
+use tributary_job::{program, report};
 use tributary_jobfile::{Scenario, SwitchId};
+use tributary_p4::Architecture;
 use tributary_p4runtime_proto::p4::v1::Entity;
 
 use super::switches;
 use crate::args::PushArgs;
-use crate::{report, settings};
+use crate::settings;
 
 /// Pushes, and says what is in the switches now.
 ///
 /// # Errors
 /// One line that says what went wrong. Jobs that were admitted before it are removed again.
 pub(super) fn run(args: &PushArgs) -> Result<()> {
-    let scenario = settings::load_for(&args.job_file, None, args.switches.target.into())?;
+    let scenario =
+        program::load(&args.job_file, None, args.switches.target, Architecture::V1model)?;
     // Before compiling, which can take minutes.
     for directory in [&args.save, &args.chassis_config].into_iter().flatten() {
         tributary_limits::output_directory(directory)
@@ -43,7 +46,7 @@ pub(super) fn run(args: &PushArgs) -> Result<()> {
     }
     let built = switches::build(&scenario, &args.switches)?;
     if let Some(directory) = &args.save {
-        save(&built, args.switches.target.into(), directory)?;
+        save(&built, args.switches.target, directory)?;
     }
     let plan = Plan::new(&scenario, &ports, &built, args)?;
     if args.dry_run {
@@ -54,7 +57,7 @@ pub(super) fn run(args: &PushArgs) -> Result<()> {
     if !args.no_jobs {
         super::write_tokens(&scenario, args.tokens.as_deref())?;
     }
-    crate::commands::runtime()?.block_on(async {
+    tributary_job::runtime()?.block_on(async {
         let mut done = Pushed::default();
         let progress = |step: Progress<'_>| done.note(step);
         let controller = Controller::connect_ports(
@@ -120,10 +123,9 @@ impl<'a> Plan<'a> {
         let forwarding = forwarding
             .map(|(switch, plan)| entries::forwarding(&catalogue, &ports.forwarding(switch, plan)))
             .collect();
-        let assignments = segments::assignments(scenario)?;
-        let jobs = if args.no_jobs { &[][..] } else { &scenario.jobs };
-        let placements: Vec<Placement> =
-            jobs.iter().map(|job| Placement::from(job).assigned(assignments[&job.id])).collect();
+        let deployment = Deployment::new(scenario.clone())?;
+        let jobs = if args.no_jobs { 0 } else { scenario.jobs.len() };
+        let placements: Vec<Placement> = (0..jobs).map(|job| deployment.placement(job)).collect();
         let mut of_jobs = BTreeMap::new();
         for (index, placement) in placements.iter().enumerate() {
             // The slots that a controller gives to the first jobs that it admits.
@@ -138,7 +140,7 @@ impl<'a> Plan<'a> {
                 of_jobs.insert((part.switch, index), entities);
             }
         }
-        let target = args.switches.target.into();
+        let target = args.switches.target;
         Ok(Self { scenario, built, target, placements, forwarding, jobs: of_jobs })
     }
 

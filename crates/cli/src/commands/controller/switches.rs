@@ -7,22 +7,12 @@ use anyhow::{Context, Result, bail};
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::ports::PortMap;
 use tributary_controller::programs::Source;
-use tributary_controller::targets::{self, Built, Given, Kind};
+use tributary_controller::targets::{self, Built, Given};
 use tributary_controller::{Error, Tls, programs};
+use tributary_job::program;
 use tributary_jobfile::Scenario;
 
-use crate::args::{SwitchesArgs, TargetKind};
-use crate::settings;
-
-impl From<TargetKind> for Kind {
-    fn from(kind: TargetKind) -> Self {
-        match kind {
-            TargetKind::Embedded => Self::Embedded,
-            TargetKind::Bmv2 => Self::Bmv2,
-            TargetKind::Stratum => Self::Stratum,
-        }
-    }
-}
+use crate::args::SwitchesArgs;
 
 /// What the switches are to run.
 ///
@@ -31,18 +21,18 @@ impl From<TargetKind> for Kind {
 pub(super) fn build(scenario: &Scenario, args: &SwitchesArgs) -> Result<Built> {
     let source = match &args.p4 {
         Some(path) => Source::file(path)?,
-        None => settings::built_in(scenario)?,
+        None => program::built_in(scenario)?,
     };
     let given = Given { bundle: args.bundle.clone(), p4info: args.p4info.clone() };
     let defines = programs::defines(&scenario.switch);
-    match targets::build(args.target.into(), &source, &defines, &given) {
+    match targets::build(args.target, &source, &defines, &given) {
         Err(Error::Compile(diagnostics)) => {
             eprint!("{diagnostics}");
             bail!("{} has errors", source.main)
         }
         other => {
             let built = other?;
-            settings::must_speak(scenario, &built.origin, &built.pipeline.p4info)?;
+            program::must_speak(scenario, &built.origin, &built.pipeline.p4info)?;
             Ok(built)
         }
     }

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &StfArgs) -> Result<ExitCode> {
     match test(args) {
         Ok(()) => crate::print("PASS").map(|()| ExitCode::SUCCESS),
         Err(error) => {
-            let reason = crate::one_line(&error).lines().collect::<Vec<_>>().join("; ");
+            let reason = tributary_job::one_line(&error).lines().collect::<Vec<_>>().join("; ");
             crate::print(&format!("FAIL: {reason}")).map(|()| ExitCode::FAILURE)
         }
     }

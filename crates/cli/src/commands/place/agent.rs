@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 use tributary_manager::agent::{Agent, Settings};
+use tributary_netio::device::Kind as Io;
 
 use super::ManagerArgs;
-use crate::args::Io;
 use crate::settings;
 
 #[derive(Debug, Args)]
@@ -45,6 +45,6 @@ pub(crate) fn run(args: &AgentArgs) -> Result<()> {
     };
     let mut agent = Agent::new(settings)?;
     say!("agent of {}, manager at {}; end with Ctrl-C", args.server, args.manager.manager);
-    crate::commands::runtime()?.block_on(agent.run(&stop, |what| say!("{what}")))?;
+    tributary_job::runtime()?.block_on(agent.run(&stop, |what| say!("{what}")))?;
     Ok(())
 }

@@ -13,7 +13,7 @@ use tributary_proto::placement::v1::job::State;
 use tributary_proto::placement::v1::placement_manager_client::PlacementManagerClient;
 
 use super::ManagerArgs;
-use crate::report;
+use tributary_job::report;
 
 /// The longest answer, a list of about 100 000 jobs.
 const LONGEST_ANSWER: usize = 64 << 20;
@@ -83,7 +83,7 @@ fn ask<T>(
     question: impl AsyncFnOnce(&mut Client) -> Result<T>,
 ) -> Result<T> {
     let endpoint = manager.endpoint()?.connect_timeout(PATIENCE);
-    crate::commands::runtime()?.block_on(async {
+    tributary_job::runtime()?.block_on(async {
         let channel = endpoint
             .connect()
             .await

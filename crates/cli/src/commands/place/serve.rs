@@ -77,7 +77,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     let (wishes, wanted) = queue::unbounded_channel();
     let mut shell = Shell::start(site, settings, policy, store, view, wishes)?;
     let (inputs, incoming) = channel();
-    let runtime = crate::commands::runtime()?;
+    let runtime = tributary_job::runtime()?;
     let listening = TcpListener::bind(args.listen);
     let listener = runtime
         .block_on(listening)

@@ -195,6 +195,16 @@ impl Agent {
         self.jobs.iter().map(|(job, served)| (*job, &served.stats))
     }
 
+    /// What was counted for a job; `None` if it is not one of the agent's.
+    pub fn stats_of(&self, job: JobId) -> Option<&Stats> {
+        self.jobs.get(&job).map(|served| &served.stats)
+    }
+
+    /// Whether a job is one of the agent's.
+    pub fn serves(&self, job: JobId) -> bool {
+        self.jobs.contains_key(&job)
+    }
+
     /// Frames dropped because of what they are.
     pub fn rejected(&self) -> &Rejected {
         &self.rejected

@@ -1,0 +1,109 @@
+//! `tributary bench`: what this machine does, with the spread over repetitions.
+
+mod allreduce;
+mod args;
+mod bmv2;
+mod engine;
+mod esa;
+mod fixed;
+mod io;
+mod loss;
+mod plot;
+mod protocols;
+mod runs;
+mod switch;
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde::Serialize;
+use tributary_job::fabric::Kind as Fabric;
+
+pub use args::{Args, Benchmark, Program};
+
+/// Runs the benchmarks and prints their tables.
+///
+/// # Errors
+/// If one of them cannot be run.
+pub fn run(args: &Args) -> Result<()> {
+    ensure!(args.repeat > 0, "--repeat 0: measure at least once");
+    let all = [
+        Benchmark::Engine,
+        Benchmark::Switch,
+        Benchmark::Fixed,
+        Benchmark::Allreduce,
+        Benchmark::Io,
+        Benchmark::Esa,
+        Benchmark::Protocols,
+        Benchmark::Loss,
+    ];
+    let what = if args.what.is_empty() { &all[..] } else { &args.what[..] };
+    let writes = |benchmark: &&Benchmark| {
+        matches!(
+            benchmark,
+            Benchmark::Esa | Benchmark::Loss | Benchmark::Protocols | Benchmark::Switch
+        )
+    };
+    ensure!(
+        args.json.is_none() || what.iter().filter(writes).count() < 2,
+        "--json takes the measurements of one benchmark; name `esa`, `loss`, `protocols` or `switch`"
+    );
+    if what.contains(&Benchmark::Io) || args.fabric.contains(&Fabric::Netns) {
+        // Before there is a second thread.
+        tributary_testbed::enter_user_namespace_if_needed()?;
+    }
+    println!("{}", machine());
+    for benchmark in what {
+        match benchmark {
+            Benchmark::Engine => engine::run(args)?,
+            Benchmark::Switch => switch::run(args)?,
+            Benchmark::Bmv2 => bmv2::run(args)?,
+            Benchmark::Fixed => fixed::run(args),
+            Benchmark::Allreduce => allreduce::run(args)?,
+            Benchmark::Esa => esa::run(args)?,
+            Benchmark::Io => io::run(args)?,
+            Benchmark::Loss => loss::run(args)?,
+            Benchmark::Protocols => protocols::run(args)?,
+        }
+    }
+    Ok(())
+}
+
+/// The machine, in a line.
+fn machine() -> String {
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    format!("{cores} cores, {}", model.trim_start_matches([' ', '\t', ':']))
+}
+
+/// Processor time of this thread: what a measurement takes, whatever else the machine does.
+fn processor_time() -> Duration {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID);
+    time.expect("every Linux has this clock").into()
+}
+
+/// Median, least and greatest of some measurements.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Spread {
+    median: f64,
+    least: f64,
+    greatest: f64,
+}
+
+impl Spread {
+    /// Of at least one measurement.
+    fn of(mut measured: Vec<f64>) -> Self {
+        measured.sort_by(f64::total_cmp);
+        Self {
+            median: measured[measured.len() / 2],
+            least: measured[0],
+            greatest: measured[measured.len() - 1],
+        }
+    }
+
+    fn text(&self, digits: usize) -> String {
+        let Self { median, least, greatest } = self;
+        format!("{median:.digits$} ({least:.digits$}–{greatest:.digits$})")
+    }
+}

@@ -1,0 +1,266 @@
+//! P4INC, ATP, ESA and SwitchML side by side: one to eight jobs whose workers all hang on one switch,
+//! with the same bytes of switch memory for each protocol.
+//!
+//! Each protocol gets as many aggregators as fit that memory in its program: one of P4INC, which
+//! keeps a copy of the last result, takes about twice as much as one of the others. ATP and ESA share
+//! all of them among the jobs, P4INC divides them among the jobs that there are, SwitchML into eight
+//! parts whatever there is. The protocols take turns with the same seed, and who is first changes with
+//! each seed: whatever else the machine does meets all.
+
+use std::array;
+
+use anyhow::{Context, Result, ensure};
+use plotters::style::RGBColor;
+use serde::Serialize;
+
+use super::Spread;
+use super::plot::{self, Chart};
+use super::runs::{Measured, Output, once, throughput};
+use crate::Args;
+use tributary_job::fabric::Kind as Fabric;
+use tributary_job::program;
+use tributary_job::report::{aggregator_bits, bytes, table};
+
+/// Workers of a job.
+const WORKERS: u32 = 2;
+/// Tensors of a run, one after the other.
+const TENSORS: u32 = 3;
+/// Most jobs, and SwitchML's partitions.
+const JOBS: u32 = 8;
+
+/// How the protocols are called in job files and in tables, and their lines.
+const PROTOCOLS: [(&str, &str, RGBColor); 4] = [
+    ("p4inc", "P4INC", plot::P4INC),
+    ("atp", "ATP", plot::ATP),
+    ("esa", "ESA", plot::ESA),
+    ("switchml", "SwitchML", plot::SWITCHML),
+];
+/// The first of the protocols, which the others are compared with.
+const P4INC: usize = 0;
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let output = Output::open(args)?;
+    let mut sweeps = Vec::new();
+    for &fabric in &args.fabric {
+        let sweep = Sweep::measure(args, fabric)?;
+        println!("\n{}\n{}\n{}", sweep.title, sweep.throughputs(), sweep.memories());
+        output.draw(&format!("protocols-{}.svg", sweep.fabric), &sweep.chart())?;
+        sweeps.push(sweep);
+    }
+    output.write(&sweeps)
+}
+
+/// Measurements over numbers of jobs.
+#[derive(Debug, Serialize)]
+struct Sweep {
+    fabric: String,
+    /// For people.
+    title: String,
+    tensor_bytes: u64,
+    jitter_us: u32,
+    /// Bytes of memory for aggregators.
+    memory_bytes: u64,
+    /// Aggregators that this is, by protocol.
+    pools: [u32; 4],
+    points: Vec<Point>,
+}
+
+/// All protocols with so many jobs.
+#[derive(Debug, Serialize)]
+struct Point {
+    jobs: String,
+    /// By protocol, then by seed.
+    runs: [Vec<Measured>; 4],
+}
+
+impl Sweep {
+    fn measure(args: &Args, fabric: Fabric) -> Result<Self> {
+        let (counts, tensor_bytes): (&[u32], u64) = if args.quick {
+            (&[1, 2, 4, 8], 256 << 10)
+        } else {
+            (&[1, 2, 3, 4, 5, 6, 7, 8], 1 << 20)
+        };
+        let memory_bytes = u64::from(args.memory) << 10;
+        let mut pools = [0; 4];
+        for (pool, (protocol, ..)) in pools.iter_mut().zip(PROTOCOLS) {
+            *pool = aggregators(protocol, memory_bytes)?;
+        }
+        let name = format!("{fabric:?}").to_lowercase();
+        let mut points = Vec::new();
+        for &jobs in counts {
+            let mut runs: [Vec<Measured>; 4] = array::from_fn(|_| Vec::new());
+            for seed in 1..=u64::from(args.repeat) {
+                for turn in 0..PROTOCOLS.len() {
+                    let at = (seed as usize + turn) % PROTOCOLS.len();
+                    let protocol = PROTOCOLS[at].0;
+                    eprint!("\r{name}, {jobs} jobs, {protocol}, seed {seed}          ");
+                    let text = job_file(protocol, jobs, tensor_bytes, pools[at], args.jitter, seed);
+                    let report = once(fabric, &text)
+                        .with_context(|| format!("{protocol}, {jobs} jobs, seed {seed}"))?;
+                    runs[at].push(Measured::new(seed, turn == 0, &report));
+                }
+            }
+            points.push(Point { jobs: jobs.to_string(), runs });
+        }
+        eprintln!();
+        let title = format!(
+            "Local jobs, {WORKERS} workers each, tensors of {}, {} for aggregators, jitter up to {} \
+             µs, {name} fabric",
+            bytes(tensor_bytes),
+            bytes(memory_bytes),
+            args.jitter
+        );
+        let jitter_us = args.jitter;
+        Ok(Self { fabric: name, title, tensor_bytes, jitter_us, memory_bytes, pools, points })
+    }
+
+    fn throughputs(&self) -> comfy_table::Table {
+        let mut heads = vec!["jobs".to_owned()];
+        heads.extend(PROTOCOLS.map(|(_, name, _)| format!("{name} MB/s")));
+        let others = PROTOCOLS.iter().enumerate().filter(|&(at, _)| at != P4INC);
+        heads.extend(others.clone().map(|(_, (_, name, _))| format!("P4INC / {name}")));
+        let mut rows = table(&heads.iter().map(String::as_str).collect::<Vec<_>>());
+        for point in &self.points {
+            let mut row = vec![point.jobs.clone()];
+            row.extend(point.runs.iter().map(|runs| throughput(runs).text(1)));
+            row.extend(others.clone().map(|(at, _)| point.ratio(at).text(2)));
+            rows.add_row(row);
+        }
+        rows
+    }
+
+    /// What the jobs may use of the switch's memory, and how much of the additions switches made.
+    fn memories(&self) -> comfy_table::Table {
+        let mut heads = vec!["jobs".to_owned()];
+        heads.extend(PROTOCOLS.map(|(_, name, _)| format!("{name} memory")));
+        heads.extend(PROTOCOLS.map(|(_, name, _)| format!("{name} in network")));
+        let mut rows = table(&heads.iter().map(String::as_str).collect::<Vec<_>>());
+        for point in &self.points {
+            let mut row = vec![point.jobs.clone()];
+            // It follows from the job file, and so is the same for all seeds.
+            let memory = |runs: &Vec<Measured>| runs.first().map_or(0, |run| run.memory_bytes);
+            row.extend(point.runs.iter().map(|runs| bytes(memory(runs))));
+            row.extend(point.runs.iter().map(|runs| {
+                let shares = runs.iter().map(|run| 100.0 * run.mean_in_network());
+                format!("{:.1} %", Spread::of(shares.collect()).median)
+            }));
+            rows.add_row(row);
+        }
+        rows
+    }
+
+    fn chart(&self) -> Chart<'_> {
+        Chart {
+            title: &self.title,
+            axis: "jobs",
+            labels: self.points.iter().map(|point| point.jobs.as_str()).collect(),
+            lines: plot::lines(PROTOCOLS, |at| {
+                self.points.iter().map(|point| throughput(&point.runs[at])).collect()
+            }),
+        }
+    }
+}
+
+impl Point {
+    /// P4INC's throughput by another protocol's with the same seed.
+    fn ratio(&self, other: usize) -> Spread {
+        let pairs = self.runs[P4INC].iter().zip(&self.runs[other]);
+        Spread::of(pairs.map(|(p4inc, other)| p4inc.mean() / other.mean()).collect())
+    }
+}
+
+/// Aggregators of a protocol's program that fit into so many bytes.
+fn aggregators(protocol: &str, memory_bytes: u64) -> Result<u32> {
+    let scenario = tributary_jobfile::parse(&format!("protocol = \"{protocol}\"\n[[job]]\n"), "f")?;
+    let program = program::compile(&scenario, None)?.program;
+    let bits = aggregator_bits(&program, scenario.switch.pool);
+    let fit = u32::try_from(8 * memory_bytes / bits).unwrap_or(u32::MAX);
+    ensure!(
+        fit >= 2 * JOBS,
+        "{} hold only {fit} aggregators of {protocol}; raise --memory",
+        bytes(memory_bytes)
+    );
+    Ok(fit)
+}
+
+/// The job file of a run.
+fn job_file(
+    protocol: &str,
+    jobs: u32,
+    tensor_bytes: u64,
+    pool: u32,
+    jitter_us: u32,
+    seed: u64,
+) -> String {
+    let switch = match protocol {
+        "switchml" => format!("partitions = {JOBS}\n"),
+        _ => String::new(),
+    };
+    let servers = match protocol {
+        "atp" | "esa" => format!("ps_hosts = {}\n", jobs.min(2)),
+        _ => String::new(),
+    };
+    let job = format!(
+        "[[job]]\nworkers = {WORKERS}\njitter = \"{jitter_us}us\"\n\
+         workload = {{ kind = \"random\", tensors = {TENSORS}, elements = {} }}\n",
+        tensor_bytes / 4
+    );
+    format!(
+        "seed = {seed}\nprotocol = \"{protocol}\"\n[topology]\nkind = \"star\"\nworkers = {}\n\
+         {servers}[switch]\npool = {pool}\n{switch}{}",
+        WORKERS * jobs,
+        job.repeat(jobs as usize)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_protocols_get_the_same_jobs_and_the_same_memory() {
+        const MEMORY: u64 = 133 << 10;
+        let mut workloads = Vec::new();
+        for (protocol, ..) in PROTOCOLS {
+            let pool = aggregators(protocol, MEMORY).unwrap();
+            let text = job_file(protocol, 8, 1 << 20, pool, 300, 7);
+            let scenario = tributary_jobfile::parse(&text, "f").unwrap_or_else(|e| panic!("{e}"));
+            let program = program::compile(&scenario, None).unwrap().program;
+            let used = u64::from(pool) * aggregator_bits(&program, pool) / 8;
+            assert!(used <= MEMORY && used > MEMORY - 600, "{protocol}: {used} bytes");
+            assert_eq!(scenario.protocol().name(), protocol);
+            let jobs = scenario.jobs.iter();
+            workloads.push(jobs.map(|job| (job.workload.clone(), job.jitter)).collect::<Vec<_>>());
+            let segments: u32 = scenario.jobs.iter().map(|job| job.segment).sum();
+            match protocol {
+                "p4inc" | "switchml" => {
+                    assert!(scenario.jobs.iter().all(|job| job.ps.is_none() && job.slots == 32));
+                    assert!(segments <= pool && segments > pool - 16, "{segments} of {pool}");
+                }
+                _ => assert!(segments == 0 && scenario.jobs.iter().all(|job| job.ps.is_some())),
+            }
+        }
+        assert!(workloads.iter().all(|own| *own == workloads[0]));
+    }
+
+    #[test]
+    fn ratios_pair_the_runs_of_a_seed() {
+        let runs = |throughput: &[f64]| -> Vec<Measured> {
+            let run = |(seed, &throughput): (u64, &f64)| Measured {
+                seed,
+                first: false,
+                throughput: vec![throughput],
+                in_network: vec![None],
+                kept_bytes: 0,
+                memory_bytes: 0,
+            };
+            (1..).zip(throughput).map(run).collect()
+        };
+        let point = Point {
+            jobs: "1".into(),
+            runs: [runs(&[4.0, 6.0, 1.0]), runs(&[2.0, 2.0, 1.0]), runs(&[]), runs(&[])],
+        };
+        let ratio = point.ratio(1);
+        assert_eq!((ratio.least, ratio.median, ratio.greatest), (1.0, 2.0, 3.0));
+    }
+}

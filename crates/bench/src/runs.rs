@@ -1,0 +1,142 @@
+//! Whole runs of job files, measured: what `bench esa` and `bench protocols` have in common.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use tributary_job::Options;
+
+use super::Spread;
+use super::plot::{self, Chart};
+use crate::Args;
+use tributary_controller::targets::Kind as Target;
+use tributary_job::fabric::Kind as Fabric;
+use tributary_job::report::RunReport;
+
+/// One run.
+#[derive(Debug, Serialize)]
+pub(super) struct Measured {
+    pub(super) seed: u64,
+    /// Whether it was the first run of the seed.
+    pub(super) first: bool,
+    /// MB/s of each job.
+    pub(super) throughput: Vec<f64>,
+    /// Share of the additions that the switch made, of each job, where there were any.
+    pub(super) in_network: Vec<Option<f64>>,
+    /// Bytes of gradients that the switch kept off the network, of all jobs.
+    pub(super) kept_bytes: u64,
+    /// Bytes of the switch's memory that are the jobs' to use: their segments, or the pool that they
+    /// share.
+    pub(super) memory_bytes: u64,
+}
+
+impl Measured {
+    pub(super) fn new(seed: u64, first: bool, report: &RunReport) -> Self {
+        Self {
+            seed,
+            first,
+            throughput: report.jobs.iter().map(|job| job.goodput_gbps * 1e3 / 8.0).collect(),
+            in_network: report.jobs.iter().map(|job| job.summed_in_network).collect(),
+            kept_bytes: report.jobs.iter().map(|job| job.kept_bytes).sum(),
+            memory_bytes: memory(report),
+        }
+    }
+
+    /// MB/s of the jobs' mean.
+    pub(super) fn mean(&self) -> f64 {
+        mean(self.throughput.iter().copied())
+    }
+
+    pub(super) fn mean_in_network(&self) -> f64 {
+        mean(self.in_network.iter().map(|share| share.unwrap_or(1.0)))
+    }
+}
+
+fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = values.len().max(1) as f64;
+    values.sum::<f64>() / count
+}
+
+/// Bytes of the switches' memory that are the jobs' to use.
+fn memory(report: &RunReport) -> u64 {
+    let segments = report.jobs.iter().filter_map(|job| job.segment.as_ref());
+    let own: Vec<u64> =
+        segments.map(|segment| segment.memory_bytes * segment.switches as u64).collect();
+    if own.is_empty() {
+        report.switches.iter().map(|switch| switch.memory_bytes).sum()
+    } else {
+        own.iter().sum()
+    }
+}
+
+/// MB/s over the seeds.
+pub(super) fn throughput(measured: &[Measured]) -> Spread {
+    Spread::of(measured.iter().map(Measured::mean).collect())
+}
+
+/// Runs a job file, given by its text, on embedded switches.
+///
+/// # Errors
+/// As `tributary run`.
+pub(super) fn once(fabric: Fabric, text: &str) -> Result<RunReport> {
+    once_on(fabric, Target::Embedded, text)
+}
+
+/// Runs a job file, given by its text.
+///
+/// # Errors
+/// As `tributary run`.
+pub(super) fn once_on(fabric: Fabric, target: Target, text: &str) -> Result<RunReport> {
+    let mut job = tempfile::Builder::new().suffix(".toml").tempfile()?;
+    job.write_all(text.as_bytes())?;
+    let options = Options { fabric, target, ..Options::new(job.path().to_owned()) };
+    tributary_job::run(&options, &AtomicBool::new(false), &mut ())
+}
+
+/// Where measurements go besides the table.
+pub(super) struct Output {
+    json: Option<File>,
+    plots: Option<PathBuf>,
+}
+
+impl Output {
+    /// Before the work, so that none is done in vain.
+    ///
+    /// # Errors
+    /// If a file or directory cannot be made.
+    pub(super) fn open(args: &Args) -> Result<Self> {
+        let json = args.json.as_ref().map(|path| {
+            File::create(path).with_context(|| format!("cannot write to {}", path.display()))
+        });
+        if let Some(directory) = &args.plots {
+            tributary_limits::output_directory(directory)
+                .with_context(|| format!("cannot write to {}", directory.display()))?;
+        }
+        Ok(Self { json: json.transpose()?, plots: args.plots.clone() })
+    }
+
+    /// Draws a chart, where plots were asked for.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(super) fn draw(&self, name: &str, chart: &Chart<'_>) -> Result<()> {
+        let Some(directory) = &self.plots else { return Ok(()) };
+        let path = directory.join(name);
+        plot::draw(chart, &path)?;
+        println!("Drawn in {}.", path.display());
+        Ok(())
+    }
+
+    /// Writes all measurements, where that was asked for.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(super) fn write(self, sweeps: &impl Serialize) -> Result<()> {
+        let Some(mut file) = self.json else { return Ok(()) };
+        let text = serde_json::to_string_pretty(sweeps).expect("measurements are plain data");
+        writeln!(file, "{text}").context("cannot write the measurements")
+    }
+}

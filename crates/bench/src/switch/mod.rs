@@ -1,0 +1,121 @@
+//! The engine against its goals, all in one run: what machine code gains over the interpreter, what a
+//! plain Rust loop over the same registers takes, how look-ups grow with their tables, how long a
+//! program takes from its source to its first packet, and BMv2 where it is installed.
+//!
+//! Rates are of one core's processor time, so that whatever else the machine does counts as little as
+//! can be.
+
+mod forwarding;
+mod lookups;
+mod memory;
+mod start;
+
+use std::fs::File;
+use std::io::Write as _;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use tributary_dataplane::EngineKind;
+
+use super::engine::{Bench, Case, fragment};
+use super::{Spread, bmv2};
+use crate::{Args, Program};
+use tributary_job::fabric::Bmv2;
+use tributary_job::report::table;
+
+/// What is compared.
+const ENGINES: [(&str, EngineKind); 2] =
+    [("interpreter", EngineKind::Interpreter), ("compiled", EngineKind::Compiled)];
+
+/// One line of what is printed.
+#[derive(Serialize)]
+struct Measurement {
+    what: String,
+    unit: &'static str,
+    interpreter: Option<Spread>,
+    /// Of machine code, or of what needs no engine.
+    compiled: Option<Spread>,
+    /// What the compiled one should reach.
+    goal: Option<f64>,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    // Before the work, so that none is done in vain.
+    let json = args
+        .json
+        .as_ref()
+        .map(|path| File::create(path).with_context(|| format!("cannot write {}", path.display())));
+    let json = json.transpose()?;
+    let mut all = rates(args)?;
+    all.push(forwarding::rate(args)?);
+    all.extend(memory::bandwidth(args)?);
+    all.extend(start::times(args)?);
+    println!("\nThe switch's engine, one core: median (range) of {} repetitions", args.repeat);
+    print(&all, &["interpreter", "compiled", "goal"]);
+    println!("\nTable look-ups: entries in the table, and what a packet and an insertion take");
+    let found = lookups::times(args)?;
+    println!("{}", lookups::rows(&found));
+    if let Some(mut file) = json {
+        let text = serde_json::to_string_pretty(&(&all, &found))?;
+        file.write_all(text.as_bytes()).context("cannot write the measurements")?;
+    }
+    match Bmv2::find() {
+        Ok(_) => bmv2::run(args),
+        Err(missing) => {
+            println!("\nBetween network namespaces, beside BMv2: skipped: {missing}");
+            Ok(())
+        }
+    }
+}
+
+fn print(all: &[Measurement], columns: &[&str]) {
+    let header: Vec<&str> = ["what", "unit"].iter().chain(columns).copied().collect();
+    let mut rows = table(&header);
+    for line in all {
+        let text = |spread: &Option<Spread>| spread.map_or("–".to_owned(), |s| s.text(2));
+        let goal = line.goal.map_or("–".to_owned(), |goal| goal.to_string());
+        rows.add_row([
+            line.what.clone(),
+            line.unit.to_owned(),
+            text(&line.interpreter),
+            text(&line.compiled),
+            goal,
+        ]);
+    }
+    println!("{rows}");
+}
+
+/// ATP by packet and by fragment, in memory that the caches hold.
+fn rates(args: &Args) -> Result<Vec<Measurement>> {
+    let mut all = Vec::new();
+    for values in [64, 2048] {
+        let mut bench = Bench::new(Program::Atp, values)?;
+        let mut costs = [Vec::new(), Vec::new()];
+        for _ in 0..args.repeat {
+            for (costs, (_, kind)) in costs.iter_mut().zip(ENGINES) {
+                bench.use_engine(kind);
+                costs.push(bench.measure());
+            }
+        }
+        let rate = |which: usize, cases: &[Case]| {
+            let nanos = |costs: &super::engine::Costs| -> f64 {
+                cases.iter().map(|&case| costs.of(case)).sum::<f64>() / cases.len() as f64
+            };
+            Spread::of(costs[which].iter().map(|costs| 1e3 / nanos(costs)).collect())
+        };
+        let mut line = |what: &str, cases: &[Case], goal| {
+            all.push(Measurement {
+                what: format!("ATP, {values} values, {what}"),
+                unit: "million packets/s",
+                interpreter: Some(rate(0, cases)),
+                compiled: Some(rate(1, cases)),
+                goal,
+            });
+        };
+        for &case in fragment(Program::Atp) {
+            line(case.name(), &[case], None);
+        }
+        line("fragment", fragment(Program::Atp), (values == 64).then_some(2.0));
+    }
+    Ok(all)
+}

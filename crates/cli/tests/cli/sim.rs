@@ -1,0 +1,94 @@
+//! Virtual time: every example runs there, and the seed decides everything.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::command::{JobFile, fail, root, succeed};
+use crate::examples::{assert_verified, report};
+
+fn examples() -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(root().join("examples"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_example_runs_in_virtual_time() {
+    let files = examples();
+    assert!(files.len() > 10, "{files:?}");
+    for file in files {
+        let report = report(file.to_str().unwrap(), "sim", &[]);
+        assert_verified(&report);
+        assert_eq!(report["fabric"], "sim");
+        let seconds = report["seconds"].as_f64().unwrap();
+        assert!(seconds > 0.0, "{report}");
+        for switch in report["switches"].as_array().unwrap() {
+            assert!(
+                switch["longest_queue"].is_u64() && switch["cpu_seconds"].is_null(),
+                "{switch}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace_and_report_byte_for_byte() {
+    for example in ["esa-lossy", "p4inc-local", "p4inc-two-units", "esa-two-jobs"] {
+        let job = format!("examples/{example}.toml");
+        let file = JobFile::new("");
+        let run = |name: &str, seed: &str| {
+            let path =
+                |extension: &str| file.path(&format!("{name}.{extension}")).display().to_string();
+            let (text, svg, json) = (path("txt"), path("svg"), path("json"));
+            let run = ["run", &job, "--fabric", "sim", "--seed", seed];
+            succeed(&[&run[..], &["--trace", &text, "--json", &json]].concat());
+            if example == "esa-lossy" {
+                succeed(&[&run[..], &["--trace", &svg]].concat());
+            }
+            [text, svg, json].map(|path| fs::read(path).unwrap_or_default())
+        };
+        let first = run("first", "7");
+        // Not assert_eq: its message would be the traces.
+        assert!(first == run("again", "7"), "{example}");
+        // Without faults and pauses nothing depends on the seed.
+        let other = run("other", "8");
+        assert_eq!(first[0] == other[0], example == "p4inc-two-units", "{example}");
+        let text = String::from_utf8(first[0].clone()).unwrap();
+        assert!(text.contains(" µs  w1 → s1: gradient") || text.contains("w1 → rack1: gradient"));
+        if example == "esa-lossy" {
+            assert!(text.contains("LOST") && text.contains("remind j1"), "{example}");
+            let svg = String::from_utf8(first[1].clone()).unwrap();
+            assert!(svg.starts_with("<svg") && svg.contains("</svg>"));
+        }
+    }
+}
+
+#[test]
+fn a_run_that_cannot_end_says_so_in_virtual_time() {
+    // Nothing arrives: the virtual timeout passes within moments.
+    let file = JobFile::new(
+        "timeout = \"60min\"\nworker_timeout = \"2s\"\n[topology]\nkind = \"star\"\nworkers = 2\n\
+         [faults]\nloss = 1.0\n[[job]]\nname = \"lost\"\n\
+         workload = { kind = \"random\", tensors = 1, bytes = \"4KB\" }\n",
+    );
+    let trace = file.path("trace.txt").display().to_string();
+    let line = fail(&["run", &file.name(), "--fabric", "sim", "--trace", &trace]);
+    assert!(line.contains("job lost") && line.contains("worker_timeout"), "{line}");
+    // What happened is there to be looked at, although the run failed.
+    assert!(fs::read_to_string(trace).unwrap().contains("LOST"));
+}
+
+#[test]
+fn what_needs_another_fabric_is_refused() {
+    let job = "examples/digits.toml";
+    let line = fail(&["run", job, "--trace", "/dev/null"]);
+    assert!(line.contains("add `--fabric sim`"), "{line}");
+    let line = fail(&["run", job, "--fabric", "sim", "--io", "xdp"]);
+    assert!(line.contains("no network interfaces"), "{line}");
+    let line = fail(&["run", job, "--fabric", "sim", "--target", "stratum"]);
+    assert!(line.contains("tributary controller --target stratum"), "{line}");
+}

@@ -1,0 +1,192 @@
+//! A scenario, and what follows from it for each switch, worker, parameter server and reminder agent.
+
+use tributary_jobfile::{Aggregation, HostId, Job, Scenario};
+use tributary_protocol::esa::{AgentJob, Target};
+use tributary_protocol::{Assignment, PsConfig, WorkerConfig};
+use tributary_wire::{Epoch, Host, WorkerIndex};
+
+use crate::Error;
+use crate::memory::Memory;
+use crate::plan::{self, JobAtSwitch, Placement};
+use crate::services;
+
+/// A scenario together with the assignment of each of its jobs.
+///
+/// Computed once per process. As it follows from the scenario alone, processes on different hosts that
+/// read the same job file agree.
+#[derive(Clone, Debug)]
+pub struct Deployment {
+    scenario: Scenario,
+    /// `None` where all jobs share the aggregators.
+    memory: Option<Memory>,
+    /// By job, in the order of the file.
+    assignments: Vec<Assignment>,
+}
+
+impl Deployment {
+    /// Assigns services and segments to all jobs, in the order of the file.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] or [`Error::Partitions`] if the switches have too few aggregators.
+    pub fn new(scenario: Scenario) -> Result<Self, Error> {
+        let memory = Memory::of(&scenario)?;
+        let assignments = vec![Assignment::NONE; scenario.jobs.len()];
+        let mut deployment = Self { scenario, memory, assignments };
+        for job in 0..deployment.scenario.jobs.len() {
+            deployment.assign(job, deployment.scenario.jobs[job].aggregation)?;
+        }
+        Ok(deployment)
+    }
+
+    /// The scenario.
+    #[must_use]
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// The job at a position of the file.
+    ///
+    /// # Panics
+    /// If the file has no such job; so do all methods that take a position.
+    #[must_use]
+    pub fn job(&self, job: usize) -> &Job {
+        &self.scenario.jobs[job]
+    }
+
+    /// Names the run that an endpoint has joined.
+    pub fn set_epoch(&mut self, job: usize, epoch: Epoch) {
+        self.scenario.jobs[job].epoch = epoch;
+    }
+
+    /// Whether jobs have aggregators of their own (P4INC, SwitchML), so that they can be moved.
+    #[must_use]
+    pub fn has_segments(&self) -> bool {
+        self.memory.is_some()
+    }
+
+    /// How switches serve a job.
+    #[must_use]
+    pub fn assignment(&self, job: usize) -> Assignment {
+        self.assignments[job]
+    }
+
+    /// Gives a job a new service and segment. Its old segment stays occupied until it is
+    /// [released](Self::release).
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the switches have no room; [`Error::NoServer`] or [`Error::NotLocal`] if the
+    /// job cannot be aggregated there.
+    pub fn assign(&mut self, job: usize, aggregation: Aggregation) -> Result<Assignment, Error> {
+        let Self { scenario, memory, assignments } = self;
+        let Some(memory) = memory else { return Ok(Assignment::NONE) };
+        let its = &scenario.jobs[job];
+        let placement = Placement::unassigned(its);
+        let protocol = its.protocol.into();
+        let mode = services::mode(&scenario.topology, &placement, protocol, aggregation)?;
+        assignments[job] = memory.assign(&scenario.topology, &placement, mode, its.segment)?;
+        Ok(assignments[job])
+    }
+
+    /// Takes a job's segment back.
+    pub fn release(&mut self, job: usize) {
+        let assignment = std::mem::replace(&mut self.assignments[job], Assignment::NONE);
+        if let Some(memory) = &mut self.memory {
+            memory.release(self.scenario.jobs[job].id, assignment);
+        }
+    }
+
+    /// Where a job's endpoints are, and how switches serve it.
+    #[must_use]
+    pub fn placement(&self, job: usize) -> Placement {
+        Placement::unassigned(self.job(job)).assigned(self.assignments[job])
+    }
+
+    /// The part of each switch in a job.
+    #[must_use]
+    pub fn parts(&self, job: usize) -> Vec<JobAtSwitch> {
+        plan::job(&self.scenario.topology, &self.placement(job))
+    }
+
+    /// The settings of a job's worker.
+    #[must_use]
+    pub fn worker(&self, job: usize, index: WorkerIndex) -> WorkerConfig {
+        self.scenario.worker_config(self.job(job), self.assignments[job], index)
+    }
+
+    /// The settings of a job's parameter server; `None` if the job has none.
+    #[must_use]
+    pub fn server(&self, job: usize) -> Option<PsConfig> {
+        let its = self.job(job);
+        its.ps.map(|_| self.scenario.ps_config(its, self.assignments[job]))
+    }
+
+    /// What a job's reminder agent must know of it (ESA); `None` if the job has no agent.
+    ///
+    /// # Errors
+    /// [`Error::AgentAside`] if the agent cannot reach a switch that adds for the job.
+    pub fn agent(&self, job: usize) -> Result<Option<AgentJob>, Error> {
+        let its = self.job(job);
+        let Some(agent) = its.agent else { return Ok(None) };
+        let targets = plan::targets(&self.scenario.topology, &self.placement(job))?;
+        let target = |target: plan::Target| Target {
+            members: target.members,
+            via: self.address(target.via),
+        };
+        Ok(Some(AgentJob {
+            job: self.scenario.job_config(its, self.assignments[job]),
+            host: self.address(agent),
+            switches: targets.into_iter().map(target).collect(),
+        }))
+    }
+
+    fn address(&self, host: HostId) -> Host {
+        self.scenario.topology.host(host).address
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_protocol::Mode;
+    use tributary_wire::{AggregatorIndex, Segment, Service};
+
+    use super::*;
+
+    fn deployment(text: &str) -> Deployment {
+        let scenario = tributary_jobfile::parse(text, "test");
+        Deployment::new(scenario.unwrap_or_else(|error| panic!("{error}"))).unwrap()
+    }
+
+    fn assigned(offset: u32, size: u32, mode: Mode) -> Assignment {
+        let segment = Segment { offset: AggregatorIndex(offset), size };
+        Assignment { service: Service::new(1), segment, mode }
+    }
+
+    #[test]
+    fn jobs_of_a_file_get_their_segments_in_order() {
+        let jobs = "[topology]\nracks = 2\n[[job]]\nsegment = 32\nwindow = 8\nslots = 8\n\
+                    [[job]]\naggregation = \"server\"\n\
+                    [[job]]\nworkers = [\"w1\", \"w2\"]\nsegment = 16\nwindow = 8\nslots = 8\n";
+        let text = format!("protocol = \"p4inc\"\n[switch]\npool = 64\n{jobs}");
+        let mut p4inc = deployment(&text);
+        assert_eq!(p4inc.assignment(0), assigned(0, 32, Mode::Partial));
+        assert_eq!(p4inc.assignment(1), Assignment::NONE);
+        assert_eq!(p4inc.assignment(2), assigned(32, 16, Mode::Local));
+        assert_eq!(p4inc.placement(2).assignment, p4inc.assignment(2));
+
+        // A job that comes again gets another service.
+        p4inc.release(0);
+        assert_eq!(p4inc.assignment(0), Assignment::NONE);
+        let again = p4inc.assign(0, Aggregation::Network).unwrap();
+        assert_eq!(again.service, Service::new(2));
+        assert_eq!(again.segment, assigned(0, 32, Mode::Partial).segment);
+
+        let jobs = "[[job]]\nslots = 4\nwindow = 4\n[[job]]\nslots = 4\nwindow = 4\n";
+        let pool = "[switch]\npool = 100\npartitions = 8\n";
+        let switchml = deployment(&format!("protocol = \"switchml\"\n{pool}{jobs}"));
+        assert_eq!(switchml.assignment(1), assigned(12, 12, Mode::Local));
+
+        let atp = deployment("[[job]]\n[[job]]\n");
+        assert!(!atp.has_segments());
+        assert_eq!([0, 1].map(|job| atp.assignment(job)), [Assignment::NONE; 2]);
+    }
+}

@@ -1,0 +1,156 @@
+//! `tributary doctor`: what may keep jobs from running here, each with what to do about it.
+//!
+//! Every part gathers facts first and judges them then; judging looks at nothing but the facts.
+//!
+//! | module | about |
+//! | --- | --- |
+//! | [`host`] | kernel, rights, memory, processors |
+//! | [`nic`], [`ethtool`] | an interface |
+//! | [`neighbours`] | the other hosts behind it |
+//! | [`job`] | what the job file asks for |
+//! | [`switches`] | switches, over P4Runtime |
+//! | [`tools`] | compilers and the like on the `PATH` |
+
+mod check;
+mod ethtool;
+mod host;
+mod job;
+mod neighbours;
+mod nic;
+mod switches;
+mod tools;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use tributary_controller::programs;
+use tributary_controller::targets::{self, Given, Kind as Target};
+use tributary_job::{names, program};
+use tributary_jobfile::{Protocol, Scenario};
+use tributary_p4::Architecture;
+
+pub use check::{Check, Verdict, text};
+
+/// What to look at.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The job file that is to run: what is found is compared with it.
+    #[arg(long, value_name = "FILE")]
+    pub job: Option<PathBuf>,
+    /// Name of this host in the job file; otherwise it is told by its MAC address.
+    #[arg(long, value_name = "NAME", requires = "job")]
+    pub host: Option<String>,
+    /// Network interface to look at. May be given several times.
+    #[arg(long, value_name = "IFACE")]
+    pub interface: Vec<String>,
+    /// Where a switch listens for P4Runtime: HOST:PORT, unix:PATH, or NAME= and one of them. May be
+    /// given several times.
+    #[arg(long = "switch", value_name = "ADDR")]
+    pub switches: Vec<String>,
+    /// What the switches are.
+    #[arg(long, value_enum, default_value_t)]
+    pub target: Target,
+    /// What a compiler made already, as for `tributary controller`.
+    #[arg(long, value_name = "PATH")]
+    pub bundle: Option<PathBuf>,
+    /// P4Runtime device ID of the switches.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub device_id: u64,
+    /// Print the checks as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Looks at everything.
+///
+/// # Errors
+/// If the job file is no good, or a switch's pipeline cannot be made.
+pub fn look(args: &Args) -> Result<Vec<Check>> {
+    let load = |path: &PathBuf| program::load(path, None, args.target, Architecture::V1model);
+    let scenario = args.job.as_ref().map(load).transpose()?;
+    gather(args, scenario.as_ref())
+}
+
+fn gather(args: &Args, scenario: Option<&Scenario>) -> Result<Vec<Check>> {
+    let root = Path::new("/");
+    let facts = host::Facts { xdp_sockets: Some(ethtool::xdp_socket()), ..host::gather(root) };
+    let mut checks = host::judge(&facts);
+    if let (Some(path), Some(scenario)) = (&args.job, scenario) {
+        checks.extend(job::judge(&path.display().to_string(), &job::Facts::of(scenario)));
+    }
+    let host = host_of(args, scenario)?;
+    for interface in &args.interface {
+        let facts = nic::gather(root, interface, ethtool::offloads(interface));
+        let facts = facts.seen(ethtool::live(interface));
+        let there = facts.exists;
+        let packet = |scenario: &Scenario| {
+            (scenario.switch.packet_bytes(), scenario.switch.values_per_packet.into())
+        };
+        let wanted = nic::Wanted {
+            packet: scenario.map(packet),
+            mac: host.zip(scenario).map(|(host, scenario)| mac(scenario, host)),
+            tcp: scenario.is_some_and(|scenario| scenario.protocol() == Protocol::Esa),
+        };
+        checks.extend(nic::judge(interface, &facts, &wanted));
+        if let (Some(host), Some(scenario), true) = (host, scenario, there) {
+            let others = neighbours_of(scenario, host);
+            let table = neighbours::gather(root, interface, &others);
+            checks.extend(neighbours::judge(&table, interface, &others));
+        }
+    }
+    if !args.switches.is_empty() {
+        checks.extend(look_at_switches(args, scenario)?);
+    }
+    checks.extend(tools::judge(&tools::gather(), args.target, args.bundle.is_some()));
+    Ok(checks)
+}
+
+/// The host of the job file that this machine is: the one named, or the one that has an interface's
+/// MAC address.
+fn host_of(args: &Args, scenario: Option<&Scenario>) -> Result<Option<tributary_jobfile::HostId>> {
+    let Some(scenario) = scenario else { return Ok(None) };
+    if let Some(name) = &args.host {
+        return names::host(scenario, name).map(Some);
+    }
+    let own = |interface: &String| ethtool::live(interface).map(|live| live.mac);
+    let own: Vec<String> = args.interface.iter().filter_map(own).collect();
+    Ok(scenario.topology.host_ids().find(|host| own.contains(&mac(scenario, *host))))
+}
+
+fn mac(scenario: &Scenario, host: tributary_jobfile::HostId) -> String {
+    let bytes = scenario.topology.host(host).address.mac.0;
+    bytes.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+fn neighbours_of(
+    scenario: &Scenario,
+    own: tributary_jobfile::HostId,
+) -> Vec<neighbours::Neighbour> {
+    let others = scenario.topology.host_ids().filter(|host| *host != own);
+    let neighbour = |host| neighbours::Neighbour {
+        name: scenario.topology.host(host).name.clone(),
+        ip: scenario.topology.host(host).address.ip,
+        mac: mac(scenario, host),
+    };
+    others.map(neighbour).collect()
+}
+
+fn look_at_switches(args: &Args, scenario: Option<&Scenario>) -> Result<Vec<Check>> {
+    let wanted = match scenario {
+        Some(scenario) => {
+            let source = program::built_in(scenario)?;
+            let given = Given { bundle: args.bundle.clone(), p4info: None };
+            let defines = programs::defines(&scenario.switch);
+            let pipeline = targets::build(args.target, &source, &defines, &given)?.pipeline;
+            Some(switches::Wanted { protocol: scenario.protocol(), pipeline })
+        }
+        None => None,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut checks = Vec::new();
+    for address in &args.switches {
+        let facts = runtime.block_on(switches::gather(address, args.device_id));
+        checks.extend(switches::judge(&facts, wanted.as_ref()));
+    }
+    Ok(checks)
+}

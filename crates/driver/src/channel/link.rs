@@ -1,0 +1,307 @@
+//! The other side of the channel: a worker's, or that of a PS that is not in the agent's process.
+
+use std::io;
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{sleep, timeout};
+use tributary_netio::Waker;
+use tributary_wire::channel::{Answer, Hello, Message, Refusal};
+
+use crate::channel::complaints::Complaints;
+use crate::channel::outbox::Outbox;
+use crate::channel::stream::{Bodies, ReadError};
+use crate::channel::{Limits, keepalive, longest_body};
+
+/// Pause after the first failed attempt; it doubles with each.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+
+/// The longest pause between attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long the agent has to take what waits for it when the link ends.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Where a link leads, and whose it is.
+#[derive(Clone, Debug)]
+pub struct LinkConfig {
+    /// The agent.
+    pub agent: SocketAddr,
+    /// Who connects.
+    pub hello: Hello,
+    /// Values of a packet of the job.
+    pub values: u16,
+    /// The limits; [`greeting`](Limits::greeting) is also how long a connection may take.
+    pub limits: Limits,
+}
+
+impl LinkConfig {
+    /// With the limits that are usual.
+    #[must_use]
+    pub fn new(agent: SocketAddr, hello: Hello, values: u16) -> Self {
+        Self { agent, hello, values, limits: Limits::default() }
+    }
+}
+
+/// What a link has to say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LinkEvent<In> {
+    /// The channel is open, for the first time or again.
+    Opened,
+    /// It is closed; the link tries to open it again.
+    Closed,
+    /// The agent does not let this peer in. The link goes on trying.
+    Refused(Refusal),
+    /// A message of the agent.
+    Message(In),
+}
+
+/// A channel to the agent that is opened again whenever it breaks. `In` is what comes over it, `Out`
+/// what goes.
+///
+/// Dropping it writes out what waits, as far as the agent takes it within half a second.
+#[derive(Debug)]
+pub struct Link<In, Out> {
+    shared: Arc<Shared>,
+    events: mpsc::Receiver<LinkEvent<In>>,
+    shutdown: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    out: PhantomData<fn(Out)>,
+}
+
+/// What the link's owner and its thread share.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Of the connection that there is.
+    outbox: Mutex<Option<Arc<Outbox>>>,
+    /// Why there is no connection.
+    trouble: Mutex<Option<String>>,
+    complaints: Complaints,
+}
+
+impl<In: Message + Send + 'static, Out: Message> Link<In, Out> {
+    /// Starts to connect. `waker` is woken when [`poll`](Self::poll) has something, or when there is
+    /// [room](Self::has_room) again.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start(config: LinkConfig, waker: Waker) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (sender, events) = mpsc::channel(config.limits.incoming);
+        let (shutdown, stopped) = oneshot::channel();
+        let shared = Arc::new(Shared::default());
+        let task = Task { config, shared: Arc::clone(&shared), events: sender, waker };
+        let thread = thread::Builder::new()
+            .name("reminder link".into())
+            .spawn(move || runtime.block_on(task.run(stopped)))?;
+        let (shutdown, thread) = (Some(shutdown), Some(thread));
+        Ok(Self { shared, events, shutdown, thread, out: PhantomData })
+    }
+
+    /// What happened next; `None` if there is nothing now.
+    pub fn poll(&mut self) -> Option<LinkEvent<In>> {
+        self.events.try_recv().ok()
+    }
+
+    /// Whether the channel is open and takes a message. If not, the waker is woken once it does.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.shared.outbox().is_some_and(|outbox| outbox.has_room())
+    }
+
+    /// Sends a message; never blocks. Returns whether it was taken: not while the channel is closed
+    /// or has no [room](Self::has_room). A message that was taken is lost if the channel breaks.
+    pub fn send(&self, message: &Out) -> bool {
+        self.shared.outbox().is_some_and(|outbox| outbox.push(message).is_ok())
+    }
+
+    /// Why the channel is not open, if it is not.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.shared.trouble.lock().expect("nobody panics with it").clone()
+    }
+}
+
+impl<In, Out> Drop for Link<In, Out> {
+    fn drop(&mut self) {
+        self.events.close();
+        self.shutdown.take();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been reported by itself.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Shared {
+    fn outbox(&self) -> Option<Arc<Outbox>> {
+        self.outbox.lock().expect("nobody panics with it").clone()
+    }
+
+    fn set_outbox(&self, outbox: Option<Arc<Outbox>>) {
+        *self.outbox.lock().expect("nobody panics with it") = outbox;
+    }
+
+    fn set_trouble(&self, trouble: Option<String>) {
+        *self.trouble.lock().expect("nobody panics with it") = trouble;
+    }
+}
+
+/// The link's thread.
+struct Task<In> {
+    config: LinkConfig,
+    shared: Arc<Shared>,
+    events: mpsc::Sender<LinkEvent<In>>,
+    waker: Waker,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("cannot connect: {0}")]
+    Connect(io::Error),
+    #[error("no answer within {0:?}")]
+    Silent(Duration),
+    #[error("refused: {0}")]
+    Refused(Refusal),
+    #[error("{0}")]
+    Read(#[from] ReadError),
+    #[error("cannot write: {0}")]
+    Write(io::Error),
+}
+
+impl<In: Message> Task<In> {
+    async fn run(self, mut stopped: oneshot::Receiver<()>) {
+        let agent = self.config.agent;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let attempt = self.attempt();
+            tokio::pin!(attempt);
+            let (opened, failure) = tokio::select! {
+                ended = &mut attempt => ended,
+                _ = &mut stopped => {
+                    if let Some(outbox) = self.shared.outbox() {
+                        outbox.finish();
+                        drop(timeout(FAREWELL, attempt).await);
+                    }
+                    return;
+                }
+            };
+            let Some(failure) = failure else { return };
+            if opened {
+                pause = FIRST_PAUSE;
+            }
+            // An agent ends in good order when its jobs do. Where it was only replaced, the next
+            // attempt reaches the new one; and if there is none, that is what is complained of.
+            // An agent that restarts for a new run refuses its peers for a moment.
+            let beginning =
+                matches!(failure, Failure::Refused(Refusal::Run)) && pause < LONGEST_PAUSE;
+            if !(beginning || opened && matches!(failure, Failure::Read(ReadError::Closed))) {
+                self.shared.complaints.say("agent", || {
+                    format!("no channel to the reminder agent at {agent}: {failure}")
+                });
+            }
+            if let Failure::Refused(refusal) = failure {
+                self.tell(LinkEvent::Refused(refusal)).await;
+            }
+            tokio::select! {
+                () = sleep(pause) => {}
+                _ = &mut stopped => return,
+            }
+            pause = LONGEST_PAUSE.min(2 * pause);
+        }
+    }
+
+    /// One connection, from its beginning to its end: whether it was open, and why it is no more.
+    async fn attempt(&self) -> (bool, Option<Failure>) {
+        match self.connect().await {
+            Ok(connection) => (true, self.converse(connection).await),
+            Err(failure) => {
+                self.shared.set_trouble(Some(failure.to_string()));
+                (false, Some(failure))
+            }
+        }
+    }
+
+    /// Connects and greets.
+    async fn connect(&self) -> Result<(Bodies<OwnedReadHalf>, OwnedWriteHalf), Failure> {
+        let patience = self.config.limits.greeting;
+        let greeted = async {
+            let stream = TcpStream::connect(self.config.agent).await.map_err(Failure::Connect)?;
+            drop(stream.set_nodelay(true));
+            keepalive::watch(&stream, &self.config.limits).map_err(Failure::Connect)?;
+            let (reader, mut writer) = stream.into_split();
+            let outbox = Outbox::new(usize::MAX, Waker::new());
+            let _ = outbox.push(&self.config.hello);
+            outbox.finish();
+            outbox.write_to(&mut writer, patience).await.map_err(Failure::Write)?;
+            let mut bodies = Bodies::new(reader);
+            let body = bodies.next(ANSWER_MAX, patience).await?;
+            match Answer::decode(body).map_err(ReadError::from)? {
+                Answer::Welcome => Ok((bodies, writer)),
+                Answer::Refused(refusal) => Err(Failure::Refused(refusal)),
+            }
+        };
+        timeout(patience, greeted).await.unwrap_or(Err(Failure::Silent(patience)))
+    }
+
+    /// Carries messages both ways until the connection ends. `None`: the link's owner is gone.
+    async fn converse(
+        &self,
+        (mut bodies, mut writer): (Bodies<OwnedReadHalf>, OwnedWriteHalf),
+    ) -> Option<Failure> {
+        let Limits { progress, outgoing, .. } = self.config.limits;
+        let outbox = Arc::new(Outbox::new(outgoing, self.waker.clone()));
+        self.shared.set_outbox(Some(Arc::clone(&outbox)));
+        self.shared.set_trouble(None);
+        if !self.tell(LinkEvent::Opened).await {
+            return None;
+        }
+        let failure = tokio::select! {
+            failure = self.listen(&mut bodies) => failure,
+            result = outbox.write_to(&mut writer, progress) => {
+                result.err().map(Failure::Write)
+            }
+        };
+        outbox.end();
+        self.shared.set_outbox(None);
+        // Whoever sees that the channel is closed may ask why at once.
+        self.shared.set_trouble(failure.as_ref().map(Failure::to_string));
+        self.tell(LinkEvent::Closed).await;
+        failure
+    }
+
+    async fn listen(&self, bodies: &mut Bodies<OwnedReadHalf>) -> Option<Failure> {
+        let longest = longest_body(self.config.values);
+        loop {
+            let body = match bodies.next(longest, self.config.limits.progress).await {
+                Ok(body) => body,
+                Err(error) => return Some(error.into()),
+            };
+            match In::decode(body) {
+                Ok(message) => {
+                    if !self.tell(LinkEvent::Message(message)).await {
+                        return None;
+                    }
+                }
+                Err(error) => return Some(ReadError::from(error).into()),
+            }
+        }
+    }
+
+    /// Hands something to the endpoint, and waits for room if it is slow. `false`: it is gone.
+    async fn tell(&self, event: LinkEvent<In>) -> bool {
+        let taken = self.events.send(event).await.is_ok();
+        self.waker.wake();
+        taken
+    }
+}
+
+/// Length of the longest [`Answer`].
+const ANSWER_MAX: usize = 2;

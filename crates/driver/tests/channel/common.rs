@@ -1,0 +1,191 @@
+//! A hub on loopback, and peers that do what they should not.
+
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use tributary_driver::channel::{
+    Hub, HubConfig, Incoming, Job, Limits, Link, LinkConfig, LinkEvent, Stats,
+};
+use tributary_netio::{Poller, Waker};
+use tributary_wire::channel::{
+    Answer, BODY_MAX, FromWorker, Hello, Message, Role, ToWorker, Token, Values, split_frame,
+};
+use tributary_wire::{Epoch, JobId, Sequence, WorkerIndex};
+
+/// Longer than anything here takes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) const TOKEN: Token = Token([7; 16]);
+pub(crate) const VALUES: u16 = 4;
+
+pub(crate) type WorkerLink = Link<ToWorker, FromWorker>;
+
+pub(crate) fn job(number: u16) -> JobId {
+    JobId::new(number).unwrap()
+}
+
+pub(crate) fn worker(index: u8) -> WorkerIndex {
+    WorkerIndex::new(index).unwrap()
+}
+
+pub(crate) fn hello(number: u16, role: Role) -> Hello {
+    Hello { job: job(number), epoch: Epoch::FIRST, role, token: TOKEN }
+}
+
+pub(crate) fn values(seed: u8) -> Values {
+    Values { float: false, payload: vec![seed; 4 * usize::from(VALUES)].into() }
+}
+
+/// Limits that tests need not wait long for.
+pub(crate) fn short() -> Limits {
+    Limits {
+        greeting: Duration::from_millis(200),
+        progress: Duration::from_millis(300),
+        idle: Duration::from_secs(1),
+        outgoing: 64 << 10,
+        incoming: 64,
+        strangers: 4,
+    }
+}
+
+/// A hub that serves job 1 with three workers, and its endpoint's sleep.
+pub(crate) struct Desk {
+    pub(crate) hub: Hub,
+    pub(crate) poller: Poller,
+}
+
+impl Desk {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self::at((Ipv4Addr::LOCALHOST, 0).into(), limits)
+    }
+
+    pub(crate) fn at(address: SocketAddr, limits: Limits) -> Self {
+        let poller = Poller::new();
+        let config = HubConfig { address, limits };
+        let hub = Hub::start(&config, [served(1)], poller.waker().clone()).unwrap();
+        Self { hub, poller }
+    }
+
+    /// The next thing that comes in.
+    pub(crate) fn next(&mut self) -> Incoming {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(incoming) = self.hub.poll() {
+                return incoming;
+            }
+            assert!(Instant::now() < deadline, "nothing came: {:?}", self.hub.stats());
+            self.poller.wait(Some(PATIENCE)).unwrap();
+        }
+    }
+
+    /// Waits until the hub has counted something.
+    pub(crate) fn until(&self, reached: impl Fn(&Stats) -> bool) -> Stats {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let stats = self.hub.stats();
+            if reached(&stats) {
+                return stats;
+            }
+            assert!(Instant::now() < deadline, "{stats:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub(crate) fn link(&self, index: u8) -> WorkerLink {
+        self.link_with(hello(1, Role::Worker(worker(index))), Limits::default())
+    }
+
+    pub(crate) fn link_with(&self, hello: Hello, limits: Limits) -> WorkerLink {
+        let config = LinkConfig { agent: self.hub.address(), hello, values: VALUES, limits };
+        Link::start(config, Waker::new()).unwrap()
+    }
+
+    /// A connection that has said nothing yet.
+    pub(crate) fn stranger(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.hub.address()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// A connection that was let in, without a link.
+    pub(crate) fn guest(&self, index: u8) -> TcpStream {
+        let mut stream = self.stranger();
+        say(&mut stream, &hello(1, Role::Worker(worker(index))));
+        assert_eq!(hear::<Answer>(&mut stream), Some(Answer::Welcome));
+        stream
+    }
+}
+
+/// A job with three workers whose PS is in the agent's process.
+pub(crate) fn served(number: u16) -> Job {
+    Job {
+        id: job(number),
+        epoch: Epoch::FIRST,
+        token: TOKEN,
+        workers: 3,
+        values: VALUES,
+        server: false,
+    }
+}
+
+/// The next event of a link.
+pub(crate) fn event<In: Message + Send + 'static, Out: Message>(
+    link: &mut Link<In, Out>,
+) -> LinkEvent<In> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(event) = link.poll() {
+            return event;
+        }
+        assert!(Instant::now() < deadline, "nothing came: {:?}", link.trouble());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+pub(crate) fn bytes(message: &impl Message) -> BytesMut {
+    let mut bytes = BytesMut::new();
+    message.encode(&mut bytes);
+    bytes
+}
+
+pub(crate) fn say(stream: &mut TcpStream, message: &impl Message) {
+    stream.write_all(&bytes(message)).unwrap();
+}
+
+/// One message; `None` if the connection was closed before.
+pub(crate) fn hear<M: Message>(stream: &mut TcpStream) -> Option<M> {
+    let mut received = BytesMut::new();
+    let mut byte = [0];
+    loop {
+        match stream.read(&mut byte) {
+            Ok(0) => return None,
+            Ok(_) => received.extend_from_slice(&byte),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+            Err(error) => panic!("{error}"),
+        }
+        if let Some(body) = split_frame(&mut received, BODY_MAX).unwrap() {
+            return Some(M::decode(body).unwrap());
+        }
+    }
+}
+
+/// Whether the other side closes the connection, whatever it sends before.
+pub(crate) fn is_closed(stream: &mut TcpStream) -> bool {
+    let mut rest = [0; 4096];
+    loop {
+        match stream.read(&mut rest) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() == ErrorKind::ConnectionReset,
+        }
+    }
+}
+
+pub(crate) fn remind(sequence: u32) -> FromWorker {
+    FromWorker::Remind { sequence: Sequence(sequence) }
+}

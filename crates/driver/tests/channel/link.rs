@@ -1,0 +1,198 @@
+//! Links: they connect again, whatever the agent does, and never block.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::common::{Desk, PATIENCE, VALUES, bytes, event, hello, job, remind, say, short, worker};
+use tributary_driver::channel::{Incoming, Limits, Link, LinkConfig, LinkEvent};
+use tributary_netio::Waker;
+use tributary_wire::channel::{Answer, HELLO_LEN, Role, ToWorker};
+
+fn link_to(listener: &TcpListener, limits: Limits) -> crate::common::WorkerLink {
+    let hello = hello(1, Role::Worker(worker(0)));
+    let agent = listener.local_addr().unwrap();
+    Link::start(LinkConfig { agent, hello, values: VALUES, limits }, Waker::new()).unwrap()
+}
+
+fn listener() -> TcpListener {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()
+}
+
+/// Takes a link's connection and its greeting.
+fn accept(listener: &TcpListener) -> TcpStream {
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut greeting = [0; 4 + HELLO_LEN];
+    stream.read_exact(&mut greeting).unwrap();
+    assert_eq!(greeting, bytes(&hello(1, Role::Worker(worker(0))))[..]);
+    stream
+}
+
+#[test]
+fn a_link_is_there_before_the_agent_and_outlives_its_restarts() {
+    let address = listener().local_addr().unwrap();
+    let hello = hello(1, Role::Worker(worker(0)));
+    let config = LinkConfig { agent: address, hello, values: VALUES, limits: Limits::default() };
+    let mut link: crate::common::WorkerLink = Link::start(config, Waker::new()).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(link.poll().is_none());
+    assert!(!link.has_room() && !link.send(&remind(0)), "nothing is taken while it is closed");
+    assert!(link.trouble().unwrap().contains("cannot connect"), "{:?}", link.trouble());
+    for round in 0..3 {
+        let mut desk = Desk::at(address, Limits::default());
+        assert_eq!(event(&mut link), LinkEvent::Opened);
+        assert!(link.send(&remind(round)));
+        assert!(matches!(desk.next(), Incoming::Opened(_)));
+        assert_eq!(desk.next(), Incoming::Worker(job(1), worker(0), remind(round)));
+        drop(desk);
+        assert_eq!(event(&mut link), LinkEvent::Closed);
+    }
+}
+
+#[test]
+fn an_agent_that_sends_garbage_is_left_and_tried_again() {
+    let listener = listener();
+    // No limit on time ends a connection here: garbage does.
+    let limits = Limits { greeting: PATIENCE, progress: PATIENCE, ..short() };
+    let mut link = link_to(&listener, limits);
+    for garbage in [&b"HTTP/1.1 400\r\n"[..], &[0; 8], &[0, 0, 0, 1, 16]] {
+        let mut agent = accept(&listener);
+        agent.write_all(garbage).unwrap();
+        assert_eq!(agent.read(&mut [0]).unwrap_or(0), 0, "it hangs up");
+        assert!(link.poll().is_none(), "it was never open");
+    }
+    // Also after it was let in: a message of another direction, and one that is too long.
+    for garbage in [bytes(&remind(0)), bytes(&Answer::Welcome), [0, 0, 0x10, 0][..].into()] {
+        let mut agent = accept(&listener);
+        say(&mut agent, &Answer::Welcome);
+        assert_eq!(event(&mut link), LinkEvent::Opened);
+        say(&mut agent, &ToWorker::Dismissed);
+        agent.write_all(&garbage).unwrap();
+        assert_eq!(event(&mut link), LinkEvent::Message(ToWorker::Dismissed));
+        assert_eq!(event(&mut link), LinkEvent::Closed);
+        assert!(link.trouble().unwrap().contains("garbage"), "{:?}", link.trouble());
+    }
+}
+
+#[test]
+fn an_agent_that_does_not_answer_is_tried_again() {
+    let listener = listener();
+    let start = Instant::now();
+    let mut link = link_to(&listener, short());
+    let silent = accept(&listener);
+    let mut second = accept(&listener);
+    assert!(start.elapsed() >= short().greeting);
+    say(&mut second, &Answer::Welcome);
+    assert_eq!(event(&mut link), LinkEvent::Opened);
+    drop(silent);
+}
+
+#[test]
+fn an_agent_that_does_not_read_blocks_nobody_and_is_left() {
+    let listener = listener();
+    let mut link = link_to(&listener, short());
+    let mut agent = accept(&listener);
+    say(&mut agent, &Answer::Welcome);
+    assert_eq!(event(&mut link), LinkEvent::Opened);
+    let start = Instant::now();
+    let mut refused = 0u64;
+    let closed = loop {
+        let before = Instant::now();
+        refused += u64::from(!link.send(&remind(7)));
+        assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
+        assert!(start.elapsed() < PATIENCE);
+        if let Some(event) = link.poll() {
+            break event;
+        }
+    };
+    assert_eq!(closed, LinkEvent::Closed);
+    assert!(refused > 0, "the queue is bounded");
+    let mut again = accept(&listener);
+    say(&mut again, &Answer::Welcome);
+    assert_eq!(event(&mut link), LinkEvent::Opened);
+    assert!(link.send(&remind(9)), "the new channel has room");
+    let mut first = vec![0; bytes(&remind(9)).len()];
+    again.read_exact(&mut first).unwrap();
+    assert_eq!(first, bytes(&remind(9))[..], "nothing of the old channel");
+}
+
+#[test]
+fn the_waker_tells_of_room() {
+    let listener = listener();
+    let limits = Limits { progress: PATIENCE, outgoing: 256 << 10, ..short() };
+    let hello = hello(1, Role::Worker(worker(0)));
+    let agent = listener.local_addr().unwrap();
+    let mut poller = tributary_netio::Poller::new();
+    let config = LinkConfig { agent, hello, values: VALUES, limits };
+    let mut link: crate::common::WorkerLink = Link::start(config, poller.waker().clone()).unwrap();
+    let mut agent = accept(&listener);
+    say(&mut agent, &Answer::Welcome);
+    assert_eq!(event(&mut link), LinkEvent::Opened);
+    let mut quiet = 0;
+    // Until the kernel takes nothing more.
+    while quiet < 20 {
+        if link.has_room() {
+            quiet = 0;
+            assert!(link.send(&remind(1)));
+        } else {
+            quiet += 1;
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    let reader = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        let mut rest = vec![0; 1 << 20];
+        while agent.read(&mut rest).unwrap() > 0 {}
+    });
+    let start = Instant::now();
+    while !link.has_room() {
+        poller.wait(Some(PATIENCE)).unwrap();
+    }
+    assert!(start.elapsed() < PATIENCE / 2, "{:?}", start.elapsed());
+    drop(link);
+    reader.join().unwrap();
+}
+
+/// What the operating system waits for on the connections of a port: local port, remote port, and the
+/// timer with the time that is left to it.
+fn timers(port: u16) -> Vec<(u16, u16, String, Duration)> {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let port_of =
+        |address: &str| u16::from_str_radix(address.split_once(':').unwrap().1, 16).unwrap();
+    let established = table.lines().skip(1).filter_map(|line| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let (kind, left) = columns[5].split_once(':').unwrap();
+        // In hundredths of a second, whatever the kernel's tick is.
+        let left = Duration::from_millis(10 * u64::from_str_radix(left, 16).unwrap());
+        (columns[3] == "01").then(|| (port_of(columns[1]), port_of(columns[2]), kind.into(), left))
+    });
+    established.filter(|(local, remote, ..)| *local == port || *remote == port).collect()
+}
+
+#[test]
+fn both_ends_of_a_channel_ask_after_a_silent_peer() {
+    let idle = Duration::from_secs(7);
+    let mut desk = Desk::new(Limits { idle, ..Limits::default() });
+    let hello = hello(1, Role::Worker(worker(0)));
+    let mut link = desk.link_with(hello, Limits { idle: 2 * idle, ..Limits::default() });
+    assert_eq!(event(&mut link), LinkEvent::Opened);
+    assert!(matches!(desk.next(), Incoming::Opened(_)));
+    let port = desk.hub.address().port();
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let timers = timers(port);
+        // 2 is keepalive; 1, for a moment, what was sent last and is not acknowledged yet.
+        let asks = |idle: Duration, is_hub: bool| {
+            timers.iter().any(|(local, _, kind, left)| {
+                let long = *left > idle / 2 && *left <= idle;
+                (*local == port) == is_hub && kind == "02" && long
+            })
+        };
+        if timers.len() == 2 && asks(idle, true) && asks(2 * idle, false) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{timers:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,65 @@
+//! A job's only worker and its parameter server in one process: nothing goes to the network.
+//!
+//! It is how a job on one server runs: its GPUs sum among themselves (NetPack §2.1). The endpoints are
+//! those of every other job, joined by a link in memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use anyhow::{Context, Result, ensure};
+use tributary_controller::Deployment;
+use tributary_jobfile::Protocol;
+use tributary_netio::{Waker, memory};
+use tributary_ps::{Channels, Servers};
+use tributary_wire::WorkerIndex;
+
+use crate::rounds::{Event, WorkerReport};
+use crate::worker::{self, Port};
+use crate::workload::Verifier;
+
+/// Frames that the link holds in each direction.
+const CAPACITY: usize = 1 << 10;
+
+/// Runs the only worker of the job at a position of the file to its end.
+///
+/// # Errors
+/// One line that says what went wrong.
+pub fn work(
+    deployment: &Arc<Deployment>,
+    position: usize,
+    verifier: Verifier,
+    stop: &Arc<AtomicBool>,
+    tell: impl FnMut(Event),
+) -> Result<WorkerReport> {
+    let job = deployment.job(position);
+    ensure!(
+        job.workers.len() == 1,
+        "--alone: job {} has {} workers; leave --alone out",
+        job.name,
+        job.workers.len()
+    );
+    let server = deployment.server(position).filter(|_| job.protocol == Protocol::Atp);
+    let server = server.context(
+        "--alone is for jobs of atp: others are not summed by their parameter server alone",
+    )?;
+    let servers = Servers::new([tributary_ps::Job { server, agent: None }])?;
+    let wakers = [Waker::new(), Waker::new()];
+    let (io, far) = memory::link(CAPACITY, &wakers[0], &wakers[1]);
+    let [waker, far_waker] = wakers;
+    let served = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let serve = || {
+            let stall = |_, event| tracing::warn!("the parameter server: {event:?}");
+            tributary_ps::serve(servers, &mut Channels::default(), far, far_waker, &served, stall)
+        };
+        let server = thread::Builder::new().name("ps".into()).spawn_scoped(scope, serve);
+        let server = server.context("cannot start a thread")?;
+        let port = Port { io, waker, link: None, may_be_replaced: false };
+        let first = WorkerIndex::new(0).expect("an index");
+        let outcome = worker::work(deployment, position, first, port, verifier, stop, tell);
+        served.store(true, Ordering::Relaxed);
+        server.join().expect("the parameter server does not panic").context("the link failed")?;
+        outcome
+    })
+}

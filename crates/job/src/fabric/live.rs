@@ -1,0 +1,82 @@
+//! What fabrics in real time have in common: a controller that speaks P4Runtime, and notes that come
+//! from other threads.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tributary_controller::Deployment;
+use tributary_controller::client::SwitchConfig;
+use tributary_controller::jobs::Controller;
+use tributary_controller::programs::Pipeline;
+
+use super::{Note, Removed};
+
+/// How long to wait for a note before the run looks at other things.
+const TICK: Duration = Duration::from_millis(50);
+
+/// A controller, and the notes of endpoints.
+pub(super) struct Live {
+    /// `None` once the switches have been stopped.
+    controller: Option<Controller>,
+    pub(super) notes: UnboundedSender<Note>,
+    inbox: UnboundedReceiver<Note>,
+    started: Instant,
+}
+
+impl Live {
+    /// Connects to the switches and pushes the program and forwarding.
+    pub(super) async fn connect(
+        deployment: &Deployment,
+        switches: Vec<SwitchConfig>,
+        pipeline: &Pipeline,
+    ) -> Result<Self> {
+        let topology = &deployment.scenario().topology;
+        let controller = Controller::connect(topology, switches, pipeline).await?;
+        let (notes, inbox) = unbounded_channel();
+        Ok(Self { controller: Some(controller), notes, inbox, started: Instant::now() })
+    }
+
+    fn controller(&self) -> &Controller {
+        self.controller.as_ref().expect("switches are stopped last")
+    }
+
+    pub(super) async fn admit(&self, deployment: &Deployment, job: usize) -> Result<()> {
+        self.controller().admit(&deployment.placement(job)).await?;
+        Ok(())
+    }
+
+    /// The endpoints start now.
+    pub(super) fn begin(&mut self) {
+        self.started = Instant::now();
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub(super) async fn next_note(&mut self) -> Option<Note> {
+        tokio::time::timeout(TICK, self.inbox.recv()).await.ok().flatten()
+    }
+
+    pub(super) async fn remove(&self, deployment: &Deployment, job: usize) -> Result<Vec<Removed>> {
+        let (controller, job) = (self.controller(), deployment.job(job).id);
+        // The job is removed whether or not its counters can be read.
+        let outcomes = controller.outcomes(job).await;
+        let evictions = controller.evictions(job).await;
+        let freed = controller.remove(job).await?;
+        let evictions = evictions?;
+        let removed = outcomes?.into_iter().map(|(switch, outcomes)| Removed {
+            switch,
+            outcomes,
+            evictions: evictions.get(&switch).copied().unwrap_or_default(),
+            freed: freed.get(&switch).copied().unwrap_or_default(),
+        });
+        Ok(removed.collect())
+    }
+
+    /// Ends the controller before the switches, so that it does not miss them.
+    pub(super) fn end(&mut self) {
+        self.controller = None;
+    }
+}

@@ -1,0 +1,312 @@
+//! Threads of one process, joined by memory links. The reliable channel of ESA is TCP here too, over
+//! loopback; where its links have faults, a [`Relay`] is in between.
+
+mod relay;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use hyper_util::rt::TokioIo;
+use tokio::io::DuplexStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::transport::{Channel, Endpoint, Uri};
+use tower::service_fn;
+use tributary_controller::Deployment;
+use tributary_controller::client::{SwitchConfig, Target};
+use tributary_controller::programs::Compiled;
+use tributary_jobfile::{End, HostId, LinkId, SwitchId};
+use tributary_netio::memory::{self, MemoryPort};
+use tributary_netio::{FrameIo, Waker};
+use tributary_switch::runtime::{Runtime, SwitchHandle};
+use tributary_switch::server::Service;
+use tributary_wire::WorkerIndex;
+
+use super::live::Live;
+use super::{Fabric, Note, QueueReport, Removed, SwitchEnd, device_id};
+use crate::tokens::Tokens;
+use crate::workload::Verifier;
+use crate::{Options, channel, faults, rounds, servers, worker};
+use relay::Relay;
+
+/// Frames that a link holds in each direction: as many as a network card's ring.
+const LINK_CAPACITY: usize = 256;
+
+/// Bytes that wait between controller and switch.
+const CONTROL_BUFFER: usize = 64 << 10;
+
+/// The memory fabric.
+pub struct Memory {
+    deployment: Arc<Deployment>,
+    live: Live,
+    switches: Vec<Running>,
+    /// The hosts' ends of their links, until their endpoints start.
+    ports: BTreeMap<HostId, (MemoryPort, Waker)>,
+    stop: Arc<AtomicBool>,
+    workers: Vec<JoinHandle<()>>,
+    servers: Vec<JoinHandle<()>>,
+    stop_servers: Arc<AtomicBool>,
+    /// Between ESA's endpoints, while they run.
+    relay: Option<Relay>,
+}
+
+/// A switch and the way to its controller.
+struct Running {
+    name: String,
+    handle: Option<SwitchHandle>,
+    channel: Channel,
+    /// Ends the P4Runtime server when it is dropped.
+    _shutdown: oneshot::Sender<()>,
+}
+
+impl Fabric for Memory {
+    async fn start(
+        deployment: &Arc<Deployment>,
+        program: Compiled,
+        options: &Options,
+    ) -> Result<Self> {
+        let scenario = deployment.scenario();
+        let topology = &scenario.topology;
+        let mut runtimes: Vec<Runtime> = topology
+            .switch_ids()
+            .map(|id| {
+                Runtime::new(tributary_switch::SwitchConfig {
+                    device_id: device_id(id),
+                    queue_limit: scenario.switch.queue_capacity as usize,
+                    engine: options.engine,
+                    ..tributary_switch::SwitchConfig::default()
+                })
+            })
+            .collect();
+        let mut ports = BTreeMap::new();
+        for (index, link) in topology.links.iter().enumerate() {
+            let waker = |end: End| match end {
+                End::Switch(switch, _) => runtimes[switch.0].waker().clone(),
+                End::Host(_) => Waker::new(),
+            };
+            let wakers = link.ends.map(waker);
+            let (first, second) = memory::link(LINK_CAPACITY, &wakers[0], &wakers[1]);
+            // Faults are injected once a link: at the host if there is one, else at its first end.
+            let at_switch = link.ends.iter().all(|end| matches!(end, End::Switch(..)));
+            let ends = link.ends.into_iter().zip([first, second]).zip(wakers);
+            for (place, ((end, io), waker)) in ends.enumerate() {
+                match end {
+                    End::Host(host) => drop(ports.insert(host, (io, waker))),
+                    End::Switch(switch, port) => {
+                        let io: Box<dyn FrameIo> = if at_switch && place == 0 {
+                            let link = LinkId(index);
+                            Box::new(faults::faulty(scenario, link, end, scenario.seed, io)?)
+                        } else {
+                            Box::new(io)
+                        };
+                        runtimes[switch.0].add_port(port, io, None);
+                    }
+                }
+            }
+        }
+        let switches: Vec<Running> = runtimes
+            .into_iter()
+            .zip(topology.switch_ids())
+            .map(|(runtime, id)| Running::start(&topology.switch(id).name, runtime))
+            .collect::<Result<_>>()?;
+        let configs = switches.iter().enumerate().map(|(index, running)| SwitchConfig {
+            device_id: device_id(SwitchId(index)),
+            ..SwitchConfig::new(&running.name, Target::Channel(running.channel.clone()))
+        });
+        let live = Live::connect(deployment, configs.collect(), &program.pipeline).await?;
+        Ok(Self {
+            deployment: Arc::clone(deployment),
+            live,
+            switches,
+            ports,
+            stop: Arc::default(),
+            workers: Vec::new(),
+            servers: Vec::new(),
+            stop_servers: Arc::default(),
+            relay: None,
+        })
+    }
+
+    async fn admit(&mut self, job: usize) -> Result<()> {
+        self.live.admit(&self.deployment, job).await
+    }
+
+    fn start_endpoints(&mut self) -> Result<()> {
+        self.live.begin();
+        let deployment = Arc::clone(&self.deployment);
+        let scenario = deployment.scenario();
+        let notes = self.live.notes.clone();
+        let tokens = Tokens::draw(scenario);
+        // The agents listen before anybody connects.
+        let mut hubs = BTreeMap::new();
+        let mut addresses = BTreeMap::new();
+        for host in scenario.topology.host_ids() {
+            let Some((_, waker)) = self.ports.get(&host) else { continue };
+            let any = (Ipv4Addr::LOCALHOST, 0).into();
+            if let Some(hub) = channel::hub(scenario, host, &tokens, any, waker.clone())? {
+                addresses.insert(host, hub.address());
+                hubs.insert(host, hub);
+            }
+        }
+        let (relay, ways) = Relay::start(&deployment, &addresses)?;
+        self.relay = Some(relay);
+        let from = |client: HostId| {
+            let ways = &ways;
+            move |agent: HostId| ways[&(client, agent)]
+        };
+        for host in scenario.topology.host_ids() {
+            let name = &scenario.topology.host(host).name;
+            let (stop, notes) = (Arc::clone(&self.stop_servers), notes.clone());
+            if let Some(agent) = channel::agent(&deployment, host)? {
+                let (io, waker) = self.port(host)?;
+                let mut hub = hubs.remove(&host).context("an agent has a hub")?;
+                self.servers.push(spawn(format!("agent on {name}"), move || {
+                    let ended = tributary_reminder::serve(agent, &mut hub, io, waker, &stop);
+                    let note = match ended {
+                        Ok(agent) => Note::Servers(servers::Event::backend(&agent)),
+                        Err(error) => Note::Broken(format!("reminder agent: {error}")),
+                    };
+                    send(&notes, note);
+                })?);
+                continue;
+            }
+            let servers = channel::servers(&deployment, host)?;
+            if servers.is_empty() {
+                continue;
+            }
+            let (io, waker) = self.port(host)?;
+            let hub = hubs.remove(&host);
+            let mut channels = channel::channels(scenario, host, &tokens, hub, &waker, from(host))?;
+            self.servers.push(spawn(format!("ps on {name}"), move || {
+                let tell =
+                    |job, event| send(&notes, Note::Servers(servers::Event::of(job, &event)));
+                let ended = tributary_ps::serve(servers, &mut channels, io, waker, &stop, tell);
+                let note = match ended {
+                    Ok(servers) => Note::Servers(servers::Event::done(&servers)),
+                    Err(error) => Note::Broken(format!("parameter server: {error}")),
+                };
+                send(&notes, note);
+            })?);
+        }
+        for (job, its) in scenario.jobs.iter().enumerate() {
+            let values = scenario.switch.values_per_packet;
+            let verifier = Verifier::new(its, values, its.workers.len());
+            for (worker, &host) in its.workers.iter().enumerate() {
+                let (io, waker) = self.port(host)?;
+                let index = u8::try_from(worker).ok().and_then(WorkerIndex::new);
+                let index = index.expect("a job has at most 32 workers");
+                let link = channel::worker_link(scenario, its, index, &tokens, from(host))?;
+                let port = worker::Port { io, waker, link, may_be_replaced: false };
+                let (notes, stop) = (notes.clone(), Arc::clone(&self.stop));
+                let (deployment, verifier) = (Arc::clone(&deployment), verifier.clone());
+                self.workers.push(spawn(format!("{} worker {worker}", its.name), move || {
+                    let tell = |event| send(&notes, Note::Worker { job, worker, event });
+                    let outcome =
+                        worker::work(&deployment, job, index, port, verifier, &stop, tell);
+                    tell(match outcome {
+                        Ok(report) => rounds::Event::Done(Box::new(report)),
+                        Err(error) => rounds::Event::Failed { reason: crate::one_line(&error) },
+                    });
+                })?);
+            }
+        }
+        Ok(())
+    }
+
+    async fn next_note(&mut self) -> Result<Option<Note>> {
+        Ok(self.live.next_note().await)
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.live.elapsed()
+    }
+
+    fn stop_endpoints(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        join(&mut self.workers);
+        self.stop_servers.store(true, Ordering::Relaxed);
+        join(&mut self.servers);
+        self.relay = None;
+    }
+
+    async fn remove(&mut self, job: usize) -> Result<Vec<Removed>> {
+        self.live.remove(&self.deployment, job).await
+    }
+
+    fn stop_switches(&mut self) -> Vec<SwitchEnd> {
+        self.live.end();
+        let stop = |running: &mut Running| {
+            let report = running.handle.take().map(SwitchHandle::stop);
+            let queues =
+                report.map(|report| QueueReport::of(report.ports.iter().map(|(_, port)| port)));
+            SwitchEnd { queues, cpu: None }
+        };
+        self.switches.iter_mut().map(stop).collect()
+    }
+}
+
+impl Memory {
+    /// The host's end of its link, with the link's faults, and its waker.
+    fn port(&mut self, host: HostId) -> Result<(impl FrameIo + use<>, Waker)> {
+        let (io, waker) = self.ports.remove(&host).context("a host has one process")?;
+        let scenario = self.deployment.scenario();
+        let link = scenario.topology.host(host).link;
+        Ok((faults::faulty(scenario, link, End::Host(host), scenario.seed, io)?, waker))
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.stop_endpoints();
+    }
+}
+
+impl Running {
+    fn start(name: &str, runtime: Runtime) -> Result<Self> {
+        let (handle, packets_in) = runtime.start().context("cannot start a thread")?;
+        let service = Service::new(handle.control().clone(), packets_in);
+        let (connections, incoming) = mpsc::unbounded_channel::<DuplexStream>();
+        let (shutdown, stopped) = oneshot::channel::<()>();
+        let incoming = UnboundedReceiverStream::new(incoming).map(Ok::<_, io::Error>);
+        let stopped = async { drop(stopped.await) };
+        tokio::spawn(async move {
+            if let Err(error) = service.serve(incoming, stopped).await {
+                tracing::error!("{error}");
+            }
+        });
+        let connector = service_fn(move |_: Uri| {
+            let (near, far) = tokio::io::duplex(CONTROL_BUFFER);
+            let sent = connections.send(far).map_err(|_| io::ErrorKind::ConnectionRefused);
+            async move { sent.map(|()| TokioIo::new(near)).map_err(io::Error::from) }
+        });
+        // The address is never looked up.
+        let channel = Endpoint::from_static("http://switch").connect_with_connector_lazy(connector);
+        Ok(Self { name: name.into(), handle: Some(handle), channel, _shutdown: shutdown })
+    }
+}
+
+fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    thread::Builder::new().name(name).spawn(work).context("cannot start a thread")
+}
+
+fn join(threads: &mut Vec<JoinHandle<()>>) {
+    for thread in threads.drain(..) {
+        if let Err(panic) = thread.join()
+            && !thread::panicking()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+fn send(notes: &mpsc::UnboundedSender<Note>, note: Note) {
+    // The run may be over for another reason.
+    drop(notes.send(note));
+}

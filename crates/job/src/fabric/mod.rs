@@ -1,0 +1,212 @@
+//! Where a scenario runs: its switches, links and endpoints.
+
+mod live;
+mod memory;
+mod netns;
+mod sim;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
+use tributary_controller::Deployment;
+use tributary_controller::outcomes::{Count, Outcomes};
+use tributary_controller::programs::Compiled;
+use tributary_jobfile::{Duty, Scenario, SwitchId};
+
+use crate::Options;
+use crate::rounds;
+use crate::servers;
+
+pub use memory::Memory;
+pub use netns::{Bmv2, LastWords, Netns};
+pub use sim::Sim;
+
+/// A fabric.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum Kind {
+    /// Threads of one process: needs nothing.
+    #[default]
+    Memory,
+    /// Processes in network namespaces, over raw sockets: needs root or user namespaces.
+    Netns,
+    /// Virtual time: everything follows from the job file and its seed.
+    Sim,
+}
+
+impl Kind {
+    /// The word for it on the command line and in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Netns => "netns",
+            Self::Sim => "sim",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What an endpoint tells the run.
+#[derive(Clone, Debug)]
+pub enum Note {
+    /// A worker, by the indices of its job and of itself.
+    Worker {
+        /// Index of the job.
+        job: usize,
+        /// Index of the worker.
+        worker: usize,
+        /// What it tells.
+        event: rounds::Event,
+    },
+    /// The parameter servers or reminder agents of a host.
+    Servers(servers::Event),
+    /// Something that must not end has ended.
+    Broken(String),
+}
+
+/// A part of the network whose process is stopped (SIGSTOP).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stopped {
+    /// Its name.
+    pub what: String,
+    /// The number of its process.
+    pub process: u32,
+}
+
+/// What a switch counted for a job, and what it freed when the job was removed.
+#[derive(Clone, Debug)]
+pub struct Removed {
+    /// The switch.
+    pub switch: SwitchId,
+    /// The job's packets.
+    pub outcomes: Outcomes,
+    /// The job's partial sums that left in a packet of another task (ESA).
+    pub evictions: Count,
+    /// Aggregators that the job still held.
+    pub freed: u32,
+}
+
+/// What a switch tells at its end.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SwitchEnd {
+    /// Its queues; `None` where the switch does not tell.
+    pub queues: Option<QueueReport>,
+    /// Processor time while the endpoints ran; `None` where the switch is no process of its own.
+    pub cpu: Option<Duration>,
+}
+
+/// What a switch counted about its queues.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct QueueReport {
+    /// Most packets that were ever in one egress queue.
+    #[serde(rename = "longest_queue")]
+    pub longest: u64,
+    /// Packets that found a queue full.
+    #[serde(rename = "queue_drops")]
+    pub drops: u64,
+}
+
+impl QueueReport {
+    /// Over the ports of a switch.
+    pub fn of<'a>(
+        ports: impl Iterator<Item = &'a tributary_switch::PortStatistics> + Clone,
+    ) -> Self {
+        Self {
+            longest: ports.clone().map(|port| port.max_depth as u64).max().unwrap_or(0),
+            drops: ports.map(|port| port.queue_drops).sum(),
+        }
+    }
+}
+
+/// A place where a deployment runs. [`run()`](crate::run()) calls the methods in the order in which they
+/// are listed here; a fabric ends all of its parts when it is dropped.
+#[allow(async_fn_in_trait, reason = "the futures run on one thread")]
+pub trait Fabric: Sized {
+    /// Starts the switches and installs the program and forwarding.
+    ///
+    /// # Errors
+    /// If they cannot be started.
+    async fn start(
+        deployment: &Arc<Deployment>,
+        program: Compiled,
+        options: &Options,
+    ) -> Result<Self>;
+
+    /// Makes the switches serve the job at a position of the file.
+    ///
+    /// # Errors
+    /// If a switch refuses.
+    async fn admit(&mut self, job: usize) -> Result<()>;
+
+    /// Starts all workers, parameter servers and reminder agents.
+    ///
+    /// # Errors
+    /// If they cannot be started.
+    fn start_endpoints(&mut self) -> Result<()>;
+
+    /// The next note of an endpoint; `None` if there was none for a moment.
+    ///
+    /// # Errors
+    /// If no endpoint can have any more.
+    async fn next_note(&mut self) -> Result<Option<Note>>;
+
+    /// Time since the endpoints were started, as they know it.
+    fn elapsed(&self) -> Duration;
+
+    /// The parts whose processes are stopped.
+    fn stopped(&self) -> Vec<Stopped> {
+        Vec::new()
+    }
+
+    /// Ends all endpoints; parameter servers and reminder agents report before they end.
+    fn stop_endpoints(&mut self);
+
+    /// Removes the job at a position of the file from the switches.
+    ///
+    /// # Errors
+    /// If a switch refuses or does not answer.
+    async fn remove(&mut self, job: usize) -> Result<Vec<Removed>>;
+
+    /// Stops the switches; what each tells, in the order of the topology.
+    fn stop_switches(&mut self) -> Vec<SwitchEnd>;
+}
+
+/// A host has one interface, which one worker, or the parameter servers or the reminder agent of any
+/// number of jobs, have to themselves.
+pub(crate) fn one_process_per_host(scenario: &Scenario) -> Result<()> {
+    for host in scenario.topology.host_ids() {
+        let duties: Vec<_> = scenario.duties(host).collect();
+        let name = &scenario.topology.host(host).name;
+        let count = |of: fn(&Duty) -> bool| duties.iter().filter(|(_, duty)| of(duty)).count();
+        let workers = count(|duty| matches!(duty, Duty::Worker(_)));
+        let agents = count(|duty| matches!(duty, Duty::ReminderAgent));
+        if workers > 0 && duties.len() > 1 {
+            bail!(
+                "host `{name}` has {} workers, parameter servers and reminder agents to run; give \
+                 each worker a host of its own",
+                duties.len()
+            );
+        }
+        if agents > 0 && agents < duties.len() {
+            bail!(
+                "host `{name}` is to run the parameter server of one job and the reminder agent of \
+                 another; give the agent a host of its own"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// P4Runtime's name for a switch.
+fn device_id(switch: SwitchId) -> u64 {
+    switch.0 as u64 + 1
+}

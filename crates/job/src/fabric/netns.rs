@@ -1,0 +1,480 @@
+//! Processes in network namespaces, over raw sockets: a process a switch, a worker, and a host with
+//! parameter servers. All of them are this program, called with other arguments, or, as switches,
+//! BMv2's.
+
+mod bmv2;
+mod scratch;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use tokio::net::UnixStream;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
+use tributary_controller::Deployment;
+use tributary_controller::client::{SwitchConfig, Target};
+use tributary_controller::programs::Compiled;
+use tributary_controller::targets::Kind as TargetKind;
+use tributary_jobfile::{Duty, End, HostId, Protocol, SwitchId, Topology};
+use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
+
+use super::live::Live;
+use super::{Fabric, Note, QueueReport, Removed, Stopped, SwitchEnd, device_id};
+use crate::tokens::Tokens;
+use crate::{Options, rounds, servers};
+
+pub use bmv2::Bmv2;
+use scratch::Scratch;
+
+/// Bits of a host's address that the network shares: all hosts are in 10.0.0.0/8 unless the job
+/// file says otherwise.
+const PREFIX: u8 = 8;
+
+/// How long a switch may take to listen.
+const START_TIME: Duration = Duration::from_secs(10);
+
+/// How long a process has to end after it was asked to.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The namespace fabric.
+pub struct Netns {
+    deployment: Arc<Deployment>,
+    /// Set once all switches are up.
+    live: Option<Live>,
+    options: Options,
+    /// The job file's absolute path.
+    job_file: PathBuf,
+    /// This program.
+    program: PathBuf,
+    switches: Vec<Switch>,
+    /// Processes in links whose switches cannot inject faults.
+    cables: Vec<Process>,
+    workers: Vec<Process>,
+    servers: Vec<Process>,
+    testbed: Testbed,
+    /// Sockets, and the file of tokens. Last, so that they outlive the processes.
+    sockets: Scratch,
+}
+
+/// A running switch.
+struct Switch {
+    config: SwitchConfig,
+    process: Process,
+    /// Processor time that it had taken before the endpoints were started.
+    before: Duration,
+    /// Processor time that it took while they ran.
+    cpu: Option<Duration>,
+}
+
+/// The last line that a switch prints.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct LastWords {
+    /// What it counted.
+    pub statistics: QueueReport,
+}
+
+impl Fabric for Netns {
+    /// Builds the network and starts the switches.
+    async fn start(
+        deployment: &Arc<Deployment>,
+        program: Compiled,
+        options: &Options,
+    ) -> Result<Self> {
+        let scenario = deployment.scenario();
+        let job_file = options.job_file.canonicalize().context("cannot find the job file")?;
+        let split = match (options.target, scenario.protocol()) {
+            (TargetKind::Bmv2, Protocol::Esa) => Split::All,
+            (TargetKind::Bmv2, _) => Split::Inside,
+            _ => Split::None,
+        };
+        let (topology, cables) = translate(&scenario.topology, split);
+        let testbed = Testbed::build(&topology)?;
+        let sockets =
+            Scratch::new(&std::env::temp_dir()).context("cannot make a directory for sockets")?;
+        let mut netns = Self {
+            deployment: Arc::clone(deployment),
+            live: None,
+            options: options.clone(),
+            job_file,
+            program: std::env::current_exe().context("cannot find this program")?,
+            switches: Vec::new(),
+            cables: Vec::new(),
+            workers: Vec::new(),
+            servers: Vec::new(),
+            testbed,
+            sockets,
+        };
+        for cable in &cables {
+            netns.start_cable(cable)?;
+        }
+        for id in scenario.topology.switch_ids() {
+            netns.start_switch(id, &topology).await?;
+        }
+        let configs = netns.switches.iter().map(|switch| switch.config.clone()).collect();
+        netns.live = Some(Live::connect(deployment, configs, &program.pipeline).await?);
+        Ok(netns)
+    }
+
+    async fn admit(&mut self, job: usize) -> Result<()> {
+        self.live().admit(&self.deployment, job).await
+    }
+
+    fn start_endpoints(&mut self) -> Result<()> {
+        let deployment = Arc::clone(&self.deployment);
+        let scenario = deployment.scenario();
+        let live = self.live.as_mut().expect("set at the start");
+        live.begin();
+        let notes = &live.notes.clone();
+        for switch in &mut self.switches {
+            switch.before = switch.process.cpu_time().unwrap_or_default();
+            let what = format!("switch {} ({})", switch.config.name, switch.process.program());
+            watch(&switch.process, notes, move |ending| Note::Broken(format!("{what} {ending}")));
+        }
+        for cable in &self.cables {
+            let what = format!("the cable {}", cable.node());
+            watch(cable, notes, move |ending| Note::Broken(format!("{what} {ending}")));
+        }
+        Tokens::draw(scenario).write(&self.tokens())?;
+        for host in scenario.topology.host_ids() {
+            let has = |wanted: Duty| scenario.duties(host).any(|(_, duty)| duty == wanted);
+            if has(Duty::ReminderAgent) {
+                let process = self.start_servers("reminder", "reminder agent", host, notes)?;
+                self.servers.push(process);
+            }
+            if has(Duty::ParameterServer) {
+                let process = self.start_servers("ps", "parameter server", host, notes)?;
+                self.servers.push(process);
+            }
+        }
+        for (job_index, job) in scenario.jobs.iter().enumerate() {
+            for (worker, &host) in job.workers.iter().enumerate() {
+                let process = self.start_worker(job_index, &job.name, worker, host, notes)?;
+                self.workers.push(process);
+            }
+        }
+        Ok(())
+    }
+
+    async fn next_note(&mut self) -> Result<Option<Note>> {
+        Ok(self.live.as_mut().expect("set at the start").next_note().await)
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.live().elapsed()
+    }
+
+    /// The parts that are stopped. Switches come first: if one is stopped, the others seem to be silent too.
+    fn stopped(&self) -> Vec<Stopped> {
+        let jobs = self.deployment.scenario().jobs.iter();
+        let names = jobs.flat_map(|job| (0..job.workers.len()).map(move |w| (&job.name, w)));
+        let switches = self
+            .switches
+            .iter()
+            .map(|Switch { config, process, .. }| (format!("switch {}", config.name), process));
+        let cables = self.cables.iter().map(|cable| (format!("the cable {}", cable.node()), cable));
+        let servers = self.servers.iter().map(|server| {
+            (format!("the parameter server or reminder agent on {}", server.node()), server)
+        });
+        let workers = names.zip(&self.workers);
+        let workers =
+            workers.map(|((job, w), process)| (format!("job {job}: worker {w}"), process));
+        let all = switches.chain(cables).chain(servers).chain(workers);
+        all.filter(|(_, process)| process.is_stopped())
+            .map(|(what, process)| Stopped { what, process: process.id() })
+            .collect()
+    }
+
+    fn stop_endpoints(&mut self) {
+        for switch in &mut self.switches {
+            let now = switch.process.cpu_time().ok();
+            switch.cpu = now.map(|now| now.saturating_sub(switch.before));
+        }
+        for processes in [&mut self.workers, &mut self.servers] {
+            processes.iter().for_each(Process::ask_to_end);
+            for process in processes.drain(..) {
+                if let Err(error) = process.end(grace(&process)) {
+                    tracing::warn!(program = process.program(), %error, "cannot end a process");
+                }
+            }
+        }
+    }
+
+    async fn remove(&mut self, job: usize) -> Result<Vec<Removed>> {
+        let runs = |switch: &Switch| {
+            let lives = matches!(switch.process.wait(Some(Duration::ZERO)), Ok(None));
+            lives && !switch.process.is_stopped()
+        };
+        // There is nothing to clean, and an answer would never come.
+        ensure!(self.switches.iter().all(runs), "a switch has ended or is stopped");
+        self.live().remove(&self.deployment, job).await
+    }
+
+    fn stop_switches(&mut self) -> Vec<SwitchEnd> {
+        self.live = None;
+        self.switches.iter().for_each(|switch| switch.process.ask_to_end());
+        let queues = |process: &Process| {
+            process.end(grace(process)).ok()?;
+            let output = process.output(Stream::Out);
+            let words: LastWords = serde_json::from_str(output.lines().last()?).ok()?;
+            Some(words.statistics)
+        };
+        let end = |switch: &Switch| SwitchEnd { queues: queues(&switch.process), cpu: switch.cpu };
+        self.switches.iter().map(end).collect()
+    }
+}
+
+impl Netns {
+    fn live(&self) -> &Live {
+        self.live.as_ref().expect("set at the start")
+    }
+
+    async fn start_switch(&mut self, id: SwitchId, topology: &testbed::Topology) -> Result<()> {
+        let deployment = Arc::clone(&self.deployment);
+        let scenario = deployment.scenario();
+        let name = &scenario.topology.switch(id).name;
+        let socket = self.sockets.path().join(format!("{}.sock", id.0));
+        let ports = scenario.topology.ports(id).map(|(port, ..)| {
+            let interface = topology.interface(&testbed::Port::new(name, port));
+            (port, interface)
+        });
+        let command = match self.options.target {
+            TargetKind::Bmv2 => Bmv2::find()?.command(device_id(id), ports, &socket),
+            _ => self.embedded(id, ports, &socket),
+        };
+        let process = self.testbed.spawn(name, command, Output::Keep)?;
+        wait_for(&socket, &process).await.with_context(|| format!("switch {name}"))?;
+        let config = SwitchConfig {
+            device_id: device_id(id),
+            ..SwitchConfig::new(name, Target::Address(format!("unix:{}", socket.display())))
+        };
+        self.switches.push(Switch { config, process, before: Duration::ZERO, cpu: None });
+        Ok(())
+    }
+
+    /// The embedded switch with these ports and interfaces, which waits for a controller at a Unix
+    /// socket.
+    fn embedded(
+        &self,
+        id: SwitchId,
+        ports: impl Iterator<Item = (u16, String)>,
+        socket: &Path,
+    ) -> Command {
+        let scenario = self.deployment.scenario();
+        let mut command = Command::new(&self.program);
+        command.arg("switch");
+        for (port, interface) in ports {
+            command.arg("--port").arg(format!("{port}@{interface}"));
+        }
+        command.args(["--p4runtime", &format!("unix:{}", socket.display())]);
+        command.args(["--device-id", &device_id(id).to_string()]);
+        command.args(["--queue-capacity", &scenario.switch.queue_capacity.to_string()]);
+        command.args(["--seed", &scenario.seed.to_string()]);
+        let name = &scenario.topology.switch(id).name;
+        command.args(["--faults", &format!("{}:{name}", self.job_file.display())]);
+        command.args(["--io", &self.options.io.to_string()]);
+        command.args(["--engine", &self.options.engine.to_string()]);
+        command.arg("--json-statistics");
+        command
+    }
+
+    fn start_cable(&mut self, cable: &Cable) -> Result<()> {
+        let [first, second] = &cable.between;
+        let mut command = Command::new(&self.program);
+        command.args(["cable", "--between", "port1", "port2"]);
+        command.args(["--seed", &self.deployment.scenario().seed.to_string()]);
+        let link = format!("{}:{first}:{second}", self.job_file.display());
+        command.args(["--faults", &link]);
+        let process = self.testbed.spawn(&cable.node, command, Output::Keep)?;
+        self.cables.push(process);
+        Ok(())
+    }
+
+    /// What workers and parameter servers are called with.
+    fn endpoint(&self, command: &str) -> Command {
+        let mut process = Command::new(&self.program);
+        process.arg(command).arg(&self.job_file);
+        process.args(["--interface", "eth0", "--json-events"]);
+        process.args(["--io", &self.options.io.to_string()]);
+        process.args(["--seed", &self.deployment.scenario().seed.to_string()]);
+        if self.options.target == TargetKind::Bmv2 {
+            process.args(["--target", "bmv2"]);
+        }
+        process.args(["--arch", self.options.arch.name()]);
+        process.arg("--tokens").arg(self.tokens());
+        for job in &self.deployment.scenario().jobs {
+            process.arg("--epoch").arg(format!("{}={}", job.name, job.epoch));
+        }
+        process
+    }
+
+    /// The file of the tokens, in a directory that is this user's alone.
+    fn tokens(&self) -> PathBuf {
+        self.sockets.path().join("tokens.json")
+    }
+
+    /// Starts what a host has of parameter servers (`ps`) or reminder agents (`reminder`).
+    fn start_servers(
+        &self,
+        command: &str,
+        what: &str,
+        host: HostId,
+        notes: &UnboundedSender<Note>,
+    ) -> Result<Process> {
+        let name = &self.deployment.scenario().topology.host(host).name;
+        let mut command = self.endpoint(command);
+        command.args(["--host", name]);
+        let sink = notes.clone();
+        let lines = Output::Lines(Arc::new(move |stream, line: &str| {
+            if stream == Stream::Out
+                && let Ok(event) = serde_json::from_str::<servers::Event>(line)
+            {
+                drop(sink.send(Note::Servers(event)));
+            }
+        }));
+        let process = self.testbed.spawn(name, command, lines)?;
+        let what = format!("the {what} on {name}");
+        watch(&process, notes, move |ending| Note::Broken(format!("{what} {ending}")));
+        Ok(process)
+    }
+
+    fn start_worker(
+        &self,
+        job: usize,
+        job_name: &str,
+        worker: usize,
+        host: HostId,
+        notes: &UnboundedSender<Note>,
+    ) -> Result<Process> {
+        let name = &self.deployment.scenario().topology.host(host).name;
+        let mut command = self.endpoint("worker");
+        command.args(["--job", job_name, "--worker", &worker.to_string()]);
+        let sink = notes.clone();
+        let lines = Output::Lines(Arc::new(move |stream, line: &str| {
+            if stream == Stream::Out
+                && let Ok(event) = serde_json::from_str::<rounds::Event>(line)
+            {
+                drop(sink.send(Note::Worker { job, worker, event }));
+            }
+        }));
+        let process = self.testbed.spawn(name, command, lines)?;
+        watch(&process, notes, move |ending| {
+            let reason = format!("its process {ending}");
+            Note::Worker { job, worker, event: rounds::Event::Failed { reason } }
+        });
+        Ok(process)
+    }
+}
+
+/// How long a process has to end; one that is stopped cannot.
+fn grace(process: &Process) -> Duration {
+    if process.is_stopped() { Duration::ZERO } else { GRACE }
+}
+
+/// Tells the run when a process ends that should not. A note after the run's end is for nobody.
+fn watch(
+    process: &Process,
+    notes: &UnboundedSender<Note>,
+    note: impl FnOnce(String) -> Note + Send + 'static,
+) {
+    let (process, notes) = (process.clone(), notes.clone());
+    tokio::task::spawn_blocking(move || {
+        let Ok(Some(status)) = process.wait(None) else { return };
+        if status.success() {
+            return;
+        }
+        let errors = process.output(Stream::Err);
+        let reason = errors.lines().last().map_or(String::new(), |line| {
+            format!(" ({})", line.strip_prefix("error: ").unwrap_or(line))
+        });
+        drop(notes.send(note(format!("ended with {status}{reason}"))));
+    });
+}
+
+/// Until something answers on a socket.
+async fn wait_for(socket: &Path, process: &Process) -> Result<()> {
+    let deadline = Instant::now() + START_TIME;
+    while UnixStream::connect(socket).await.is_err() {
+        if let Ok(Some(status)) = process.wait(Some(Duration::ZERO)) {
+            let errors = process.output(Stream::Err);
+            bail!("it ended with {status}: {}", errors.lines().last().unwrap_or_default());
+        }
+        if Instant::now() > deadline {
+            bail!("it does not listen on {} after {START_TIME:?}", socket.display());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Ok(())
+}
+
+/// A process in a link.
+struct Cable {
+    node: String,
+    /// Names of what is at its ends; the first one is at port 1 of the node.
+    between: [String; 2],
+}
+
+/// Which links with faults lead through a node of their own, because switches inject none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Split {
+    /// Switches inject them.
+    None,
+    /// Those between switches: endpoints inject the faults of their own packets.
+    Inside,
+    /// All: hosts send other frames, too (ESA's TCP).
+    All,
+}
+
+/// The topology as the testbed has it.
+fn translate(topology: &Topology, split: Split) -> (testbed::Topology, Vec<Cable>) {
+    let port = |end: End| match end {
+        End::Host(host) => testbed::Port::new(&topology.host(host).name, 0),
+        End::Switch(switch, port) => testbed::Port::new(&topology.switch(switch).name, port),
+    };
+    let mut cables = Vec::new();
+    let mut links = Vec::new();
+    for link in &topology.links {
+        let [a, b] = link.ends.map(port);
+        let mtu = link.mtu;
+        let inside = link.ends.iter().all(|end| matches!(end, End::Switch(..)));
+        let cut = match split {
+            Split::None => false,
+            Split::Inside => inside,
+            Split::All => true,
+        };
+        if cut && !link.faults.is_none() {
+            // No host or switch has such a name.
+            let node = format!("{a}={b}");
+            let end = |number| testbed::Port::new(&node, number);
+            cables.push(Cable { node: node.clone(), between: [a.node.clone(), b.node.clone()] });
+            links.push(testbed::Link { a, b: end(1), mtu });
+            links.push(testbed::Link { a: end(2), b, mtu });
+        } else {
+            links.push(testbed::Link { a, b, mtu });
+        }
+    }
+    let between = cables.iter().map(|cable| testbed::Switch { name: cable.node.clone() });
+    let topology = testbed::Topology {
+        hosts: topology
+            .hosts
+            .iter()
+            .map(|host| testbed::Host {
+                name: host.name.clone(),
+                mac: host.address.mac.0,
+                ip: host.address.ip,
+                prefix: PREFIX,
+            })
+            .collect(),
+        switches: topology
+            .switches
+            .iter()
+            .map(|switch| testbed::Switch { name: switch.name.clone() })
+            .chain(between)
+            .collect(),
+        links,
+    };
+    (topology, cables)
+}

@@ -1,0 +1,304 @@
+//! Virtual time: the endpoints are event handlers, and everything that happens is a function of the job
+//! file and its seed.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tributary_controller::Deployment;
+use tributary_controller::programs::Compiled;
+use tributary_jobfile::{HostId, Job, Protocol};
+use tributary_protocol::worker::{Event as WorkerEvent, Stats};
+use tributary_protocol::{ParameterServer, Tensor, Time, Worker};
+use tributary_sim::{Happening, Options as SimOptions, System, Trace};
+use tributary_wire::{JobId, WorkerIndex};
+use tributary_worker::Error as WorkerError;
+
+use super::{Fabric, Note, QueueReport, Removed, SwitchEnd};
+use crate::rounds::{Event, Rounds};
+use crate::servers;
+use crate::workload::Verifier;
+use crate::{Options, one_line};
+
+/// Events of the network between two looks at whether the run was interrupted.
+const BATCH: usize = 10_000;
+
+/// A simulated network with the endpoints of a deployment.
+pub struct Sim {
+    deployment: Arc<Deployment>,
+    system: System,
+    /// By job and worker.
+    workers: BTreeMap<(usize, usize), SimWorker>,
+    /// When workers submit their next round.
+    due: BTreeSet<(Time, usize, usize)>,
+    /// Until when workers that have everything wait for the others.
+    leaving: BTreeMap<(usize, usize), Time>,
+    notes: VecDeque<Note>,
+    /// When the endpoints were started.
+    begin: Time,
+}
+
+/// A worker between and during its rounds.
+struct SimWorker {
+    rounds: Rounds,
+    /// Tensors that wait for the end of a pause.
+    next: Vec<Tensor>,
+    /// Sums of the current round that have come, and how many are to come.
+    sums: Vec<Tensor>,
+    expected: usize,
+    submitted: Time,
+}
+
+impl Sim {
+    /// What happened on the network, if it was recorded.
+    #[must_use]
+    pub fn trace(&self) -> Option<&Trace> {
+        self.system.network.trace()
+    }
+
+    fn host(&self, (job, worker): (usize, usize)) -> (HostId, JobId) {
+        let Job { id, ref workers, .. } = *self.deployment.job(job);
+        (workers[worker], id)
+    }
+
+    /// The next round of a worker is submitted after its pause; after the last one it leaves.
+    fn schedule(&mut self, at: (usize, usize)) -> Result<()> {
+        let now = self.system.network.now();
+        let worker = self.workers.get_mut(&at).context("a worker of the job")?;
+        if let Some((pause, tensors)) = worker.rounds.begin()? {
+            worker.next = tensors;
+            self.due.insert((now + pause, at.0, at.1));
+            return Ok(());
+        }
+        let patience = worker.rounds.patience();
+        let (host, job) = self.host(at);
+        self.system.network.with_worker(host, job, Worker::leave);
+        self.leaving.insert(at, now + patience);
+        Ok(())
+    }
+
+    fn submit(&mut self, at: (usize, usize)) -> Result<()> {
+        let now = self.system.network.now();
+        let elapsed = now - self.begin;
+        let (host, job) = self.host(at);
+        let worker = self.workers.get_mut(&at).context("a worker of the job")?;
+        let tensors = worker.rounds.prioritize(std::mem::take(&mut worker.next), elapsed);
+        worker.submitted = now;
+        worker.expected = tensors.len();
+        for (tensor, (values, priority)) in tensors.into_iter().enumerate() {
+            let submit = |worker: &mut Worker| worker.submit_with(values, priority);
+            if let Some(submitted) = self.system.network.with_worker(host, job, submit) {
+                submitted.map_err(|source| WorkerError::Submit { tensor, source })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A sum of a worker's round has come.
+    fn take(&mut self, at: (usize, usize), sum: Tensor) -> Result<()> {
+        let now = self.system.network.now();
+        let (host, job) = self.host(at);
+        let endpoint = self.system.network.worker(host, job);
+        let stats: Stats = endpoint.map(|worker| *worker.stats()).unwrap_or_default();
+        let worker = self.workers.get_mut(&at).context("a worker of the job")?;
+        worker.sums.push(sum);
+        if worker.sums.len() < worker.expected {
+            return Ok(());
+        }
+        let sums = std::mem::take(&mut worker.sums);
+        let event = worker.rounds.end(sums, now - worker.submitted, &stats)?;
+        self.notes.push_back(Note::Worker { job: at.0, worker: at.1, event });
+        self.schedule(at)
+    }
+
+    /// Does something for a worker; its error becomes the worker's last note.
+    fn attempt(&mut self, at: (usize, usize), act: impl FnOnce(&mut Self) -> Result<()>) {
+        if let Err(error) = act(self) {
+            let event = Event::Failed { reason: one_line(&error) };
+            self.notes.push_back(Note::Worker { job: at.0, worker: at.1, event });
+        }
+    }
+
+    fn hear(&mut self) {
+        for happening in self.system.network.take_happenings() {
+            match happening {
+                Happening::Worker(host, id, event) => {
+                    let jobs = &self.deployment.scenario().jobs;
+                    let job = jobs.iter().position(|job| job.id == id).expect("a job of ours");
+                    let workers = &jobs[job].workers;
+                    let worker = workers.iter().position(|at| *at == host).expect("its worker");
+                    self.attempt((job, worker), |sim| sim.on_event((job, worker), event));
+                }
+                Happening::Server(id, event) => {
+                    self.notes.push_back(Note::Servers(servers::Event::of(id, &event)));
+                }
+            }
+        }
+    }
+
+    fn on_event(&mut self, at: (usize, usize), event: WorkerEvent) -> Result<()> {
+        match event {
+            WorkerEvent::TensorDone { tensor, .. } => self.take(at, tensor),
+            WorkerEvent::Stalled { sequence, waited } => {
+                let stalled = WorkerError::Stalled { sequence, waited, channel: None };
+                Err(self.workers[&at].rounds.explain_stall(&stalled))
+            }
+            WorkerEvent::Failed(failure) => Err(failure.into()),
+        }
+    }
+
+    /// Workers that were dismissed, or have waited long enough for it, report and go.
+    fn let_go(&mut self) {
+        let now = self.system.network.now();
+        let gone = |(&at, &until): (&(usize, usize), &Time)| {
+            let (host, job) = self.host(at);
+            let worker = self.system.network.worker(host, job)?;
+            (worker.is_dismissed() || until <= now).then(|| (at, *worker.stats()))
+        };
+        let gone: Vec<_> = self.leaving.iter().filter_map(gone).collect();
+        for (at, stats) in gone {
+            self.leaving.remove(&at);
+            let (host, job) = self.host(at);
+            self.system.network.kill(host, job);
+            let report = Box::new(self.workers[&at].rounds.report(&stats));
+            let event = Event::Done(report);
+            self.notes.push_back(Note::Worker { job: at.0, worker: at.1, event });
+        }
+    }
+
+    /// Lets the next thing happen, not later than `limit`.
+    fn step(&mut self, limit: Time) {
+        let submission = self.due.first().map(|&(time, ..)| time);
+        let farewell = self.leaving.values().min().copied();
+        let until = submission.into_iter().chain(farewell).fold(limit, Time::min);
+        if !self.system.network.step(until)
+            && let Some(&(time, job, worker)) = self.due.first()
+            && time <= self.system.network.now()
+        {
+            self.due.pop_first();
+            self.attempt((job, worker), |sim| sim.submit((job, worker)));
+        }
+        self.hear();
+        self.let_go();
+    }
+}
+
+impl Fabric for Sim {
+    async fn start(
+        deployment: &Arc<Deployment>,
+        program: Compiled,
+        options: &Options,
+    ) -> Result<Self> {
+        let settings = SimOptions {
+            engine: options.engine,
+            trace: options.trace,
+            ..SimOptions::seeded(deployment.scenario().seed)
+        };
+        let system = System::start(Deployment::clone(deployment), &program.into(), &settings)?;
+        Ok(Self {
+            deployment: Arc::clone(deployment),
+            workers: BTreeMap::new(),
+            due: BTreeSet::new(),
+            leaving: BTreeMap::new(),
+            notes: VecDeque::new(),
+            begin: system.network.now(),
+            system,
+        })
+    }
+
+    async fn admit(&mut self, job: usize) -> Result<()> {
+        Ok(self.system.serve(job)?)
+    }
+
+    fn start_endpoints(&mut self) -> Result<()> {
+        self.begin = self.system.network.now();
+        let deployment = Arc::clone(&self.deployment);
+        let scenario = deployment.scenario();
+        for (job, its) in scenario.jobs.iter().enumerate() {
+            self.system.start_endpoints(job, ParameterServer::successor)?;
+            let values = scenario.switch.values_per_packet;
+            let verifier = Verifier::new(its, values, its.workers.len());
+            for worker in 0..its.workers.len() {
+                let index = u8::try_from(worker).ok().and_then(WorkerIndex::new);
+                let index = index.context("a job has at most 32 workers")?;
+                let rounds = Rounds::new(Arc::clone(&deployment), job, index, verifier.clone())?;
+                let idle = SimWorker {
+                    rounds,
+                    next: Vec::new(),
+                    sums: Vec::new(),
+                    expected: 0,
+                    submitted: self.begin,
+                };
+                self.workers.insert((job, worker), idle);
+                self.attempt((job, worker), |sim| sim.schedule((job, worker)));
+            }
+        }
+        Ok(())
+    }
+
+    async fn next_note(&mut self) -> Result<Option<Note>> {
+        // One nanosecond more, so that the run notices that its time is over.
+        let timeout = self.deployment.scenario().timeout + Duration::from_nanos(1);
+        let limit = self.begin + timeout;
+        for _ in 0..BATCH {
+            if let Some(note) = self.notes.pop_front() {
+                return Ok(Some(note));
+            }
+            if self.system.network.now() >= limit {
+                break;
+            }
+            self.step(limit);
+        }
+        Ok(None)
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.system.network.now() - self.begin
+    }
+
+    fn stop_endpoints(&mut self) {
+        let mut done = Vec::new();
+        for job in &self.deployment.scenario().jobs {
+            if job.protocol == Protocol::Esa {
+                done.extend(self.system.backends(job.id).map(servers::Event::backend));
+            } else if let Some(ps) = job.ps
+                && let Some(server) = self.system.network.server(ps, job.id)
+            {
+                let servers = vec![(job.id.get(), server.stats().into())];
+                done.push(servers::Event::Done { servers, agents: Vec::new() });
+            }
+        }
+        self.notes.extend(done.into_iter().map(Note::Servers));
+        for job in &self.deployment.scenario().jobs {
+            for host in self.deployment.scenario().topology.host_ids() {
+                self.system.network.kill(host, job.id);
+            }
+        }
+    }
+
+    async fn remove(&mut self, job: usize) -> Result<Vec<Removed>> {
+        let outcomes = self.system.outcomes(job)?;
+        let evictions = self.system.evictions(job)?;
+        let freed: BTreeMap<_, _> = self.system.forget(job)?.into_iter().collect();
+        let switches = self.deployment.scenario().topology.switch_ids();
+        let removed = switches.zip(outcomes).map(|(switch, outcomes)| Removed {
+            switch,
+            outcomes,
+            evictions: evictions.get(&switch).copied().unwrap_or_default(),
+            freed: freed.get(&switch).copied().unwrap_or_default(),
+        });
+        Ok(removed.collect())
+    }
+
+    fn stop_switches(&mut self) -> Vec<SwitchEnd> {
+        let topology = &self.deployment.scenario().topology;
+        let end = |id| {
+            let switch = self.system.network.switch(id);
+            let ports: Vec<_> =
+                topology.ports(id).filter_map(|(port, ..)| switch.port_statistics(port)).collect();
+            SwitchEnd { queues: Some(QueueReport::of(ports.iter())), cpu: None }
+        };
+        topology.switch_ids().map(end).collect()
+    }
+}

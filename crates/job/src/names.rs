@@ -1,0 +1,37 @@
+//! Jobs and hosts of a scenario by their names.
+
+use anyhow::{Context, Result, bail};
+use tributary_jobfile::{HostId, Scenario};
+
+/// The job of a name, or the only one: its place among the scenario's.
+///
+/// # Errors
+/// If there is none, or there are several and none was named.
+pub fn job(scenario: &Scenario, name: Option<&str>) -> Result<usize> {
+    let names = || {
+        let names: Vec<_> = scenario.jobs.iter().map(|job| job.name.as_str()).collect();
+        names.join(", ")
+    };
+    match name {
+        Some(name) => {
+            scenario.jobs.iter().position(|job| job.name == name).with_context(|| {
+                format!("there is no job `{name}` in the file; it has {}", names())
+            })
+        }
+        None => match &scenario.jobs[..] {
+            [_] => Ok(0),
+            _ => bail!("the file has several jobs ({}); name one with --job", names()),
+        },
+    }
+}
+
+/// The host of a name.
+///
+/// # Errors
+/// If there is none.
+pub fn host(scenario: &Scenario, name: &str) -> Result<HostId> {
+    scenario.topology.host_named(name).with_context(|| {
+        let names: Vec<_> = scenario.topology.hosts.iter().map(|h| h.name.as_str()).collect();
+        format!("there is no host `{name}` in the file; it has {}", names.join(", "))
+    })
+}

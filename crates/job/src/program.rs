@@ -1,0 +1,165 @@
+//! The P4 program of a job file, compiled for the switches that are to run it.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use tributary_controller::programs::{self, Compiled, Pipeline, Source};
+use tributary_controller::targets::Kind;
+use tributary_controller::{Catalogue, p4c};
+use tributary_jobfile::Scenario;
+use tributary_p4::Architecture;
+use tributary_p4runtime_proto::p4::config::v1::P4Info;
+
+/// Most values of a packet with the programs for TNA: one pipe of a Tofino has stateful ALUs for no
+/// more.
+const TNA_VALUES: u16 = 32;
+
+/// Reads a job file that is to run on switches of a kind, with programs for an architecture. All
+/// processes of a job file must agree on both.
+///
+/// # Errors
+/// One line that names file, line and column.
+pub fn load(
+    path: &Path,
+    seed: Option<u64>,
+    switches: Kind,
+    architecture: Architecture,
+) -> Result<Scenario> {
+    let mut scenario = tributary_jobfile::load_with_seed(path, seed)?;
+    if switches == Kind::Bmv2 {
+        scenario.pace_for_bmv2();
+    }
+    if architecture == Architecture::Tna {
+        let values = &mut scenario.switch.values_per_packet;
+        *values = TNA_VALUES.min(*values);
+    }
+    Ok(scenario)
+}
+
+/// The protocol of all jobs: a switch runs one program.
+///
+/// # Errors
+/// If they differ.
+fn protocol(scenario: &Scenario) -> Result<&'static str> {
+    let first = scenario.jobs.first().context("the job file has no job")?;
+    if let Some(other) = scenario.jobs.iter().find(|job| job.protocol != first.protocol) {
+        bail!(
+            "jobs `{}` and `{}` use different protocols, and a switch runs one program; put them \
+             into two job files",
+            first.name,
+            other.name
+        );
+    }
+    Ok(first.protocol.name())
+}
+
+fn source(
+    scenario: &Scenario,
+    architecture: Architecture,
+    replacement: Option<&Path>,
+) -> Result<Source> {
+    Ok(match replacement {
+        Some(path) => Source::file(path)?,
+        None => built_in_for(scenario, architecture)?,
+    })
+}
+
+/// The program of the library that speaks the scenario's protocol, for v1model.
+///
+/// # Errors
+/// If the jobs have different protocols.
+pub fn built_in(scenario: &Scenario) -> Result<Source> {
+    built_in_for(scenario, Architecture::V1model)
+}
+
+fn built_in_for(scenario: &Scenario, architecture: Architecture) -> Result<Source> {
+    Ok(Source::built_in_for(architecture, protocol(scenario)?)?)
+}
+
+/// The program of a scenario's switches for v1model: its protocol's, or the one in a file.
+///
+/// # Errors
+/// If it cannot be read or has errors; they are shown, and the error is one line.
+pub fn compile(scenario: &Scenario, replacement: Option<&Path>) -> Result<Compiled> {
+    compile_for(scenario, Architecture::V1model, replacement)
+}
+
+/// The program of a scenario's switches for an architecture. One in a file says by itself which it is
+/// for.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_for(
+    scenario: &Scenario,
+    architecture: Architecture,
+    replacement: Option<&Path>,
+) -> Result<Compiled> {
+    let source = source(scenario, architecture, replacement)?;
+    match programs::compile(&source, &programs::defines(&scenario.switch)) {
+        Err(tributary_controller::Error::Compile(diagnostics)) => {
+            eprint!("{diagnostics}");
+            bail!("{} has errors", source.main)
+        }
+        other => {
+            let compiled = other?;
+            let found = compiled.program.architecture();
+            ensure!(
+                architecture == Architecture::V1model || found == Some(architecture),
+                "--arch {architecture}: {} is for v1model; leave --arch out, or give another program",
+                source.main
+            );
+            must_speak(scenario, &source.main, &compiled.pipeline.p4info)?;
+            Ok(compiled)
+        }
+    }
+}
+
+/// Refuses a program that speaks another protocol than the scenario's jobs, before a switch sees it.
+///
+/// # Errors
+/// If it does, or lacks what a controller uses.
+pub fn must_speak(scenario: &Scenario, program: &str, p4info: &P4Info) -> Result<()> {
+    let speaks = spoken(Catalogue::new(p4info)?.protocol());
+    let wanted = scenario.protocol().name();
+    ensure!(
+        speaks == wanted,
+        "{program} speaks {speaks}, and the jobs of the file use {wanted}; give another program, or \
+         write another protocol into the file"
+    );
+    Ok(())
+}
+
+/// The word of job files for the protocol that a program speaks.
+pub fn spoken(protocol: tributary_wire::Protocol) -> &'static str {
+    use tributary_wire::Protocol;
+    match protocol {
+        Protocol::Atp => "atp",
+        Protocol::Esa => "esa",
+        Protocol::P4inc => "p4inc",
+        Protocol::SwitchMl => "switchml",
+    }
+}
+
+/// What switches of a kind take of a program that was compiled for the embedded switch.
+///
+/// # Errors
+/// If they need another compiler, and it is missing or refuses the program; what it says is shown,
+/// and the error is one line.
+pub fn pipeline(
+    scenario: &Scenario,
+    replacement: Option<&Path>,
+    compiled: Pipeline,
+    switches: Kind,
+) -> Result<Pipeline> {
+    if switches == Kind::Embedded {
+        return Ok(compiled);
+    }
+    let source = source(scenario, Architecture::V1model, replacement)?;
+    match p4c::bmv2(&source, &programs::defines(&scenario.switch)) {
+        Err(tributary_controller::Error::Compile(diagnostics)) => {
+            eprint!("{diagnostics}");
+            bail!("p4c cannot compile {} for BMv2", source.main)
+        }
+        other => Ok(other?),
+    }
+}

@@ -1,0 +1,598 @@
+//! What a run came to, as a table for people and as JSON for programs.
+
+mod rounding;
+mod segments;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{CellAlignment, Table};
+use serde::{Deserialize, Serialize};
+use tributary_controller::outcomes::{Count, Outcome, Outcomes};
+use tributary_jobfile::{Job, Protocol};
+use tributary_protocol::{esa, server};
+
+use crate::fabric;
+use crate::rounds::WorkerReport;
+use crate::workload::TrainingReport;
+
+pub use rounding::RoundingReport;
+pub use segments::{SegmentReport, aggregator_bits};
+
+/// What a run came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunReport {
+    /// Name of the job file.
+    pub name: String,
+    /// Fabric.
+    pub fabric: &'static str,
+    /// What the switches were.
+    pub switch: &'static str,
+    /// Seed.
+    pub seed: u64,
+    /// Seconds from the first worker's start to the last one's end.
+    pub seconds: f64,
+    /// The jobs.
+    pub jobs: Vec<JobReport>,
+    /// The switches.
+    pub switches: Vec<SwitchReport>,
+}
+
+/// What a parameter server did for a job.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct ServerReport {
+    /// Fragments completed.
+    pub completed: u64,
+    /// Of them, those that one packet completed: summed by the switches alone.
+    pub complete_on_arrival: u64,
+    /// Packets merged; with ESA also what came over TCP.
+    pub merged: u64,
+    /// Fragments of which a packet met another task's aggregator (ATP).
+    pub collisions: u64,
+    /// Fragments collected in floating point.
+    pub overflows: u64,
+    /// Partial sums dropped because they overlapped what was there.
+    pub overlaps: u64,
+    /// Results sent to one worker: once more (ATP), or over TCP (ESA).
+    pub replies: u64,
+    /// Workers asked for a fragment (ATP; with ESA the reminder agent asks).
+    pub queries: u64,
+    /// What the reminder agent did for the job (ESA), wherever it ran.
+    pub agent: Option<AgentReport>,
+}
+
+/// What the reminder agent did for a job (ESA).
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct AgentReport {
+    /// Times that a worker reminded.
+    pub reminded: u64,
+    /// Reminder packets sent to switches.
+    pub reminders: u64,
+    /// Of them, answered with a partial sum.
+    pub fetched: u64,
+    /// Of them, answered with "nothing here". The rest was lost, or the answer was.
+    pub absent: u64,
+    /// Workers asked for a fragment.
+    pub queries: u64,
+    /// Of them, answered with the worker's values.
+    pub values: u64,
+    /// Of them, answered with the result, which the worker had.
+    pub results: u64,
+}
+
+impl From<&esa::agent::Stats> for AgentReport {
+    fn from(stats: &esa::agent::Stats) -> Self {
+        Self {
+            reminded: stats.reminded,
+            reminders: stats.reminders,
+            fetched: stats.fetched,
+            absent: stats.absent,
+            queries: stats.queries,
+            values: stats.values,
+            results: stats.results,
+        }
+    }
+}
+
+impl From<&esa::server::Stats> for ServerReport {
+    fn from(stats: &esa::server::Stats) -> Self {
+        Self {
+            completed: stats.completed,
+            complete_on_arrival: 0,
+            merged: stats.merged,
+            collisions: 0,
+            overflows: stats.overflow_tasks,
+            overlaps: stats.overlaps,
+            replies: stats.deliveries,
+            queries: 0,
+            agent: None,
+        }
+    }
+}
+
+impl From<&server::Stats> for ServerReport {
+    fn from(stats: &server::Stats) -> Self {
+        Self {
+            completed: stats.completed,
+            complete_on_arrival: stats.complete_on_arrival,
+            merged: stats.merged,
+            collisions: stats.collisions,
+            overflows: stats.overflow_tasks,
+            overlaps: stats.overlaps,
+            replies: stats.replies,
+            queries: stats.queries,
+            agent: None,
+        }
+    }
+}
+
+impl ServerReport {
+    /// Share of the additions of so many fragments that switches made. A fragment of n workers needs
+    /// n − 1 additions; the parameter server made one a packet it merged, but for the first of each
+    /// fragment that it completed. `None` if there was nothing to add.
+    fn summed_in_network(&self, fragments: u64, workers: usize) -> Option<f64> {
+        let needed = fragments * (workers as u64 - 1);
+        let by_server = self.merged.saturating_sub(self.completed).min(needed);
+        (needed > 0).then(|| 1.0 - by_server as f64 / needed as f64)
+    }
+}
+
+/// What preemption and the reminders of a job came to (ESA).
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct EsaReport {
+    /// Packets of the job that took an aggregator from another task.
+    pub preemptions: u64,
+    /// Partial sums of the job that lost their aggregator to another task.
+    pub evictions: u64,
+    /// Packets of the job that failed to, and so halved an aggregator's priority.
+    pub downgradings: u64,
+    /// Reminder packets sent to switches.
+    pub reminders: u64,
+    /// Of them, answered with a partial sum.
+    pub fetched: u64,
+    /// Of them, answered with "nothing here".
+    pub absent: u64,
+    /// Workers asked for a fragment.
+    pub queries: u64,
+    /// Times that a worker's values went to the parameter server over TCP.
+    pub retransmissions: u64,
+    /// Fragments whose result came from a switch alone.
+    pub results_of_switches: u64,
+    /// Fragments that the parameter server completed.
+    pub results_of_server: u64,
+    /// Results that workers got over TCP, from the parameter server or through it from each other.
+    pub delivered: u64,
+}
+
+impl EsaReport {
+    /// From the reports of a job's endpoints, and what all switches together counted for it.
+    fn new(
+        fragments: u64,
+        server: &ServerReport,
+        workers: &[WorkerReport],
+        counted: &Counted,
+    ) -> Self {
+        let agent = server.agent.unwrap_or_default();
+        Self {
+            preemptions: counted.outcomes[Outcome::Preempted].packets,
+            evictions: counted.evictions.packets,
+            downgradings: counted.outcomes[Outcome::Collided].packets,
+            reminders: agent.reminders,
+            fetched: agent.fetched,
+            absent: agent.absent,
+            queries: agent.queries,
+            retransmissions: workers.iter().map(|worker| worker.direct).sum(),
+            results_of_switches: fragments.saturating_sub(server.completed),
+            results_of_server: server.completed,
+            delivered: workers.iter().map(|worker| worker.delivered).sum(),
+        }
+    }
+}
+
+/// What a job came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct JobReport {
+    /// Its name.
+    pub name: String,
+    /// How it aggregated.
+    pub protocol: &'static str,
+    /// Bytes that each worker had summed.
+    pub bytes: u64,
+    /// Bytes summed a second in all-reduce at the slowest worker, in Gb/s.
+    pub goodput_gbps: f64,
+    /// Share of the additions that switches made.
+    pub summed_in_network: Option<f64>,
+    /// Numbers compared with sums computed apart, over all workers; all were equal.
+    pub verified: u64,
+    /// Whether the final weights equal those of the same training with the sums in one process.
+    pub matches_reference: Option<bool>,
+    /// Fragments.
+    pub fragments: u64,
+    /// What preemption and the reminders came to (ESA).
+    pub esa: Option<EsaReport>,
+    /// What came of its segment (P4INC, SwitchML).
+    pub segment: Option<SegmentReport>,
+    /// Bytes of gradient packets that came into switches and did not leave them.
+    pub kept_bytes: u64,
+    /// Packets in the switches by what became of them.
+    pub outcomes: BTreeMap<&'static str, u64>,
+    /// What fixed point made of the values of all workers.
+    pub rounding: RoundingReport,
+    /// What the user should know, though the job is done.
+    pub warnings: Vec<String>,
+    /// What the training came to.
+    pub training: Option<TrainingReport>,
+    /// What the parameter server did, if there was one.
+    pub server: Option<ServerReport>,
+    /// What the workers did, by index.
+    pub workers: Vec<WorkerReport>,
+}
+
+impl JobReport {
+    /// From the reports of its endpoints, and what all switches together counted for it.
+    pub fn new(
+        job: &Job,
+        server: Option<ServerReport>,
+        workers: Vec<WorkerReport>,
+        counted: &Counted,
+    ) -> Self {
+        let served = server.unwrap_or_default();
+        let bytes = workers.first().map_or(0, |worker| 4 * worker.values);
+        let fragments = workers.first().map_or(0, |worker| worker.fragments);
+        let rounding = RoundingReport::of_all(workers.iter().map(|worker| worker.rounding));
+        let complaint = |worker: &WorkerReport| worker.rounding.complaint(job, rounding.greatest);
+        let warnings = workers
+            .iter()
+            .enumerate()
+            .find_map(|(index, worker)| Some(format!("worker {index}: {}", complaint(worker)?)));
+        let slowest = workers.iter().map(|worker| worker.reduce_seconds).fold(0.0, f64::max);
+        Self {
+            name: job.name.clone(),
+            protocol: job.protocol.name(),
+            bytes,
+            goodput_gbps: if slowest > 0.0 { bytes as f64 * 8.0 / slowest / 1e9 } else { 0.0 },
+            summed_in_network: served.summed_in_network(fragments, workers.len()),
+            verified: workers.iter().map(|worker| worker.verified).sum(),
+            matches_reference: None,
+            fragments,
+            esa: (job.protocol == Protocol::Esa)
+                .then(|| EsaReport::new(fragments, &served, &workers, counted)),
+            segment: None,
+            kept_bytes: counted.kept_bytes(),
+            outcomes: counted
+                .outcomes
+                .iter()
+                .map(|(of, count)| (of.name(), count.packets))
+                .collect(),
+            rounding,
+            warnings: warnings.into_iter().collect(),
+            training: workers.first().and_then(|worker| worker.training.clone()),
+            server,
+            workers,
+        }
+    }
+
+    fn sum(&self, field: impl Fn(&WorkerReport) -> u64) -> u64 {
+        self.workers.iter().map(field).sum()
+    }
+}
+
+/// What all switches together counted for a job.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counted {
+    /// Its packets.
+    pub outcomes: Outcomes,
+    /// Its partial sums that left in a packet of another task (ESA).
+    pub evictions: Count,
+}
+
+impl Counted {
+    /// Bytes of the job's gradients (with all headers) that came into switches and did not leave
+    /// them. In: packets that were stored, added, dropped as they were in already or their round was
+    /// over, or swapped for another task's partial sum. Out again: partial sums in place of another task's packet or of a
+    /// reminder. Every other gradient that comes in leaves in some form.
+    fn kept_bytes(&self) -> u64 {
+        const IN: [Outcome; 6] = [
+            Outcome::Absorbed,
+            Outcome::Seized,
+            Outcome::Added,
+            Outcome::Duplicate,
+            Outcome::Preempted,
+            Outcome::Stale,
+        ];
+        let stayed: u64 = IN.into_iter().map(|outcome| self.outcomes[outcome].bytes).sum();
+        let left = self.evictions.bytes + self.outcomes[Outcome::Reminded].bytes;
+        stayed.saturating_sub(left)
+    }
+}
+
+/// What a switch came to.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct SwitchReport {
+    /// Its name.
+    pub name: String,
+    /// Packets by what became of them, all jobs together.
+    pub outcomes: BTreeMap<&'static str, u64>,
+    /// Longest egress queue, in packets; `None` where the switch does not tell.
+    pub longest_queue: Option<u64>,
+    /// Packets dropped at full queues; `None` where the switch does not tell.
+    pub queue_drops: Option<u64>,
+    /// Processor time that it took while the workers ran, in seconds; `None` where it is no process of
+    /// its own.
+    pub cpu_seconds: Option<f64>,
+    /// Aggregators that were still held when the jobs ended, and were freed.
+    pub swept: u64,
+    /// Bytes that all its aggregators take.
+    pub memory_bytes: u64,
+}
+
+impl RunReport {
+    /// The report as text.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for job in &self.jobs {
+            if let Some(training) = &job.training {
+                let verdict = match job.matches_reference {
+                    Some(true) => ", the same as with the sums taken in one process",
+                    Some(false) => ", NOT the same as with the sums taken in one process",
+                    None => "",
+                };
+                let _ = writeln!(
+                    text,
+                    "{}: loss {:.4} → {:.4} in {} steps, {:.1} % of the test images recognised;\n\
+                     {:indent$}  weights {} at all workers{verdict}.",
+                    job.name,
+                    training.first_loss,
+                    training.loss,
+                    training.steps,
+                    100.0 * training.test_accuracy,
+                    "",
+                    training.weights,
+                    indent = job.name.len(),
+                );
+            }
+        }
+        let _ = writeln!(text, "{}", self.job_table());
+        for job in &self.jobs {
+            if let Some(rounding) = job.rounding.text() {
+                let _ = writeln!(text, "{}: {rounding}.", job.name);
+            }
+        }
+        if self.jobs.iter().any(|job| job.esa.is_some()) {
+            let _ = writeln!(text, "{}", self.esa_table());
+        }
+        let segments =
+            || self.jobs.iter().filter_map(|job| Some((&*job.name, job.segment.as_ref()?)));
+        if segments().next().is_some() {
+            let _ = writeln!(text, "{}", segments::segment_table(segments()));
+        }
+        let _ = writeln!(text, "{}", self.switch_table());
+        let verified: u64 = self.jobs.iter().map(|job| job.verified).sum();
+        let time = match self.fabric == fabric::Kind::Sim.name() {
+            true => format!("{:.3} ms of virtual time", 1e3 * self.seconds),
+            false => format!("{:.2} s", self.seconds),
+        };
+        let _ = write!(
+            text,
+            "{} results compared with sums computed apart: all equal. {time}.",
+            grouped(verified),
+        );
+        for (job, warning) in self
+            .jobs
+            .iter()
+            .flat_map(|job| job.warnings.iter().map(move |warning| (&job.name, warning)))
+        {
+            let _ = write!(text, "\nwarning: job {job}: {warning}");
+        }
+        text
+    }
+
+    fn job_table(&self) -> Table {
+        let mut table = table(&[
+            "job",
+            "workers",
+            "summed",
+            "goodput",
+            "in network",
+            "kept off",
+            "collided",
+            "fallback",
+            "resent",
+            "overflow",
+        ]);
+        for job in &self.jobs {
+            let server = job.server.unwrap_or_default();
+            let share = |count: u64| {
+                let of = job.fragments.max(1);
+                format!("{} ({:.1} %)", grouped(count), 100.0 * count as f64 / of as f64)
+            };
+            let in_network = job.summed_in_network;
+            table.add_row([
+                format!("{} ({})", job.name, job.protocol),
+                job.workers.len().to_string(),
+                bytes(job.bytes),
+                rate(job.goodput_gbps),
+                in_network.map_or("–".into(), |share| format!("{:.1} %", 100.0 * share)),
+                bytes(job.kept_bytes),
+                if job.protocol == Protocol::Atp.name() {
+                    share(server.collisions)
+                } else {
+                    "–".into()
+                },
+                share(server.completed - server.complete_on_arrival),
+                grouped(job.sum(|worker| worker.resends + worker.direct)),
+                if job.segment.is_some() { "–".into() } else { share(server.overflows) },
+            ]);
+        }
+        table
+    }
+
+    fn esa_table(&self) -> Table {
+        let mut table = table(&[
+            "job",
+            "preempted",
+            "evicted",
+            "downgraded",
+            "reminders",
+            "fetched",
+            "absent",
+            "queries",
+            "values by TCP",
+            "results by TCP",
+            "by switches",
+            "by server",
+        ]);
+        for (job, esa) in self.jobs.iter().filter_map(|job| Some((job, job.esa.as_ref()?))) {
+            let numbers = [
+                esa.preemptions,
+                esa.evictions,
+                esa.downgradings,
+                esa.reminders,
+                esa.fetched,
+                esa.absent,
+                esa.queries,
+                esa.retransmissions,
+                esa.delivered,
+                esa.results_of_switches,
+                esa.results_of_server,
+            ];
+            table.add_row(std::iter::once(job.name.clone()).chain(numbers.map(grouped)));
+        }
+        table
+    }
+
+    fn switch_table(&self) -> Table {
+        // What comes between the completed ones and the duplicates depends on the program. With ESA a
+        // collision that does not preempt halves the priority of the aggregator.
+        let between: [(&str, &[&str]); 3] = if self.jobs.iter().any(|job| job.segment.is_some()) {
+            [
+                ("turned back", &["asynchronous"]),
+                ("repeated", &["repeated"]),
+                ("resent", &["resent"]),
+            ]
+        } else {
+            let esa = self.jobs.iter().any(|job| job.esa.is_some());
+            let collided = if esa { "downgraded" } else { "collided" };
+            [
+                ("preempted", &["preempted"]),
+                (collided, &["collided"]),
+                ("flushed", &["flushed", "reminded"]),
+            ]
+        };
+        let columns: Vec<(&str, &[&str])> = [
+            ("absorbed", &["absorbed", "seized"][..]),
+            ("added", &["added"]),
+            ("completed", &["completed"]),
+        ]
+        .into_iter()
+        .chain(between)
+        .chain([("duplicate", &["duplicate", "stale"][..])])
+        .collect();
+        let heads = columns.iter().map(|&(head, _)| head);
+        let heads = ["switch"].into_iter().chain(heads);
+        let mut table =
+            table(&heads.chain(["dropped", "longest queue", "swept"]).collect::<Vec<_>>());
+        for switch in &self.switches {
+            let count = |outcomes: &[&str]| -> u64 {
+                outcomes.iter().filter_map(|&outcome| switch.outcomes.get(outcome)).sum()
+            };
+            let dropped = count(&["malformed", "rejected", "outside", "barred"])
+                + switch.queue_drops.unwrap_or_default();
+            let counts = columns.iter().map(|(_, outcomes)| grouped(count(outcomes)));
+            let last = [
+                grouped(dropped),
+                switch.longest_queue.map_or("–".into(), grouped),
+                grouped(switch.swept),
+            ];
+            table.add_row([switch.name.clone()].into_iter().chain(counts).chain(last));
+        }
+        table
+    }
+}
+
+/// An empty table; all columns but the first hold numbers.
+pub fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED).set_header(header);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// A number with its digits in groups of three.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number of bytes with a unit.
+pub fn bytes(count: u64) -> String {
+    const UNITS: [&str; 4] = ["B", "KB", "MB", "GB"];
+    let mut value = count as f64;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{count} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+/// A rate, given in Gb/s, with three digits in the unit that suits it.
+fn rate(gbps: f64) -> String {
+    const UNITS: [&str; 4] = ["Gb/s", "Mb/s", "kb/s", "b/s"];
+    let (mut value, mut unit) = (gbps, 0);
+    while value < 0.9995 && unit + 1 < UNITS.len() {
+        value *= 1000.0;
+        unit += 1;
+    }
+    let decimals = match value {
+        value if value < 9.995 => 2,
+        value if value < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_234_567), "1 234 567");
+        assert_eq!(bytes(999), "999 B");
+        assert_eq!(bytes(65_536), "65.5 KB");
+        assert_eq!(bytes(4_000_000), "4.0 MB");
+        let rates = [123.4, 99.96, 9.994, 1.0, 0.9996, 0.118, 0.000_3, 0.000_000_09, 0.0];
+        let texts = ["123 Gb/s", "100 Gb/s", "9.99 Gb/s", "1.00 Gb/s", "1.00 Gb/s", "118 Mb/s"];
+        let small = ["300 kb/s", "90.0 b/s", "0.00 b/s"];
+        assert_eq!(rates.map(rate).to_vec(), [&texts[..], &small].concat());
+    }
+
+    #[test]
+    fn share_of_the_additions_made_in_the_network() {
+        // 10 fragments of 4 workers: 30 additions. 8 arrive whole; of the ninth the parameter
+        // server merged 2 partial sums, of the tenth 4 packets.
+        let server = ServerReport { completed: 10, merged: 14, ..ServerReport::default() };
+        let share = server.summed_in_network(10, 4).unwrap();
+        assert!((share - 26.0 / 30.0).abs() < 1e-12, "{share}");
+        assert_eq!(server.summed_in_network(10, 1), None);
+        // With ESA the parameter server does not hear of the eight.
+        let server = ServerReport { completed: 2, merged: 6, ..ServerReport::default() };
+        assert_eq!(server.summed_in_network(10, 4), Some(share));
+        // It may merge in vain what a switch completes all the same.
+        let server = ServerReport { completed: 0, merged: 31, ..ServerReport::default() };
+        assert_eq!(server.summed_in_network(10, 4), Some(0.0));
+    }
+}

@@ -1,0 +1,165 @@
+//! What fixed point made of a job's values, and what to do if that was too much.
+
+use serde::{Deserialize, Serialize};
+use tributary_jobfile::{Job, SCALES};
+use tributary_protocol::fixed::{self, Rounding};
+
+use super::grouped;
+
+/// What the conversion to integers did to values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RoundingReport {
+    /// Values that are not zero.
+    pub values: u64,
+    /// Of these, values that became zero.
+    pub zeroed: u64,
+    /// Of these, values whose fragment was summed at a coarser scale (P4INC, SwitchML).
+    pub zeroed_coarser: u64,
+    /// The largest relative error of a value.
+    pub largest_error: f64,
+    /// The greatest magnitude in the fragments that were summed at the job's scale.
+    pub greatest: f32,
+}
+
+impl From<Rounding> for RoundingReport {
+    fn from(rounding: Rounding) -> Self {
+        let Rounding { values, zeroed, zeroed_coarser, worst, greatest } = rounding;
+        Self { values, zeroed, zeroed_coarser, largest_error: worst, greatest }
+    }
+}
+
+impl RoundingReport {
+    /// That of several workers together.
+    pub fn of_all(workers: impl Iterator<Item = Self>) -> Self {
+        workers.fold(Self::default(), |all, own| Self {
+            values: all.values + own.values,
+            zeroed: all.zeroed + own.zeroed,
+            zeroed_coarser: all.zeroed_coarser + own.zeroed_coarser,
+            largest_error: all.largest_error.max(own.largest_error),
+            greatest: all.greatest.max(own.greatest),
+        })
+    }
+
+    /// Share of the non-zero values that became zero.
+    fn underflow(&self) -> f64 {
+        self.zeroed as f64 / self.values.max(1) as f64
+    }
+
+    /// One sentence; `None` if there was nothing to round.
+    pub fn text(&self) -> Option<String> {
+        let error = match self.largest_error {
+            error if error < 0.001 => format!("{error:.1e}"),
+            error => format!("{error:.3}"),
+        };
+        (self.values > 0)
+            .then(|| format!("{}; largest relative error {error}", self.zeroed_of_values()))
+    }
+
+    fn zeroed_of_values(&self) -> String {
+        format!(
+            "fixed point made {} of {} non-zero values zero ({:.2} %)",
+            grouped(self.zeroed),
+            grouped(self.values),
+            100.0 * self.underflow()
+        )
+    }
+
+    /// What is wrong with the job's scale if a worker lost more than the job allows, and what would
+    /// be better. `greatest` is the greatest magnitude of the workers that are known.
+    pub fn complaint(&self, job: &Job, greatest: f32) -> Option<String> {
+        if self.underflow() <= job.max_underflow {
+            return None;
+        }
+        let advice = if self.zeroed_coarser > self.zeroed / 2 {
+            format!(
+                "{} of these because a great value made the scale of their fragment coarser; clip \
+                 such values, or use atp or esa, which sum such fragments as floats",
+                grouped(self.zeroed_coarser)
+            )
+        } else if let Some(scale) = better_scale(job, greatest) {
+            format!(
+                "set `scale = {scale:e}` in the job file, the greatest power of two at which the \
+                 values up to {greatest:e} fit"
+            )
+        } else {
+            format!("no greater scale fits the values up to {greatest:e}; scale or clip the values")
+        };
+        Some(format!(
+            "{} with scale {}, more than max_underflow = {} allows; {advice}",
+            self.zeroed_of_values(),
+            job.scale,
+            job.max_underflow
+        ))
+    }
+}
+
+/// The greatest power of two at which values up to `greatest` fit, if that is finer than the job's
+/// scale.
+fn better_scale(job: &Job, greatest: f32) -> Option<f64> {
+    let workers = u8::try_from(job.workers.len()).expect("at most 32 workers");
+    let most = f64::from(fixed::limit(workers)) / f64::from(greatest);
+    let most = most.min(*SCALES.end());
+    // Clears the fraction: what is left is the power of two below.
+    let scale = f64::from_bits(most.to_bits() & !((1 << 52) - 1));
+    (scale > job.scale).then_some(scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(rest: &str) -> Job {
+        let text = format!("[topology]\nworkers = 4\n[[job]]\n{rest}");
+        tributary_jobfile::parse(&text, "f").unwrap().jobs.remove(0)
+    }
+
+    const ALL: RoundingReport = RoundingReport {
+        values: 1000,
+        zeroed: 1000,
+        zeroed_coarser: 0,
+        largest_error: 1.0,
+        greatest: 4e-7,
+    };
+
+    #[test]
+    fn a_complaint_names_the_scale_and_the_greatest_that_fits() {
+        let job = job("");
+        let complaint = ALL.complaint(&job, ALL.greatest).unwrap();
+        // 2^50 · 4e-7 is below (2^31 − 1) / 4, and 2^51 · 4e-7 is not.
+        let scale = 2f64.powi(50);
+        assert!(
+            complaint.contains("1 000 of 1 000 non-zero values zero (100.00 %)"),
+            "{complaint}"
+        );
+        assert!(complaint.contains("with scale 1048576, more than max_underflow = 0.01"));
+        assert!(complaint.contains(&format!("set `scale = {scale:e}`")), "{complaint}");
+        let limit = f64::from(fixed::limit(4));
+        assert!(scale * f64::from(ALL.greatest) <= limit);
+        assert!(2.0 * scale * f64::from(ALL.greatest) > limit);
+    }
+
+    #[test]
+    fn a_scale_that_job_files_refuse_is_not_advised() {
+        let complaint = ALL.complaint(&job(""), 1e-44).unwrap();
+        let scale = complaint.split_once("`scale = ").unwrap().1.split_once('`').unwrap().0;
+        assert!(SCALES.contains(&scale.parse::<f64>().unwrap()), "{complaint}");
+        job(&format!("scale = {scale}"));
+    }
+
+    #[test]
+    fn where_no_scale_helps_none_is_advised() {
+        let complaint = ALL.complaint(&job(""), 1000.0).unwrap();
+        assert!(complaint.contains("no greater scale fits"), "{complaint}");
+        let coarser = RoundingReport { zeroed: 63, zeroed_coarser: 63, ..ALL };
+        let complaint = coarser.complaint(&job(""), 1.0).unwrap();
+        assert!(complaint.contains("63 of these because a great value"), "{complaint}");
+    }
+
+    #[test]
+    fn what_the_job_allows_is_no_complaint() {
+        let ten = RoundingReport { zeroed: 10, ..ALL };
+        assert_eq!(ten.complaint(&job(""), 1.0), None);
+        assert!(ten.complaint(&job("max_underflow = 0.0099"), 1.0).is_some());
+        assert_eq!(RoundingReport::default().complaint(&job("max_underflow = 0"), 0.0), None);
+    }
+}

@@ -1,0 +1,231 @@
+//! One worker's rounds, from its first tensor to its report: what is the same in real and in virtual
+//! time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde::{Deserialize, Serialize};
+use tributary_controller::Deployment;
+use tributary_jobfile::OnUnderflow;
+use tributary_protocol::priority::Priority;
+use tributary_protocol::worker::Stats;
+use tributary_protocol::{Mode, Tensor};
+use tributary_wire::WorkerIndex;
+
+use crate::report::RoundingReport;
+use crate::workload::{self, Pauses, TrainingReport, Verifier, Workload};
+
+/// What a worker tells while it runs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The worker waits until the others have joined.
+    Waiting {
+        /// Indices of workers that have not joined; empty while switches change over to the run.
+        missing: Vec<u8>,
+    },
+    /// A round is over.
+    Round {
+        /// Rounds over.
+        done: u64,
+        /// Rounds of the whole job, at most.
+        of: u64,
+        /// What was reached, where something was.
+        note: Option<String>,
+    },
+    /// All rounds are over.
+    Done(Box<WorkerReport>),
+    /// The worker failed.
+    Failed {
+        /// Why, in one line.
+        reason: String,
+    },
+}
+
+/// What a worker did.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct WorkerReport {
+    /// Rounds.
+    pub rounds: u64,
+    /// Numbers summed.
+    pub values: u64,
+    /// Of them, compared with a sum computed apart and equal.
+    pub verified: u64,
+    /// Seconds in all-reduce; computing, pauses and comparing are not in it.
+    pub reduce_seconds: f64,
+    /// Packets sent, resends included.
+    pub packets: u64,
+    /// Packets sent again.
+    pub resends: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Results whose task met another one's aggregator.
+    pub collisions: u64,
+    /// Results with a congestion mark.
+    pub marked: u64,
+    /// Fragments that were summed as floats, as an integer would have overflowed.
+    pub overflows: u64,
+    /// P4INC, SwitchML: results that made all workers repeat a fragment at a coarser scale.
+    pub coarser: u64,
+    /// P4INC: own packets that a switch turned back.
+    pub turned_back: u64,
+    /// Fragments: each has one result.
+    pub fragments: u64,
+    /// ESA: reminders sent to the reminder agent.
+    pub reminders: u64,
+    /// ESA: times that own values went to the parameter server over TCP.
+    pub direct: u64,
+    /// ESA: results that came over TCP.
+    pub delivered: u64,
+    /// ESA: results given over TCP for workers that missed them.
+    pub lent: u64,
+    /// Frames dropped because of what they were.
+    pub rejected: u64,
+    /// What fixed point made of its values.
+    pub rounding: RoundingReport,
+    /// What the training came to, if it was one.
+    pub training: Option<TrainingReport>,
+}
+
+/// One worker's rounds.
+pub struct Rounds {
+    deployment: Arc<Deployment>,
+    job: usize,
+    index: WorkerIndex,
+    workload: Box<dyn Workload>,
+    verifier: Verifier,
+    pauses: Pauses,
+    report: WorkerReport,
+}
+
+impl Rounds {
+    /// The rounds of a worker of the job at a position of the file.
+    ///
+    /// # Errors
+    /// If the workload's files cannot be read or do not fit together.
+    pub fn new(
+        deployment: Arc<Deployment>,
+        job: usize,
+        index: WorkerIndex,
+        verifier: Verifier,
+    ) -> Result<Self> {
+        let its = deployment.job(job);
+        let workload = workload::of(its, index.get().into())?;
+        let pauses = Pauses::new(deployment.scenario(), its, index);
+        let report = WorkerReport::default();
+        Ok(Self { deployment, job, index, workload, verifier, pauses, report })
+    }
+
+    /// The tensors of the next round, and the pause before they are submitted; `None` after the last
+    /// round.
+    ///
+    /// # Errors
+    /// If the workload fails.
+    pub fn begin(&mut self) -> Result<Option<(Duration, Vec<Tensor>)>> {
+        let tensors = self.workload.next()?;
+        Ok(tensors.map(|tensors| (self.pauses.next(), tensors)))
+    }
+
+    /// The tensors of a round with their priorities (ESA §5.4) when the job has run for `elapsed`:
+    /// front to back over the tensors of a round, or over the rounds if each has one tensor.
+    #[must_use]
+    pub fn prioritize(&self, tensors: Vec<Tensor>, elapsed: Duration) -> Vec<(Tensor, Priority)> {
+        let profile = &self.deployment.job(self.job).profile;
+        let (round, rounds, of) = (self.report.rounds, self.workload.rounds(), tensors.len());
+        let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        let priority = |tensor: usize| match of {
+            1 if round < rounds => profile.priority(size(round), size(rounds), elapsed),
+            _ => profile.priority(tensor, of, elapsed),
+        };
+        tensors.into_iter().enumerate().map(|(at, tensor)| (tensor, priority(at))).collect()
+    }
+
+    /// Takes the sums of a round, which took `reduce`, and compares them with sums computed apart.
+    ///
+    /// # Errors
+    /// If a sum is wrong or too great, too many values became zero, or the workload fails.
+    pub fn end(&mut self, sums: Vec<Tensor>, reduce: Duration, stats: &Stats) -> Result<Event> {
+        let job = self.deployment.job(self.job);
+        let report = &mut self.report;
+        report.reduce_seconds += reduce.as_secs_f64();
+        report.values += sums.iter().map(|tensor| tensor.len() as u64).sum::<u64>();
+        refuse_infinite(&sums)?;
+        report.rounding = stats.rounding.into();
+        if job.on_underflow == OnUnderflow::Fail
+            && let Some(complaint) = report.rounding.complaint(job, report.rounding.greatest)
+        {
+            bail!(complaint);
+        }
+        report.verified += self.verifier.check(report.rounds, self.workload.as_mut(), &sums)?;
+        self.workload.finish(sums).context("cannot use the sums")?;
+        report.rounds += 1;
+        let (done, of, note) = (report.rounds, self.workload.rounds(), self.workload.note());
+        Ok(Event::Round { done, of, note })
+    }
+
+    /// What the worker did, at its end.
+    #[must_use]
+    pub fn report(&self, stats: &Stats) -> WorkerReport {
+        WorkerReport {
+            packets: stats.sent,
+            resends: stats.resent,
+            timeouts: stats.timeouts,
+            collisions: stats.collisions,
+            marked: stats.marked,
+            overflows: stats.overflow_results,
+            coarser: stats.coarser,
+            turned_back: stats.asynchronous,
+            fragments: stats.results,
+            reminders: stats.reminders,
+            direct: stats.direct,
+            delivered: stats.delivered,
+            lent: stats.lent,
+            rejected: stats.rejected.total() - stats.rejected.foreign - stats.rejected.other_job,
+            training: self.workload.training(),
+            ..self.report.clone()
+        }
+    }
+
+    /// How long a worker that has all its results waits for the others.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        2 * self.deployment.scenario().worker_timeout
+    }
+
+    /// What may be wrong if no results come: a worker knows nothing more of the network.
+    #[must_use]
+    pub fn explain_stall(&self, error: &impl std::fmt::Display) -> anyhow::Error {
+        let (scenario, job) = (self.deployment.scenario(), self.deployment.job(self.job));
+        let host = job.workers[usize::from(self.index.get())];
+        let (switch, _) = scenario.topology.attachment(host);
+        let switch = &scenario.topology.switch(switch).name;
+        let assignment = self.deployment.assignment(self.job);
+        let local = assignment.service.is_aggregated() && assignment.mode == Mode::Local;
+        match job.ps.filter(|_| !local) {
+            None => anyhow!(
+                "{error}; are switch {switch} and the job's other workers up, and is the job \
+                 admitted there?"
+            ),
+            Some(ps) => {
+                let ps = &scenario.topology.host(ps).name;
+                anyhow!(
+                    "{error}; are switch {switch}, the parameter server on {ps} and the job's other \
+                     workers up, and is the job admitted at the switch?"
+                )
+            }
+        }
+    }
+}
+
+/// The inputs are finite, so an infinite sum is one that no `f32` can hold (I5: never silently).
+fn refuse_infinite(sums: &[Tensor]) -> Result<()> {
+    for (tensor, sum) in sums.iter().enumerate() {
+        if let Tensor::F32(values) = sum
+            && let Some(at) = values.iter().position(|value| !value.is_finite())
+        {
+            bail!("tensor {tensor}, value {at}: the sum is beyond the range of f32");
+        }
+    }
+    Ok(())
+}

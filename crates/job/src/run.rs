@@ -1,0 +1,530 @@
+//! A job file from start to report: the same steps on every fabric.
+
+use std::collections::BTreeMap;
+use std::iter::successors;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use tributary_controller::targets::Kind as Target;
+use tributary_controller::{Deployment, services};
+use tributary_dataplane::EngineKind;
+use tributary_jobfile::{Job, Protocol, Scenario, Workload};
+use tributary_netio::device::Kind as Io;
+use tributary_p4::Architecture;
+use tributary_sim::Trace;
+use tributary_wire::Epoch;
+
+use crate::fabric::{self, Bmv2, Fabric, Memory, Netns, Note, Sim, Stopped};
+use crate::report::{
+    AgentReport, Counted, JobReport, RunReport, SegmentReport, ServerReport, SwitchReport,
+    aggregator_bits,
+};
+use crate::rounds::{Event, WorkerReport};
+use crate::workload::{self, Rule, need};
+use crate::{program, servers};
+
+/// How often a run looks whether a part is stopped.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// How long parameter servers have for their reports.
+const REPORT_TIME: Duration = Duration::from_secs(5);
+
+/// What to run, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The job file.
+    pub job_file: PathBuf,
+    /// Where.
+    pub fabric: fabric::Kind,
+    /// What the switches are.
+    pub target: Target,
+    /// Architecture of the program.
+    pub arch: Architecture,
+    /// Seed in place of the file's.
+    pub seed: Option<u64>,
+    /// P4 program in place of the built-in one.
+    pub p4: Option<PathBuf>,
+    /// How frames go in and out of interfaces, on the fabric `netns`.
+    pub io: Io,
+    /// What executes the program in embedded switches.
+    pub engine: EngineKind,
+    /// Record every frame, on the fabric `sim`.
+    pub trace: bool,
+}
+
+impl Options {
+    /// On embedded switches in memory, as the job file has it.
+    #[must_use]
+    pub fn new(job_file: PathBuf) -> Self {
+        Self {
+            job_file,
+            fabric: fabric::Kind::default(),
+            target: Target::default(),
+            arch: Architecture::V1model,
+            seed: None,
+            p4: None,
+            io: Io::default(),
+            engine: EngineKind::default(),
+            trace: false,
+        }
+    }
+
+    /// Refuses what does not go together.
+    fn check(&self) -> Result<()> {
+        let Self { fabric, target, arch, io, engine, .. } = self;
+        ensure!(
+            *io == Io::Packet || *fabric == fabric::Kind::Netns,
+            "--io {io}: the fabric `{fabric}` has no network interfaces; add `--fabric netns`"
+        );
+        ensure!(
+            !self.trace || *fabric == fabric::Kind::Sim,
+            "--trace: the fabric `{fabric}` records nothing; add `--fabric sim`"
+        );
+        match target {
+            Target::Embedded => {}
+            Target::Stratum => bail!(
+                "--target {target}: a run starts its switches by itself; use `tributary controller \
+                 --target {target}` for switches that run already"
+            ),
+            Target::Bmv2 => {
+                ensure!(
+                    *engine == EngineKind::Automatic,
+                    "--engine {engine}: BMv2 has its own; leave --engine or --target out"
+                );
+                ensure!(
+                    *fabric == fabric::Kind::Netns,
+                    "--target bmv2 needs --fabric netns: BMv2's ports are network interfaces"
+                );
+                ensure!(
+                    *arch == Architecture::V1model,
+                    "--target bmv2 runs programs for v1model, not for {arch}: leave --target out"
+                );
+                // Missing programs are reported before anything is done.
+                Bmv2::find()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Hears of a run's progress.
+pub trait Observer {
+    /// The jobs that are to run.
+    fn begin(&mut self, _scenario: &Scenario) {}
+
+    /// A worker's round is over: so many of `of`, and what was reached, where that is worth a line.
+    fn round(&mut self, _job: usize, _worker: usize, _done: u64, _of: u64, _note: Option<&str>) {}
+
+    /// All endpoints are about to end.
+    fn end(&mut self) {}
+
+    /// What happened on the network, where it was recorded; also of a run that failed.
+    ///
+    /// # Errors
+    /// If it cannot be stored.
+    fn trace(&mut self, _scenario: &Scenario, _trace: &Trace) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Observer for () {}
+
+/// Runs a job file. `stop` ends the run early.
+///
+/// # Errors
+/// One line that says what went wrong; everything is cleaned up then.
+pub fn run(
+    options: &Options,
+    stop: &AtomicBool,
+    observer: &mut impl Observer,
+) -> Result<RunReport> {
+    options.check()?;
+    let mut scenario =
+        program::load(&options.job_file, options.seed, options.target, options.arch)?;
+    // The network is new, so no packets of earlier runs are in it.
+    let epochs = successors(Some(Epoch::FIRST), |epoch| epoch.next());
+    scenario.jobs.iter_mut().zip(epochs).for_each(|(job, epoch)| job.epoch = epoch);
+    need::check_run(&scenario, options.fabric == fabric::Kind::Netns)?;
+    // What is wrong with a workload or too large for the switches is reported before anything is
+    // started.
+    for job in &scenario.jobs {
+        workload::of(job, 0).with_context(|| format!("job {}", job.name))?;
+    }
+    let deployment = Arc::new(Deployment::new(scenario)?);
+    let scenario = deployment.scenario();
+    fabric::one_process_per_host(scenario)?;
+    let replacement = options.p4.as_deref();
+    let mut program = program::compile_for(scenario, options.arch, replacement)?;
+    let aggregator_bits = aggregator_bits(&program.program, scenario.switch.pool);
+    program.pipeline = program::pipeline(scenario, replacement, program.pipeline, options.target)?;
+    if options.fabric == fabric::Kind::Netns {
+        // Before there is a second thread.
+        tributary_testbed::enter_user_namespace_if_needed()?;
+    }
+    let run = Run { options, deployment: &deployment, aggregator_bits, interrupted: stop };
+    crate::runtime()?.block_on(async {
+        match options.fabric {
+            fabric::Kind::Memory => {
+                run.execute(&mut Memory::start(&deployment, program, options).await?, observer)
+                    .await
+            }
+            fabric::Kind::Netns => {
+                run.execute(&mut Netns::start(&deployment, program, options).await?, observer).await
+            }
+            fabric::Kind::Sim => {
+                let mut sim = Sim::start(&deployment, program, options).await?;
+                let report = run.execute(&mut sim, observer).await;
+                let traced = sim.trace().map_or(Ok(()), |trace| observer.trace(scenario, trace));
+                let report = report?;
+                traced.map(|()| report)
+            }
+        }
+    })
+}
+
+struct Run<'a> {
+    options: &'a Options,
+    deployment: &'a Deployment,
+    /// Memory that an aggregator takes.
+    aggregator_bits: u64,
+    interrupted: &'a AtomicBool,
+}
+
+/// Watches for parts that live and do nothing.
+#[derive(Default)]
+struct Watch {
+    /// When it looked last.
+    looked: Option<Instant>,
+    /// The part that was found first.
+    found: Option<Found>,
+}
+
+/// A part that does nothing.
+struct Found {
+    part: Stopped,
+    since: Instant,
+}
+
+impl Found {
+    fn error(&self) -> anyhow::Error {
+        let Stopped { what, process } = &self.part;
+        let waited = self.since.elapsed().as_secs_f64();
+        anyhow!(
+            "{what} was not heard of for {waited:.1} s: its process {process} is stopped; continue \
+             it with `kill -CONT {process}`"
+        )
+    }
+}
+
+impl Watch {
+    /// Looks, if it did not just now.
+    fn look(&mut self, fabric: &impl Fabric) -> Option<&Found> {
+        let now = Instant::now();
+        if self.looked.is_none_or(|looked| now - looked >= LOOK) {
+            self.looked = Some(now);
+            let stopped = fabric.stopped();
+            self.found.take_if(|found| !stopped.contains(&found.part));
+            if self.found.is_none() {
+                self.found = stopped.into_iter().next().map(|part| Found { part, since: now });
+            }
+        }
+        self.found.as_ref()
+    }
+}
+
+/// What came in of the endpoints.
+struct Gathered {
+    workers: Vec<Vec<Option<WorkerReport>>>,
+    servers: BTreeMap<u16, ServerReport>,
+    /// Of agents that have a host of their own.
+    agents: BTreeMap<u16, AgentReport>,
+}
+
+impl Run<'_> {
+    fn scenario(&self) -> &Scenario {
+        self.deployment.scenario()
+    }
+
+    async fn execute(
+        &self,
+        fabric: &mut impl Fabric,
+        observer: &mut impl Observer,
+    ) -> Result<RunReport> {
+        let scenario = self.scenario();
+        for job in 0..scenario.jobs.len() {
+            fabric.admit(job).await?;
+        }
+        observer.begin(scenario);
+        let mut gathered = Gathered {
+            workers: scenario.jobs.iter().map(|job| vec![None; job.workers.len()]).collect(),
+            servers: BTreeMap::new(),
+            agents: BTreeMap::new(),
+        };
+        let outcome = match fabric.start_endpoints() {
+            Ok(()) => self.follow(fabric, observer, &mut gathered).await,
+            Err(error) => Err(error),
+        };
+        let seconds = fabric.elapsed().as_secs_f64();
+        observer.end();
+        // The endpoints are ended in any case, and the switches are left clean.
+        tokio::task::block_in_place(|| fabric.stop_endpoints());
+        if outcome.is_ok() {
+            self.gather_servers(fabric, &mut gathered).await?;
+        }
+        let cleaned = self.clean(fabric).await;
+        let ends = tokio::task::block_in_place(|| fabric.stop_switches());
+        outcome?;
+        let (mut switches, counted) = cleaned?;
+        for (switch, end) in switches.iter_mut().zip(ends) {
+            switch.longest_queue = end.queues.map(|queues| queues.longest);
+            switch.queue_drops = end.queues.map(|queues| queues.drops);
+            switch.cpu_seconds = end.cpu.map(|cpu| cpu.as_secs_f64());
+            let bits = u64::from(scenario.switch.pool) * self.aggregator_bits;
+            switch.memory_bytes = bits.div_ceil(8);
+        }
+        let jobs = self.job_reports(gathered, &counted)?;
+        Ok(RunReport {
+            name: scenario.name.clone(),
+            fabric: self.options.fabric.name(),
+            switch: self.options.target.name(),
+            seed: scenario.seed,
+            seconds,
+            jobs,
+            switches,
+        })
+    }
+
+    /// Until all workers are done.
+    async fn follow(
+        &self,
+        fabric: &mut impl Fabric,
+        observer: &mut impl Observer,
+        gathered: &mut Gathered,
+    ) -> Result<()> {
+        let mut watch = Watch::default();
+        let outcome = self.follow_notes(fabric, observer, &mut watch, gathered).await;
+        // The first part to give up may have waited for one that is stopped.
+        match (outcome, watch.look(fabric)) {
+            (Err(_), Some(found)) if !self.interrupted.load(Ordering::Relaxed) => {
+                Err(found.error())
+            }
+            (outcome, _) => outcome,
+        }
+    }
+
+    async fn follow_notes(
+        &self,
+        fabric: &mut impl Fabric,
+        observer: &mut impl Observer,
+        watch: &mut Watch,
+        gathered: &mut Gathered,
+    ) -> Result<()> {
+        let scenario = self.scenario();
+        let mut left: usize = scenario.jobs.iter().map(|job| job.workers.len()).sum();
+        while left > 0 {
+            if self.interrupted.load(Ordering::Relaxed) {
+                bail!("interrupted");
+            }
+            if let Some(found) = watch.look(fabric)
+                && found.since.elapsed() >= scenario.worker_timeout
+            {
+                return Err(found.error());
+            }
+            if fabric.elapsed() >= scenario.timeout {
+                bail!(
+                    "the run took longer than its timeout of {:?}; raise `timeout` in the job file \
+                     if it needs longer",
+                    scenario.timeout
+                );
+            }
+            match fabric.next_note().await? {
+                None => {}
+                Some(Note::Worker { job, worker, event }) => match event {
+                    // Endpoints of a run receive their epoch and never wait to join.
+                    Event::Waiting { .. } => {}
+                    Event::Round { done, of, note } => {
+                        observer.round(job, worker, done, of, note.as_deref());
+                    }
+                    Event::Done(report) => {
+                        gathered.workers[job][worker] = Some(*report);
+                        left -= 1;
+                    }
+                    Event::Failed { reason } => {
+                        let name = &scenario.jobs[job].name;
+                        bail!("job {name}: worker {worker} failed: {reason}");
+                    }
+                },
+                Some(Note::Servers(event)) => self.hear(event, gathered)?,
+                Some(Note::Broken(what)) => bail!(what),
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&self, event: servers::Event, gathered: &mut Gathered) -> Result<()> {
+        match event {
+            servers::Event::Ready => Ok(()),
+            servers::Event::Done { servers, agents } => {
+                gathered.servers.extend(servers);
+                gathered.agents.extend(agents);
+                Ok(())
+            }
+            servers::Event::Stalled { job, missing, seconds, quiet } => {
+                let known = self.scenario().jobs.iter().find(|known| known.id.get() == job);
+                let name = known.map_or("?", |job| job.name.as_str());
+                if quiet {
+                    bail!(
+                        "job {name}: nothing has come to its parameter server for {seconds:.1} s, \
+                         from no worker (worker_timeout in the job file)"
+                    );
+                }
+                let workers: Vec<String> = missing.iter().map(u8::to_string).collect();
+                Err(anyhow!(
+                    "job {name}: worker {} was not heard of for {seconds:.1} s while others wait \
+                     (worker_timeout in the job file)",
+                    workers.join(", ")
+                ))
+            }
+        }
+    }
+
+    /// The parameter servers report when they end.
+    async fn gather_servers(
+        &self,
+        fabric: &mut impl Fabric,
+        gathered: &mut Gathered,
+    ) -> Result<()> {
+        let deadline = Instant::now() + REPORT_TIME;
+        let jobs = &self.scenario().jobs;
+        let own_host = |job: &&Job| job.agent.is_some() && job.agent != job.ps;
+        let servers = jobs.iter().filter(|job| job.ps.is_some()).count();
+        let agents = jobs.iter().filter(own_host).count();
+        while (gathered.servers.len() < servers || gathered.agents.len() < agents)
+            && Instant::now() < deadline
+        {
+            if let Some(Note::Servers(event)) = fabric.next_note().await? {
+                // A server that stalls now misses nobody.
+                if let servers::Event::Done { .. } = event {
+                    self.hear(event, gathered)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the jobs from the switches: what each switch counted for all jobs, and all switches for
+    /// each job.
+    async fn clean(&self, fabric: &mut impl Fabric) -> Result<(Vec<SwitchReport>, Vec<Counted>)> {
+        let switches = &self.scenario().topology.switches;
+        let report = |name: &String| SwitchReport { name: name.clone(), ..SwitchReport::default() };
+        let mut reports: Vec<SwitchReport> =
+            switches.iter().map(|switch| report(&switch.name)).collect();
+        let mut of_jobs = Vec::with_capacity(self.scenario().jobs.len());
+        let mut failure = None;
+        for job in 0..self.scenario().jobs.len() {
+            let removed = match fabric.remove(job).await {
+                Ok(removed) => removed,
+                Err(error) => {
+                    failure = failure.or(Some(error));
+                    continue;
+                }
+            };
+            let mut all = Counted::default();
+            for part in removed {
+                let report = &mut reports[part.switch.0];
+                report.swept += u64::from(part.freed);
+                for (outcome, count) in part.outcomes.iter() {
+                    *report.outcomes.entry(outcome.name()).or_default() += count.packets;
+                }
+                all.outcomes += part.outcomes;
+                all.evictions += part.evictions;
+            }
+            of_jobs.push(all);
+        }
+        match failure {
+            Some(error) => Err(error),
+            None => Ok((reports, of_jobs)),
+        }
+    }
+
+    fn job_reports(&self, gathered: Gathered, counted: &[Counted]) -> Result<Vec<JobReport>> {
+        let scenario = self.scenario();
+        let jobs = scenario.jobs.iter().enumerate().zip(gathered.workers).zip(counted);
+        jobs.map(|(((position, job), workers), counted)| {
+            let workers: Option<Vec<WorkerReport>> = workers.into_iter().collect();
+            let workers = workers.context("a worker did not report")?;
+            for (index, worker) in workers.iter().enumerate() {
+                ensure!(
+                    worker.verified == worker.values,
+                    "job {}: only {} of the {} values of worker {index} could be compared",
+                    job.name,
+                    worker.verified,
+                    worker.values
+                );
+            }
+            let server = gathered.servers.get(&job.id.get()).copied();
+            ensure!(
+                server.is_some() == job.ps.is_some(),
+                "the parameter server of job {} did not report",
+                job.name
+            );
+            let agent = gathered.agents.get(&job.id.get()).copied();
+            let server =
+                server.map(|server| ServerReport { agent: agent.or(server.agent), ..server });
+            let segment = if matches!(job.protocol, Protocol::P4inc | Protocol::SwitchMl) {
+                let placement = self.deployment.placement(position);
+                let units = services::units(&scenario.topology, &placement).len();
+                Some(SegmentReport::new(
+                    placement.assignment,
+                    units,
+                    self.aggregator_bits,
+                    &workers,
+                    counted,
+                ))
+            } else {
+                None
+            };
+            let mut report = JobReport::new(job, server, workers, counted);
+            report.segment = segment;
+            check_training(scenario, job, &mut report)?;
+            Ok(report)
+        })
+        .collect()
+    }
+}
+
+/// Final weights: the same at all workers, and the same as with the sums taken in one process.
+fn check_training(scenario: &Scenario, job: &Job, report: &mut JobReport) -> Result<()> {
+    let (Workload::Digits(digits), Some(training)) = (&job.workload, &report.training) else {
+        return Ok(());
+    };
+    let others = report.workers.iter().filter_map(|worker| worker.training.as_ref());
+    for (worker, other) in others.enumerate() {
+        ensure!(
+            other.weights == training.weights,
+            "job {}: the final weights of worker {worker} differ from those of worker 0",
+            job.name
+        );
+    }
+    let rule = Rule::of(job, scenario.switch.values_per_packet);
+    let reference = workload::reference_digest(digits, job.workers.len(), training.epochs, rule)?;
+    ensure!(
+        reference == training.weights,
+        "job {}: the final weights {} differ from those of the same training in one process, \
+         {reference}",
+        job.name,
+        training.weights
+    );
+    ensure!(
+        training.test_accuracy >= digits.target,
+        "job {}: {:.1} % of the test images are recognised, less than the target of {:.1} %",
+        job.name,
+        100.0 * training.test_accuracy,
+        100.0 * digits.target
+    );
+    report.matches_reference = Some(true);
+    Ok(())
+}

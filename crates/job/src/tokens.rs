@@ -1,0 +1,177 @@
+//! Tokens: what the endpoints of ESA jobs show the reminder agent. The controller draws them and
+//! writes them to a file that only its owner may read; everybody else reads that file.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use rand::RngCore as _;
+use tributary_jobfile::{Job, Protocol, Scenario};
+use tributary_limits::FileLimit;
+use tributary_wire::channel::{TOKEN_LEN, Token};
+
+/// Only the owner may read and write.
+const MODE: u32 = 0o600;
+
+/// Access of others than the owner.
+const OTHERS: u32 = 0o077;
+
+/// Far more than the most jobs need.
+const LIMIT: FileLimit = FileLimit::new("file of tokens", 1 << 20);
+
+/// The tokens of jobs, by the jobs' names.
+#[derive(Clone, Debug, Default)]
+pub struct Tokens(BTreeMap<String, Token>);
+
+impl Tokens {
+    /// Fresh ones for a scenario's jobs, as far as their protocol has a reminder agent.
+    pub fn draw(scenario: &Scenario) -> Self {
+        let jobs = scenario.jobs.iter().filter(|job| job.protocol == Protocol::Esa);
+        let draw = |job: &Job| {
+            let mut token = [0; TOKEN_LEN];
+            // Seeded by the operating system, and never by the scenario: nobody may guess it.
+            rand::rng().fill_bytes(&mut token);
+            (job.name.clone(), Token(token))
+        };
+        Self(jobs.map(draw).collect())
+    }
+
+    /// Reads a file that [`write`](Self::write) wrote.
+    ///
+    /// # Errors
+    /// If it cannot be read, others may read it too, or it holds something else.
+    pub fn read(path: &Path) -> Result<Self> {
+        let name = path.display();
+        let file = File::open(path).with_context(|| format!("cannot open the tokens in {name}"))?;
+        let metadata = file.metadata().with_context(|| format!("cannot look at {name}"))?;
+        let mode = metadata.permissions().mode() & 0o777;
+        if mode & OTHERS != 0 {
+            bail!("{name} has mode {mode:04o}, and tokens are secret: run `chmod 600 {name}`");
+        }
+        let mut text = String::new();
+        LIMIT
+            .of(file)
+            .read_to_string(&mut text)
+            .with_context(|| format!("cannot read the tokens in {name}"))?;
+        // What serde has to say could quote a token.
+        let written: BTreeMap<String, String> = serde_json::from_str(&text).map_err(|error| {
+            anyhow::anyhow!(
+                "{name}:{}:{}: not a file of tokens, as `tributary controller --tokens` writes it",
+                error.line(),
+                error.column()
+            )
+        })?;
+        let token = |(job, hex): (String, String)| {
+            let token = hex.parse().with_context(|| format!("{name}: the token of job {job}"))?;
+            Ok((job, token))
+        };
+        Ok(Self(written.into_iter().map(token).collect::<Result<_>>()?))
+    }
+
+    /// Writes them to a file that only its owner may read, in place of what was there.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let hex: BTreeMap<_, _> = self.0.iter().map(|(job, token)| (job, token.to_hex())).collect();
+        let text = serde_json::to_string_pretty(&hex).expect("texts are plain data");
+        // Renaming would replace a device or a FIFO.
+        let kind = fs::symlink_metadata(path).map(|there| there.file_type());
+        if kind.is_ok_and(|kind| !kind.is_file()) {
+            bail!("cannot write the tokens to {}: it is not a regular file", path.display());
+        }
+        // A new file, put in place whole: nobody reads half of it, or had the old one open.
+        let mut name = path.file_name().context("the file of tokens has no name")?.to_owned();
+        name.push(format!(".{}", std::process::id()));
+        let new = path.with_file_name(name);
+        let write = || {
+            let mut options = OpenOptions::new();
+            let mut file = options.write(true).create_new(true).mode(MODE).open(&new)?;
+            writeln!(file, "{text}")?;
+            file.sync_all()?;
+            fs::rename(&new, path)
+        };
+        write().map_err(|error| {
+            // It may not be there.
+            drop(fs::remove_file(&new));
+            anyhow::anyhow!("cannot write the tokens to {}: {error}", path.display())
+        })
+    }
+
+    /// The token of a job.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn of(&self, job: &Job) -> Result<Token> {
+        self.0.get(&job.name).copied().with_context(|| {
+            format!(
+                "there is no token for job {}; name the file that `tributary controller --tokens` \
+                 wrote with --tokens",
+                job.name
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario() -> Scenario {
+        let text = "protocol = \"esa\"\n[[job]]\nname = \"a\"\nworkers = 2\n\
+                    [[job]]\nname = \"b\"\nworkers = 2\n";
+        tributary_jobfile::parse(text, "job.toml").unwrap()
+    }
+
+    #[test]
+    fn what_is_written_is_read_by_its_owner_alone() {
+        let scenario = scenario();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tokens.json");
+        let tokens = Tokens::draw(&scenario);
+        let [a, b] = [0, 1].map(|job| tokens.of(&scenario.jobs[job]).unwrap());
+        assert_ne!(a, b);
+        // A file that is there is replaced, whatever its mode was.
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        tokens.write(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
+        let read = Tokens::read(&path).unwrap();
+        assert_eq!([0, 1].map(|job| read.of(&scenario.jobs[job]).unwrap()), [a, b]);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing else is left");
+
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let error = Tokens::read(&path).unwrap_err().to_string();
+        assert!(error.contains("mode 0640") && error.contains("chmod 600"), "{error}");
+        let again = Tokens::draw(&scenario);
+        assert_ne!(again.of(&scenario.jobs[0]).unwrap(), a);
+    }
+
+    #[test]
+    fn what_is_no_file_of_tokens_is_said_and_no_token_is_shown() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tokens.json");
+        let secret = "00112233445566778899aabbccddeeff";
+        for (text, said) in [
+            (format!("{{\"a\": \"{secret}\""), "not a file of tokens"),
+            (format!("[\"{secret}\"]"), "not a file of tokens"),
+            (format!("{{\"a\": \"{}\"}}", &secret[1..]), "the token of job a"),
+        ] {
+            fs::write(&path, &text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(MODE)).unwrap();
+            let error = format!("{:#}", Tokens::read(&path).unwrap_err());
+            assert!(error.contains(said), "{error}");
+            assert!(!error.contains(&secret[1..]), "{error}");
+        }
+        let scenario = scenario();
+        let error = Tokens::default().of(&scenario.jobs[1]).unwrap_err().to_string();
+        assert!(error.contains("no token for job b"), "{error}");
+        let error = Tokens::read(&directory.path().join("none")).unwrap_err();
+        assert!(format!("{error:#}").contains("none"), "{error:#}");
+        let error = Tokens::default().write(&directory.path().join("no/tokens")).unwrap_err();
+        assert!(error.to_string().contains("cannot write the tokens"), "{error}");
+    }
+}

@@ -1,0 +1,87 @@
+//! One worker of a job over a port, in real time: what a thread of the memory fabric and the
+//! `tributary worker` process have in common.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use tributary_controller::Deployment;
+use tributary_driver::channel::LinkConfig;
+use tributary_netio::{FrameIo, Waker};
+use tributary_wire::WorkerIndex;
+use tributary_worker::{Error, Node};
+
+use crate::rounds::{Event, Rounds, WorkerReport};
+use crate::workload::Verifier;
+
+/// How a worker reaches the others.
+pub struct Port<Io> {
+    /// Packets.
+    pub io: Io,
+    /// The port's, if it is in memory.
+    pub waker: Waker,
+    /// The way to the reminder agent (ESA).
+    pub link: Option<LinkConfig>,
+    /// Whether the parameter server may be replaced by one that knows nothing. Then the worker stays
+    /// until all others have their results.
+    pub may_be_replaced: bool,
+}
+
+/// Runs a worker of the job at a position of the file to its end. `tell` gets one event per round.
+///
+/// # Errors
+/// One line that says what went wrong.
+pub fn work(
+    deployment: &Arc<Deployment>,
+    job: usize,
+    index: WorkerIndex,
+    port: Port<impl FrameIo + 'static>,
+    verifier: Verifier,
+    stop: &Arc<AtomicBool>,
+    mut tell: impl FnMut(Event),
+) -> Result<WorkerReport> {
+    let mut rounds = Rounds::new(Arc::clone(deployment), job, index, verifier)?;
+    let config = deployment.worker(job, index);
+    let Port { io, waker, link, may_be_replaced } = port;
+    let mut node = match link {
+        None => Node::new(config, io, Arc::clone(stop))?,
+        Some(link) => Node::with_channel(config, io, waker, link, Arc::clone(stop))?,
+    };
+    let begin = Instant::now();
+    while let Some((pause, tensors)) = rounds.begin()? {
+        sleep(pause, stop)?;
+        let tensors = rounds.prioritize(tensors, begin.elapsed());
+        let start = Instant::now();
+        let sums = node.all_reduce(tensors).map_err(|error| match error {
+            Error::Stalled { .. } => rounds.explain_stall(&error),
+            error => error.into(),
+        })?;
+        tell(rounds.end(sums, start.elapsed(), &node.stats())?);
+    }
+    // Others may lack results that this worker has.
+    let patience = rounds.patience();
+    if !node.leave(patience, may_be_replaced)? {
+        tracing::warn!(
+            "worker {index} of job {} leaves, though not all others were heard to have their \
+             results within {patience:?}",
+            deployment.job(job).name
+        );
+    }
+    Ok(rounds.report(&node.stats()))
+}
+
+/// Sleeps, but not past the stop flag.
+fn sleep(pause: Duration, stop: &AtomicBool) -> Result<()> {
+    let end = Instant::now() + pause;
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            bail!("stopped");
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(Duration::from_millis(50)));
+    }
+}

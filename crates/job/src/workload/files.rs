@@ -1,0 +1,98 @@
+//! Tensors from files: one round with all tensors of a file.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use tributary_jobfile::TensorFiles;
+use tributary_protocol::Tensor;
+use tributary_worker::tensors::{Data, TensorFile, check_agreement};
+
+use super::Workload;
+
+/// The worker that writes the sums: every one has the same.
+const WRITER: usize = 0;
+
+pub(super) struct Files {
+    description: TensorFiles,
+    worker: usize,
+    own: TensorFile,
+    begun: bool,
+}
+
+impl Files {
+    /// Reads this worker's file and checks it, with those of the others that can be read here; of
+    /// these, one at a time is in memory. The worker that writes the sums tries the directory for
+    /// them.
+    pub(super) fn open(description: &TensorFiles, worker: usize) -> Result<Self> {
+        if worker == WRITER {
+            let directory = &description.output_dir;
+            tributary_limits::output_directory(directory).with_context(|| {
+                format!("cannot write to the output directory {}", directory.display())
+            })?;
+        }
+        let own = TensorFile::read(&description.inputs[worker])?;
+        own.check_values(description.inputs.len())?;
+        let mut files = vec![own];
+        for (other, path) in description.inputs.iter().enumerate() {
+            if other != worker && path.exists() {
+                let file = TensorFile::read(path)?;
+                file.check_values(description.inputs.len())?;
+                files.push(file);
+                check_agreement(&files)?;
+                files.pop();
+            }
+        }
+        let own = files.swap_remove(0);
+        Ok(Self { description: description.clone(), worker, own, begun: false })
+    }
+}
+
+/// Takes the values of a file out of it.
+fn tensors(file: &mut TensorFile) -> Vec<Tensor> {
+    let take = |data: &mut Data| match data {
+        Data::F32(values) => Tensor::F32(std::mem::take(values)),
+        Data::I32(values) => Tensor::I32(std::mem::take(values)),
+    };
+    file.tensors.iter_mut().map(|named| take(&mut named.data)).collect()
+}
+
+impl Workload for Files {
+    fn rounds(&self) -> u64 {
+        1
+    }
+
+    fn next(&mut self) -> Result<Option<Vec<Tensor>>> {
+        if self.begun {
+            return Ok(None);
+        }
+        self.begun = true;
+        Ok(Some(tensors(&mut self.own)))
+    }
+
+    fn everyone(&mut self) -> Result<Option<Vec<Vec<Tensor>>>> {
+        let mut all = Vec::new();
+        for path in &self.description.inputs {
+            if !path.exists() {
+                return Ok(None);
+            }
+            all.push(tensors(&mut TensorFile::read(path)?));
+        }
+        Ok(Some(all))
+    }
+
+    fn finish(&mut self, sums: Vec<Tensor>) -> Result<()> {
+        if self.worker != WRITER {
+            return Ok(());
+        }
+        for (named, sum) in self.own.tensors.iter_mut().zip(sums) {
+            named.data = match sum {
+                Tensor::F32(values) => Data::F32(values),
+                Tensor::I32(values) => Data::I32(values),
+            };
+        }
+        let directory = &self.description.output_dir;
+        let extension = self.own.path.extension().unwrap_or_default();
+        let sum = Path::new("sum").with_extension(extension);
+        Ok(self.own.write(&directory.join(sum))?)
+    }
+}

@@ -1,0 +1,204 @@
+//! What workers sum: where their tensors come from, what the sums must be, and what is done with
+//! them.
+
+mod digits;
+mod files;
+pub mod need;
+mod pauses;
+mod random;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context, Result};
+use tributary_jobfile::{Job, Protocol, Workload as Description};
+use tributary_protocol::Tensor;
+use tributary_train::verify;
+
+pub use digits::{TrainingReport, reference_digest};
+pub use pauses::Pauses;
+
+/// One worker's part of a job, round by round. A round is what is summed before the worker goes on:
+/// one random tensor, all tensors of a file, one step of training.
+pub trait Workload: Send {
+    /// Rounds of the whole job, at most.
+    fn rounds(&self) -> u64;
+
+    /// This worker's tensors of the next round; `None` after the last.
+    ///
+    /// # Errors
+    /// If they cannot be had: an unreadable file, a training that diverged.
+    fn next(&mut self) -> Result<Option<Vec<Tensor>>>;
+
+    /// The tensors of all workers in the round that [`next`](Self::next) began, made apart from what
+    /// the workers sent, in the order of the workers; `None` if this host cannot know them.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    fn everyone(&mut self) -> Result<Option<Vec<Vec<Tensor>>>>;
+
+    /// Takes the sums of the round.
+    ///
+    /// # Errors
+    /// If they cannot be used or stored.
+    fn finish(&mut self, sums: Vec<Tensor>) -> Result<()>;
+
+    /// What the last round reached, where that is worth a line: the loss after an epoch.
+    fn note(&self) -> Option<String> {
+        None
+    }
+
+    /// What a training came to.
+    fn training(&self) -> Option<TrainingReport> {
+        None
+    }
+}
+
+/// The workload of a worker.
+///
+/// # Errors
+/// If its files cannot be read or do not fit together.
+pub fn of(job: &Job, worker: usize) -> Result<Box<dyn Workload>> {
+    Ok(match &job.workload {
+        Description::Random(random) => {
+            Box::new(random::Random::new(random.clone(), job.workers.len(), worker))
+        }
+        Description::Files(files) => Box::new(files::Files::open(files, worker)?),
+        Description::Digits(digits) => {
+            Box::new(digits::Training::new(digits, job.workers.len(), worker)?)
+        }
+    })
+}
+
+/// Compares what workers received with the sums computed apart from it.
+///
+/// Threads of one process share one, so that each round is computed once.
+#[derive(Clone)]
+pub struct Verifier {
+    rule: Rule,
+    workers: usize,
+    rounds: Arc<Mutex<HashMap<u64, Expected>>>,
+}
+
+struct Expected {
+    /// `None` if they cannot be known here.
+    sums: Option<Arc<Vec<Tensor>>>,
+    /// Workers of this process that have asked.
+    asked: usize,
+}
+
+impl Verifier {
+    /// For a job, of which so many workers share the verifier.
+    pub fn new(job: &Job, values_per_packet: u16, workers: usize) -> Self {
+        Self { rule: Rule::of(job, values_per_packet), workers, rounds: Arc::default() }
+    }
+
+    /// Compares a worker's sums of a round, bit by bit. Returns how many values were equal; none if
+    /// this host does not know what the others contributed.
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn check(&self, round: u64, workload: &mut dyn Workload, sums: &[Tensor]) -> Result<u64> {
+        let Some(expected) = self.expected(round, workload)? else { return Ok(0) };
+        anyhow::ensure!(
+            expected.len() == sums.len(),
+            "round {round}: {} sums came back instead of {}",
+            sums.len(),
+            expected.len()
+        );
+        let mut values = 0;
+        for (tensor, (expected, got)) in expected.iter().zip(sums).enumerate() {
+            match (expected, got) {
+                (Tensor::F32(expected), Tensor::F32(got)) => verify::same_bits(expected, got),
+                (Tensor::I32(expected), Tensor::I32(got)) => verify::same_integers(expected, got),
+                _ => anyhow::bail!("round {round}, tensor {tensor}: the type of the sum changed"),
+            }
+            .with_context(|| {
+                format!("WRONG SUM in round {round}, tensor {tensor}: please report this")
+            })?;
+            values += got.len() as u64;
+        }
+        Ok(values)
+    }
+
+    fn expected(
+        &self,
+        round: u64,
+        workload: &mut dyn Workload,
+    ) -> Result<Option<Arc<Vec<Tensor>>>> {
+        let mut rounds = self.rounds.lock().expect("no thread panics while it holds this");
+        let expected = match rounds.entry(round) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let sums = match workload.everyone()? {
+                    Some(all) => Some(Arc::new(self.rule.sums(&all)?)),
+                    None => None,
+                };
+                new.insert(Expected { sums, asked: 0 })
+            }
+        };
+        expected.asked += 1;
+        let sums = expected.sums.clone();
+        if expected.asked == self.workers {
+            rounds.remove(&round);
+        }
+        Ok(sums)
+    }
+}
+
+/// What sums a job's protocol defines, computed without it.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    scale: f64,
+    fragment: usize,
+    /// Whether a fragment with too great a value is summed at a coarser scale, and not as floats.
+    ladder: bool,
+}
+
+impl Rule {
+    /// That of a job.
+    pub fn of(job: &Job, values_per_packet: u16) -> Self {
+        Self {
+            scale: job.scale,
+            fragment: values_per_packet.into(),
+            ladder: matches!(job.protocol, Protocol::P4inc | Protocol::SwitchMl),
+        }
+    }
+
+    /// The sum of one tensor over all workers.
+    pub fn sum(&self, all: &[&[f32]]) -> Vec<f32> {
+        let sum = if self.ladder { verify::exact_sum_on_ladder } else { verify::exact_sum };
+        sum(all, self.scale, self.fragment)
+    }
+
+    /// The sums of all workers' tensors.
+    fn sums(&self, all: &[Vec<Tensor>]) -> Result<Vec<Tensor>> {
+        let tensors = all.first().map_or(0, Vec::len);
+        let sum = |tensor: usize| match &all[0][tensor] {
+            Tensor::F32(_) => {
+                let own = all.iter().filter_map(|own| floats(&own[tensor]));
+                Ok(Tensor::F32(self.sum(&own.collect::<Vec<_>>())))
+            }
+            Tensor::I32(_) => {
+                let own = all.iter().filter_map(|own| integers(&own[tensor]));
+                Ok(Tensor::I32(verify::exact_sum_i32(&own.collect::<Vec<_>>())?))
+            }
+        };
+        (0..tensors).map(sum).collect()
+    }
+}
+
+fn floats(tensor: &Tensor) -> Option<&[f32]> {
+    match tensor {
+        Tensor::F32(values) => Some(values),
+        Tensor::I32(_) => None,
+    }
+}
+
+fn integers(tensor: &Tensor) -> Option<&[i32]> {
+    match tensor {
+        Tensor::I32(values) => Some(values),
+        Tensor::F32(_) => None,
+    }
+}

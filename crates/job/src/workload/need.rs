@@ -1,0 +1,129 @@
+//! Whether there is memory for a job file, found out before any tensor or switch is made.
+//!
+//! A tensor is in memory once for each worker, which sums in place; and to compare a sum, the tensors
+//! of all workers are made again, apart from what was sent, in every process that has a worker.
+
+use anyhow::{Result, ensure};
+use tributary_jobfile::{Job, Scenario, Workload};
+use tributary_limits::{memory, size};
+
+/// What one round of a job needs.
+#[derive(Clone, Copy)]
+struct Need {
+    /// The tensors of one worker, bytes.
+    tensors: u64,
+    /// How often a worker has its own while it begins.
+    own: u64,
+    workers: u64,
+}
+
+impl Need {
+    fn of(job: &Job) -> Self {
+        let (tensors, own) = match &job.workload {
+            Workload::Random(random) => (4 * random.elements, 1),
+            Workload::Files(files) => {
+                let length = |path| std::fs::metadata(path).map_or(0, |file| file.len());
+                // As values, and while another worker's file is read and compared, as bytes and values.
+                (files.inputs.iter().map(length).max().unwrap_or(0), 3)
+            }
+            // Rows of a small table.
+            Workload::Digits(_) => (0, 1),
+        };
+        Self { tensors, own, workers: job.workers.len() as u64 }
+    }
+
+    /// Bytes of a process with so many of the workers. The sum that is expected is in memory, too.
+    fn of_process(self, workers: u64) -> u64 {
+        let copies = workers * self.own + self.workers + 1;
+        self.tensors.saturating_mul(copies)
+    }
+}
+
+/// Bytes of an aggregator besides its values, about.
+const BESIDES: u64 = 32;
+
+/// Cells of an aggregator at most: P4INC and SwitchML keep two.
+const CELLS: u64 = 2;
+
+/// Refuses a run on this machine that has no memory for it. `apart`: every worker is a process.
+///
+/// # Errors
+/// If it needs more than is available.
+pub fn check_run(scenario: &Scenario, apart: bool) -> Result<()> {
+    let of_job = |job: &Job| {
+        let need = Need::of(job);
+        match apart {
+            true => need.of_process(1).saturating_mul(need.workers),
+            false => need.of_process(need.workers),
+        }
+    };
+    for job in &scenario.jobs {
+        refuse(job, "its workers", of_job(job), memory::available())?;
+    }
+    let tensors = scenario.jobs.iter().map(of_job).fold(0, u64::saturating_add);
+    let cell = 4 * u64::from(scenario.switch.values_per_packet) + BESIDES;
+    let pool = CELLS * cell * u64::from(scenario.switch.pool);
+    let switches = pool * scenario.topology.switches.len() as u64;
+    let needed = tensors.saturating_add(switches);
+    let Some(available) = memory::available() else { return Ok(()) };
+    ensure!(
+        needed <= available,
+        "the run needs about {} of memory ({} for tensors, {} for aggregators of {} switches), and {} \
+         are available; choose smaller tensors, a smaller `pool`, or fewer workers, jobs or switches",
+        size(needed),
+        size(tensors),
+        size(switches),
+        scenario.topology.switches.len(),
+        size(available)
+    );
+    Ok(())
+}
+
+/// Refuses to be a worker of a job on a machine that has no memory for it.
+///
+/// # Errors
+/// If it needs more than is available.
+pub fn check_worker(job: &Job) -> Result<()> {
+    refuse(job, "a worker", Need::of(job).of_process(1), memory::available())
+}
+
+fn refuse(job: &Job, who: &str, needed: u64, available: Option<u64>) -> Result<()> {
+    let Some(available) = available else { return Ok(()) };
+    ensure!(
+        needed <= available,
+        "job {}: with tensors of {} each, {who} need about {} of memory, and {} are available; choose \
+         smaller tensors or fewer workers, or put the workers on more machines",
+        job.name,
+        size(Need::of(job).tensors),
+        size(needed),
+        size(available)
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(workload: &str) -> Job {
+        let text = format!(
+            "[topology]\nkind = \"star\"\n[[job]]\nname = \"big\"\nworkers = 4\nworkload = {workload}\n"
+        );
+        tributary_jobfile::parse(&text, "job.toml").unwrap().jobs.remove(0)
+    }
+
+    #[test]
+    fn tensors_count_for_each_worker_and_once_more_for_the_comparison() {
+        let job = job("{ kind = \"random\", tensors = 1, bytes = \"16GB\" }");
+        let need = Need::of(&job);
+        assert_eq!(need.of_process(4), 9 * 16_000_000_000);
+        assert_eq!(need.of_process(1), 6 * 16_000_000_000);
+        let error = refuse(&job, "its workers", need.of_process(4), Some(8 << 30)).unwrap_err();
+        let said = "job big: with tensors of 14.9 GiB each, its workers need about 134.1 GiB of memory, \
+                    and 8.0 GiB are available; choose smaller tensors or fewer workers, or put the \
+                    workers on more machines";
+        assert_eq!(error.to_string(), said);
+        assert!(refuse(&job, "its workers", need.of_process(4), Some(200 << 30)).is_ok());
+        assert!(refuse(&job, "its workers", need.of_process(4), None).is_ok());
+    }
+}

@@ -1,0 +1,304 @@
+//! Switches and endpoints of a deployment in virtual time: how they are programmed, started and
+//! cleaned up.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tributary_controller::entries::{self, JobSlot};
+use tributary_controller::outcomes::{self, Count, Outcomes};
+use tributary_controller::plan::JobAtSwitch;
+use tributary_controller::{Catalogue, Deployment, plan, sweep};
+use tributary_jobfile::{Aggregation, Job, Protocol, SwitchId};
+use tributary_p4runtime_proto::p4::v1::{Entity, Update};
+use tributary_protocol::esa::Backend;
+use tributary_protocol::rtt::RttConfig;
+use tributary_protocol::{ConfigError, ParameterServer, PsConfig, Timing, Worker};
+use tributary_switch::{Switch, SwitchConfig};
+use tributary_wire::channel::Role;
+use tributary_wire::{JobId, Sequence, WorkerIndex};
+
+use crate::channel::Pace;
+use crate::network::Network;
+use crate::process::Process;
+use crate::program::Program;
+use crate::run::{Error, Options, SWEEP_TIME};
+
+/// The network of a deployment, and the control plane of its switches.
+#[derive(Debug)]
+pub struct System {
+    /// The network, to look into or to disturb.
+    pub network: Network,
+    deployment: Deployment,
+    catalogue: Catalogue,
+    pace: Pace,
+    worker_rtt: Option<RttConfig>,
+}
+
+impl System {
+    /// Programs the switches and installs forwarding. No job is admitted yet.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn start(
+        deployment: Deployment,
+        program: &Program,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let scenario = deployment.scenario();
+        let switch = |id: SwitchId| {
+            let mut switch = Switch::new(SwitchConfig {
+                device_id: id.0 as u64 + 1,
+                ports: scenario.topology.ports(id).map(|(port, ..)| port).collect(),
+                queue_limit: scenario.switch.queue_capacity as usize,
+                engine: options.engine,
+                ..SwitchConfig::default()
+            });
+            switch.commit(program.load());
+            switch
+        };
+        let switches = scenario.topology.switch_ids().map(switch).collect();
+        let Options { cable, seed, ref only, .. } = *options;
+        let mut network = Network::new(scenario, switches, cable, seed, only.as_ref())?;
+        if options.trace {
+            network.record();
+        }
+        let catalogue = Catalogue::new(program.p4info())?;
+        let forwarding = plan::forwarding(&scenario.topology);
+        let (pace, worker_rtt) = (options.pace, options.worker_rtt);
+        let mut system = Self { network, deployment, catalogue, pace, worker_rtt };
+        for (switch, forwarding) in forwarding.iter().enumerate() {
+            let entities = entries::forwarding(&system.catalogue, forwarding);
+            system.write(SwitchId(switch), &entries::insert(entities))?;
+        }
+        Ok(system)
+    }
+
+    /// The scenario, and how switches serve its jobs at the moment.
+    #[must_use]
+    pub fn deployment(&self) -> &Deployment {
+        &self.deployment
+    }
+
+    fn job(&self, job: usize) -> &Job {
+        self.deployment.job(job)
+    }
+
+    fn write(&mut self, switch: SwitchId, updates: &[Update]) -> Result<(), Error> {
+        let refused = |refusal| Error::Refused { switch: switch.0, refusal };
+        let results = self.network.switch_mut(switch).write(updates).map_err(refused)?;
+        results.into_iter().collect::<Result<(), _>>().map_err(refused)
+    }
+
+    // --- Switches -----------------------------------------------------------------------------
+
+    /// Makes the switches serve a job in the way that the deployment has assigned.
+    ///
+    /// # Errors
+    /// If a switch refuses.
+    pub fn serve(&mut self, job: usize) -> Result<(), Error> {
+        let run = self.job(job).run();
+        for part in self.deployment.parts(job) {
+            let entities = entries::job(&self.catalogue, &part, run, slot(job));
+            self.write(part.switch, &entries::insert(entities))?;
+        }
+        Ok(())
+    }
+
+    /// Assigns another service and segment to a job that no switch serves at the moment.
+    ///
+    /// # Errors
+    /// If the switches have no room for it.
+    pub fn assign(&mut self, job: usize, aggregation: Aggregation) -> Result<(), Error> {
+        self.deployment.assign(job, aggregation)?;
+        Ok(())
+    }
+
+    /// Removes a job from the switches as the controller does: first the entries that let its packets
+    /// in, then, after a sweep of its aggregators, the entries that name these. Returns how many
+    /// aggregators each switch freed.
+    ///
+    /// # Errors
+    /// If a switch refuses, or a sweep does not come back.
+    pub fn forget(&mut self, job: usize) -> Result<Vec<(SwitchId, u32)>, Error> {
+        let run = self.job(job).run();
+        let mut freed = Vec::new();
+        for part in self.deployment.parts(job) {
+            let entities = entries::memberships(&self.catalogue, &part, run, slot(job));
+            self.write(part.switch, &entries::delete(entities))?;
+            let service = entries::service(&self.catalogue, &part, run.job);
+            if service.is_none() || part.segment().is_some() {
+                freed.push((part.switch, self.sweep(part.switch, job)?));
+            }
+            self.write(part.switch, &entries::delete(service.into_iter().collect()))?;
+        }
+        self.deployment.release(job);
+        Ok(freed)
+    }
+
+    /// What became of a job's packets at each switch.
+    ///
+    /// # Errors
+    /// If a switch refuses.
+    pub fn outcomes(&self, job: usize) -> Result<Vec<Outcomes>, Error> {
+        self.counted(Some(slot(job)))
+    }
+
+    /// What became of packets of no job at each switch.
+    ///
+    /// # Errors
+    /// If a switch refuses.
+    pub fn unattributed(&self) -> Result<Vec<Outcomes>, Error> {
+        self.counted(None)
+    }
+
+    fn counted(&self, slot: Option<JobSlot>) -> Result<Vec<Outcomes>, Error> {
+        let request = Outcomes::request(&self.catalogue, slot);
+        let read = |switch| Ok(Outcomes::of(&self.catalogue, slot, &self.read(switch, &request)?));
+        self.deployment.scenario().topology.switch_ids().map(read).collect()
+    }
+
+    /// A job's partial sums that were evicted, at each of its switches (ESA).
+    ///
+    /// # Errors
+    /// If a switch refuses.
+    pub fn evictions(&self, job: usize) -> Result<BTreeMap<SwitchId, Count>, Error> {
+        let request = outcomes::evictions_request(&self.catalogue);
+        let epoch = self.job(job).epoch;
+        let count = |part: JobAtSwitch| {
+            let answer = self.read(part.switch, &request)?;
+            Ok((part.switch, outcomes::evictions(&self.catalogue, epoch, &answer)))
+        };
+        match request.is_empty() {
+            true => Ok(BTreeMap::new()),
+            false => self.deployment.parts(job).into_iter().map(count).collect(),
+        }
+    }
+
+    fn read(&self, switch: SwitchId, request: &[Entity]) -> Result<Vec<Entity>, Error> {
+        let answer = self.network.switch(switch).read(request);
+        answer.map_err(|refusal| Error::Refused { switch: switch.0, refusal })
+    }
+
+    /// Sends a sweep through a switch's pool, or a job's segment of it; returns how many aggregators
+    /// it freed.
+    fn sweep(&mut self, switch: SwitchId, job: usize) -> Result<u32, Error> {
+        let nonce = Sequence(0);
+        let run = self.job(job).run();
+        let assignment = self.deployment.assignment(job);
+        let frame = sweep::frame(self.catalogue.protocol(), run, assignment, nonce);
+        let now_us = self.network.now().as_nanos() / 1000;
+        self.network.switch_mut(switch).packet_out(now_us, &frame);
+        self.network.poke_switch(switch);
+        let deadline = self.network.now() + SWEEP_TIME;
+        while self.network.now() < deadline {
+            for (from, frame) in self.network.take_packets_in() {
+                if let Some(freed) = sweep::freed(&frame, run, nonce)
+                    && from == switch
+                {
+                    return Ok(freed);
+                }
+            }
+            let soon = self.network.now() + Duration::from_millis(1);
+            while self.network.step(soon) {}
+        }
+        Err(Error::SweepLost { switch: switch.0 })
+    }
+
+    // --- Endpoints ----------------------------------------------------------------------------
+
+    /// Starts all endpoints of a job, and connects those of ESA. `plain` makes a parameter server of
+    /// the other protocols: the job's first, or a successor.
+    ///
+    /// # Errors
+    /// If a configuration contradicts itself, or the agent cannot reach a switch.
+    pub fn start_endpoints(
+        &mut self,
+        job: usize,
+        plain: fn(PsConfig) -> Result<ParameterServer, ConfigError>,
+    ) -> Result<(), Error> {
+        self.start_server(job, plain)?;
+        self.start_agent(job)?;
+        for worker in 0..self.job(job).workers.len() {
+            let index = worker_index(worker);
+            let mut config = self.deployment.worker(job, index);
+            if let Some(rtt) = self.worker_rtt {
+                config.timing.rtt = rtt;
+            }
+            let Job { id, ref workers, .. } = *self.deployment.job(job);
+            self.network.start(workers[worker], Process::Worker(id, Worker::new(config)?));
+        }
+        self.connect(job)
+    }
+
+    /// Starts a new parameter server, with the reminder agent in it unless that has a host of its own.
+    pub(crate) fn start_server(
+        &mut self,
+        job: usize,
+        plain: fn(PsConfig) -> Result<ParameterServer, ConfigError>,
+    ) -> Result<(), Error> {
+        let Job { id, ps, agent, protocol, .. } = *self.job(job);
+        let (Some(ps), Some(config)) = (ps, self.deployment.server(job)) else { return Ok(()) };
+        let process = match protocol {
+            Protocol::Atp | Protocol::P4inc => Process::Server(id, plain(config)?),
+            Protocol::Esa => {
+                let mut backend = Backend::new(config.timing)?;
+                backend.add_server(config)?;
+                if agent == Some(ps) {
+                    let agent = self.deployment.agent(job)?;
+                    agent.map_or(Ok(()), |agent| backend.add_agent(agent))?;
+                }
+                Process::Esa(id, backend)
+            }
+            Protocol::SwitchMl => return Ok(()),
+        };
+        // A server that is still there is replaced.
+        self.network.kill(ps, id);
+        self.network.start(ps, process);
+        Ok(())
+    }
+
+    /// Starts a new reminder agent, if it has a host of its own.
+    pub(crate) fn start_agent(&mut self, job: usize) -> Result<(), Error> {
+        let Job { id, ps, agent, .. } = *self.job(job);
+        let Some(host) = agent.filter(|&agent| ps != Some(agent)) else { return Ok(()) };
+        let timing = self.deployment.server(job).map_or_else(Timing::default, |ps| ps.timing);
+        let mut backend = Backend::new(timing)?;
+        let config = self.deployment.agent(job)?;
+        config.map_or(Ok(()), |config| backend.add_agent(config))?;
+        self.network.kill(host, id);
+        self.network.start(host, Process::Esa(id, backend));
+        Ok(())
+    }
+
+    /// The reliable channels of a job's endpoints.
+    fn connect(&mut self, job: usize) -> Result<(), Error> {
+        let Job { id, ps, agent, ref workers, .. } = *self.deployment.job(job);
+        let Some(agent) = agent else { return Ok(()) };
+        for (worker, &host) in workers.iter().enumerate() {
+            let role = Role::Worker(worker_index(worker));
+            self.network.connect(id, role, host, agent, self.pace)?;
+        }
+        if let Some(ps) = ps.filter(|&ps| ps != agent) {
+            self.network.connect(id, Role::Server, ps, agent, self.pace)?;
+        }
+        Ok(())
+    }
+
+    /// The servers and agents of an ESA job that run at the moment.
+    pub fn backends(&self, job: JobId) -> impl Iterator<Item = &Backend> {
+        let hosts = self.deployment.scenario().topology.host_ids();
+        hosts.flat_map(|host| self.network.processes(host)).filter_map(move |process| match process
+        {
+            Process::Esa(its, backend) if *its == job => Some(backend),
+            _ => None,
+        })
+    }
+}
+
+pub(crate) fn slot(job: usize) -> JobSlot {
+    u8::try_from(job + 1).ok().and_then(JobSlot::new).expect("at most 255 jobs")
+}
+
+pub(crate) fn worker_index(worker: usize) -> WorkerIndex {
+    u8::try_from(worker).ok().and_then(WorkerIndex::new).expect("at most 32 workers")
+}
