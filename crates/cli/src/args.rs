@@ -12,7 +12,6 @@ use tributary_netio::device::Kind as Io;
 use tributary_p4::Architecture;
 
 use crate::commands::place::PlaceArgs;
-use crate::runs::Given;
 
 /// Sums the gradients of distributed training inside the network.
 #[derive(Debug, Parser)]
@@ -142,45 +141,9 @@ pub(crate) struct SwitchArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct EndpointArgs {
-    /// The job file.
-    pub(crate) job_file: PathBuf,
-    /// Network interface towards the switch.
-    #[arg(long, value_name = "IFACE")]
-    pub(crate) interface: String,
-    /// How our packets go in and out of the interface. All others stay the kernel's.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) io: Io,
-    /// Seed in place of the file's.
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
-    /// What the endpoints of ESA jobs show each other: the file that `tributary controller --tokens`
-    /// wrote.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) tokens: Option<PathBuf>,
-    /// The controller, which names the run of the job: where `tributary controller --listen` serves,
-    /// HOST:PORT or unix:PATH. A worker waits until all workers of its job have asked.
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) controller: Option<String>,
-    /// The run itself, as the controller printed it, in place of --controller; with several jobs in the
-    /// file JOB=N, once for each. A worker may be started only once with an epoch.
-    #[arg(long, value_name = "N", conflicts_with = "controller")]
-    pub(crate) epoch: Vec<Given>,
-    /// What the switches are; the same for all processes of a job file.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) target: Target,
-    /// Architecture of the switches' program, v1model or tna; the same for all processes of a job file.
-    #[arg(long, value_name = "ARCH", default_value_t = Architecture::V1model)]
-    pub(crate) arch: Architecture,
-    /// Print events as JSON, one a line, instead of text.
-    #[arg(long)]
-    pub(crate) json_events: bool,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct WorkerArgs {
     #[command(flatten)]
-    pub(crate) endpoint: EndpointArgs,
+    pub(crate) endpoint: tributary_endpoint::Args,
     /// Name of the job in the file; may be left out if there is one.
     #[arg(long, value_name = "NAME")]
     pub(crate) job: Option<String>,
@@ -195,7 +158,7 @@ pub(crate) struct WorkerArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PsArgs {
     #[command(flatten)]
-    pub(crate) endpoint: EndpointArgs,
+    pub(crate) endpoint: tributary_endpoint::Args,
     /// Name of the host in the job file.
     #[arg(long, value_name = "NAME")]
     pub(crate) host: String,

@@ -17,11 +17,9 @@ macro_rules! say {
 }
 
 mod args;
-mod claim;
 mod commands;
 mod progress;
-mod runs;
-mod settings;
+mod signals;
 
 use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;

@@ -25,7 +25,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use tributary_controller::programs;
 use tributary_controller::targets::{self, Given, Kind as Target};
-use tributary_job::{names, program};
+use tributary_endpoint::names;
+use tributary_job::program;
 use tributary_jobfile::{Protocol, Scenario};
 use tributary_p4::Architecture;
 
@@ -66,7 +67,8 @@ pub struct Args {
 /// # Errors
 /// If the job file is no good, or a switch's pipeline cannot be made.
 pub fn look(args: &Args) -> Result<Vec<Check>> {
-    let load = |path: &PathBuf| program::load(path, None, args.target, Architecture::V1model);
+    let load =
+        |path: &PathBuf| tributary_endpoint::load(path, None, args.target, Architecture::V1model);
     let scenario = args.job.as_ref().map(load).transpose()?;
     gather(args, scenario.as_ref())
 }

@@ -10,32 +10,6 @@ use tributary_jobfile::Scenario;
 use tributary_p4::Architecture;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 
-/// Most values of a packet with the programs for TNA: one pipe of a Tofino has stateful ALUs for no
-/// more.
-const TNA_VALUES: u16 = 32;
-
-/// Reads a job file that is to run on switches of a kind, with programs for an architecture. All
-/// processes of a job file must agree on both.
-///
-/// # Errors
-/// One line that names file, line and column.
-pub fn load(
-    path: &Path,
-    seed: Option<u64>,
-    switches: Kind,
-    architecture: Architecture,
-) -> Result<Scenario> {
-    let mut scenario = tributary_jobfile::load_with_seed(path, seed)?;
-    if switches == Kind::Bmv2 {
-        scenario.pace_for_bmv2();
-    }
-    if architecture == Architecture::Tna {
-        let values = &mut scenario.switch.values_per_packet;
-        *values = TNA_VALUES.min(*values);
-    }
-    Ok(scenario)
-}
-
 /// The protocol of all jobs: a switch runs one program.
 ///
 /// # Errors

@@ -1,6 +1,5 @@
 //! What a run came to, as a table for people and as JSON for programs.
 
-mod rounding;
 mod segments;
 
 use std::collections::BTreeMap;
@@ -8,16 +7,16 @@ use std::fmt::Write as _;
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tributary_controller::outcomes::{Count, Outcome, Outcomes};
 use tributary_jobfile::{Job, Protocol};
-use tributary_protocol::{esa, server};
+use tributary_ps::report::ServerReport;
+use tributary_worker::rounding::{RoundingReport, grouped};
+use tributary_worker::rounds::WorkerReport;
+use tributary_worker::workload::TrainingReport;
 
 use crate::fabric;
-use crate::rounds::WorkerReport;
-use crate::workload::TrainingReport;
 
-pub use rounding::RoundingReport;
 pub use segments::{SegmentReport, aggregator_bits};
 
 /// What a run came to.
@@ -37,105 +36,6 @@ pub struct RunReport {
     pub jobs: Vec<JobReport>,
     /// The switches.
     pub switches: Vec<SwitchReport>,
-}
-
-/// What a parameter server did for a job.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct ServerReport {
-    /// Fragments completed.
-    pub completed: u64,
-    /// Of them, those that one packet completed: summed by the switches alone.
-    pub complete_on_arrival: u64,
-    /// Packets merged; with ESA also what came over TCP.
-    pub merged: u64,
-    /// Fragments of which a packet met another task's aggregator (ATP).
-    pub collisions: u64,
-    /// Fragments collected in floating point.
-    pub overflows: u64,
-    /// Partial sums dropped because they overlapped what was there.
-    pub overlaps: u64,
-    /// Results sent to one worker: once more (ATP), or over TCP (ESA).
-    pub replies: u64,
-    /// Workers asked for a fragment (ATP; with ESA the reminder agent asks).
-    pub queries: u64,
-    /// What the reminder agent did for the job (ESA), wherever it ran.
-    pub agent: Option<AgentReport>,
-}
-
-/// What the reminder agent did for a job (ESA).
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct AgentReport {
-    /// Times that a worker reminded.
-    pub reminded: u64,
-    /// Reminder packets sent to switches.
-    pub reminders: u64,
-    /// Of them, answered with a partial sum.
-    pub fetched: u64,
-    /// Of them, answered with "nothing here". The rest was lost, or the answer was.
-    pub absent: u64,
-    /// Workers asked for a fragment.
-    pub queries: u64,
-    /// Of them, answered with the worker's values.
-    pub values: u64,
-    /// Of them, answered with the result, which the worker had.
-    pub results: u64,
-}
-
-impl From<&esa::agent::Stats> for AgentReport {
-    fn from(stats: &esa::agent::Stats) -> Self {
-        Self {
-            reminded: stats.reminded,
-            reminders: stats.reminders,
-            fetched: stats.fetched,
-            absent: stats.absent,
-            queries: stats.queries,
-            values: stats.values,
-            results: stats.results,
-        }
-    }
-}
-
-impl From<&esa::server::Stats> for ServerReport {
-    fn from(stats: &esa::server::Stats) -> Self {
-        Self {
-            completed: stats.completed,
-            complete_on_arrival: 0,
-            merged: stats.merged,
-            collisions: 0,
-            overflows: stats.overflow_tasks,
-            overlaps: stats.overlaps,
-            replies: stats.deliveries,
-            queries: 0,
-            agent: None,
-        }
-    }
-}
-
-impl From<&server::Stats> for ServerReport {
-    fn from(stats: &server::Stats) -> Self {
-        Self {
-            completed: stats.completed,
-            complete_on_arrival: stats.complete_on_arrival,
-            merged: stats.merged,
-            collisions: stats.collisions,
-            overflows: stats.overflow_tasks,
-            overlaps: stats.overlaps,
-            replies: stats.replies,
-            queries: stats.queries,
-            agent: None,
-        }
-    }
-}
-
-impl ServerReport {
-    /// Share of the additions of so many fragments that switches made. A fragment of n workers needs
-    /// n − 1 additions; the parameter server made one a packet it merged, but for the first of each
-    /// fragment that it completed. `None` if there was nothing to add.
-    fn summed_in_network(&self, fragments: u64, workers: usize) -> Option<f64> {
-        let needed = fragments * (workers as u64 - 1);
-        let by_server = self.merged.saturating_sub(self.completed).min(needed);
-        (needed > 0).then(|| 1.0 - by_server as f64 / needed as f64)
-    }
 }
 
 /// What preemption and the reminders of a job came to (ESA).
@@ -521,19 +421,6 @@ pub fn table(header: &[&str]) -> Table {
     table
 }
 
-/// A number with its digits in groups of three.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// A number of bytes with a unit.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 4] = ["B", "KB", "MB", "GB"];
@@ -578,21 +465,5 @@ mod tests {
         let texts = ["123 Gb/s", "100 Gb/s", "9.99 Gb/s", "1.00 Gb/s", "1.00 Gb/s", "118 Mb/s"];
         let small = ["300 kb/s", "90.0 b/s", "0.00 b/s"];
         assert_eq!(rates.map(rate).to_vec(), [&texts[..], &small].concat());
-    }
-
-    #[test]
-    fn share_of_the_additions_made_in_the_network() {
-        // 10 fragments of 4 workers: 30 additions. 8 arrive whole; of the ninth the parameter
-        // server merged 2 partial sums, of the tenth 4 packets.
-        let server = ServerReport { completed: 10, merged: 14, ..ServerReport::default() };
-        let share = server.summed_in_network(10, 4).unwrap();
-        assert!((share - 26.0 / 30.0).abs() < 1e-12, "{share}");
-        assert_eq!(server.summed_in_network(10, 1), None);
-        // With ESA the parameter server does not hear of the eight.
-        let server = ServerReport { completed: 2, merged: 6, ..ServerReport::default() };
-        assert_eq!(server.summed_in_network(10, 4), Some(share));
-        // It may merge in vain what a switch completes all the same.
-        let server = ServerReport { completed: 0, merged: 31, ..ServerReport::default() };
-        assert_eq!(server.summed_in_network(10, 4), Some(0.0));
     }
 }

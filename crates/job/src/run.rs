@@ -1,5 +1,4 @@
 //! A job file from start to report: the same steps on every fabric.
-
 use std::collections::BTreeMap;
 use std::iter::successors;
 use std::path::PathBuf;
@@ -14,17 +13,15 @@ use tributary_dataplane::EngineKind;
 use tributary_jobfile::{Job, Protocol, Scenario, Workload};
 use tributary_netio::device::Kind as Io;
 use tributary_p4::Architecture;
+use tributary_ps::report::{self as servers, AgentReport, ServerReport};
 use tributary_sim::Trace;
 use tributary_wire::Epoch;
+use tributary_worker::rounds::{Event, WorkerReport};
+use tributary_worker::workload::{self, Rule, need};
 
 use crate::fabric::{self, Bmv2, Fabric, Memory, Netns, Note, Sim, Stopped};
-use crate::report::{
-    AgentReport, Counted, JobReport, RunReport, SegmentReport, ServerReport, SwitchReport,
-    aggregator_bits,
-};
-use crate::rounds::{Event, WorkerReport};
-use crate::workload::{self, Rule, need};
-use crate::{program, servers};
+use crate::program;
+use crate::report::{Counted, JobReport, RunReport, SegmentReport, SwitchReport, aggregator_bits};
 
 /// How often a run looks whether a part is stopped.
 const LOOK: Duration = Duration::from_millis(250);
@@ -143,7 +140,7 @@ pub fn run(
 ) -> Result<RunReport> {
     options.check()?;
     let mut scenario =
-        program::load(&options.job_file, options.seed, options.target, options.arch)?;
+        tributary_endpoint::load(&options.job_file, options.seed, options.target, options.arch)?;
     // The network is new, so no packets of earlier runs are in it.
     let epochs = successors(Some(Epoch::FIRST), |epoch| epoch.next());
     scenario.jobs.iter_mut().zip(epochs).for_each(|(job, epoch)| job.epoch = epoch);
@@ -165,7 +162,7 @@ pub fn run(
         tributary_testbed::enter_user_namespace_if_needed()?;
     }
     let run = Run { options, deployment: &deployment, aggregator_bits, interrupted: stop };
-    crate::runtime()?.block_on(async {
+    tributary_endpoint::runtime()?.block_on(async {
         match options.fabric {
             fabric::Kind::Memory => {
                 run.execute(&mut Memory::start(&deployment, program, options).await?, observer)

@@ -12,6 +12,7 @@
 //! the TOML.
 
 mod endpoints;
+mod faults;
 mod jobs;
 mod network;
 mod pace;

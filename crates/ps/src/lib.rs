@@ -3,9 +3,12 @@
 //! The protocol is in `tributary-protocol`; here it gets a port, a thread, and for ESA the reliable
 //! channel. [`Servers`] lets several jobs share the port, of whatever protocol; [`serve`] runs them
 //! until it is told to stop. The reminder agent of an ESA job is in this process too, unless it has a
-//! host of its own.
+//! host of its own. [`daemon`] is `tributary ps`, [`report`] what it reports.
 
+mod assembly;
 mod channels;
+pub mod daemon;
+pub mod report;
 mod servers;
 
 use std::io;
@@ -18,6 +21,7 @@ use tributary_protocol::Endpoint;
 use tributary_protocol::server::Event;
 use tributary_wire::JobId;
 
+pub use assembly::{channels, servers};
 pub use channels::{Channels, ServerLink};
 pub use servers::{Job, Servers, Stats};
 

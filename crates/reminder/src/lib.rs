@@ -2,15 +2,22 @@
 //!
 //! The protocol is in `tributary-protocol`, the channel to workers and parameter servers in
 //! [`tributary_driver::channel`]. Here the agent has a host of its own; by default it shares the process
-//! of the parameter server (`tributary-ps`).
+//! of the parameter server (`tributary-ps`). [`daemon`] is `tributary reminder`.
+
+pub mod daemon;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use anyhow::Result;
+use tributary_controller::Deployment;
 use tributary_driver::Driver;
 use tributary_driver::channel::Hub;
+use tributary_endpoint::jobs_at;
+use tributary_jobfile::HostId;
 use tributary_netio::{FrameIo, Waker};
+use tributary_protocol::Timing;
 use tributary_protocol::esa::Backend;
 
 /// How long the thread sleeps before it looks whether it should stop.
@@ -35,4 +42,21 @@ pub fn serve(
         driver.turn_with(PATIENCE, |now, agent| hub.exchange(now, agent))?;
     }
     Ok(driver.into_endpoint())
+}
+
+/// The agent of the jobs that have it on a host without their parameter server; `None` if there are
+/// none.
+///
+/// # Errors
+/// If their settings contradict each other.
+pub fn agent(deployment: &Deployment, host: HostId) -> Result<Option<Backend>> {
+    let mut backend = Backend::new(Timing::default())?;
+    for (index, _) in
+        jobs_at(deployment, host, |job| job.agent).filter(|(_, job)| job.ps != Some(host))
+    {
+        if let Some(config) = deployment.agent(index)? {
+            backend.add_agent(config)?;
+        }
+    }
+    Ok((!backend.is_empty()).then_some(backend))
 }

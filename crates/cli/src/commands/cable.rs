@@ -8,13 +8,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tributary_job::faults;
 use tributary_jobfile::{End, LinkId, Scenario, Topology};
 use tributary_netio::packet::{Config, PacketSocket};
 use tributary_netio::{FrameIo, Watch};
 
 use crate::args::CableArgs;
-use crate::settings;
+use crate::signals;
 
 /// Frames that are passed on at once.
 const BATCH: usize = 64;
@@ -31,7 +30,7 @@ pub(crate) fn run(args: &CableArgs) -> Result<()> {
     if first == second {
         bail!("--between {first} {second}: a cable has two ends; name two interfaces");
     }
-    let stop = settings::stop_flag()?;
+    let stop = signals::stop_flag()?;
     let open = |interface: &String| PacketSocket::open(&Config::switch_port(interface.clone()));
     let (near, mut far) = (open(first)?, open(second)?);
     let mut near: Box<dyn FrameIo> = match &args.faults {
@@ -39,7 +38,7 @@ pub(crate) fn run(args: &CableArgs) -> Result<()> {
         Some(spec) => {
             let (scenario, link) = read(spec, args.seed)?;
             let end = scenario.topology.link(link).ends[0];
-            Box::new(faults::faulty_in_network(&scenario, link, end, scenario.seed, near)?)
+            Box::new(scenario.faulty_in_network(link, end, scenario.seed, near)?)
         }
     };
     let mut dropped = 0;

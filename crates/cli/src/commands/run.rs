@@ -12,7 +12,7 @@ use tributary_sim::{Chart, Trace};
 
 use crate::args::RunArgs;
 use crate::progress::Bars;
-use crate::settings;
+use crate::signals;
 
 /// Runs a job file and prints its report.
 ///
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         engine: args.engine,
         trace: trace.is_some(),
     };
-    let stop = settings::stop_flag()?;
+    let stop = signals::stop_flag()?;
     let report = tributary_job::run(&options, &stop, &mut Screen { bars: None, trace })?;
     if let Some(json) = json {
         json.write(&serde_json::to_string_pretty(&report).expect("reports are plain data"))?;

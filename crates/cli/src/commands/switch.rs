@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tributary_job::fabric::{LastWords, QueueReport};
-use tributary_job::faults;
 use tributary_jobfile::{End, Scenario, SwitchId};
 use tributary_netio::FrameIo;
 use tributary_netio::device::{Config, Device};
@@ -16,14 +15,14 @@ use tributary_switch::{Forwarding, SwitchConfig};
 
 use crate::args::SwitchArgs;
 use crate::commands::p4;
-use crate::settings;
+use crate::signals;
 
 /// Runs a switch until Ctrl-C or SIGTERM.
 ///
 /// # Errors
 /// One line that says what went wrong.
 pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
-    let stop = settings::stop_flag()?;
+    let stop = signals::stop_flag()?;
     let program = match &args.program {
         Some(path) => Some(load(path, &args.defines)?),
         None => None,
@@ -156,7 +155,7 @@ impl Injected {
         let first = topology.link(link).ends[0] == end;
         if first || matches!(far, End::Host(_)) {
             let seed = self.scenario.seed;
-            Ok(Box::new(faults::faulty_in_network(&self.scenario, link, end, seed, io)?))
+            Ok(Box::new(self.scenario.faulty_in_network(link, end, seed, io)?))
         } else {
             Ok(Box::new(io))
         }

@@ -37,7 +37,7 @@ fn every_example_runs_in_virtual_time() {
 
 #[test]
 fn the_same_seed_gives_the_same_trace_and_report_byte_for_byte() {
-    for example in ["esa-lossy", "p4inc-local", "p4inc-two-units", "esa-two-jobs"] {
+    for example in ["esa-lossy", "p4inc-local", "switchml"] {
         let job = format!("examples/{example}.toml");
         let file = JobFile::new("");
         let run = |name: &str, seed: &str| {
@@ -56,9 +56,9 @@ fn the_same_seed_gives_the_same_trace_and_report_byte_for_byte() {
         assert!(first == run("again", "7"), "{example}");
         // Without faults and pauses nothing depends on the seed.
         let other = run("other", "8");
-        assert_eq!(first[0] == other[0], example == "p4inc-two-units", "{example}");
+        assert_eq!(first[0] == other[0], example == "switchml", "{example}");
         let text = String::from_utf8(first[0].clone()).unwrap();
-        assert!(text.contains(" µs  w1 → s1: gradient") || text.contains("w1 → rack1: gradient"));
+        assert!(text.contains(" µs  w1 → s1: gradient"), "{example}");
         if example == "esa-lossy" {
             assert!(text.contains("LOST") && text.contains("remind j1"), "{example}");
             let svg = String::from_utf8(first[1].clone()).unwrap();
@@ -77,7 +77,7 @@ fn a_run_that_cannot_end_says_so_in_virtual_time() {
     );
     let trace = file.path("trace.txt").display().to_string();
     let line = fail(&["run", &file.name(), "--fabric", "sim", "--trace", &trace]);
-    assert!(line.contains("job lost") && line.contains("worker_timeout"), "{line}");
+    assert!(line.contains("job lost: worker 0 failed: no result came for 4.0s"), "{line}");
     // What happened is there to be looked at, although the run failed.
     assert!(fs::read_to_string(trace).unwrap().contains("LOST"));
 }

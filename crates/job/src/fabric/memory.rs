@@ -22,18 +22,21 @@ use tower::service_fn;
 use tributary_controller::Deployment;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::programs::Compiled;
+use tributary_endpoint::channel;
+use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{End, HostId, LinkId, SwitchId};
 use tributary_netio::memory::{self, MemoryPort};
 use tributary_netio::{FrameIo, Waker};
+use tributary_ps::report as servers;
 use tributary_switch::runtime::{Runtime, SwitchHandle};
 use tributary_switch::server::Service;
 use tributary_wire::WorkerIndex;
+use tributary_worker::workload::Verifier;
+use tributary_worker::{live, rounds};
 
 use super::live::Live;
 use super::{Fabric, Note, QueueReport, Removed, SwitchEnd, device_id};
-use crate::tokens::Tokens;
-use crate::workload::Verifier;
-use crate::{Options, channel, faults, rounds, servers, worker};
+use crate::Options;
 use relay::Relay;
 
 /// Frames that a link holds in each direction: as many as a network card's ring.
@@ -102,7 +105,7 @@ impl Fabric for Memory {
                     End::Switch(switch, port) => {
                         let io: Box<dyn FrameIo> = if at_switch && place == 0 {
                             let link = LinkId(index);
-                            Box::new(faults::faulty(scenario, link, end, scenario.seed, io)?)
+                            Box::new(scenario.faulty(link, end, scenario.seed, io)?)
                         } else {
                             Box::new(io)
                         };
@@ -164,7 +167,7 @@ impl Fabric for Memory {
         for host in scenario.topology.host_ids() {
             let name = &scenario.topology.host(host).name;
             let (stop, notes) = (Arc::clone(&self.stop_servers), notes.clone());
-            if let Some(agent) = channel::agent(&deployment, host)? {
+            if let Some(agent) = tributary_reminder::agent(&deployment, host)? {
                 let (io, waker) = self.port(host)?;
                 let mut hub = hubs.remove(&host).context("an agent has a hub")?;
                 self.servers.push(spawn(format!("agent on {name}"), move || {
@@ -177,13 +180,14 @@ impl Fabric for Memory {
                 })?);
                 continue;
             }
-            let servers = channel::servers(&deployment, host)?;
+            let servers = tributary_ps::servers(&deployment, host)?;
             if servers.is_empty() {
                 continue;
             }
             let (io, waker) = self.port(host)?;
             let hub = hubs.remove(&host);
-            let mut channels = channel::channels(scenario, host, &tokens, hub, &waker, from(host))?;
+            let mut channels =
+                tributary_ps::channels(scenario, host, &tokens, hub, &waker, from(host))?;
             self.servers.push(spawn(format!("ps on {name}"), move || {
                 let tell =
                     |job, event| send(&notes, Note::Servers(servers::Event::of(job, &event)));
@@ -203,13 +207,12 @@ impl Fabric for Memory {
                 let index = u8::try_from(worker).ok().and_then(WorkerIndex::new);
                 let index = index.expect("a job has at most 32 workers");
                 let link = channel::worker_link(scenario, its, index, &tokens, from(host))?;
-                let port = worker::Port { io, waker, link, may_be_replaced: false };
+                let port = live::Port { io, waker, link, may_be_replaced: false };
                 let (notes, stop) = (notes.clone(), Arc::clone(&self.stop));
                 let (deployment, verifier) = (Arc::clone(&deployment), verifier.clone());
                 self.workers.push(spawn(format!("{} worker {worker}", its.name), move || {
                     let tell = |event| send(&notes, Note::Worker { job, worker, event });
-                    let outcome =
-                        worker::work(&deployment, job, index, port, verifier, &stop, tell);
+                    let outcome = live::work(&deployment, job, index, port, verifier, &stop, tell);
                     tell(match outcome {
                         Ok(report) => rounds::Event::Done(Box::new(report)),
                         Err(error) => rounds::Event::Failed { reason: crate::one_line(&error) },
@@ -258,7 +261,7 @@ impl Memory {
         let (io, waker) = self.ports.remove(&host).context("a host has one process")?;
         let scenario = self.deployment.scenario();
         let link = scenario.topology.host(host).link;
-        Ok((faults::faulty(scenario, link, End::Host(host), scenario.seed, io)?, waker))
+        Ok((scenario.faulty(link, End::Host(host), scenario.seed, io)?, waker))
     }
 }
 

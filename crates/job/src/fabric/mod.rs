@@ -16,9 +16,10 @@ use tributary_controller::outcomes::{Count, Outcomes};
 use tributary_controller::programs::Compiled;
 use tributary_jobfile::{Duty, Scenario, SwitchId};
 
+use tributary_ps::report as servers;
+use tributary_worker::rounds;
+
 use crate::Options;
-use crate::rounds;
-use crate::servers;
 
 pub use memory::Memory;
 pub use netns::{Bmv2, LastWords, Netns};

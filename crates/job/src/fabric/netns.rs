@@ -19,13 +19,16 @@ use tributary_controller::Deployment;
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_controller::programs::Compiled;
 use tributary_controller::targets::Kind as TargetKind;
+use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{Duty, End, HostId, Protocol, SwitchId, Topology};
+use tributary_ps::report as servers;
 use tributary_testbed::{self as testbed, Output, Process, Stream, Testbed};
+
+use tributary_worker::rounds;
 
 use super::live::Live;
 use super::{Fabric, Note, QueueReport, Removed, Stopped, SwitchEnd, device_id};
-use crate::tokens::Tokens;
-use crate::{Options, rounds, servers};
+use crate::Options;
 
 pub use bmv2::Bmv2;
 use scratch::Scratch;

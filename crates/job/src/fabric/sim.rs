@@ -1,6 +1,5 @@
 //! Virtual time: the endpoints are event handlers, and everything that happens is a function of the job
 //! file and its seed.
-
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +10,14 @@ use tributary_controller::programs::Compiled;
 use tributary_jobfile::{HostId, Job, Protocol};
 use tributary_protocol::worker::{Event as WorkerEvent, Stats};
 use tributary_protocol::{ParameterServer, Tensor, Time, Worker};
+use tributary_ps::report as servers;
 use tributary_sim::{Happening, Options as SimOptions, System, Trace};
 use tributary_wire::{JobId, WorkerIndex};
 use tributary_worker::Error as WorkerError;
+use tributary_worker::rounds::{Event, Rounds};
+use tributary_worker::workload::Verifier;
 
 use super::{Fabric, Note, QueueReport, Removed, SwitchEnd};
-use crate::rounds::{Event, Rounds};
-use crate::servers;
-use crate::workload::Verifier;
 use crate::{Options, one_line};
 
 /// Events of the network between two looks at whether the run was interrupted.

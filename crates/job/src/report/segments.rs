@@ -1,13 +1,13 @@
 //! What came of a job that has aggregators of its own (P4INC, SwitchML).
-
 use comfy_table::Table;
 use serde::Serialize;
 use tributary_controller::outcomes::Outcome;
 use tributary_p4::ir;
 use tributary_protocol::{Assignment, Mode};
+use tributary_worker::rounding::grouped;
+use tributary_worker::rounds::WorkerReport;
 
-use super::{Counted, bytes, grouped, table};
-use crate::rounds::WorkerReport;
+use super::{Counted, bytes, table};
 
 /// What came of a job's segment.
 #[derive(Clone, Debug, Serialize)]

@@ -14,13 +14,12 @@ use tributary_controller::plan::Placement;
 use tributary_controller::runs::Runs;
 use tributary_controller::scheduler::Scheduler;
 use tributary_controller::server::{Listen, Server};
-use tributary_job::program;
-use tributary_job::tokens::Tokens;
+use tributary_endpoint::tokens::Tokens;
 use tributary_jobfile::{Protocol, Scenario};
 use tributary_p4::Architecture;
 
 use crate::args::{ControllerArgs, ControllerTask};
-use crate::settings;
+use crate::signals;
 
 /// # Errors
 /// One line that says what went wrong.
@@ -34,9 +33,10 @@ pub(crate) fn run(args: &ControllerArgs) -> Result<()> {
 /// Admits the jobs, or lets others decide about them, keeps the switches as they should be until
 /// Ctrl-C or SIGTERM, and removes the jobs again.
 fn serve_until_end(args: &ControllerArgs) -> Result<()> {
-    let stop = settings::stop_flag()?;
+    let stop = signals::stop_flag()?;
     let job_file = args.job_file.as_deref().context("name a job file")?;
-    let scenario = program::load(job_file, None, args.switches.target, Architecture::V1model)?;
+    let scenario =
+        tributary_endpoint::load(job_file, None, args.switches.target, Architecture::V1model)?;
     let protocol = scenario.protocol();
     if args.scheduler.is_some() && protocol == Protocol::Esa {
         bail!(
@@ -48,7 +48,7 @@ fn serve_until_end(args: &ControllerArgs) -> Result<()> {
     let addresses = switches::switches(&scenario, &args.switches)?;
     let pipeline = switches::build(&scenario, &args.switches)?.pipeline;
     write_tokens(&scenario, args.tokens.as_deref())?;
-    tributary_job::runtime()?.block_on(async {
+    tributary_endpoint::runtime()?.block_on(async {
         let topology = &scenario.topology;
         let controller =
             Controller::connect_ports(topology, &ports, addresses, &pipeline, |_| {}).await?;
@@ -110,7 +110,7 @@ async fn admit(
             Some(address) => tell_runs(&controller, address, stop).await,
             None => {
                 say!("end with Ctrl-C");
-                settings::until(stop).await;
+                tributary_endpoint::until(stop).await;
                 Ok(())
             }
         };
@@ -143,7 +143,7 @@ async fn tell_runs(
         .with_context(|| format!("cannot listen at {address} (--listen)"))?;
     say!("endpoints join at {}", server.address());
     say!("end with Ctrl-C");
-    settings::until(stop).await;
+    tributary_endpoint::until(stop).await;
     runs.close().await;
     server.stop().await;
     Ok(())
@@ -166,7 +166,7 @@ async fn serve(
         .with_context(|| format!("cannot serve the job scheduler at {address}"))?;
     say!("job scheduler at {}", server.address());
     say!("end with Ctrl-C");
-    settings::until(stop).await;
+    tributary_endpoint::until(stop).await;
     let left = scheduler.close().await;
     server.stop().await;
     for (job, refusal) in &left {

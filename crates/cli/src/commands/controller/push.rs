@@ -15,22 +15,26 @@ use tributary_controller::ports::PortMap;
 use tributary_controller::session::Found;
 use tributary_controller::targets::{Built, Kind, chassis};
 use tributary_controller::{Catalogue, Deployment};
-use tributary_job::{program, report};
+use tributary_job::report;
 use tributary_jobfile::{Scenario, SwitchId};
 use tributary_p4::Architecture;
 use tributary_p4runtime_proto::p4::v1::Entity;
 
 use super::switches;
 use crate::args::PushArgs;
-use crate::settings;
+use crate::signals;
 
 /// Pushes, and says what is in the switches now.
 ///
 /// # Errors
 /// One line that says what went wrong. Jobs that were admitted before it are removed again.
 pub(super) fn run(args: &PushArgs) -> Result<()> {
-    let scenario =
-        program::load(&args.job_file, None, args.switches.target, Architecture::V1model)?;
+    let scenario = tributary_endpoint::load(
+        &args.job_file,
+        None,
+        args.switches.target,
+        Architecture::V1model,
+    )?;
     // Before compiling, which can take minutes.
     for directory in [&args.save, &args.chassis_config].into_iter().flatten() {
         tributary_limits::output_directory(directory)
@@ -53,11 +57,11 @@ pub(super) fn run(args: &PushArgs) -> Result<()> {
         plan.print();
         return Ok(());
     }
-    let stop = settings::stop_flag()?;
+    let stop = signals::stop_flag()?;
     if !args.no_jobs {
         super::write_tokens(&scenario, args.tokens.as_deref())?;
     }
-    tributary_job::runtime()?.block_on(async {
+    tributary_endpoint::runtime()?.block_on(async {
         let mut done = Pushed::default();
         let progress = |step: Progress<'_>| done.note(step);
         let controller = Controller::connect_ports(

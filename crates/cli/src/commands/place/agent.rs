@@ -8,7 +8,7 @@ use tributary_manager::agent::{Agent, Settings};
 use tributary_netio::device::Kind as Io;
 
 use super::ManagerArgs;
-use crate::settings;
+use crate::signals;
 
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
@@ -34,7 +34,7 @@ pub(crate) struct AgentArgs {
 /// # Errors
 /// One line that says what went wrong.
 pub(crate) fn run(args: &AgentArgs) -> Result<()> {
-    let stop = settings::stop_flag()?;
+    let stop = signals::stop_flag()?;
     let settings = Settings {
         server: args.server.clone(),
         manager: args.manager.endpoint()?,
@@ -45,6 +45,6 @@ pub(crate) fn run(args: &AgentArgs) -> Result<()> {
     };
     let mut agent = Agent::new(settings)?;
     say!("agent of {}, manager at {}; end with Ctrl-C", args.server, args.manager.manager);
-    tributary_job::runtime()?.block_on(agent.run(&stop, |what| say!("{what}")))?;
+    tributary_endpoint::runtime()?.block_on(agent.run(&stop, |what| say!("{what}")))?;
     Ok(())
 }

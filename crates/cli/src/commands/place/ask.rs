@@ -83,7 +83,7 @@ fn ask<T>(
     question: impl AsyncFnOnce(&mut Client) -> Result<T>,
 ) -> Result<T> {
     let endpoint = manager.endpoint()?.connect_timeout(PATIENCE);
-    tributary_job::runtime()?.block_on(async {
+    tributary_endpoint::runtime()?.block_on(async {
         let channel = endpoint
             .connect()
             .await

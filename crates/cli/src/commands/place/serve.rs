@@ -22,7 +22,7 @@ use tributary_manager::site::Site;
 use tributary_manager::switches;
 use tributary_proto::placement::v1::placement_manager_server::PlacementManagerServer;
 
-use crate::settings;
+use crate::signals;
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
@@ -59,7 +59,7 @@ pub(crate) struct ServeArgs {
 /// # Errors
 /// One line that says what went wrong.
 pub(crate) fn run(args: &ServeArgs) -> Result<()> {
-    let stop = settings::stop_flag()?;
+    let stop = signals::stop_flag()?;
     if !args.ageing.is_finite() || args.ageing < 0.0 {
         bail!("--ageing {}: choose a number from 0 on", args.ageing);
     }
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     let (wishes, wanted) = queue::unbounded_channel();
     let mut shell = Shell::start(site, settings, policy, store, view, wishes)?;
     let (inputs, incoming) = channel();
-    let runtime = tributary_job::runtime()?;
+    let runtime = tributary_endpoint::runtime()?;
     let listening = TcpListener::bind(args.listen);
     let listener = runtime
         .block_on(listening)

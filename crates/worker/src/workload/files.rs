@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use crate::tensors::{Data, TensorFile, check_agreement};
 use anyhow::{Context, Result};
 use tributary_jobfile::TensorFiles;
 use tributary_protocol::Tensor;
-use tributary_worker::tensors::{Data, TensorFile, check_agreement};
 
 use super::Workload;
 

@@ -1,6 +1,5 @@
 //! One worker's rounds, from its first tensor to its report: what is the same in real and in virtual
 //! time.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use tributary_protocol::worker::Stats;
 use tributary_protocol::{Mode, Tensor};
 use tributary_wire::WorkerIndex;
 
-use crate::report::RoundingReport;
+use crate::rounding::RoundingReport;
 use crate::workload::{self, Pauses, TrainingReport, Verifier, Workload};
 
 /// What a worker tells while it runs.
@@ -124,7 +123,7 @@ impl Rounds {
     /// If the workload fails.
     pub fn begin(&mut self) -> Result<Option<(Duration, Vec<Tensor>)>> {
         let tensors = self.workload.next()?;
-        Ok(tensors.map(|tensors| (self.pauses.next(), tensors)))
+        Ok(tensors.map(|tensors| (self.pauses.draw(), tensors)))
     }
 
     /// The tensors of a round with their priorities (ESA §5.4) when the job has run for `elapsed`:

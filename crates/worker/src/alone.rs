@@ -2,7 +2,6 @@
 //!
 //! It is how a job on one server runs: its GPUs sum among themselves (NetPack §2.1). The endpoints are
 //! those of every other job, joined by a link in memory.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -14,8 +13,8 @@ use tributary_netio::{Waker, memory};
 use tributary_ps::{Channels, Servers};
 use tributary_wire::WorkerIndex;
 
+use crate::live::{self, Port};
 use crate::rounds::{Event, WorkerReport};
-use crate::worker::{self, Port};
 use crate::workload::Verifier;
 
 /// Frames that the link holds in each direction.
@@ -57,7 +56,7 @@ pub fn work(
         let server = server.context("cannot start a thread")?;
         let port = Port { io, waker, link: None, may_be_replaced: false };
         let first = WorkerIndex::new(0).expect("an index");
-        let outcome = worker::work(deployment, position, first, port, verifier, stop, tell);
+        let outcome = live::work(deployment, position, first, port, verifier, stop, tell);
         served.store(true, Ordering::Relaxed);
         server.join().expect("the parameter server does not panic").context("the link failed")?;
         outcome

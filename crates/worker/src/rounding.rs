@@ -4,8 +4,6 @@ use serde::{Deserialize, Serialize};
 use tributary_jobfile::{Job, SCALES};
 use tributary_protocol::fixed::{self, Rounding};
 
-use super::grouped;
-
 /// What the conversion to integers did to values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundingReport {
@@ -102,6 +100,20 @@ fn better_scale(job: &Job, greatest: f32) -> Option<f64> {
     // Clears the fraction: what is left is the power of two below.
     let scale = f64::from_bits(most.to_bits() & !((1 << 52) - 1));
     (scale > job.scale).then_some(scale)
+}
+
+/// A number with its digits in groups of three.
+#[must_use]
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 #[cfg(test)]

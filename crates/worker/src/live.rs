@@ -1,6 +1,5 @@
 //! One worker of a job over a port, in real time: what a thread of the memory fabric and the
 //! `tributary worker` process have in common.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,8 +9,8 @@ use tributary_controller::Deployment;
 use tributary_driver::channel::LinkConfig;
 use tributary_netio::{FrameIo, Waker};
 use tributary_wire::WorkerIndex;
-use tributary_worker::{Error, Node};
 
+use crate::node::{Error, Node};
 use crate::rounds::{Event, Rounds, WorkerReport};
 use crate::workload::Verifier;
 

@@ -29,7 +29,7 @@ impl Pauses {
     }
 
     /// The pause before the next round.
-    pub fn next(&mut self) -> Duration {
+    pub fn draw(&mut self) -> Duration {
         self.delay + self.jitter.mul_f64(self.random.random_range(0.0..=1.0))
     }
 }
@@ -43,7 +43,7 @@ mod tests {
         let scenario = tributary_jobfile::parse(&text, "f").unwrap();
         let worker = WorkerIndex::new(worker).unwrap();
         let mut pauses = Pauses::new(&scenario, &scenario.jobs[0], worker);
-        (0..1000).map(|_| pauses.next()).collect()
+        (0..1000).map(|_| pauses.draw()).collect()
     }
 
     #[test]

@@ -10,12 +10,11 @@ use tributary_controller::{Deployment, runs};
 use tributary_jobfile::Job;
 use tributary_wire::{Bitmap, Epoch, WorkerIndex};
 
-use crate::args::EndpointArgs;
-use crate::settings::until;
+use crate::{Args, until};
 
 /// An epoch that was given by hand, for one job of the file or for the only one.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Given {
+pub struct Given {
     job: Option<String>,
     epoch: Epoch,
 }
@@ -49,8 +48,8 @@ impl std::fmt::Display for Given {
 ///
 /// # Errors
 /// If neither was given, or the controller does not name one, or `stop` is set while this waits.
-pub(crate) fn join(
-    args: &EndpointArgs,
+pub fn join(
+    args: &Args,
     job: &Job,
     worker: Option<WorkerIndex>,
     stop: &AtomicBool,
@@ -68,7 +67,7 @@ pub(crate) fn join(
         );
     };
     let ask = runs::ask(controller, job.id, worker, missing);
-    let epoch = tributary_job::runtime()?.block_on(async {
+    let epoch = crate::runtime()?.block_on(async {
         tokio::select! {
             epoch = ask => epoch.map_err(anyhow::Error::from),
             () = until(stop) => bail!("stopped before it had joined a run"),
@@ -83,8 +82,8 @@ pub(crate) fn join(
 ///
 /// # Errors
 /// As [`join`].
-pub(crate) fn join_all(
-    args: &EndpointArgs,
+pub fn join_all(
+    args: &Args,
     deployment: &mut Deployment,
     serves: impl Fn(&&Job) -> bool,
     stop: &AtomicBool,
@@ -102,7 +101,7 @@ pub(crate) fn join_all(
 /// Watches for new runs of the jobs that a process serves, on a separate thread. A new run, or `stop`, raises
 /// [`over`](Self::over).
 #[derive(Debug)]
-pub(crate) struct Follower {
+pub struct Follower {
     over: Arc<AtomicBool>,
     /// Ends the thread when dropped.
     runtime: Option<tokio::runtime::Runtime>,
@@ -110,8 +109,8 @@ pub(crate) struct Follower {
 
 impl Follower {
     /// Follows these jobs. The runs that were given with `--epoch` last until `stop`.
-    pub(crate) fn start<'a>(
-        args: &EndpointArgs,
+    pub fn start<'a>(
+        args: &Args,
         jobs: impl IntoIterator<Item = &'a Job>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self> {
@@ -119,7 +118,7 @@ impl Follower {
             return Ok(Self { over: Arc::clone(stop), runtime: None });
         };
         let over = Arc::new(AtomicBool::new(false));
-        let runtime = tributary_job::runtime()?;
+        let runtime = crate::runtime()?;
         let raise = |over: &Arc<AtomicBool>| over.store(true, Ordering::Relaxed);
         for job in jobs {
             let (address, id, epoch) = (controller.clone(), job.id, job.epoch);
@@ -141,7 +140,7 @@ impl Follower {
     }
 
     /// Raised when one of the runs is over.
-    pub(crate) fn over(&self) -> &AtomicBool {
+    pub fn over(&self) -> &AtomicBool {
         &self.over
     }
 }

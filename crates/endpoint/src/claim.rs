@@ -15,7 +15,7 @@ use tributary_jobfile::Job;
 ///
 /// # Errors
 /// If another process has one of them.
-pub(crate) fn claim<'a>(
+pub fn claim<'a>(
     interface: &str,
     part: &str,
     jobs: impl IntoIterator<Item = &'a Job>,

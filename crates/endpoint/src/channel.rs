@@ -1,0 +1,84 @@
+//! The reliable channels of ESA's endpoints: who listens, and who connects.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+use tributary_driver::channel::{self, Hub, HubConfig, LinkConfig};
+use tributary_jobfile::{HostId, Job, Scenario};
+use tributary_netio::Waker;
+use tributary_wire::WorkerIndex;
+use tributary_wire::channel::{Hello, PORT, Role};
+
+use crate::tokens::Tokens;
+
+/// Where the agent of a job is told to listen when it is on a host of a real network.
+pub fn agent_address(scenario: &Scenario, agent: HostId) -> SocketAddr {
+    (scenario.topology.host(agent).address.ip, PORT).into()
+}
+
+/// The ESA jobs whose agent is on a host.
+pub fn agent_jobs(scenario: &Scenario, host: HostId) -> impl Iterator<Item = &Job> {
+    scenario.jobs.iter().filter(move |job| job.agent == Some(host))
+}
+
+/// The hub of the agent on a host; `None` if there is no agent.
+///
+/// # Errors
+/// If a token is missing or the address cannot be used.
+pub fn hub(
+    scenario: &Scenario,
+    host: HostId,
+    tokens: &Tokens,
+    address: SocketAddr,
+    waker: Waker,
+) -> Result<Option<Hub>> {
+    let jobs = agent_jobs(scenario, host).map(|job| {
+        Ok(channel::Job {
+            id: job.id,
+            epoch: job.epoch,
+            token: tokens.of(job)?,
+            workers: u8::try_from(job.workers.len()).context("a job has at most 32 workers")?,
+            values: scenario.switch.values_per_packet,
+            server: job.ps != Some(host),
+        })
+    });
+    let jobs = jobs.collect::<Result<Vec<_>>>()?;
+    if jobs.is_empty() {
+        return Ok(None);
+    }
+    let hub = Hub::start(&HubConfig::new(address), jobs, waker);
+    let hub = hub.with_context(|| {
+        format!("the reminder agent cannot listen on {address}; has this host that address?")
+    })?;
+    Ok(Some(hub))
+}
+
+/// The way of a job's worker to the agent, if there is one; `at` tells where it listens.
+///
+/// # Errors
+/// If the job's token is missing.
+pub fn worker_link(
+    scenario: &Scenario,
+    job: &Job,
+    index: WorkerIndex,
+    tokens: &Tokens,
+    at: impl Fn(HostId) -> SocketAddr,
+) -> Result<Option<LinkConfig>> {
+    let connect = |agent| link(scenario, job, Role::Worker(index), tokens, at(agent));
+    job.agent.map(connect).transpose()
+}
+
+/// The way of a peer of a job to its agent, which listens at `agent`.
+///
+/// # Errors
+/// If the job's token is missing.
+pub fn link(
+    scenario: &Scenario,
+    job: &Job,
+    role: Role,
+    tokens: &Tokens,
+    agent: SocketAddr,
+) -> Result<LinkConfig> {
+    let hello = Hello { job: job.id, epoch: job.epoch, role, token: tokens.of(job)? };
+    Ok(LinkConfig::new(agent, hello, scenario.switch.values_per_packet))
+}

@@ -1,0 +1,174 @@
+//! What workers, parameter servers and reminder agents of a job file have in common outside their
+//! protocol: the command line, the interface, the run that they join, tokens and channels.
+//!
+//! | module | concern |
+//! | --- | --- |
+//! | [`Args`] | the command line |
+//! | [`load()`] | the job file, as the switches need it |
+//! | [`open_interface`] | the host's port, with the faults of its link |
+//! | [`mod@claim`] | one process per part of a job on an interface |
+//! | [`runs`] | the run of a job that an endpoint takes part in |
+//! | [`tokens`], [`channel`] | ESA's reliable channels |
+//! | [`names`] | jobs and hosts by their names |
+
+pub mod channel;
+pub mod claim;
+mod load;
+pub mod names;
+pub mod runs;
+pub mod tokens;
+
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use tributary_controller::Deployment;
+use tributary_controller::targets::Kind as Target;
+use tributary_jobfile::{End, HostId, Job, Scenario};
+use tributary_netio::device::{Config, Device, Kind as Io};
+use tributary_netio::faults::Faulty;
+use tributary_netio::interface::Interface;
+use tributary_p4::Architecture;
+use tributary_wire::{Host, Mac, PORT};
+
+pub use load::load;
+
+use runs::Given;
+use tokens::Tokens;
+
+/// What the command lines of all endpoints have in common.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The job file.
+    pub job_file: PathBuf,
+    /// Network interface towards the switch.
+    #[arg(long, value_name = "IFACE")]
+    pub interface: String,
+    /// How our packets go in and out of the interface. All others stay the kernel's.
+    #[arg(long, value_enum, default_value_t)]
+    pub io: Io,
+    /// Seed in place of the file's.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// What the endpoints of ESA jobs show each other: the file that `tributary controller --tokens`
+    /// wrote.
+    #[arg(long, value_name = "FILE")]
+    pub tokens: Option<PathBuf>,
+    /// The controller, which names the run of the job: where `tributary controller --listen` serves,
+    /// HOST:PORT or unix:PATH. A worker waits until all workers of its job have asked.
+    #[arg(long, value_name = "ADDR")]
+    pub controller: Option<String>,
+    /// The run itself, as the controller printed it, in place of --controller; with several jobs in the
+    /// file JOB=N, once for each. A worker may be started only once with an epoch.
+    #[arg(long, value_name = "N", conflicts_with = "controller")]
+    pub epoch: Vec<Given>,
+    /// What the switches are; the same for all processes of a job file.
+    #[arg(long, value_enum, default_value_t)]
+    pub target: Target,
+    /// Architecture of the switches' program, v1model or tna; the same for all processes of a job file.
+    #[arg(long, value_name = "ARCH", default_value_t = Architecture::V1model)]
+    pub arch: Architecture,
+    /// Print events as JSON, one a line, instead of text.
+    #[arg(long)]
+    pub json_events: bool,
+}
+
+impl Args {
+    /// Reads the job file, and computes what switches assign to its jobs.
+    ///
+    /// # Errors
+    /// One line that names file, line and column; or the switches have no room for all jobs of the file.
+    pub fn load(&self) -> Result<Deployment> {
+        Ok(Deployment::new(load(&self.job_file, self.seed, self.target, self.arch)?)?)
+    }
+
+    /// The tokens that the endpoint was given; none if it was given no file.
+    ///
+    /// # Errors
+    /// If the file is no good.
+    pub fn tokens(&self) -> Result<Tokens> {
+        self.tokens.as_deref().map_or(Ok(Tokens::default()), Tokens::read)
+    }
+}
+
+/// The jobs of a deployment that have a part on a host, and their positions in the file.
+pub fn jobs_at(
+    deployment: &Deployment,
+    host: HostId,
+    part: fn(&Job) -> Option<HostId>,
+) -> impl Iterator<Item = (usize, &Job)> {
+    let jobs = deployment.scenario().jobs.iter().enumerate();
+    jobs.filter(move |(_, job)| part(job) == Some(host))
+}
+
+/// Opens a host's interface for our packets: its own and the jobs' groups.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn open_interface(scenario: &Scenario, host: HostId, args: &Args) -> Result<Faulty<Device>> {
+    let interface = &args.interface;
+    let groups = scenario.jobs.iter().map(|job| Host::group(job.id).mac.0);
+    let config = Config { multicast: groups.collect(), ..Config::endpoint(interface, PORT) };
+    let device = Device::open(args.io, &config)?;
+    must_be(scenario, host, device.interface())?;
+    let needed = scenario.switch.packet_bytes() as usize;
+    let mtu = device.interface().mtu;
+    if mtu < needed {
+        bail!(
+            "network interface `{interface}` has an MTU of {mtu}, and packets with {} values need \
+             {needed}; raise it with `ip link set {interface} mtu {needed}`",
+            scenario.switch.values_per_packet
+        );
+    }
+    let link = scenario.topology.host(host).link;
+    Ok(scenario.faulty(link, End::Host(host), scenario.seed, device)?)
+}
+
+/// Refuses an interface that is not the host's: what comes for the host would never reach it.
+///
+/// # Errors
+/// If its addresses are not those of the job file.
+fn must_be(scenario: &Scenario, host: HostId, interface: &Interface) -> Result<()> {
+    let tributary_jobfile::Host { name: host_name, address, .. } = scenario.topology.host(host);
+    let Interface { name, mac, .. } = interface;
+    ensure!(
+        *mac == address.mac.0,
+        "network interface `{name}` has the MAC address {}, and the job file gives host `{host_name}` \
+         {}; give another --interface, or correct the host's `mac` in the job file",
+        Mac(*mac),
+        address.mac
+    );
+    // The kernel knows the address where TCP is to use it: the channel of ESA.
+    let channel = scenario.duties(host).any(|(job, _)| job.agent.is_some());
+    if channel && let Err(error) = UdpSocket::bind((address.ip, 0)) {
+        bail!(
+            "this machine does not have the address {} that the job file gives host `{host_name}` \
+             ({error}); add it with `ip address add {}/PREFIX dev {name}`, or correct the host's \
+             `ip` in the job file",
+            address.ip,
+            address.ip
+        );
+    }
+    Ok(())
+}
+
+/// Waits until a flag is raised.
+pub async fn until(stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// What gRPC runs on: one thread beside the calling one is enough for it.
+///
+/// # Errors
+/// If there can be no more threads.
+pub fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .context("cannot start threads")
+}

@@ -1,0 +1,33 @@
+//! Job files, read for the switches that they are to run on.
+
+use std::path::Path;
+
+use tributary_controller::targets::Kind;
+use tributary_jobfile::{Error, Scenario};
+use tributary_p4::Architecture;
+
+/// Most values of a packet with the programs for TNA: one pipe of a Tofino has stateful ALUs for no
+/// more.
+const TNA_VALUES: u16 = 32;
+
+/// Reads a job file that is to run on switches of a kind, with programs for an architecture. All
+/// processes of a job file must agree on both.
+///
+/// # Errors
+/// One line that names file, line and column.
+pub fn load(
+    path: &Path,
+    seed: Option<u64>,
+    switches: Kind,
+    architecture: Architecture,
+) -> Result<Scenario, Error> {
+    let mut scenario = tributary_jobfile::load_with_seed(path, seed)?;
+    if switches == Kind::Bmv2 {
+        scenario.pace_for_bmv2();
+    }
+    if architecture == Architecture::Tna {
+        let values = &mut scenario.switch.values_per_packet;
+        *values = TNA_VALUES.min(*values);
+    }
+    Ok(scenario)
+}

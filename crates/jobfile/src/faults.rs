@@ -1,0 +1,111 @@
+//! The faults of a scenario's links, around real ports.
+
+use tributary_netio::FrameIo;
+use tributary_netio::faults::{FaultInjector, Faults, Faulty, InvalidFaults};
+use tributary_wire::PORT;
+
+use crate::{End, LinkId, Scenario};
+
+/// The first stream of faults of plain frames on hosts' links.
+const PLAIN: u64 = 1 << 33;
+
+impl Scenario {
+    /// Puts the faults of a link around a port at one of its ends: on what the port sends, and on what
+    /// it receives.
+    ///
+    /// # Errors
+    /// If the faults make no sense.
+    pub fn faulty<Io: FrameIo>(
+        &self,
+        link: LinkId,
+        end: End,
+        seed: u64,
+        io: Io,
+    ) -> Result<Faulty<Io>, InvalidFaults> {
+        self.faulty_from(0, link, end, seed, io)
+    }
+
+    /// The same at a port in the network: of a switch or a cable. On a host's link only plain frames
+    /// suffer there, such as the TCP segments of ESA's channels: the host's endpoint injects the faults
+    /// into its own packets.
+    ///
+    /// # Errors
+    /// If the faults make no sense.
+    pub fn faulty_in_network<Io: FrameIo>(
+        &self,
+        link: LinkId,
+        end: End,
+        seed: u64,
+        io: Io,
+    ) -> Result<Faulty<Io>, InvalidFaults> {
+        let ends = self.topology.link(link).ends;
+        if ends.iter().all(|end| matches!(end, End::Switch(..))) {
+            return self.faulty(link, end, seed, io);
+        }
+        Ok(self.faulty_from(PLAIN, link, end, seed, io)?.only(is_plain))
+    }
+
+    fn faulty_from<Io: FrameIo>(
+        &self,
+        first_stream: u64,
+        link: LinkId,
+        end: End,
+        seed: u64,
+        io: Io,
+    ) -> Result<Faulty<Io>, InvalidFaults> {
+        let cable = self.topology.link(link);
+        let injector = |sender: End| {
+            if cable.faults.is_none() {
+                return Ok(None);
+            }
+            let stream = first_stream + 2 * link.0 as u64 + u64::from(cable.ends[0] != sender);
+            FaultInjector::new(Faults::from(&cable.faults), seed, stream).map(Some)
+        };
+        let [a, b] = cable.ends;
+        let far = if a == end { b } else { a };
+        Ok(Faulty::new(io, injector(end)?, injector(far)?))
+    }
+}
+
+/// Whether a frame is none of the endpoints': not UDP to our port over IPv4 without options.
+fn is_plain(frame: &[u8]) -> bool {
+    const IPV4: [u8; 2] = [0x08, 0x00];
+    const UDP: [u8; 1] = [17];
+    let is = |range: std::ops::Range<usize>, wanted: &[u8]| frame.get(range) == Some(wanted);
+    !(is(12..14, &IPV4) && is(23..24, &UDP) && is(36..38, &PORT.to_be_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_wire::{Ecn, Envelope, Host};
+
+    use super::*;
+
+    #[test]
+    fn packets_of_endpoints_are_not_plain_and_tcp_is() {
+        let job = tributary_wire::JobId::new(1).expect("a job");
+        let envelope =
+            Envelope { source: Host::service(job), destination: Host::group(job), ecn: Ecn::Ect0 };
+        let repr = tributary_wire::agg::Repr {
+            protocol: tributary_wire::Protocol::Esa,
+            kind: tributary_wire::Kind::Gradient,
+            flags: tributary_wire::Flags::NONE,
+            priority: 1,
+            job,
+            epoch: tributary_wire::Epoch::FIRST,
+            values: 32,
+            sequence: tributary_wire::Sequence(0),
+            bitmap: tributary_wire::Bitmap::EMPTY,
+            index: tributary_wire::AggregatorIndex(0),
+        };
+        let mut frame = Vec::new();
+        tributary_wire::emit_frame(&mut frame, &envelope, &repr);
+        assert!(!is_plain(&frame));
+        for (at, other) in [(23, 6), (12, 0x86), (37, 0)] {
+            let mut frame = frame.clone();
+            frame[at] = other;
+            assert!(is_plain(&frame), "byte {at}");
+        }
+        assert!(is_plain(&frame[..37]) && is_plain(&[]));
+    }
+}

@@ -1,0 +1,51 @@
+//! The servers of a host, and their channels, as a deployment has them.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+use tributary_controller::Deployment;
+use tributary_driver::channel::{Hub, Link};
+use tributary_endpoint::channel::link;
+use tributary_endpoint::jobs_at;
+use tributary_endpoint::tokens::Tokens;
+use tributary_jobfile::{HostId, Scenario};
+use tributary_netio::Waker;
+use tributary_wire::channel::Role;
+
+use crate::{Channels, Job, Servers};
+
+/// The parameter servers of a host, and the agents of their jobs that are with them.
+///
+/// # Errors
+/// If their settings contradict each other.
+pub fn servers(deployment: &Deployment, host: HostId) -> Result<Servers> {
+    let described = jobs_at(deployment, host, |job| job.ps).map(|(index, job)| {
+        let server = deployment.server(index).context("a job at its server has one")?;
+        let agent = if job.agent == Some(host) { deployment.agent(index)? } else { None };
+        Ok(Job { server, agent })
+    });
+    Ok(Servers::new(described.collect::<Result<Vec<_>>>()?)?)
+}
+
+/// The channels of a host's servers: a hub if their agent is with them, and links to agents that are
+/// elsewhere. `at` tells where.
+///
+/// # Errors
+/// As of [`hub`].
+pub fn channels(
+    scenario: &Scenario,
+    host: HostId,
+    tokens: &Tokens,
+    hub: Option<Hub>,
+    waker: &Waker,
+    at: impl Fn(HostId) -> SocketAddr,
+) -> Result<Channels> {
+    let here = scenario.jobs.iter().filter(|job| job.ps == Some(host));
+    let apart = here.filter_map(|job| Some((job, job.agent.filter(|&agent| agent != host)?)));
+    let links = apart.map(|(job, agent)| {
+        let config = link(scenario, job, Role::Server, tokens, at(agent))?;
+        let link = Link::start(config, waker.clone()).context("cannot start a thread")?;
+        Ok((job.id, link))
+    });
+    Ok(Channels::new(hub, links.collect::<Result<Vec<_>>>()?))
+}

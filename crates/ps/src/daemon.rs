@@ -1,0 +1,60 @@
+//! The parameter servers of a host, as a daemon.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Result, bail};
+use tributary_endpoint::claim::claim;
+use tributary_endpoint::runs::{self, Follower};
+use tributary_endpoint::{Args, channel, names, open_interface};
+use tributary_jobfile::{Job, Protocol};
+use tributary_netio::Waker;
+
+use crate::report::Event;
+use crate::{channels, serve, servers};
+
+/// Serves the jobs that have their parameter server on a host until `stop` is raised; `tell` hears of it,
+/// with the name of the host's switch.
+///
+/// # Errors
+/// One line that says what went wrong.
+pub fn run(
+    args: &Args,
+    host: &str,
+    stop: &Arc<AtomicBool>,
+    tell: &dyn Fn(&Event, &str),
+) -> Result<()> {
+    let mut deployment = args.load()?;
+    let scenario = deployment.scenario().clone();
+    let id = names::host(&scenario, host)?;
+    let own = |job: &&Job| job.ps == Some(id);
+    if !scenario.jobs.iter().any(|job| own(&job)) {
+        bail!("no job of the file has its parameter server on host `{host}`");
+    }
+    let tokens = args.tokens()?;
+    let (switch, _) = scenario.topology.attachment(id);
+    let switch = &scenario.topology.switch(switch).name;
+    let tell = |event: &Event| tell(event, switch);
+    let _claim = claim(&args.interface, "parameter server", scenario.jobs.iter().filter(own))?;
+    let waker = Waker::new();
+    while !stop.load(Ordering::Relaxed) {
+        let io = open_interface(&scenario, id, args)?;
+        runs::join_all(args, &mut deployment, own, stop)?;
+        let scenario = deployment.scenario();
+        let servers = servers(&deployment, id)?;
+        let at = |agent| channel::agent_address(scenario, agent);
+        let hub = channel::hub(scenario, id, &tokens, at(id), waker.clone())?;
+        let mut channels = channels(scenario, id, &tokens, hub, &waker, at)?;
+        // Servers of the other protocols detect a new run by its packets.
+        let esa = |job: &&Job| own(job) && job.protocol == Protocol::Esa;
+        let follower = Follower::start(args, scenario.jobs.iter().filter(esa), stop)?;
+        tell(&Event::Ready);
+        let report = |job, event| tell(&Event::of(job, &event));
+        let servers = serve(servers, &mut channels, io, waker.clone(), follower.over(), report)?;
+        if let Some(hub) = channels.hub() {
+            tracing::info!("peers: {:?}", hub.stats());
+        }
+        tell(&Event::done(&servers));
+    }
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! The reminder agent of a host, as a daemon.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, bail};
+use tributary_endpoint::claim::claim;
+use tributary_endpoint::runs::{self, Follower};
+use tributary_endpoint::{Args, channel, names, open_interface};
+use tributary_jobfile::Job;
+use tributary_netio::Waker;
+use tributary_protocol::esa::Backend;
+
+use crate::{agent, serve};
+
+/// What the daemon tells.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// The agent listens.
+    Ready,
+    /// The agent has ended: what it counted.
+    Done(&'a Backend),
+}
+
+/// Runs the agent of the jobs that have it on a host, apart from their parameter server, until `stop` is
+/// raised.
+///
+/// # Errors
+/// One line that says what went wrong.
+pub fn run(
+    args: &Args,
+    host: &str,
+    stop: &Arc<AtomicBool>,
+    tell: &dyn Fn(Event<'_>),
+) -> Result<()> {
+    let mut deployment = args.load()?;
+    let scenario = deployment.scenario().clone();
+    let id = names::host(&scenario, host)?;
+    if agent(&deployment, id)?.is_none() {
+        bail!(
+            "no job of the file has its reminder agent on host `{host}` alone; write `agent = \
+             \"{host}\"` in a job, or leave the agent to `tributary ps`"
+        );
+    }
+    let tokens = args.tokens()?;
+    let own = |job: &&Job| job.agent == Some(id);
+    let _claim = claim(&args.interface, "reminder agent", scenario.jobs.iter().filter(own))?;
+    let waker = Waker::new();
+    let address = channel::agent_address(&scenario, id);
+    while !stop.load(Ordering::Relaxed) {
+        let io = open_interface(&scenario, id, args)?;
+        runs::join_all(args, &mut deployment, own, stop)?;
+        let scenario = deployment.scenario();
+        let agent = agent(&deployment, id)?.context("looked at above")?;
+        let hub = channel::hub(scenario, id, &tokens, address, waker.clone())?;
+        let mut hub = hub.context("an agent has jobs")?;
+        let follower = Follower::start(args, scenario.jobs.iter().filter(own), stop)?;
+        tell(Event::Ready);
+        let agent = serve(agent, &mut hub, io, waker.clone(), follower.over())?;
+        tracing::info!("peers: {:?}", hub.stats());
+        tell(Event::Done(&agent));
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! One worker of a job, as a daemon.
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result, bail};
+use tributary_endpoint::claim::claim;
+use tributary_endpoint::{Args, channel, names, open_interface, runs};
+use tributary_jobfile::Job;
+use tributary_netio::Waker;
+use tributary_wire::{Bitmap, WorkerIndex};
+
+use crate::alone;
+use crate::live::{self, Port};
+use crate::rounds::{Event, WorkerReport};
+use crate::workload::{Verifier, need};
+
+/// Which worker of a job file to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Which<'a> {
+    /// Name of the job; may be left out if the file has one job.
+    pub job: Option<&'a str>,
+    /// Index of the worker.
+    pub worker: u8,
+    /// Be the parameter server, too, of a job that has no other worker.
+    pub alone: bool,
+}
+
+/// Runs a worker to its end. `tell` gets one event per round.
+///
+/// # Errors
+/// One line that says what went wrong.
+pub fn run(
+    args: &Args,
+    which: Which<'_>,
+    stop: &Arc<AtomicBool>,
+    tell: &dyn Fn(&Event),
+) -> Result<WorkerReport> {
+    let mut deployment = args.load()?;
+    let scenario = deployment.scenario().clone();
+    let at = names::job(&scenario, which.job)?;
+    let job = &scenario.jobs[at];
+    let Which { worker, .. } = which;
+    let Some(&host) = job.workers.get(usize::from(worker)) else {
+        bail!("job {} has workers 0 to {}, not {worker}", job.name, job.workers.len() - 1);
+    };
+    let index = WorkerIndex::new(worker).context("a job has at most 32 workers")?;
+    need::check_worker(job)?;
+    let warn = |job: &Job, report: WorkerReport| {
+        if !args.json_events
+            && let Some(complaint) = report.rounding.complaint(job, report.rounding.greatest)
+        {
+            tracing::warn!("job {}: {complaint}", job.name);
+        }
+        report
+    };
+    let verifier = Verifier::new(job, scenario.switch.values_per_packet, 1);
+    if which.alone {
+        let deployment = Arc::new(deployment);
+        let report = alone::work(&deployment, at, verifier, stop, |event| tell(&event))?;
+        return Ok(warn(job, report));
+    }
+    let tokens = args.tokens()?;
+    let address = |agent| channel::agent_address(&scenario, agent);
+    // What is wrong with its token is reported before the worker takes its place in the run.
+    channel::worker_link(&scenario, job, index, &tokens, address)?;
+    let _claim = claim(&args.interface, "worker", [job])?;
+    let io = open_interface(&scenario, host, args)?;
+    let waiting = |missing: Bitmap| {
+        tell(&Event::Waiting { missing: missing.iter().map(WorkerIndex::get).collect() });
+    };
+    let epoch = runs::join(args, job, Some(index), stop, waiting)?;
+    deployment.set_epoch(at, epoch);
+    let link =
+        channel::worker_link(deployment.scenario(), deployment.job(at), index, &tokens, address)?;
+    // Who reads events has started the parameter server, too, and sees whether it lives.
+    let may_be_replaced = !args.json_events;
+    let port = Port { io, waker: Waker::new(), link, may_be_replaced };
+    let deployment = Arc::new(deployment);
+    let report = live::work(&deployment, at, index, port, verifier, stop, |event| tell(&event))?;
+    Ok(warn(job, report))
+}
