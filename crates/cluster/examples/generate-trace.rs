@@ -1,4 +1,4 @@
-//! Makes up a trace like Philly's, in our own format:
+//! Generates a synthetic trace like Philly's, in our own format:
 //!
 //! ```sh
 //! cargo run -p tributary-cluster --example generate-trace -- 400 1 > examples/placement/sample.csv

@@ -1,4 +1,5 @@
-//! Derives the distributions that `trace::Generator` draws from, as the source of a module:
+//! Derives the distributions of `trace::Generator` from the Philly trace and prints them as the
+//! source of a module:
 //!
 //! ```sh
 //! cargo run -p tributary-cluster --example philly-marginals -- philly.csv \

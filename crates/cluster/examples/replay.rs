@@ -1,5 +1,4 @@
-//! Replays a trace as fast as it goes, with a policy that costs next to nothing, and says how fast
-//! that was:
+//! Replays a trace as fast as possible, with a policy of almost no cost, and prints the speed:
 //!
 //! ```sh
 //! cargo run --release -p tributary-cluster --example replay -- philly.csv [cluster.toml]
@@ -58,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Most memory that the process has had, megabytes; Linux only.
+/// Peak memory of the process in megabytes; Linux only.
 fn peak_mb() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -66,7 +65,7 @@ fn peak_mb() -> Option<f64> {
     Some(kb / 1000.0)
 }
 
-/// The validator, and how long it took.
+/// The validator, and the time that it took.
 struct Check<'c> {
     validator: Validator<'c>,
     checking_s: f64,
@@ -94,7 +93,7 @@ impl Observer for Check<'_> {
     }
 }
 
-/// Jobs as they come, each onto the first servers with GPUs left.
+/// Places each job on the first servers with free GPUs.
 struct FirstFit;
 
 impl Policy for FirstFit {

@@ -1,5 +1,6 @@
-//! How long it takes to keep the steady state up to date while a batch of jobs is placed: jobs start
-//! one after the other, and before each that needs several servers the network is asked what is left.
+//! Measures the time to keep the steady state up to date while a batch of jobs is placed. Jobs
+//! start one after the other, and before each job that needs several servers the network is
+//! queried.
 //!
 //! ```sh
 //! cargo run --release -p tributary-cluster --example steady_state
@@ -9,12 +10,13 @@ use std::time::Duration;
 
 use tributary_cluster::{Cluster, Job, JobId, Plan, ServerIndex, Shape, State};
 
-/// How many GPUs jobs want.
+/// Distribution of the number of GPUs per job.
 #[derive(Clone, Copy)]
 enum Mix {
-    /// Most want one, as in the Philly trace: of 20 jobs, 14 want 1, 3 want 2 or 4, 3 want 8 or 16.
+    /// Mostly one, as in the Philly trace: of 20 jobs, 14 request 1, 3 request 2 or 4, and 3
+    /// request 8 or 16.
     Philly,
-    /// All want 8: two servers and a parameter server.
+    /// Always 8: two servers and a parameter server.
     Eight,
 }
 
@@ -33,16 +35,16 @@ impl Mix {
     }
 }
 
-/// Where the servers of a job are.
+/// The placement of a job's servers.
 #[derive(Clone, Copy)]
 enum Spread {
-    /// One beside the other: most jobs in one rack.
+    /// Neighbouring servers: most jobs are within one rack.
     Packed,
-    /// In as many racks as it has servers.
+    /// As many racks as the job has servers.
     Scattered,
 }
 
-/// Places jobs as fast as possible, so that next to nothing but the network is measured.
+/// Places jobs as fast as possible, so that mostly the network is measured.
 struct Placer<'c> {
     state: State<'c>,
     next: u32,
@@ -74,7 +76,7 @@ impl Placer<'_> {
         while missing > 0 {
             let (server, free) = self.free_server();
             let taken = free.min(missing);
-            // A server may come again.
+            // A server may be returned twice.
             if shares.iter().all(|&(other, _)| other != server) {
                 shares.push((server, taken));
                 missing -= taken;
@@ -83,26 +85,26 @@ impl Placer<'_> {
         if let [(server, _)] = shares[..] {
             return Plan::on_one(server, gpus);
         }
-        // The parameter server goes to the server behind the last worker's.
+        // The parameter server goes to the server after the last worker's.
         let ps = self.server();
         Plan::spread(self.state.cluster(), &shares, ps)
     }
 }
 
-/// Time that this thread has run: others on the machine do not count.
+/// CPU time of this thread, so that other load on the machine does not count.
 fn cpu_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
     let nanos = text.split(' ').next().and_then(|nanos| nanos.parse().ok());
     Duration::from_nanos(nanos.expect("the first is a time"))
 }
 
-/// The time that it took to place jobs, and how often the network was asked.
+/// The time to place the jobs, and the number of queries to the network.
 fn measure(shape: &Shape, jobs: u32, mix: Mix, spread: Spread) -> (Duration, u32) {
     let cluster = Cluster::uniform(shape);
     let servers = cluster.servers().len() as u32;
     let stride = match spread {
         Spread::Packed => 1,
-        // From rack to rack, and by all servers before one comes again.
+        // A stride that changes the rack each time and visits all servers before repeating one.
         Spread::Scattered => (shape.servers_per_rack + 1..)
             .find(|&stride| gcd(stride, servers) == 1)
             .expect("a prime"),

@@ -1,7 +1,8 @@
-//! One job alone: what the switches of its hierarchy make of its traffic at a given rate (NetPack
-//! §4.1, table 1 and figure 5).
+//! A single job: the output of the switches of its hierarchy at a given rate (NetPack §4.1, table 1
+//! and figure 5).
 //!
-//! This is the closed form; [`State::network`](crate::State::network) finds the rates of many jobs.
+//! This is the closed form. [`State::network`](crate::State::network) computes the rates of many
+//! jobs.
 //!
 //! ```
 //! use tributary_cluster::aggregation::{Switch, single};
@@ -14,31 +15,31 @@
 //! assert_eq!((fast.fc, fast.fs), (6, 8));
 //! ```
 
-/// A rack's switch with some of the job's workers under it.
+/// A rack's switch with some of the job's workers below it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Switch {
-    /// Workers of the job in the rack.
+    /// Number of workers of the job in the rack.
     pub workers: u32,
-    /// Peak aggregation throughput that the switch has for the job, Gb/s.
+    /// Peak aggregation throughput of the switch for the job, in Gb/s.
     pub pat_gbps: f64,
 }
 
-/// What a switch sends towards the parameter server.
+/// The output of a switch towards the parameter server.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Output {
-    /// Flows.
+    /// Number of flows.
     pub flows: u32,
-    /// The part that it has aggregated, Gb/s.
+    /// The aggregated part, in Gb/s.
     pub aggregated_gbps: f64,
-    /// The part that passes it as it came, Gb/s over all flows.
+    /// The unaggregated part, in Gb/s over all flows.
     pub unaggregated_gbps: f64,
 }
 
 impl Output {
-    /// Table 1: `arriving` flows come to a switch, of workers that send at `rate_gbps`.
+    /// Table 1: the output for `arriving` flows of workers that send at `rate_gbps`.
     ///
-    /// The paper's text has a switch whose throughput is just the rate aggregate in part; as in the
-    /// table, it aggregates all.
+    /// In the paper's text, a switch whose throughput equals the rate aggregates only a part. In
+    /// the table it aggregates everything, as here.
     #[must_use]
     pub fn of(pat_gbps: f64, rate_gbps: f64, arriving: u32) -> Self {
         if pat_gbps >= rate_gbps {
@@ -52,31 +53,33 @@ impl Output {
         }
     }
 
-    /// All that it sends, Gb/s.
+    /// The total output, in Gb/s.
     #[must_use]
     pub fn gbps(&self) -> f64 {
         self.aggregated_gbps + self.unaggregated_gbps
     }
 }
 
-/// What the hierarchy of a job makes of its traffic.
+/// The traffic of a job at the switches of its hierarchy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Single {
-    /// What leaves each rack other than the parameter server's.
+    /// The output of each rack other than the parameter server's.
     pub leaves: Vec<Output>,
-    /// What the switch of the parameter server's rack sends it.
+    /// The output of the switch in the parameter server's rack, towards the parameter server.
     ///
-    /// Table 1 counts all that the switch does not aggregate once for each flow that arrives. If a rack
-    /// below it still aggregated some of that, less arrives: [`State::network`](crate::State::network)
-    /// counts what arrives. Numbers of flows are the same.
+    /// Table 1 counts all traffic that this switch does not aggregate once per arriving flow. If a
+    /// rack below still aggregates some of it, less arrives.
+    /// [`State::network`](crate::State::network) counts the traffic that arrives. The numbers of
+    /// flows are the same.
     pub root: Output,
-    /// Flows that come to the parameter server's rack from others.
+    /// Number of flows from other racks to the parameter server's rack.
     pub fc: u32,
-    /// Flows on the parameter server's link.
+    /// Number of flows on the parameter server's link.
     pub fs: u32,
 }
 
-/// A job with workers in the parameter server's rack (`root`) and in others, which send at `rate_gbps`.
+/// A job with workers in the parameter server's rack (`root`) and in other racks (`leaves`), which
+/// send at `rate_gbps`.
 #[must_use]
 pub fn single(root: Switch, leaves: &[Switch], rate_gbps: f64) -> Single {
     let output = |switch: &Switch| Output::of(switch.pat_gbps, rate_gbps, switch.workers);
@@ -108,7 +111,7 @@ mod tests {
         assert_eq!([40.1, 1e6].map(at), [(6, 8); 2]);
     }
 
-    /// Both columns of table 1, and the edge between them.
+    /// Both columns of table 1, and the boundary between them.
     #[test]
     fn table_1() {
         let enough = Output { flows: 1, aggregated_gbps: 10.0, unaggregated_gbps: 0.0 };

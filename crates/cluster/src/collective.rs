@@ -1,9 +1,9 @@
-//! All-reduce among the ranks of a job: who sends how much to whom, what of it crosses machines, and
-//! how long that takes (Titan §II-B, §III-A and §V-B).
+//! All-reduce among the ranks of a job: transfers, cross-machine traffic and time (Titan §II-B,
+//! §III-A and §V-B).
 //!
-//! Nothing here grows with the square of the ranks. A collective is a few [`Phase`]s, a phase knows
-//! whom a rank sends to without a table, and phases that cost the same are one phase that runs
-//! several times.
+//! Memory does not grow with the square of the number of ranks. A collective is a few [`Phase`]s, a
+//! phase computes the receiver of each rank without a table, and phases with equal costs are one
+//! phase that runs several times.
 
 mod phase;
 mod plan;
@@ -11,26 +11,26 @@ mod plan;
 pub use phase::Phase;
 pub use plan::path_gbps;
 
-/// How the ranks of a job sum their gradients among themselves.
+/// An algorithm by which the ranks of a job sum their gradients.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Collective {
-    /// Chunks of K/N go round a ring, once to be summed and once to be handed out.
+    /// Chunks of K/N pass around a ring twice: once to be summed and once to be distributed.
     Ring,
-    /// Halves, quarters… are exchanged with ranks ever nearer, then the other way round
-    /// (Titan figure 1a). Ranks beyond the largest power of two hand their gradients to a neighbour
-    /// first and get the sums from it at the end.
+    /// Halves, quarters and so on are exchanged with ever nearer ranks, then in reverse (Titan
+    /// figure 1a). Each rank beyond the largest power of two sends its gradients to a neighbour
+    /// first and receives the sums from it at the end.
     #[default]
     HalvingDoubling,
-    /// All gradients go up a binomial tree to rank 0, the sums come down. Not pipelined: that would
-    /// change the time, not the bytes.
+    /// All gradients go up a binomial tree to rank 0, and the sums come down. Pipelining is not
+    /// modelled; it would change the time, not the bytes.
     Tree,
 }
 
 impl Collective {
-    /// All of them.
+    /// All collectives.
     pub const ALL: [Self; 3] = [Self::Ring, Self::HalvingDoubling, Self::Tree];
 
-    /// What users call it.
+    /// The name in the user interface.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -40,20 +40,20 @@ impl Collective {
         }
     }
 
-    /// The one that users call so.
+    /// The collective with this name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|collective| collective.name() == name)
     }
 
-    /// The phases that differ in cost, each with how often it runs. A phase and its mirror image
-    /// cost the same, since links are as fast in both directions.
+    /// The phases with different costs, each with the number of times that it runs. A phase and its
+    /// mirror image cost the same, because links are equally fast in both directions.
     pub fn phases(self, ranks: u32) -> impl Iterator<Item = Phase> + use<> {
         (0..phase::kinds(self, ranks)).map(move |kind| Phase::of(self, ranks, kind))
     }
 
-    /// Every phase in the order of time, each running once: C<sup>t</sup><sub>n,n'</sub> for
-    /// t = 1…T (Titan §III-A).
+    /// Every phase in the order of time, each running once: C<sup>t</sup><sub>n,n'</sub> for t =
+    /// 1…T (Titan §III-A).
     pub fn schedule(self, ranks: u32) -> impl Iterator<Item = Phase> + use<> {
         let kinds = phase::kinds(self, ranks);
         let times = if self == Self::Ring && ranks > 1 { 2 * (ranks - 1) } else { 2 * kinds };
@@ -69,11 +69,11 @@ impl Collective {
         })
     }
 
-    /// All ranks, in an order in which those that exchange most stand together: dealt out to machines
-    /// in this order, the heavy exchanges stay inside.
+    /// All ranks, ordered so that ranks that exchange the most are adjacent. If machines get ranks
+    /// in this order, the largest exchanges stay within machines.
     ///
-    /// For halving-doubling that is the order of the reversed bits, since the farthest ranks exchange
-    /// the largest halves; a rank without a place in the halving follows the one that stands for it.
+    /// For halving-doubling this is the bit-reversed order, because the most distant ranks exchange
+    /// the largest parts. A rank outside the power of two follows the rank that represents it.
     #[must_use]
     pub fn locality_order(self, ranks: u32) -> Vec<u32> {
         if self != Self::HalvingDoubling || ranks < 2 {

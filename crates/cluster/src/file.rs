@@ -1,8 +1,8 @@
-//! Cluster files: what a cluster is made of, in TOML.
+//! Cluster files: a description of a cluster in TOML.
 //!
-//! A file either gives the shape of a cluster whose racks are all alike, or names every rack
-//! (`[[rack]]`). What it leaves out is as in NetPack §6.1. `docs/placement/simulator.md` is the
-//! user's side of it.
+//! A file either gives the shape of a cluster with identical racks, or lists every rack
+//! (`[[rack]]`). Defaults are as in NetPack §6.1. `docs/placement/simulator.md` documents the
+//! format for users.
 
 use std::path::Path;
 
@@ -10,15 +10,15 @@ use tributary_document::{Document, Error, Item, Kind, Table};
 
 use crate::topology::{Cluster, Pod, PodIndex, Rack, RackIndex, Server, Shape};
 
-/// What messages call such a file.
+/// The name of such a file in messages.
 const KIND: Kind = Kind { name: "cluster file", page: "docs/placement/simulator.md" };
 
-/// Largest numbers of racks, of servers and of servers' GPUs: more than any cluster has.
+/// Maximum number of racks, of servers and of GPUs per server, beyond any real cluster.
 const MAX_RACKS: u32 = 1 << 16;
 const MAX_SERVERS: u32 = 1 << 20;
 const MAX_GPUS: u32 = 1 << 10;
 
-/// Fastest link, Gb/s.
+/// Maximum bandwidth of a link in Gb/s.
 const MAX_GBPS: f64 = 1e9;
 
 const SHAPE_KEYS: [&str; 7] = [
@@ -39,7 +39,7 @@ const RACK_KEYS: [&str; 7] =
 pub struct Described {
     /// The cluster.
     pub cluster: Cluster,
-    /// What can be but is probably not meant, one line each with its place.
+    /// Values that are valid but probably unintended, one line each with its position.
     pub warnings: Vec<String>,
 }
 
@@ -47,17 +47,17 @@ pub struct Described {
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or says something that cannot be.
+/// If the file cannot be read or its content is invalid.
 pub fn load(path: impl AsRef<Path>) -> Result<Described, Error> {
     let path = path.as_ref();
     parse(&KIND.read(path)?, &path.display().to_string())
 }
 
-/// [`load`] for text; messages call it `file`.
+/// [`load`] for text. Messages call the file `file`.
 ///
 /// # Errors
 ///
-/// If the text says something that cannot be.
+/// If the content is invalid.
 pub fn parse(text: &str, file: &str) -> Result<Described, Error> {
     let document = Document::parse(KIND, text, file)?;
     let mut keys = SHAPE_KEYS.to_vec();
@@ -67,7 +67,7 @@ pub fn parse(text: &str, file: &str) -> Result<Described, Error> {
     if racks.is_empty() { uniform(&table) } else { explicit(&table, &racks) }
 }
 
-/// A shape, with NetPack's for what is not said.
+/// A shape, with NetPack's defaults.
 fn shape(table: &Table<'_>) -> Result<Shape, Error> {
     let netpack = Shape::default();
     let pods = table.get("racks_per_pod").map(|item| item.integer32(1..=MAX_RACKS));
@@ -129,7 +129,7 @@ fn explicit(table: &Table<'_>, items: &[Item<'_>]) -> Result<Described, Error> {
         parts.add(item, &defaults)?;
     }
     if parts.racks.len() == 1 {
-        // There is nothing that it could reach.
+        // A single rack needs no uplinks.
         parts.warnings.clear();
     }
     let pods = pods(&mut parts.racks, defaults.racks_per_pod);
@@ -168,7 +168,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Warns of a rack that no other rack can be reached from.
+    /// Warns of a rack without uplink bandwidth, which no other rack can reach.
     fn warn_alone(&mut self, table: &Table<'_>) {
         let name = table.get("name").and_then(|name| name.string("a").ok());
         let name = name.map_or_else(|| "the rack".to_owned(), |name| format!("rack {name}"));
@@ -180,7 +180,7 @@ impl Parts {
     }
 }
 
-/// Pods of so many racks each, whose uplinks carry what their racks' do.
+/// Pods of `size` racks each. A pod's uplinks have the bandwidth of its racks' uplinks.
 fn pods(racks: &mut [Rack], size: Option<u32>) -> Vec<Pod> {
     let Some(size) = size else { return Vec::new() };
     let mut pods = Vec::new();

@@ -1,30 +1,31 @@
-//! What someone wants to run.
+//! Jobs.
 
-/// A job's number, in the order of submission.
+/// The number of a job, in the order of submission.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct JobId(pub u32);
 
-/// A training job: iterations of computing on every GPU, then summing the gradients of all.
+/// A training job: iterations of computing on every GPU, followed by summing the gradients of all
+/// GPUs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
-    /// Which job.
+    /// Its number.
     pub id: JobId,
-    /// When it was submitted, seconds from the start of the trace.
+    /// Time of submission, in seconds from the start of the trace.
     pub submit_s: f64,
-    /// GPUs that it wants, at least 1.
+    /// Number of GPUs requested, at least 1.
     pub gpus: u32,
-    /// Iterations that it runs.
+    /// Number of iterations.
     pub iterations: f64,
-    /// Time that an iteration computes on each GPU, seconds.
+    /// Computing time per iteration on each GPU, in seconds.
     pub compute_s: f64,
-    /// Gradients that an iteration sums, bytes a worker.
+    /// Gradients summed per iteration, in bytes per worker.
     pub gradient_bytes: f64,
-    /// What it is worth to have it run (NetPack §5.2, step 1).
+    /// The value of running it (NetPack §5.2, step 1).
     pub value: f64,
 }
 
 impl Job {
-    /// Time that the job takes once it runs and its gradients are summed in no time, seconds.
+    /// Run time in seconds if summing gradients takes no time.
     #[must_use]
     pub fn ideal_s(&self) -> f64 {
         self.iterations * self.compute_s

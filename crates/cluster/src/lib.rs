@@ -1,13 +1,13 @@
-//! GPU clusters and the training jobs in them: what there is, who runs where, what the network
-//! gives each job, and how a trace of jobs unfolds in time.
+//! GPU clusters and the training jobs in them: the topology, the placement of jobs, the rates that
+//! the network gives them, and the simulation of a trace.
 //!
-//! Nothing here decides where a job goes: that is a [`Policy`], and the policies live in
-//! `tributary-placement`. Nothing here moves packets either: rates are fluid, as in NetPack §4.
+//! The crate does not decide where a job goes: that is a [`Policy`], and the policies are in
+//! `tributary-placement`. It does not model packets either: rates are fluid, as in NetPack §4.
 //!
-//! Where to start: a [`Cluster`] is what there is, a [`Job`] is what someone wants, a [`Plan`] is a
-//! policy's answer, and a [`State`] is a cluster with the plans of the jobs that run in it.
-//! [`mod@file`] and [`trace`] read clusters and jobs, [`simulate`] runs them, [`metrics`] says how
-//! good that was, and [`validate`] checks it.
+//! Start reading here: a [`Cluster`] is the hardware, a [`Job`] is a request, a [`Plan`] is a
+//! policy's answer, and a [`State`] is a cluster with the plans of its running jobs. [`mod@file`]
+//! and [`trace`] read clusters and jobs, [`simulate`] runs them, [`metrics`] evaluates the run, and
+//! [`validate`] checks it.
 
 pub mod aggregation;
 mod collective;

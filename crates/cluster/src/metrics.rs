@@ -1,56 +1,57 @@
-//! How good a run was, by the measures of NetPack §6.1 and Titan §V.A, and how much runs differ.
+//! The metrics of NetPack §6.1 and Titan §V.A for a run, and their spread over several runs.
 
 use crate::simulate::{Outcome, Reason, Record};
 
-/// A measure of a whole run.
+/// A metric of a whole run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Metric {
-    /// Jobs that ran to their end.
+    /// Number of jobs that finished.
     Finished,
-    /// Jobs that are larger than the cluster or make no sense.
+    /// Number of jobs that are larger than the cluster or invalid.
     Rejected,
-    /// Jobs that were not placed, or got no bandwidth.
+    /// Number of jobs that were not placed, or got no bandwidth.
     Unfinished,
-    /// Job completion time, mean over the finished jobs: from submission to end.
+    /// Mean job completion time over the finished jobs: from submission to end.
     AverageJct,
-    /// Half of the jobs complete within this time.
+    /// Median job completion time.
     MedianJct,
-    /// Nine of ten jobs complete within this time.
+    /// 90th percentile of the job completion time.
     Jct90,
-    /// 99 of 100 jobs complete within this time.
+    /// 99th percentile of the job completion time.
     Jct99,
-    /// Time that jobs waited, mean.
+    /// Mean waiting time of jobs.
     AverageWait,
-    /// Time that jobs ran, mean.
+    /// Mean run time of jobs.
     AverageRun,
     /// From the first submission to the last end.
     Makespan,
-    /// How much of the speed of as many lone GPUs the jobs had while they ran, mean.
+    /// Mean ratio of the jobs' speed to the speed of the same number of independent GPUs, while
+    /// they run.
     Efficiency,
-    /// The same with the time that jobs waited in it.
+    /// The same ratio, including the waiting time.
     EfficiencyWithWait,
-    /// Servers with a job, mean over the time in which there was one.
+    /// Mean number of servers with a job, over the time in which there was at least one.
     UsedMachines,
-    /// Most servers with a job at one time.
+    /// Maximum number of servers with a job.
     PeakMachines,
-    /// Idle GPUs of the used servers, mean over servers and over time.
+    /// Share of idle GPUs in the used servers, mean over servers and time.
     Fragmentation,
-    /// Used servers over time.
+    /// Number of used servers, integrated over time.
     MachineHours,
-    /// GPUs taken over time.
+    /// Number of allocated GPUs, integrated over time.
     GpuHours,
-    /// What the running jobs send between servers in an iteration of each, mean over time.
+    /// Bytes that the running jobs send between servers in one iteration each, mean over time.
     Traffic,
-    /// What was sent between servers in all.
+    /// Total bytes sent between servers.
     TotalTraffic,
-    /// GPU-hours of computing earned by an hour of a used server, mean over time.
+    /// GPU-hours of computing per hour of a used server, mean over time.
     ProfitRate,
-    /// Profit rates at all arrivals, added up.
+    /// Sum of the profit rates at all arrivals.
     TotalProfit,
 }
 
 impl Metric {
-    /// All of them, in the order of a table.
+    /// All metrics, in the order of a table.
     pub const ALL: [Self; 21] = [
         Self::Finished,
         Self::Rejected,
@@ -75,7 +76,7 @@ impl Metric {
         Self::TotalProfit,
     ];
 
-    /// What data files call it, with its unit.
+    /// The key in data files, with the unit.
     #[must_use]
     pub const fn key(self) -> &'static str {
         match self {
@@ -103,7 +104,7 @@ impl Metric {
         }
     }
 
-    /// Of a run; not a number if the run has no job that it could be of.
+    /// The metric of a run; NaN if no job of the run contributes to it.
     #[must_use]
     pub fn of(self, outcome: &Outcome) -> f64 {
         let records = &outcome.records;
@@ -148,7 +149,7 @@ fn mean(records: &[Record], of: impl Fn(&Record) -> f64) -> f64 {
     records.iter().map(of).sum::<f64>() / records.len() as f64
 }
 
-/// The smallest completion time that the given part of the jobs does not exceed.
+/// The smallest completion time that at least the given part of the jobs does not exceed.
 fn percentile(records: &[Record], part: f64) -> f64 {
     let mut times: Vec<f64> = records.iter().map(Record::jct_s).collect();
     if times.is_empty() {
@@ -159,42 +160,42 @@ fn percentile(records: &[Record], part: f64) -> f64 {
     *times.select_nth_unstable_by(at, f64::total_cmp).1
 }
 
-/// All measures of a run.
+/// All metrics of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Summary([f64; Metric::ALL.len()]);
 
 impl Summary {
-    /// Measures a run.
+    /// Evaluates a run.
     #[must_use]
     pub fn of(outcome: &Outcome) -> Self {
         Self(Metric::ALL.map(|metric| metric.of(outcome)))
     }
 
-    /// One measure.
+    /// Returns one metric.
     #[must_use]
     pub fn get(&self, metric: Metric) -> f64 {
         self.0[metric as usize]
     }
 
-    /// All measures, in the order of a table.
+    /// All metrics, in the order of a table.
     pub fn iter(&self) -> impl Iterator<Item = (Metric, f64)> + '_ {
         Metric::ALL.into_iter().zip(self.0)
     }
 }
 
-/// How a measure varies over runs with different seeds.
+/// The spread of a metric over runs with different seeds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Spread {
-    /// Runs.
+    /// Number of runs.
     pub runs: usize,
     /// Mean.
     pub mean: f64,
-    /// Standard deviation of a sample (divided by one less than the runs); 0 for one run.
+    /// Sample standard deviation (divided by the number of runs minus one); 0 for one run.
     pub deviation: f64,
 }
 
 impl Spread {
-    /// Of some values; not a number if there are none.
+    /// The spread of these values; NaN if there are none.
     #[must_use]
     pub fn of(values: &[f64]) -> Self {
         let runs = values.len();
@@ -204,7 +205,7 @@ impl Spread {
         Self { runs, mean, deviation }
     }
 
-    /// Of one measure over several runs.
+    /// The spread of one metric over several runs.
     #[must_use]
     pub fn of_metric(summaries: &[Summary], metric: Metric) -> Self {
         Self::of(&summaries.iter().map(|summary| summary.get(metric)).collect::<Vec<_>>())
@@ -219,7 +220,7 @@ mod tests {
     use crate::simulate::Totals;
     use crate::topology::ServerIndex;
 
-    /// A job of 10 s of computing.
+    /// A job with 10 s of computing.
     fn record(id: u32, submit_s: f64, start_s: f64, end_s: f64) -> Record {
         let job = Job {
             id: JobId(id),

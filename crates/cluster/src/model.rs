@@ -1,7 +1,7 @@
-//! Models that jobs train: how much they compute and how much they sum in an iteration.
+//! Models that jobs train: computing time and gradient size per iteration.
 //!
 //! NetPack §6.1 measured its models on RTX 2080 Ti GPUs and did not publish the figures. Ours are
-//! put together from public ones; `docs/placement/simulator.md` has sources and arithmetic.
+//! derived from public ones; `docs/placement/simulator.md` has sources and arithmetic.
 
 use std::path::Path;
 
@@ -9,35 +9,35 @@ use tributary_document::{Document, Error, Item, Kind, suggest};
 
 use crate::job::{Job, JobId};
 
-/// What messages call a file of profiles.
+/// The name of a profile file in messages.
 const KIND: Kind = Kind { name: "profile file", page: "docs/placement/simulator.md" };
 
-/// Images that a GPU takes in an iteration.
+/// Number of images per GPU and iteration.
 const BATCH: f64 = 32.0;
 
-/// How much faster an RTX 2080 Ti trains than an RTX 2080, in single precision: Lambda's mean over
+/// Training speed of an RTX 2080 Ti relative to an RTX 2080 in single precision: Lambda's mean over
 /// seven networks (2019).
 const TI: f64 = 1.37;
 
 /// A model on one kind of GPU.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Profile {
-    /// What the field calls it, in small letters: `vgg16`, `resnet50`.
+    /// The usual name in lower case: `vgg16`, `resnet50`.
     pub name: String,
-    /// Parameters that are trained, and so values of a gradient.
+    /// Number of trained parameters, which is the number of values of a gradient.
     pub parameters: u64,
-    /// Time that an iteration computes on each GPU, seconds.
+    /// Computing time per iteration on each GPU, in seconds.
     pub compute_s: f64,
 }
 
 impl Profile {
-    /// Bytes that an iteration sums: four for every parameter.
+    /// Bytes summed per iteration: four per parameter.
     #[must_use]
     pub fn gradient_bytes(&self) -> f64 {
         self.parameters as f64 * 4.0
     }
 
-    /// A job that trains the model and takes `duration_s` once nothing but computing takes time.
+    /// A job that trains the model and takes `duration_s` seconds if communication takes no time.
     #[must_use]
     pub fn job(&self, id: JobId, submit_s: f64, gpus: u32, duration_s: f64) -> Job {
         Job {
@@ -58,9 +58,9 @@ pub struct Profiles(Vec<Profile>);
 
 /// Name, parameters and images per second of an RTX 2080 in batches of 32, single precision.
 ///
-/// Parameters follow from the layers (the tests compute them). Speeds are one public series with
-/// TensorFlow 1.11; its card could not hold ResNet-152, whose speed here is ResNet-101's divided by
-/// how many more multiplications it has.
+/// The numbers of parameters follow from the layers (the tests compute them). The speeds are one
+/// public series with TensorFlow 1.11. That card could not hold ResNet-152, whose speed here is
+/// ResNet-101's, scaled by the ratio of their numbers of multiplications.
 const KNOWN: [(&str, u64, f64); 7] = [
     ("vgg11", 132_863_336, 240.60),
     ("vgg16", 138_357_544, 126.27),
@@ -72,7 +72,7 @@ const KNOWN: [(&str, u64, f64); 7] = [
 ];
 
 impl Profiles {
-    /// All models that we know, on an RTX 2080 Ti.
+    /// All built-in models, on an RTX 2080 Ti.
     #[must_use]
     pub fn known() -> Self {
         let profile = |(name, parameters, images_per_s): (&str, u64, f64)| Profile {
@@ -103,11 +103,11 @@ impl Profiles {
         self.0.iter().find(|profile| profile.name == name)
     }
 
-    /// Only these models, in this order; the first name that is not known as an error.
+    /// Only these models, in this order.
     ///
     /// # Errors
     ///
-    /// If there is no model of one of the names: one line with the names that there are.
+    /// If a name is unknown: one line that lists the known names.
     pub fn select<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Result<Self, String> {
         let find = |name: &str| {
             self.get(name).cloned().ok_or_else(|| {
@@ -118,22 +118,22 @@ impl Profiles {
         names.into_iter().map(find).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Changes and adds models as a TOML file says: `[[model]]` tables with `name` and, where they
-    /// differ from what is known, `parameters` and `compute_s`.
+    /// Changes and adds models from a TOML file: `[[model]]` tables with `name` and, where they
+    /// differ from the built-in values, `parameters` and `compute_s`.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or says something that cannot be.
+    /// If the file cannot be read or its content is invalid.
     pub fn load(self, path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         self.parse(&KIND.read(path)?, &path.display().to_string())
     }
 
-    /// [`load`](Self::load) for text; messages call it `file`.
+    /// [`load`](Self::load) for text. Messages call the file `file`.
     ///
     /// # Errors
     ///
-    /// If the text says something that cannot be.
+    /// If the content is invalid.
     pub fn parse(mut self, text: &str, file: &str) -> Result<Self, Error> {
         let document = Document::parse(KIND, text, file)?;
         let table = document.table(&["model"])?;
@@ -168,7 +168,7 @@ impl Profiles {
 mod tests {
     use super::*;
 
-    /// Parameters and multiplications of a network, layer by layer.
+    /// Counts parameters and multiplications of a network, layer by layer.
     #[derive(Default)]
     struct Counter {
         parameters: u64,
@@ -178,7 +178,7 @@ mod tests {
     }
 
     impl Counter {
-        /// For images of 224 × 224 in three colours.
+        /// For RGB images of 224 × 224.
         fn image() -> Self {
             Self { channels: 3, side: 224, ..Self::default() }
         }
@@ -186,7 +186,7 @@ mod tests {
         fn convolve(&mut self, channels: u64, kernel: u64, stride: u64, pad: u64, bias: bool) {
             self.side = (self.side + 2 * pad - kernel) / stride + 1;
             let weights = channels * self.channels * kernel * kernel;
-            // Without a bias there is a normalisation with two values a channel.
+            // A layer without a bias is followed by a normalisation with two values per channel.
             self.parameters += weights + channels * if bias { 1 } else { 2 };
             self.multiplications += weights * self.side * self.side;
             self.channels = channels;
@@ -268,7 +268,7 @@ mod tests {
         for (name, net) in &nets {
             assert_eq!(profiles.get(name).unwrap().parameters, net.parameters, "{name}");
         }
-        // The two counts by which ResNet-152's speed is derived from ResNet-101's.
+        // The two counts from which ResNet-152's speed is derived.
         let (of_101, of_152) = (nets[5].1.multiplications, nets[6].1.multiplications);
         assert_eq!(
             ((of_101 as f64 / 1e6).round(), (of_152 as f64 / 1e6).round()),

@@ -1,4 +1,4 @@
-//! A policy's answer: where a job runs.
+//! Plans: where a job runs.
 
 use std::cmp::Reverse;
 
@@ -6,26 +6,27 @@ use crate::topology::{Cluster, RackIndex, ServerIndex};
 
 /// Where a job runs.
 ///
-/// A server's GPUs of one job are one *worker*: they sum among themselves before anything goes to the
-/// network (NetPack §2.1).
+/// A server's GPUs of one job are one *worker*: they sum locally before they use the network
+/// (NetPack §2.1).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
     /// The server of each GPU of the job, in the order of the job's ranks.
     pub ranks: Vec<ServerIndex>,
-    /// Where the parameter server is; none if the job sums its gradients without one.
+    /// The server of the parameter server; `None` if the job sums its gradients without one.
     pub ps: Option<ServerIndex>,
     /// Racks whose switch aggregates for the job, in order.
     pub aggregating: Vec<RackIndex>,
 }
 
 impl Plan {
-    /// All GPUs on one server: nothing goes to the network.
+    /// All GPUs on one server, so that the job does not use the network.
     #[must_use]
     pub fn on_one(server: ServerIndex, gpus: u32) -> Self {
         Self { ranks: vec![server; gpus as usize], ..Self::default() }
     }
 
-    /// GPUs on several servers, with a parameter server; every switch that has something to sum does.
+    /// GPUs on several servers, with a parameter server. Every switch that has something to sum
+    /// aggregates.
     #[must_use]
     pub fn spread(cluster: &Cluster, shares: &[(ServerIndex, u32)], ps: ServerIndex) -> Self {
         let ranks = shares
@@ -37,9 +38,9 @@ impl Plan {
         plan
     }
 
-    /// The plan with a parameter server beside the worker with the most GPUs, of those the first, and
-    /// every switch on the way aggregating. Servers that the cluster does not have are left to whoever
-    /// follows the plan to refuse.
+    /// The plan with a parameter server on the server with the most GPUs of the job (the first such
+    /// server), and every switch on the path aggregating. If the plan names servers that the
+    /// cluster does not have, it is returned unchanged, and starting it fails.
     #[must_use]
     pub fn with_server(mut self, cluster: &Cluster) -> Self {
         if self.ranks.iter().any(|server| server.at() >= cluster.servers().len()) {
@@ -51,7 +52,7 @@ impl Plan {
         self
     }
 
-    /// The workers: servers in order, each with the GPUs that the job has there.
+    /// The workers: servers in order, each with its number of GPUs of the job.
     #[must_use]
     pub fn workers(&self) -> Vec<(ServerIndex, u32)> {
         let mut servers = self.ranks.clone();
@@ -59,7 +60,7 @@ impl Plan {
         servers.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u32)).collect()
     }
 
-    /// Whether gradients go to the network.
+    /// Whether gradients cross the network.
     #[must_use]
     pub fn is_distributed(&self) -> bool {
         self.ranks.windows(2).any(|pair| pair[0] != pair[1])
@@ -78,8 +79,8 @@ impl Plan {
     /// Racks whose switch may have something to sum, in order: those with several workers, and the
     /// parameter server's.
     ///
-    /// A rack with one worker sends one flow in any case. If it is told to aggregate it takes its share
-    /// of the switch's memory all the same (NetPack, algorithm 1, line 26).
+    /// A rack with one worker sends one flow in any case. If it is told to aggregate, it still
+    /// takes its share of the switch's memory (NetPack, algorithm 1, line 26).
     #[must_use]
     pub fn summing_racks(&self, cluster: &Cluster) -> Vec<RackIndex> {
         let rack = |server: ServerIndex| cluster.server(server).rack;

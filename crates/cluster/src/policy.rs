@@ -1,4 +1,4 @@
-//! What decides where jobs go.
+//! Placement policies.
 
 use std::ops::Deref;
 
@@ -8,29 +8,29 @@ use crate::state::{Infeasible, State};
 use crate::steady::Network;
 use crate::topology::RackIndex;
 
-/// A job that waits to be placed.
+/// A job that waits for placement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pending {
     /// The job.
     pub job: Job,
-    /// What it is worth by now: its own value, raised for every round in which it was passed over
+    /// Its current value: its own value, raised for every round in which it was passed over
     /// (NetPack §5.2, step 1).
     pub value: f64,
 }
 
 /// Chooses which waiting jobs start, and where.
 pub trait Policy {
-    /// What the field calls it.
+    /// The name in the literature.
     fn name(&self) -> &'static str;
 
-    /// Places as many of the waiting jobs as it sees fit, through [`Round::start`].
+    /// Places any number of the waiting jobs through [`Round::start`].
     ///
-    /// `waiting` is in the order of submission. Jobs that run are left where they are: nothing
-    /// migrates.
+    /// `waiting` is in the order of submission. Running jobs stay where they are: there is no
+    /// migration.
     fn place(&mut self, round: &mut Round<'_, '_>, waiting: &[Pending]);
 }
 
-/// One batch period: a cluster as a policy may see and change it.
+/// One batch period: the view of the cluster through which a policy acts.
 #[derive(Debug)]
 pub struct Round<'s, 'c> {
     state: &'s mut State<'c>,
@@ -45,8 +45,9 @@ impl<'s, 'c> Round<'s, 'c> {
         Self { state, started: Vec::new(), in_network: false }
     }
 
-    /// A round on a cluster whose jobs sum their gradients in the network: a distributed job of a policy
-    /// that knows of no parameter servers gets one, [beside a worker](Plan::with_server).
+    /// A round on a cluster whose jobs sum their gradients in the network. If a policy plans a
+    /// distributed job without a parameter server, the job gets one [beside a
+    /// worker](Plan::with_server).
     #[must_use]
     pub const fn in_network(state: &'s mut State<'c>) -> Self {
         Self { state, started: Vec::new(), in_network: true }
@@ -56,7 +57,7 @@ impl<'s, 'c> Round<'s, 'c> {
     ///
     /// # Errors
     ///
-    /// If the plan cannot be followed; then nothing has changed.
+    /// If the plan is infeasible. The state is then unchanged.
     pub fn start(&mut self, job: &Job, plan: Plan) -> Result<(), Infeasible> {
         let alone = self.in_network && plan.ps.is_none() && plan.is_distributed();
         let plan = if alone { plan.with_server(self.state.cluster()) } else { plan };
@@ -65,7 +66,7 @@ impl<'s, 'c> Round<'s, 'c> {
         Ok(())
     }
 
-    /// Has these racks' switches aggregate for a job of this round, and no others.
+    /// Sets the racks whose switches aggregate for a job of this round.
     ///
     /// # Panics
     ///
@@ -75,12 +76,13 @@ impl<'s, 'c> Round<'s, 'c> {
         self.state.aggregate_at(job, racks);
     }
 
-    /// What the network gives each job that runs, and what it has left ([`State::network`]).
+    /// The rates of the running jobs, and the remaining capacity of the network
+    /// ([`State::network`]).
     pub fn network(&mut self) -> &Network {
         self.state.network()
     }
 
-    /// [`network`](Self::network), and the state beside it.
+    /// [`network`](Self::network) together with the state.
     pub fn with_network(&mut self) -> (&State<'c>, &Network) {
         self.state.with_network()
     }
@@ -132,7 +134,7 @@ mod tests {
         let racks = vec![RackIndex(0), RackIndex(1)];
         assert_eq!((plan(0).ps, &plan(0).aggregating), (Some(ServerIndex(2)), &racks));
         assert_eq!((plan(1).ps, plan(2).ps), (None, None), "alone on a server; by all-reduce");
-        // What cannot be is refused as ever.
+        // An infeasible plan is rejected as usual.
         let error = Round::in_network(&mut state).start(&job(3), ranks([0, 9, 9, 9]));
         assert!(matches!(error, Err(Infeasible::Unknown { .. })), "{error:?}");
     }

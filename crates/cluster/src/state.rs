@@ -1,4 +1,4 @@
-//! A cluster and the jobs that run in it.
+//! A cluster and its running jobs.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use crate::plan::Plan;
 use crate::steady::{Network, Steady};
 use crate::topology::{Cluster, RackIndex, ServerIndex};
 
-/// A job that runs.
+/// A running job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Running {
     /// The job.
     pub job: Job,
-    /// Where.
+    /// Its plan.
     pub plan: Plan,
 }
 
-/// Why a plan cannot be followed.
+/// Why a plan is infeasible.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Infeasible {
-    /// The job runs already.
+    /// The job already runs.
     #[error("job {} runs already", .0.0)]
     Runs(JobId),
     /// The plan has too few or too many GPUs.
@@ -27,9 +27,9 @@ pub enum Infeasible {
     Gpus {
         /// The job.
         job: JobId,
-        /// GPUs that it wants.
+        /// Number of GPUs requested.
         wanted: u32,
-        /// GPUs in the plan.
+        /// Number of GPUs in the plan.
         planned: u32,
     },
     /// A server has fewer free GPUs than the plan takes.
@@ -39,9 +39,9 @@ pub enum Infeasible {
         job: JobId,
         /// The server.
         server: ServerIndex,
-        /// GPUs that the plan takes there.
+        /// Number of GPUs that the plan takes there.
         taken: u32,
-        /// GPUs that are free there.
+        /// Number of free GPUs there.
         free: u32,
     },
     /// The plan names a server that is not in the cluster.
@@ -54,7 +54,7 @@ pub enum Infeasible {
     },
 }
 
-/// A cluster and the jobs that run in it.
+/// A cluster and its running jobs.
 #[derive(Clone, Debug)]
 pub struct State<'c> {
     cluster: &'c Cluster,
@@ -65,7 +65,7 @@ pub struct State<'c> {
 }
 
 impl<'c> State<'c> {
-    /// An empty cluster.
+    /// A cluster without jobs.
     #[must_use]
     pub fn new(cluster: &'c Cluster) -> Self {
         Self {
@@ -83,19 +83,19 @@ impl<'c> State<'c> {
         self.cluster
     }
 
-    /// Free GPUs of a server.
+    /// Number of free GPUs of a server.
     #[must_use]
     pub fn free(&self, server: ServerIndex) -> u32 {
         self.free[server.at()]
     }
 
-    /// Free GPUs of the cluster.
+    /// Number of free GPUs of the cluster.
     #[must_use]
     pub const fn free_total(&self) -> u32 {
         self.free_total
     }
 
-    /// The jobs that run.
+    /// The running jobs.
     #[must_use]
     pub const fn running(&self) -> &BTreeMap<JobId, Running> {
         &self.running
@@ -105,7 +105,7 @@ impl<'c> State<'c> {
     ///
     /// # Errors
     ///
-    /// If the plan cannot be followed; then nothing has changed.
+    /// If the plan is infeasible. The state is then unchanged.
     pub fn start(&mut self, job: &Job, plan: Plan) -> Result<(), Infeasible> {
         if self.running.contains_key(&job.id) {
             return Err(Infeasible::Runs(job.id));
@@ -139,7 +139,7 @@ impl<'c> State<'c> {
         Ok(())
     }
 
-    /// Ends a job and gives its GPUs back; `None` if it does not run.
+    /// Ends a job and frees its GPUs; `None` if it does not run.
     pub fn end(&mut self, job: JobId) -> Option<Running> {
         let ended = self.running.remove(&job)?;
         self.steady.remove(job);
@@ -150,7 +150,7 @@ impl<'c> State<'c> {
         Some(ended)
     }
 
-    /// Has these racks' switches aggregate for a running job, and no others (NetPack §5.2, step 4).
+    /// Sets the racks whose switches aggregate for a running job (NetPack §5.2, step 4).
     ///
     /// # Panics
     ///
@@ -162,25 +162,25 @@ impl<'c> State<'c> {
         self.steady.insert(self.cluster, job, &running.plan);
     }
 
-    /// What the network gives each job that runs, and what it has left.
+    /// The rates of the running jobs, and the remaining capacity of the network.
     ///
-    /// It costs nothing if nothing has changed since the last call. Otherwise new rates are found for the
-    /// jobs that feel the change: those that it reaches, from job to job, over links and switches that
-    /// are at their limit. If they use `u` links and switches, each counted once for each of its jobs,
-    /// that costs O(u log u).
+    /// It costs nothing if nothing has changed since the last call. Otherwise new rates are
+    /// computed for the affected jobs: those that the change reaches, from job to job, over
+    /// saturated links and switches. If these jobs use `u` links and switches, each counted once
+    /// per job, the cost is O(u log u).
     pub fn network(&mut self) -> &Network {
         self.steady.settle();
         self.steady.network()
     }
 
-    /// [`network`](Self::network), and the state beside it.
+    /// [`network`](Self::network) together with the state.
     pub fn with_network(&mut self) -> (&Self, &Network) {
         self.steady.settle();
         (self, self.steady.network())
     }
 
-    /// The jobs whose rates have changed since the last call, in order; of those that the network
-    /// carries and that run.
+    /// The running jobs that use the network and whose rates have changed since the last call, in
+    /// order.
     pub fn take_rerated(&mut self) -> Vec<JobId> {
         self.steady.take_rerated()
     }

@@ -1,16 +1,16 @@
-//! What there is: servers with GPUs, racks with a switch that aggregates, and the fabric above them.
+//! Topology: servers with GPUs, racks with a switch that aggregates, and the fabric above them.
 
 use std::ops::Range;
 
-/// A server, numbered over the whole cluster.
+/// The number of a server in the cluster.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ServerIndex(pub u32);
 
-/// A rack, numbered over the whole cluster.
+/// The number of a rack in the cluster.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RackIndex(pub u32);
 
-/// A pod of a fat tree.
+/// The number of a pod of a fat tree.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PodIndex(pub u32);
 
@@ -31,41 +31,41 @@ index!(ServerIndex, RackIndex, PodIndex);
 /// A server.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Server {
-    /// Where it stands.
+    /// Its rack.
     pub rack: RackIndex,
-    /// Its GPUs.
+    /// Number of GPUs.
     pub gpus: u32,
-    /// Its link to the rack's switch, Gb/s in each direction.
+    /// Bandwidth of its link to the rack's switch, in Gb/s per direction.
     pub link_gbps: f64,
 }
 
-/// A rack: servers under one switch, the only place where gradients are aggregated (NetPack §4.1).
+/// A rack: servers below one switch. Only racks' switches aggregate gradients (NetPack §4.1).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rack {
-    /// Its servers, consecutive.
+    /// Its servers, which are consecutive.
     pub servers: Range<u32>,
-    /// The pod that it belongs to; none where the fabric is one big switch.
+    /// Its pod; `None` if the fabric is one big switch.
     pub pod: Option<PodIndex>,
-    /// All links from the rack's switch upwards together, Gb/s in each direction.
+    /// Total bandwidth of the uplinks of the rack's switch, in Gb/s per direction.
     pub uplink_gbps: f64,
-    /// Peak aggregation throughput of the rack's switch, Gb/s: its memory over the round-trip time
-    /// (NetPack §4.1).
+    /// Peak aggregation throughput of the rack's switch in Gb/s: its memory divided by the
+    /// round-trip time (NetPack §4.1).
     pub pat_gbps: f64,
 }
 
-/// A pod of a fat tree: racks under the same aggregation switches.
+/// A pod of a fat tree: racks below the same aggregation switches.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pod {
-    /// Its racks, consecutive.
+    /// Its racks, which are consecutive.
     pub racks: Range<u32>,
-    /// All links from the pod to the core together, Gb/s in each direction.
+    /// Total bandwidth of the links from the pod to the core, in Gb/s per direction.
     pub uplink_gbps: f64,
 }
 
 /// Servers, racks and the fabric above them.
 ///
-/// The fabric is a tree of capacities: traffic between racks is spread over all links of a layer, so
-/// that only their sum counts. Without pods it is one big switch.
+/// The fabric is a tree of capacities: traffic between racks is spread over all links of a layer,
+/// so that only their total matters. Without pods it is one big switch.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cluster {
     servers: Vec<Server>,
@@ -73,27 +73,30 @@ pub struct Cluster {
     pods: Vec<Pod>,
 }
 
-/// A cluster whose racks are all alike.
+/// The shape of a cluster with identical racks.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Shape {
-    /// Racks.
+    /// Number of racks.
     pub racks: u32,
-    /// Servers in each rack.
+    /// Number of servers per rack.
     pub servers_per_rack: u32,
-    /// GPUs in each server.
+    /// Number of GPUs per server.
     pub gpus_per_server: u32,
-    /// A server's link, Gb/s.
+    /// Bandwidth of a server's link in Gb/s.
     pub link_gbps: f64,
-    /// Links of a rack's servers over the rack's uplinks; 1 is full bisection.
+    /// Total bandwidth of the links of a rack's servers divided by that of the rack's uplinks; 1 is
+    /// full bisection bandwidth.
     pub oversubscription: f64,
-    /// Peak aggregation throughput of each rack's switch, Gb/s.
+    /// Peak aggregation throughput of each rack's switch in Gb/s.
     pub pat_gbps: f64,
-    /// Racks in a pod of the fat tree, whose uplinks carry what its racks' do; none: one big switch.
+    /// Number of racks per pod of the fat tree. A pod's uplinks have the bandwidth of its racks'
+    /// uplinks. `None` for one big switch.
     pub racks_per_pod: Option<u32>,
 }
 
 impl Default for Shape {
-    /// NetPack §6.1: 16 racks of 16 servers of 4 GPUs, 100 Gb/s, full bisection, 1 Tb/s of PAT.
+    /// NetPack §6.1: 16 racks of 16 servers of 4 GPUs, 100 Gb/s, full bisection bandwidth, 1 Tb/s
+    /// of PAT.
     fn default() -> Self {
         Self {
             racks: 16,
@@ -108,7 +111,7 @@ impl Default for Shape {
 }
 
 impl Cluster {
-    /// A cluster of like racks.
+    /// A cluster of identical racks.
     ///
     /// # Panics
     ///
@@ -149,8 +152,8 @@ impl Cluster {
     ///
     /// # Panics
     ///
-    /// If racks and pods do not cover all servers and racks, each once and in order, or a server or a
-    /// rack names another rack or pod than the one that has it.
+    /// If racks and pods do not cover all servers and racks, each once and in order, or if a server
+    /// or a rack names another rack or pod than the one that contains it.
     #[must_use]
     pub fn new(servers: Vec<Server>, racks: Vec<Rack>, pods: Vec<Pod>) -> Self {
         let mut next = 0;
@@ -189,7 +192,7 @@ impl Cluster {
         &self.racks
     }
 
-    /// All pods; none where the fabric is one big switch.
+    /// All pods; empty if the fabric is one big switch.
     #[must_use]
     pub fn pods(&self) -> &[Pod] {
         &self.pods
@@ -212,7 +215,7 @@ impl Cluster {
         (0..self.servers.len() as u32).map(ServerIndex)
     }
 
-    /// GPUs of all servers.
+    /// Total number of GPUs.
     #[must_use]
     pub fn gpus(&self) -> u32 {
         self.servers.iter().map(|server| server.gpus).sum()

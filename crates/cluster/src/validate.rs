@@ -1,8 +1,8 @@
-//! An independent check of what a policy decided and what the network was said to give.
+//! An independent check of a policy's decisions and of the network's reported rates.
 //!
-//! Nothing here uses [`State`]'s bookkeeping or the network's: a [`Validator`] sees starts,
-//! ends and rates, counts GPUs itself and adds up every link's load by its own arithmetic from
-//! table 1 of NetPack. It can watch a simulation, or be fed by hand.
+//! It uses neither [`State`]'s bookkeeping nor the network's. A [`Validator`] receives starts, ends
+//! and rates, counts GPUs itself and computes every link's load by its own arithmetic from table 1
+//! of NetPack. It can observe a simulation, or receive the events directly.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,19 @@ use crate::simulate::Observer;
 use crate::state::State;
 use crate::topology::{Cluster, PodIndex, RackIndex, ServerIndex};
 
-/// Loads may exceed a limit by this part of it, and by `ROUNDING_GBPS`.
+/// Relative tolerance of limits, in addition to `ROUNDING_GBPS`.
 const ROUNDING: f64 = 1e-9;
 const ROUNDING_GBPS: f64 = 1e-6;
 
-/// What a job gets from the network, as reported.
+/// The reported rates of a job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Share {
     /// The job.
     pub job: JobId,
-    /// Rate of each of its workers, Gb/s.
+    /// Rate of each of its workers in Gb/s.
     pub rate_gbps: f64,
-    /// How much of that rate the switches of racks aggregate, Gb/s; racks that are not named, none.
+    /// The part of that rate that each rack's switch aggregates, in Gb/s; zero for racks not in the
+    /// list.
     pub aggregated_gbps: Vec<(RackIndex, f64)>,
 }
 
@@ -38,10 +39,10 @@ pub enum Link {
     Pod(PodIndex),
 }
 
-/// A rule that was broken.
+/// A violated rule.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum Broken {
-    /// Time went back.
+    /// Time went backwards.
     #[error("time goes back to {0} s")]
     Time(f64),
     /// A job started before it was submitted.
@@ -49,13 +50,13 @@ pub enum Broken {
     Early {
         /// The job.
         job: JobId,
-        /// When it was submitted.
+        /// Time of submission.
         submit_s: f64,
     },
-    /// A job started that runs already or ran before.
+    /// A job started that is running or has run before.
     #[error("job {} starts a second time", .0.0)]
     Again(JobId),
-    /// A job ended that does not run.
+    /// A job ended that is not running.
     #[error("job {} ends without running", .0.0)]
     NotRunning(JobId),
     /// A plan has too few or too many GPUs.
@@ -63,9 +64,9 @@ pub enum Broken {
     Gpus {
         /// The job.
         job: JobId,
-        /// GPUs that it wants.
+        /// Number of GPUs requested.
         wanted: u32,
-        /// GPUs in its plan.
+        /// Number of GPUs in its plan.
         planned: u32,
     },
     /// A plan names a server or a rack that does not exist.
@@ -73,24 +74,24 @@ pub enum Broken {
     Unknown {
         /// The job.
         job: JobId,
-        /// What it names.
+        /// The kind of object.
         what: &'static str,
-        /// The number.
+        /// Its number.
         index: u32,
     },
-    /// More GPUs of a server are taken than it has.
+    /// More GPUs of a server are allocated than it has.
     #[error("with job {} server {} has {taken} of its {all} GPUs taken", job.0, server.0)]
     Overbooked {
-        /// The job that was one too many.
+        /// The job that exceeded the limit.
         job: JobId,
         /// The server.
         server: ServerIndex,
-        /// GPUs taken.
+        /// Number of allocated GPUs.
         taken: u32,
-        /// GPUs that it has.
+        /// Number of GPUs that it has.
         all: u32,
     },
-    /// A job on several servers has no parameter server.
+    /// A distributed job has no parameter server.
     #[error("job {} runs on several servers and has no parameter server", .0.0)]
     NoPs(JobId),
     /// A rack aggregates for a job that has nothing there, or is named twice.
@@ -101,20 +102,20 @@ pub enum Broken {
         /// The rack.
         rack: RackIndex,
     },
-    /// A running job that sends has no rate, or one that does not send has one.
+    /// A running job that uses the network has no rate, or one that does not has one.
     #[error("the rates are not those of the jobs that send: job {} is missing or too many", .0.0)]
     Reported(JobId),
-    /// A rate or a part of it that is aggregated makes no sense.
+    /// A rate or its aggregated part is invalid.
     #[error("job {} gets {rate_gbps} Gb/s, of which {aggregated_gbps} Gb/s are aggregated", job.0)]
     Rate {
         /// The job.
         job: JobId,
         /// Its rate.
         rate_gbps: f64,
-        /// What is aggregated of it at some rack.
+        /// The part that some rack aggregates.
         aggregated_gbps: f64,
     },
-    /// A rack aggregates for a job that its plan does not have it aggregate for.
+    /// A rack aggregates for a job although the job's plan does not include it.
     #[error("rack {} aggregates for job {} against its plan", rack.0, job.0)]
     NotEnabled {
         /// The job.
@@ -122,39 +123,39 @@ pub enum Broken {
         /// The rack.
         rack: RackIndex,
     },
-    /// A link carries more than it can.
+    /// A link's load exceeds its capacity.
     #[error("{link:?} carries {load_gbps} Gb/s of {capacity_gbps} Gb/s")]
     Overloaded {
         /// The link.
         link: Link,
-        /// What it carries.
+        /// Its load.
         load_gbps: f64,
-        /// What it can carry.
+        /// Its capacity.
         capacity_gbps: f64,
     },
-    /// A switch aggregates more than it can.
+    /// A switch aggregates more than its throughput allows.
     #[error("the switch of rack {} aggregates {load_gbps} Gb/s, it can {pat_gbps} Gb/s", rack.0)]
     Pat {
         /// Its rack.
         rack: RackIndex,
-        /// What it aggregates.
+        /// The rate that it aggregates.
         load_gbps: f64,
-        /// What it can aggregate.
+        /// Its peak aggregation throughput.
         pat_gbps: f64,
     },
 }
 
-/// A rule that was broken, and when.
+/// A violated rule, with its time.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[error("at {time_s} s: {broken}")]
 pub struct Violation {
-    /// When, seconds from the start of the trace.
+    /// Time in seconds from the start of the trace.
     pub time_s: f64,
     /// The rule.
     pub broken: Broken,
 }
 
-/// Watches for rules that are broken.
+/// Detects violated rules.
 #[derive(Clone, Debug)]
 pub struct Validator<'c> {
     cluster: &'c Cluster,
@@ -168,7 +169,8 @@ pub struct Validator<'c> {
 }
 
 impl<'c> Validator<'c> {
-    /// For an empty cluster; `in_network`: whether jobs on several servers need a parameter server.
+    /// A validator for a cluster without jobs. `in_network` is whether distributed jobs need a
+    /// parameter server.
     #[must_use]
     pub fn new(cluster: &'c Cluster, in_network: bool) -> Self {
         Self {
@@ -182,7 +184,7 @@ impl<'c> Validator<'c> {
         }
     }
 
-    /// Rules broken so far, in the order of time.
+    /// The violations so far, in the order of time.
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
         &self.violations
@@ -238,7 +240,7 @@ impl<'c> Validator<'c> {
         self.check_aggregation(id, plan);
     }
 
-    /// Parameter server and racks that aggregate.
+    /// Checks the parameter server and the racks that aggregate.
     fn check_aggregation(&mut self, job: JobId, plan: &Plan) {
         let several = plan.ranks.iter().any(|&server| server != plan.ranks[0]);
         if self.in_network && several && plan.ps.is_none() {
@@ -275,7 +277,7 @@ impl<'c> Validator<'c> {
         }
     }
 
-    /// The network reports what every job that sends gets, all that run now.
+    /// The network reports the rates of all running jobs that use it.
     pub fn rates(&mut self, now_s: f64, shares: &[Share]) {
         self.at(now_s);
         let sends = |plan: &Plan| plan.ranks.iter().any(|&server| server != plan.ranks[0]);
@@ -303,7 +305,7 @@ impl<'c> Validator<'c> {
         }
     }
 
-    /// Whether a share makes sense at all.
+    /// Whether a share is valid.
     fn check_share(&mut self, share: &Share, plan: &Plan) -> bool {
         let Share { job, rate_gbps, .. } = *share;
         let sane = |value: f64| (0.0..f64::INFINITY).contains(&value);
@@ -330,7 +332,7 @@ fn within(load: f64, limit: f64) -> bool {
     load <= limit * (1.0 + ROUNDING) + ROUNDING_GBPS
 }
 
-/// What links carry and switches aggregate.
+/// Loads of links and aggregated rates of switches.
 #[derive(Debug)]
 struct Loads<'c> {
     cluster: &'c Cluster,
@@ -366,7 +368,7 @@ impl<'c> Loads<'c> {
         for &(rack, gbps) in &share.aggregated_gbps {
             *self.aggregated.entry(rack).or_default() += gbps;
         }
-        // Up to the level `root` of the rate the top switch sends one flow, above it all that come.
+        // The top switch sends one flow up to the rate `root`, and all arriving flows above it.
         let top = self.cluster.server(ps).rack;
         let root = aggregated(top);
         let mut to_ps = root;
@@ -375,7 +377,7 @@ impl<'c> Loads<'c> {
                 to_ps += (rate - root) * flows;
                 continue;
             }
-            // A worker's rack sends one flow up to the level `own`, above it one for each worker.
+            // A worker's rack sends one flow up to the rate `own`, and one per worker above it.
             let own = aggregated(rack);
             let out = own + (rate - own) * flows;
             to_ps += (own - root).max(0.0) + (rate - own.max(root)) * flows;
@@ -384,7 +386,7 @@ impl<'c> Loads<'c> {
         self.load(Link::Server(ps), to_ps);
     }
 
-    /// Traffic from a rack to another.
+    /// Adds traffic from one rack to another.
     fn cross(&mut self, from: RackIndex, to: RackIndex, gbps: f64) {
         self.load(Link::Rack(from), gbps);
         self.load(Link::Rack(to), gbps);
@@ -414,7 +416,7 @@ impl<'c> Loads<'c> {
     }
 }
 
-/// A validator may watch a simulation; asking the network is all that it takes from the state.
+/// A validator may observe a simulation. It only queries the network in the state.
 impl Observer for Validator<'_> {
     fn started(&mut self, now_s: f64, job: &Job, plan: &Plan) {
         self.start(now_s, job, plan);

@@ -1,4 +1,4 @@
-//! One job alone: algorithm 1 against the closed form of table 1 and figure 5.
+//! A single job: algorithm 1 against the closed form of table 1 and figure 5.
 
 use proptest::prelude::*;
 use tributary_cluster::aggregation::{Single, Switch, single};
@@ -7,7 +7,7 @@ use tributary_cluster::{Cluster, Job, JobId, Network, Plan, Rack, RackIndex, Ser
 const PLENTY_GBPS: f64 = 1e6;
 const ONE: JobId = JobId(1);
 
-/// A job whose workers have links of `rate_gbps` and nothing else that holds them up.
+/// A job that is limited only by its workers' links of `rate_gbps`.
 struct Alone {
     cluster: Cluster,
     plan: Plan,
@@ -15,7 +15,7 @@ struct Alone {
 }
 
 impl Alone {
-    /// The parameter server stands in rack 0, on a server of its own.
+    /// The parameter server is in rack 0, on its own server.
     fn new(root: Switch, leaves: &[Switch], rate_gbps: f64) -> Self {
         let mut servers = Vec::new();
         let mut racks = Vec::new();
@@ -63,7 +63,7 @@ impl Alone {
     }
 }
 
-/// What the network carries over a link of [`PLENTY_GBPS`].
+/// The load of a link of [`PLENTY_GBPS`].
 fn load_gbps(available_gbps: f64) -> f64 {
     PLENTY_GBPS - available_gbps
 }
@@ -72,7 +72,7 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-6 * a.abs().max(b.abs()).max(1.0)
 }
 
-/// Flows, and what the switches aggregate and pass on, are as the closed form has them.
+/// Flows, aggregated and forwarded rates equal those of the closed form.
 fn check(root: Switch, leaves: &[Switch], rate_gbps: f64) -> Single {
     let alone = Alone::new(root, leaves, rate_gbps);
     let network = alone.network();
@@ -87,7 +87,8 @@ fn check(root: Switch, leaves: &[Switch], rate_gbps: f64) -> Single {
         assert!(near(network.aggregated_gbps(ONE, rack), leaf.aggregated_gbps));
         assert!(near(load_gbps(network.rack_available_gbps(rack)), leaf.gbps()));
     }
-    // Table 1 at the root, but for what the leaves still aggregated of what it did not.
+    // Table 1 at the root, minus the part of the root's unaggregated traffic that the leaves still
+    // aggregated.
     let to_ps = load_gbps(network.available_gbps(alone.ps));
     let saved: f64 = leaves
         .iter()

@@ -1,10 +1,10 @@
-//! What is wrong with a file, where, and how to mend it: always one line.
+//! Errors in a file: the problem, its position, and the fix, always in one line.
 
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// Why a file was refused.
+/// Why a file was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file could not be read.
@@ -12,18 +12,18 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// What kind of file it should be.
+        /// The expected kind of file.
         kind: &'static str,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The file could be read, but says something that cannot be.
+    /// The file was read, but its content is invalid.
     #[error(transparent)]
     Invalid(Box<Fault>),
 }
 
 impl Error {
-    /// Line and column (from 1, in characters) of the fault, if it lies in the file's text.
+    /// Line and column (from 1, in characters) of the error, if it is in the file's text.
     #[must_use]
     pub fn position(&self) -> Option<(usize, usize)> {
         match self {
@@ -33,23 +33,23 @@ impl Error {
     }
 }
 
-/// One fault in a file. Displays as `file.toml:LINE:COLUMN: what is wrong; how to mend`.
+/// One error in a file. Displays as `file.toml:LINE:COLUMN: problem; fix`.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{file}:{line}:{column}: {problem}; {mend}")]
 pub struct Fault {
-    /// The file as the caller named it.
+    /// The file, as named by the caller.
     pub file: String,
     /// Line, from 1.
     pub line: usize,
     /// Column, from 1, in characters.
     pub column: usize,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
-    /// How to mend it.
+    /// How to fix it.
     pub mend: String,
 }
 
-/// The text of a file and its name: turns byte offsets into faults.
+/// The text of a file and its name; converts byte offsets to faults.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source<'a> {
     pub file: &'a str,
@@ -74,8 +74,8 @@ impl Source<'_> {
         }))
     }
 
-    /// Line and column, from 1, of a byte offset. An offset past the end, or within a character,
-    /// means the character before it.
+    /// Line and column, from 1, of a byte offset. An offset past the end, or within a character, is
+    /// rounded down to the preceding character.
     fn position(&self, offset: usize) -> (usize, usize) {
         let offset = self.text.floor_char_boundary(offset.min(self.text.len()));
         let before = &self.text[..offset];
@@ -85,7 +85,8 @@ impl Source<'_> {
     }
 }
 
-/// Text taken from the file may hold line breaks and other control characters: a message may not.
+/// Escapes control characters in text from the file, such as line breaks, which a message must not
+/// contain.
 fn one_line(text: &str) -> String {
     if !text.contains(|c: char| c.is_control()) {
         return text.to_owned();

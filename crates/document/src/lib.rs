@@ -1,9 +1,9 @@
-//! TOML that people write, read with a place for every fault.
+//! Hand-written TOML, read with a position for every error.
 //!
-//! A [`Document`] is a parsed file; its [`Table`]s and [`Item`]s know where they stand and what
-//! they are called, so that whatever is wrong becomes one line that names file, line and column and
-//! says how to mend it ([`Fault`]). What may stand in a file is its reader's matter:
-//! `tributary-jobfile` for job files, `tributary-cluster` for clusters and model profiles.
+//! A [`Document`] is a parsed file. Its [`Table`]s and [`Item`]s know their position and name, so
+//! that every error becomes one line that names file, line and column and tells how to fix it
+//! ([`Fault`]). The crates that read the files define their content: `tributary-jobfile` for job
+//! files, `tributary-cluster` for clusters and model profiles.
 
 mod error;
 mod reader;
@@ -21,23 +21,24 @@ pub use reader::{Item, Place, Table};
 
 use error::Source;
 
-/// Largest file: hundreds of times what a person writes.
+/// Maximum file size in bytes: hundreds of times more than anyone writes by hand.
 const MAX_BYTES: usize = 4 << 20;
 
-/// A kind of file: what messages call it.
+/// A kind of file, for messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kind {
     /// Its name, without an article: `job file`.
     pub name: &'static str,
-    /// The page that says how it is written.
+    /// The page that documents its format.
     pub page: &'static str,
 }
 
 impl Kind {
-    /// The text of a file of this kind.
+    /// Reads the text of a file of this kind.
     ///
     /// # Errors
-    /// [`Error::Read`] if there is no such file, it is not text, or it is far too long.
+    ///
+    /// [`Error::Read`] if the file does not exist, is not text, or is too long.
     pub fn read(self, path: &Path) -> Result<String, Error> {
         FileLimit::new(self.name, MAX_BYTES as u64).read_text(path).map_err(|source| Error::Read {
             path: path.to_owned(),
@@ -56,10 +57,11 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Parses text; messages call it `file`.
+    /// Parses text. Messages call the file `file`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it is not TOML, or far too long.
+    ///
+    /// [`Error::Invalid`] if the text is not TOML, or too long.
     pub fn parse(kind: Kind, text: &'a str, file: &'a str) -> Result<Self, Error> {
         let source = Source { file, text };
         if text.len() > MAX_BYTES {
@@ -80,7 +82,8 @@ impl<'a> Document<'a> {
     /// The whole file as a table.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it has a key that is not one of `keys`.
+    ///
+    /// [`Error::Invalid`] if the file has a key that is not in `keys`.
     pub fn table(&'a self, keys: &[&str]) -> Result<Table<'a>, Error> {
         Table::document(self.source, self.kind, self.root.get_ref(), keys)
     }

@@ -1,5 +1,5 @@
-//! Typed reading of a parsed TOML document: every value knows where it stands and what it is
-//! called, so that whatever is wrong with it becomes one [`Fault`](crate::Fault).
+//! Typed access to a parsed TOML document. Every value knows its position and name, so that each
+//! error becomes one [`Fault`](crate::Fault).
 
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
@@ -15,10 +15,10 @@ use crate::{Kind, suggest, units};
 #[derive(Clone, Debug)]
 pub struct Table<'a> {
     source: Source<'a>,
-    /// What messages call it: `[switch]`, `job 2`, …
+    /// Its name in messages: `[switch]`, `job 2`, …
     name: String,
     span: Range<usize>,
-    /// `None`: the file does not have this table; every key takes its default.
+    /// `None` if the file does not have this table; every key then has its default.
     entries: Option<&'a DeTable<'a>>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Table<'a> {
             .iter()
             .flat_map(|entries| entries.keys())
             .filter(|key| !keys.contains(&key.get_ref().as_ref()))
-            // The first in the file, whatever order the map keeps.
+            // The first unknown key in the file, independent of the order of the map.
             .min_by_key(|key| key.span().start);
         let Some(key) = unknown else { return Ok(()) };
         let word = key.get_ref().as_ref();
@@ -64,14 +64,14 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// A key's value; without it a fault that says what to add.
+    /// A key's value, or an error that tells what to add.
     pub fn require(&self, key: &str, example: &str) -> Result<Item<'a>, Error> {
         self.get(key).ok_or_else(|| {
             self.fault(format!("{} has no `{key}`", self.name), format!("add `{key} = {example}`"))
         })
     }
 
-    /// A sub-table; one that takes every default where the file has none.
+    /// A sub-table. If the file does not have it, every key has its default.
     pub fn table(&self, key: &str, keys: &[&str]) -> Result<Table<'a>, Error> {
         match self.get(key) {
             Some(item) => item.table(&format!("[{key}]"), keys),
@@ -79,7 +79,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// [`table`](Self::table), but where the value is one word, there is no table.
+    /// Like [`table`](Self::table), but a single word counts as no table.
     pub fn table_unless_word(&self, key: &str, keys: &[&str]) -> Result<Table<'a>, Error> {
         match self.get(key) {
             Some(item) if !item.is_string() => item.table(&format!("[{key}]"), keys),
@@ -87,7 +87,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A sub-table that the file does not have.
+    /// A sub-table that is not in the file.
     fn absent(&self, key: &str) -> Table<'a> {
         Self {
             source: self.source,
@@ -97,7 +97,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// An array of tables (`[[key]]`); empty where the file has none.
+    /// An array of tables (`[[key]]`); empty if it is not in the file.
     pub fn items(&self, key: &str) -> Result<Vec<Item<'a>>, Error> {
         self.get(key).map_or_else(|| Ok(Vec::new()), |item| item.array(&format!("[[{key}]]")))
     }
@@ -112,23 +112,23 @@ impl<'a> Table<'a> {
         self.get(key).map_or(Ok(default), |item| read(&item))
     }
 
-    /// A fault at the table's head.
+    /// An error at the table's header.
     pub fn fault(&self, problem: impl Into<String>, mend: impl Into<String>) -> Error {
         self.source.fault(&self.span, problem, mend)
     }
 
-    /// Where the table stands.
+    /// The position of the table.
     pub fn place(&self) -> Place<'a> {
         Place { source: self.source, span: self.span.clone() }
     }
 
-    /// Where a key's value stands, or the table if the file does not have the key.
+    /// The position of a key's value, or of the table if the key is missing.
     pub fn place_of(&self, key: &str) -> Place<'a> {
         self.get(key).map_or_else(|| self.place(), |item| item.place())
     }
 }
 
-/// A position in the file, kept for faults that show only later.
+/// A position in the file, for errors that are detected later.
 #[derive(Clone, Debug)]
 pub struct Place<'a> {
     source: Source<'a>,
@@ -136,13 +136,13 @@ pub struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// A fault at that position.
+    /// An error at this position.
     pub fn fault(&self, problem: impl Into<String>, mend: impl Into<String>) -> Error {
         self.source.fault(&self.span, problem, mend)
     }
 }
 
-/// A value, its name and its place.
+/// A value with its name and position.
 #[derive(Clone, Debug)]
 pub struct Item<'a> {
     source: Source<'a>,
@@ -152,17 +152,17 @@ pub struct Item<'a> {
 }
 
 impl<'a> Item<'a> {
-    /// Where it stands.
+    /// The position of the value.
     pub fn place(&self) -> Place<'a> {
         Place { source: self.source, span: self.span.clone() }
     }
 
-    /// A fault at the value.
+    /// An error at the value.
     pub fn fault(&self, problem: impl Into<String>, mend: impl Into<String>) -> Error {
         self.source.fault(&self.span, problem, mend)
     }
 
-    /// What messages call it.
+    /// Its name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -198,7 +198,7 @@ impl<'a> Item<'a> {
         matches!(self.value, DeValue::Table(entries) if entries.contains_key(key))
     }
 
-    /// Text.
+    /// The value as text.
     pub fn string(&self, example: &str) -> Result<&'a str, Error> {
         match self.value {
             DeValue::String(text) => Ok(text.as_ref()),
@@ -206,7 +206,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// A name of something: letters, digits, `-`, `_`, `.`; not empty, at most 64 long.
+    /// The value as a name: letters, digits, `-`, `_` and `.`; not empty, at most 64 characters.
     pub fn word(&self, example: &str) -> Result<&'a str, Error> {
         let text = self.string(example)?;
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -219,7 +219,7 @@ impl<'a> Item<'a> {
         Ok(text)
     }
 
-    /// A whole number within limits.
+    /// The value as an integer within limits.
     pub fn integer(&self, range: RangeInclusive<u64>) -> Result<u64, Error> {
         let DeValue::Integer(integer) = self.value else {
             return Err(self.wrong_type("a whole number", &range.start().max(&1).to_string()));
@@ -231,10 +231,10 @@ impl<'a> Item<'a> {
             .ok_or_else(|| self.out_of_range(integer, &range))
     }
 
-    /// An integer that fits `u32`.
+    /// The value as an integer that fits `u32`.
     pub fn integer32(&self, range: RangeInclusive<u32>) -> Result<u32, Error> {
         let value = self.integer(u64::from(*range.start())..=u64::from(*range.end()))?;
-        // The range's end is a u32.
+        // The end of the range is a u32.
         Ok(u32::try_from(value).unwrap_or(*range.end()))
     }
 
@@ -245,7 +245,7 @@ impl<'a> Item<'a> {
         )
     }
 
-    /// A finite number, with or without a fraction.
+    /// The value as a finite number, with or without a fraction.
     pub fn number(&self, range: RangeInclusive<f64>) -> Result<f64, Error> {
         let text = match self.value {
             DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
@@ -258,12 +258,12 @@ impl<'a> Item<'a> {
             .ok_or_else(|| self.out_of_range(text, &range))
     }
 
-    /// A number from 0 to 1.
+    /// The value as a number from 0 to 1.
     pub fn probability(&self) -> Result<f64, Error> {
         self.number(0.0..=1.0)
     }
 
-    /// A duration, within limits.
+    /// The value as a duration within limits.
     pub fn duration(&self, range: RangeInclusive<Duration>) -> Result<Duration, Error> {
         let text = match self.value {
             DeValue::String(text) => text.as_ref(),
@@ -285,7 +285,7 @@ impl<'a> Item<'a> {
         Ok(value)
     }
 
-    /// A size in bytes, with its unit.
+    /// The value as a size in bytes, written with a unit.
     pub fn size(&self) -> Result<u64, Error> {
         let text = match self.value {
             DeValue::String(text) => text.as_ref(),
@@ -299,7 +299,7 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// One of several words.
+    /// The value as one of several words.
     pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Error> {
         let word = self.string(choices.first().map_or("", |(word, _)| word))?;
         if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == word) {
@@ -313,7 +313,7 @@ impl<'a> Item<'a> {
         Err(self.fault(format!("{} is \"{word}\", which there is not", self.name), mend))
     }
 
-    /// The elements of an array, each called `what`.
+    /// The elements of an array. Messages call each element `what`.
     pub fn array(&self, what: &str) -> Result<Vec<Item<'a>>, Error> {
         let DeValue::Array(array) = self.value else {
             return Err(self.wrong_type("an array", &format!("{what} or [ … ]")));
@@ -330,15 +330,15 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The table, after its keys were checked.
+    /// The value as a table, after checking its keys.
     pub fn table(&self, name: &str, keys: &[&str]) -> Result<Table<'a>, Error> {
         let table = self.unchecked_table(name)?;
         table.check_keys(keys)?;
         Ok(table)
     }
 
-    /// The table with a `kind`: which keys it may have depends on that. `kinds` are the kinds, what
-    /// each means and the keys of each besides `kind`.
+    /// The value as a table whose `kind` determines the allowed keys. `kinds` lists each kind, its
+    /// meaning and its keys besides `kind`.
     pub fn table_by_kind<T: Copy + PartialEq>(
         &self,
         name: &str,

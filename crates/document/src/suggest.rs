@@ -1,11 +1,11 @@
-//! "Did you mean": the known word nearest to an unknown one.
+//! "Did you mean": finds the known word nearest to an unknown one.
 
-/// The candidate nearest to `word`, if one is near enough to be a slip of the fingers. Of equally
-/// near ones the first in the alphabet: the order of the candidates does not matter.
+/// The candidate nearest to `word`, if it is near enough to be a typing error. Among equally near
+/// candidates the first in alphabetical order, so that the order of the candidates does not matter.
 pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let word = word.to_lowercase();
     let letters = word.chars().count();
-    // Comparing a very long key would be work for nothing.
+    // No candidate is near a very long key.
     if letters > 64 {
         return None;
     }
@@ -17,7 +17,7 @@ pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// `a, b, c`, with a mark around each.
+/// `a, b, c`, each in quotation marks.
 pub fn list<'c>(candidates: impl IntoIterator<Item = &'c str>) -> String {
     const SHOWN: usize = 24;
     let all: Vec<String> = candidates.into_iter().map(|c| format!("`{c}`")).collect();
@@ -28,7 +28,8 @@ pub fn list<'c>(candidates: impl IntoIterator<Item = &'c str>) -> String {
     }
 }
 
-/// Letters to insert, delete, replace or swap with a neighbour to turn one word into the other.
+/// Number of letters to insert, delete, replace or swap with a neighbour to turn one word into the
+/// other.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before = vec![0; b.len() + 1];

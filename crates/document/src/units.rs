@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Units of size and the bytes in one. Decimal units are powers of 1000, binary ones of 1024.
+/// Units of size and their number of bytes. Decimal units are powers of 1000, binary units of 1024.
 const SIZES: [(&str, u64); 8] = [
     ("B", 1),
     ("kB", 1_000),
@@ -14,7 +14,7 @@ const SIZES: [(&str, u64); 8] = [
     ("GiB", 1 << 30),
 ];
 
-/// Units of time and the nanoseconds in one.
+/// Units of time and their number of nanoseconds.
 const TIMES: [(&str, u64); 6] = [
     ("ns", 1),
     ("us", 1_000),
@@ -24,17 +24,19 @@ const TIMES: [(&str, u64); 6] = [
     ("min", 60_000_000_000),
 ];
 
-/// Bytes in a size such as `64KB`, `1.5 MiB`. `None`: not a size, or not a whole number of bytes.
+/// Number of bytes in a size such as `64KB` or `1.5 MiB`. `None` if the text is not a size, or not
+/// a whole number of bytes.
 pub(crate) fn size(text: &str) -> Option<u64> {
     quantity(text, &SIZES)
 }
 
-/// A duration such as `50ms`, `1.5s`. `None`: not a duration, or finer than a nanosecond.
+/// A duration such as `50ms` or `1.5s`. `None` if the text is not a duration, or finer than a
+/// nanosecond.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     quantity(text, &TIMES).map(Duration::from_nanos)
 }
 
-/// A decimal number and a unit, exactly: `digits [. digits] [space] unit`.
+/// An exact decimal number and a unit: `digits [. digits] [space] unit`.
 fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let text = text.trim();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
@@ -42,7 +44,7 @@ fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let unit = unit.trim_start();
     let (_, factor) = units.iter().find(|(name, _)| *name == unit)?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    // Twelve digits behind the point are more than any unit here can use.
+    // No unit can use more than twelve digits after the point.
     if whole.is_empty() || fraction.is_empty() || fraction.len() > 12 || fraction.contains('.') {
         return None;
     }

@@ -1,4 +1,4 @@
-//! What a scenario means for the endpoints of its jobs and for the lines between them.
+//! Converts a scenario to configurations of the endpoints and links.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use tributary_wire::{Host, WorkerIndex};
 
 use crate::{Aggregation, HostId, Job, LinkFaults, Profile, Protocol, Scenario};
 
-/// A reordered frame is passed by at most this many later ones.
+/// A reordered frame is overtaken by at most this many later frames.
 const DISPLACEMENT: u32 = 8;
 
 impl Scenario {
-    /// Where the gradients of a job of P4INC or SwitchML are summed. (With ATP and ESA no switch
-    /// serves a job by assignment.)
+    /// Where the gradients of a P4INC or SwitchML job are summed. (In ATP and ESA switches serve no
+    /// job by assignment.)
     #[must_use]
     pub fn mode(&self, job: &Job) -> Mode {
         match (job.protocol, job.aggregation) {
@@ -26,11 +26,12 @@ impl Scenario {
         }
     }
 
-    /// What the endpoints of a job agree on. With ATP and ESA the assignment is
+    /// Configuration on which the endpoints of a job agree. In ATP and ESA the assignment is
     /// [`Assignment::NONE`].
     ///
     /// # Panics
-    /// If the scenario is not a checked one: more than 32 workers, no aggregators.
+    ///
+    /// If the scenario is invalid: more than 32 workers, or no aggregators.
     #[must_use]
     pub fn job_config(&self, job: &Job, assignment: Assignment) -> JobConfig {
         JobConfig {
@@ -45,12 +46,14 @@ impl Scenario {
         }
     }
 
-    /// Settings of a job's worker.
+    /// Configuration of a job's worker.
     ///
-    /// A worker reports a stall later than the parameter server does, which can name the culprit.
+    /// A worker reports a stall later than the parameter server does, because the latter can name
+    /// the workers that it waits for.
     ///
     /// # Panics
-    /// If the scenario is not a checked one, or the job has no such worker.
+    ///
+    /// If the scenario is invalid, or the job has no such worker.
     #[must_use]
     pub fn worker_config(
         &self,
@@ -70,10 +73,11 @@ impl Scenario {
         }
     }
 
-    /// Settings of a job's parameter server.
+    /// Configuration of a job's parameter server.
     ///
     /// # Panics
-    /// If the scenario is not a checked one, or the job has no parameter server.
+    ///
+    /// If the scenario is invalid, or the job has no parameter server.
     #[must_use]
     pub fn ps_config(&self, job: &Job, assignment: Assignment) -> PsConfig {
         PsConfig {
@@ -94,7 +98,8 @@ impl Scenario {
 }
 
 impl Profile {
-    /// The profile when the job has run for so long: less of it remains, or it has had more service.
+    /// The profile when the job has run for `elapsed`: its remaining time is shorter, or its
+    /// attained service larger.
     #[must_use]
     pub fn after(&self, elapsed: Duration) -> JobProfile {
         let horizon = match self.remaining {
@@ -109,10 +114,11 @@ impl Profile {
         }
     }
 
-    /// Priority of the `tensor`-th (from 0) of `of` tensors that are submitted front to back when the
-    /// job has run for so long.
+    /// Priority of tensor number `tensor` (from 0) of `of` tensors that are submitted from front to
+    /// back, when the job has run for `elapsed`.
     ///
     /// # Panics
+    ///
     /// Unless `tensor` is less than `of`.
     #[must_use]
     pub fn priority(&self, tensor: usize, of: usize, elapsed: Duration) -> Priority {

@@ -1,4 +1,4 @@
-//! Reads `[switch]` and `[[job]]`, and what `[protocol]` says about both.
+//! Reads `[switch]` and `[[job]]`, and the keys of `[protocol]` that affect both.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -15,33 +15,33 @@ use crate::scenario::{
 };
 use crate::topology::{HostId, HostRole, Topology};
 
-/// Values a packet may carry: the sizes that the P4 programs can be built for.
+/// Numbers of values per packet for which the P4 programs can be built.
 const VALUES_PER_PACKET: [u64; 4] = [32, 64, 256, 2048];
 /// Bytes of one value.
 const VALUE_BYTES: u64 = 4;
-/// Memory that the sums of one switch may take.
+/// Maximum memory for the sums of one switch.
 const MAX_POOL_BYTES: u64 = 1 << 30;
-/// Payload under way at the start, in bytes (ATP's initial window at 100 Gb/s).
+/// Initial window: bytes of payload in flight (ATP's initial window at 100 Gb/s).
 const INITIAL_WINDOW_BYTES: u32 = 60_000;
-/// Fragments of a job under way at most, unless the file says.
+/// Default of the maximum number of fragments in flight per job.
 const SLOTS: u32 = 256;
-/// Jobs of one file: as many as the switch program counts apart.
+/// Maximum number of jobs per file: the switch program keeps separate counters for this many.
 const MAX_JOBS: usize = 255;
-/// Images to train with in the handwritten-digits data set.
+/// Number of training images in the handwritten-digits data set.
 const MAX_BATCH: u32 = 1437;
-/// Scales that a job may have.
+/// Range of a job's scale.
 pub const SCALES: RangeInclusive<f64> = 1e-30..=1e30;
 const ON_UNDERFLOW: [(&str, OnUnderflow); 2] =
     [("warn", OnUnderflow::Warn), ("fail", OnUnderflow::Fail)];
 /// Longest pause of a worker.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-/// Seed of the k-th job's workload unless it names one: jobs differ, runs do not.
+/// Default seed of the workload of job number `job`. Jobs differ, runs do not.
 fn workload_seed(seed: u64, job: usize) -> u64 {
     seed.wrapping_add(job as u64)
 }
 
-/// Reads `[switch]`, and the part of `[protocol]` that is built into the switch program.
+/// Reads `[switch]`, and the keys of `[protocol]` that are compiled into the switch program.
 fn switch_settings(
     document: &Table<'_>,
     protocol: &Table<'_>,
@@ -155,7 +155,7 @@ impl<'a> Jobs<'a> {
         switch_settings(document, &self.protocol, self.choice)
     }
 
-    /// Workers that jobs ask for by number; 4 for each job that does not say.
+    /// Number of workers that jobs request by number; 4 for each job that does not specify workers.
     pub(crate) fn workers_wanted(&self) -> Result<u32, Error> {
         let mut sum = 0;
         for table in &self.tables {
@@ -168,10 +168,10 @@ impl<'a> Jobs<'a> {
         Ok(sum)
     }
 
-    /// Hosts for parameter servers that the short forms of a topology have unless the file says: with
-    /// P4INC one for each job that names one or cannot do without.
+    /// Default number of parameter server hosts in the short forms of a topology. In P4INC: one for
+    /// each job that names a parameter server or needs one.
     pub(crate) fn servers_wanted(&self) -> Result<Servers, Error> {
-        // At most hundreds of jobs.
+        // There are at most hundreds of jobs.
         let count = |jobs: usize| u32::try_from(jobs).unwrap_or(u32::MAX);
         let all = count(self.tables.len());
         Ok(match self.choice.protocol {
@@ -190,7 +190,7 @@ impl<'a> Jobs<'a> {
         })
     }
 
-    /// Jobs that share the pool.
+    /// Number of jobs that share the pool.
     fn jobs_in_network(&self) -> Result<u32, Error> {
         let mut jobs = 0;
         for table in &self.tables {
@@ -238,9 +238,9 @@ impl<'a> Jobs<'a> {
     }
 }
 
-/// The job's identity on the wire: as it says, else its place in the file.
+/// The job ID: from the file, else its position in the file.
 fn job_id(table: &Table<'_>, index: usize) -> Result<JobId, Error> {
-    // At most MAX_JOBS jobs: the number is a u16 and not zero.
+    // There are at most MAX_JOBS jobs, so the number is a non-zero u16.
     let own = u16::try_from(index + 1).ok().and_then(JobId::new);
     let own = own.expect("jobs are counted in the low hundreds");
     table.or("id", own, |item| {
@@ -262,12 +262,12 @@ fn worker_count(item: &Item<'_>) -> Result<u32, Error> {
 struct Context<'t, 'a> {
     topology: &'t Topology,
     switch: &'t SwitchSettings,
-    /// Aggregators of a job's segment unless it says, at most.
+    /// Default size of a job's segment: at most this many aggregators.
     share: u32,
     protocol: &'t Table<'a>,
     choice: Choice,
     directory: Option<&'t Path>,
-    /// Workers placed on each host so far.
+    /// Number of workers placed on each host so far.
     taken: Vec<u32>,
     jobs: usize,
 }
@@ -342,7 +342,7 @@ impl Context<'_, '_> {
         }
     }
 
-    /// Whether one switch sums the job up alone.
+    /// Whether a single switch sums the whole job.
     fn is_local(
         &self,
         table: &Table<'_>,
@@ -359,11 +359,11 @@ impl Context<'_, '_> {
         Ok(self.choice.has_segments() && together && aggregation == Aggregation::Network)
     }
 
-    /// Fragments under way at most, and aggregators of the job's own.
+    /// Maximum number of fragments in flight, and number of the job's own aggregators.
     ///
-    /// A worker whose job one switch sums alone may not need an aggregator again before the last but
-    /// one result from it has arrived: nobody else has it. So there are no more slots than
-    /// aggregators, or pairs of them with SwitchML.
+    /// If a single switch sums the job, results exist only there. A worker must not reuse an
+    /// aggregator before it has received the last but one result from it. So there are at most as
+    /// many slots as aggregators, or pairs of aggregators in SwitchML.
     fn slots_and_segment(&self, table: &Table<'_>, local: bool) -> Result<(u32, u32), Error> {
         let largest_power = |number: u32| 1 << number.max(1).ilog2();
         let read = |item: &Item<'_>| {
@@ -419,7 +419,8 @@ impl Context<'_, '_> {
         Err(item.fault(format!("there is no host `{name}`"), mend))
     }
 
-    /// Hosts of the workers: named, or as many as wanted of those that have the fewest yet.
+    /// Hosts of the workers: the named hosts, or the requested number of hosts with the fewest
+    /// workers so far.
     fn workers(&mut self, table: &Table<'_>) -> Result<Vec<HostId>, Error> {
         let item = table.get("workers");
         let workers = match item {
@@ -487,7 +488,8 @@ impl Context<'_, '_> {
         Ok(free)
     }
 
-    /// The host named, else the k-th job has the k-th host for parameter servers if it needs one.
+    /// The named host. Otherwise, if the job needs a parameter server, job number k gets parameter
+    /// server host number k.
     fn parameter_server(
         &self,
         table: &Table<'_>,
@@ -517,7 +519,7 @@ impl Context<'_, '_> {
             }
             None => servers[index % servers.len()],
         };
-        // With ATP a switch tells by the kind of a packet which of the two has sent it.
+        // In ATP a switch distinguishes the two by the kind of the packet.
         if workers.contains(&ps) && self.choice.protocol != Protocol::Atp {
             let name = &self.topology.host(ps).name;
             return Err(table.place_of("ps").fault(
@@ -528,7 +530,7 @@ impl Context<'_, '_> {
         Ok(Some(ps))
     }
 
-    /// The host named, else the one of the parameter server; with ESA only.
+    /// The named host, else that of the parameter server; in ESA only.
     fn agent(
         &self,
         table: &Table<'_>,
@@ -662,12 +664,12 @@ impl Context<'_, '_> {
             .collect()
     }
 
-    /// Sequence numbers never wrap: a job that would run out of them is refused.
+    /// Rejects a job that would run out of sequence numbers, which never wrap.
     fn check_sequences(&self, table: &Table<'_>, workload: &Workload) -> Result<(), Error> {
         let Workload::Random(random) = workload else { return Ok(()) };
         let each = random.elements.div_ceil(u64::from(self.switch.values_per_packet));
         let all = u128::from(each) * u128::from(random.tensors);
-        // Of a sequence number, three bits may tell how often a fragment was sent at a coarser scale.
+        // Three bits of a sequence number may encode the rung of the scale ladder.
         let numbers = if self.choice.has_segments() { FRAGMENTS_MAX } else { u32::MAX };
         if all > u128::from(numbers) {
             return Err(table.place_of("workload").fault(
@@ -679,7 +681,7 @@ impl Context<'_, '_> {
     }
 }
 
-/// Elements of a random tensor unless the file says: 1 MB.
+/// Default number of elements of a random tensor: 1 MB.
 const DEFAULT_ELEMENTS: u64 = 1_000_000 / VALUE_BYTES;
 
 fn random(table: &Table<'_>, seed: u64) -> Result<RandomTensors, Error> {

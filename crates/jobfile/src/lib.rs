@@ -1,15 +1,14 @@
-//! Job files: topology, jobs, protocol and faults, checked.
+//! Job files: topology, jobs, protocol and faults, validated.
 //!
-//! A job file is TOML. [`load`] reads one and gives a [`Scenario`]: plain values, every default
-//! filled in, every reference resolved, hosts addressed, switch ports numbered. Whatever is wrong
-//! with a file becomes one line that names file, line and column and says how to mend it
-//! ([`Error`]).
+//! A job file is TOML. [`load`] reads one and returns a [`Scenario`]: plain values with all
+//! defaults filled in, references resolved, hosts addressed and switch ports numbered. Every error
+//! in a file becomes one line that names file, line and column and tells how to fix it ([`Error`]).
 //!
-//! The crate knows no fabric: it neither starts nor connects anything. `docs/job-files.md` is the
-//! user's side of it.
+//! The crate does not start or connect anything. `docs/job-files.md` documents the format for
+//! users.
 //!
-//! Start reading at [`Scenario`]; `tributary-document` is how values and their positions come out of
-//! the TOML.
+//! Start reading at [`Scenario`]. `tributary-document` reads values and their positions from the
+//! TOML.
 
 mod endpoints;
 mod faults;
@@ -40,24 +39,27 @@ pub use jobs::SCALES;
 use jobs::Jobs;
 use network::Demand;
 
-/// What messages call such a file.
+/// The name of such a file in messages.
 const KIND: Kind = Kind { name: "job file", page: "docs/job-files.md" };
 
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Reads and checks a job file. Names of tensor files in it start at its directory, and must exist.
+/// Reads and validates a job file. Names of tensor files are relative to its directory, and the
+/// files must exist.
 ///
 /// # Errors
-/// [`Error::Read`] if there is no such file or it is not text, [`Error::Invalid`] for whatever is
-/// wrong in it.
+///
+/// [`Error::Read`] if the file does not exist or is not text, [`Error::Invalid`] for any error in
+/// its content.
 pub fn load(path: impl AsRef<Path>) -> Result<Scenario, Error> {
     load_with_seed(path, None)
 }
 
-/// [`load`], with a seed in place of the file's.
+/// [`load`] with a seed that overrides the file's.
 ///
 /// # Errors
-/// As [`load`].
+///
+/// As for [`load`].
 pub fn load_with_seed(path: impl AsRef<Path>, seed: Option<u64>) -> Result<Scenario, Error> {
     let path = path.as_ref();
     let text = KIND.read(path)?;
@@ -65,11 +67,12 @@ pub fn load_with_seed(path: impl AsRef<Path>, seed: Option<u64>) -> Result<Scena
     read(&text, &path.display().to_string(), Some(directory), seed)
 }
 
-/// Checks the text of a job file. `file` is what messages call it. Nothing is looked up in the file
-/// system, and names of tensor files stay as they are.
+/// Validates the text of a job file. Messages call the file `file`. The file system is not
+/// accessed, and names of tensor files stay unchanged.
 ///
 /// # Errors
-/// [`Error::Invalid`] for whatever is wrong.
+///
+/// [`Error::Invalid`] for any error in the text.
 pub fn parse(text: &str, file: &str) -> Result<Scenario, Error> {
     read(text, file, None, None)
 }

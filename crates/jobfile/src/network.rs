@@ -1,4 +1,4 @@
-//! Reads `[topology]` and `[faults]`: the short forms, the explicit form, addresses, connectedness.
+//! Reads `[topology]` and `[faults]`: short forms, explicit form, addresses, connectedness.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -12,45 +12,47 @@ use crate::topology::{
     End, Host, HostId, HostRole, Link, LinkFaults, LinkId, Switch, SwitchId, Topology,
 };
 
-/// MTU of a link unless the file says otherwise and the packets fit.
+/// Default MTU of a link, if the packets fit.
 const DEFAULT_MTU: u32 = 1500;
-/// MTU of a link for packets that do not fit the default: what most hardware calls jumbo frames.
+/// MTU of a link for packets that do not fit the default: the size of jumbo frames on most
+/// hardware.
 const JUMBO_MTU: u32 = 9000;
-/// Hosts at one switch: they are the last byte of the IP address.
+/// Maximum number of hosts per switch: the last byte of the IP address numbers them.
 const MAX_HOSTS_PER_SWITCH: u32 = 254;
-/// Ports of a switch: the embedded switch and BMv2 have the controller's port at 510.
+/// Maximum number of ports per switch: in the embedded switch and BMv2 the controller's port
+/// is 510.
 const MAX_PORTS: usize = 509;
-/// Switches of one file: enough for any test on one machine.
+/// Maximum number of switches per file: sufficient for any test on one machine.
 const MAX_SWITCHES: u32 = 1024;
-/// Hosts of one file: as many as the switch program has forwarding entries for.
+/// Maximum number of hosts per file: the switch program has this many forwarding entries.
 const MAX_HOSTS: u32 = 1024;
-/// A frame may be held back this long at most; more would be an outage, not a delay.
+/// Maximum delay of a frame; a longer one would be an outage.
 const MAX_DELAY: Duration = Duration::from_secs(10);
 
 const FAULT_KEYS: [&str; 6] = ["loss", "burst", "duplicate", "reorder", "delay", "jitter"];
 
-/// Frames lost in a row, on average, at most.
+/// Maximum mean number of frames lost in a row.
 const MAX_BURST: u32 = 10_000;
 
-/// What the short forms need to know about the jobs to choose sizes.
+/// Requirements of the jobs, from which the short forms choose sizes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
-    /// Workers that jobs ask for by number.
+    /// Number of workers that jobs request by number.
     pub(crate) workers: u32,
-    /// Jobs that want a parameter server.
+    /// Number of jobs that need a parameter server.
     pub(crate) servers: Servers,
-    /// Bytes of the largest packet, from the IP header on.
+    /// Length of the largest packet in bytes, from the IP header on.
     pub(crate) packet_bytes: u32,
 }
 
-/// How many jobs want a parameter server.
+/// Number of jobs that need a parameter server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Servers {
-    /// If all workers hang on one switch.
+    /// If all workers are attached to one switch.
     pub(crate) at_one_switch: u32,
-    /// If they may be at several.
+    /// If they may be attached to several switches.
     pub(crate) at_several: u32,
-    /// The fewest that make sense in any network.
+    /// The minimum for any network.
     pub(crate) least: u32,
 }
 
@@ -142,7 +144,7 @@ fn star<'a>(table: &Table<'a>, demand: Demand) -> Result<Draft<'a>, Error> {
     Ok(draft)
 }
 
-/// Racks of hosts: two are linked to each other, more hang off a spine switch.
+/// Racks of hosts. Two racks are linked to each other, more are linked to a spine switch.
 fn racks_of_hosts<'a>(table: &Table<'a>, demand: Demand) -> Result<Draft<'a>, Error> {
     let racks = table.or("racks", 2, |r| r.integer32(1..=256))?;
     let hosts = table.or("hosts_per_rack", 2, |h| h.integer32(1..=MAX_HOSTS_PER_SWITCH))?;
@@ -375,7 +377,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Numbers ports, gives addresses, checks that all hangs together.
+    /// Numbers ports, assigns addresses and checks that the network is connected.
     fn finish(self, demand: Demand) -> Result<Topology, Error> {
         self.check_sizes()?;
         self.check_links(demand)?;
@@ -389,7 +391,7 @@ impl<'a> Draft<'a> {
                 Node::Host(host) => End::Host(HostId(host)),
                 Node::Switch(switch) => {
                     ports[switch].push(id);
-                    // Checked: at most MAX_PORTS.
+                    // Checked above: at most MAX_PORTS.
                     End::Switch(SwitchId(switch), u16::try_from(ports[switch].len()).unwrap_or(0))
                 }
             };
@@ -508,7 +510,8 @@ impl<'a> Draft<'a> {
         ))
     }
 
-    /// Hosts get 10.t.r.h: t and r number their switch from 1, h numbers them at their switch.
+    /// Assigns 10.t.r.h to hosts: t and r number the switch from 1, h numbers the host at its
+    /// switch.
     fn addressed_hosts(&self, neighbours: &[(LinkId, usize)]) -> Result<Vec<Host>, Error> {
         let mut at_switch = vec![0_u32; self.switches.len()];
         let mut macs = HashMap::new();
@@ -528,7 +531,7 @@ impl<'a> Draft<'a> {
                     "spread the hosts over more switches",
                 ));
             };
-            // Checked: at most MAX_SWITCHES.
+            // Checked above: at most MAX_SWITCHES.
             let [t, r] = u16::try_from(switch + 1).unwrap_or(u16::MAX).to_be_bytes();
             let address = Address {
                 mac: host.mac.unwrap_or(Mac([0x02, 0, 10, t, r, h])),
@@ -551,7 +554,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// `[faults]` for all links, `[[faults.link]]` for single ones.
+/// Reads `[faults]` for all links and `[[faults.link]]` for single links.
 fn read_faults(document: &Table<'_>, topology: &mut Topology) -> Result<(), Error> {
     let keys: Vec<&str> = FAULT_KEYS.into_iter().chain(["link"]).collect();
     let table = document.table("faults", &keys)?;

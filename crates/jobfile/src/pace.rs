@@ -6,33 +6,33 @@ use tributary_protocol::rtt::RttConfig;
 
 use crate::Scenario;
 
-/// Gradients that the workers of a file may have under way together. BMv2's egress queues hold 64
-/// packets, and no P4Runtime call makes them longer.
+/// Maximum number of gradients that the workers of a file have in flight together. The egress
+/// queues of BMv2 hold 64 packets, and no P4Runtime call changes that.
 const UNDER_WAY: u32 = 64;
 
-/// Fewest slots of a job: with fewer there would be no later results that show a loss.
+/// Minimum number of slots per job: with fewer, no later results would reveal a loss.
 const FEWEST_SLOTS: u32 = 4;
 
-/// Longest egress queue without a mark of congestion: half of what BMv2's hold.
+/// Queue length above which BMv2 marks congestion: half the capacity of its queues.
 const ECN_THRESHOLD: u32 = 32;
 
-/// BMv2 takes some 100 µs a packet, several times that where all processes share few cores, and a
-/// packet waits for all that are under way.
+/// BMv2 takes about 100 µs per packet, or several times that if all processes share few cores, and
+/// a packet waits for all packets in flight.
 const TIMEOUTS: RttConfig = RttConfig {
     initial: Duration::from_millis(50),
     min: Duration::from_millis(10),
     max: Duration::from_millis(200),
 };
 
-/// Least time until an aggregator counts as idle: several retransmission timeouts.
+/// Minimum time after which an aggregator counts as idle: several retransmission timeouts.
 const IDLE: Duration = Duration::from_millis(200);
 
 impl Scenario {
-    /// Fits the scenario to BMv2: fewer slots, so that what is under way fits its queues, congestion
-    /// marks before they are full, and timeouts that its delays do not outlast. What is summed, and to
-    /// what, stays the same.
+    /// Adapts the scenario to BMv2: fewer slots, so that packets in flight fit in its queues;
+    /// congestion marks before the queues are full; and timeouts longer than its delays. The
+    /// workload and its sums do not change.
     ///
-    /// All processes of a run must do so, or none.
+    /// Either all processes of a run must call it, or none.
     pub fn pace_for_bmv2(&mut self) {
         let workers: usize = self.jobs.iter().map(|job| job.workers.len()).sum();
         let share = UNDER_WAY / u32::try_from(workers).unwrap_or(u32::MAX).max(1);

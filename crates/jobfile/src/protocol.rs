@@ -1,4 +1,4 @@
-//! Reads which protocol a file uses, and what only one of the protocols needs.
+//! Reads the protocol of a file, and the keys of a single protocol.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const KEYS: [&str; 8] = [
     "window",
     "recovery",
 ];
-/// The protocols that the switches have a program for.
+/// The protocols for which the switches have a program.
 const PROTOCOLS: [(&str, Protocol); 4] = [
     ("atp", Protocol::Atp),
     ("esa", Protocol::Esa),
@@ -36,21 +36,21 @@ const PREEMPTIONS: [(&str, Preemption); 3] = [
     ("coin", Preemption::Coin),
 ];
 
-/// Keys of a job that only ESA looks at.
+/// Keys of a job that only ESA uses.
 pub(crate) const ESA_KEYS: [&str; 5] =
     ["layers", "communication", "computation", "remaining", "agent"];
-/// Keys of a job that only P4INC looks at.
+/// Keys of a job that only P4INC uses.
 pub(crate) const P4INC_KEYS: [&str; 2] = ["segment", "aggregation"];
-/// Parts of the pool unless the file says (SwitchML).
+/// Default number of partitions of the pool (SwitchML).
 const PARTITIONS: u32 = 8;
 
 const MAX_LAYERS: u32 = 1 << 20;
-/// Longest training that is left, more than a year.
+/// Maximum remaining training time, more than a year.
 const MAX_REMAINING: Duration = Duration::from_secs(400 * 24 * 3600);
-/// For times that are divided by.
+/// Minimum of times that are divisors.
 const SHORTEST: Duration = Duration::from_nanos(1);
 
-/// `[protocol]`, or the empty table where the file names the protocol in one word.
+/// `[protocol]`, or an empty table if the file names the protocol in one word.
 pub(crate) fn settings<'a>(document: &Table<'a>) -> Result<Table<'a>, Error> {
     document.table_unless_word("protocol", &KEYS)
 }
@@ -60,17 +60,17 @@ pub(crate) fn recovery(document: &Table<'_>) -> Result<Recovery, Error> {
     settings(document)?.or("recovery", Recovery::default(), |item| item.choice(&RECOVERIES))
 }
 
-/// The protocol of a file, and how to name another one.
+/// The protocol of a file, and the location of its setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Choice {
     pub(crate) protocol: Protocol,
-    /// Whether the file has a table `[protocol]`, where another one would be named.
+    /// Whether the file has a table `[protocol]`, where the user would change the protocol.
     table: bool,
 }
 
 impl Choice {
-    /// What the file says, else what the first job that says something says, else ATP. A switch runs
-    /// one program, so there is one protocol a file.
+    /// The protocol of `[protocol]`, else of the first job that names one, else ATP. A switch runs
+    /// one program, so there is one protocol per file.
     pub(crate) fn read(document: &Table<'_>, jobs: &[Table<'_>]) -> Result<Self, Error> {
         let settings = settings(document)?;
         let word = document.get("protocol").filter(Item::is_string);
@@ -84,7 +84,7 @@ impl Choice {
         Ok(Self { protocol, table })
     }
 
-    /// Refuses a job that wants another protocol than the rest of the file.
+    /// Rejects a job whose protocol differs from the rest of the file.
     pub(crate) fn check(self, job: &Table<'_>) -> Result<(), Error> {
         let Some(item) = job.get("protocol") else { return Ok(()) };
         let own = item.choice(&PROTOCOLS)?;
@@ -101,7 +101,7 @@ impl Choice {
         ))
     }
 
-    /// Refuses keys that only one protocol looks at where the file uses another.
+    /// Rejects keys of protocol `owner` if the file uses another protocol.
     fn keep_for(self, owner: Protocol, table: &Table<'_>, keys: &[&str]) -> Result<(), Error> {
         if owner == self.protocol {
             return Ok(());
@@ -119,18 +119,19 @@ impl Choice {
         ))
     }
 
-    /// Refuses keys of a job that other protocols look at.
+    /// Rejects keys of a job that only other protocols use.
     pub(crate) fn refuse_keys_of_others(self, job: &Table<'_>) -> Result<(), Error> {
         self.keep_for(Protocol::Esa, job, &ESA_KEYS)?;
         self.keep_for(Protocol::P4inc, job, &P4INC_KEYS)
     }
 
-    /// Whether jobs have segments of the pool to themselves.
+    /// Whether each job has its own segment of the pool.
     pub(crate) fn has_segments(self) -> bool {
         matches!(self.protocol, Protocol::P4inc | Protocol::SwitchMl)
     }
 
-    /// `[switch] partitions`: parts of a pool of that many aggregators, each of two at least.
+    /// `[switch] partitions`: number of partitions of a pool of `pool` aggregators, each with at
+    /// least two.
     pub(crate) fn partitions(self, switch: &Table<'_>, pool: u32) -> Result<u32, Error> {
         self.keep_for(Protocol::SwitchMl, switch, &["partitions"])?;
         let partitions = switch.or("partitions", PARTITIONS, |p| p.integer32(1..=1 << 23))?;
@@ -154,7 +155,7 @@ impl Choice {
         switch.or("preemption", Preemption::Priority, |item| item.choice(&PREEMPTIONS))
     }
 
-    /// Refuses what only ATP's switches do.
+    /// Rejects settings that only ATP switches have.
     pub(crate) fn refuse_atp_keys(self, switch: &Table<'_>) -> Result<(), Error> {
         let instead = match self.protocol {
             Protocol::Atp => return Ok(()),
@@ -177,12 +178,12 @@ impl std::fmt::Display for Choice {
     }
 }
 
-/// Where a job says that it is summed.
+/// Where the job is summed.
 pub(crate) fn aggregation(job: &Table<'_>) -> Result<Aggregation, Error> {
     job.or("aggregation", Aggregation::Network, |item| item.choice(&AGGREGATIONS))
 }
 
-/// What a job says about its training.
+/// The job's training profile.
 pub(crate) fn profile(job: &Table<'_>) -> Result<Profile, Error> {
     let default = Profile::default();
     let time = |item: &Item<'_>| item.duration(SHORTEST..=LONGEST);

@@ -1,4 +1,4 @@
-//! What a job file says once it has been checked: plain values, every default filled in.
+//! The content of a validated job file: plain values with all defaults filled in.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,42 +9,43 @@ use tributary_wire::{Epoch, JobId, Run, WorkerIndex};
 
 use crate::topology::{HostId, Topology};
 
-/// A checked job file: all that a fabric needs to run it.
+/// A validated job file: everything that a fabric needs to run it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {
-    /// Name for reports: the file's `name`, else the file name without its ending.
+    /// Name for reports: the file's `name`, else the file name without its extension.
     pub name: String,
-    /// Seed of every random choice: faults, random workloads, initial weights.
+    /// Seed of all random choices: faults, random workloads, initial weights.
     pub seed: u64,
-    /// The run fails if it takes longer.
+    /// The run fails if it takes longer than this.
     pub timeout: Duration,
-    /// A job fails if one of its workers is silent for longer while others wait for it.
+    /// A job fails if one of its workers is silent for longer than this while others wait for it.
     pub worker_timeout: Duration,
-    /// Bounds of the endpoints' retransmission timeouts; the protocol's own unless the switches are
-    /// slow.
+    /// Bounds of the endpoints' retransmission timeouts: the protocol's own, unless the switches
+    /// are slow.
     pub timeouts: RttConfig,
-    /// What workers take for lost.
+    /// Loss detection rules of workers.
     pub recovery: Recovery,
     /// Hosts, switches, links, and the faults of each link.
     pub topology: Topology,
-    /// What every switch is built and set to.
+    /// Settings of all switches.
     pub switch: SwitchSettings,
     /// The jobs, in the order of the file.
     pub jobs: Vec<Job>,
 }
 
 impl Scenario {
-    /// How all jobs aggregate: a switch runs one program.
+    /// The aggregation protocol of all jobs: a switch runs one program.
     ///
     /// # Panics
-    /// If the scenario is not a checked one: no job.
+    ///
+    /// If the scenario is invalid because it has no job.
     #[must_use]
     pub fn protocol(&self) -> Protocol {
         self.jobs.first().expect("a scenario has a job").protocol
     }
 
-    /// What runs on a host: as worker of some jobs, as parameter server or reminder agent of others.
-    /// A fabric that runs one process a host finds here what that process serves.
+    /// The duties of a host: worker of some jobs, parameter server or reminder agent of others. A
+    /// fabric with one process per host uses it to find what the process serves.
     pub fn duties(&self, host: HostId) -> impl Iterator<Item = (&Job, Duty)> {
         self.jobs.iter().flat_map(move |job| {
             let workers = job.workers.iter().enumerate();
@@ -59,41 +60,41 @@ impl Scenario {
     }
 }
 
-/// What a host does for a job.
+/// The duty of a host in a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Duty {
-    /// It is this worker of the job.
+    /// This worker of the job.
     Worker(WorkerIndex),
-    /// It is the job's parameter server, and with ESA the reminder agent too unless that has a host
-    /// of its own.
+    /// The job's parameter server, and in ESA also the reminder agent, unless the agent has its own
+    /// host.
     ParameterServer,
-    /// It is the job's reminder agent (ESA), apart from the parameter server.
+    /// The job's reminder agent (ESA), on another host than the parameter server.
     ReminderAgent,
 }
 
-/// Settings of all switches: compile-time constants of the P4 program, and the queues.
+/// Settings of all switches: compile-time constants of the P4 program, and queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SwitchSettings {
-    /// 32-bit values a packet carries: 32, 64, 256 or 2048.
+    /// Number of 32-bit values per packet: 32, 64, 256 or 2048.
     pub values_per_packet: u16,
-    /// Aggregators a switch has, for all jobs together.
+    /// Number of aggregators per switch, for all jobs together.
     pub pool: u32,
-    /// ATP: an aggregator idle for longer may be taken over by another task.
+    /// ATP: time after which another task may take over an idle aggregator.
     pub idle_timeout: Duration,
-    /// Packets in an egress queue above which the switch marks congestion.
+    /// Number of packets in an egress queue above which the switch marks congestion.
     pub ecn_threshold: u32,
-    /// Packets an egress queue holds; more are dropped.
+    /// Capacity of an egress queue in packets; further packets are dropped.
     pub queue_capacity: u32,
-    /// ESA: which collisions end in a preemption.
+    /// ESA: when a collision causes a preemption.
     pub preemption: Preemption,
-    /// SwitchML: static parts of the pool, of which a job gets one.
+    /// SwitchML: number of static partitions of the pool. A job gets one partition.
     pub partitions: u32,
 }
 
-/// When a packet takes an aggregator from another task (ESA §7.3, figure 11).
+/// When a packet preempts the aggregator of another task (ESA §7.3, figure 11).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Preemption {
-    /// When its priority is the higher one; else the aggregator's priority is halved.
+    /// If its priority is higher. Otherwise the aggregator's priority is halved.
     #[default]
     Priority,
     /// Always.
@@ -103,7 +104,7 @@ pub enum Preemption {
 }
 
 impl Preemption {
-    /// The word for it in job files and reports.
+    /// The name in job files and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -114,35 +115,35 @@ impl Preemption {
     }
 }
 
-/// Bytes of an aggregation packet besides its values, from the IPv4 header on.
+/// Length in bytes of an aggregation packet without its values, from the IPv4 header on.
 const PACKET_OVERHEAD: u32 = 20 + 8 + 28;
 
 impl SwitchSettings {
-    /// Bytes of the largest packet from the IPv4 header on: the MTU that a link needs.
+    /// Length in bytes of the largest packet, from the IPv4 header on: the minimum MTU of a link.
     #[must_use]
     pub fn packet_bytes(&self) -> u32 {
         PACKET_OVERHEAD + 4 * u32::from(self.values_per_packet)
     }
 
-    /// Aggregators in each of the [`partitions`](Self::partitions): an even number, as each slot has
-    /// two.
+    /// Number of aggregators in each of the [`partitions`](Self::partitions). It is even, because
+    /// each slot has two aggregators.
     #[must_use]
     pub fn partition(&self) -> u32 {
         (self.pool / self.partitions) & !1
     }
 }
 
-/// The aggregation protocol that a job uses.
+/// The aggregation protocol of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Protocol {
-    /// Statistical aggregation, first come, first served.
+    /// Statistical aggregation: first come, first served.
     Atp,
-    /// Preemptive: a packet of higher priority takes an aggregator from another task.
+    /// Preemptive aggregation: a packet of higher priority takes an aggregator from another task.
     Esa,
-    /// Each job has a segment of the aggregators to itself, and the last packet of a fragment turns
-    /// into the result.
+    /// Each job has its own segment of the aggregators, and the switch turns the last packet of a
+    /// fragment into the result.
     P4inc,
-    /// Each job has an equal, static part of the aggregators, and two versions of each slot.
+    /// Each job has an equal, static partition of the aggregators, with two versions of each slot.
     SwitchMl,
 }
 
@@ -158,7 +159,7 @@ impl From<Protocol> for tributary_wire::Protocol {
 }
 
 impl Protocol {
-    /// The word for it in job files and reports.
+    /// The name in job files and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -170,79 +171,82 @@ impl Protocol {
     }
 }
 
-/// Where a job of P4INC is summed.
+/// Where a P4INC job is summed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Aggregation {
-    /// In switches: in one alone if all workers hang on it, else in each of them the part of its own
-    /// workers, and the parameter server sums up.
+    /// In switches. If all workers are attached to one switch, that switch computes the sum.
+    /// Otherwise each switch sums its own workers, and the parameter server adds these partial
+    /// sums.
     #[default]
     Network,
-    /// At the parameter server; switches only forward.
+    /// At the parameter server. Switches only forward.
     Server,
 }
 
 /// A job: its workers sum tensors through the network.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
-    /// Identity on the wire.
+    /// The job ID in packets.
     pub id: JobId,
-    /// Which run of the job this is. In a parsed file it is the job's number, which is right where
-    /// nothing outlives the run, as in virtual time. In a network it is what the controller issued.
+    /// The run of the job. A parsed file has the job's number here, which suffices if no state
+    /// outlives the run, as in virtual time. In a network, the controller assigns the epoch.
     pub epoch: Epoch,
-    /// Name for messages and reports; unique in the file.
+    /// Name in messages and reports; unique in the file.
     pub name: String,
-    /// How it aggregates; the same for all jobs of a file.
+    /// Its aggregation protocol, the same for all jobs of a file.
     pub protocol: Protocol,
-    /// Host of each worker, by worker index: 1 to 32, all different.
+    /// Host of each worker, by worker index: 1 to 32 distinct hosts.
     pub workers: Vec<HostId>,
-    /// Host of the parameter server; with other protocols than ATP none of the workers'. `None`: the job
-    /// does without one.
+    /// Host of the parameter server; in protocols other than ATP it has no worker of the job.
+    /// `None` if the job has no parameter server.
     pub ps: Option<HostId>,
-    /// Host of the reminder agent, none of the workers; with ESA only. The parameter server's host:
-    /// the agent is in its process.
+    /// Host of the reminder agent, which has no worker of the job; in ESA only. If it is the
+    /// parameter server's host, the agent runs in the parameter server's process.
     pub agent: Option<HostId>,
-    /// What the priorities of its packets follow from (ESA).
+    /// The profile from which packet priorities are computed (ESA).
     pub profile: Profile,
-    /// What is summed.
+    /// The tensors to sum.
     pub workload: Workload,
-    /// Fixed point: a value x travels as round(x · scale). Finite and positive.
+    /// Fixed-point scale: a value x is sent as round(x · scale). Finite and positive.
     pub scale: f64,
-    /// Share of a worker's non-zero values that may become zero in fixed point without a word.
+    /// Maximum share of a worker's non-zero values that may become zero in fixed point without
+    /// consequences.
     pub max_underflow: f64,
-    /// What is done if more do.
+    /// The consequence if the share is larger.
     pub on_underflow: OnUnderflow,
-    /// Fragments that may be under way at once: a power of two.
+    /// Maximum number of fragments in flight: a power of two.
     pub slots: u32,
-    /// Congestion window at the start, in packets: 1 to `slots`.
+    /// Initial congestion window in packets: 1 to `slots`.
     pub window: u32,
     /// Where it is summed (P4INC).
     pub aggregation: Aggregation,
-    /// Aggregators that the job has to itself in each switch that sums for it (P4INC, SwitchML);
-    /// with the other protocols, which share the pool, zero.
+    /// Number of the job's own aggregators in each switch that sums it (P4INC, SwitchML); zero in
+    /// other protocols, whose jobs share the pool.
     pub segment: u32,
-    /// Each worker pauses before each tensor for a random time, evenly between zero and this.
+    /// Maximum random pause of each worker before each tensor, uniformly distributed from zero.
     pub jitter: Duration,
     /// Workers that are slowed down.
     pub stragglers: Vec<Straggler>,
 }
 
 impl Job {
-    /// The run that this is.
+    /// The run of the job.
     #[must_use]
     pub const fn run(&self) -> Run {
         self.id.run(self.epoch)
     }
 
-    /// Host of the parameter server of a job that must have one.
+    /// Host of the parameter server.
     ///
     /// # Panics
-    /// If the job does without.
+    ///
+    /// If the job has no parameter server.
     #[must_use]
     pub fn server(&self) -> HostId {
         self.ps.expect("the job has a parameter server")
     }
 
-    /// Pause that a worker makes before each tensor (zero for all but stragglers).
+    /// Pause of a worker before each tensor: zero except for stragglers.
     #[must_use]
     pub fn straggler_delay(&self, worker: WorkerIndex) -> Duration {
         let own = self.stragglers.iter().filter(|straggler| straggler.worker == worker);
@@ -250,31 +254,31 @@ impl Job {
     }
 }
 
-/// What is done if more values become zero in fixed point than a job allows.
+/// The consequence if more values become zero in fixed point than a job allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnUnderflow {
-    /// The report has a warning.
+    /// The report contains a warning.
     Warn,
-    /// The worker fails, before it uses the sums.
+    /// The worker fails before it uses the sums.
     Fail,
 }
 
-/// What is known of a job's training: the priorities of its packets follow from it (ESA §5.4).
+/// A job's training profile, from which packet priorities are computed (ESA §5.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Profile {
-    /// Layers of the model.
+    /// Number of layers of the model.
     pub layers: u32,
-    /// Time that an iteration communicates; not zero.
+    /// Communication time per iteration; not zero.
     pub communication: Duration,
-    /// Time that an iteration computes; not zero.
+    /// Computation time per iteration; not zero.
     pub computation: Duration,
-    /// Time that the training still takes at the start of the run; not zero. `None`: nobody knows,
-    /// and the service that the job has had so far is looked at instead.
+    /// Remaining training time at the start of the run; not zero. If `None`, the service attained
+    /// so far is used instead.
     pub remaining: Option<Duration>,
 }
 
 impl Default for Profile {
-    /// One layer, as much communication as computation, and nobody knows for how long.
+    /// One layer, equal communication and computation times, and an unknown remaining time.
     fn default() -> Self {
         let millisecond = Duration::from_millis(1);
         Self { layers: 1, communication: millisecond, computation: millisecond, remaining: None }
@@ -282,10 +286,11 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// Layer of the `tensor`-th (from 0) of `of` tensors that are submitted front to back: from 1 to
-    /// [`layers`](Self::layers), spread evenly.
+    /// Layer of tensor number `tensor` (from 0) of `of` tensors that are submitted from front to
+    /// back: from 1 to [`layers`](Self::layers), spread evenly.
     ///
     /// # Panics
+    ///
     /// Unless `tensor` is less than `of`.
     #[must_use]
     pub fn layer(&self, tensor: usize, of: usize) -> u32 {
@@ -298,13 +303,13 @@ impl Profile {
 /// A worker that is slowed down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Straggler {
-    /// Which.
+    /// The worker.
     pub worker: WorkerIndex,
     /// Its pause before each tensor.
     pub delay: Duration,
 }
 
-/// What a job sums.
+/// The tensors that a job sums.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Workload {
     /// Tensors of random numbers.
@@ -316,7 +321,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// The word for it in job files and reports.
+    /// The name in job files and reports.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -330,32 +335,33 @@ impl Workload {
 /// Tensors of random numbers, different at each worker.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RandomTensors {
-    /// How many, one after the other.
+    /// Number of tensors, summed one after the other.
     pub tensors: u32,
-    /// 32-bit floating-point numbers in each.
+    /// Number of 32-bit floating-point elements per tensor.
     pub elements: u64,
-    /// Seed of the numbers: with the worker's index it determines every one.
+    /// Seed of the numbers. Together with the worker's index it determines all of them.
     pub seed: u64,
-    /// How the numbers are spread.
+    /// Distribution of the numbers.
     pub distribution: Distribution,
-    /// Uniform: numbers lie in ±magnitude. Normal: the standard deviation.
+    /// Uniform distribution: the numbers lie in ±magnitude. Normal distribution: the standard
+    /// deviation.
     pub magnitude: f64,
 }
 
-/// How random numbers are spread.
+/// A distribution of random numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Distribution {
-    /// Evenly between ±magnitude.
+    /// Uniform between ±magnitude.
     Uniform,
-    /// Normally around 0 with the magnitude as standard deviation.
+    /// Normal with mean 0 and the magnitude as standard deviation.
     Normal,
 }
 
 /// Tensors from `.npy` or `.safetensors` files.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TensorFiles {
-    /// Each worker's file, by worker index; relative paths were resolved against the job file's
-    /// directory.
+    /// Each worker's file, by worker index. Relative paths have been resolved against the job
+    /// file's directory.
     pub inputs: Vec<PathBuf>,
     /// Directory for the sums; created when the run starts.
     pub output_dir: PathBuf,
@@ -364,23 +370,24 @@ pub struct TensorFiles {
 /// Data-parallel training of a small classifier on the handwritten-digits data set.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Digits {
-    /// Passes over the training images, at most.
+    /// Maximum number of passes over the training images.
     pub epochs: u32,
-    /// Images per step over all workers; at least one for each.
+    /// Number of images per step over all workers, at least one per worker.
     pub batch: u32,
     /// Step size of gradient descent.
     pub learning_rate: f64,
-    /// Share of the last step that the next one keeps: 0 to below 1.
+    /// Share of the last step that is added to the next one: 0 to below 1.
     pub momentum: f64,
-    /// Units of the hidden layer; 0 leaves it out.
+    /// Number of units of the hidden layer; 0 for no hidden layer.
     pub hidden: u32,
-    /// The run fails if the trained classifier recognises a smaller share of the test images.
+    /// Minimum share of test images that the trained classifier must recognise. Otherwise the run
+    /// fails.
     pub target: f64,
     /// Seed of the initial weights and the order of the images.
     pub seed: u64,
 }
 
-/// A worker's index from its position in a job's list of at most 32 workers.
+/// The worker index for a position in a job's list of at most 32 workers.
 pub(crate) fn worker_index(position: usize) -> WorkerIndex {
     let index = u8::try_from(position).ok().and_then(WorkerIndex::new);
     index.expect("a job has at most 32 workers: the reader checked")

@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use tributary_wire::Host as Address;
 
-/// Which switch: index into [`Topology::switches`].
+/// Identifies a switch: index into [`Topology::switches`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SwitchId(pub usize);
 
-/// Which host: index into [`Topology::hosts`].
+/// Identifies a host: index into [`Topology::hosts`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HostId(pub usize);
 
-/// Which link: index into [`Topology::links`].
+/// Identifies a link: index into [`Topology::links`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkId(pub usize);
 
-/// A connected network. Each host has one link, to a switch; switches may form any graph.
+/// A connected network. Each host has one link, to a switch. Switches may form any graph.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Topology {
     /// Switches in the order of the file.
@@ -32,7 +32,7 @@ pub struct Topology {
 pub struct Switch {
     /// Unique among hosts and switches.
     pub name: String,
-    /// Its links: `ports[0]` is at port 1, and so on.
+    /// Its links: `ports[0]` is port 1, and so on.
     pub ports: Vec<LinkId>,
 }
 
@@ -43,13 +43,13 @@ pub struct Host {
     pub name: String,
     /// MAC and IP address of its interface; both unique.
     pub address: Address,
-    /// Whether jobs place workers or parameter servers there unless they name hosts.
+    /// Whether jobs that do not name hosts place workers or parameter servers there.
     pub role: HostRole,
     /// Its only link.
     pub link: LinkId,
 }
 
-/// What a host is used for by jobs that do not name hosts.
+/// Use of a host by jobs that do not name hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HostRole {
     /// Workers.
@@ -61,11 +61,11 @@ pub enum HostRole {
 /// A cable. Both directions have the same properties.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Link {
-    /// What it connects.
+    /// The two ends.
     pub ends: [End; 2],
-    /// Largest packet in bytes, from the IP header on.
+    /// Maximum packet length in bytes, from the IP header on.
     pub mtu: u32,
-    /// What it does to frames.
+    /// Its faults.
     pub faults: LinkFaults,
 }
 
@@ -78,25 +78,26 @@ pub enum End {
     Switch(SwitchId, u16),
 }
 
-/// What a link does to each frame, in each direction, independently.
+/// Faults that a link applies to each frame, independently in each direction.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LinkFaults {
     /// Probability that a frame is lost.
     pub loss: f64,
-    /// Frames lost in a row, on average; up to 1, each frame has luck of its own.
+    /// Mean number of frames lost in a row. Up to 1, losses are independent.
     pub burst: u32,
     /// Probability that a frame arrives twice.
     pub duplicate: f64,
-    /// Probability that a frame is held back so that later ones overtake it.
+    /// Probability that a frame is held back until later frames overtake it.
     pub reorder: f64,
-    /// Time that every frame takes longer.
+    /// Additional delay of every frame.
     pub delay: Duration,
-    /// Random extra time, evenly between zero and this. It keeps the frames' order.
+    /// Maximum random additional delay, uniformly distributed from zero. It preserves the order of
+    /// frames.
     pub jitter: Duration,
 }
 
 impl LinkFaults {
-    /// Whether the link leaves every frame alone.
+    /// Whether the link has no faults.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::default()
@@ -132,7 +133,7 @@ impl Topology {
         (0..self.hosts.len()).map(HostId)
     }
 
-    /// The switch and the port that a host hangs on.
+    /// The switch and port to which a host is attached.
     #[must_use]
     pub fn attachment(&self, host: HostId) -> (SwitchId, u16) {
         let ends = self.link(self.host(host).link).ends;
@@ -143,7 +144,7 @@ impl Topology {
         switch.expect("a link has at least one end at a switch: the reader checked")
     }
 
-    /// The switch that all these hosts hang on, if it is one.
+    /// The switch to which all these hosts are attached, if there is one.
     #[must_use]
     pub fn common_switch(&self, hosts: &[HostId]) -> Option<SwitchId> {
         let mut switches = hosts.iter().map(|&host| self.attachment(host).0);
@@ -151,7 +152,7 @@ impl Topology {
         switches.all(|switch| switch == first).then_some(first)
     }
 
-    /// The ports of a switch, each with its link and what is at the other end.
+    /// The ports of a switch, each with its link and the opposite end.
     pub fn ports(&self, switch: SwitchId) -> impl Iterator<Item = (u16, LinkId, End)> {
         self.switch(switch).ports.iter().zip(1_u16..).map(move |(&link, port)| {
             let [a, b] = self.link(link).ends;
@@ -171,7 +172,7 @@ impl Topology {
         self.switches.iter().position(|switch| switch.name == name).map(SwitchId)
     }
 
-    /// Name of what an end of a link belongs to.
+    /// Name of the host or switch at an end of a link.
     #[must_use]
     pub fn end_name(&self, end: End) -> &str {
         match end {

@@ -1,9 +1,9 @@
-//! Every way to get a job file wrong gives one line that points at the fault and says how to mend
+//! Every kind of error in a job file yields one line that points at the error and tells how to fix
 //! it.
 
 use tributary_jobfile::parse;
 
-/// The message for a faulty file. The fault is where `‸` stands in the text, which is taken out.
+/// The message for an invalid file. The mark `‸`, which is removed, shows the expected position.
 #[track_caller]
 fn refused(marked: &str) -> String {
     let mark = marked.find('‸').expect("the test marks the fault");
@@ -49,7 +49,7 @@ fn unknown_keys_are_named_and_a_near_one_is_suggested() {
         refused("[faults]\nloss = 0.1\n‸dublicate = 0.1\n[[job]]\n"),
         "unknown key `dublicate` in [faults]; did you mean `duplicate`?"
     );
-    // The first in the file is reported.
+    // The first error in the file is reported.
     refused("[switch]\n‸zebra = 1\nant = 2\n[[job]]\n");
 }
 

@@ -1,5 +1,5 @@
-//! Whatever a file holds, reading it ends: with a scenario whose parts fit together, or with one
-//! line that points into the text.
+//! Parsing ends on any text: with a consistent scenario, or with one line that points into the
+//! text.
 
 use proptest::prelude::*;
 use tributary_jobfile::Aggregation::{self, Network};
@@ -33,7 +33,7 @@ const SEEDS: [&str; 16] = [
      8\n[[job]]\n[[job]]\nworkers = 2\n",
 ];
 
-/// Pieces that have meaning somewhere in a job file, or nearly.
+/// Tokens with a meaning, or nearly one, somewhere in a job file.
 const PIECES: [&str; 49] = [
     "0",
     "1",
@@ -101,7 +101,7 @@ enum Edit {
         length: usize,
         piece: &'static str,
     },
-    /// Replaces the value after the n-th `=`.
+    /// Replaces the value after `=` number n.
     Value {
         which: prop::sample::Index,
         piece: &'static str,
@@ -165,7 +165,7 @@ fn apply(text: &mut String, edit: &Edit) {
     }
 }
 
-/// What a scenario promises.
+/// Checks the guarantees of a scenario.
 fn check(scenario: &Scenario) {
     let topology = &scenario.topology;
     assert!(!scenario.jobs.is_empty());
@@ -229,7 +229,7 @@ impl From<&tributary_jobfile::Link> for LinkProbabilities {
     }
 }
 
-/// Reads a text. Whether it was a good one.
+/// Parses a text. Returns whether it is valid.
 fn examine(text: &str) -> bool {
     match parse(text, "f.toml") {
         Ok(scenario) => {

@@ -1,4 +1,4 @@
-//! What good job files mean.
+//! The scenarios of valid job files.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -194,7 +194,7 @@ fn segments_are_as_large_as_the_window_may_grow_within_the_jobs_share() {
     assert_eq!(of("[[job]]\nsegment = 100\nslots = 8\nwindow = 2\n"), [(100, 8, 2)]);
     assert_eq!(of("[switch]\npool = 100\n[[job]]\n[[job]]\n"), [(32, 32, 32); 2]);
     assert_eq!(of("[switch]\npool = 1\n[[job]]\n[[job]]\n"), [(1, 1, 1); 2]);
-    // Whoever is summed at the parameter server leaves its share to the others.
+    // A job that is summed at the parameter server leaves its share to the other jobs.
     let server = "aggregation = \"server\"\n";
     let jobs = of(&format!("[switch]\npool = 100\n[[job]]\n[[job]]\n{server}"));
     assert_eq!(jobs, [(64, 64, 64), (100, 256, 234)]);
@@ -214,7 +214,7 @@ fn jobs_of_p4inc_over_several_units_have_a_parameter_server() {
         (Mode::Local, None),
         (Mode::Partial, ps),
         (Mode::Forwarded, ps),
-        // It can do without, and it can be moved there.
+        // The job does not need the parameter server, but can be moved there.
         (Mode::Local, ps),
     ];
     assert_eq!(jobs, expected);
@@ -263,7 +263,7 @@ fn priorities_follow_from_the_profile() {
     assert!((value(3, Duration::ZERO) - 0.1).abs() < 1e-12);
     assert!((value(3, 8 * second) - 0.5).abs() < 1e-12, "two seconds remain");
     assert!(value(3, 99 * second).is_finite(), "it took longer than it said");
-    // Unknown: who has had more service goes later.
+    // Unknown remaining time: a job with more attained service has a lower priority.
     let unknown = Profile { remaining: None, ..profile };
     assert!((unknown.after(5 * second).value(1) - 0.8).abs() < 1e-12);
     assert!(unknown.priority(0, 1, second) > unknown.priority(0, 1, 20 * second));

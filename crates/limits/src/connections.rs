@@ -1,4 +1,4 @@
-//! Connections of a server: not too many, and none that says nothing.
+//! Limits on the connections of a server: their number, and the time to the first message.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use tokio::time::Sleep;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::server::Connected;
 
-/// How long a client may take to send the HTTP/2 preface and an empty SETTINGS frame (RFC 9113 §3.4). From
-/// then on the server's keepalive finds out whether it is still there.
+/// Time for a client to send the HTTP/2 preface and an empty SETTINGS frame (RFC 9113 §3.4). After
+/// that the server's keepalive detects clients that are gone.
 const GREETING: Duration = Duration::from_secs(10);
 const GREETING_BYTES: usize = 24 + 9;
 
-/// After a connection could not be accepted, mostly because too many files are open.
+/// Pause after a failure to accept a connection, which mostly means that too many files are open.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts connections while fewer than `most` are open, and closes any other at once.
 ///
-/// Failures to accept are logged, not returned: they end when other connections close, and ending the
-/// server would disconnect all clients.
+/// Failures to accept are logged, not returned. They end when other connections close, whereas
+/// ending the server would disconnect all clients.
 pub fn bounded<IO>(
     streams: impl Stream<Item = io::Result<IO>>,
     most: usize,
@@ -47,7 +47,7 @@ pub fn bounded<IO>(
     })
 }
 
-/// A connection, by the order in which this process accepted them.
+/// The number of a connection, in the order in which this process accepted them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ConnectionId(pub u64);
 
@@ -58,12 +58,13 @@ impl ConnectionId {
     }
 }
 
-/// One of a bounded number of connections. Reading fails if the client does not greet in time.
+/// One of a bounded number of connections. Reading fails if the client does not send its greeting
+/// in time.
 #[derive(Debug)]
 pub struct Connection<IO> {
     io: IO,
     id: ConnectionId,
-    /// Until it has greeted.
+    /// Deadline of the greeting; `None` once it has arrived.
     deadline: Option<Pin<Box<Sleep>>>,
     heard: usize,
     _place: OwnedSemaphorePermit,
@@ -153,7 +154,7 @@ mod tests {
         let silent = second.read_u8().await.unwrap_err();
         assert_eq!(silent.kind(), io::ErrorKind::TimedOut);
         drop(second);
-        // One of the others has the place.
+        // Another connection was closed, so there is room for this one.
         let third = streams.next().await.unwrap().unwrap();
         assert!(streams.next().await.is_none(), "the fourth is closed");
         drop(third);

@@ -1,14 +1,15 @@
-//! Directories for results.
+//! Output directories.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-/// Makes a directory, with those above it, and tries whether files can be written in it. Done before
-/// the work, so that none is done in vain.
+/// Creates a directory and its parents, and tests that files can be created in it. Call it before
+/// the work whose results go there.
 ///
 /// # Errors
-/// Those of the operating system.
+///
+/// Errors of the operating system.
 pub fn output_directory(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)?;
     let probe = path.join(format!(".tributary-{}", std::process::id()));
@@ -28,7 +29,7 @@ mod tests {
         assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
         fs::write(path.join("file"), "").unwrap();
         assert!(output_directory(&path.join("file")).is_err());
-        // Nobody can write there, root included.
+        // No user can write there, not even root.
         assert!(output_directory(Path::new("/proc/self/net")).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Files read within limits.
+//! Reading files within limits.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::size;
 
-/// How much of a kind of file is read.
+/// The size limit of a kind of file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileLimit {
     what: &'static str,
@@ -16,25 +16,29 @@ pub struct FileLimit {
 }
 
 impl FileLimit {
-    /// At most so many bytes, of a regular file, a pipe, or standard input. `what` such a file is
-    /// called in messages: `job file`.
+    /// A limit of `bytes` bytes for a regular file, a pipe or standard input. `what` is the name of
+    /// such a file in messages: `job file`.
     #[must_use]
     pub const fn new(what: &'static str, bytes: u64) -> Self {
         Self { what, bytes, streams: true }
     }
 
-    /// The same for regular files only: their sizes are known before anything is read.
+    /// The same for regular files only, whose sizes are known before they are read.
     #[must_use]
     pub const fn regular(what: &'static str, bytes: u64) -> Self {
         Self { what, bytes, streams: false }
     }
 
-    /// Reads a file whole.
+    /// Reads a whole file.
     ///
     /// # Errors
-    /// [`io::ErrorKind::FileTooLarge`] if it is larger than the limit: a regular file before it is
-    /// read, others once they have given more; [`io::ErrorKind::OutOfMemory`]; and those of the
-    /// operating system. Their texts follow a `cannot read FILE: `.
+    ///
+    /// - [`io::ErrorKind::FileTooLarge`] if the file exceeds the limit. Regular files are checked
+    ///   before they are read, others while they are read.
+    /// - [`io::ErrorKind::OutOfMemory`].
+    /// - Errors of the operating system.
+    ///
+    /// The texts of the errors continue `cannot read FILE: `.
     pub fn read(self, path: &Path) -> io::Result<Vec<u8>> {
         let (mut file, length) = self.checked(path)?;
         let mut bytes = Vec::new();
@@ -44,30 +48,32 @@ impl FileLimit {
         Ok(bytes)
     }
 
-    /// Reads a file whole that must be text in UTF-8.
+    /// Reads a whole file of UTF-8 text.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and [`io::ErrorKind::InvalidData`].
+    ///
+    /// As for [`read`](Self::read), and [`io::ErrorKind::InvalidData`].
     pub fn read_text(self, path: &Path) -> io::Result<String> {
         let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8");
         String::from_utf8(self.read(path)?).map_err(not_text)
     }
 
-    /// Opens a file to be read piece by piece. Reading past the limit is an error.
+    /// Opens a file for reading in pieces. Reading past the limit is an error.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    ///
+    /// As for [`read`](Self::read).
     pub fn open(self, path: &Path) -> io::Result<Limited<File>> {
         Ok(self.checked(path)?.0)
     }
 
-    /// Anything that can be read, up to the limit.
+    /// Limits any reader.
     #[must_use]
     pub fn of<R>(self, inner: R) -> Limited<R> {
         Limited { inner, left: self.bytes, limit: self }
     }
 
-    /// The file, and its size if that is known before it is read.
+    /// The opened file, and its size if that is known before it is read.
     fn checked(self, path: &Path) -> io::Result<(Limited<File>, u64)> {
         let mut options = File::options();
         options.read(true);
@@ -104,13 +110,13 @@ impl FileLimit {
     }
 }
 
-/// Says what was wanted; the allocator says nothing.
+/// The allocator's error does not name the size, so this one does.
 fn no_memory(bytes: u64) -> io::Error {
     let why = format!("it has {}, more than there is memory for", size(bytes));
     io::Error::new(io::ErrorKind::OutOfMemory, why)
 }
 
-/// A reader that fails past its limit.
+/// A reader that fails when it exceeds its limit.
 #[derive(Debug)]
 pub struct Limited<R> {
     inner: R,
@@ -120,7 +126,8 @@ pub struct Limited<R> {
 
 impl<R: Read> Read for Limited<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // One byte more than may come tells a file of just the limit from a larger one.
+        // Reading one byte beyond the limit distinguishes a file of exactly the limit from a larger
+        // one.
         let most = usize::try_from(self.left.saturating_add(1)).unwrap_or(usize::MAX);
         let most = most.min(buffer.len());
         let read = self.inner.read(&mut buffer[..most])?;

@@ -1,9 +1,10 @@
-//! How much is taken in: files within limits ([`FileLimit`]), directories for results before the work
-//! ([`output_directory`]), the memory that this machine can still give ([`memory`]), and the connections of
-//! a server (`connections`, behind the feature of that name).
+//! Resource limits: file sizes ([`FileLimit`]), output directories that are tested before the work
+//! ([`output_directory`]), the available memory of this machine ([`memory`]), and the connections
+//! of a server (`connections`, behind the feature of that name).
 //!
-//! Every file that a person or another program names is read through this crate, so that no file can
-//! take all memory: not `/dev/zero`, not a large file named by mistake. The caller parses the contents.
+//! Every file that a person or another program names is read through this crate, so that neither
+//! `/dev/zero` nor a large file named by mistake exhausts the memory. The caller parses the
+//! contents.
 
 #[cfg(feature = "connections")]
 pub mod connections;
@@ -14,7 +15,7 @@ pub mod memory;
 pub use directory::output_directory;
 pub use file::{FileLimit, Limited};
 
-/// A number of bytes as people read it: `512 bytes`, `4.0 MiB`.
+/// A number of bytes in human-readable form: `512 bytes`, `4.0 MiB`.
 #[must_use]
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes that may still be taken: what the kernel holds to be available without swapping, or what is
-/// left to the process's control groups (version 2), if that is less. `None` where neither is told.
+/// Number of bytes that can still be allocated: the kernel's estimate of memory available without
+/// swapping, or what the limits of the process's control groups (version 2) leave, if that is less.
+/// `None` if neither is known.
 #[must_use]
 pub fn available() -> Option<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -13,14 +14,14 @@ pub fn available() -> Option<u64> {
     of_machine(&meminfo).into_iter().chain(limits).min()
 }
 
-/// The line `MemAvailable:  1234 kB`.
+/// Parses the line `MemAvailable:  1234 kB`.
 fn of_machine(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let number: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     number.checked_mul(1 << 10)
 }
 
-/// The directories of a process's control group and of those above it.
+/// The directories of a process's control group and of its ancestors.
 fn groups_of(groups: &str) -> Vec<PathBuf> {
     let Some(own) = groups.lines().find_map(|line| line.strip_prefix("0::/")) else {
         return Vec::new();
@@ -29,7 +30,7 @@ fn groups_of(groups: &str) -> Vec<PathBuf> {
     root.join(own).ancestors().take_while(|path| path.starts_with(root)).map(Into::into).collect()
 }
 
-/// What a control group may still take; `None` if it has no limit.
+/// Number of bytes that a control group can still allocate; `None` if it has no limit.
 fn left(group: &Path) -> Option<u64> {
     let number = |name: &str| -> Option<u64> {
         fs::read_to_string(group.join(name)).ok()?.trim().parse().ok()

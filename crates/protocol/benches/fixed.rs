@@ -1,4 +1,4 @@
-//! Fixed-point conversion beside a plain copy of the same bytes.
+//! Benchmarks fixed-point conversion against a plain copy of the same bytes.
 
 use std::hint::black_box;
 
@@ -25,7 +25,7 @@ fn fixed(c: &mut Criterion) {
         group.bench_function(BenchmarkId::new("decode", len), |b| {
             b.iter(|| decode(black_box(&payload), scale, black_box(&mut out)));
         });
-        // As a worker takes a result: its own values are counted before the sums overwrite them.
+        // As when a worker receives a result: count its own values before the sums overwrite them.
         let mut rounding = Rounding::default();
         group.bench_function(BenchmarkId::new("count and decode", len), |b| {
             b.iter(|| {

@@ -1,83 +1,87 @@
-//! How switches serve a job of P4INC or SwitchML, and why what they keep is enough.
+//! How switches serve a job of P4INC or SwitchML, and why the state in a switch suffices.
 //!
-//! A job of these two protocols has aggregators of its own, its *segment*, so its tasks meet no other
-//! job's. What the switch that has all workers below it completes needs no PS. There is then nobody
-//! behind the switch who remembers: a result that a worker missed must come from the switch itself.
+//! A job of these two protocols has its own aggregators, its *segment*, so its tasks collide with
+//! no other job's. If one switch has all workers below it, the switch completes every task, and the
+//! job has no PS. Results that a worker misses must then come from the switch itself.
 //!
 //! # Rounds
 //!
-//! A fragment is sent in rounds, one a rung of the ladder of [scales](crate::fixed::Scale::at). A
-//! worker whose values do not fit the rung sends the overflow flag, and zeros; the flag goes from any
-//! contribution into the result; and a result with the flag makes every worker send the fragment
-//! again at the next rung. So all workers climb alike, and a result without the flag is a sum of
-//! values that fitted, all at the same scale (I5). It is *final*. A round has the number 8 ·
-//! fragment + rung, a later round the greater one. More a switch need not know.
+//! A fragment is sent in rounds, one per rung of the ladder of [scales](crate::fixed::Scale::at). A
+//! worker whose values do not fit the rung sends zeros with the overflow flag. The flag of any
+//! contribution is copied into the result. A result with the flag makes every worker send the
+//! fragment again at the next rung. So all workers climb in step, and a result without the flag is
+//! a sum of values that fit, all at the same scale (I5). Such a result is *final*. A round has the
+//! number 8 · fragment + rung, so a later round has a greater number. A switch needs no further
+//! information.
 //!
 //! # Why two copies are enough
 //!
-//! A cell of P4INC keeps the sum of the round that is under way and a copy of the last complete
-//! result. Its rounds are those of the fragments *f*, *f* + size, *f* + 2·size and so on, rung by
-//! rung as far as each climbs, in the order of their numbers.
+//! A P4INC cell keeps the sum of the current round and a copy of the last complete result. Its
+//! rounds are those of the fragments *f*, *f* + size, *f* + 2·size and so on, each with as many
+//! rungs as it climbs, in the order of their numbers.
 //!
-//! *Whoever sends a round of a cell has the results of all rounds before it in that cell.* A
-//! coarser rung is only sent when the result of the one before says so. The first round of *f* +
-//! size is sent only if *f* + size < base + W, where base is the lowest fragment without its final
-//! result; and W ≤ size ([`validate`d](crate::ConfigError::Window)), so *f* < base. Two things
-//! follow, for rounds *a*, *b*, *c* that follow each other in a cell:
+//! *A worker that sends a round of a cell has the results of all earlier rounds in that cell.* A
+//! coarser rung is sent only when the result of the rung before asks for it. The first round of
+//! *f* + size is sent only if *f* + size < base + W, where base is the lowest fragment without its
+//! final result. As W ≤ size ([`validate`d](crate::ConfigError::Window)), *f* < base. Two
+//! statements follow for consecutive rounds *a*, *b*, *c* of a cell:
 //!
-//! - When a packet of *b* arrives at the cell, *a* is complete. The cell is free, and nobody is
-//!   turned back.
-//! - When *b* is complete, every worker has sent it, so every worker has the result of *a*. This
-//!   is when the result of *b* takes the place of *a*'s in the copy: nobody needs that any more.
+//! - When a packet of *b* arrives at the cell, *a* is complete. The cell is free, and the packet is
+//!   not returned.
+//! - When *b* is complete, every worker has sent it, so every worker has the result of *a*. At this
+//!   moment the result of *b* replaces that of *a* in the copy, and no worker needs the latter.
 //!
-//! So while some worker lacks the result of *b*, *c* is not complete, and the copy is of *b*. The
-//! worker sends *b* again. Whether the cell is still at *b* or has begun with *c*, it finds that
-//! result. A packet for a round further back is a late duplicate, and is dropped. A third copy
-//! would never be read. With a window of twice the segment the first sentence is false, and all
-//! falls.
+//! So while some worker lacks the result of *b*, *c* is not complete, and the copy holds *b*. The
+//! worker resends *b*. Whether the cell is still at *b* or has begun with *c*, the packet finds
+//! that result. A packet for an older round is a late duplicate and is dropped. A third copy would
+//! never be read. With a window of twice the segment the first statement is false, and so is the
+//! rest.
 //!
-//! SwitchML has no copy but two cells a slot, which the slot's rounds use in turn: *c* takes the cell
-//! of *a*, for which it is enough that somebody sends *c*, as then *b* is complete. The argument
-//! is the same with slots in the place of cells.
+//! SwitchML has no copy but two cells per slot, which the slot's rounds use in turn. Round *c*
+//! takes the cell of *a*; this is safe as soon as any worker sends *c*, because then *b* is
+//! complete. The argument is the same with slots in place of cells.
 //!
 //! # When the window is larger
 //!
-//! A job over several units has a PS, to which the same argument applies, with its
-//! [W slots](crate::server#two-versions) in the place of cells. So its window may exceed the
-//! segment. Then a round *c* may come to a cell that is busy with *b*. The switch turns it back,
-//! marked (an *asynchronous error*); its sender halves the window, as for any congestion, and
-//! sends it again when its result of the fragment before is in: that result came through the same
-//! switch and has freed the cell. Nor does the switch's copy serve all then: what it has no more,
-//! the PS has.
+//! A job over several units has a PS. The same argument applies to the PS, with its [W
+//! slots](crate::server#two-versions) in place of cells. So the job's window may exceed the
+//! segment, and a round *c* may arrive at a cell that is busy with *b*. The switch returns the
+//! packet, marked as an *asynchronous error*. The worker halves the window, as for any congestion,
+//! and resends the packet when it has its result of the preceding fragment in the cell: that result
+//! passed the same switch and freed the cell. In this mode the switch's copy does not serve every
+//! request. The PS answers the others.
 //!
-//! It does not come to a halt either (I7). Let *f* be the lowest fragment whose final result some
-//! worker lacks, and let that worker's packet get through to its switch. If its cell is at an earlier
-//! round, every worker below has that round's result, which has freed the cell on its way; the packet
-//! is taken. If it is at the same round, the packet is added, or answered with the unit's sum
-//! going to the PS once more, or with the result. If it is at a later round, a resend goes on to
-//! the PS by itself, as do those of all workers of the unit, for that round can no longer be added
-//! up there. The PS asks for what it lacks, and answers from what it keeps.
+//! The job makes progress, too (I7). Let *f* be the lowest fragment whose final result some worker
+//! lacks, and let that worker's packet reach its switch.
+//!
+//! - If its cell is at an earlier round, every worker below the switch has that round's result,
+//!   which freed the cell on its way. The packet is accepted.
+//! - If its cell is at the same round, the switch adds the packet, sends the unit's sum to the PS
+//!   again, or answers with the result.
+//! - If its cell is at a later round, the switch can no longer sum the packet's round. Resends of
+//!   all workers of the unit go on to the PS individually. The PS queries the contributions that it
+//!   lacks, and answers from the results that it keeps.
 //!
 //! # When a worker may stop
 //!
-//! A worker of a local job that has all its final results owes nothing to the others, though there is
-//! no PS. What any other lacks is a result of a round which is complete, as this worker has its
-//! result; so no packet of this worker is missing anywhere. And the result stays in the copy,
-//! because the next round of that cell is not complete without the worker that lacks it. It is the
-//! segment that must stay until all workers are idle: the job scheduler gives it to nobody else
-//! before.
+//! A worker of a local job may stop when it has all its final results, although the job has no PS.
+//! A result that another worker lacks belongs to a complete round, because this worker has its
+//! result; so no packet of this worker is missing anywhere. The result stays in the copy, because
+//! the next round of that cell cannot complete without the worker that lacks it. The segment must
+//! stay until all workers are idle: the job scheduler does not reassign it earlier.
 //!
-//! In the other modes the PS serves who missed a result, and must stay as with ATP.
+//! In the other modes the PS serves workers that missed a result, and must stay as in ATP.
 //!
 //! # Moving a job
 //!
 //! Between two iterations, when all workers are idle, the job scheduler may give the job another
-//! assignment ([`Worker::reassign`](crate::Worker::reassign)). Packets of before may be under way
-//! even then; they have another service ID. Forwarded jobs always have the same one, so a duplicate
-//! of an earlier forwarded iteration may come to a later one. It is of a fragment that is over, for
-//! which workers and PS have no use. What the PS does not know after iterations without it is which
-//! fragments are due. It takes the highest that it hears of in a slot, until it has finished one
-//! there: a worker that sends a fragment has the results of all before it in the slot.
+//! assignment ([`Worker::reassign`](crate::Worker::reassign)). Packets of the old assignment may
+//! still be in flight; they carry another service ID. Forwarded jobs always have the same service
+//! ID, so a duplicate from an earlier forwarded iteration may arrive in a later one. It belongs to
+//! a completed fragment, and workers and PS drop it. After iterations without the PS, the PS does
+//! not know which fragments are due. It takes the highest fragment that it receives in a slot,
+//! until it has completed one there: a worker that sends a fragment has the results of all earlier
+//! ones in the slot.
 
 use std::num::NonZeroU32;
 
@@ -85,36 +89,38 @@ use tributary_wire::{Protocol, Segment, Service};
 
 use crate::ConfigError;
 
-/// Where the gradients of a job are summed up (P4INC-AOI §VI.A).
+/// Where the gradients of a job are summed (P4INC-AOI §VI.A).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Mode {
-    /// In the one switch that has all workers below it. There is no PS.
+    /// In the one switch that has all workers below it. The job has no PS.
     Local,
-    /// In the switches of several units, each the part of its own workers, and at last in the PS.
+    /// In the switches of several units, each for its own workers, and finally in the PS.
     Partial,
-    /// In the PS; switches only forward.
+    /// In the PS. Switches only forward.
     Forwarded,
 }
 
-/// What the job scheduler has assigned to a job. All endpoints of the job have the same one, and
+/// The job scheduler's assignment to a job. All endpoints of the job have the same assignment, and
 /// change it only [between iterations](crate::Worker::reassign).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Assignment {
-    /// The number that tells this assignment from the ones before; zero exactly if switches forward.
+    /// The number that distinguishes this assignment from earlier ones; zero if and only if
+    /// switches only forward.
     pub service: Service,
-    /// The job's aggregators, in every switch that serves it; empty if switches forward.
+    /// The job's aggregators in every switch that serves it; empty if switches only forward.
     pub segment: Segment,
-    /// Where sums are made.
+    /// Where the sums are computed.
     pub mode: Mode,
 }
 
 impl Assignment {
-    /// No switch serves the job by assignment: that of ATP and ESA, whose jobs share one pool, and of
-    /// jobs that are only forwarded.
+    /// No assignment: for ATP and ESA, whose jobs share one pool, and for jobs that are only
+    /// forwarded.
     pub const NONE: Self =
         Self { service: Service::FORWARDED, segment: Segment::EMPTY, mode: Mode::Forwarded };
 
-    /// Checks it for a job of that protocol and window, in a pool of that many aggregators.
+    /// Validates the assignment for a job with this protocol and window, in a pool of `pool`
+    /// aggregators.
     pub(crate) fn validate(
         &self,
         protocol: Protocol,
@@ -140,8 +146,8 @@ impl Assignment {
         if segment.size == 0 || !inside {
             return Err(ConfigError::Segment { segment, pool });
         }
-        // Otherwise a cell could be needed for a round while a worker still lacks the result of the
-        // last but one, which nobody has any more.
+        // Otherwise a cell could be overwritten while a worker still lacks the result of the last
+        // round but one, which would exist nowhere else.
         let needed = match (protocol, self.mode) {
             (Protocol::SwitchMl, _) => 2 * slots,
             (_, Mode::Local) => slots,
@@ -176,7 +182,7 @@ mod tests {
         assert_eq!(check(Protocol::SwitchMl, 1, 128, Local), Ok(()));
         let error = ConfigError::Window { slots: 64, needed: 128, size: 127 };
         assert_eq!(check(Protocol::SwitchMl, 1, 127, Local), Err(error));
-        // The PS keeps what the switch does not.
+        // The PS keeps the results that the switch has discarded.
         assert_eq!(check(Protocol::P4inc, 1, 1, Partial), Ok(()));
     }
 

@@ -1,7 +1,7 @@
-//! A set of the sequences in a window, a bit each.
+//! A set of the sequences in a window, one bit each.
 
-/// A set of numbers of which any two are less than `slots` apart. All operations take constant time,
-/// but for the search, which looks at 64 at once.
+/// A set of numbers, any two of which are less than `slots` apart. All operations take constant
+/// time except the search, which tests 64 numbers at a time.
 #[derive(Clone, Debug)]
 pub(crate) struct SlotSet {
     words: Box<[u64]>,
@@ -15,7 +15,7 @@ impl SlotSet {
         Self { words: vec![0; slots.div_ceil(64) as usize].into(), mask: slots - 1 }
     }
 
-    /// Word and bit of a number.
+    /// Index of the word, and of the bit in it, of a number.
     fn place(&self, number: u32) -> (usize, u32) {
         let slot = number & self.mask;
         ((slot / 64) as usize, slot % 64)
@@ -36,7 +36,7 @@ impl SlotSet {
         self.words[word] >> bit & 1 == 1
     }
 
-    /// The lowest member from `from` up, below `to`, which is at most `slots` beyond.
+    /// The lowest member in `from..to`. The range is at most `slots` long.
     pub(crate) fn next(&self, from: u32, to: u32) -> Option<u32> {
         let mut number = from;
         while number < to {
@@ -46,7 +46,7 @@ impl SlotSet {
                 let found = number + rest.trailing_zeros();
                 return (found < to).then_some(found);
             }
-            // To the end of the word, or of the ring if that is shorter than a word.
+            // To the end of the word, or of a ring that is shorter than a word.
             number += (64 - bit).min(self.mask + 1 - (number & self.mask));
         }
         None

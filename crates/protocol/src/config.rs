@@ -1,4 +1,4 @@
-//! What the endpoints of a job must agree on.
+//! Configuration shared by the endpoints of a job.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -10,37 +10,37 @@ use tributary_wire::{
 use crate::rtt::RttConfig;
 use crate::{Assignment, Mode, Recovery};
 
-/// The most slots a job can have.
+/// The largest number of slots of a job.
 pub const SLOTS_MAX: u32 = 1 << 16;
 
-/// What all endpoints of a job must agree on.
+/// Configuration on which all endpoints of a job must agree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JobConfig {
     /// The aggregation protocol.
     pub protocol: Protocol,
     /// The job.
     pub job: JobId,
-    /// Which run of the job: packets of any other are dropped.
+    /// The run of the job: packets of other runs are dropped.
     pub epoch: Epoch,
-    /// How many workers it has: 1 to 32.
+    /// Number of workers: 1 to 32.
     pub workers: u8,
-    /// V, the values of a packet, as the P4 program was compiled for.
+    /// V, the number of values per packet. The P4 program must be compiled for the same number.
     pub values_per_packet: u16,
     /// W, the upper bound of the window in packets: a power of two, at most [`SLOTS_MAX`].
     pub slots: u32,
-    /// Aggregators in the switch's pool.
+    /// Number of aggregators in the switch's pool.
     pub pool: NonZeroU32,
     /// How switches serve the job; [`Assignment::NONE`] with ATP and ESA.
     pub assignment: Assignment,
 }
 
 impl JobConfig {
-    /// V without further settings, as in the P4 programs.
+    /// The default of V, as in the P4 programs.
     pub const DEFAULT_VALUES: u16 = 64;
-    /// W without further settings.
+    /// The default of W.
     pub const DEFAULT_SLOTS: u32 = 256;
 
-    /// ATP, with 64 values a packet and 256 slots.
+    /// ATP, with 64 values per packet and 256 slots.
     pub const fn new(run: Run, workers: u8, pool: NonZeroU32) -> Self {
         Self {
             protocol: Protocol::Atp,
@@ -69,7 +69,7 @@ impl JobConfig {
         (sequence.0 & (self.slots - 1)) as usize
     }
 
-    /// Checks what all endpoints of a job must agree on, for one that speaks `spoken`.
+    /// Validates the shared configuration for an endpoint that implements the protocols `spoken`.
     pub(crate) fn validate(&self, spoken: &[Protocol]) -> Result<(), ConfigError> {
         if !spoken.contains(&self.protocol) {
             return Err(ConfigError::Protocol(self.protocol));
@@ -87,19 +87,19 @@ impl JobConfig {
     }
 }
 
-/// How long an endpoint waits.
+/// Timeouts of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timing {
     /// Bounds of the retransmission timeout.
     pub rtt: RttConfig,
-    /// What workers take for lost.
+    /// Loss detection of workers.
     pub recovery: Recovery,
-    /// After this long without progress the endpoint says so in an event.
+    /// Time without progress after which the endpoint reports a stall.
     pub stall_timeout: Duration,
 }
 
 impl Default for Timing {
-    /// [`RttConfig::default`], [`Recovery::default`], and ten seconds until a stall is reported.
+    /// [`RttConfig::default`], [`Recovery::default`], and a stall timeout of ten seconds.
     fn default() -> Self {
         Self {
             rtt: RttConfig::default(),
@@ -122,69 +122,69 @@ impl Timing {
     }
 }
 
-/// Why an endpoint cannot be built.
+/// Why an endpoint cannot be created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The endpoint does not speak the job's protocol.
+    /// The endpoint does not implement the job's protocol.
     #[error("this endpoint does not speak {0:?}")]
     Protocol(Protocol),
-    /// No workers, or too many.
+    /// No workers, or more than 32.
     #[error("a job has 1 to {WORKERS_MAX} workers, not {0}")]
     Workers(u8),
-    /// The number of values does not fit a packet.
+    /// The number of values does not fit in a packet.
     #[error("a packet has 1 to {VALUES_MAX} values, not {0}")]
     Values(u16),
-    /// The number of slots cannot be used.
+    /// The number of slots is not a power of two or exceeds [`SLOTS_MAX`].
     #[error("the number of slots is a power of two up to {SLOTS_MAX}, not {0}")]
     Slots(u32),
-    /// Switches cannot serve a job of the protocol that way.
+    /// The assignment is not valid for the protocol.
     #[error("{protocol:?} knows no service {service} in mode {mode:?}")]
     Assignment {
         /// The job's protocol.
         protocol: Protocol,
-        /// The service assigned.
+        /// The assigned service.
         service: Service,
-        /// The mode assigned.
+        /// The assigned mode.
         mode: Mode,
     },
-    /// The segment has no aggregators, or some that the pool has not.
+    /// The segment is empty or extends beyond the pool.
     #[error("the segment {segment} is not part of a pool of {pool} aggregators")]
     Segment {
-        /// The segment assigned.
+        /// The assigned segment.
         segment: Segment,
         /// The size of the pool.
         pool: NonZeroU32,
     },
-    /// The window is so large that a result could be given up while a worker lacks it.
+    /// The window is so large that a result could be discarded while a worker lacks it.
     #[error("a window of {slots} packets needs a segment of {needed} aggregators, not {size}")]
     Window {
         /// Upper bound of the window.
         slots: u32,
-        /// The least aggregators that will do.
+        /// The smallest sufficient number of aggregators.
         needed: u32,
-        /// The aggregators of the segment.
+        /// Number of aggregators in the segment.
         size: u32,
     },
-    /// The worker is not one of the job's.
+    /// The job has no worker with this index.
     #[error("worker {index} in a job of {workers}")]
     Index {
         /// The worker's index.
         index: u8,
-        /// How many there are.
+        /// Number of workers of the job.
         workers: u8,
     },
-    /// The PS has not one address a worker.
+    /// The PS does not have exactly one address per worker.
     #[error("{addresses} addresses for {workers} workers")]
     Addresses {
-        /// Addresses given.
+        /// Number of addresses given.
         addresses: usize,
-        /// Workers of the job.
+        /// Number of workers of the job.
         workers: u8,
     },
     /// The initial window is zero.
     #[error("the initial window is at least one packet")]
     InitialWindow,
-    /// Bounds of the timeout that contradict each other.
+    /// The bounds of the timeout contradict each other.
     #[error("retransmission timeouts: initial {initial:?}, {min:?} to {max:?}")]
     Timeouts {
         /// Initial value.

@@ -1,4 +1,4 @@
-//! Congestion control: how many fragments a worker may have under way.
+//! Congestion control: bounds the number of fragments that a worker has in flight.
 
 mod aimd;
 mod dctcp;
@@ -10,25 +10,25 @@ use tributary_wire::Sequence;
 pub use aimd::Aimd;
 pub use dctcp::Dctcp;
 
-/// Decides the congestion window.
+/// Controls the congestion window.
 pub trait Controller: fmt::Debug + Send {
-    /// The window in packets, at least one. A worker sends a fragment only if it is less than this
-    /// far from the lowest one whose result it lacks.
+    /// The window in packets, at least one. A worker sends a fragment only if its distance from the
+    /// lowest fragment without a result is less than the window.
     fn window(&self) -> u32;
 
-    /// A result came in, without a congestion mark.
+    /// A result arrived without a congestion mark.
     fn on_result(&mut self);
 
-    /// A result came in with a congestion mark.
+    /// A result arrived with a congestion mark.
     fn on_mark(&mut self, sequence: Sequence, next: Sequence) {
         self.on_congestion(sequence, next);
     }
 
-    /// The fragment `sequence` was lost, or turned back, by congestion, when `next` was the next one to be
-    /// sent for the first time.
+    /// The fragment `sequence` was lost or returned because of congestion. `next` is the next
+    /// fragment to be sent for the first time.
     fn on_congestion(&mut self, sequence: Sequence, next: Sequence);
 
-    /// A copy, for who explores what a worker might do.
+    /// Clones the controller, for model checkers that explore the worker's states.
     fn boxed_clone(&self) -> Box<dyn Controller>;
 }
 

@@ -1,32 +1,36 @@
-//! The shape of every endpoint.
+//! The interface of every endpoint.
 
 use crate::Time;
 
 /// A protocol state machine without I/O.
 ///
-/// The driver hands in frames and the time, and after each call, in this order: sends what
-/// [`poll_transmit`](Self::poll_transmit) gives until it gives no more or the link has no room,
-/// takes what [`poll_event`](Self::poll_event) gives, and sees to it that
-/// [`handle_timeout`](Self::handle_timeout) is called when the time of
-/// [`poll_timeout`](Self::poll_timeout) has come. Being called too often or too late is harmless:
-/// every method looks at the time that it is given.
+/// The driver passes in frames and the time. After each call, it does the following in this order:
+///
+/// 1. It sends the frames of [`poll_transmit`](Self::poll_transmit) until there are none or the
+///    link is full.
+/// 2. It takes the events of [`poll_event`](Self::poll_event).
+/// 3. It arranges for [`handle_timeout`](Self::handle_timeout) to be called at the time that
+///    [`poll_timeout`](Self::poll_timeout) returns.
+///
+/// Calls that are too frequent or late are harmless: every method uses the time that it is given.
 pub trait Endpoint {
-    /// What the driver's owner is told.
+    /// Event for the driver's owner.
     type Event;
 
-    /// Takes a frame from the wire, of any content. It never panics; what it drops it counts.
+    /// Handles a frame with arbitrary content. Never panics; dropped frames are counted.
     fn handle_frame(&mut self, now: Time, frame: &[u8]);
 
-    /// Clears `frame` and fills it with the next frame to send; `false` if there is none now. Does
-    /// not allocate once `frame` has the capacity of a frame.
+    /// Clears `frame` and writes the next frame to send. Returns `false` if there is none. Does not
+    /// allocate if the capacity of `frame` suffices.
     ///
-    /// A frame that was handed out counts as sent.
+    /// The endpoint counts the frame as sent.
     fn poll_transmit(&mut self, now: Time, frame: &mut Vec<u8>) -> bool;
 
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called; `None` for not at all.
+    /// The time at which [`handle_timeout`](Self::handle_timeout) must be called; `None` if no
+    /// timer is set.
     fn poll_timeout(&self) -> Option<Time>;
 
-    /// Does what is due by `now`.
+    /// Handles all timers that have expired by `now`.
     fn handle_timeout(&mut self, now: Time);
 
     /// The next event.

@@ -1,11 +1,11 @@
-//! Fixed point: what `f32` values become on their way through the switch, and back.
+//! Fixed point: conversion of `f32` values to the integers that switches add, and back.
 //!
-//! A value `x` travels as `round(x · scale)`, ties to even, computed in `f64`; a sum comes back as
-//! `(sum / scale)`, computed in `f64` and rounded to `f32`. The loops work on whole slices without
-//! branches, so that the compiler vectorises them.
+//! A value `x` is sent as `round(x · scale)`, ties to even, computed in `f64`. A sum is converted
+//! back as `sum / scale`, computed in `f64` and rounded to `f32`. The loops process whole slices
+//! without branches, so that the compiler vectorises them.
 //!
-//! So a sum is exact in these integers, and in nothing finer: a value below half a unit travels as
-//! zero. [`Rounding`] counts what the conversion costs.
+//! Sums are exact in these integers only: a value below half a unit is sent as zero. [`Rounding`]
+//! counts the cost of the conversion.
 
 mod rounding;
 
@@ -16,27 +16,27 @@ pub use rounding::Rounding;
 /// The last rung of the scale ladder.
 pub const COARSEST: u8 = RUNGS - 1;
 
-/// By which power of two each rung divides the scale. The last one brings every `f32` down to the
-/// magnitude of the scale.
+/// The power of two by which each rung divides the scale. The last one brings every `f32` down to
+/// the magnitude of the scale.
 const LADDER: [u64; RUNGS as usize] = [0, 4, 8, 16, 32, 64, 96, 128];
 
-/// A positive, finite factor: units of the fixed-point integer in 1.0.
+/// A positive, finite factor: units of the fixed-point integer per 1.0.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 pub struct Scale(f64);
 
 impl Scale {
-    /// One unit in 1.0.
+    /// One unit per 1.0.
     pub const ONE: Self = Self(1.0);
 
-    /// `None` unless the factor is positive and normal, and so is its inverse.
+    /// `None` unless both the factor and its inverse are positive and normal.
     pub fn new(factor: f64) -> Option<Self> {
         let usable = factor > 0.0 && factor.is_normal() && factor.recip().is_normal();
         usable.then_some(Self(factor))
     }
 
-    /// The scale of a rung of the ladder: coarser from rung to rung, by powers of two, so that
-    /// nothing is rounded. Rungs behind the last are the last. A scale that would be too small for
-    /// an `f64` stays at the smallest, at which every `f32` is zero.
+    /// The scale of a rung of the ladder. Scales get coarser by powers of two, so that this adds no
+    /// rounding. A rung after the last has the scale of the last. A scale too small for an `f64`
+    /// becomes the smallest one, at which every `f32` is zero.
     pub fn at(self, rung: u8) -> Self {
         let exponent = LADDER[usize::from(rung.min(COARSEST))];
         let divisor = f64::from_bits((1023 + exponent) << 52);
@@ -49,8 +49,8 @@ impl Scale {
     }
 }
 
-/// The greatest magnitude of which `workers` values can be added in an `i32` whatever their signs:
-/// `(2³¹ − 1) / workers`, rounded down.
+/// The largest magnitude of which any `workers` values can be added in an `i32`: `(2³¹ − 1) /
+/// workers`, rounded down.
 ///
 /// # Panics
 ///
@@ -60,16 +60,16 @@ pub const fn limit(workers: u8) -> i32 {
     i32::MAX / workers as i32
 }
 
-/// 1.5 · 2⁵²: at this size an `f64` has a unit in the last place of one, so adding it rounds to an
-/// integer, ties to even, and leaves that integer in the low bits. It is exact for magnitudes below
-/// 2⁵¹ and, unlike `round_ties_even`, a plain addition on every machine.
+/// 1.5 · 2⁵². At this magnitude the unit in the last place of an `f64` is one. Adding it therefore
+/// rounds to an integer, ties to even, and leaves that integer in the low bits. The sum is exact
+/// for magnitudes below 2⁵¹ and, unlike `round_ties_even`, a plain addition on every machine.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
 
 /// Writes `values`, scaled and rounded, as big-endian `i32` into `payload`. Returns `false` if the
-/// magnitude of one exceeds `limit`; the payload then holds nothing of use.
+/// magnitude of a scaled value exceeds `limit`; the content of the payload is then unspecified.
 ///
-/// The two must match in length, four bytes a value; what one has over is left alone. Values must
-/// be finite.
+/// `payload` has four bytes per value. If one slice is longer, its rest is ignored. Values must be
+/// finite.
 #[must_use]
 pub fn encode(values: &[f32], scale: Scale, limit: i32, payload: &mut [u8]) -> bool {
     let limit = f64::from(limit);
@@ -77,14 +77,14 @@ pub fn encode(values: &[f32], scale: Scale, limit: i32, payload: &mut [u8]) -> b
     for (word, value) in payload.as_chunks_mut().0.iter_mut().zip(values) {
         let shifted = f64::from(*value) * scale.0 + ROUNDER;
         let rounded = shifted - ROUNDER;
-        // Beyond 2⁵¹ `rounded` is no longer exact, but still far beyond any limit.
+        // Beyond 2⁵¹ `rounded` is inexact, but still far above any limit.
         exceeds |= u64::from(rounded.abs() > limit);
         *word = (shifted.to_bits() as i32).to_be_bytes();
     }
     exceeds == 0
 }
 
-/// Where the first value is whose magnitude exceeds `limit` when scaled and rounded.
+/// Index of the first value whose magnitude, scaled and rounded, exceeds `limit`.
 pub fn first_too_great(values: &[f32], scale: Scale, limit: i32) -> Option<usize> {
     let limit = f64::from(limit);
     values.iter().position(|value| {
@@ -95,17 +95,17 @@ pub fn first_too_great(values: &[f32], scale: Scale, limit: i32) -> Option<usize
 
 /// Reads big-endian `i32` sums from `payload` and divides them by the scale.
 ///
-/// The two must match in length, four bytes a value; what one has over is left alone.
+/// `payload` has four bytes per value. If one slice is longer, its rest is ignored.
 pub fn decode(payload: &[u8], scale: Scale, values: &mut [f32]) {
     for (value, word) in values.iter_mut().zip(payload.as_chunks().0) {
         *value = (f64::from(i32::from_be_bytes(*word)) / scale.0) as f32;
     }
 }
 
-/// Adds big-endian `i32` values from `payload` to `sums`, wrapping as the switch does. With values
-/// within [`limit`] and every worker at most once, nothing wraps.
+/// Adds big-endian `i32` values from `payload` to `sums`, with wrapping, as the switch does. If
+/// every worker's values are within [`limit`] and added at most once, no sum wraps.
 ///
-/// The two must match in length, four bytes a value; what one has over is left alone.
+/// `payload` has four bytes per value. If one slice is longer, its rest is ignored.
 pub fn accumulate(sums: &mut [i32], payload: &[u8]) {
     for (sum, word) in sums.iter_mut().zip(payload.as_chunks().0) {
         *sum = sum.wrapping_add(i32::from_be_bytes(*word));
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn limit_is_inclusive_and_symmetric() {
-        // 2^24 is exact in f32, so scales reach the limit to the unit.
+        // 2^24 is exact in f32, so scaled values reach the limit exactly.
         for workers in 1..=32 {
             let limit = limit(workers);
             assert!(i64::from(limit) * i64::from(workers) <= i64::from(i32::MAX));

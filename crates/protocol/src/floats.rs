@@ -3,7 +3,7 @@
 use crate::JobConfig;
 use tributary_wire::WorkerIndex;
 
-/// One row of V values for each worker.
+/// One row of V values per worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Floats {
     rows: Box<[f32]>,
@@ -11,7 +11,7 @@ pub(crate) struct Floats {
 }
 
 impl Floats {
-    /// Sets the values of one worker.
+    /// Stores the values of one worker.
     pub(crate) fn set(&mut self, worker: WorkerIndex, values: impl Iterator<Item = f32>) {
         let start = usize::from(worker.get()) * self.values;
         let row = &mut self.rows[start..start + self.values];
@@ -20,8 +20,8 @@ impl Floats {
         }
     }
 
-    /// The sums over all workers as bit patterns of `f32`: added in `f64`, in the order of the
-    /// workers, so that they do not depend on the order in which packets came in.
+    /// The sums over all workers as bit patterns of `f32`. They are added in `f64` in the order of
+    /// the workers, so that they do not depend on the order of arrival.
     pub(crate) fn sum(&self, sums: &mut [i32]) {
         for (column, sum) in sums.iter_mut().enumerate() {
             let column = self.rows.iter().skip(column).step_by(self.values);
@@ -31,7 +31,7 @@ impl Floats {
     }
 }
 
-/// Memory for such tasks, used again. There are no more than slots.
+/// Reusable memory for such tasks, at most one per slot.
 #[derive(Clone, Debug)]
 pub(crate) struct FloatPool {
     free: Vec<Floats>,
@@ -44,7 +44,7 @@ impl FloatPool {
         Self { free: Vec::new(), workers: job.workers.into(), values: job.values_per_packet.into() }
     }
 
-    /// Memory whose content is left over from an earlier task: every row is set before the sum.
+    /// Takes memory, which may hold values of an earlier task: every row is set before the sum.
     pub(crate) fn take(&mut self) -> Floats {
         self.free.pop().unwrap_or_else(|| Floats {
             rows: vec![0.0; self.workers * self.values].into(),
@@ -70,7 +70,8 @@ mod tests {
         let mut job = JobConfig::new(JobId::new(1).unwrap().run(Epoch::FIRST), 3, NonZeroU32::MIN);
         job.values_per_packet = 3;
         let mut floats = FloatPool::new(&job).take();
-        // The first column is zero in f32 arithmetic, the second overflows f32 on the way.
+        // In f32 arithmetic the first column would sum to zero, and the second would overflow
+        // midway.
         let rows = [[1e30, 3e38, -0.0], [1.0, 3e38, -0.0], [-1e30, -3e38, -0.0]];
         for (worker, row) in rows.iter().enumerate().rev() {
             floats.set(WorkerIndex::new(worker as u8).unwrap(), row.iter().copied());

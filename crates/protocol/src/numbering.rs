@@ -1,13 +1,13 @@
-//! What sequences count.
+//! The meaning of sequences.
 
 use tributary_wire::{FRAGMENTS_MAX, Protocol, Round, Sequence};
 
 use crate::config::SLOTS_MAX;
 
-/// What the sequences of a protocol count.
+/// The unit that a protocol's sequences count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Numbering {
-    /// ATP and ESA: fragments. Each is at the first rung for ever.
+    /// ATP and ESA: fragments, which always are at the first rung.
     Fragments,
     /// P4INC and SwitchML: rounds.
     Rounds,
@@ -21,7 +21,7 @@ impl Numbering {
         }
     }
 
-    /// What a sequence means.
+    /// Decodes a sequence.
     pub(crate) const fn round(self, sequence: Sequence) -> Round {
         match self {
             Self::Fragments => Round::first(sequence.0),
@@ -37,8 +37,8 @@ impl Numbering {
         }
     }
 
-    /// Fragments from here up are never used, so that sums of a fragment and a window can neither
-    /// wrap nor have no sequence.
+    /// Fragments from here up are never used, so that a fragment plus a window neither wraps nor
+    /// lacks a sequence.
     pub(crate) const fn fragments(self) -> u32 {
         match self {
             Self::Fragments => u32::MAX - 2 * SLOTS_MAX,

@@ -1,33 +1,33 @@
-//! Which task an aggregator should rather serve (ESA §5.4).
+//! Priorities of tasks at an aggregator (ESA §5.4).
 //!
-//! The paper's formula multiplies three ratios, of which none has a unit that another job would have
-//! to know, but for the time that is left: seconds, here.
+//! The paper's formula multiplies three ratios. Only the remaining time has a unit, which must be
+//! the same for all jobs: seconds.
 //!
 //! `P_j(l) = 1/T_j · L_j/l · Comm_j/Comp_j`
 //!
-//! The header has 8 bits for it. They hold the logarithm, so that order survives over twelve decades:
-//! values between 10⁻⁶ and 10⁶ are told apart if they differ by 12 %, those beyond are cut off.
-//! Zero is no priority: an aggregator whose priority was halved eight times is below every
-//! packet's, so that nothing can hold one for ever.
+//! The header has 8 bits for the priority. They hold the logarithm, so that the order is preserved
+//! over twelve decades: values between 10⁻⁶ and 10⁶ are distinguished if they differ by 12 %, and
+//! values outside are clamped. No packet has priority zero. An aggregator whose priority was halved
+//! eight times is therefore below every packet's, so that no task can hold one forever.
 
 use std::num::NonZeroU8;
 use std::time::Duration;
 
-/// What a packet's priority is: 1 to 255, greater first.
+/// The priority of a packet: 1 to 255, greater first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Priority(NonZeroU8);
 
-/// Decades of the formula's value that are told apart, and the first of them.
+/// Number of distinguished decades, and the exponent of the first.
 const DECADES: f64 = 12.0;
 const FIRST_DECADE: f64 = -6.0;
 
 impl Priority {
-    /// What everything else goes before.
+    /// The lowest priority.
     pub const LOWEST: Self = Self(NonZeroU8::MIN);
-    /// What goes before everything else.
+    /// The highest priority.
     pub const HIGHEST: Self = Self(NonZeroU8::MAX);
 
-    /// `None` for zero, which no packet may have.
+    /// `None` for zero, which is not a valid priority.
     pub const fn new(priority: u8) -> Option<Self> {
         match NonZeroU8::new(priority) {
             Some(priority) => Some(Self(priority)),
@@ -35,58 +35,58 @@ impl Priority {
         }
     }
 
-    /// As the header has it.
+    /// The header's byte.
     pub const fn get(self) -> u8 {
         self.0.get()
     }
 
-    /// Compresses a value of the formula: monotonic, logarithmic from 10⁻⁶ to 10⁶. What is not a
-    /// positive number is the lowest.
+    /// Compresses a value of the formula monotonically: logarithmic from 10⁻⁶ to 10⁶. Zero,
+    /// negative numbers and NaN become the lowest priority.
     pub fn compress(value: f64) -> Self {
         if value.is_nan() || value <= 0.0 {
             return Self::LOWEST;
         }
         let share = (value.log10() - FIRST_DECADE) / DECADES;
-        // Clamped to 1..=255 before the cast, which then cannot cut anything off.
+        // Clamped to 1..=255 before the cast, so that the cast does not truncate.
         let level = (1.0 + share * 254.0).round().clamp(1.0, 255.0) as u8;
         Self::new(level).unwrap_or(Self::LOWEST)
     }
 }
 
-/// How much time a job still takes, or what stands for it.
+/// A job's remaining time, or an estimate of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Horizon {
-    /// The time to convergence is known.
+    /// The time to convergence, if known.
     Remaining(Duration),
-    /// It is not: the service attained so far stands for it, for jobs that ran long tend to run on
-    /// (least attained service first).
+    /// The service attained so far, if the time to convergence is unknown: jobs that ran for long
+    /// tend to continue (least attained service first).
     Attained(Duration),
 }
 
 impl Horizon {
-    /// In seconds; not less than a microsecond, so that no value is infinite.
+    /// The time in seconds, at least a microsecond, so that no priority is infinite.
     fn seconds(self) -> f64 {
         let (Self::Remaining(time) | Self::Attained(time)) = self;
         time.as_secs_f64().max(1e-6)
     }
 }
 
-/// What a job says of itself.
+/// The inputs of the formula for a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JobProfile {
     /// L: layers of the model, at least one.
     pub layers: u32,
-    /// Comm: time of the last iteration spent on communication.
+    /// Comm: time spent on communication in the last iteration.
     pub communication: Duration,
-    /// Comp: time of the last iteration spent on computation.
+    /// Comp: time spent on computation in the last iteration.
     pub computation: Duration,
-    /// T.
+    /// T: the remaining time.
     pub horizon: Horizon,
 }
 
 impl JobProfile {
-    /// The value of the formula for a layer, counted from one at the front of the model; one beyond
-    /// either end counts as the one at that end.
+    /// The value of the formula for a layer. Layers are counted from one at the front of the model;
+    /// a number outside the model is clamped.
     pub fn value(&self, layer: u32) -> f64 {
         let layers = self.layers.max(1);
         let layer = layer.clamp(1, layers);
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn is_the_formula_of_the_paper() {
-        // 1/10 · 2/1 · 2/1, and half of it for the second layer.
+        // 1/10 · 2/1 · 2/1, and half of that for the second layer.
         assert!((profile().value(1) - 0.4).abs() < 1e-12);
         assert!((profile().value(2) - 0.2).abs() < 1e-12);
     }
@@ -136,7 +136,7 @@ mod tests {
         assert!(talkative.of_layer(2) > base.of_layer(2));
         let short = JobProfile { horizon: Horizon::Remaining(ms(1000)), ..base };
         assert!(short.of_layer(2) > base.of_layer(2));
-        // Least attained service: who has run less goes first.
+        // Least attained service: a job that has run for less time goes first.
         let attained = |time| JobProfile { horizon: Horizon::Attained(time), ..base };
         assert!(attained(ms(5)).of_layer(1) > attained(ms(500)).of_layer(1));
     }

@@ -1,22 +1,22 @@
-//! Which rules tell a lost packet from a late one.
+//! Rules that distinguish lost packets from late ones.
 
-/// How a worker finds out that a fragment was lost.
+/// How a worker detects that a fragment was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Recovery {
-    /// By what was sent later and answered (RFC 8985), with a reordering window that adapts, and probes
-    /// when nothing is answered at all. Loss alone is no congestion.
+    /// RACK (RFC 8985): by later packets that were answered, with an adaptive reordering window,
+    /// and by probes when no answers arrive. A loss alone is not treated as congestion.
     #[default]
     Rack,
-    /// As ATP and ESA have it: three later results, or one timeout for the whole worker after RFC 6298.
-    /// Every loss halves the window.
+    /// The rules of ATP and ESA: three later results, or one timeout for the whole worker (RFC
+    /// 6298). Every loss halves the window.
     Papers,
 }
 
 impl Recovery {
-    /// All of them.
+    /// All rules.
     pub const ALL: [Self; 2] = [Self::Rack, Self::Papers];
 
-    /// The word for it in job files and reports.
+    /// The name in job files and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rack => "rack",

@@ -1,20 +1,21 @@
-//! Retransmission timeout after RFC 6298.
+//! Retransmission timeout (RFC 6298).
 
 use std::time::Duration;
 
 /// Bounds of a timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RttConfig {
-    /// Before the first sample. RFC 6298 §2.1 says one second; within a data centre less is enough.
+    /// Timeout before the first sample. RFC 6298 §2.1 specifies one second; a data centre needs
+    /// less.
     pub initial: Duration,
     /// Lower bound. ESA §6 sets 1 ms.
     pub min: Duration,
-    /// Upper bound, backed off or not.
+    /// Upper bound, also of a backed-off timeout.
     pub max: Duration,
 }
 
 impl Default for RttConfig {
-    /// 20 ms, 1 ms, 100 ms.
+    /// 20 ms initially, at least 1 ms, at most 100 ms.
     fn default() -> Self {
         Self {
             initial: Duration::from_millis(20),
@@ -24,25 +25,24 @@ impl Default for RttConfig {
     }
 }
 
-/// Smoothed round-trip time and its variation, and the timeout that follows from them.
+/// Smoothed round-trip time and variation, and the timeout derived from them.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
     config: RttConfig,
     /// Smoothed round-trip time and variation; `None` before the first sample.
     estimate: Option<(Duration, Duration)>,
-    /// How often the timeout has been doubled.
+    /// Number of times that the timeout has been doubled.
     backoff: u32,
 }
 
 impl RttEstimator {
-    /// Without samples.
+    /// Creates an estimator without samples.
     pub const fn new(config: RttConfig) -> Self {
         Self { config, estimate: None, backoff: 0 }
     }
 
-    /// Takes a sample, and undoes the backing off (RFC 6298 §5.7 and Karn's rule). It must come
-    /// from something that was sent once only: of a resent packet nobody knows which sending was
-    /// answered (§3).
+    /// Takes a sample and resets the backoff (RFC 6298 §5.7). By Karn's rule, only measure packets
+    /// that were sent once: the answer to a resent packet is ambiguous (§3).
     pub fn sample(&mut self, rtt: Duration) {
         self.backoff = 0;
         // §2.2 and §2.3, with alpha 1/8 and beta 1/4.
@@ -59,7 +59,7 @@ impl RttEstimator {
         self.estimate.map(|(smoothed, _)| smoothed)
     }
 
-    /// The timeout without backing off.
+    /// The timeout without backoff.
     pub fn base_timeout(&self) -> Duration {
         let timeout = match self.estimate {
             None => self.config.initial,
@@ -68,26 +68,26 @@ impl RttEstimator {
         timeout.clamp(self.config.min, self.config.max)
     }
 
-    /// The timeout.
+    /// The timeout, with backoff.
     pub fn timeout(&self) -> Duration {
         backed_off(self.base_timeout(), self.backoff, self.config.max)
     }
 
-    /// Doubles the timeout, as after each that fired (§5.5).
+    /// Doubles the timeout. Call it each time that the timer fires (§5.5).
     pub fn back_off(&mut self) {
         self.backoff = self.backoff.saturating_add(1);
     }
 
-    /// Undoes the backing off without a sample: a result came in, so packets get through.
+    /// Resets the backoff without a sample, because a result arrived and so packets get through.
     ///
-    /// RFC 6298 waits for a sample. But where every worker's losses delay a task, next to no
-    /// fragment is sent only once, so samples are rare, and the timeout would stay backed off though
-    /// results keep coming. TCP implementations do the same on an acknowledgement of new data.
+    /// RFC 6298 waits for a sample. But each worker's losses delay every task, so few fragments are
+    /// sent only once and samples are rare: the timeout would stay backed off although results
+    /// arrive. TCP implementations do the same on an acknowledgement of new data.
     pub fn progress(&mut self) {
         self.backoff = 0;
     }
 
-    /// The timeout doubled `times` times, for a caller that counts its own.
+    /// The timeout doubled `times` times, for a caller that counts its own backoff.
     pub fn timeout_after(&self, times: u32) -> Duration {
         backed_off(self.base_timeout(), times, self.config.max)
     }
@@ -98,7 +98,7 @@ fn backed_off(timeout: Duration, times: u32, max: Duration) -> Duration {
     timeout.saturating_mul(factor).min(max)
 }
 
-/// The least of some times.
+/// The minimum of a series of times.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Least(Option<Duration>);
 
@@ -107,7 +107,7 @@ impl Least {
         self.0 = Some(self.0.map_or(time, |least| least.min(time)));
     }
 
-    /// `None` before the first.
+    /// `None` before the first time.
     pub(crate) const fn get(self) -> Option<Duration> {
         self.0
     }

@@ -1,13 +1,13 @@
-//! Counters that both kinds of endpoint share.
+//! Counters common to all kinds of endpoint.
 
 use tributary_wire::Error;
 
-/// Frames that an endpoint dropped because of what they are, whatever its state.
+/// Frames that an endpoint dropped whatever its state, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rejected {
     /// Not an aggregation packet: ARP, another port, and the like.
     pub foreign: u64,
-    /// A broken aggregation packet: [`Error`] names the ways.
+    /// A malformed aggregation packet, for any reason in [`Error`].
     pub malformed: u64,
     /// Of another job.
     pub other_job: u64,
@@ -15,14 +15,14 @@ pub struct Rejected {
     pub other_run: u64,
     /// Of another aggregation protocol.
     pub other_protocol: u64,
-    /// Of another service than the job's: sent before the job was served in another way. At a PS also
-    /// gradients of a job that needs none as it is served now.
+    /// Of another service than the job's: sent under an earlier assignment. At a PS also gradients
+    /// of a job that needs no PS under its assignment.
     pub other_service: u64,
-    /// A kind that this endpoint does not take.
+    /// A kind that this endpoint does not accept.
     pub wrong_kind: u64,
-    /// Another number of values than the job's packets have.
+    /// Another number of values than V.
     pub wrong_values: u64,
-    /// Workers that the job has not, or that such a packet may not name.
+    /// Workers that are not in the job or that such a packet may not name.
     pub wrong_bitmap: u64,
     /// Another aggregator than the slot's.
     pub wrong_index: u64,
@@ -37,7 +37,7 @@ impl Rejected {
         }
     }
 
-    /// All of them.
+    /// The sum of all counters.
     pub fn total(&self) -> u64 {
         self.foreign
             + self.malformed

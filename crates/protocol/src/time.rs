@@ -4,10 +4,10 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
-/// Nanoseconds since an epoch that the driver chooses.
+/// A point in time: nanoseconds since an epoch that the driver chooses.
 ///
-/// It never goes back: an endpoint may be told the same time twice, but not an earlier one.
-/// Sums and differences saturate.
+/// Time never goes back: an endpoint may receive the same time twice, but not an earlier one. Sums
+/// and differences saturate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Time(u64);
 
@@ -15,7 +15,7 @@ impl Time {
     /// The driver's epoch.
     pub const ZERO: Self = Self(0);
 
-    /// From nanoseconds since the epoch.
+    /// Converts from nanoseconds since the epoch.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
@@ -44,14 +44,14 @@ impl AddAssign<Duration> for Time {
 impl Sub for Time {
     type Output = Duration;
 
-    /// Zero if `earlier` is later.
+    /// Zero if `earlier` is later than `self`.
     fn sub(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
 impl fmt::Display for Time {
-    /// Seconds, to the nanosecond.
+    /// Writes seconds, with nine decimals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:09}", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
     }

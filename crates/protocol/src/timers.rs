@@ -1,4 +1,4 @@
-//! A table of timers: an enum names them, an array holds when each is due.
+//! A table of timers: an enum names them, and an array holds their times.
 
 use crate::Time;
 
@@ -15,7 +15,7 @@ impl<const N: usize> Timers<N> {
         self.0[timer.into()] = Some(at);
     }
 
-    /// Sets it unless it is set.
+    /// Sets the timer unless it is set.
     pub(crate) fn set_if_unset(&mut self, timer: impl Into<usize>, at: Time) {
         self.0[timer.into()].get_or_insert(at);
     }
@@ -24,7 +24,7 @@ impl<const N: usize> Timers<N> {
         self.0[timer.into()].is_some()
     }
 
-    /// Takes it off the table if it is due, and says since when it is.
+    /// Clears the timer if it is due, and returns the time for which it was set.
     pub(crate) fn expire(&mut self, timer: impl Into<usize>, now: Time) -> Option<Time> {
         self.0[timer.into()].take_if(|at| *at <= now)
     }
@@ -33,7 +33,7 @@ impl<const N: usize> Timers<N> {
         self.0 = [None; N];
     }
 
-    /// When the first is due.
+    /// The earliest time at which a timer is due.
     pub(crate) fn next(&self) -> Option<Time> {
         self.0.iter().flatten().min().copied()
     }

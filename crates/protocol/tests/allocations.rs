@@ -1,4 +1,4 @@
-//! No allocation per packet in the steady state.
+//! In the steady state, endpoints do not allocate per packet.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -18,26 +18,26 @@ thread_local! {
 }
 
 fn count() {
-    // Memory may be asked for while the thread ends and its locals are gone.
+    // Memory may be allocated while the thread exits and its locals are gone.
     let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
 }
 
-// SAFETY: every call is passed on as it is.
+// SAFETY: every call is forwarded unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.dealloc(memory, layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract.
         unsafe { System.realloc(memory, layout, size) }
     }
 }
@@ -49,8 +49,8 @@ fn host(last: u8) -> Host {
     Host { mac: Mac([2, 0, 0, 0, 0, last]), ip: Ipv4Addr::new(10, 0, 0, last) }
 }
 
-/// One tensor through workers and PS. Every seventh frame of a worker is lost, and some fragments
-/// are of floats, so that resends, Queries, Replies and float tasks are on the way, too.
+/// Sums one tensor. Every seventh frame of a worker is lost, and some fragments are floats, so that
+/// resends, Queries, Replies and float tasks occur, too.
 fn round(
     now: &mut Time,
     workers: &mut [Worker],
@@ -140,7 +140,7 @@ fn none(protocol: Protocol, recovery: Recovery) {
     }
     assert!(workers[0].stats().sent - sent > 1500);
     let stats = server.stats();
-    // With the papers' rules a PS asks for what a duplicate shows to be missing.
+    // With the papers' rules a PS queries the values that a duplicate shows to be missing.
     let answers = stats.replies + stats.queries > 30;
     assert!(stats.overflow_tasks > 30 && (answers || recovery == Recovery::Rack), "{stats:?}");
     assert_eq!(ALLOCATIONS.get() - before, 0);

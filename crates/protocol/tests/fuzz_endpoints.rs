@@ -1,8 +1,8 @@
-//! Fuzz target: whatever comes from the wire, endpoints do not panic, and frames that are not from
-//! the job's own endpoints never change a sum.
+//! Fuzz target: endpoints do not panic on any input from the wire, and frames that are not from the
+//! job's own endpoints never change a sum.
 //!
-//! Under `cargo test` it runs a short while on random input; `cargo bolero test fuzz_endpoints`
-//! lets a fuzzer search.
+//! Under `cargo test` it runs briefly on random input. `cargo bolero test fuzz_endpoints` runs a
+//! fuzzer.
 
 use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
@@ -17,17 +17,17 @@ fn host(last: u8) -> Host {
     Host { mac: Mac([2, 0, 0, 0, 0, last]), ip: Ipv4Addr::new(10, 0, 0, last) }
 }
 
-/// Two workers and a PS of job 263, which is also the golden frames'.
+/// Two workers and a PS of job 263, the job of the golden frames.
 struct Trio {
     now: Time,
     workers: Vec<Worker>,
     server: ParameterServer,
-    /// Frames that the job's endpoints sent, to be mutated.
+    /// Frames sent by the job's endpoints, to be mutated.
     seen: Vec<Vec<u8>>,
 }
 
 impl Trio {
-    /// Of ATP, or of P4INC with switches that only forward.
+    /// For ATP, or for P4INC with switches that only forward.
     fn new(protocol: Protocol) -> Self {
         let job = JobConfig {
             protocol,
@@ -68,7 +68,7 @@ impl Trio {
         }
     }
 
-    /// Everyone sends, and everything arrives.
+    /// All endpoints send, and all frames arrive.
     fn exchange(&mut self) {
         self.now += Duration::from_micros(10);
         let mut frame = Vec::new();
@@ -106,7 +106,7 @@ fn put_checksum_right(frame: &mut [u8]) {
     }
 }
 
-/// Takes bytes of the input as numbers; zeros when it is used up.
+/// Reads bytes of the input as numbers; zeros after its end.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -139,7 +139,7 @@ fn fuzz_endpoints() {
             };
             let mut frame = frame;
             for _ in 0..input.byte() % 8 {
-                // The aggregation header more often than the rest.
+                // Mutate the aggregation header more often than the other headers.
                 let at = match input.byte() {
                     at if at < 200 => 42 + usize::from(at) % 20,
                     at => usize::from(at) % 64,
@@ -154,14 +154,14 @@ fn fuzz_endpoints() {
             trio.now += Duration::from_millis(u64::from(input.byte()));
             while trio.server.poll_event().is_some() {}
         }
-        // Not even the timers of whatever that made of them.
+        // Timers must not panic either, whatever state the frames caused.
         for _ in 0..20 {
             trio.exchange();
         }
     });
 }
 
-/// Frames of another job, and of this job's format but broken: nothing of them is in the sums.
+/// Frames of another job, and malformed frames of this job, leave the sums unchanged.
 #[test]
 fn fuzz_foreign_frames() {
     bolero::check!().for_each(|input: &[u8]| {
@@ -187,9 +187,9 @@ fn fuzz_foreign_frames() {
                     1 => frame[42] = 1 + (protocol as u8 + input.byte() % 3) % 4,
                     // Another service.
                     3 if protocol == Protocol::P4inc => frame[45] = 1 + input.byte() % 255,
-                    // Cut short.
+                    // Truncated.
                     2 => frame.truncate(frame.len() - 1 - usize::from(input.byte()) % 60),
-                    // Another V: one value less, in all lengths.
+                    // Another V: one value fewer, in all length fields.
                     _ if frame[48..50] == [0, 32] && frame.len() == 70 + 128 => {
                         frame.truncate(70 + 124);
                         frame[16..18].copy_from_slice(&180u16.to_be_bytes());

@@ -1,36 +1,37 @@
-//! What a training run is asked to do, and what can be wrong with it.
+//! Configuration of a training run, and its errors.
 
 use crate::dataset::TRAIN_SAMPLES;
 
-/// Most workers of a job: a packet's bitmap has one bit for each.
+/// Maximum number of workers of a job: a packet's bitmap has one bit per worker.
 const MAX_WORKERS: usize = 32;
 
-/// Widest hidden layer; keeps a typing error from asking for gigabytes.
+/// Maximum width of the hidden layer, so that a typing error does not request gigabytes.
 const MAX_HIDDEN: usize = 4096;
 
 /// A training run. Equal configurations give bit-identical weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrainConfig {
-    /// Number of workers among which each batch is shared out, 1 to 32.
+    /// Number of workers that share each batch, 1 to 32.
     pub workers: usize,
     /// Passes over the training images, at least 1.
     pub epochs: usize,
-    /// Images in a batch over all workers: at least one a worker, at most all training images.
-    /// The last batch of an epoch holds what is left.
+    /// Number of images per batch over all workers: at least one per worker, at most all training
+    /// images. The last batch of an epoch holds the remaining images.
     pub batch: usize,
     /// Step size of gradient descent, positive.
     pub learning_rate: f32,
-    /// Share of the last step that the next one keeps, 0 (plain gradient descent) to below 1.
+    /// Share of the last step that is added to the next one, from 0 (plain gradient descent) to
+    /// below 1.
     pub momentum: f32,
-    /// Units of the hidden ReLU layer; 0 leaves the layer out.
+    /// Number of units of the hidden ReLU layer; 0 for no hidden layer.
     pub hidden: usize,
     /// Seed of the initial weights and of the order of the images.
     pub seed: u64,
 }
 
 impl Default for TrainConfig {
-    /// Four workers, ten epochs, 32 hidden units: about 99 % of the training images right and 90 %
-    /// of those held out.
+    /// Four workers, ten epochs, 32 hidden units. This recognises about 99 % of the training images
+    /// and 90 % of the held-out images.
     fn default() -> Self {
         Self {
             workers: 4,
@@ -99,7 +100,7 @@ impl TrainConfig {
     }
 }
 
-/// What can go wrong in a training run.
+/// An error in a training run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A value of the configuration is out of range.
@@ -112,7 +113,7 @@ pub enum Error {
         /// What the value must satisfy.
         requirement: String,
     },
-    /// A trainer was asked for with an index that the job has no worker for.
+    /// The job has no worker with this index.
     #[error("there is no worker {worker}: the job has {workers}, counted from 0")]
     NoSuchWorker {
         /// The index.
@@ -120,7 +121,7 @@ pub enum Error {
         /// Number of workers of the job.
         workers: usize,
     },
-    /// Gradients left the range of `f32`; going on would train nothing.
+    /// Gradients left the range of `f32`, so that continuing would not train the model.
     #[error(
         "training diverged at step {step}: {tensor}[{index}] of worker {worker} is {value}; \
          lower the learning rate"
@@ -128,7 +129,7 @@ pub enum Error {
     Diverged {
         /// Number of the step, from 0.
         step: usize,
-        /// Whose gradients.
+        /// The worker with these gradients.
         worker: usize,
         /// Name of the tensor.
         tensor: &'static str,
@@ -137,34 +138,34 @@ pub enum Error {
         /// `NaN`, `inf` or `-inf`.
         value: String,
     },
-    /// The sums given to [`Trainer::apply`](crate::Trainer::apply) do not fit the model.
+    /// A sum passed to [`Trainer::apply`](crate::Trainer::apply) does not fit the model.
     #[error("tensor {tensor}: the model has {expected} values, the sum has {got}")]
     WrongLength {
         /// Position of the tensor in the order of back-propagation.
         tensor: usize,
-        /// Values in the model's tensor.
+        /// Number of values in the model's tensor.
         expected: usize,
-        /// Values in the sum.
+        /// Number of values in the sum.
         got: usize,
     },
-    /// The wrong number of sums was given to [`Trainer::apply`](crate::Trainer::apply).
+    /// The number of sums passed to [`Trainer::apply`](crate::Trainer::apply) is wrong.
     #[error("the model has {expected} tensors, {got} sums were given")]
     WrongCount {
-        /// Tensors of the model.
+        /// Number of tensors of the model.
         expected: usize,
-        /// Sums given.
+        /// Number of sums passed.
         got: usize,
     },
-    /// Sums were applied although no gradients were asked for since the last time.
+    /// Sums were applied twice without computing gradients in between.
     #[error("sums applied before the gradients of step {step} were computed")]
     OutOfTurn {
         /// Number of the step, from 0.
         step: usize,
     },
-    /// All epochs are over: there is no batch left to compute gradients of.
+    /// All epochs are complete, so there is no batch left.
     #[error("training is finished after {steps} steps")]
     Finished {
-        /// Steps taken.
+        /// Number of steps taken.
         steps: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! The handwritten digits, carried in the binary. `data/README.md` states source and licence.
+//! The handwritten digits, embedded in the binary. `data/README.md` states source and licence.
 
 use std::sync::LazyLock;
 
@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 pub const PIXELS: usize = 64;
 /// Classes: the digits 0 to 9.
 pub const CLASSES: usize = 10;
-/// Images to train on: the first ones of the data set.
+/// Number of training images: the first images of the data set.
 pub const TRAIN_SAMPLES: usize = 1437;
-/// Images held out: the last fifth. The data set goes by writer, so most of these are in
-/// handwriting that training has not seen.
+/// Number of held-out images: the last fifth. The data set is ordered by writer, so most of these
+/// are in handwriting that training has not seen.
 pub const TEST_SAMPLES: usize = 360;
 
 /// Darkest shade of a pixel.
@@ -24,13 +24,13 @@ pub struct Sample {
     pub class: usize,
 }
 
-/// A list of images. [`Dataset::digits`] is the one that comes with the crate.
+/// A list of images. [`Dataset::digits`] is the embedded one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dataset {
     samples: Vec<Sample>,
 }
 
-/// A line of a data file that is not an image.
+/// A line of a data file that is not a valid image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct DatasetError {
@@ -46,16 +46,17 @@ static DIGITS: LazyLock<Dataset> = LazyLock::new(|| {
 });
 
 impl Dataset {
-    /// The 1 797 handwritten digits, decoded at the first call.
+    /// The 1 797 handwritten digits, decoded on the first call.
     pub fn digits() -> &'static Self {
         &DIGITS
     }
 
-    /// Decodes a data file: a line an image, 64 pixels as one of `0`–`9`, `a`–`g` each, a space,
-    /// the class. The last line ends in a newline as well.
+    /// Decodes a data file with one line per image: 64 pixels, each one of `0`–`9`, `a`–`g`, a
+    /// space, and the class. The last line ends in a newline as well.
     ///
     /// # Errors
-    /// Names the first line that does not have this form.
+    ///
+    /// The first line that does not have this form.
     pub fn parse(text: &[u8]) -> Result<Self, DatasetError> {
         let samples = text
             .split_inclusive(|byte| *byte == b'\n')
@@ -72,12 +73,12 @@ impl Dataset {
         &self.samples
     }
 
-    /// The images to train on: all but the last [`TEST_SAMPLES`].
+    /// The training images: all but the last [`TEST_SAMPLES`].
     pub fn train(&self) -> &[Sample] {
         &self.samples[..self.split()]
     }
 
-    /// The images held out: the last [`TEST_SAMPLES`].
+    /// The held-out images: the last [`TEST_SAMPLES`].
     pub fn test(&self) -> &[Sample] {
         &self.samples[self.split()..]
     }
@@ -101,7 +102,7 @@ fn parse_line(line: &[u8]) -> Result<Sample, &'static str> {
             b'a'..=b'g' => byte - b'a' + 10,
             _ => return Err("has a pixel that is none of 0-9, a-g"),
         };
-        // A sixteenth is a power of two: exact.
+        // A sixteenth is a power of two, so this is exact.
         *pixel = f32::from(ink) / f32::from(MAX_INK);
     }
     if !class.is_ascii_digit() {
@@ -127,7 +128,7 @@ mod tests {
         assert!((digits.samples().iter().flat_map(|s| s.pixels)).all(|p| (0.0..=1.0).contains(&p)));
     }
 
-    /// The number of images of each class that the original's documentation gives.
+    /// The number of images per class according to the original's documentation.
     #[test]
     fn class_counts_are_those_of_the_original() {
         let mut counts = [0; CLASSES];
@@ -137,7 +138,7 @@ mod tests {
         assert_eq!(counts, [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]);
     }
 
-    /// Undoes the conversion of `data/README.md`; the digest was taken of the unpacked original.
+    /// Inverts the conversion of `data/README.md`. The digest is that of the unpacked original.
     #[test]
     fn images_written_back_give_the_original_file() {
         let mut csv = String::new();

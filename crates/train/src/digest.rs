@@ -1,6 +1,6 @@
-//! A short name for a set of weights, to compare by eye and in reports.
+//! A short digest of a set of weights, for reports and comparison by eye.
 
-/// FNV-1a over 64 bits (Fowler, Noll and Vo). Finds accidents, not attacks.
+/// FNV-1a over 64 bits (Fowler, Noll and Vo). Detects accidents, not attacks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fnv(u64);
 
@@ -20,8 +20,8 @@ impl Fnv {
     }
 }
 
-/// Digest of tensors' bits: lengths as 64-bit, values as 32-bit little-endian words, in order.
-/// Tells `0.0` from `-0.0`, and one tensor of two values from two of one.
+/// Digest of the bits of tensors: lengths as 64-bit, values as 32-bit little-endian words, in
+/// order. It distinguishes `0.0` from `-0.0`, and one tensor of two values from two of one.
 pub(crate) fn of_tensors(tensors: &[Vec<f32>]) -> u64 {
     let mut fnv = Fnv::new();
     for tensor in tensors {
@@ -37,7 +37,7 @@ pub(crate) fn of_tensors(tensors: &[Vec<f32>]) -> u64 {
 mod tests {
     use super::*;
 
-    /// Vectors that the function's authors publish.
+    /// Test vectors published by the function's authors.
     #[test]
     fn known_digests() {
         for (text, digest) in [

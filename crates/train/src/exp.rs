@@ -2,7 +2,7 @@
 //!
 //! `f64::exp` calls the platform's mathematical library, whose last bit differs between platforms
 //! and versions. Workers on different machines must compute the same gradients, so softmax uses
-//! this.
+//! this function.
 
 use std::f64::consts::LN_2;
 
@@ -16,13 +16,13 @@ pub(crate) fn exp(x: f64) -> f64 {
     if x < -708.0 {
         return 0.0;
     }
-    // x = k ln 2 + r with |r| <= ln 2 / 2. ln 2 is taken in two parts, the first short enough that
-    // k times it is exact, so that r keeps its full precision.
+    // x = k ln 2 + r with |r| <= ln 2 / 2. ln 2 is split in two parts. The first part is short
+    // enough that k times it is exact, so that r keeps its full precision.
     let k = (x / LN_2).round_ties_even();
     const HIGH: f64 = 0.693_147_180_369_123_8;
     const LOW: f64 = 1.908_214_929_270_587_7e-10;
     let r = (x - k * HIGH) - k * LOW;
-    // Taylor's series by Horner's rule: the first term left out is below 2^-57.
+    // Taylor series by Horner's rule: the first omitted term is below 2^-57.
     let mut sum = 1.0;
     let mut n = 14.0;
     while n > 0.0 {

@@ -20,12 +20,12 @@
 //! The arithmetic is plain sequential `f32` in one fixed order, without threads and without the
 //! platform's `exp`, and all randomness comes from the seed. So the weights are bit-identical at
 //! all workers, and equal to those of [`reference()`], which trains in one process and takes the
-//! function that sums as an argument.
+//! summing function as an argument.
 //!
-//! [`verify`] holds the integer sum that results of the network are compared with. It shares no
-//! code with the endpoints, on purpose.
+//! [`verify`] computes the exact sums that the network's results must equal. It deliberately shares
+//! no code with the endpoints.
 //!
-//! This crate knows nothing of networks. Start reading at [`trainer`].
+//! This crate has no networking. Start reading at [`trainer`].
 
 mod config;
 mod dataset;

@@ -1,6 +1,6 @@
 //! The classifier: one hidden ReLU layer (or none) and softmax, with its gradients.
 //!
-//! Every sum runs in one fixed order in `f32`; the compiler may neither reorder nor fuse
+//! Every sum is computed in one fixed order in `f32`. The compiler may neither reorder nor fuse
 //! floating-point operations, so equal inputs give equal bits.
 
 use crate::config::Error;
@@ -9,15 +9,15 @@ use crate::digest;
 use crate::exp::exp;
 use crate::random::Random;
 
-/// Stream of the generator that initial weights come from.
+/// Random number stream of the initial weights.
 const INIT_STREAM: u64 = 1;
 
-/// Name and shape of one tensor of weights, and so of its gradients.
+/// Name and shape of one tensor of weights and of its gradients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorSpec {
     /// `output.weights`, `output.biases`, `hidden.weights` or `hidden.biases`.
     pub name: &'static str,
-    /// Lengths of the axes; values are stored with the last axis running fastest.
+    /// Lengths of the axes. Values are stored in row-major order.
     pub shape: Vec<usize>,
 }
 
@@ -46,12 +46,12 @@ pub struct Model {
     tensors: Vec<Vec<f32>>,
 }
 
-/// What the forward pass over one image leaves for the backward pass.
+/// Intermediate values of the forward pass over one image, for the backward pass.
 struct Forward {
     /// Output of the hidden layer after ReLU; empty without one.
     hidden: Vec<f32>,
     probabilities: [f32; CLASSES],
-    /// Largest logit: softmax is taken of the differences from it, so that nothing overflows.
+    /// Largest logit. Softmax uses the differences from it, so that nothing overflows.
     max: f32,
     logits: [f32; CLASSES],
     /// Sum of the exponentials of the differences.
@@ -137,8 +137,8 @@ impl Model {
     }
 
     /// Writes into `gradients` the derivatives of the cross-entropy summed over `samples`, divided
-    /// by `batch`, the number of images over all workers: so the workers' sum is the gradient of
-    /// the batch's mean loss.
+    /// by `batch`, the number of images over all workers. So the sum over the workers is the
+    /// gradient of the batch's mean loss.
     pub(crate) fn gradients<'a>(
         &self,
         samples: impl IntoIterator<Item = &'a Sample>,
@@ -159,7 +159,8 @@ impl Model {
 
     fn add_gradients(&self, sample: &Sample, gradients: &mut [Vec<f32>]) {
         let forward = self.forward(&sample.pixels);
-        // Softmax and cross-entropy together: probability minus one for the right class.
+        // The derivative of cross-entropy after softmax: the probability, minus one for the right
+        // class.
         let mut at_logits = forward.probabilities;
         at_logits[sample.class] -= 1.0;
 
@@ -191,7 +192,7 @@ impl Model {
         } else {
             layer(&self.tensors[2..], pixels, &mut hidden);
             for activation in &mut hidden {
-                // Not `max`: a NaN must stay one, to be reported.
+                // Not `max`, because a NaN must be preserved and reported.
                 if *activation < 0.0 {
                     *activation = 0.0;
                 }
@@ -227,11 +228,11 @@ pub(crate) fn specs(hidden: usize) -> Vec<TensorSpec> {
     specs
 }
 
-/// The first largest logit's class.
+/// The class of the first largest logit.
 fn most_probable(logits: &[f32; CLASSES]) -> usize {
     let mut best = 0;
     for class in 1..CLASSES {
-        // Written so that a NaN, once met, stays: divergence must show in loss and gradients.
+        // A NaN is kept once found: divergence must show in loss and gradients.
         if logits[class] > logits[best] || logits[class].is_nan() {
             best = class;
         }
@@ -239,7 +240,7 @@ fn most_probable(logits: &[f32; CLASSES]) -> usize {
     best
 }
 
-/// `outputs = weights · inputs + biases`, of `[weights, biases]`.
+/// Computes `outputs = weights · inputs + biases` from `[weights, biases]`.
 fn layer(tensors: &[Vec<f32>], inputs: &[f32], outputs: &mut [f32]) {
     let rows = tensors[0].chunks_exact(inputs.len());
     for ((output, row), bias) in outputs.iter_mut().zip(rows).zip(&tensors[1]) {
@@ -271,7 +272,8 @@ mod tests {
     use crate::dataset::Dataset;
     use proptest::prelude::*;
 
-    /// Mean loss, computed apart from the model: in f64, without subtracting the largest logit.
+    /// Mean loss, computed independently of the model: in f64, without subtracting the largest
+    /// logit.
     fn loss_in_f64(hidden: usize, tensors: &[Vec<f64>], samples: &[Sample]) -> f64 {
         let dense = |w: &[f64], b: &[f64], x: &[f64]| -> Vec<f64> {
             (0..b.len())
@@ -290,10 +292,10 @@ mod tests {
         losses.sum::<f64>() / samples.len() as f64
     }
 
-    /// Central differences of that loss in every weight.
+    /// Compares the gradients with central differences of that loss in every weight.
     fn check_gradients(hidden: usize, seed: u64, samples: &[Sample]) {
         let mut model = Model::new(hidden, seed);
-        // Biases other than zero, so that their part is seen too.
+        // Non-zero biases, so that their contribution is tested, too.
         let mut random = Random::new(seed, 99);
         for bias in [1, 3] {
             for value in model.tensors.get_mut(bias).into_iter().flatten() {
@@ -364,7 +366,7 @@ mod tests {
         assert_ne!(Model::new(8, 1).digest(), Model::new(8, 2).digest());
     }
 
-    /// Logits of thousands overflow a softmax that does not subtract the largest.
+    /// Logits of thousands overflow a softmax that does not subtract the largest logit.
     #[test]
     fn large_logits_stay_finite() {
         let mut model = Model::new(0, 1);
@@ -399,7 +401,7 @@ mod tests {
             prop_assert!((sum - 1.0).abs() < 1e-6);
         }
 
-        /// Shares of a batch add up to the batch, up to rounding.
+        /// The gradients of parts of a batch add up to those of the batch, up to rounding.
         #[test]
         fn gradients_of_shares_sum_to_those_of_the_whole(seed: u64, cut in 0usize..=20) {
             let samples = &Dataset::digits().samples()[..20];

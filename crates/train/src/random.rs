@@ -1,7 +1,7 @@
 //! The generator of initial weights and of the order of images.
 //!
-//! Fixed here rather than taken from a crate: a new version of a crate may change the numbers that
-//! a seed gives, and with them every recorded digest.
+//! It is implemented here rather than taken from a crate: a new version of a crate may change the
+//! numbers of a seed, and with them every recorded digest.
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a counter stepped by an odd constant, hashed.
 #[derive(Clone, Debug)]
@@ -10,7 +10,7 @@ pub(crate) struct Random {
 }
 
 impl Random {
-    /// A generator of its own for each purpose, named by `stream`.
+    /// A separate generator for each purpose, named by `stream`.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
         let mut random = Self { state: seed };
         let mixed = random.next_u64();
@@ -32,12 +32,12 @@ impl Random {
         (unit * 2.0 - 1.0) * limit
     }
 
-    /// Uniform in `0..bound`, by the high half of a product; its bias is below `bound` / 2^64.
+    /// Uniform in `0..bound`, from the high half of a product; its bias is below `bound` / 2^64.
     fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize
     }
 
-    /// Fisher and Yates' shuffle.
+    /// The Fisher–Yates shuffle.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));

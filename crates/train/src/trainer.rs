@@ -1,9 +1,9 @@
 //! Data-parallel training, one step at a time, and the same training in one process.
 //!
-//! A step is: gradients of this worker's share of the batch, their sum over all workers (made
-//! elsewhere), stochastic gradient descent with the sum. Every epoch shuffles the training images
-//! anew, alike at all workers; worker `w` of `n` takes the `w`-th of `n` contiguous shares of each
-//! batch, whose sizes differ by one at most.
+//! A step computes the gradients of this worker's share of the batch, sums them over all workers
+//! (elsewhere), and applies stochastic gradient descent with the sum. Every epoch shuffles the
+//! training images, in the same way at all workers. Worker `w` of `n` takes part `w` of `n`
+//! contiguous parts of each batch, whose sizes differ by at most one.
 
 use std::ops::Range;
 
@@ -12,42 +12,42 @@ use crate::dataset::{Dataset, Sample, TRAIN_SAMPLES};
 use crate::model::{self, Metrics, Model, TensorSpec};
 use crate::random::Random;
 
-/// Stream of the generator that the first epoch's order comes from; each later epoch has the next.
+/// Random number stream of the first epoch's order. Each later epoch uses the next stream.
 const SHUFFLE_STREAM: u64 = 1 << 32;
 
 impl TrainConfig {
-    /// Steps of the whole training: batches an epoch times epochs.
+    /// Number of steps of the whole training: batches per epoch times epochs.
     pub fn steps(&self) -> usize {
         self.epochs * TRAIN_SAMPLES.div_ceil(self.batch)
     }
 
-    /// Name and shape of each tensor of gradients, in the order in which they are produced.
+    /// Name and shape of each tensor of gradients, in the order in which they are computed.
     pub fn tensors(&self) -> Vec<TensorSpec> {
         model::specs(self.hidden)
     }
 }
 
-/// How far a training is.
+/// The progress of a training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Steps taken.
+    /// Number of steps taken.
     pub step: usize,
-    /// Steps of the whole training.
+    /// Total number of steps.
     pub steps: usize,
-    /// Epochs completed.
+    /// Number of completed epochs.
     pub epoch: usize,
-    /// Epochs of the whole training.
+    /// Total number of epochs.
     pub epochs: usize,
 }
 
-/// Which images come when.
+/// The order of the images.
 #[derive(Clone, Debug)]
 struct Schedule {
     seed: u64,
     epoch: usize,
     /// Indices of the training images in this epoch's order.
     order: Vec<usize>,
-    /// Where in `order` the current batch starts.
+    /// Index in `order` of the start of the current batch.
     start: usize,
     batch: usize,
 }
@@ -60,7 +60,7 @@ impl Schedule {
         schedule
     }
 
-    /// Starts from the sorted order, so that an epoch's order depends on seed and epoch alone.
+    /// Starts from the sorted order, so that an epoch's order depends only on seed and epoch.
     fn shuffle(&mut self) {
         self.order = (0..TRAIN_SAMPLES).collect();
         Random::new(self.seed, SHUFFLE_STREAM + self.epoch as u64).shuffle(&mut self.order);
@@ -81,7 +81,7 @@ impl Schedule {
     }
 }
 
-/// The part of a batch of `len` images that worker `worker` of `workers` takes.
+/// The part of a batch of `len` images for worker `worker` of `workers`.
 fn share(len: usize, worker: usize, workers: usize) -> Range<usize> {
     len * worker / workers..len * (worker + 1) / workers
 }
@@ -98,15 +98,16 @@ pub struct Trainer {
     schedule: Schedule,
     step: usize,
     gradients: Vec<Vec<f32>>,
-    /// Whether `gradients` are those of the current step.
+    /// Whether `gradients` belong to the current step.
     computed: bool,
 }
 
 impl Trainer {
-    /// A trainer for worker `worker`, counted from 0, with the initial weights of the seed.
+    /// Creates a trainer for worker `worker`, counted from 0, with the initial weights of the seed.
     ///
     /// # Errors
-    /// [`Error::Config`] if the configuration is not valid, [`Error::NoSuchWorker`].
+    ///
+    /// [`Error::Config`] if the configuration is invalid, [`Error::NoSuchWorker`].
     pub fn new(config: TrainConfig, worker: usize) -> Result<Self, Error> {
         config.validate()?;
         if worker >= config.workers {
@@ -127,11 +128,12 @@ impl Trainer {
     }
 
     /// This worker's gradients at the current step: the derivatives of the cross-entropy summed
-    /// over its share of the batch, divided by the size of the whole batch. One tensor a layer's
-    /// weights and one its biases, in the order of [`TrainConfig::tensors`]. Asked again before
-    /// [`apply`](Self::apply), it gives the same.
+    /// over its share of the batch, divided by the size of the whole batch. Each layer has one
+    /// tensor of weights and one of biases, in the order of [`TrainConfig::tensors`]. Calls before
+    /// the next [`apply`](Self::apply) return the same gradients.
     ///
     /// # Errors
+    ///
     /// [`Error::Finished`] after the last step; [`Error::Diverged`] if a value is not finite.
     pub fn gradients(&mut self) -> Result<&[Vec<f32>], Error> {
         if !self.computed {
@@ -144,11 +146,12 @@ impl Trainer {
         Ok(&self.gradients)
     }
 
-    /// What [`gradients`](Self::gradients) is at another worker in this step: all have the same
-    /// weights, and anybody can look at anybody's share of the images.
+    /// The [`gradients`](Self::gradients) of another worker in this step. All workers have the same
+    /// weights and images, so this worker can compute them.
     ///
     /// # Errors
-    /// As [`gradients`](Self::gradients); [`Error::NoSuchWorker`].
+    ///
+    /// As for [`gradients`](Self::gradients); [`Error::NoSuchWorker`].
     pub fn gradients_of(&self, worker: usize) -> Result<Vec<Vec<f32>>, Error> {
         let workers = self.config.workers;
         if worker >= workers {
@@ -159,13 +162,14 @@ impl Trainer {
         Ok(gradients)
     }
 
-    /// Takes one step of gradient descent with the gradients summed over all workers, and goes on
-    /// to the next batch. Every worker must be given the same bits.
+    /// Takes one step of gradient descent with the gradients summed over all workers, and moves to
+    /// the next batch. Every worker must be given the same bits.
     ///
     /// # Errors
+    ///
     /// [`Error::OutOfTurn`] unless [`gradients`](Self::gradients) was called for this step,
-    /// [`Error::WrongCount`] or [`Error::WrongLength`] if the sums do not fit the model; the
-    /// trainer is unchanged then.
+    /// [`Error::WrongCount`] or [`Error::WrongLength`] if the sums do not fit the model. The
+    /// trainer is then unchanged.
     pub fn apply(&mut self, summed: &[Vec<f32>]) -> Result<(), Error> {
         if !self.computed {
             return Err(Error::OutOfTurn { step: self.step });
@@ -178,7 +182,7 @@ impl Trainer {
         self.step == self.config.steps()
     }
 
-    /// How far the training is.
+    /// The progress of the training.
     pub fn progress(&self) -> Progress {
         Progress {
             step: self.step,
@@ -188,8 +192,8 @@ impl Trainer {
         }
     }
 
-    /// Loss and accuracy on the current batch, all workers' shares together, with the current
-    /// weights. After the last step: on the batch that would be next.
+    /// Loss and accuracy on the current batch over all workers' shares, with the current weights.
+    /// After the last step it refers to the batch that would be next.
     pub fn batch_metrics(&self) -> Metrics {
         self.model.metrics(self.samples(self.schedule.batch()))
     }
@@ -199,7 +203,7 @@ impl Trainer {
         self.model.metrics(self.data.train())
     }
 
-    /// Loss and accuracy on the images held out.
+    /// Loss and accuracy on the held-out images.
     pub fn test_metrics(&self) -> Metrics {
         self.model.metrics(self.data.test())
     }
@@ -209,12 +213,12 @@ impl Trainer {
         self.model.digest()
     }
 
-    /// The classifier as it is now.
+    /// The current classifier.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// What this trainer was asked to do.
+    /// The configuration.
     pub fn config(&self) -> &TrainConfig {
         &self.config
     }
@@ -258,25 +262,26 @@ impl Trainer {
     }
 }
 
-/// What a whole training came to.
+/// The outcome of a whole training.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The trained classifier.
     pub model: Model,
-    /// [`Model::digest`] of it.
+    /// The model's [`Model::digest`].
     pub digest: u64,
     /// On all training images, before the first step and after each epoch.
     pub train: Vec<Metrics>,
-    /// On the images held out, at the end.
+    /// On the held-out images, at the end.
     pub test: Metrics,
 }
 
-/// The same training in one process: at each step the gradients of all workers' shares in turn,
-/// summed by `sum`, which gets one tensor of every worker, in the order of the workers.
+/// The same training in one process. At each step it computes the gradients of all workers' shares,
+/// and `sum` sums them. `sum` receives one tensor of every worker, in the order of the workers.
 ///
 /// # Errors
+///
 /// Those of [`Trainer`]; [`Error::WrongLength`] if `sum` returns another number of values than it
-/// was given.
+/// received.
 pub fn reference(
     config: &TrainConfig,
     mut sum: impl FnMut(&[&[f32]]) -> Vec<f32>,
@@ -323,7 +328,7 @@ mod tests {
         TrainConfig { workers, epochs: 2, ..TrainConfig::default() }
     }
 
-    /// All workers, each with its own trainer, as a job runs them.
+    /// All workers, each with its own trainer, as in a job.
     fn train_apart(config: TrainConfig) -> Vec<Trainer> {
         let mut trainers: Vec<Trainer> =
             (0..config.workers).map(|worker| Trainer::new(config, worker).unwrap()).collect();
@@ -359,7 +364,7 @@ mod tests {
         }
     }
 
-    /// Recorded once: a different digest means that arithmetic, data, shuffling or initial weights
+    /// Recorded once. A different digest means that arithmetic, data, shuffling or initial weights
     /// changed, or that a platform computes differently.
     #[test]
     fn digest_is_the_recorded_one() {
@@ -376,7 +381,7 @@ mod tests {
         assert_ne!(first.digest, reference(&other, network).unwrap().digest);
     }
 
-    /// Fixed-point rounding aside, the number of workers does not change what is learnt.
+    /// Apart from fixed-point rounding, the number of workers does not change the trained model.
     #[test]
     fn number_of_workers_hardly_matters() {
         let losses: Vec<f64> = [1, 2, 4, 8]

@@ -1,24 +1,26 @@
-//! The sums that results of the network must equal, bit by bit.
+//! The exact sums that the network's results must equal, bit by bit.
 //!
-//! Written apart from the endpoints, which must not check themselves: it shares no code with their
-//! fixed point, takes whole tensors instead of packets, and adds in 64 bits instead of 32.
+//! This is independent of the endpoints, which must not check themselves: it shares no code with
+//! their fixed point, processes whole tensors instead of packets, and adds in 64 bits instead
+//! of 32.
 
 /// Largest magnitude that a sum of 32-bit integers may reach.
 const MAX_SUM: u32 = i32::MAX as u32;
 
-/// The sum of `n = contributions.len()` tensors of `f32`, one a worker, in worker order.
+/// The sum of `n = contributions.len()` tensors of `f32`, one per worker, in worker order.
 ///
-/// Each value `x` counts as the integer nearest to `x · scale`, ties to even; the integers are
+/// Each value `x` counts as the integer nearest to `x · scale`, ties to even. The integers are
 /// added exactly, and the sum is divided by `scale` in `f64` and rounded to `f32`.
 ///
-/// The overflow rule (invariant I5): tensors are cut into fragments of `fragment` values; where
-/// any integer of any worker is larger in magnitude than `(2^31 − 1) / n`, its whole fragment is
-/// the sum of the values themselves, added in worker order in `f64`, and rounded to `f32`. It
+/// The overflow rule (invariant I5): tensors are cut into fragments of `fragment` values. If any
+/// integer of any worker in a fragment exceeds `(2^31 − 1) / n` in magnitude, the values of the
+/// whole fragment are themselves added in worker order in `f64` and rounded to `f32`. The addition
 /// starts from the first worker's value, so that negative zeros alone add up to `-0.0`.
 ///
 /// # Panics
-/// If there are no contributions, their lengths differ, `fragment` is 0, or `scale` is not
-/// positive and finite: mistakes of the caller, not of the network.
+///
+/// If there are no contributions, their lengths differ, `fragment` is 0, or `scale` is not positive
+/// and finite. These are errors of the caller, not of the network.
 pub fn exact_sum(contributions: &[&[f32]], scale: f64, fragment: usize) -> Vec<f32> {
     sum_by_fragments(contributions, fragment, |part, sums| {
         if fits(part, scale) {
@@ -32,16 +34,17 @@ pub fn exact_sum(contributions: &[&[f32]], scale: f64, fragment: usize) -> Vec<f
     })
 }
 
-/// Powers of two that the scale is divided by, one after the other, where nobody could add floats.
+/// Powers of two by which the scale is divided, in this order, where switches cannot add floats.
 const LADDER: [i32; 8] = [0, 4, 8, 16, 32, 64, 96, 128];
 
-/// [`exact_sum`] where switches alone sum up (P4INC, SwitchML): the same, but for the overflow rule. A
-/// fragment of which any worker's integer is too large is summed at the first scale of the ladder at
-/// which none is: the scale divided by 2⁴, 2⁸, 2¹⁶, 2³², 2⁶⁴, 2⁹⁶ or 2¹²⁸.
+/// Like [`exact_sum`], for protocols in which only switches sum (P4INC, SwitchML). Only the
+/// overflow rule differs. A fragment with too large an integer of any worker is summed at the first
+/// scale of the ladder at which all fit: the scale divided by 2⁴, 2⁸, 2¹⁶, 2³², 2⁶⁴, 2⁹⁶ or 2¹²⁸.
 ///
 /// # Panics
-/// As [`exact_sum`]; and if an integer is too large even at the last scale, where workers refuse the
-/// tensor.
+///
+/// As for [`exact_sum`]; and if an integer is too large even at the last scale, at which workers
+/// reject the tensor.
 pub fn exact_sum_on_ladder(contributions: &[&[f32]], scale: f64, fragment: usize) -> Vec<f32> {
     sum_by_fragments(contributions, fragment, |part, sums| {
         let rungs = LADDER.iter().map(|&exponent| scale * 2_f64.powi(-exponent));
@@ -51,7 +54,7 @@ pub fn exact_sum_on_ladder(contributions: &[&[f32]], scale: f64, fragment: usize
     })
 }
 
-/// Cuts tensors into fragments and hands each to `sum`, which appends its sums.
+/// Cuts tensors into fragments and passes each fragment to `sum`, which appends its sums.
 fn sum_by_fragments(
     contributions: &[&[f32]],
     fragment: usize,
@@ -72,8 +75,8 @@ fn scaled(x: f32, scale: f64) -> f64 {
     (f64::from(x) * scale).round_ties_even()
 }
 
-/// Whether all integers of a fragment are small enough for a sum of all workers' in 32 bits. Written
-/// so that NaN is not: nothing is ever hidden in an integer.
+/// Whether all integers of a fragment are small enough that the sum over all workers fits in 32
+/// bits. False for NaN, so that an integer never hides one.
 fn fits(part: &[&[f32]], scale: f64) -> bool {
     assert!(scale.is_finite() && scale > 0.0, "scale {scale}");
     let limit = f64::from(MAX_SUM / part.len() as u32);
@@ -87,13 +90,15 @@ fn add_scaled(part: &[&[f32]], scale: f64, sums: &mut Vec<f32>) {
     }));
 }
 
-/// The sum of `n = contributions.len()` tensors of `i32`, one a worker.
+/// The sum of `n = contributions.len()` tensors of `i32`, one per worker.
 ///
 /// # Errors
-/// The first value, in worker order, whose magnitude is above `(2^31 − 1) / n`: such tensors are
-/// refused before they are sent, as their sum might not fit.
+///
+/// The first value, in worker order, whose magnitude exceeds `(2^31 − 1) / n`. Workers reject such
+/// tensors, because their sum might overflow.
 ///
 /// # Panics
+///
 /// If there are no contributions or their lengths differ.
 pub fn exact_sum_i32(contributions: &[&[i32]]) -> Result<Vec<i32>, TooLarge> {
     let len = common_length(contributions);
@@ -113,9 +118,9 @@ pub fn exact_sum_i32(contributions: &[&[i32]]) -> Result<Vec<i32>, TooLarge> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("worker {worker}, value {index}: {value} is beyond ±{limit}")]
 pub struct TooLarge {
-    /// Whose tensor.
+    /// The worker of the tensor.
     pub worker: usize,
-    /// Flat index in it.
+    /// Flat index in the tensor.
     pub index: usize,
     /// The integer.
     pub value: i32,
@@ -123,15 +128,15 @@ pub struct TooLarge {
     pub limit: u32,
 }
 
-/// A value that is not what it must be.
+/// A value that differs from the expected one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Difference {
     /// The results have different lengths.
     #[error("{got} values instead of {expected}")]
     Length {
-        /// Values that there must be.
+        /// Expected number of values.
         expected: usize,
-        /// Values that there are.
+        /// Actual number of values.
         got: usize,
     },
     /// A value differs in at least one bit.
@@ -143,9 +148,9 @@ pub enum Difference {
     Float {
         /// Flat index.
         index: usize,
-        /// Bits that it must have.
+        /// Expected bits.
         expected: u32,
-        /// Bits that it has.
+        /// Actual bits.
         got: u32,
     },
     /// An integer differs.
@@ -153,9 +158,9 @@ pub enum Difference {
     Integer {
         /// Flat index.
         index: usize,
-        /// What it must be.
+        /// Expected value.
         expected: i32,
-        /// What it is.
+        /// Actual value.
         got: i32,
     },
 }
@@ -174,9 +179,10 @@ pub fn same_bits(expected: &[f32], got: &[f32]) -> Result<(), Difference> {
     })
 }
 
-/// Compares two results of integers.
+/// Compares two integer results.
 ///
 /// # Errors
+///
 /// The first difference.
 pub fn same_integers(expected: &[i32], got: &[i32]) -> Result<(), Difference> {
     first_difference(expected, got, |index, e, g| {
@@ -220,7 +226,7 @@ mod tests {
         assert_eq!(exact_sum(&[&own, &own], 1.0, 64), [0.0, 4.0, 4.0, 0.0, -4.0]);
     }
 
-    /// An integer has one zero; a float keeps the sign that IEEE 754 gives a sum of zeros.
+    /// An integer has one zero; a float keeps the sign that IEEE 754 gives to a sum of zeros.
     #[test]
     fn zeros_keep_their_sign_only_in_the_float_path() {
         let zeros = |a: f32, b: f32, other: f32| {
@@ -237,7 +243,8 @@ mod tests {
     #[test]
     fn the_limit_itself_fits_and_one_more_does_not() {
         let scale = 1_073_741_823.0;
-        // At the limit: the integer path. 1e-10 becomes 0 there, and stays in the float path.
+        // At the limit the integer path applies. 1e-10 becomes 0 there, and is kept in the float
+        // path.
         let at: [&[f32]; 2] = [&[1.0, 1e-10], &[1.0, 1e-10]];
         assert_eq!(exact_sum(&at, scale, 2), [2.0, 0.0]);
         let above: [&[f32]; 2] = [&[-1.0, 1e-10], &[1.0, 1e-10]];
@@ -251,19 +258,19 @@ mod tests {
         large[3] = 1e30;
         let sum = exact_sum(&[&small, &large], 1e3, 2);
         assert_eq!(sum, [0.0, 0.0, 2e-10, 1e30, 0.0]);
-        // One worker's overflow is enough, whichever it is.
+        // One worker's overflow suffices, whichever worker it is.
         assert_eq!(sum, exact_sum(&[&large, &small], 1e3, 2));
     }
 
-    /// One worker's 3e9 does not fit an integer a half of 2³¹; a sixteenth of it does.
+    /// One worker's 3e9 exceeds half of 2³¹; a sixteenth of it fits.
     #[test]
     fn on_the_ladder_a_fragment_is_summed_at_the_first_scale_that_fits() {
         let (small, large): ([f32; 4], [f32; 4]) = ([20.0; 4], [20.0, 20.0, 3e9, 20.0]);
         let sums = exact_sum_on_ladder(&[&small, &large], 1.0, 2);
-        // 20/16 is 1.25, so 16 · 1 from each. The other fragment is as it was.
+        // 20/16 is 1.25, so each contributes 16 · 1. The other fragment is unchanged.
         assert_eq!(sums, [40.0, 40.0, 3e9, 32.0]);
         assert_eq!(sums, exact_sum_on_ladder(&[&large, &small], 1.0, 2));
-        // One rung further down, all small ones vanish.
+        // One rung further, all small values become zero.
         let larger = [3e10, 20.0];
         assert_eq!(exact_sum_on_ladder(&[&larger, &small[..2]], 1.0, 2), [3e10, 0.0]);
     }
@@ -285,7 +292,7 @@ mod tests {
         exact_sum_on_ladder(&[&[f32::MAX]], 1e30, 1);
     }
 
-    /// In f64 and in this order: 1e30 swallows 1, its opposite leaves the last 1.
+    /// In f64 and in this order, 1e30 + 1 is 1e30, and adding −1e30 leaves the last 1.
     #[test]
     fn floats_are_added_in_worker_order() {
         let orders: [[&[f32]; 4]; 2] =
@@ -294,19 +301,19 @@ mod tests {
         assert_eq!(exact_sum(&orders[1], 1.0, 1), [2.0]);
     }
 
-    /// 2^24 + 1 is no f32: the sum of integers must not pass through f32 before the end.
+    /// 2^24 + 1 is not an f32: the sum of integers must not be rounded to f32 before the end.
     #[test]
     fn sums_beyond_f32_precision_round_once() {
         let a = [16_777_216.0f32];
         let b = [1.0f32];
         assert_eq!(exact_sum(&[&a, &b, &b, &b], 1.0, 1), [16_777_220.0]);
-        // A 25-bit tie goes to even.
+        // A tie at 25 bits rounds to even.
         assert_eq!(exact_sum(&[&a, &b], 1.0, 1), [16_777_216.0]);
     }
 
     #[test]
     fn many_workers_at_the_limit_do_not_wrap() {
-        let limit = (i32::MAX / 32) as f32; // 67 108 863 is no f32; this is 67 108 864, above.
+        let limit = (i32::MAX / 32) as f32; // 67 108 863 is not an f32; this is 67 108 864.
         let own = [limit, 1e-10];
         let all: Vec<&[f32]> = vec![&own; 32];
         assert_eq!(exact_sum(&all, 1.0, 2)[0], 2_147_483_648.0);

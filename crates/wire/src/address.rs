@@ -1,4 +1,4 @@
-//! Addresses of hosts, and of the group of a job's workers.
+//! Addresses of hosts and of a job's multicast group.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -6,15 +6,15 @@ use std::str::FromStr;
 
 use crate::JobId;
 
-/// An Ethernet address.
+/// An Ethernet (MAC) address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// The address of every station.
+    /// The broadcast address.
     pub const BROADCAST: Self = Self([0xff; 6]);
 
-    /// Whether the address names a group: the lowest bit of the first byte.
+    /// Whether this is a group address: the lowest bit of the first byte is set.
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 == 1
     }
@@ -27,7 +27,7 @@ impl fmt::Display for Mac {
     }
 }
 
-/// The text is not six hexadecimal bytes with colons between them.
+/// Error: the text is not six hexadecimal bytes separated by colons.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("an Ethernet address is six hexadecimal bytes, as in 02:00:00:00:00:01")]
 pub struct ParseMacError;
@@ -40,7 +40,7 @@ impl FromStr for Mac {
         let mut parts = text.split(':');
         for byte in &mut bytes {
             let part = parts.next().ok_or(ParseMacError)?;
-            // `from_str_radix` also takes a sign.
+            // `from_str_radix` also accepts a sign.
             if part.len() != 2 || !part.bytes().all(|b| b.is_ascii_hexdigit()) {
                 return Err(ParseMacError);
             }
@@ -53,26 +53,26 @@ impl FromStr for Mac {
     }
 }
 
-/// Where frames for one station, or for one group, are sent.
+/// The Ethernet and IPv4 addresses of a station or of a multicast group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Host {
-    /// Its Ethernet address.
+    /// Ethernet address.
     pub mac: Mac,
-    /// Its IPv4 address.
+    /// IPv4 address.
     pub ip: Ipv4Addr,
 }
 
 impl Host {
     /// The multicast group of all workers of `job`: 239.84.*h*.*l* at 01:00:5e:54:*h*:*l*, where
-    /// *h* and *l* are the high and low byte of the job's number.
+    /// *h* and *l* are the high and low byte of the job number.
     pub const fn group(job: JobId) -> Self {
         let [high, low] = job.get().to_be_bytes();
         Self { mac: Mac([0x01, 0x00, 0x5e, 84, high, low]), ip: Ipv4Addr::new(239, 84, high, low) }
     }
 
-    /// Where the gradients of a job without PS go: to the switch, which has no address of its own.
-    /// The Ethernet address 02:00:5e:54:*h*:*l* is no station's, and 192.0.0.8 is the dummy
-    /// address of RFC 7600, which is no host's.
+    /// The destination of gradients of a job without a PS. It stands for the switch, which has no
+    /// address. The Ethernet address is 02:00:5e:54:*h*:*l*, which no station uses. The IPv4
+    /// address is 192.0.0.8, the dummy address of RFC 7600, which no host uses.
     pub const fn service(job: JobId) -> Self {
         let [high, low] = job.get().to_be_bytes();
         Self { mac: Mac([0x02, 0x00, 0x5e, 84, high, low]), ip: Ipv4Addr::new(192, 0, 0, 8) }

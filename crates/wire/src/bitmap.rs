@@ -10,30 +10,30 @@ use crate::{WORKERS_MAX, WorkerIndex};
 pub struct Bitmap(pub u32);
 
 impl Bitmap {
-    /// No worker.
+    /// The empty set.
     pub const EMPTY: Self = Self(0);
 
-    /// The one worker.
+    /// The set of one worker.
     pub const fn of(worker: WorkerIndex) -> Self {
         Self(1 << worker.get())
     }
 
-    /// The workers 0 to `workers` − 1; all 32 from 32 up.
+    /// Workers 0 to `workers` − 1. All 32 workers if `workers` is 32 or more.
     pub const fn first(workers: u8) -> Self {
         if workers >= WORKERS_MAX { Self(u32::MAX) } else { Self((1 << workers) - 1) }
     }
 
-    /// Whether no worker is in it.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// How many workers are in it.
+    /// Number of workers in the set.
     pub const fn len(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// Whether the worker is in it.
+    /// Whether the set contains the worker.
     pub const fn contains(self, worker: WorkerIndex) -> bool {
         self.0 & Self::of(worker).0 != 0
     }
@@ -43,7 +43,7 @@ impl Bitmap {
         self.0 & !other.0 == 0
     }
 
-    /// Whether no worker is in both.
+    /// Whether `self` and `other` have no worker in common.
     pub const fn is_disjoint(self, other: Self) -> bool {
         self.0 & other.0 == 0
     }
@@ -55,7 +55,7 @@ impl Bitmap {
 
     /// The worker with the lowest index.
     pub const fn lowest(self) -> Option<WorkerIndex> {
-        // No bit set counts 32 zeros, which is no worker.
+        // An empty set has 32 trailing zeros, which is not a valid index.
         WorkerIndex::new(self.0.trailing_zeros() as u8)
     }
 
@@ -99,7 +99,7 @@ impl From<WorkerIndex> for Bitmap {
 }
 
 impl fmt::Display for Bitmap {
-    /// The workers' indices: `{0, 3}`.
+    /// Writes the indices of the workers: `{0, 3}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{")?;
         for (i, worker) in self.iter().enumerate() {

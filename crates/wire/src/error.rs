@@ -1,63 +1,64 @@
-//! What can be wrong with a frame.
+//! Errors in frames.
 
 use crate::Kind;
 
-/// What is wrong with a frame. Checks run in the order of the headers; the first failure is named.
+/// Why a frame is invalid. Checks run in the order of the headers, and the first failure is
+/// returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
-    /// The frame ends before the headers do, or before the length that they state.
+    /// The frame ends before its headers, or before the length that they state.
     #[error("the frame has {have} bytes, its headers need {need}")]
     Truncated {
         /// Bytes needed.
         need: usize,
-        /// Bytes there.
+        /// Bytes present.
         have: usize,
     },
-    /// Not IPv4 behind Ethernet.
+    /// The Ethernet payload is not IPv4.
     #[error("ethertype {0:#06x} is not IPv4")]
     EtherType(u16),
     /// The version field of the IP header is not 4.
     #[error("IP version {0} under the ethertype of IPv4")]
     Version(u8),
-    /// The IPv4 header has options, or less than its 20 bytes.
+    /// The IPv4 header has options, or is shorter than 20 bytes.
     #[error("IPv4 header of {0} words, only 5 are understood")]
     HeaderLength(u8),
-    /// A fragment of an IPv4 packet. Ours are sent whole.
+    /// A fragment of an IPv4 packet. Aggregation packets are never fragmented.
     #[error("IPv4 fragment")]
     Fragment,
-    /// Not UDP behind IPv4.
+    /// The IPv4 payload is not UDP.
     #[error("IP protocol {0} is not UDP")]
     NotUdp(u8),
-    /// The IPv4 header does not sum up.
+    /// The IPv4 header checksum is wrong.
     #[error("the IPv4 header checksum is wrong")]
     HeaderChecksum,
-    /// UDP for another port.
+    /// The UDP destination port is another one.
     #[error("UDP port {0} is not {port}", port = crate::PORT)]
     Port(u16),
     /// The UDP datagram does not fill the IPv4 packet.
     #[error("UDP length {udp} in an IPv4 payload of {ipv4} bytes")]
     UdpLength {
-        /// Length in the UDP header, itself included.
+        /// Length in the UDP header, including the header.
         udp: usize,
-        /// What IPv4 states to follow its header.
+        /// Length of the IPv4 payload.
         ipv4: usize,
     },
-    /// The sender set a UDP checksum, which a switch that adds values cannot keep right.
+    /// The sender set a UDP checksum, which a switch that adds values cannot keep correct.
     #[error("UDP checksum {0:#06x}, expected none")]
     UdpChecksum(u16),
     /// The UDP payload is shorter than the aggregation header.
     #[error("{0} bytes of UDP payload hold no aggregation header")]
     ShortHeader(usize),
-    /// No such aggregation protocol.
+    /// The aggregation protocol is unknown.
     #[error("unknown aggregation protocol {0}")]
     Protocol(u8),
-    /// No such kind of packet.
+    /// The packet kind is unknown.
     #[error("unknown packet kind {0}")]
     Kind(u8),
-    /// A flag that means nothing yet.
+    /// An unknown flag is set.
     #[error("unknown flags in {0:#04x}")]
     Flags(u8),
-    /// The job's number is zero.
+    /// The job number is zero.
     #[error("job 0 does not exist")]
     Job,
     /// The epoch is zero.
@@ -66,27 +67,27 @@ pub enum Error {
     /// The reserved word is not zero.
     #[error("the reserved word is {0:#010x}, not zero")]
     Racks(u32),
-    /// A kind that carries values has none, or the other way round.
+    /// A kind with values has none, or a kind without values has some.
     #[error("a {kind:?} packet with {values} values")]
     Values {
         /// Kind of the packet.
         kind: Kind,
-        /// The number of values it states.
+        /// The stated number of values.
         values: u16,
     },
-    /// The UDP payload is not what the number of values asks for.
+    /// The length of the UDP payload does not match the number of values.
     #[error("{values} values stated, {bytes} bytes behind the aggregation header")]
     PayloadLength {
-        /// The number of values stated.
+        /// The stated number of values.
         values: u16,
-        /// Bytes behind the aggregation header.
+        /// Bytes after the aggregation header.
         bytes: usize,
     },
 }
 
 impl Error {
-    /// Whether the frame is simply not for us, as ARP or another program's UDP, rather than a
-    /// broken aggregation packet.
+    /// Whether the frame is other traffic, such as ARP or another program's UDP, rather than a
+    /// malformed aggregation packet.
     pub const fn is_foreign(&self) -> bool {
         matches!(self, Self::EtherType(_) | Self::Fragment | Self::NotUdp(_) | Self::Port(_))
     }

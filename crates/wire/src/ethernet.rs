@@ -8,7 +8,7 @@ pub const HEADER_LEN: usize = 14;
 /// The ethertype of IPv4.
 pub const TYPE_IPV4: u16 = 0x0800;
 
-/// Where the fields are, in bytes from the start of the header.
+/// Offsets of the fields, in bytes from the start of the header.
 pub mod field {
     use std::ops::Range;
 
@@ -16,11 +16,11 @@ pub mod field {
     pub const DESTINATION: Range<usize> = 0..6;
     /// Source address.
     pub const SOURCE: Range<usize> = 6..12;
-    /// What follows.
+    /// Ethertype.
     pub const TYPE: Range<usize> = 12..14;
 }
 
-/// Checks that IPv4 follows.
+/// Checks that the payload is IPv4.
 pub(crate) fn check(header: &[u8; HEADER_LEN]) -> Result<(), Error> {
     match u16::from_be_bytes([header[12], header[13]]) {
         TYPE_IPV4 => Ok(()),

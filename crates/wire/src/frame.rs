@@ -1,13 +1,13 @@
-//! Whole frames: the aggregation header in its envelope.
+//! Whole frames: the aggregation header with its lower-layer headers.
 
 use crate::agg::{self, Repr};
 use crate::{Ecn, Host, ethernet, ipv4, udp};
 
-/// Length of all headers: where the values start in a frame.
+/// Length of all headers in bytes: the offset of the values in a frame.
 pub const HEADERS_LEN: usize =
     ethernet::HEADER_LEN + ipv4::HEADER_LEN + udp::HEADER_LEN + agg::HEADER_LEN;
 
-/// The most values that fit one IPv4 packet.
+/// The largest number of values that fits in one IPv4 packet.
 pub const VALUES_MAX: u16 = {
     let room = u16::MAX as usize - (ipv4::HEADER_LEN + udp::HEADER_LEN + agg::HEADER_LEN);
     (room / 4) as u16
@@ -18,22 +18,22 @@ pub const fn frame_len(values: u16) -> usize {
     HEADERS_LEN + 4 * values as usize
 }
 
-/// What the headers around the aggregation header say.
+/// Addresses and ECN field of the lower-layer headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Envelope {
-    /// Who sends.
+    /// The sender.
     pub source: Host,
-    /// Who receives: a host, or [the group of a job](Host::group).
+    /// The receiver: a host, or [the group of a job](Host::group).
     pub destination: Host,
     /// The ECN field of the IPv4 header.
     pub ecn: Ecn,
 }
 
-/// Clears `frame`, writes all headers and returns the zeroed room for `repr.values` values, to be
-/// filled with [`values::write_i32`](crate::values::write_i32) or
+/// Clears `frame`, writes all headers and returns the zeroed space of `repr.values` values. Fill it
+/// with [`values::write_i32`](crate::values::write_i32) or
 /// [`values::write_f32`](crate::values::write_f32).
 ///
-/// It does not allocate once `frame` has the capacity of a frame.
+/// Does not allocate if the capacity of `frame` suffices.
 ///
 /// # Panics
 ///

@@ -1,31 +1,31 @@
-//! Golden vectors: frames that every implementation of the format must agree on.
+//! Golden vectors: frames on which every implementation of the format must agree.
 //!
-//! Each is a text file in `golden/`: bytes in hexadecimal, and comments from `#` to the end of a
-//! line that say what the bytes are. There is one for each kind of packet and each case of its
-//! flags, with 32 and with 64 values; names without a protocol are ATP's. They were written
-//! without this crate's encoder, so they check it; the tests of the P4 programs feed the same
-//! frames to the P4 parser.
+//! Each vector is a text file in `golden/`: bytes in hexadecimal, with explanatory comments from
+//! `#` to the end of the line. There is one vector per packet kind and flag combination, with 32
+//! and with 64 values. Names without a protocol belong to ATP. The vectors were written without
+//! this crate's encoder, so they check it. The tests of the P4 programs feed the same frames to the
+//! P4 parser.
 
 use crate::Epoch;
 
-/// The epoch that all of them carry.
+/// The epoch of all vectors.
 pub const EPOCH: Epoch = Epoch::new(0x6a0c_51d7).unwrap();
 
 /// One frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Vector {
-    /// Its name: that of the file, without the suffix.
+    /// The name of the file, without the suffix.
     pub name: &'static str,
     /// The text of the file.
     pub text: &'static str,
 }
 
 impl Vector {
-    /// The bytes of the frame.
+    /// Decodes the bytes of the frame.
     ///
     /// # Panics
     ///
-    /// If the text is not pairs of hexadecimal digits, which the tests exclude for [`VECTORS`].
+    /// If the text is not pairs of hexadecimal digits. The tests exclude this for [`VECTORS`].
     pub fn bytes(&self) -> Vec<u8> {
         let code = self.text.lines().map(|line| line.split('#').next().unwrap_or(""));
         code.flat_map(str::split_ascii_whitespace)
@@ -40,7 +40,7 @@ impl Vector {
 
 macro_rules! vectors {
     ($($name:literal),* $(,)?) => {
-        /// All of them.
+        /// All vectors.
         pub const VECTORS: &[Vector] = &[
             $(Vector {
                 name: $name,
@@ -123,7 +123,7 @@ vectors![
     "p4inc_sweep",
 ];
 
-/// The vector of that name.
+/// Returns the vector with this name.
 pub fn find(name: &str) -> Option<&'static Vector> {
     VECTORS.iter().find(|vector| vector.name == name)
 }

@@ -1,17 +1,17 @@
-//! The numbers that must not be mixed up.
+//! Newtypes for numbers that must not be confused.
 
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// How many workers a job can have: one bit each in a 32-bit [`Bitmap`](crate::Bitmap).
+/// The largest number of workers per job: one bit each in a 32-bit [`Bitmap`](crate::Bitmap).
 pub const WORKERS_MAX: u8 = 32;
 
-/// A job's number; never zero.
+/// The number of a job; never zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct JobId(u16);
 
 impl JobId {
-    /// `None` for zero, which is no job.
+    /// `None` for zero, which is not a job number.
     pub const fn new(number: u16) -> Option<Self> {
         if number == 0 { None } else { Some(Self(number)) }
     }
@@ -21,7 +21,7 @@ impl JobId {
         self.0
     }
 
-    /// A run of the job.
+    /// A run of this job.
     pub const fn run(self, epoch: Epoch) -> Run {
         Run { job: self, epoch }
     }
@@ -33,16 +33,16 @@ impl fmt::Display for JobId {
     }
 }
 
-/// The number of one run of a job, which all packets of that run carry; never zero.
+/// The number of one run of a job; never zero. All packets of the run carry it.
 ///
-/// The controller issues it when it admits the job, each time a later one, and no two jobs get the
-/// same. So what one run leaves behind, in the network or in a switch, matches no other run of the
-/// job, nor a run of another job that gets the job's number later.
+/// The controller assigns a later epoch at each admission, and no two jobs share one. Packets and
+/// aggregators that a run leaves behind therefore match no other run of the job, nor a later job
+/// with the same number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Epoch(NonZeroU32);
 
 impl Epoch {
-    /// The least epoch.
+    /// The smallest epoch.
     pub const FIRST: Self = Self(NonZeroU32::MIN);
 
     /// `None` for zero, which marks an empty aggregator in the switch.
@@ -58,13 +58,13 @@ impl Epoch {
         self.0.get()
     }
 
-    /// Whether it was issued after another one: at most 2^31 are in between, and the numbers begin again
-    /// after the last (as RFC 1982 compares serial numbers).
+    /// Whether this epoch was issued after `other`. Epochs wrap around and are compared as serial
+    /// numbers (RFC 1982): two epochs must be less than 2^31 apart.
     pub const fn is_after(self, other: Self) -> bool {
         self.get().wrapping_sub(other.get()).cast_signed() > 0
     }
 
-    /// The one after; `None` after the last.
+    /// The next epoch; `None` after the last.
     pub const fn next(self) -> Option<Self> {
         match self.0.checked_add(1) {
             Some(number) => Some(Self(number)),
@@ -84,7 +84,7 @@ impl fmt::Display for Epoch {
 pub struct Run {
     /// The job.
     pub job: JobId,
-    /// Which of its runs.
+    /// Its epoch.
     pub epoch: Epoch,
 }
 
@@ -94,12 +94,13 @@ impl fmt::Display for Run {
     }
 }
 
-/// A worker's place in its job, and of its bit in a [`Bitmap`](crate::Bitmap): below [`WORKERS_MAX`].
+/// The index of a worker in its job and of its bit in a [`Bitmap`](crate::Bitmap); less than
+/// [`WORKERS_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct WorkerIndex(u8);
 
 impl WorkerIndex {
-    /// `None` from [`WORKERS_MAX`] up.
+    /// `None` if `index` is [`WORKERS_MAX`] or more.
     pub const fn new(index: u8) -> Option<Self> {
         if index < WORKERS_MAX { Some(Self(index)) } else { None }
     }
@@ -116,7 +117,7 @@ impl fmt::Display for WorkerIndex {
     }
 }
 
-/// The number of a fragment, counted over the whole life of a job. It never wraps.
+/// The number of a fragment, counted over the lifetime of a job. It never wraps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Sequence(pub u32);
 

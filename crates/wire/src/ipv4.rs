@@ -10,16 +10,16 @@ pub const HEADER_LEN: usize = 20;
 /// Protocol number of UDP.
 pub const PROTOCOL_UDP: u8 = 17;
 
-/// Time to live of what we send.
+/// Time to live of sent packets.
 pub const TTL: u8 = 64;
 
 /// The "don't fragment" bit in the flags and fragment offset field.
 pub const DONT_FRAGMENT: u16 = 0x4000;
 
-/// "More fragments", and the fragment offset: both zero in a packet that is whole.
+/// The "more fragments" bit and the fragment offset: both zero in an unfragmented packet.
 const FRAGMENT_MASK: u16 = 0x3fff;
 
-/// Where the fields are, in bytes from the start of the header.
+/// Offsets of the fields, in bytes from the start of the header.
 pub mod field {
     use std::ops::Range;
 
@@ -27,15 +27,15 @@ pub mod field {
     pub const VERSION_IHL: usize = 0;
     /// DSCP (high six bits) and ECN (low two).
     pub const TOS: usize = 1;
-    /// Length of header and payload.
+    /// Length of header and payload, in bytes.
     pub const TOTAL_LENGTH: Range<usize> = 2..4;
-    /// Identification of a packet's fragments; zero, as ours has none (RFC 6864 §4.1).
+    /// Identification; zero, because the packets are never fragmented (RFC 6864 §4.1).
     pub const IDENTIFICATION: Range<usize> = 4..6;
     /// Three flags and the fragment offset.
     pub const FRAGMENT: Range<usize> = 6..8;
     /// Time to live.
     pub const TTL: usize = 8;
-    /// What follows.
+    /// Protocol of the payload.
     pub const PROTOCOL: usize = 9;
     /// Header checksum.
     pub const CHECKSUM: Range<usize> = 10..12;
@@ -52,15 +52,15 @@ pub enum Ecn {
     NotEct = 0,
     /// ECN-capable, codepoint 1.
     Ect1 = 1,
-    /// ECN-capable, codepoint 0: what our endpoints send.
+    /// ECN-capable, codepoint 0. Endpoints send this.
     #[default]
     Ect0 = 2,
-    /// A queue on the way was long.
+    /// Congestion experienced: the packet passed a long queue.
     CongestionExperienced = 3,
 }
 
 impl Ecn {
-    /// From the low two bits of the type-of-service byte; the others are ignored.
+    /// Decodes the low two bits of the type-of-service byte; the other bits are ignored.
     pub const fn from_tos(tos: u8) -> Self {
         match tos & 3 {
             0 => Self::NotEct,
@@ -71,18 +71,18 @@ impl Ecn {
     }
 }
 
-/// The Internet checksum (RFC 1071) over a header: what to write into its checksum field when that
-/// is zero, and zero over a header whose field is right.
+/// The Internet checksum (RFC 1071) of a header. If the checksum field is zero, the result is the
+/// value to store in it. If the field is correct, the result is zero.
 pub fn checksum(header: &[u8; HEADER_LEN]) -> u16 {
     let (words, _) = header.as_chunks::<2>();
-    // Ten 16-bit words cannot overflow 32 bits.
+    // The sum of ten 16-bit words fits in 32 bits.
     let sum: u32 = words.iter().map(|w| u32::from(u16::from_be_bytes(*w))).sum();
     let folded = (sum & 0xffff) + (sum >> 16);
     let folded = (folded & 0xffff) + (folded >> 16);
     !(folded as u16)
 }
 
-/// Checks a header and returns the length of what follows it, as the header states.
+/// Checks a header and returns the stated length of the payload in bytes.
 pub(crate) fn check(header: &[u8; HEADER_LEN]) -> Result<usize, Error> {
     let version_ihl = header[field::VERSION_IHL];
     if version_ihl >> 4 != 4 {
@@ -104,7 +104,7 @@ pub(crate) fn check(header: &[u8; HEADER_LEN]) -> Result<usize, Error> {
     total.checked_sub(HEADER_LEN).ok_or(Error::Truncated { need: HEADER_LEN, have: total })
 }
 
-/// Writes the header of a UDP datagram of `payload` bytes, its checksum included.
+/// Writes the header of a UDP datagram of `payload` bytes, including the checksum.
 pub(crate) fn emit(
     header: &mut [u8; HEADER_LEN],
     source: Ipv4Addr,
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn checksum_of_known_header() {
-        // The header that textbooks and encyclopaedias use as the example.
+        // The example header of textbooks and encyclopaedias.
         let mut header = [
             0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0x00, 0x00, 0xc0, 0xa8,
             0x00, 0x01, 0xc0, 0xa8, 0x00, 0xc7,

@@ -1,24 +1,24 @@
 //! Packet formats of in-network aggregation: encode, decode, golden vectors.
 //!
 //! Every packet is one Ethernet II frame with an IPv4 header without options, a UDP header and the
-//! [aggregation header](agg), followed by 32-bit values; everything is big-endian:
+//! [aggregation header](agg), followed by 32-bit values. Everything is big-endian:
 //!
 //! ```text
 //! Ethernet II (14) | IPv4 (20) | UDP (8) | aggregation (28) | values (4 each)
 //! ```
 //!
-//! - [`agg::Packet`] is a checked view over the bytes of a whole frame, for receiving;
-//! - [`agg::Repr`] is the aggregation header in owned form, and [`emit_frame`] writes it with the
-//!   headers around it, for sending;
-//! - [`golden`] holds frames that every implementation of the format must agree on, the P4 parser
-//!   included.
+//! - [`agg::Packet`] is a validated view of the bytes of a received frame.
+//! - [`agg::Repr`] is the aggregation header in owned form. [`emit_frame`] writes it together with
+//!   the lower-layer headers.
+//! - [`golden`] holds frames on which every implementation of the format must agree, including the
+//!   P4 parser.
 //!
-//! [`channel`] is the one format that is not a packet: the messages between workers, PS and reminder
-//! agent that ESA sends over TCP.
+//! [`channel`] defines the only format that is not a packet: the messages that ESA sends over TCP
+//! between workers, PS and reminder agent.
 //!
-//! The crate knows the format and nothing of the protocols that use it: which packet is right at
-//! which time is the business of `tributary-protocol`. Nothing here allocates but the growth of the
-//! buffer that the caller hands in, and no accessor panics, whatever the bytes are.
+//! The crate defines the format only. `tributary-protocol` decides which packet is valid when.
+//! Apart from the growth of the caller's buffer, nothing here allocates. No accessor panics on any
+//! input.
 //!
 //! Start reading at [`agg`].
 

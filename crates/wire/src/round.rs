@@ -1,25 +1,26 @@
-//! Fragments and the attempts to add them up.
+//! Rounds: attempts to sum a fragment.
 
 use std::fmt;
 
 use crate::Sequence;
 
-/// The rungs of the scale ladder: how often a fragment can be sent, each time at a coarser scale.
+/// The number of rungs of the scale ladder. A fragment is sent at most once per rung, each time at
+/// a coarser scale.
 pub const RUNGS: u8 = 8;
 
-/// How many fragments a job can have. One less than there would be numbers for, because a switch
-/// keeps a round's number plus one.
+/// The largest number of fragments per job. It is one less than the numbers would allow, because a
+/// switch stores a round's number plus one.
 pub const FRAGMENTS_MAX: u32 = (1 << 29) - 1;
 
-/// What P4INC and SwitchML carry as the sequence: 8 · fragment + rung.
+/// The sequence field of P4INC and SwitchML: 8 · fragment + rung.
 ///
-/// If a sum could overflow, all workers send the fragment again at the next rung, which divides the
-/// scale further. To a switch that is simply a later round: what is greater is later.
+/// If a sum could overflow, all workers resend the fragment at the next rung, which divides the
+/// scale further. A switch treats it as a later round: a greater sequence is later.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Round {
-    /// The fragment, counted over the whole life of the job, below [`FRAGMENTS_MAX`].
+    /// The fragment, counted over the lifetime of the job; less than [`FRAGMENTS_MAX`].
     pub fragment: u32,
-    /// Which attempt at it, below [`RUNGS`].
+    /// The attempt; less than [`RUNGS`].
     pub rung: u8,
 }
 
@@ -29,20 +30,20 @@ impl Round {
         Self { fragment, rung: 0 }
     }
 
-    /// The round that a sequence means. Every sequence means one; those of fragments from
-    /// [`FRAGMENTS_MAX`] up are not used.
+    /// Decodes a sequence. Every sequence is a round; fragments from [`FRAGMENTS_MAX`] up are
+    /// unused.
     pub const fn of(sequence: Sequence) -> Self {
         let rungs = RUNGS as u32;
         Self { fragment: sequence.0 / rungs, rung: (sequence.0 % rungs) as u8 }
     }
 
-    /// The sequence that means it.
+    /// Encodes the round as a sequence.
     pub const fn sequence(self) -> Sequence {
         debug_assert!(self.fragment <= FRAGMENTS_MAX && self.rung < RUNGS);
         Sequence(self.fragment.wrapping_mul(RUNGS as u32).wrapping_add(self.rung as u32))
     }
 
-    /// The attempt after it, at the next coarser scale; `None` behind the last rung.
+    /// The next attempt, at the next coarser scale; `None` after the last rung.
     pub const fn coarser(self) -> Option<Self> {
         if self.rung + 1 < RUNGS { Some(Self { rung: self.rung + 1, ..self }) } else { None }
     }
@@ -61,7 +62,7 @@ impl From<Round> for Sequence {
 }
 
 impl fmt::Display for Round {
-    /// Fragment and rung: `17/2`; the rung only if it is not the first.
+    /// Writes fragment and rung: `17/2`. The rung is omitted if it is the first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.rung {
             0 => self.fragment.fmt(f),

@@ -1,21 +1,21 @@
-//! What the job scheduler assigns to a job of P4INC or SwitchML.
+//! The job scheduler's assignments to jobs of P4INC and SwitchML.
 
 use std::fmt;
 
 use crate::AggregatorIndex;
 
-/// A service ID: which assignment of a job a packet belongs to (P4INC-AOI §VI.B).
+/// A service ID: the assignment of the job to which a packet belongs (P4INC-AOI §VI.B).
 ///
-/// The job scheduler gives a job another one whenever it changes how the job is served, so that a
-/// late packet of the old way is told from those of the new one.
+/// The job scheduler assigns a new ID whenever it changes the job's assignment, so that late
+/// packets of the old assignment are recognised.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Service(u8);
 
 impl Service {
-    /// No switch adds: the job's packets are forwarded like others.
+    /// No switch aggregates: packets of the job are forwarded as ordinary traffic.
     pub const FORWARDED: Self = Self(0);
 
-    /// The service of that number.
+    /// The service with this number.
     pub const fn new(number: u8) -> Self {
         Self(number)
     }
@@ -25,7 +25,7 @@ impl Service {
         self.0
     }
 
-    /// Whether switches add.
+    /// Whether switches aggregate.
     pub const fn is_aggregated(self) -> bool {
         self.0 != 0
     }
@@ -37,12 +37,12 @@ impl fmt::Display for Service {
     }
 }
 
-/// A job's part of the aggregators of a switch: the paper's ⟨MemID, Size⟩.
+/// A job's segment of the aggregators of a switch: the paper's ⟨MemID, Size⟩.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Segment {
     /// The first aggregator.
     pub offset: AggregatorIndex,
-    /// How many there are.
+    /// Number of aggregators.
     pub size: u32,
 }
 
@@ -50,12 +50,13 @@ impl Segment {
     /// No aggregators.
     pub const EMPTY: Self = Self { offset: AggregatorIndex(0), size: 0 };
 
-    /// Whether the aggregator is one of them, as a switch decides it: by one subtraction modulo 2³².
+    /// Whether the segment contains the aggregator. A switch decides this in the same way, by one
+    /// subtraction modulo 2³².
     pub const fn contains(self, index: AggregatorIndex) -> bool {
         index.0.wrapping_sub(self.offset.0) < self.size
     }
 
-    /// The first aggregator behind them; `None` if there are more of them than indices.
+    /// The first aggregator after the segment; `None` if it exceeds the range of indices.
     pub const fn end(self) -> Option<AggregatorIndex> {
         match self.offset.0.checked_add(self.size) {
             Some(end) => Some(AggregatorIndex(end)),
@@ -65,7 +66,7 @@ impl Segment {
 }
 
 impl fmt::Display for Segment {
-    /// The first index and the first one behind: `512..768`.
+    /// Writes the first index and the index after the last: `512..768`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let offset = u64::from(self.offset.0);
         write!(f, "{offset}..{}", offset + u64::from(self.size))

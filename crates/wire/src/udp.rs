@@ -1,14 +1,14 @@
-//! UDP (RFC 768), without checksum.
+//! UDP (RFC 768) without checksum.
 
 use crate::Error;
 
 /// Length of the header in bytes.
 pub const HEADER_LEN: usize = 8;
 
-/// The port of all aggregation packets, at both ends.
+/// The source and destination port of aggregation packets.
 pub const PORT: u16 = 29810;
 
-/// Where the fields are, in bytes from the start of the header.
+/// Offsets of the fields, in bytes from the start of the header.
 pub mod field {
     use std::ops::Range;
 
@@ -16,15 +16,16 @@ pub mod field {
     pub const SOURCE_PORT: Range<usize> = 0..2;
     /// Destination port.
     pub const DESTINATION_PORT: Range<usize> = 2..4;
-    /// Length of header and payload.
+    /// Length of header and payload, in bytes.
     pub const LENGTH: Range<usize> = 4..6;
     /// Checksum; zero for none.
     pub const CHECKSUM: Range<usize> = 6..8;
 }
 
-/// Checks a header in an IPv4 payload of `available` bytes and returns the payload's length.
+/// Checks a header in an IPv4 payload of `available` bytes and returns the length of the UDP
+/// payload in bytes.
 ///
-/// The source port is free; the destination decides.
+/// Any source port is accepted.
 pub(crate) fn check(header: &[u8; HEADER_LEN], available: usize) -> Result<usize, Error> {
     let port = u16::from_be_bytes([header[2], header[3]]);
     if port != PORT {

@@ -1,5 +1,5 @@
-//! The golden vectors of the reliable channel: decoded to what their files say, and encoded to the
-//! same bytes. They were written without this crate's encoder.
+//! Checks the golden vectors of the reliable channel: they decode to the messages that their files
+//! describe and encode to the same bytes. They were written without this crate's encoder.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -39,7 +39,7 @@ fn hello(role: Role) -> Hello {
     Hello { job: JobId::new(263).unwrap(), epoch: EPOCH, role, token }
 }
 
-/// Compares one vector with its message, both ways, and remembers that it was looked at.
+/// Compares one vector with its message in both directions and records its name as checked.
 fn check<M: Message + PartialEq + std::fmt::Debug>(
     seen: &mut BTreeSet<String>,
     name: &'static str,

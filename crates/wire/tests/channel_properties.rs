@@ -1,4 +1,4 @@
-//! The reliable channel's messages over all values, and what decoding refuses.
+//! Property tests of the reliable channel's messages, and tests of what decoding rejects.
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
@@ -101,7 +101,7 @@ fn body<M: Message>(message: &M) -> Bytes {
     body
 }
 
-/// Whether any direction reads the body; decoding must not panic.
+/// Number of directions that accept the body. Decoding must not panic.
 fn readers(body: &Bytes) -> usize {
     [
         Hello::decode(body.clone()).is_ok(),
@@ -116,8 +116,8 @@ fn readers(body: &Bytes) -> usize {
     .count()
 }
 
-/// Decoding undoes encoding, no other direction reads the message, and neither a shorter nor a
-/// longer body is one, unless the length is that of other values.
+/// Decoding inverts encoding, no other direction accepts the message, and no shorter or longer body
+/// is accepted, unless its length fits another number of values.
 fn exactly<M: Message + PartialEq + std::fmt::Debug>(message: &M) -> Result<(), TestCaseError> {
     let whole = body(message);
     prop_assert_eq!(&M::decode(whole.clone()).unwrap(), message);
@@ -211,7 +211,7 @@ proptest! {
     }
 }
 
-/// A body with that tag and these bytes behind it.
+/// A body of this tag and these bytes.
 fn raw(tag: u8, fields: &[u8]) -> Bytes {
     [&[tag], fields].concat().into()
 }

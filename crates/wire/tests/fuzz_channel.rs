@@ -1,18 +1,18 @@
-//! Fuzz target: any bytes may come over TCP.
+//! Fuzz target: decoding arbitrary bytes from TCP.
 //!
-//! Under `cargo test` it runs a short while on random input; `cargo bolero test fuzz_channel` lets
-//! a fuzzer search.
+//! Under `cargo test` it runs briefly on random input. `cargo bolero test fuzz_channel` runs a
+//! fuzzer.
 
 use bytes::BytesMut;
 use tributary_wire::channel::{
     Answer, BODY_MAX, FromServer, FromWorker, Hello, Message, ToServer, ToWorker, split_frame,
 };
 
-/// The tags, so that messages are reached without a fuzzer's help.
+/// The tags. They let random input reach the messages without a fuzzer.
 const TAGS: [u8; 20] =
     [1, 2, 3, 16, 17, 18, 19, 20, 21, 32, 33, 34, 48, 49, 50, 64, 65, 66, 67, 68];
 
-/// What is understood is encoded to the same bytes.
+/// An accepted body encodes to the same bytes.
 fn again<M: Message>(body: &bytes::Bytes) {
     if let Ok(message) = M::decode(body.clone()) {
         let mut frame = BytesMut::new();

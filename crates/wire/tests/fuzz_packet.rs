@@ -1,7 +1,7 @@
-//! Fuzz target: any bytes may come from the wire.
+//! Fuzz target: decoding arbitrary bytes from the wire.
 //!
-//! Under `cargo test` it runs a short while on random input; `cargo bolero test fuzz_packet` lets
-//! a fuzzer search.
+//! Under `cargo test` it runs briefly on random input. `cargo bolero test fuzz_packet` runs a
+//! fuzzer.
 
 use tributary_wire::agg::Packet;
 use tributary_wire::{emit_frame, values};
@@ -9,8 +9,8 @@ use tributary_wire::{emit_frame, values};
 #[test]
 fn fuzz_packet() {
     bolero::check!().for_each(|input: &[u8]| {
-        // The first byte decides whether the rest is a whole frame, or what follows headers that
-        // are right, so that the inner checks are reached without a fuzzer's help.
+        // The first byte selects whether the rest is a whole frame or the contents of valid outer
+        // headers. The latter lets random input reach the inner checks without a fuzzer.
         let Some((mode, rest)) = input.split_first() else {
             return;
         };

@@ -1,5 +1,5 @@
-//! The golden vectors: decoded, compared with what their files say, re-encoded to the same bytes, and
-//! read by another decoder of the headers.
+//! Checks the golden vectors: they decode to what their files describe, encode to the same bytes,
+//! and an independent decoder reads the same headers.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -17,10 +17,10 @@ const COLLISION: Flags = Flags::COLLISION;
 const OVERFLOW: Flags = Flags::OVERFLOW;
 const NONE: Flags = Flags::NONE;
 
-/// Whom a packet is for.
+/// The destination of a packet.
 #[derive(Clone, Copy)]
 enum To {
-    /// The host with that last byte of its addresses.
+    /// The host whose addresses end in this byte.
     Host(u8),
     /// All workers of the job.
     Group,
@@ -28,11 +28,11 @@ enum To {
     Service,
 }
 
-/// Name without the suffix for V (the protocol is [`protocol`]), kind, flags, bitmap, destination, first
-/// value as a word.
+/// Name without the suffix for V (the protocol is [`protocol`]), kind, flags, bitmap, destination,
+/// first value as a word.
 type Case = (&'static str, Kind, Flags, u32, To, Option<u32>);
 
-/// The protocol that a name starts with; without any it is ATP.
+/// The protocol in a name's prefix; ATP if it has none.
 fn protocol(name: &str) -> Protocol {
     match name.split_once('_') {
         Some(("esa", _)) => Protocol::Esa,
@@ -51,7 +51,7 @@ fn priority(name: &str) -> u8 {
     }
 }
 
-/// (2³¹ div 4) − 1: the greatest value that four workers can add.
+/// (2³¹ div 4) − 1: the largest value that four workers can add without overflow.
 const MAX: i32 = 0x1fff_ffff;
 
 const fn word(value: i32) -> Option<u32> {
@@ -208,7 +208,7 @@ fn encode_to_the_same_bytes() {
 
 #[test]
 fn sums_are_the_sums_of_the_workers_that_the_bitmap_names() {
-    // What the P4 tests rely on when they feed these frames one after the other.
+    // The P4 tests feed these frames in sequence and rely on these relations.
     let read = |name: &str| -> Vec<i64> {
         let bytes = golden::find(name).unwrap().bytes();
         let packet = Packet::new_checked(&bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Encoding and decoding over all values, and what the check refuses.
+//! Property tests of encoding and decoding, and tests of what the check rejects.
 
 use std::net::Ipv4Addr;
 
@@ -58,7 +58,7 @@ fn emit(envelope: &Envelope, repr: &Repr, words: &[i32]) -> Vec<u8> {
     frame
 }
 
-/// All that can be asked of a packet. It must not panic, and must agree with itself.
+/// Calls every accessor of a packet. None may panic, and they must agree with each other.
 fn read_everything(packet: &Packet<&[u8]>) {
     let repr = packet.repr();
     assert_eq!(packet.values_i32().len(), usize::from(repr.values));
@@ -122,7 +122,7 @@ proptest! {
             frame[at] = byte;
         }
         if fix_checksum {
-            // So that what is behind the checksum is reached, too.
+            // Correct the checksum, so that the checks after it are reached.
             frame[24..26].fill(0);
             let sum = ipv4::checksum(frame[14..34].try_into().unwrap());
             frame[24..26].copy_from_slice(&sum.to_be_bytes());
@@ -132,7 +132,8 @@ proptest! {
         }
         if let Ok(packet) = Packet::new_checked(frame.as_slice()) {
             read_everything(&packet);
-            // What passes is a packet that we could have written, but for fields that say nothing.
+            // An accepted packet equals one that the crate encodes, except for fields without
+            // meaning.
             let words: Vec<i32> = packet.values_i32().collect();
             let again = emit(&packet.envelope(), packet.repr(), &words);
             let again = Packet::new_checked(again.as_slice()).unwrap();
@@ -162,7 +163,7 @@ proptest! {
     }
 }
 
-/// A good frame with some bytes replaced and the IPv4 checksum put right.
+/// A valid frame with some bytes replaced and the IPv4 checksum corrected.
 fn broken(name: &str, changes: &[(usize, &[u8])]) -> Result<Repr, Error> {
     let mut frame = golden::find(name).unwrap().bytes();
     for (at, bytes) in changes {
@@ -204,12 +205,12 @@ fn errors_name_what_is_wrong() {
     assert_eq!(gradient(48, &[0, 0]), Error::Values { kind, values });
     let error = broken("query", &[(48, &[0, 1])]).unwrap_err();
     assert_eq!(error, Error::Values { kind: Kind::Query, values: 1 });
-    // Total length below the header's own, and too short for UDP.
+    // A total length below the header's own length, and one too short for UDP.
     let short = broken("query", &[(16, &[0, 19])]).unwrap_err();
     assert_eq!(short, Error::Truncated { need: 20, have: 19 });
     let short = broken("query", &[(16, &[0, 27])]).unwrap_err();
     assert_eq!(short, Error::UdpLength { udp: 8, ipv4: 7 });
-    // Lengths that agree with each other but leave no room for our header.
+    // Lengths that agree with each other but leave no room for the aggregation header.
     let short = broken("query", &[(16, &[0, 55]), (38, &[0, 35])]).unwrap_err();
     assert_eq!(short, Error::ShortHeader(27));
     assert_eq!(broken("query", &[]).unwrap().kind, Kind::Query);

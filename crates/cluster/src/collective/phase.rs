@@ -1,38 +1,39 @@
-//! Phases: who sends to whom at the same time.
+//! Phases: transfers that run at the same time.
 
 use super::Collective;
 
 /// A phase of a collective: every rank sends to at most one rank and receives from at most one, all
-/// of them the same amount, at the same time.
+/// the same amount, at the same time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Phase {
-    /// What a sender sends, as a share of all gradients of a rank.
+    /// The amount that each sender sends, as a share of all gradients of a rank.
     pub share: f64,
-    /// How often it runs in one all-reduce.
+    /// Number of times that it runs in one all-reduce.
     pub times: u32,
     ranks: u32,
     pairing: Pairing,
 }
 
-/// Who sends to whom.
+/// The pairs of sender and receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pairing {
     /// To the next rank of the ring.
     Next,
-    /// With the rank whose place in the halving differs in this bit.
+    /// With the rank whose place differs in this bit.
     Across { bit: u32, core: Core },
-    /// From a rank without a place in the halving to the one that stands for it; or back.
+    /// From a rank without a place to the rank that represents it, or back.
     Fold { core: Core, back: bool },
-    /// From the ranks whose lowest set bit this is to the rank without that bit; or back.
+    /// From the ranks with this lowest set bit to the ranks without it, or back.
     Tree { bit: u32, back: bool },
 }
 
-/// The largest power of two of ranks, which halve and double among themselves.
+/// The largest power of two of ranks, which perform the halving and doubling.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Core {
-    /// Bits of a place.
+    /// Number of bits of a place.
     pub(super) bits: u32,
-    /// Ranks beyond; each of the first `2 · extra` ranks that is even hands its part to the next.
+    /// Number of ranks beyond the power of two. Each even rank among the first `2 · extra` ranks
+    /// sends its part to the next rank.
     extra: u32,
 }
 
@@ -46,7 +47,7 @@ impl Core {
         1 << self.bits
     }
 
-    /// The rank that has a place.
+    /// The rank at a place.
     pub(super) const fn rank(self, place: u32) -> u32 {
         if place < self.extra { 2 * place + 1 } else { place + self.extra }
     }
@@ -62,13 +63,13 @@ impl Core {
         }
     }
 
-    /// The rank that another one stands for.
+    /// The rank that `rank` represents.
     pub(super) fn folded_into(self, rank: u32) -> Option<u32> {
         (rank < 2 * self.extra && rank % 2 == 1).then(|| rank - 1)
     }
 }
 
-/// Phases of a collective that differ in cost.
+/// Number of phases of a collective with different costs.
 pub(super) const fn kinds(collective: Collective, ranks: u32) -> u32 {
     if ranks < 2 {
         return 0;
@@ -81,7 +82,7 @@ pub(super) const fn kinds(collective: Collective, ranks: u32) -> u32 {
 }
 
 impl Phase {
-    /// A phase by its number below [`kinds`], in the order of the first half of the schedule.
+    /// A phase by its number, less than [`kinds`], in the order of the first half of the schedule.
     pub(super) fn of(collective: Collective, ranks: u32, kind: u32) -> Self {
         match collective {
             Collective::Ring => Self {
@@ -112,7 +113,7 @@ impl Phase {
         Self { share: f64::from(1_u32 << halved).recip(), times: 2, ranks, pairing }
     }
 
-    /// The same phase with everything sent the other way.
+    /// The same phase with all transfers reversed.
     pub(super) const fn mirrored(self) -> Self {
         let pairing = match self.pairing {
             Pairing::Fold { core, back } => Pairing::Fold { core, back: !back },
@@ -122,7 +123,7 @@ impl Phase {
         Self { pairing, ..self }
     }
 
-    /// Whom a rank sends to.
+    /// The rank to which `rank` sends.
     #[must_use]
     pub fn sends_to(&self, rank: u32) -> Option<u32> {
         match self.pairing {
@@ -131,7 +132,7 @@ impl Phase {
         }
     }
 
-    /// Whom a rank receives from.
+    /// The rank from which `rank` receives.
     #[must_use]
     pub fn receives_from(&self, rank: u32) -> Option<u32> {
         match self.pairing {
@@ -166,7 +167,7 @@ impl Phase {
         }
     }
 
-    /// Whether those who send receive as much from the same rank.
+    /// Whether senders receive the same amount from the same rank.
     #[must_use]
     pub const fn exchanges(&self) -> bool {
         match self.pairing {
@@ -176,12 +177,12 @@ impl Phase {
         }
     }
 
-    /// Everything that is sent: from whom to whom.
+    /// All transfers: from which rank to which rank.
     pub fn transfers(self) -> impl Iterator<Item = (u32, u32)> {
         (0..self.ranks).filter_map(move |rank| self.sends_to(rank).map(|to| (rank, to)))
     }
 
-    /// The pairs that communicate. An exchange is one pair, as the arrows of Titan's figure 1 are.
+    /// The pairs that communicate. An exchange is one pair, like the arrows of Titan's figure 1.
     pub fn pairs(self) -> impl Iterator<Item = (u32, u32)> {
         self.transfers().filter(move |&(from, to)| from < to || !self.exchanges())
     }

@@ -1,14 +1,14 @@
-//! What a collective costs on a plan.
+//! The cost of a collective for a plan.
 
 use super::{Collective, Phase};
 use crate::topology::{Cluster, ServerIndex};
 
 impl Collective {
-    /// Bytes that cross machines in one all-reduce of `bytes` a rank, with the ranks on these
-    /// servers: Titan's communication overhead (§II-B, figure 5).
+    /// Number of bytes that cross machines in one all-reduce of `bytes` per rank, with the ranks on
+    /// these servers: Titan's communication overhead (§II-B, figure 5).
     ///
-    /// Counted as the paper counts: what two ranks exchange at the same time counts once, not once
-    /// for each direction.
+    /// As in the paper, data that two ranks exchange at the same time counts once, not once per
+    /// direction.
     #[must_use]
     pub fn cross_machine_bytes(self, bytes: f64, ranks: &[ServerIndex]) -> f64 {
         if on_one(ranks) {
@@ -25,13 +25,13 @@ impl Collective {
         shares * bytes
     }
 
-    /// Time of one all-reduce of `bytes` a rank with the ranks on these servers, seconds; infinite
-    /// if something has to cross a link of no bandwidth.
+    /// Time in seconds of one all-reduce of `bytes` per rank with the ranks on these servers.
+    /// Infinite if a transfer crosses a link without bandwidth.
     ///
-    /// Phases follow one another. A phase lasts until the link that has most to carry for its
-    /// bandwidth is done: a server's link, a rack's uplinks or a pod's, in either direction. Inside a
-    /// machine nothing takes time (Titan §III-B), and other jobs do not slow it down (§V-B adds a
-    /// time that depends on the placement alone).
+    /// Phases run one after the other. A phase lasts until its slowest link is done: a server's
+    /// link, a rack's uplinks or a pod's uplinks, in either direction. Transfers within a machine
+    /// take no time (Titan §III-B), and other jobs do not slow it down (§V-B adds a time that
+    /// depends on the placement alone).
     #[must_use]
     pub fn time_s(self, cluster: &Cluster, bytes: f64, ranks: &[ServerIndex]) -> f64 {
         if on_one(ranks) {
@@ -50,7 +50,7 @@ fn on_one(ranks: &[ServerIndex]) -> bool {
     ranks.windows(2).all(|pair| pair[0] == pair[1])
 }
 
-/// Bandwidth between two servers that have the fabric to themselves, Gb/s: P<sub>s,s'</sub> of
+/// Bandwidth in Gb/s between two servers that have the fabric to themselves: P<sub>s,s'</sub> of
 /// Titan §III-A. Infinite from a server to itself.
 #[must_use]
 pub fn path_gbps(cluster: &Cluster, from: ServerIndex, to: ServerIndex) -> f64 {
@@ -72,13 +72,14 @@ pub fn path_gbps(cluster: &Cluster, from: ServerIndex, to: ServerIndex) -> f64 {
     gbps
 }
 
-/// The links that a plan's ranks can use: of servers, then racks, then pods.
+/// The links that a plan's ranks use: of servers, then racks, then pods.
 struct Links {
-    /// Of each rank: its server's link, its rack's uplinks and its pod's.
+    /// For each rank: its server's link, its rack's uplinks and its pod's uplinks.
     of_rank: Vec<[u32; 3]>,
-    /// Seconds that one byte takes.
+    /// Seconds per byte.
     seconds_a_byte: Vec<f64>,
-    /// What a phase sends up and down each, in units of what one rank sends.
+    /// Load of a phase on each link, upwards and downwards, in units of the amount that one rank
+    /// sends.
     load: Vec<[u32; 2]>,
 }
 
@@ -91,7 +92,7 @@ impl Links {
         let racks = numbered(ranks.iter().map(|server| rack_of(server).0));
         let first_rack = gbps.len();
         gbps.extend(racks.iter().map(|&rack| cluster.racks()[rack as usize].uplink_gbps));
-        // Without pods, all racks are in one: nothing crosses it.
+        // Without pods, all racks count as one pod, whose uplinks carry nothing.
         let pod_of = |server: &ServerIndex| cluster.rack(rack_of(server)).pod.map_or(0, |p| p.0);
         let pods = numbered(ranks.iter().map(pod_of));
         let first_pod = gbps.len();
@@ -112,7 +113,7 @@ impl Links {
         Self { of_rank, seconds_a_byte: gbps.iter().map(|gbps| 8e-9 / gbps).collect(), load }
     }
 
-    /// Seconds that the slowest link of a phase takes if every sender sends a byte.
+    /// Seconds that the slowest link of a phase takes if every sender sends one byte.
     fn slowest(&mut self, phase: Phase) -> f64 {
         self.load.fill([0, 0]);
         for (from, to) in phase.transfers() {
@@ -135,7 +136,7 @@ impl Links {
     }
 }
 
-/// Indices in order, each once.
+/// The distinct indices in order.
 fn numbered(indices: impl Iterator<Item = u32>) -> Vec<u32> {
     let mut numbered: Vec<_> = indices.collect();
     numbered.sort_unstable();

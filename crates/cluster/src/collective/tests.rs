@@ -1,21 +1,22 @@
-//! Collectives run on sets: who contributed to what a rank holds.
+//! Collectives that run on sets, which record the contributors of the data at each rank.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::topology::{Cluster, ServerIndex, Shape};
 
-/// Who contributed to a chunk, a bit a rank.
+/// The contributors to a chunk, one bit per rank.
 type Contributors = u128;
 
-/// What every rank holds of every chunk.
+/// The contributors to each chunk at each rank.
 type Held = Vec<Vec<Contributors>>;
 
 fn start(ranks: u32, chunks: usize) -> Held {
     (0..ranks).map(|rank| vec![1 << rank; chunks]).collect()
 }
 
-/// One phase: each transfer carries some chunks, which are added to the receiver's or replace them.
+/// Runs one phase. Each transfer carries some chunks, which are added to the receiver's chunks or
+/// replace them.
 fn step(
     held: &mut Held,
     phase: Phase,
@@ -44,7 +45,7 @@ fn step(
 fn ring(ranks: u32) -> Result<Held, TestCaseError> {
     let mut held = start(ranks, ranks as usize);
     for (phase, time) in Collective::Ring.schedule(ranks).zip(0..) {
-        // In step t, rank r sends chunk r − t: after N − 1 steps that is one it has all of.
+        // In step t, rank r sends chunk r − t. After N − 1 steps this chunk is complete.
         step(&mut held, phase, time < ranks - 1, |from, _| {
             vec![((from + 2 * ranks - time) % ranks) as usize]
         })?;
@@ -55,7 +56,7 @@ fn ring(ranks: u32) -> Result<Held, TestCaseError> {
 fn halving_doubling(ranks: u32) -> Result<Held, TestCaseError> {
     let chunks = 1_usize << ranks.ilog2();
     let mut held = start(ranks, chunks);
-    // The chunks that each rank is still to sum, or has the sums of.
+    // The chunks for which each rank is responsible, or whose sums it has.
     let mut mine = vec![0..chunks; ranks as usize];
     let phases: Vec<_> = Collective::HalvingDoubling.schedule(ranks).collect();
     for (time, &phase) in phases.iter().enumerate() {
@@ -126,7 +127,7 @@ proptest! {
     fn others_send_their_closed_forms(ranks in 2_u32..300) {
         let tree: f64 = sent(Collective::Tree, ranks).iter().sum();
         prop_assert!((tree - 2.0 * f64::from(ranks - 1)).abs() < 1e-9);
-        // Halving among p ranks, and one way each, all of it, for each rank beyond.
+        // Halving among p ranks, plus the whole amount in each direction for each further rank.
         let p = f64::from(1 << ranks.ilog2());
         let extra = f64::from(ranks) - p;
         let halving: f64 = sent(Collective::HalvingDoubling, ranks).iter().sum();
@@ -156,7 +157,7 @@ proptest! {
         }
     }
 
-    /// Costs recomputed from the schedule, transfer by transfer and link by link.
+    /// Recomputes costs from the schedule, transfer by transfer and link by link.
     #[test]
     fn costs_are_those_of_the_schedule(
         on in proptest::collection::vec(0_u32..24, 1..40),
@@ -208,7 +209,8 @@ proptest! {
     }
 }
 
-/// Titan figure 1 (a): K/2, K/4, K/4, K/2; first with the rank two away, then with the neighbour.
+/// Titan figure 1 (a): K/2, K/4, K/4, K/2; first with the rank at distance two, then with the
+/// neighbour.
 #[test]
 fn four_ranks_halve_and_double_as_in_figure_1() {
     let schedule: Vec<_> = Collective::HalvingDoubling
@@ -233,7 +235,7 @@ fn traffic_across_machines_is_counted_as_in_section_2b() {
 #[test]
 fn the_locality_order_keeps_the_halves_together() {
     assert_eq!(Collective::HalvingDoubling.locality_order(4), [0, 2, 1, 3]);
-    // Ranks 1 and 3 stand for 0 and 2; the places of 1, 3, 4, 5 are 0…3.
+    // Ranks 1 and 3 represent 0 and 2; the places of 1, 3, 4, 5 are 0…3.
     assert_eq!(Collective::HalvingDoubling.locality_order(6), [1, 0, 4, 3, 2, 5]);
     assert_eq!(Collective::Ring.locality_order(4), [0, 1, 2, 3]);
 }
@@ -246,8 +248,8 @@ fn names_are_found_again() {
     assert_eq!(Collective::by_name("butterfly"), None);
 }
 
-/// A server that sends for eight ranks at a time takes eight times as long, which the bandwidth of
-/// each pair of machines alone would not show.
+/// A server that sends for eight ranks at a time takes eight times as long. The bandwidth between
+/// each pair of machines alone does not show this.
 #[test]
 fn a_link_carries_all_ranks_behind_it() {
     let cluster = Cluster::uniform(&Shape { racks: 1, servers_per_rack: 4, ..Shape::default() });

@@ -1,4 +1,4 @@
-//! The events, and what they do.
+//! The events of the simulation and their effects.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -12,29 +12,29 @@ use crate::policy::{Policy, Round};
 use crate::state::State;
 use crate::topology::Cluster;
 
-/// Rounds that may start nothing, with values growing, before a job that nothing else can help is
-/// given up.
+/// Number of consecutive rounds without a start, while values grow and no other event is due, after
+/// which the waiting jobs are given up.
 const PATIENCE: u32 = 256;
 
-/// A job that runs.
+/// A running job.
 #[derive(Debug)]
 struct Progress {
     plan: Plan,
     distributed: bool,
     start_s: f64,
-    /// Iterations done up to `since_s`.
+    /// Number of iterations completed at `since_s`.
     done: f64,
     since_s: f64,
-    /// Iterations a second since then.
+    /// Iterations per second since then.
     speed: f64,
-    /// Counts changes of speed: an end that was foreseen before the last one does not come.
+    /// Number of changes of speed. A predicted end with an older version is void.
     version: u32,
     traffic_bytes: f64,
-    /// What it earns an hour if it sends, GPU-hours.
+    /// GPU-hours of computing per hour, if it uses the network.
     earning: f64,
 }
 
-/// An end that was foreseen.
+/// A predicted end.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct End {
     time_s: f64,
@@ -65,7 +65,7 @@ pub(super) struct Engine<'c> {
     /// Jobs that can run, by time of submission, then by number.
     jobs: Vec<Job>,
     index: HashMap<JobId, usize>,
-    /// The next that arrives.
+    /// Index of the next job to arrive.
     next: usize,
     waiting: Queue,
     state: State<'c>,
@@ -73,15 +73,15 @@ pub(super) struct Engine<'c> {
     ends: BinaryHeap<Reverse<End>>,
     /// Number of the next round, if the period is not zero.
     round: u64,
-    /// Rounds in a row that started nothing, since a job last arrived or ended.
+    /// Number of consecutive rounds that started nothing, since a job last arrived or ended.
     fruitless: u32,
-    /// GPUs of the running jobs that send nothing.
+    /// Number of GPUs of the running jobs that do not use the network.
     local_gpus: u64,
-    /// The other running jobs.
+    /// Number of the other running jobs.
     distributed: u32,
-    /// What those earn an hour, GPU-hours.
+    /// GPU-hours per hour that those jobs earn.
     distributed_earning: f64,
-    /// Those of them that started since the last time that speeds were settled.
+    /// Those that started since the speeds were last settled.
     fresh: Vec<usize>,
     meter: Meter<'c>,
     records: Vec<(usize, Record)>,
@@ -89,12 +89,12 @@ pub(super) struct Engine<'c> {
     total: usize,
 }
 
-/// What happened at one instant.
+/// The events of one instant.
 #[derive(Clone, Copy, Debug, Default)]
 struct Happened {
     arrived: bool,
     ended: bool,
-    /// A job that sends came or went.
+    /// Whether a job that uses the network started or ended.
     network: bool,
 }
 
@@ -159,7 +159,7 @@ impl<'c> Engine<'c> {
         Ok(self.finish())
     }
 
-    /// When the next thing happens, and whether a round is due then.
+    /// The time of the next event, and whether a round is due then.
     fn next_instant(&mut self) -> Option<(f64, bool)> {
         let end_s = self.next_end();
         let arrival_s = self.jobs.get(self.next).map(|job| job.submit_s);
@@ -171,13 +171,13 @@ impl<'c> Engine<'c> {
         match (event_s, round_s) {
             (Some(event_s), Some(round_s)) if event_s < round_s => Some((event_s, false)),
             (_, Some(round_s)) => Some((round_s, true)),
-            // A job that arrives on a round's time is in it.
+            // A job that arrives at the time of a round takes part in it.
             (Some(event_s), None) => Some((event_s, self.is_round(event_s))),
             (None, None) => None,
         }
     }
 
-    /// The first end that still comes.
+    /// The earliest predicted end that is still valid.
     fn next_end(&mut self) -> Option<f64> {
         while let Some(Reverse(end)) = self.ends.peek() {
             match self.running.get(&end.job) {
@@ -188,22 +188,23 @@ impl<'c> Engine<'c> {
         None
     }
 
-    /// When the next round is held, if jobs wait and it can start any.
+    /// The time of the next round, if jobs wait and the round can start any.
     fn next_round(&mut self, event_s: Option<f64>) -> Option<f64> {
         let Options { period_s, ageing, .. } = self.options;
         if self.waiting.is_empty() {
             return None;
         }
-        // Without ageing a round after a fruitless one is the same again; with it values change.
+        // Without ageing, a round after a fruitless one has the same outcome. With ageing, values
+        // change.
         let hopeless = if ageing > 0.0 { PATIENCE } else { 1 };
         if self.fruitless >= hopeless && (ageing == 0.0 || event_s.is_none()) {
             return None;
         }
         if period_s == 0.0 {
-            // Rounds come with events; once there are none, values may still grow.
+            // Rounds coincide with events. Once there are no events, values may still grow.
             return event_s.is_none().then_some(self.meter.now.time_s);
         }
-        // Rounds before now were either held or had nobody waiting.
+        // Earlier rounds were either held or had no waiting jobs.
         let now_s = self.meter.now.time_s;
         let due = (now_s / period_s).floor() as u64;
         self.round = self.round.max(due);
@@ -213,7 +214,7 @@ impl<'c> Engine<'c> {
         Some(self.round as f64 * period_s)
     }
 
-    /// Whether a round that was not held yet is due at a time.
+    /// Whether a round that has not been held yet is due at a time.
     fn is_round(&self, time_s: f64) -> bool {
         let period_s = self.options.period_s;
         if period_s == 0.0 {
@@ -266,7 +267,7 @@ impl<'c> Engine<'c> {
             Communication::InNetwork => Round::in_network(&mut self.state),
             Communication::AllReduce(_) => Round::new(&mut self.state),
         };
-        // Every job needs a GPU, so nobody can start a job on a full cluster.
+        // Every job needs a GPU, so no job can start on a full cluster.
         if !full {
             policy.place(&mut round, self.waiting.jobs());
         }
@@ -326,8 +327,7 @@ impl<'c> Engine<'c> {
         }
     }
 
-    /// Gives the jobs that send, as far as something has changed for them, the speed that they have
-    /// from now on.
+    /// Updates the speeds of the jobs that use the network and are affected by a change.
     fn settle<S: Sums>(
         &mut self,
         now_s: f64,
@@ -341,7 +341,7 @@ impl<'c> Engine<'c> {
                 let felt = sums.settle(&mut self.state)?;
                 felt.into_iter().map(|(id, sum_s)| (self.index[&id], sum_s)).collect()
             }
-            // Nobody disturbs it: it goes on as it began.
+            // Jobs do not affect each other, so the speed of a running job is constant.
             Communication::AllReduce(collective) => {
                 let sum_s = |index: usize| {
                     let ranks = &self.running[&index].plan.ranks;
@@ -361,7 +361,7 @@ impl<'c> Engine<'c> {
             }
         }
         if self.distributed == 0 {
-            // Whatever rounding left behind.
+            // Clear rounding errors.
             self.distributed_earning = 0.0;
         }
         if matches!(self.options.communication, Communication::InNetwork) {
@@ -402,7 +402,7 @@ fn by_submission(a: &Job, b: &Job) -> Ordering {
     a.submit_s.total_cmp(&b.submit_s).then(a.id.cmp(&b.id))
 }
 
-/// Jobs that can run, and those that cannot.
+/// Separates the jobs that can run from those that cannot.
 fn sort_out(cluster: &Cluster, jobs: &[Job]) -> (Vec<Job>, Vec<(Job, Reason)>) {
     let gpus = cluster.gpus();
     let positive = |value: f64| value > 0.0 && value.is_finite();

@@ -1,65 +1,65 @@
-//! What is measured while a simulation runs.
+//! Measurements during a simulation.
 
 use crate::plan::Plan;
 use crate::topology::Cluster;
 
-/// A cluster at one instant, after all that happens then has happened.
+/// The state of a cluster at one instant, after all events of the instant.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Sample {
-    /// When, seconds from the start of the trace.
+    /// Time in seconds from the start of the trace.
     pub time_s: f64,
-    /// Jobs that run.
+    /// Number of running jobs.
     pub running: u32,
-    /// Jobs that wait.
+    /// Number of waiting jobs.
     pub waiting: u32,
-    /// Servers with at least one GPU taken (Titan §V.A, number of used machines).
+    /// Number of servers with at least one allocated GPU (Titan §V.A, number of used machines).
     pub used_machines: u32,
-    /// GPUs taken.
+    /// Number of allocated GPUs.
     pub busy_gpus: u32,
-    /// Idle GPUs over all GPUs of a server, mean over the used servers; 0 if there are none (Titan
-    /// §V.A, machine fragmentation rate).
+    /// Share of idle GPUs of a server, mean over the used servers; 0 if there are none (Titan §V.A,
+    /// machine fragmentation rate).
     pub fragmentation: f64,
-    /// What the running jobs send between servers in an iteration of each, bytes (Titan §V.B, exp.
-    /// 3).
+    /// Bytes that the running jobs send between servers in one iteration each (Titan §V.B, exp. 3).
     pub traffic_bytes: f64,
-    /// What the running jobs earn an hour, GPU-hours of computing, over the used machines (Titan
-    /// §V.A, average profit rate); 0 if there are none.
+    /// GPU-hours of computing per hour over all running jobs, divided by the number of used
+    /// machines (Titan §V.A, average profit rate); 0 if there are none.
     pub profit_rate: f64,
 }
 
-/// What is measured over a whole run.
+/// Measurements over a whole run.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Totals {
     /// From the first submission to the last end, seconds.
     pub makespan_s: f64,
-    /// Time in which some server was used, seconds.
+    /// Time in which at least one server was used, in seconds.
     pub busy_s: f64,
-    /// Used machines over time, seconds.
+    /// Number of used machines, integrated over time, in seconds.
     pub machine_s: f64,
-    /// GPUs taken over time, seconds.
+    /// Number of allocated GPUs, integrated over time, in seconds.
     pub gpu_s: f64,
-    /// Fragmentation over time, seconds; divided by `busy_s` it is the average.
+    /// Fragmentation, integrated over time, in seconds. Divided by `busy_s` it is the average.
     pub fragmentation_s: f64,
-    /// Profit rate over time, seconds; divided by `busy_s` it is the average.
+    /// Profit rate, integrated over time, in seconds. Divided by `busy_s` it is the average.
     pub profit_s: f64,
-    /// Traffic of an iteration over time, byte-seconds; divided by `busy_s` it is the average.
+    /// Traffic per iteration, integrated over time, in byte-seconds. Divided by `busy_s` it is the
+    /// average.
     pub traffic_byte_s: f64,
-    /// Profit rates of all instants at which a job arrived, added up (Titan §V.B, exp. 4).
+    /// Sum of the profit rates at all instants at which a job arrived (Titan §V.B, exp. 4).
     pub profit: f64,
-    /// Most servers that were used at once.
+    /// Maximum number of used servers.
     pub peak_machines: u32,
-    /// Rounds held.
+    /// Number of rounds held.
     pub rounds: u64,
-    /// Times that the network's steady state was asked for anew.
+    /// Number of times that the network's steady state was queried.
     pub settlings: u64,
 }
 
-/// Follows which GPUs are taken and adds up.
+/// Tracks allocated GPUs and accumulates the measurements.
 #[derive(Debug)]
 pub(super) struct Meter<'c> {
     cluster: &'c Cluster,
     taken: Vec<u32>,
-    /// Idle over all GPUs, added up over the used servers.
+    /// Sum over the used servers of the share of idle GPUs.
     idle: f64,
     pub(super) now: Sample,
     pub(super) totals: Totals,
@@ -82,7 +82,7 @@ impl<'c> Meter<'c> {
         }
     }
 
-    /// Goes on to a later instant with all as it is.
+    /// Advances to a later instant without changes.
     pub(super) fn advance(&mut self, to_s: f64) {
         let length_s = to_s - self.now.time_s;
         self.now.time_s = to_s;
@@ -116,12 +116,12 @@ impl<'c> Meter<'c> {
         self.now.traffic_bytes -= traffic_bytes;
         self.totals.makespan_s = self.now.time_s - self.start_s;
         if self.now.running == 0 {
-            // Whatever rounding left behind.
+            // Clear rounding errors.
             (self.idle, self.now.traffic_bytes) = (0.0, 0.0);
         }
     }
 
-    /// Takes or gives back GPUs of a server.
+    /// Allocates or frees GPUs of a server.
     fn place(&mut self, server: usize, gpus: u32, take: bool) {
         let all = self.cluster.servers()[server].gpus;
         let idle =
@@ -137,7 +137,7 @@ impl<'c> Meter<'c> {
         }
     }
 
-    /// Closes an instant: `earning` is what the running jobs earn an hour, GPU-hours.
+    /// Closes an instant. `earning` is the GPU-hours per hour of the running jobs.
     pub(super) fn close(&mut self, waiting: usize, earning: f64, arrived: bool) {
         let machines = f64::from(self.now.used_machines);
         let mean = |sum: f64| if machines > 0.0 { sum / machines } else { 0.0 };

@@ -1,12 +1,13 @@
-//! How a trace of jobs unfolds on a cluster under a policy: a flow-level discrete-event simulation
-//! (NetPack §6.1, Titan §V.B).
+//! Simulates a trace of jobs on a cluster under a policy, as flow-level discrete events (NetPack
+//! §6.1, Titan §V.B).
 //!
 //! Jobs wait from their submission to a round in which the policy starts them, and then stay where
-//! they are. A round is held at every multiple of the batch period, or, with a period of zero,
-//! whenever a job arrives or ends. Between two events every running job goes on at a steady speed:
-//! one iteration in its time of computing plus the time of summing its gradients at the rate that
-//! the network gives it, by the steady state or by other [`Sums`]. What happens at one instant happens in this order: jobs end, jobs arrive,
-//! a round is held; jobs that end or wait together are taken by time of submission, then by number.
+//! they are. A round is held at every multiple of the batch period or, with a period of zero,
+//! whenever a job arrives or ends. Between two events every running job has a constant speed. An
+//! iteration takes the computing time plus the time to sum its gradients at the rate that the
+//! network gives it, from the steady state or another source of [`Sums`]. At one instant, jobs end
+//! first, then jobs arrive, then a round is held. Jobs that end or wait together are processed by
+//! time of submission, then by number.
 
 mod engine;
 mod meter;
@@ -24,28 +25,27 @@ pub use meter::{Sample, Totals};
 pub use observe::Observer;
 pub use sums::{SteadyState, Sums};
 
-/// How jobs sum their gradients, and how long that takes.
+/// How jobs sum their gradients, and how the duration is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Communication {
     /// Through switches to a parameter server, at the rates of the network's steady state (NetPack
     /// §4).
     InNetwork,
-    /// By an all-reduce among the ranks that nobody else disturbs (Titan §V.B adds its time to the
-    /// duration of the trace).
+    /// By an all-reduce among the ranks that other jobs do not disturb (Titan §V.B adds its time to
+    /// the duration of the trace).
     AllReduce(Collective),
 }
 
-/// How to simulate.
+/// Options of a simulation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Options {
-    /// Time between two rounds, seconds; zero: a round whenever a job arrives or ends.
+    /// Time between two rounds in seconds. If zero, a round is held whenever a job arrives or ends.
     pub period_s: f64,
-    /// What a waiting job's value grows by in every round that passes it over (NetPack §5.2, step
-    /// 1).
+    /// Increase of a waiting job's value in every round that passes it over (NetPack §5.2, step 1).
     pub ageing: f64,
     /// How jobs sum their gradients.
     pub communication: Communication,
-    /// Least time between two samples of the series, seconds; none: no series.
+    /// Minimum time between two samples of the series in seconds; `None` for no series.
     pub sample_s: Option<f64>,
 }
 
@@ -61,51 +61,51 @@ impl Default for Options {
     }
 }
 
-/// A job that ran to its end.
+/// A job that finished.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Record {
     /// The job.
     pub job: Job,
     /// Where it ran.
     pub plan: Plan,
-    /// When it started, seconds from the start of the trace.
+    /// Start time in seconds from the start of the trace.
     pub start_s: f64,
-    /// When it ended.
+    /// End time in seconds from the start of the trace.
     pub end_s: f64,
-    /// What it sent between servers in an iteration, bytes.
+    /// Bytes that it sent between servers per iteration.
     pub traffic_bytes: f64,
 }
 
 impl Record {
-    /// Job completion time: from submission to end, seconds.
+    /// Job completion time in seconds: from submission to end.
     #[must_use]
     pub fn jct_s(&self) -> f64 {
         self.end_s - self.job.submit_s
     }
 
-    /// Time that it waited, seconds.
+    /// Waiting time in seconds.
     #[must_use]
     pub fn wait_s(&self) -> f64 {
         self.start_s - self.job.submit_s
     }
 
-    /// Time that it ran, seconds.
+    /// Run time in seconds.
     #[must_use]
     pub fn run_s(&self) -> f64 {
         self.end_s - self.start_s
     }
 }
 
-/// Why a job did not run to its end.
+/// Why a job did not finish.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Reason {
-    /// It wants more GPUs than the cluster has.
+    /// It requests more GPUs than the cluster has.
     TooLarge,
-    /// It has no GPUs, or its time or work is not a number above zero.
+    /// It requests no GPUs, or its time or work is not a positive number.
     Senseless,
-    /// It waited until nothing could change any more, and the policy did not place it.
+    /// It waited until no more events could change anything, and the policy did not place it.
     NotPlaced,
-    /// It was placed where the network gives it no bandwidth at all.
+    /// It was placed where the network gives it no bandwidth.
     Stalled,
 }
 
@@ -120,27 +120,27 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// What came of it.
+/// The outcome of a simulation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// The jobs that ended, by time of submission, then by number.
+    /// The finished jobs, by time of submission, then by number.
     pub records: Vec<Record>,
-    /// The jobs that did not, in the same order, and why.
+    /// The unfinished jobs in the same order, with reasons.
     pub unfinished: Vec<(Job, Reason)>,
-    /// What was measured over the whole time.
+    /// Measurements over the whole run.
     pub totals: Totals,
-    /// What was measured from time to time, if that was asked for.
+    /// Periodic samples, if requested.
     pub series: Vec<Sample>,
 }
 
-/// Runs the jobs.
+/// Simulates the jobs.
 ///
-/// The order of `jobs` does not matter, only their times of submission and their numbers.
+/// The order of `jobs` does not matter: times of submission and numbers determine the run.
 ///
 /// # Panics
 ///
-/// If two jobs have one number, if an option is negative or not a number, or if the policy starts a
-/// job that does not wait.
+/// If two jobs have the same number, if an option is negative or NaN, or if the policy starts a job
+/// that does not wait.
 pub fn simulate(
     cluster: &Cluster,
     jobs: &[Job],
@@ -152,16 +152,16 @@ pub fn simulate(
     outcome
 }
 
-/// [`simulate`] with another source of the time that sums take in the network; policies go by the steady
-/// state all the same. Jobs that sum by all-reduce do not ask it.
+/// [`simulate`] with another source of the time to sum gradients in the network. Policies still use
+/// the steady state. Jobs that sum by all-reduce do not use the source.
 ///
 /// # Errors
 ///
-/// If the source does not know.
+/// If the source fails.
 ///
 /// # Panics
 ///
-/// As [`simulate`].
+/// As for [`simulate`].
 pub fn simulate_by<S: Sums>(
     cluster: &Cluster,
     jobs: &[Job],

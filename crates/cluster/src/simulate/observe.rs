@@ -1,13 +1,12 @@
-//! Watching a simulation.
+//! Observers of a simulation.
 
 use crate::job::{Job, JobId};
 use crate::plan::Plan;
 use crate::state::State;
 
-/// Sees what happens while it happens. Every method does nothing unless it is written; `()` watches
-/// nothing.
+/// Receives the events of a simulation. The default methods do nothing; `()` observes nothing.
 pub trait Observer {
-    /// All that happens at one instant has happened; `settled` jobs of `total` have ended or been
+    /// All events of one instant have been processed. Of `total` jobs, `settled` have ended or been
     /// rejected.
     fn progress(&mut self, now_s: f64, settled: usize, total: usize) {
         let _ = (now_s, settled, total);
@@ -23,14 +22,13 @@ pub trait Observer {
         let _ = (now_s, job);
     }
 
-    /// A running job goes on at this speed, iterations a second, until it is told another one or
-    /// ends.
+    /// A running job has this speed, in iterations per second, until the next change or its end.
     fn speed(&mut self, now_s: f64, job: JobId, speed: f64) {
         let _ = (now_s, job, speed);
     }
 
-    /// The network has settled with the jobs that run now; only told where gradients are summed in
-    /// the network and a job with gradients in it started or ended.
+    /// The network has settled for the running jobs. Called only if gradients are summed in the
+    /// network and a job that uses it started or ended.
     fn network(&mut self, now_s: f64, state: &mut State<'_>) {
         let _ = (now_s, state);
     }

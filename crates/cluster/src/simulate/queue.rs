@@ -1,18 +1,18 @@
-//! Jobs that wait, in the order of submission.
+//! Waiting jobs, in the order of submission.
 
 use crate::job::{Job, JobId};
 use crate::policy::Pending;
 
-/// Jobs that wait. What a round costs here does not depend on how many wait behind the last job that it
-/// starts, unless a policy looks at them: traces have hundreds of thousands.
+/// Waiting jobs. The cost of a round does not depend on the number of jobs after the last one that
+/// it starts, unless a policy looks at them: traces have hundreds of thousands of jobs.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// Those from `first` on wait.
+    /// The waiting jobs are those from `first` on.
     jobs: Vec<Pending>,
     first: usize,
-    /// What a job gains in value in a round that passes it over.
+    /// Increase of a job's value in a round that passes it over.
     ageing: f64,
-    /// Such rounds whose gain is not in the values yet.
+    /// Number of such rounds whose increase is not in the values yet.
     rounds: u64,
 }
 
@@ -35,29 +35,29 @@ impl Queue {
         self.jobs.push(Pending { value: job.value, job });
     }
 
-    /// All jobs, with their present values.
+    /// All waiting jobs, with their current values.
     pub(super) fn jobs(&mut self) -> &[Pending] {
         self.settle();
         &self.jobs[self.first..]
     }
 
-    /// A round passed all jobs over.
+    /// Records a round that passed over all jobs.
     pub(super) fn age(&mut self) {
         self.rounds += 1;
     }
 
-    /// Takes jobs out.
+    /// Removes jobs.
     ///
     /// # Panics
     ///
-    /// If one of them does not wait.
+    /// If a job is not waiting.
     pub(super) fn remove(&mut self, mut gone: Vec<JobId>) {
         gone.sort_unstable();
         let is_gone = |pending: &Pending| gone.binary_search(&pending.job.id).is_ok();
         let found = (self.first..self.jobs.len()).filter(|&at| is_gone(&self.jobs[at]));
         let found: Vec<_> = found.take(gone.len()).collect();
         assert_eq!(found.len(), gone.len(), "policies start waiting jobs");
-        // Those before move up, last one first, so that those behind stay where they are.
+        // Move the earlier jobs up, last one first, so that the later jobs stay in place.
         let mut to = found.last().map_or(self.first, |last| last + 1);
         for at in (self.first..to).rev() {
             if !is_gone(&self.jobs[at]) {
@@ -76,7 +76,7 @@ impl Queue {
         self.jobs.into_iter().skip(self.first).map(|pending| pending.job)
     }
 
-    /// Brings the values up to date.
+    /// Updates the values.
     fn settle(&mut self) {
         let gain = self.ageing * self.rounds as f64;
         self.rounds = 0;

@@ -11,11 +11,11 @@ use crate::state::State;
 use crate::topology::{RackIndex, ServerIndex, Shape};
 use crate::trace::Generator;
 
-/// Takes jobs as they come, each onto the first servers with GPUs left; the parameter server is on
-/// the first server that the job has no part of.
+/// Places each job on the first servers with free GPUs. The parameter server is on the first server
+/// without a worker of the job.
 #[derive(Default)]
 struct FirstFit {
-    /// Values that jobs had when they were passed over.
+    /// Values of jobs when they were passed over.
     values: Vec<(JobId, f64)>,
 }
 
@@ -55,7 +55,7 @@ fn first_fit(state: &State<'_>, job: &Job) -> Option<Plan> {
     }
 }
 
-/// What every job did, from what an observer sees.
+/// The progress of every job, as seen by an observer.
 #[derive(Default)]
 struct Work {
     speeds: BTreeMap<JobId, (f64, f64)>,
@@ -90,7 +90,7 @@ fn cluster(racks: u32, servers_per_rack: u32, gpus_per_server: u32) -> Cluster {
     Cluster::uniform(&Shape { racks, servers_per_rack, gpus_per_server, ..Shape::default() })
 }
 
-/// A job of `work` seconds of computing, half a second an iteration.
+/// A job with `work_s` seconds of computing, half a second per iteration.
 fn job(id: u32, submit_s: f64, gpus: u32, work_s: f64) -> Job {
     Job {
         id: JobId(id),
@@ -129,7 +129,7 @@ fn jobs_on_one_server_take_their_time_of_computing() {
     assert_eq!(outcome.totals.makespan_s, 17.0);
     assert_eq!(outcome.totals.gpu_s, 40.0 + 10.0 + 14.0);
     assert_eq!((outcome.totals.machine_s, outcome.totals.busy_s), (17.0, 17.0));
-    // 2 of 4 GPUs idle for the last 2 seconds.
+    // 2 of 4 GPUs are idle for the last 2 seconds.
     assert_eq!(outcome.totals.fragmentation_s, 1.0);
     assert_eq!(outcome.totals.settlings, 0, "nobody sends");
 }
@@ -140,7 +140,7 @@ fn rounds_are_held_at_multiples_of_the_period() {
     let options = Options { period_s: 60.0, ..AT_ONCE };
     let jobs = [job(0, 0.0, 4, 10.0), job(1, 0.5, 4, 60.0), job(2, 120.0, 4, 1.0)];
     let outcome = run(&cluster, &jobs, &options);
-    // Job 1 ends and job 2 arrives with the round at 120.
+    // Job 1 ends and job 2 arrives at the time of the round at 120.
     assert_eq!(times(&outcome), [(0, 0.0, 10.0), (1, 60.0, 120.0), (2, 120.0, 121.0)]);
 }
 
@@ -156,8 +156,9 @@ fn a_trace_may_start_between_two_rounds() {
 
 #[test]
 fn two_jobs_share_a_link() {
-    // Workers on the two servers of rack 0, the parameter server on rack 1's first; all GPUs of a
-    // server are one worker. 5e8 bytes at 100 Gb/s take 40 ms, at half the rate 80 ms.
+    // The workers are on the two servers of rack 0, the parameter server on the first of rack 1.
+    // All GPUs of a server are one worker. 5e8 bytes take 40 ms at 100 Gb/s and 80 ms at half the
+    // rate.
     let cluster = cluster(2, 2, 2);
     let jobs = [job(0, 0.0, 4, 10.0)];
     let alone = run(&cluster, &jobs, &AT_ONCE);
@@ -165,11 +166,12 @@ fn two_jobs_share_a_link() {
     assert!((end_s - 20.0 * 0.54).abs() < 1e-9, "{end_s}");
     assert_eq!(alone.records[0].traffic_bytes, 1e9);
 
-    // The second job's workers are where the first has its parameter server.
+    // The second job's workers are on the server of the first job's parameter server.
     let jobs = [job(0, 0.0, 4, 10.0), job(1, 0.0, 4, 5.0)];
     let mut work = Work::default();
     let both = simulate(&cluster, &jobs, &mut FirstFit::default(), &AT_ONCE, &mut work);
-    // Until job 1 ends, links carry both: a worker's flow and the other's to its parameter server.
+    // Until job 1 ends, links carry both jobs: a worker's flow and the other job's flow to its
+    // parameter server.
     let first_s = 10.0 * 0.58;
     assert!((both.records[1].end_s - first_s).abs() < 1e-9, "{:?}", times(&both));
     let left = 20.0 - first_s / 0.58;
@@ -248,7 +250,7 @@ fn a_policy_that_places_nothing_comes_to_an_end() {
     }
 }
 
-/// Spreads a job over two servers and knows of no parameter servers.
+/// Distributes a job over two servers without a parameter server.
 struct NoPs;
 
 impl Policy for NoPs {
@@ -276,7 +278,7 @@ fn a_job_that_sums_in_the_network_gets_a_parameter_server_others_do_not() {
 
 #[test]
 fn values_grow_with_every_round_that_passes_a_job_over() {
-    // One GPU stays free: nobody is asked about a full cluster.
+    // One GPU stays free. A policy is not called on a full cluster.
     let cluster = cluster(1, 1, 3);
     let options = Options { period_s: 10.0, ageing: 0.5, ..AT_ONCE };
     let jobs = [job(0, 0.0, 2, 25.0), Job { value: 3.0, ..job(1, 0.0, 2, 1.0) }];
@@ -286,7 +288,7 @@ fn values_grow_with_every_round_that_passes_a_job_over() {
     assert_eq!(of_1, [3.0, 3.5, 4.0, 4.5]);
 }
 
-/// Only the waiting job that is worth most, if it fits.
+/// Places only the waiting job with the highest value, if it fits.
 struct Dearest;
 
 impl Policy for Dearest {
@@ -305,7 +307,8 @@ impl Policy for Dearest {
 
 #[test]
 fn without_ageing_a_cheap_job_starves() {
-    // A dear job arrives with every round; the cheap one waits until it is dear itself.
+    // A valuable job arrives in every round. The cheap one waits until its own value has grown
+    // enough.
     let cluster = cluster(1, 1, 1);
     let dear = (1..50).map(|n| Job { value: 5.0, ..job(n, f64::from(n - 1) * 10.0, 1, 10.0) });
     let jobs: Vec<_> = dear.chain([job(0, 0.0, 1, 10.0)]).collect();
@@ -324,7 +327,7 @@ fn samples_tell_what_a_cluster_looks_like() {
     let jobs = [job(0, 0.0, 3, 10.0), job(1, 2.0, 5, 2.0)];
     let outcome = run(&cluster, &jobs, &AT_ONCE);
     let series = &outcome.series;
-    // GPU 4 of server 0 and all of server 1 for job 1.
+    // Job 1 gets one GPU of server 0 and all of server 1.
     assert_eq!(series[0].fragmentation, 0.25);
     assert_eq!((series[1].used_machines, series[1].busy_gpus, series[1].running), (2, 8, 2));
     assert_eq!((series[1].fragmentation, series[1].traffic_bytes), (0.0, 1e9));
@@ -346,8 +349,8 @@ fn jobs_with_one_number_are_refused() {
     run(&cluster(1, 1, 1), &[job(0, 0.0, 1, 1.0), job(0, 1.0, 1, 1.0)], &AT_ONCE);
 }
 
-/// The same simulation once more, the plain way: all jobs are looked at in every step, and all go
-/// on by the step's length.
+/// The same simulation, computed naively: every step looks at all jobs and advances all of them by
+/// its length.
 fn naive(cluster: &Cluster, jobs: &[Job], options: &Options) -> Vec<(u32, f64, f64)> {
     struct Live {
         job: Job,
@@ -527,7 +530,7 @@ proptest! {
             prop_assert!(record.job.submit_s <= record.start_s && record.start_s < record.end_s);
             prop_assert!(record.run_s() >= record.job.ideal_s() * (1.0 - 1e-9));
         }
-        // GPUs are held for as long as jobs run, whichever way it is counted.
+        // The allocated GPU time, counted in two ways, is the same.
         let held: f64 = outcome.records.iter().map(|r| r.run_s() * f64::from(r.job.gpus)).sum();
         prop_assert!((outcome.totals.gpu_s - held).abs() <= 1e-9 * held.max(1.0));
     }

@@ -1,10 +1,10 @@
-//! Water-filling by events: rates rise from one full link, or one exhausted switch, to the next.
+//! Event-driven water-filling: rates rise from one saturated link or exhausted switch to the next.
 //!
-//! Between two events each resource fills at a constant pace, so that the rate at which it will be full
-//! is known ahead, and a queue hands out the lowest. An event touches no more than the resources of the
-//! jobs that it freezes, or of whose flows it makes several. If jobs use `u` resources, each counted
-//! once for each of its jobs, all of it costs O(u log u); algorithm 1 looks at all links and all flows
-//! for each event.
+//! Between two events each resource fills at a constant pace. The rate at which it will be full is
+//! therefore known in advance, and a queue returns the lowest. An event touches only the resources
+//! of the jobs that it freezes, or whose number of flows it increases. If jobs use `u` resources,
+//! each counted once per job, the total cost is O(u log u). Algorithm 1 looks at all links and all
+//! flows for each event.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,53 +14,53 @@ use super::members::Members;
 use super::resources::{Resource, Resources};
 use crate::topology::RackIndex;
 
-/// How full a resource is.
+/// The fill level of a resource.
 #[derive(Clone, Copy, Debug, Default)]
 struct Gauge {
-    /// Gb/s left when rates were at `since_gbps`.
+    /// Gb/s left when the rates were at `since_gbps`.
     left_gbps: f64,
     since_gbps: f64,
-    /// Gb/s that it loses for each Gb/s that rates rise.
+    /// Gb/s that it loses per Gb/s by which the rates rise.
     users: u32,
     full: bool,
 }
 
 impl Gauge {
-    /// Rate at which it is full if its users stay as they are.
+    /// The rate at which it is full if its users stay the same.
     fn full_at_gbps(&self) -> f64 {
         self.since_gbps + self.left_gbps.max(0.0) / f64::from(self.users)
     }
 
-    /// Accounts for what its users took until now.
+    /// Accounts for the use until now.
     fn advance(&mut self, water_gbps: f64) {
         self.left_gbps -= (water_gbps - self.since_gbps) * f64::from(self.users);
         self.since_gbps = water_gbps;
     }
 }
 
-/// What is to be filled.
+/// The input of the filling.
 pub(super) struct Filling<'a> {
     pub(super) resources: &'a Resources,
     pub(super) members: &'a Members,
     pub(super) flowing: &'a mut [Flowing],
     /// By rack: the rate at which its switch ran out of memory.
     pub(super) level_gbps: &'a mut [f64],
-    /// The jobs whose rates are wanted.
+    /// The jobs whose rates to compute.
     pub(super) jobs: &'a [u32],
-    /// All that these use, and how much of it there is for them.
+    /// All resources of these jobs, with the capacity that is left for them.
     pub(super) left_gbps: &'a [(Resource, f64)],
 }
 
-/// Does the filling; kept from one time to the next for its memory.
+/// Computes the filling. It is reused to keep its memory.
 #[derive(Clone, Debug)]
 pub(super) struct Filler {
     gauges: Vec<Gauge>,
     /// By a job's place: whether its rate still rises.
     rising: Vec<bool>,
-    /// How many still rise.
+    /// Number of jobs whose rates still rise.
     left: usize,
-    /// What is full at the lowest rate comes first; of the same, what has the lower number. Rates are
-    /// not negative, so that their bits are in their order.
+    /// Resources by the rate at which they are full, then by number. Rates are not negative, so
+    /// their bits have the same order.
     queue: BinaryHeap<Reverse<(u64, Resource)>>,
 }
 
@@ -74,7 +74,7 @@ impl Filler {
         }
     }
 
-    /// Finds the rates of the jobs.
+    /// Computes the rates of the jobs.
     pub(super) fn fill(&mut self, filling: &mut Filling<'_>) {
         self.begin(filling);
         while self.left > 0 {
@@ -85,7 +85,7 @@ impl Filler {
             }
             let water_gbps = gauge.full_at_gbps();
             if water_gbps.to_bits() > bits {
-                // It has lost users since it was put there.
+                // It has lost users since it was queued.
                 self.queue.push(Reverse((water_gbps.to_bits(), resource)));
                 continue;
             }
@@ -117,7 +117,8 @@ impl Filler {
         self.queue = entries.into();
     }
 
-    /// A full link freezes the jobs that cross it; a switch without memory lets through what comes.
+    /// A full link freezes the jobs that cross it. A switch without memory forwards all arriving
+    /// flows.
     fn overflow(&mut self, filling: &mut Filling<'_>, resource: Resource, water_gbps: f64) {
         let rack = filling.resources.as_memory(resource);
         if let Some(rack) = rack {

@@ -1,4 +1,4 @@
-//! Who uses what.
+//! The users of each resource.
 
 use super::resources::{Resource, Resources};
 use crate::job::JobId;
@@ -7,23 +7,23 @@ use crate::job::JobId;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
     job: JobId,
-    /// Its place among the jobs that send.
+    /// Its place among the jobs that use the network.
     pub(super) at: u32,
-    /// Its flows there.
+    /// Number of its flows there.
     flows: u32,
-    /// What it takes.
+    /// The capacity that it takes.
     load_gbps: f64,
 }
 
-/// What jobs take of a resource together.
+/// The total use of a resource.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Use {
     pub(super) flows: u32,
     pub(super) load_gbps: f64,
 }
 
-/// The users of every resource, in the order of their numbers, so that sums over them do not depend on
-/// who came first.
+/// The users of every resource in the order of their job numbers, so that sums over them do not
+/// depend on the order of arrival.
 #[derive(Clone, Debug)]
 pub(super) struct Members(Vec<Vec<Member>>);
 
@@ -51,14 +51,14 @@ impl Members {
         self.0[resource.at()].remove(place);
     }
 
-    /// Notes what a member takes.
+    /// Sets the use of a member.
     pub(super) fn set(&mut self, resource: Resource, job: JobId, used: Use) {
         let place = self.find(resource, job).expect("it is there");
         let member = &mut self.0[resource.at()][place];
         (member.flows, member.load_gbps) = (used.flows, used.load_gbps);
     }
 
-    /// What the members for which `counts` holds, told by their places, take together.
+    /// The total use of the members for whose place `counts` returns true.
     pub(super) fn sum(&self, resource: Resource, counts: impl Fn(u32) -> bool) -> Use {
         let mut sum = Use::default();
         for member in self.of(resource).iter().filter(|member| counts(member.at)) {

@@ -1,9 +1,10 @@
-//! The steady state: what the network gives each job once all of them have settled (NetPack §4).
+//! The steady state: the rates of all jobs once they have settled (NetPack §4).
 //!
-//! Jobs raise the rates of their workers together until each meets a full link. They share switches'
-//! memory on the way: where it runs out, as many flows leave a switch as come to it. That is algorithm
-//! 1 of the paper, kept line by line in `plain`. What runs is `fill`, which goes from event to event, on
-//! as few of the jobs as `settle` can tell.
+//! All jobs raise the rates of their workers together, until each reaches a saturated link. They
+//! share the memory of switches on the path. Where the memory is exhausted, all flows that arrive
+//! at a switch also leave it. That is algorithm 1 of the paper, implemented line by line in
+//! `plain`. The simulator uses `fill`, which advances from event to event, on the few jobs that
+//! `settle` selects.
 
 mod fill;
 mod members;
@@ -21,41 +22,41 @@ use crate::job::JobId;
 use crate::plan::Plan;
 use crate::topology::{Cluster, RackIndex, ServerIndex};
 
-/// What the network gives each job, and what it has left.
+/// The rates of the jobs, and the remaining capacity of the network.
 ///
-/// Links are undirected: results go back the way that gradients came (NetPack §3.2). A job's gradients
-/// cross the link of each of its workers, from racks other than the parameter server's the uplinks
-/// between the two, and the parameter server's link. A job on one server, or without a parameter
-/// server, sends nothing.
+/// Links are undirected: results return on the path of the gradients (NetPack §3.2). A job's
+/// gradients cross the link of each of its workers, the parameter server's link and, from racks
+/// other than the parameter server's, the uplinks between the two. A job on one server, or without
+/// a parameter server, does not use the network.
 #[derive(Clone, Debug)]
 pub struct Network {
     resources: Resources,
-    /// Where in `flowing` a job is; none if it sends nothing.
+    /// A job's index in `flowing`; `None` if it does not use the network.
     jobs: HashMap<JobId, Option<u32>>,
-    /// Jobs that send, and places of such that no longer run.
+    /// Jobs that use the network, and free places.
     flowing: Vec<Flowing>,
     vacant: Vec<u32>,
     /// By rack: rate of the jobs that were still rising when the switch ran out of memory.
     level_gbps: Vec<f64>,
-    /// By resource.
+    /// By resource: remaining capacity.
     available_gbps: Vec<f64>,
-    /// By resource.
+    /// By resource: number of flows.
     flows: Vec<u32>,
 }
 
-/// A job that sends.
+/// A job that uses the network.
 #[derive(Clone, Debug)]
 struct Flowing {
     job: JobId,
     tree: Tree,
-    /// What it shares with others, each once and in order.
+    /// The shared resources that it uses, each once and in order.
     resources: Vec<Resource>,
     rate_gbps: f64,
-    /// Its rate when the network settled last.
+    /// Its rate when the network last settled.
     settled_gbps: f64,
-    /// Its rate when it was last noted what it takes, if that still holds.
+    /// Its rate when its use was last recorded, if that is still valid.
     counted_gbps: f64,
-    /// Whether its rate has changed since someone wanted to know.
+    /// Whether its rate has changed since the rates were last queried.
     rerated: bool,
 }
 
@@ -74,7 +75,7 @@ impl Network {
         }
     }
 
-    /// Gb/s at which each worker of a job sends; infinite if the job sends nothing.
+    /// Rate of each worker of a job in Gb/s; infinite if the job does not use the network.
     ///
     /// # Panics
     ///
@@ -84,38 +85,39 @@ impl Network {
         self.flowing(job).map_or(f64::INFINITY, |flowing| flowing.rate_gbps)
     }
 
-    /// What is left of a server's link, Gb/s: `server.bw` of algorithm 2.
+    /// Remaining capacity of a server's link in Gb/s: `server.bw` of algorithm 2.
     #[must_use]
     pub fn available_gbps(&self, server: ServerIndex) -> f64 {
         self.available_gbps[Resource::server(server).at()]
     }
 
-    /// Flows on a server's link: one for each worker, and at a parameter server as many as leave the
-    /// rack's switch towards it (table 1).
+    /// Number of flows on a server's link: one per worker, and at a parameter server as many as
+    /// leave the rack's switch towards it (table 1).
     #[must_use]
     pub fn flows(&self, server: ServerIndex) -> u32 {
         self.flows[Resource::server(server).at()]
     }
 
-    /// What is left of a rack's uplinks, Gb/s.
+    /// Remaining capacity of a rack's uplinks in Gb/s.
     #[must_use]
     pub fn rack_available_gbps(&self, rack: RackIndex) -> f64 {
         self.available_gbps[self.resources.uplink(rack).at()]
     }
 
-    /// Flows on a rack's uplinks, to and from it: `FC_r` of NetPack §5.2.
+    /// Number of flows on a rack's uplinks, in both directions: `FC_r` of NetPack §5.2.
     #[must_use]
     pub fn rack_flows(&self, rack: RackIndex) -> u32 {
         self.flows[self.resources.uplink(rack).at()]
     }
 
-    /// What is left of the peak aggregation throughput of a rack's switch, Gb/s.
+    /// Remaining peak aggregation throughput of a rack's switch in Gb/s.
     #[must_use]
     pub fn pat_left_gbps(&self, rack: RackIndex) -> f64 {
         self.available_gbps[self.resources.memory(rack).at()]
     }
 
-    /// How much of a job's rate a rack's switch aggregates, Gb/s; zero if it does not serve the job.
+    /// The part of a job's rate that a rack's switch aggregates, in Gb/s; zero if it does not
+    /// aggregate for the job.
     ///
     /// # Panics
     ///
@@ -132,7 +134,7 @@ impl Network {
         at.map(|at| &self.flowing[at as usize])
     }
 
-    /// Adds a job; returns its place if it sends anything.
+    /// Adds a job. Returns its place if it uses the network.
     fn insert(&mut self, cluster: &Cluster, job: JobId, plan: &Plan) -> Option<u32> {
         let at = Tree::of(cluster, &self.resources, plan).map(|tree| {
             let resources = tree.resources();
@@ -157,14 +159,14 @@ impl Network {
         at
     }
 
-    /// Removes a job; returns its place if it sent anything.
+    /// Removes a job. Returns its place if it used the network.
     fn remove(&mut self, job: JobId) -> Option<u32> {
         let at = self.jobs.remove(&job)?;
         self.vacant.extend(at);
         at
     }
 
-    /// Takes over what came out, and counts what that leaves.
+    /// Stores the computed rates and updates the use of the resources.
     fn publish(&mut self, rate_gbps: &[f64], level_gbps: Vec<f64>) {
         let level = |rack: RackIndex| level_gbps[rack.at()];
         let mut load_gbps = vec![0.0; self.resources.count()];
@@ -181,7 +183,7 @@ impl Network {
     }
 }
 
-/// What a capacity has left; nothing where that is only what rounding left.
+/// The remaining capacity. Differences within rounding errors count as zero.
 fn left_gbps(capacity_gbps: f64, load_gbps: f64) -> f64 {
     let left = capacity_gbps - load_gbps;
     if left > capacity_gbps * 1e-9 { left } else { 0.0 }

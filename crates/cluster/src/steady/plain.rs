@@ -1,11 +1,13 @@
-//! Algorithm 1 of NetPack, line by line: slow, and what the fast one is tested against.
+//! Algorithm 1 of NetPack, line by line: slow, and the reference for tests of the fast one.
 //!
-//! `docs/placement/steady-state.md` says what it does where the paper's lines leave a choice; in short:
-//! - Lines 6 and 23 compare what is left of a link to zero. Here a link is full because it had the
-//!   least to give to each flow, whatever rounding left of it, so that the loop ends. A link without any
-//!   bandwidth is full from the start; line 6 would never look at it.
-//! - Line 7 likewise: a switch is out of memory because it had the least for each job.
-//! - Line 22 says `node.flows`: the flows that leave the child.
+//! `docs/placement/steady-state.md` describes the choices where the paper's lines are ambiguous. In
+//! short:
+//!
+//! - Lines 6 and 23 compare the rest of a link's capacity with zero. Here the link that offers the
+//!   least to each flow is full, whatever rounding leaves, so that the loop terminates. A link
+//!   without bandwidth is full from the start; line 6 would never consider it.
+//! - Line 7 likewise: the switch that offers the least to each job is out of memory.
+//! - Line 22 uses `node.flows`: the flows that leave the child.
 
 use super::Network;
 use super::resources::{Resource, Resources};
@@ -15,9 +17,9 @@ use crate::plan::Plan;
 use crate::topology::{Cluster, RackIndex};
 
 impl Network {
-    /// What the network gives jobs, by algorithm 1 as printed.
+    /// The rates of jobs by algorithm 1 as printed.
     ///
-    /// [`State::network`](crate::State::network) says the same, and sooner.
+    /// [`State::network`](crate::State::network) returns the same, faster.
     #[must_use]
     pub fn plain<'p>(
         cluster: &Cluster,
@@ -36,7 +38,7 @@ impl Network {
     }
 }
 
-/// Raises the rates of all jobs together until each has met a full link.
+/// Raises the rates of all jobs together until each reaches a full link.
 fn water_filling<'n>(resources: &'n Resources, jobs: Vec<&'n Tree>) -> Filling<'n> {
     let mut filling = Filling {
         resources,
@@ -61,7 +63,7 @@ struct Filling<'n> {
     rate_gbps: Vec<f64>,
     /// `l.bw` of links, `r.PAT` of switches.
     left_gbps: Vec<f64>,
-    /// Rate of the jobs that were not frozen when a switch's memory ran out.
+    /// Rate of the jobs that were not frozen when a switch's memory was exhausted.
     level_gbps: Vec<f64>,
     /// Rate of the jobs that are not frozen.
     water_gbps: f64,
@@ -84,7 +86,7 @@ impl Filling<'_> {
         self.level_gbps[rack.at()].is_infinite()
     }
 
-    /// Lines 3 to 5: flows of each link, jobs of each switch with memory left.
+    /// Lines 3 to 5: number of flows of each link, number of jobs of each switch with memory left.
     fn count(&self) -> Vec<u32> {
         let mut users = vec![0; self.resources.count()];
         for (tree, _) in self.jobs.iter().zip(&self.frozen).filter(|(_, frozen)| !**frozen) {
@@ -93,7 +95,7 @@ impl Filling<'_> {
         users
     }
 
-    /// Lines 6 to 8: the least that is left for each flow or job, and of what. Of the same, links come
+    /// Lines 6 to 8: the least capacity per flow or job, and its resource. Among equals, links come
     /// before memory and lower numbers before higher ones.
     fn least(&self, users: &[u32]) -> (f64, Resource) {
         let left = self.left_gbps.iter().zip(users).zip((0..).map(Resource));

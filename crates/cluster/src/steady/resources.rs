@@ -1,4 +1,4 @@
-//! What jobs share: links, and the memory of racks' switches.
+//! Shared resources: links, and the memory of racks' switches.
 
 use crate::topology::{Cluster, PodIndex, RackIndex, ServerIndex};
 
@@ -11,13 +11,13 @@ impl Resource {
         self.0 as usize
     }
 
-    /// A server's link. These come first, by the server's number.
+    /// A server's link. These come first, by the number of the server.
     pub(super) const fn server(server: ServerIndex) -> Self {
         Self(server.0)
     }
 }
 
-/// What there is of each resource, and how they are numbered: servers' links, racks' uplinks, pods'
+/// The capacity of each resource, and their numbering: servers' links, racks' uplinks, pods'
 /// uplinks, racks' memory.
 #[derive(Clone, Debug)]
 pub(super) struct Resources {
@@ -50,7 +50,7 @@ impl Resources {
         self.racks as usize
     }
 
-    /// All links from a rack's switch upwards.
+    /// All uplinks of a rack's switch.
     pub(super) const fn uplink(&self, rack: RackIndex) -> Resource {
         Resource(self.servers + rack.0)
     }
@@ -64,12 +64,12 @@ impl Resources {
         Resource(self.links + rack.0)
     }
 
-    /// A rack, if it is the memory of its switch.
+    /// The rack, if the resource is the memory of its switch.
     pub(super) fn as_memory(&self, resource: Resource) -> Option<RackIndex> {
         resource.0.checked_sub(self.links).map(RackIndex)
     }
 
-    /// The links from a rack's switch to another's, upwards and down again.
+    /// The links from one rack's switch to another's, up and down again.
     pub(super) fn between(
         &self,
         cluster: &Cluster,

@@ -1,11 +1,12 @@
-//! Keeping the steady state up to date while jobs come and go.
+//! Keeps the steady state up to date while jobs start and end.
 //!
-//! A resource that never runs out could as well not be there. What jobs take only grows while their
-//! rates rise, so one with something left in the end had something left all along, and jobs that share
-//! nothing but such resources do not feel each other. When a job comes or goes, new rates are due to
-//! those that it reaches over resources that *are* full, from job to job. They are filled anew, with
-//! what the others leave them of the rest. If something of that rest runs out now, its other users are
-//! reached too and it begins again; if nothing does, all is as if everything had been filled anew.
+//! A resource that is never exhausted has no effect on rates. The use of a resource only grows
+//! while rates rise, so a resource with capacity left at the end had some all along. Jobs that
+//! share only such resources do not affect each other. When a job starts or ends, new rates are due
+//! for the jobs that the change reaches over *full* resources, from job to job. These jobs are
+//! filled again, with the capacity that the others leave them on the remaining resources. If one of
+//! those resources is exhausted in the process, its other users are reached, too, and the filling
+//! starts again. Otherwise the result equals that of filling everything again.
 
 use super::fill::{Filler, Filling};
 use super::members::{Members, Use};
@@ -20,21 +21,22 @@ use crate::topology::{Cluster, RackIndex};
 pub(crate) struct Steady {
     network: Network,
     members: Members,
-    /// By resource: whether it ran out.
+    /// By resource: whether it is exhausted.
     full: Vec<bool>,
-    /// Jobs that came since it settled last.
+    /// Jobs that started since the network last settled.
     came: Vec<JobId>,
-    /// What those used that went since.
+    /// Resources used by jobs that ended since then.
     left: Vec<Resource>,
     reach: Reach,
     filler: Filler,
-    /// By rack: when its switch ran out of memory the last time that all had settled.
+    /// By rack: the level at which its switch ran out of memory when the network last settled.
     settled_level_gbps: Vec<f64>,
-    /// By resource: what a job takes that is being looked at.
+    /// By resource: use of the current job.
     own: Vec<Use>,
-    /// By resource: what all jobs take.
+    /// By resource: use of all jobs.
     taken: Vec<Use>,
-    /// Places of jobs that may have other rates than at the last call of [`Steady::take_rerated`].
+    /// Places of jobs whose rates may differ from those at the last call of
+    /// [`Steady::take_rerated`].
     rerated: Vec<u32>,
 }
 
@@ -97,7 +99,7 @@ impl Steady {
         jobs
     }
 
-    /// Takes into account who came and who went.
+    /// Accounts for the jobs that started and ended.
     pub(crate) fn settle(&mut self) {
         if self.came.is_empty() && self.left.is_empty() {
             return;
@@ -122,7 +124,7 @@ impl Steady {
         self.publish();
     }
 
-    /// Fills the jobs that were reached, and counts what all jobs then take.
+    /// Fills the jobs that were reached, and updates the use of all resources.
     fn fill(&mut self) {
         let Self { network, members, reach, filler, .. } = self;
         let capacity_gbps = &network.resources.capacity_gbps;
@@ -149,7 +151,7 @@ impl Steady {
         self.count();
     }
 
-    /// Notes what those take for whom something has changed.
+    /// Updates the use of the jobs that have changed.
     fn count(&mut self) {
         let Self { network, members, reach, own, taken, .. } = self;
         let level = |rack: RackIndex| network.level_gbps[rack.at()];
@@ -161,7 +163,7 @@ impl Steady {
             if same {
                 continue;
             }
-            // If it begins again, it has to be counted again.
+            // If the filling starts again, the job must be counted again.
             flowing.counted_gbps = f64::NAN;
             tree.uses_at(rate_gbps, level, |which, flows| own[which.at()].flows += flows);
             tree.loads_gbps(rate_gbps, level, |which, load| own[which.at()].load_gbps += load);
@@ -175,7 +177,8 @@ impl Steady {
         }
     }
 
-    /// Whether something that others use too ran out; then these are reached.
+    /// Reaches the users of shared resources that were exhausted in the process. Returns whether
+    /// there are any.
     fn spread(&mut self) -> bool {
         let mut spreads = false;
         for index in 0..self.reach.resources.len() {
@@ -224,7 +227,7 @@ impl Steady {
     }
 }
 
-/// Jobs that feel a change, and what they use.
+/// Jobs affected by a change, and the resources that they use.
 #[derive(Clone, Debug, Default)]
 struct Reach {
     /// Places of the jobs.
@@ -232,11 +235,11 @@ struct Reach {
     /// By place.
     has_job: Vec<bool>,
     resources: Vec<Resource>,
-    /// By resource: how many of the jobs use it; none if it is not among the resources.
+    /// By resource: number of these jobs that use it; `None` if it is not one of the resources.
     users: Vec<Option<u32>>,
-    /// How many of the jobs have had their resources added.
+    /// Number of jobs whose resources have been added.
     followed: usize,
-    /// Those of the resources of which jobs may take something else than before.
+    /// Resources whose use may have changed.
     touched: Vec<Resource>,
     is_touched: Vec<bool>,
 }
@@ -246,7 +249,7 @@ impl Reach {
         Self { users: vec![None; resources], is_touched: vec![false; resources], ..Self::default() }
     }
 
-    /// Starts with nothing, where there are so many places.
+    /// Starts with an empty set for `places` places.
     fn begin(&mut self, places: usize) {
         self.has_job.resize(places, false);
     }
@@ -261,7 +264,7 @@ impl Reach {
         members.of(resource).iter().for_each(|member| self.add_job(member.at));
     }
 
-    /// Adds a resource, and if it is full all who use it.
+    /// Adds a resource and, if it is full, all its users.
     fn add_resource(&mut self, resource: Resource, members: &Members, full: &[bool]) {
         if self.users[resource.at()].is_none() {
             self.users[resource.at()] = Some(0);
@@ -272,7 +275,7 @@ impl Reach {
         }
     }
 
-    /// Adds what the jobs use, and whom they reach by that.
+    /// Adds the resources of the jobs, and the jobs that they reach.
     fn follow(&mut self, network: &Network, members: &Members, full: &[bool]) {
         while let Some(&at) = self.jobs.get(self.followed) {
             self.followed += 1;
@@ -289,12 +292,12 @@ impl Reach {
         }
     }
 
-    /// Whether all that use a resource are among the jobs.
+    /// Whether all users of a resource are among the jobs.
     fn has_all(&self, resource: Resource, members: &Members) -> bool {
         self.users[resource.at()] == Some(members.of(resource).len() as u32)
     }
 
-    /// Forgets everything.
+    /// Clears the set.
     fn end(&mut self) {
         self.jobs.drain(..).for_each(|at| self.has_job[at as usize] = false);
         self.resources.drain(..).for_each(|resource| self.users[resource.at()] = None);

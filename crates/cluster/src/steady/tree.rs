@@ -1,11 +1,12 @@
-//! The way of a job's gradients: from its workers over their racks' switches to the parameter server.
+//! The path of a job's gradients: from its workers over the switches of their racks to the
+//! parameter server.
 
 use super::resources::{Resource, Resources};
 use crate::plan::Plan;
 use crate::topology::{Cluster, RackIndex, ServerIndex};
 
-/// A share of the aggregation throughput counts as all of a job's rate from here on, so that the last
-/// bits of a sum do not decide how many flows leave a switch.
+/// From this share of a job's rate on, the aggregation throughput counts as the whole rate, so that
+/// rounding does not decide how many flows leave a switch.
 const NEARLY_ALL: f64 = 1.0 - 1e-9;
 
 /// The aggregation hierarchy of a job (NetPack §4.1): the parameter server's rack is the root, the
@@ -20,7 +21,7 @@ pub(super) struct Tree {
     ps: Resource,
 }
 
-/// A rack with workers, without the parameter server.
+/// A rack with workers and without the parameter server.
 #[derive(Clone, Debug)]
 struct Leaf {
     switch: Switch,
@@ -28,40 +29,42 @@ struct Leaf {
     path: Vec<Resource>,
 }
 
-/// A rack's switch, as a job sees it.
+/// A rack's switch from the point of view of a job.
 #[derive(Clone, Copy, Debug)]
 struct Switch {
     rack: RackIndex,
-    /// Workers of the job under it.
+    /// Number of workers of the job below it.
     workers: u32,
-    /// Its memory, if it is to aggregate for the job and has any.
+    /// Its memory, if it aggregates for the job and has any.
     memory: Option<Resource>,
 }
 
 impl Switch {
-    /// Whether it aggregates, if `sums` says which switches have memory left.
+    /// Whether it aggregates. `sums` returns whether a switch has memory left.
     fn sums(&self, sums: impl Fn(RackIndex) -> bool) -> bool {
         self.memory.is_some() && sums(self.rack)
     }
 
-    /// Flows that leave it when `arriving` come (algorithm 1, lines 15 and 16).
+    /// Number of flows that leave it if `arriving` flows arrive (algorithm 1, lines 15 and 16).
     fn flows(&self, arriving: u32, sums: impl Fn(RackIndex) -> bool) -> u32 {
         if self.sums(sums) { 1 } else { arriving }
     }
 
-    /// What it aggregates of a job's rate if it ran out of memory when jobs had come to `level_gbps`.
+    /// The part of a job's rate that it aggregates, if it ran out of memory when jobs had reached
+    /// `level_gbps`.
     fn share_gbps(&self, rate_gbps: f64, level_gbps: impl Fn(RackIndex) -> f64) -> f64 {
         self.memory.map_or(0.0, |_| level_gbps(self.rack).min(rate_gbps))
     }
 
-    /// What leaves it if its workers send at `rate_gbps` and it aggregates up to `share_gbps` (table 1).
+    /// Its output if its workers send at `rate_gbps` and it aggregates up to `share_gbps` (table
+    /// 1).
     fn output_gbps(&self, rate_gbps: f64, share_gbps: f64) -> f64 {
         share_gbps.min(rate_gbps) + f64::from(self.workers) * (rate_gbps - share_gbps).max(0.0)
     }
 }
 
 impl Tree {
-    /// None if nothing of the job goes to a parameter server over the network.
+    /// `None` if the job sends nothing to a parameter server over the network.
     pub(super) fn of(cluster: &Cluster, resources: &Resources, plan: &Plan) -> Option<Self> {
         let ps = plan.ps.filter(|_| plan.is_distributed())?;
         let servers: Vec<_> = plan.workers().into_iter().map(|(server, _)| server).collect();
@@ -72,7 +75,7 @@ impl Tree {
         };
         let mut root = switch(rack_of(ps), 0);
         let mut leaves = Vec::new();
-        // Servers of a rack are consecutive.
+        // The servers of a rack are consecutive.
         for same in servers.chunk_by(|a, b| rack_of(*a) == rack_of(*b)) {
             let switch = switch(rack_of(same[0]), same.len() as u32);
             if switch.rack == root.rack {
@@ -95,7 +98,7 @@ impl Tree {
         self.switches().filter(|switch| switch.memory.is_some()).map(|switch| switch.rack)
     }
 
-    /// What the job shares with others, each once and in order.
+    /// The shared resources of the job, each once and in order.
     pub(super) fn resources(&self) -> Vec<Resource> {
         let mut all = Vec::new();
         self.uses(|_| true, |resource, _| all.push(resource));
@@ -104,12 +107,13 @@ impl Tree {
         all
     }
 
-    /// Calls `on` with what the job takes of each resource for each Gb/s of its rate, if `sums` says
-    /// which switches have memory left: of a link, once for each of its flows there (algorithm 1, lines
-    /// 10 to 16), of such a switch's memory, once.
+    /// Calls `on` with the job's use of each resource per Gb/s of its rate: for a link, the number
+    /// of its flows there (algorithm 1, lines 10 to 16); for the memory of a switch, one. `sums`
+    /// returns whether a switch has memory left.
     ///
-    /// A link comes as often as the job crosses it: the uplink of the parameter server's rack once for
-    /// every other rack, the link of a server with a worker and the parameter server twice.
+    /// A link is reported each time that the job crosses it: the uplink of the parameter server's
+    /// rack once per other rack, the link of a server with both a worker and the parameter server
+    /// twice.
     pub(super) fn uses(&self, sums: impl Fn(RackIndex) -> bool, mut on: impl FnMut(Resource, u32)) {
         self.workers.iter().for_each(|&link| on(link, 1));
         let mut arriving = self.root.workers;
@@ -126,8 +130,8 @@ impl Tree {
         }
     }
 
-    /// [`uses`](Self::uses) when workers send at `rate_gbps` and each switch ran out of memory at its
-    /// level: flows as table 1 has them.
+    /// [`uses`](Self::uses) if workers send at `rate_gbps` and each switch ran out of memory at its
+    /// level. Numbers of flows are those of table 1.
     pub(super) fn uses_at(
         &self,
         rate_gbps: f64,
@@ -137,8 +141,8 @@ impl Tree {
         self.uses(|rack| level_gbps(rack) >= rate_gbps * NEARLY_ALL, on);
     }
 
-    /// Calls `on` with each link on which the job has more flows once the switch of `rack` runs out of
-    /// memory, and how many more; `sums` as after that.
+    /// Calls `on` with each link on which the job has more flows once the switch of `rack` runs out
+    /// of memory, and the number of additional flows. `sums` describes the state after that.
     pub(super) fn growth(
         &self,
         rack: RackIndex,
@@ -158,8 +162,9 @@ impl Tree {
         }
     }
 
-    /// Calls `on` with what the job takes of each resource, Gb/s, when its workers send at `rate_gbps`
-    /// and each switch ran out of memory at its level; as often as it crosses a link.
+    /// Calls `on` with the job's use of each resource in Gb/s, if its workers send at `rate_gbps`
+    /// and each switch ran out of memory at its level. A link is reported each time that the job
+    /// crosses it.
     pub(super) fn loads_gbps(
         &self,
         rate_gbps: f64,
@@ -167,8 +172,8 @@ impl Tree {
         mut on: impl FnMut(Resource, f64),
     ) {
         self.workers.iter().for_each(|&link| on(link, rate_gbps));
-        // What the root aggregates is the part of the rate that was filled in first; of the rest it
-        // passes on whatever arrives.
+        // The root aggregates the part of the rate that was filled in first. It forwards all
+        // arriving traffic of the rest.
         let root = self.root.share_gbps(rate_gbps, &level_gbps);
         let mut to_ps = root + f64::from(self.root.workers) * (rate_gbps - root);
         for Leaf { switch, path } in &self.leaves {
@@ -185,7 +190,8 @@ impl Tree {
         }
     }
 
-    /// Whether it is all the same to the job, at a rate, when each switch ran out of memory.
+    /// Whether the levels at which switches ran out of memory make no difference to the job at its
+    /// rate.
     pub(super) fn is_same(&self, rate_gbps: f64, before_gbps: &[f64], now_gbps: &[f64]) -> bool {
         self.aggregating().all(|rack| {
             let (before, now) = (before_gbps[rack.at()], now_gbps[rack.at()]);
@@ -193,7 +199,7 @@ impl Tree {
         })
     }
 
-    /// What a rack's switch aggregates of the job's rate.
+    /// The part of the job's rate that a rack's switch aggregates.
     pub(super) fn aggregated_gbps(
         &self,
         rack: RackIndex,

@@ -1,30 +1,30 @@
-//! GPUs that jobs ask for, in place of a trace's: figures 7 and 8 of NetPack repeat their runs with
-//! Poisson and normal demands.
+//! Distributions of requested GPUs that replace a trace's: figures 7 and 8 of NetPack repeat their
+//! runs with Poisson and normal demands.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::Trace;
 
-/// A distribution of GPUs a job; what falls below 1 is 1.
+/// A distribution of the number of GPUs per job. Values below 1 become 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Demand {
     /// Poisson.
     Poisson {
-        /// Its mean, GPUs.
+        /// Mean number of GPUs.
         mean: f64,
     },
-    /// Normal, rounded to the nearest whole number.
+    /// Normal, rounded to the nearest integer.
     Normal {
-        /// Its mean, GPUs.
+        /// Mean number of GPUs.
         mean: f64,
-        /// Its standard deviation, GPUs.
+        /// Standard deviation of the number of GPUs.
         deviation: f64,
     },
 }
 
 impl Demand {
-    /// Gives every job of a trace a demand of this distribution; times stay as they are.
+    /// Assigns every job of a trace a demand of this distribution. Times are unchanged.
     pub fn apply(self, trace: &mut Trace, seed: u64) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         for job in &mut trace.submissions {
@@ -32,7 +32,7 @@ impl Demand {
         }
     }
 
-    /// One job's demand.
+    /// Draws the demand of one job.
     pub fn draw(self, rng: &mut impl Rng) -> u32 {
         let drawn = match self {
             Self::Poisson { mean } => poisson(mean, rng),
@@ -42,7 +42,7 @@ impl Demand {
     }
 }
 
-/// Arrivals within a time of `mean` when they come one by one at rate 1.
+/// Number of arrivals within a time of `mean` in a Poisson process of rate 1.
 fn poisson(mean: f64, rng: &mut impl Rng) -> f64 {
     let mut count = 0.0;
     let mut time = exponential(rng);
@@ -54,7 +54,7 @@ fn poisson(mean: f64, rng: &mut impl Rng) -> f64 {
 }
 
 fn exponential(rng: &mut impl Rng) -> f64 {
-    // In (0, 1]: its logarithm is finite.
+    // In (0, 1], so that its logarithm is finite.
     -(1.0 - rng.random::<f64>()).ln()
 }
 

@@ -1,8 +1,7 @@
-//! Traces like Philly's, made up: as many jobs as wanted, without anybody's data.
+//! Synthetic traces like Philly's, of any length and without original data.
 //!
-//! Times between submissions depend on the hour of day, durations on the number of GPUs, both as in
-//! the trace; within a part of a distribution whose ends and mean are known, what is drawn has that
-//! mean.
+//! As in the original trace, times between submissions depend on the hour of day, and durations on
+//! the number of GPUs. Between two known quantiles with a known mean, drawn values have that mean.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -14,24 +13,24 @@ use super::{DAY_S, Submission, Trace};
 /// next.
 pub type Marginal = [(f64, f64); PARTS.len()];
 
-/// Makes up submissions one after another.
+/// Generates submissions.
 #[derive(Clone, Debug)]
 pub struct Generator {
     rng: ChaCha8Rng,
-    /// Of the next submission, seconds from the first; the first comes at midnight.
+    /// Time of the next submission in seconds from the first, which is at midnight.
     now_s: f64,
     line: u64,
 }
 
 impl Generator {
-    /// A generator; equal seeds give equal traces.
+    /// A generator. Equal seeds give equal traces.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        // The head of a table is its line 1.
+        // The header of a table is line 1.
         Self { rng: ChaCha8Rng::seed_from_u64(seed), now_s: 0.0, line: 2 }
     }
 
-    /// A trace of so many jobs.
+    /// A trace of `jobs` jobs.
     #[must_use]
     pub fn trace(jobs: usize, seed: u64) -> Trace {
         Trace {
@@ -43,7 +42,7 @@ impl Generator {
         }
     }
 
-    /// A value of a distribution, in whole seconds.
+    /// Draws a value of a distribution, in whole seconds.
     fn draw(&mut self, marginal: &Marginal) -> f64 {
         let at: f64 = self.rng.random();
         let part = PARTS.partition_point(|&part| part <= at).clamp(1, PARTS.len() - 1) - 1;
@@ -75,7 +74,7 @@ impl Generator {
 impl Iterator for Generator {
     type Item = Submission;
 
-    /// The next submission; there is always one.
+    /// The next submission; never `None`.
     fn next(&mut self) -> Option<Submission> {
         let gpus = self.gpus();
         let duration_s = self.draw(&DURATIONS_BY_GPUS[class(gpus)]).max(1.0);
@@ -88,8 +87,7 @@ impl Iterator for Generator {
     }
 }
 
-/// Which of the durations a job of so many GPUs has: those of one GPU, of less than eight, or of
-/// more.
+/// The class of durations for a number of GPUs: one, two to seven, or more.
 #[must_use]
 pub const fn class(gpus: u32) -> usize {
     match gpus {

@@ -1,7 +1,7 @@
 //! The Philly trace as published: a JSON list of jobs, each with the attempts to run it.
 //!
-//! The list is cut into its jobs while it is read: memory holds one of them, each knows its line,
-//! and one that is malformed costs only itself.
+//! The list is split into jobs while it is read. Memory holds one job at a time, each job knows its
+//! line, and a malformed job does not affect the others.
 
 use std::io::BufRead;
 
@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 use super::table::excerpt;
 use super::{Error, Record, Records, time};
 
-/// Longest record that can be one job: a thousand attempts on a thousand servers are less.
+/// Maximum length of a record in bytes: more than a thousand attempts on a thousand servers need.
 const MAX_RECORD: usize = 16 << 20;
 
 #[derive(Deserialize)]
@@ -32,7 +32,7 @@ struct Attempt {
 
 #[derive(Deserialize)]
 struct Detail {
-    /// Only how many there are counts, not their names.
+    /// Only their number matters, not their names.
     #[serde(default)]
     gpus: Vec<IgnoredAny>,
 }
@@ -42,7 +42,7 @@ impl Attempt {
         self.detail.iter().map(|detail| detail.gpus.len()).sum()
     }
 
-    /// Start and end, as far as they were recorded.
+    /// Start and end, if recorded.
     fn times(&self) -> (Option<f64>, Option<f64>) {
         let at = |text: &Option<String>| text.as_deref().and_then(time::parse);
         (at(&self.start_time), at(&self.end_time))
@@ -68,12 +68,12 @@ pub(super) fn read(mut reader: impl BufRead, records: &mut Records) -> Result<()
     Ok(())
 }
 
-/// Finds where records begin and end.
+/// Finds the start and end of records.
 #[derive(Debug, Default)]
 struct Cutter {
     /// The record so far.
     record: Vec<u8>,
-    /// Line of its brace.
+    /// Line of its opening brace.
     started: u64,
     line: u64,
     depth: u32,
@@ -83,7 +83,7 @@ struct Cutter {
 
 impl Cutter {
     fn feed(&mut self, bytes: &[u8], records: &mut Records) -> Result<(), Error> {
-        // Where in these bytes the part of the record begins that is not yet copied.
+        // Start of the part of the record that is not copied yet.
         let mut from = 0;
         for (at, &byte) in bytes.iter().enumerate() {
             if byte == b'\n' {
@@ -136,14 +136,14 @@ impl Cutter {
     }
 }
 
-/// Takes one job into the records, or leaves it out.
+/// Adds one job to the records, or omits it.
 fn take(json: &[u8], line: u64, records: &mut Records) {
     let entry: Entry = match serde_json::from_slice(json) {
         Ok(entry) => entry,
         Err(error) => {
             let at = line + (error.line() as u64).saturating_sub(1);
             let what = error.to_string();
-            // What the parser says of the place counts from the record's start.
+            // The position in the parser's message is relative to the record.
             let what = what.split(" at line ").next().unwrap_or_default();
             return records.leave_out(at, format_args!("the record is no job: {}", excerpt(what)));
         }
@@ -159,7 +159,8 @@ fn take(json: &[u8], line: u64, records: &mut Records) {
     if last.times().1.is_none() {
         return records.leave_out(line, "its last attempt has no end");
     }
-    // The job held GPUs during all its attempts; those of which a time is lost cannot be counted.
+    // The job held GPUs during all its attempts. Attempts without a start or end time cannot be
+    // counted.
     let lengths = entry.attempts.iter().filter_map(|attempt| {
         let (start_s, end_s) = attempt.times();
         Some(end_s? - start_s?)

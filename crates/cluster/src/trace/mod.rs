@@ -1,11 +1,12 @@
-//! Traces: which jobs were submitted to a real cluster, when, for how long and on how many GPUs.
+//! Traces: the jobs submitted to a real cluster, with submission times, durations and numbers of
+//! GPUs.
 //!
-//! [`Trace::open`] reads any of the [`Format`]s below, told apart by their content. A record that
-//! makes no sense becomes a [`Warning`] with its line, and reading goes on; a file that is no trace
-//! at all is an [`Error`]. Reading holds one record at a time: a file may be larger than memory.
+//! [`Trace::open`] reads any [`Format`] below, detected by content. An invalid record becomes a
+//! [`Warning`] with its line, and reading continues. A file that is not a trace is an [`Error`].
+//! Reading holds one record at a time, so a file may be larger than memory.
 //!
 //! NetPack §6.1 takes start, end and number of GPUs from the logs and draws each job's model at
-//! random; [`Trace::jobs`] does that.
+//! random; [`Trace::jobs`] does the same.
 
 mod demand;
 mod generate;
@@ -32,21 +33,21 @@ pub use demand::Demand;
 pub use generate::{Generator, Marginal, class};
 pub use philly::{DURATIONS, GAPS, GPUS, HOURS, JOBS, PARTS};
 
-/// Warnings kept with their line; the ones after that are only counted.
+/// Maximum number of warnings kept with their line. Further warnings are only counted.
 const MAX_WARNINGS: usize = 10_000;
 
-/// Jobs of a trace at most: three times those of the largest that is published.
+/// Maximum number of jobs per trace: three times that of the largest published trace.
 pub const MAX_JOBS: usize = 10_000_000;
 
-/// Ten times the largest trace that is published. It is read piece by piece.
+/// Ten times the size of the largest published trace. It is read in pieces.
 const FILE: FileLimit = FileLimit::new("trace", 4 << 30);
 
-/// What some programs put in front of UTF-8.
+/// Some programs write this before UTF-8 text.
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 const DAY_S: f64 = 86_400.0;
 
-/// A trace's layout.
+/// The format of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// The Philly trace as one table: `timestamp,duration,num_gpus,gpu_time,cluster`.
@@ -57,7 +58,7 @@ pub enum Format {
     Helios,
     /// `trace_seren.csv` and `trace_kalos.csv` of Shanghai AI Lab's Acme.
     Acme,
-    /// Our own: `submit_s,duration_s,gpus` and, if wanted, `group`; times from a midnight.
+    /// Our own: `submit_s,duration_s,gpus` and optionally `group`; times count from a midnight.
     Compact,
 }
 
@@ -66,7 +67,7 @@ impl Format {
     pub const ALL: [Self; 5] =
         [Self::PhillyTable, Self::PhillyLog, Self::Helios, Self::Acme, Self::Compact];
 
-    /// What a command line calls it.
+    /// The name on a command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -78,7 +79,7 @@ impl Format {
         }
     }
 
-    /// The format of that name.
+    /// The format with this name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)
@@ -91,7 +92,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// Why a file gives no trace.
+/// Why a file is not a valid trace.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file could not be read.
@@ -99,10 +100,10 @@ pub enum Error {
     Read {
         /// The file as the caller named it.
         file: Arc<str>,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// None of the formats fits.
+    /// No format matches.
     #[error(
         "{file}:{line}: this is no trace that is known ({found}); give one of philly-csv, \
          philly-json, helios, acme or compact"
@@ -112,7 +113,7 @@ pub enum Error {
         file: Arc<str>,
         /// Line, from 1.
         line: u64,
-        /// What stands there.
+        /// The text found there.
         found: String,
     },
     /// A table lacks a column that its format has.
@@ -123,33 +124,33 @@ pub enum Error {
     NoColumn {
         /// The file.
         file: Arc<str>,
-        /// Line of the head, from 1.
+        /// Line of the header, from 1.
         line: u64,
         /// The format.
         format: Format,
         /// The column's name.
         column: &'static str,
     },
-    /// There was no record, or every record was left out.
+    /// There was no record, or every record was omitted.
     #[error("{file}: no job of this trace can run ({left_out} records were left out{why})")]
     NoJob {
         /// The file.
         file: Arc<str>,
-        /// Records left out.
+        /// Number of omitted records.
         left_out: u64,
-        /// The first of them.
+        /// The reason for the first of them.
         why: String,
     },
 }
 
-/// A record that was left out of a trace, or something else worth telling.
+/// An omitted record, or another remark about a trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Warning {
     /// The file as the caller named it.
     pub file: Arc<str>,
     /// Line, from 1.
     pub line: u64,
-    /// What is wrong, and what was done about it.
+    /// The problem, and how it was handled.
     pub what: String,
 }
 
@@ -159,18 +160,18 @@ impl fmt::Display for Warning {
     }
 }
 
-/// A job as a trace has it.
+/// A job of a trace.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Submission {
     /// Its line in the file, from 1.
     pub line: u64,
-    /// When it was submitted, seconds from the first job of the trace.
+    /// Time of submission, in seconds from the first job of the trace.
     pub submit_s: f64,
-    /// How long it held its GPUs, seconds, above 0.
+    /// Time for which it held its GPUs, in seconds; positive.
     pub duration_s: f64,
-    /// GPUs, at least 1.
+    /// Number of GPUs, at least 1.
     pub gpus: u32,
-    /// Index into [`Trace::groups`]: virtual cluster or kind of work, if the format has one.
+    /// Index into [`Trace::groups`]: virtual cluster or kind of workload, if the format has one.
     pub group: Option<u32>,
 }
 
@@ -179,22 +180,22 @@ pub struct Submission {
 pub struct Trace {
     /// The file as the caller named it.
     pub file: Arc<str>,
-    /// Its jobs by time of submission, those of one time by line.
+    /// Its jobs by time of submission, then by line.
     pub submissions: Vec<Submission>,
-    /// Names of the groups that jobs belong to, in the order in which they appear.
+    /// Names of the groups of jobs, in the order of appearance.
     pub groups: Vec<String>,
-    /// Time of day of the trace's second 0, seconds from midnight UTC.
+    /// Time of day of the trace's second 0, in seconds from midnight UTC.
     pub time_of_day_s: f64,
-    /// What was left out and why, by line.
+    /// Omitted records with reasons, by line.
     pub warnings: Vec<Warning>,
 }
 
 impl Trace {
-    /// Reads a trace; without a format it is told by the content.
+    /// Reads a trace. If `format` is `None`, the format is detected by content.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, is in no known format, or has no job that can run.
+    /// If the file cannot be read, has no known format, or has no valid job.
     pub fn open(path: impl AsRef<Path>, format: Option<Format>) -> Result<Self, Error> {
         let path = path.as_ref();
         let name = path.display().to_string();
@@ -203,11 +204,11 @@ impl Trace {
         Self::read(BufReader::with_capacity(1 << 16, file), &name, format)
     }
 
-    /// [`open`](Self::open) for anything that can be read; messages call it `name`.
+    /// [`open`](Self::open) for any reader. Messages call the file `name`.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// As for [`open`](Self::open).
     pub fn read(
         mut reader: impl BufRead,
         name: &str,
@@ -220,7 +221,7 @@ impl Trace {
             Some(format) => format == Format::PhillyLog,
             None => matches!(first_byte(&mut reader, &mut head).map_err(read)?, Some(b'[' | b'{')),
         };
-        // Lines are counted from the very start.
+        // Lines are counted from the start of the file.
         let reader = head.as_slice().chain(reader);
         if log {
             json::read(reader, &mut records)?;
@@ -237,7 +238,7 @@ impl Trace {
         self
     }
 
-    /// Only the jobs of one group; none if the trace has no such group.
+    /// Only the jobs of one group; no jobs if the trace does not have the group.
     #[must_use]
     pub fn of_group(mut self, name: &str) -> Self {
         let group = self.groups.iter().position(|group| group == name).map(|at| at as u32);
@@ -245,7 +246,7 @@ impl Trace {
         self
     }
 
-    /// A warning for each job that wants more GPUs than the cluster has.
+    /// A warning for each job that requests more GPUs than the cluster has.
     #[must_use]
     pub fn too_large(&self, cluster: &Cluster) -> Vec<Warning> {
         let gpus = cluster.gpus();
@@ -262,12 +263,12 @@ impl Trace {
             .collect()
     }
 
-    /// Jobs that take as long as the trace's once they run undisturbed, each of a model drawn from
-    /// `profiles` (NetPack §6.1). The n-th submission is job n.
+    /// Jobs that take as long as the trace's if they run undisturbed. The model of each job is
+    /// drawn from `profiles` (NetPack §6.1). Submission n is job n.
     ///
     /// # Panics
     ///
-    /// If there is no profile.
+    /// If `profiles` is empty.
     #[must_use]
     pub fn jobs(&self, profiles: &[Profile], seed: u64) -> Vec<Job> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -293,7 +294,7 @@ impl Trace {
             write!(to, "{submit_s},{},{}", job.duration_s, job.gpus)?;
             if grouped {
                 let group = job.group.map_or("", |group| &self.groups[group as usize]);
-                // A name with a comma or a quote in it would break the table.
+                // A comma or a quote in a name would break the table.
                 write!(to, ",{}", group.replace([',', '"', '\r', '\n'], "_"))?;
             }
             writeln!(to)?;
@@ -302,8 +303,8 @@ impl Trace {
     }
 }
 
-/// The first byte that is neither white space nor of a byte-order mark; `head` gets what came
-/// before it.
+/// The first byte that is neither white space nor part of a byte-order mark. The bytes before it
+/// are appended to `head`.
 fn first_byte(reader: &mut impl BufRead, head: &mut Vec<u8>) -> io::Result<Option<u8>> {
     loop {
         let held = reader.fill_buf()?;
@@ -320,7 +321,7 @@ fn first_byte(reader: &mut impl BufRead, head: &mut Vec<u8>) -> io::Result<Optio
     }
 }
 
-/// What a record says, before times start at the trace's first job.
+/// A record, before times are made relative to the trace's first job.
 #[derive(Clone, Copy, Debug)]
 struct Record<'r> {
     line: u64,
@@ -330,7 +331,7 @@ struct Record<'r> {
     group: Option<&'r str>,
 }
 
-/// Gathers records and warnings.
+/// Collects records and warnings.
 #[derive(Debug)]
 struct Records {
     file: Arc<str>,
@@ -339,7 +340,7 @@ struct Records {
     group_numbers: HashMap<String, u32>,
     warnings: Vec<Warning>,
     left_out: u64,
-    /// Jobs without GPUs where a format has such jobs on purpose, and the line of the first.
+    /// In formats with jobs without GPUs: the line of the first such job and their number.
     without_gpu: Option<(u64, u64)>,
 }
 
@@ -356,7 +357,7 @@ impl Records {
         }
     }
 
-    /// Leaves a record out.
+    /// Omits a record.
     fn leave_out(&mut self, line: u64, what: impl fmt::Display) {
         self.left_out += 1;
         if self.warnings.len() < MAX_WARNINGS {
@@ -365,13 +366,13 @@ impl Records {
         }
     }
 
-    /// Leaves a job without GPUs out: one warning says how many there were.
+    /// Omits a job without GPUs. One warning counts all of them.
     fn leave_out_without_gpu(&mut self, line: u64) {
         let (_, count) = self.without_gpu.get_or_insert((line, 0));
         *count += 1;
     }
 
-    /// Takes a record whose fields could be read; leaves it out if they make no sense.
+    /// Adds a record whose fields were parsed, or omits it if they are invalid.
     fn take(&mut self, record: Record<'_>) {
         let Record { line, submit_s, duration_s, gpus, group } = record;
         if duration_s.is_nan() || duration_s <= 0.0 || duration_s.is_infinite() {

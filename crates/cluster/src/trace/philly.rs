@@ -3,20 +3,20 @@
 
 use super::generate::Marginal;
 
-/// Where distributions are cut: shares of the jobs.
+/// Probabilities of the quantiles.
 pub const PARTS: [f64; 17] =
     [0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0];
 
-/// Jobs of the trace.
+/// Number of jobs of the trace.
 pub const JOBS: usize = 82247;
 
-/// Jobs submitted in each hour of the day.
+/// Number of jobs submitted in each hour of the day.
 pub const HOURS: [u32; 24] = [
     4367, 3374, 3835, 3780, 2400, 3950, 5732, 7159, 3802, 3447, 3510, 2979, 2567, 2415, 2185, 2224,
     3021, 2289, 2744, 2496, 3483, 3142, 3885, 3461,
 ];
 
-/// Numbers of GPUs, and jobs that asked for them.
+/// Numbers of GPUs, and the number of jobs that requested them.
 pub const GPUS: [(u32, u32); 10] = [
     (1, 76627),
     (2, 1818),
@@ -30,7 +30,7 @@ pub const GPUS: [(u32, u32); 10] = [
     (128, 3),
 ];
 
-/// Time between two submissions, seconds.
+/// Time between two submissions, in seconds.
 pub const GAPS: Marginal = [
     (0.0, 0.0),
     (0.0, 0.38),
@@ -51,7 +51,7 @@ pub const GAPS: Marginal = [
     (247199.0, 247199.0),
 ];
 
-/// Time that jobs held their GPUs, seconds.
+/// Time for which jobs held their GPUs, in seconds.
 pub const DURATIONS: Marginal = [
     (1.0, 29.915),
     (48.0, 55.054),
@@ -72,7 +72,7 @@ pub const DURATIONS: Marginal = [
     (4628226.0, 4628226.0),
 ];
 
-/// Time to the next submission by hour of day, seconds.
+/// Time to the next submission by hour of day, in seconds.
 pub(super) const GAPS_BY_HOUR: [Marginal; 24] = [
     [
         (0.0, 0.0),
@@ -532,7 +532,7 @@ pub(super) const GAPS_BY_HOUR: [Marginal; 24] = [
     ],
 ];
 
-/// Durations of the jobs of one GPU, of two to seven, and of more, seconds.
+/// Durations of jobs with one GPU, with two to seven, and with more, in seconds.
 pub(super) const DURATIONS_BY_GPUS: [Marginal; 3] = [
     [
         (1.0, 39.829),

@@ -1,14 +1,14 @@
-//! Traces that are tables with a head: which column says what, and what a row says.
+//! Traces in tables with a header row.
 
 use std::borrow::Cow;
 use std::io::{BufRead, Read as _};
 
 use super::{Error, Format, Record, Records, time};
 
-/// Longest line: thousands of times that of a published trace.
+/// Maximum length of a line in bytes: thousands of times that of a published trace.
 const MAX_LINE: u64 = 1 << 20;
 
-/// Columns that a row is read from.
+/// Columns of a row.
 const SUBMIT: usize = 0;
 const DURATION: usize = 1;
 const GPUS: usize = 2;
@@ -17,8 +17,8 @@ const END: usize = 4;
 const GROUP: usize = 5;
 const COLUMNS: usize = 6;
 
-/// The columns of a format by name, in the order of the constants above; how many of them a table
-/// must have.
+/// The names of a format's columns in the order of the constants above, and the number of mandatory
+/// ones.
 const fn columns(format: Format) -> (&'static [&'static str], usize) {
     match format {
         Format::PhillyTable => (&["timestamp", "duration", "num_gpus", "", "", "cluster"], 3),
@@ -33,7 +33,7 @@ const fn columns(format: Format) -> (&'static [&'static str], usize) {
     }
 }
 
-/// A column of a format that no other format has.
+/// A column that only this format has.
 const MARKS: [(&str, Format); 4] = [
     ("submit_s", Format::Compact),
     ("timestamp", Format::PhillyTable),
@@ -41,7 +41,7 @@ const MARKS: [(&str, Format); 4] = [
     ("gpu_time", Format::Acme),
 ];
 
-/// Where a table has the columns of its format.
+/// The positions of a format's columns in a table.
 #[derive(Debug)]
 struct Layout {
     format: Format,
@@ -80,7 +80,7 @@ impl Layout {
         Ok(Self { format, at })
     }
 
-    /// Takes a row into the records, or leaves it out.
+    /// Adds a row to the records, or omits it.
     fn take(&self, row: &str, line: u64, records: &mut Records) {
         let mut cells = [const { None }; COLUMNS];
         let mut width = 0;
@@ -103,7 +103,7 @@ impl Layout {
             return records.leave_out(line, what);
         };
         if gpus == 0 && matches!(self.format, Format::Helios | Format::Acme) {
-            // Jobs for processors only are half of these traces.
+            // Half of the jobs in these traces use processors only.
             return records.leave_out_without_gpu(line);
         }
         let submit_s = if self.format == Format::Compact {
@@ -115,7 +115,7 @@ impl Layout {
             let what = format!("`{}` is no time of submission", excerpt(cell(SUBMIT)));
             return records.leave_out(line, what);
         };
-        // Where start and end are there, they count: Kalos' durations have the waiting in them.
+        // Start and end take precedence: Kalos' durations include the waiting time.
         let held_s = time::parse(cell(START))
             .zip(time::parse(cell(END)))
             .map(|(start_s, end_s)| end_s - start_s);
@@ -128,7 +128,7 @@ impl Layout {
     }
 }
 
-/// Reads a table; without a format its head tells which.
+/// Reads a table. If `format` is `None`, the header determines it.
 pub(super) fn read(
     mut reader: impl BufRead,
     format: Option<Format>,
@@ -175,7 +175,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// A whole number; some tables write it with a fraction of zero.
+/// An integer; some tables write it with a fraction of zero.
 fn whole(text: &str) -> Option<u32> {
     text.parse().ok().or_else(|| {
         let value: f64 = text.parse().ok()?;
@@ -184,7 +184,7 @@ fn whole(text: &str) -> Option<u32> {
     })
 }
 
-/// The fields of a row; one in quotes may have commas and doubled quotes in it.
+/// The fields of a row. A quoted field may contain commas and doubled quotes.
 fn fields(row: &str) -> impl Iterator<Item = Cow<'_, str>> {
     let mut rest = Some(row);
     std::iter::from_fn(move || {
@@ -203,7 +203,7 @@ fn fields(row: &str) -> impl Iterator<Item = Cow<'_, str>> {
     })
 }
 
-/// A field after its opening quote, and what follows the comma after it.
+/// A field after its opening quote, and the text after the next comma.
 fn unquote(text: &str) -> (Cow<'_, str>, Option<&str>) {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -227,12 +227,12 @@ fn unquote(text: &str) -> (Cow<'_, str>, Option<&str>) {
     (field, after)
 }
 
-/// The head of a table as a message may show it.
+/// The header of a table, shortened for a message.
 fn quote(head: &str) -> String {
     format!("it begins with `{}`", excerpt(head))
 }
 
-/// As much of a text as a message may show, on one line.
+/// A text on one line, shortened for a message.
 pub(super) fn excerpt(text: &str) -> String {
     const SHOWN: usize = 60;
     let mut short: String =

@@ -62,7 +62,7 @@ fn error(text: &str, format: Option<Format>) -> String {
     error
 }
 
-/// Submission, duration and GPUs of every job.
+/// Submission time, duration and GPUs of every job.
 fn jobs(trace: &Trace) -> Vec<(f64, f64, u32)> {
     trace.submissions.iter().map(|job| (job.submit_s, job.duration_s, job.gpus)).collect()
 }
@@ -105,7 +105,7 @@ fn helios_has_jobs_without_gpus_and_jobs_that_never_started() {
 #[test]
 fn acme_durations_are_from_start_to_end() {
     let trace = read(KALOS);
-    // 18 s by the table's duration, of which 10 s in the queue.
+    // The table's duration is 18 s, including 10 s in the queue.
     assert_eq!(jobs(&trace), [(0.0, 600.0, 8), (58.0, 8.0, 64)]);
     assert_eq!(trace.groups, ["Other, or not", "Pretrain"]);
     assert_eq!(warnings(&trace), [""; 0]);
@@ -306,7 +306,7 @@ fn synthetic_demand_replaces_only_the_gpus() {
     assert_eq!(changed, plain);
 }
 
-/// How far the shares of values up to some value are apart at most (Kolmogorov and Smirnov).
+/// The maximum distance of two empirical distributions (Kolmogorov–Smirnov).
 fn distance(a: &mut [f64], b: &mut [f64]) -> f64 {
     a.sort_by(f64::total_cmp);
     b.sort_by(f64::total_cmp);
@@ -317,7 +317,7 @@ fn distance(a: &mut [f64], b: &mut [f64]) -> f64 {
     a.iter().chain(b.iter()).map(apart).fold(0.0, f64::max)
 }
 
-/// How far values are from a distribution of which only some quantiles are known.
+/// The maximum distance of values from a distribution with known quantiles.
 fn distance_to(values: &mut [f64], marginal: &Marginal) -> f64 {
     values.sort_by(f64::total_cmp);
     let count = values.len() as f64;
@@ -341,12 +341,12 @@ fn hour(trace: &Trace) -> Vec<f64> {
     column(trace, |job| ((trace.time_of_day_s + job.submit_s) / 3600.0).floor() % 24.0)
 }
 
-/// As many values as there were, from how often each was.
+/// Expands values with their counts.
 fn repeat(counts: impl Iterator<Item = (f64, u32)>) -> Vec<f64> {
     counts.flat_map(|(value, count)| std::iter::repeat_n(value, count as usize)).collect()
 }
 
-/// How far two samples of so many hours, in runs as long as a trace's, may be apart.
+/// Tolerance for the distance of two samples of this many hours, in runs as long as a trace's.
 const CLOSE: f64 = 0.02;
 
 #[test]
@@ -363,7 +363,7 @@ fn generated_marginals_are_those_of_the_constants() {
         let mut hours = repeat((0..24).map(f64::from).zip(HOURS));
         let apart = distance(&mut hour(&trace), &mut hours);
         assert!(apart < 0.03, "hours: {apart}");
-        // The tails hold most of the time: means are what load depends on.
+        // Most of the time is in the tails, and load depends on the means.
         let mean_s = column(&trace, |job| job.duration_s).iter().sum::<f64>() / JOBS as f64;
         assert!((mean_s / 13_135.9 - 1.0).abs() < 0.05, "durations: mean {mean_s}");
         let span_s = trace.submissions[JOBS - 1].submit_s;

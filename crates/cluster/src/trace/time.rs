@@ -1,7 +1,7 @@
-//! Points in time as traces write them.
+//! Timestamps in traces.
 
-/// Seconds from 1970 of `2017-10-09 07:01:55`, with `T` for the space, a fraction and an offset
-/// (`+08:00`, `Z`, ` PDT`) if they are there; without an offset it counts as UTC.
+/// Seconds from 1970 of a timestamp such as `2017-10-09 07:01:55`. The space may be a `T`. A
+/// fraction and an offset (`+08:00`, `Z`, ` PDT`) are optional. Without an offset the time is UTC.
 pub(super) fn parse(text: &str) -> Option<f64> {
     let text = text.trim();
     let (date, rest) = text.split_at_checked(10)?;
@@ -18,7 +18,7 @@ pub(super) fn parse(text: &str) -> Option<f64> {
     Some(seconds as f64 + fraction)
 }
 
-/// Three numbers of these widths with a separator between them.
+/// Three numbers of these widths, separated by `separator`.
 fn parts(text: &str, separator: u8, widths: [usize; 3]) -> Option<[i64; 3]> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -37,7 +37,7 @@ fn parts(text: &str, separator: u8, widths: [usize; 3]) -> Option<[i64; 3]> {
     (at == bytes.len()).then_some(numbers)
 }
 
-/// A fraction of a second, if there is one, and what follows it.
+/// An optional fraction of a second, and the text after it.
 fn fraction(text: &str) -> Option<(f64, &str)> {
     let Some(digits) = text.strip_prefix('.') else { return Some((0.0, text)) };
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
@@ -71,14 +71,14 @@ fn offset_s(text: &str) -> Option<i64> {
     (hours < 24 && minutes < 60).then_some(sign * (hours * 60 + minutes) * 60)
 }
 
-/// Days from 1970-01-01 in the Gregorian calendar; none if there is no such day.
+/// Days from 1970-01-01 in the Gregorian calendar; `None` if the date does not exist.
 fn days(year: i64, month: i64, day: i64) -> Option<i64> {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let lengths = [31, 28 + i64::from(leap), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     let months = lengths.get(..usize::try_from(month - 1).ok()?)?;
     let length = *lengths.get(months.len())?;
     (1..=length).contains(&day).then_some(())?;
-    // Leap days up to the end of the year before, less those up to 1970.
+    // Leap days until the end of the preceding year, minus those before 1970.
     let before = year - 1;
     let leaps = before / 4 - before / 100 + before / 400 - 477;
     Some((year - 1970) * 365 + leaps + months.iter().sum::<i64>() + day - 1)

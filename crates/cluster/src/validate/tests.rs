@@ -46,8 +46,8 @@ fn share(job: u32, rate_gbps: f64, aggregated_gbps: &[(u32, f64)]) -> Share {
     Share { job: JobId(job), rate_gbps, aggregated_gbps: named }
 }
 
-/// A run without fault. Job 0: one worker on each server of rack 0, parameter server on server 2.
-/// Job 1 on server 3 alone.
+/// A run without violations. Job 0 has one worker on each server of rack 0 and its parameter server
+/// on server 2. Job 1 is on server 3 alone.
 fn good(cluster: &Cluster) -> Vec<Event> {
     let plan = spread(cluster, &[(0, 1), (1, 1)], 2);
     vec![
@@ -71,7 +71,7 @@ fn replay(cluster: &Cluster, in_network: bool, events: &[Event]) -> Vec<Violatio
     validator.violations().to_vec()
 }
 
-/// What is broken after a change to the run without fault.
+/// The violations after a change to the run without violations.
 fn broken(change: impl FnOnce(&mut Vec<Event>)) -> Vec<Broken> {
     let cluster = cluster();
     let mut events = good(&cluster);
@@ -115,7 +115,7 @@ fn gpus_are_counted() {
     );
     let unknown = broken(|events| plan(&mut events[1]).ranks = vec![ServerIndex(4); 2]);
     assert_eq!(unknown, [Broken::Unknown { job: id, what: "server", index: 4 }]);
-    // Once a job has ended its GPUs are free again, not before.
+    // A job's GPUs are free once it has ended, not before.
     let next = Event::Start(7.0, job(2, 2), Plan::on_one(ServerIndex(3), 2));
     assert_eq!(broken(|events| events.insert(4, next.clone())), []);
     assert_eq!(broken(|events| events.insert(3, next.clone())).len(), 2);
@@ -159,7 +159,7 @@ fn a_distributed_job_has_a_parameter_server_that_exists() {
     );
     let unknown = broken(|events| plan(&mut events[0]).ps = Some(ServerIndex(9)));
     assert_eq!(unknown[0], Broken::Unknown { job: JobId(0), what: "server", index: 9 });
-    // All-reduces need none.
+    // All-reduces need no parameter server.
     let cluster = cluster();
     let plan = Plan { ranks: vec![ServerIndex(0), ServerIndex(1)], ..Plan::default() };
     assert_eq!(replay(&cluster, false, &[Event::Start(0.0, job(0, 2), plan)]), []);
@@ -180,7 +180,7 @@ fn racks_aggregate_for_jobs_that_are_there() {
     assert_eq!(set(&[2]), [Broken::Unknown { job: id, what: "rack", index: 2 }]);
     let alone = broken(|events| plan(&mut events[1]).aggregating = vec![RackIndex(0)]);
     assert_eq!(alone, [Broken::Aggregates { job: JobId(1), rack: RackIndex(0) }]);
-    // Rates that say a rack aggregates although the plan does not have it do so.
+    // The rates report that a rack aggregates although the plan does not include it.
     let against = broken(|events| plan(&mut events[0]).aggregating = vec![RackIndex(1)]);
     assert_eq!(against, [Broken::NotEnabled { job: id, rack: RackIndex(0) }]);
 }
@@ -209,13 +209,13 @@ fn every_job_that_sends_has_a_rate_that_makes_sense() {
 #[test]
 fn links_and_switches_have_limits() {
     let over = |link, load_gbps| Broken::Overloaded { link, load_gbps, capacity_gbps: 100.0 };
-    // 60 Gb/s as one flow, what is above it as two: 100 Gb/s leave the rack at a rate of 80.
+    // 60 Gb/s as one flow, the rest as two: at a rate of 80, 100 Gb/s leave the rack.
     let up = [Link::Rack(RackIndex(0)), Link::Rack(RackIndex(1))];
     let ps = Link::Server(ServerIndex(2));
     let faster =
         broken(|events| shares(&mut events[2])[0] = share(0, 81.0, &[(0, 60.0), (1, 60.0)]));
     assert_eq!(faster, [over(ps, 102.0), over(up[0], 102.0), over(up[1], 102.0)]);
-    // Less aggregation, more traffic.
+    // Less aggregation means more traffic.
     let plain = broken(|events| shares(&mut events[2])[0] = share(0, 80.0, &[]));
     assert_eq!(plain, [over(ps, 160.0), over(up[0], 160.0), over(up[1], 160.0)]);
     let at_top = broken(|events| shares(&mut events[2])[0] = share(0, 80.0, &[(1, 60.0)]));
@@ -230,7 +230,7 @@ fn links_and_switches_have_limits() {
 
 #[test]
 fn a_worker_beside_the_parameter_server_loads_its_link_twice() {
-    // Equation 3 of table 3: x v + y (a + ...), as every worker's packets go to the switch.
+    // Equation 3 of table 3: x v + y (a + ...), because every worker's packets go to the switch.
     let cluster = cluster();
     let plan = spread(&cluster, &[(0, 1), (1, 1)], 0);
     let loads = |rate_gbps: f64, aggregated: f64| {
@@ -254,7 +254,7 @@ fn traffic_between_pods_crosses_their_uplinks() {
     let check = |ps: u32| {
         let plan = spread(&parts, &[(0, 1), (1, 1)], ps);
         let start = Event::Start(0.0, job(0, 2), plan);
-        // Nothing is aggregated: two flows of 30 Gb/s.
+        // Without aggregation: two flows of 30 Gb/s.
         replay(&parts, true, &[start, Event::Rates(0.0, vec![share(0, 30.0, &[])])])
     };
     let over =
@@ -270,12 +270,12 @@ fn a_violation_is_one_line() {
     assert_eq!(text, "at 2.5 s: the switch of rack 3 aggregates 61.5 Gb/s, it can 60 Gb/s");
 }
 
-/// Places jobs anywhere, by a seed.
+/// Places jobs at random, from a seed.
 struct Anywhere(u64);
 
 impl Anywhere {
     fn below(&mut self, limit: usize) -> usize {
-        // A step of a linear congruential generator: good enough to wander about.
+        // A step of a linear congruential generator, which is random enough here.
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % limit

@@ -1,5 +1,5 @@
-//! The rates are max-min fair, by their certificate: nobody can have more unless somebody gets less who
-//! has no more.
+//! A certificate of max-min fairness: a job's rate can only rise at the cost of a job with a rate
+//! that is no higher.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use crate::hierarchy::{Hierarchy, Link};
 use crate::random::{Random, Size, start};
 use crate::{near, seeds};
 
-/// A job that sends, and what the network says of it.
+/// A job that uses the network, and its reported rates.
 pub(crate) struct Given {
     pub(crate) job: JobId,
     pub(crate) hierarchy: Hierarchy,
     pub(crate) rate_gbps: f64,
-    /// What each switch that can aggregates.
+    /// The rate that each switch aggregates.
     pub(crate) shares_gbps: BTreeMap<RackIndex, f64>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn given(state: &State<'_>, network: &Network) -> Vec<Given> {
     state.running().iter().filter_map(sends).collect()
 }
 
-/// What goes over each link, and how much each switch aggregates.
+/// The load of each link, and the rate that each switch aggregates.
 fn totals(cluster: &Cluster, all: &[Given]) -> (BTreeMap<Link, f64>, BTreeMap<RackIndex, f64>) {
     let (mut loads, mut aggregated) = (BTreeMap::new(), BTreeMap::new());
     for one in all {
@@ -41,7 +41,7 @@ fn totals(cluster: &Cluster, all: &[Given]) -> (BTreeMap<Link, f64>, BTreeMap<Ra
     (loads, aggregated)
 }
 
-/// What is left is what nobody takes; flows are those of table 1.
+/// The remaining capacity is the unused one, and flows are those of table 1.
 fn adds_up(seed: u64, cluster: &Cluster, network: &Network, all: &[Given]) {
     let (loads, aggregated) = totals(cluster, all);
     let mut flows = BTreeMap::new();
@@ -74,8 +74,8 @@ fn adds_up(seed: u64, cluster: &Cluster, network: &Network, all: &[Given]) {
     }
 }
 
-/// Every job crosses a full link on which nobody has more; where a switch does not aggregate all of it,
-/// the switch has no memory left and nobody has more of it.
+/// Every job crosses a full link on which no job has a higher rate. If a switch does not aggregate
+/// a job completely, the switch has no memory left, and no job has a larger share of it.
 fn is_fair(seed: u64, cluster: &Cluster, all: &[Given]) {
     let (loads, aggregated) = totals(cluster, all);
     for one in all {

@@ -1,4 +1,4 @@
-//! A job's traffic, counted anew from its plan: nothing here is shared with what is tested.
+//! A job's traffic, computed from its plan independently of the code under test.
 
 use std::collections::BTreeMap;
 
@@ -22,22 +22,22 @@ impl Link {
     }
 }
 
-/// Who sends to whom.
+/// The senders and receivers of a job.
 pub(crate) struct Hierarchy {
     /// Servers with workers.
     pub(crate) workers: Vec<ServerIndex>,
     pub(crate) ps: ServerIndex,
     pub(crate) root: RackIndex,
-    /// Workers in the root's rack.
+    /// Number of workers in the root's rack.
     pub(crate) beside: u32,
-    /// Workers in the other racks.
+    /// Number of workers in each other rack.
     pub(crate) leaves: BTreeMap<RackIndex, u32>,
-    /// Racks that are to aggregate and can.
+    /// Racks that are to aggregate and have memory.
     pub(crate) aggregating: Vec<RackIndex>,
 }
 
 impl Hierarchy {
-    /// None if the job sends nothing.
+    /// `None` if the job does not use the network.
     pub(crate) fn of(cluster: &Cluster, plan: &Plan) -> Option<Self> {
         let mut workers = plan.ranks.clone();
         workers.sort();
@@ -69,7 +69,7 @@ impl Hierarchy {
         path
     }
 
-    /// Flows on each link when the switches in `summing` aggregate.
+    /// Number of flows on each link if the switches in `summing` aggregate.
     pub(crate) fn flows(&self, cluster: &Cluster, summing: &[RackIndex]) -> BTreeMap<Link, u32> {
         let mut flows = BTreeMap::new();
         let mut add = |link, more| *flows.entry(link).or_insert(0) += more;
@@ -84,8 +84,8 @@ impl Hierarchy {
         flows
     }
 
-    /// What goes over each link when workers send at `rate_gbps` and each switch aggregates as much as
-    /// `shares_gbps` says, of what is sent first: summed slice by slice, from one share to the next.
+    /// The load of each link if workers send at `rate_gbps` and each switch aggregates the first
+    /// `shares_gbps` of the rate. It is summed slice by slice, from one share to the next.
     pub(crate) fn loads_gbps(
         &self,
         cluster: &Cluster,

@@ -1,11 +1,11 @@
-//! What [`State::network`] keeps up to date is what algorithm 1 finds from the start.
+//! [`State::network`], which is updated incrementally, equals algorithm 1 from scratch.
 
 use tributary_cluster::{Cluster, Network, RackIndex, State};
 
 use crate::random::{Random, Size, job};
 use crate::{near, seeds};
 
-/// Everything that a network says of a cluster and the jobs in it, in one order.
+/// All numbers of a network for a cluster and its jobs, in a fixed order.
 fn numbers(state: &State<'_>, network: &Network) -> Vec<(String, f64)> {
     let cluster = state.cluster();
     let mut all = Vec::new();
@@ -29,7 +29,7 @@ fn numbers(state: &State<'_>, network: &Network) -> Vec<(String, f64)> {
     all
 }
 
-/// The same state, where all jobs came at once.
+/// The same state with all jobs started at once.
 fn anew<'c>(cluster: &'c Cluster, state: &State<'_>) -> State<'c> {
     let mut other = State::new(cluster);
     for running in state.running().values() {
@@ -46,7 +46,7 @@ fn check(seed: u64, cluster: &Cluster, state: &mut State<'_>) {
     for ((name, fast), (_, plain)) in fast.iter().zip(&plain) {
         assert!(near(*fast, *plain), "seed {seed}: {name}: {fast}, by algorithm 1 {plain}");
     }
-    // To the last bit it does not matter how the jobs came together.
+    // The order in which the jobs started does not change a single bit.
     let mut other = anew(cluster, view);
     let other = numbers(view, other.network());
     for ((name, kept), (_, anew)) in fast.iter().zip(&other) {
@@ -55,7 +55,7 @@ fn check(seed: u64, cluster: &Cluster, state: &mut State<'_>) {
     }
 }
 
-/// Jobs come, go and change their switches, one after the other or several at once.
+/// Jobs start, end and change their switches, one at a time or several at once.
 fn come_and_go(seed: u64, size: Size, steps: u32) {
     let mut random = Random::new(seed, size);
     let cluster = random.cluster();
@@ -91,7 +91,7 @@ fn come_and_go(seed: u64, size: Size, steps: u32) {
     check(seed, &cluster, &mut state);
 }
 
-/// Who only hears of rates that have changed knows them all.
+/// An observer that only receives changed rates knows all rates.
 fn tell(
     seed: u64,
     state: &mut State<'_>,

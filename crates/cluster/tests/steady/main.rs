@@ -1,7 +1,7 @@
-//! The steady state of many jobs: the fast way against algorithm 1, both against linear programs, and
-//! what the readings of the paper's lines come to.
+//! The steady state of many jobs: the fast implementation against algorithm 1, both against linear
+//! programs, and the effects of each interpretation of the paper's lines.
 //!
-//! A seed decides everything. `TRIBUTARY_SEED=n` runs one of them, `TRIBUTARY_SEEDS=n` as many as that:
+//! A seed determines a run. `TRIBUTARY_SEED=n` runs one seed, `TRIBUTARY_SEEDS=n` runs n seeds:
 //!
 //! ```sh
 //! TRIBUTARY_SEEDS=100000 cargo test -p tributary-cluster --test steady incremental
@@ -16,7 +16,7 @@ mod readings;
 
 use std::ops::Range;
 
-/// The seeds to run, unless others are asked for.
+/// The seeds to run, unless the environment selects others.
 fn seeds(usual: u64) -> Range<u64> {
     let number = |name| {
         let text = std::env::var(name).ok()?;
@@ -28,7 +28,7 @@ fn seeds(usual: u64) -> Range<u64> {
     0..number("TRIBUTARY_SEEDS").unwrap_or(usual)
 }
 
-/// Whether two rates are the same but for rounding.
+/// Whether two rates are equal up to rounding.
 fn near(a: f64, b: f64) -> bool {
     a == b || (a - b).abs() <= 1e-7 * a.abs().max(b.abs()).max(1.0)
 }

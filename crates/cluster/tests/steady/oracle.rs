@@ -1,12 +1,13 @@
-//! The rates are max-min fair, by linear programs that know nothing of filling.
+//! The rates are max-min fair, according to linear programs that are independent of water-filling.
 //!
-//! Shared fairly are the rates of jobs and, for each switch that a job may use, how much it aggregates
-//! of that. What goes over links is linear in these, but for one thing: of a job that both a leaf and
-//! the root aggregate in part, the root's link gets more or less as the one or the other aggregates
-//! longer. Every order of the two is a set of linear programs of its own; the fairest of all counts.
+//! The fairly shared quantities are the rates of jobs and, for each switch that a job may use, the
+//! part of the rate that it aggregates. Link loads are linear in these, with one exception. If both
+//! a leaf and the root aggregate a part of a job, the load of the root's link depends on which of
+//! the two aggregates more. Every order of the two is a separate set of linear programs, and the
+//! fairest solution of all counts.
 //!
-//! Within an order the fairest is found one after the other: raise the least as far as it goes, keep
-//! those that cannot have more, and go on with the rest.
+//! For each order the fairest solution is computed iteratively: maximise the minimum, fix the
+//! quantities that cannot be larger, and continue with the rest.
 
 use good_lp::{
     Expression, ProblemVariables, Solution, SolverModel, Variable, constraint, microlp, variable,
@@ -18,20 +19,20 @@ use crate::hierarchy::Link;
 use crate::random::{Random, Size, start};
 use crate::seeds;
 
-/// Orders of leaves and roots that are tried at most, as a power of two.
+/// Maximum number of orders of leaves and roots that are tried, as a power of two.
 const MOST_ORDERS: usize = 4;
 
-/// Rounding of the solver.
+/// Tolerance for the solver's rounding.
 const SLACK: f64 = 1e-7;
 
-/// What is shared fairly: the rate of a job, or what a rack's switch aggregates of it.
+/// A fairly shared quantity: the rate of a job, or the part of it that a rack's switch aggregates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Entity {
     job: usize,
     rack: Option<RackIndex>,
 }
 
-/// Which of a root and a leaf of a job aggregates longer.
+/// Which of a root and a leaf of a job aggregates more.
 struct Order {
     job: usize,
     leaf: RackIndex,
@@ -62,7 +63,7 @@ impl<'a> Program<'a> {
         Self { cluster, all, entities, orders }
     }
 
-    /// How much each entity has when all is as fair as can be in the best order.
+    /// The fairest solution over all orders.
     fn fairest(&mut self) -> Vec<f64> {
         let mut best: Option<(Vec<f64>, Vec<f64>)> = None;
         for choice in 0..1_u32 << self.orders.len() {
@@ -98,8 +99,8 @@ impl<'a> Program<'a> {
         settled.into_iter().map(|value| value.expect("all are settled")).collect()
     }
 
-    /// The most that the least of those that are not settled can have, or the most that one of them
-    /// can have when all have at least so much.
+    /// The largest possible minimum of the quantities that are not fixed, or the largest possible
+    /// value of one of them if all have at least a given value.
     fn solve(&self, settled: &[Option<f64>], wanted: Option<(usize, f64)>) -> f64 {
         let mut variables = ProblemVariables::new();
         let values: Vec<_> =
@@ -116,7 +117,7 @@ impl<'a> Program<'a> {
                 (None, None) => model.add_constraint(constraint!(value >= least)),
             };
         }
-        // Something must bound it.
+        // The program must be bounded.
         model.add_constraint(constraint!(least <= 1e6));
         for limit in self.limits(&values) {
             model.add_constraint(limit);
@@ -125,7 +126,7 @@ impl<'a> Program<'a> {
         solution.value(goal)
     }
 
-    /// Memory, links, and the order.
+    /// Constraints for memory, links, and the order.
     fn limits(&self, values: &[Variable]) -> Vec<good_lp::Constraint> {
         let of = |job, rack| {
             let at = self.entities.iter().position(|entity| *entity == Entity { job, rack });
@@ -155,7 +156,7 @@ impl<'a> Program<'a> {
                 }
                 let order = self.orders.iter().find(|order| (order.job, order.leaf) == (job, leaf));
                 to_ps += match order {
-                    // What the root does not aggregate, as it leaves the leaf.
+                    // The traffic that the root does not aggregate, as it leaves the leaf.
                     Some(Order { leaf_longer: true, .. }) => {
                         limits.push(constraint!(at_leaf >= at_root.clone()));
                         up - at_root.clone()
@@ -164,7 +165,7 @@ impl<'a> Program<'a> {
                         limits.push(constraint!(at_leaf <= at_root.clone()));
                         workers * (rate.clone() - at_root.clone())
                     }
-                    // One of the two aggregates nothing, or the leaf has but one worker.
+                    // One of the two aggregates nothing, or the leaf has only one worker.
                     None => up - workers * at_root.clone(),
                 };
             }
@@ -181,19 +182,19 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Whether the first of two that differ has more here. Both in order.
+/// Whether `here` is larger at the first difference. Both are sorted.
 fn is_fairer(here: &[f64], there: &[f64]) -> bool {
     let mut both = here.iter().zip(there);
     both.find(|(a, b)| (**a - **b).abs() > 1e-4).is_some_and(|(a, b)| a > b)
 }
 
-/// What was checked.
+/// Numbers of checked cases.
 #[derive(Default, Debug)]
 struct Tally {
     cases: u32,
-    /// Cases with several jobs that send.
+    /// Cases with several jobs that use the network.
     shared: u32,
-    /// Cases where a leaf and the root of a job may both aggregate in part.
+    /// Cases in which a leaf and the root of a job may both aggregate a part.
     ordered: u32,
 }
 

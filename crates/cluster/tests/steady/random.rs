@@ -1,4 +1,4 @@
-//! Random clusters, and jobs that come and go in them.
+//! Random clusters, and jobs that start and end in them.
 
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
@@ -7,7 +7,7 @@ use tributary_cluster::{
     Cluster, Job, JobId, Plan, Pod, PodIndex, Rack, RackIndex, Server, ServerIndex, State,
 };
 
-/// How large things get.
+/// Size limits.
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) racks: u32,
@@ -32,7 +32,7 @@ impl Random {
         self.rng.random_range(1..=most)
     }
 
-    /// Often one of a few, so that several things run out at once; at times nothing.
+    /// Often one of a few values, so that several resources are exhausted at once; sometimes zero.
     fn gbps(&mut self, usual: f64) -> f64 {
         match self.rng.random_range(0..10) {
             0 => 0.0,
@@ -41,13 +41,13 @@ impl Random {
         }
     }
 
-    /// A server's link seldom has nothing: whoever uses it gets nothing.
+    /// Rarely zero, because a job that uses the link then has no rate.
     fn link_gbps(&mut self) -> f64 {
         let gbps = self.gbps(100.0);
         if gbps == 0.0 && self.chance(0.8) { 100.0 } else { gbps }
     }
 
-    /// One big switch or a fat tree, with links and memory of all sorts.
+    /// One big switch or a fat tree, with random bandwidths and memories.
     pub(crate) fn cluster(&mut self) -> Cluster {
         let count = self.upto(self.size.racks);
         let mut servers = Vec::new();
@@ -83,7 +83,7 @@ impl Random {
         pods
     }
 
-    /// A plan for as many GPUs as that at most, if any are free.
+    /// A plan for at most `gpus` GPUs, if any are free.
     pub(crate) fn plan(&mut self, state: &State<'_>, gpus: u32) -> Option<Plan> {
         let cluster = state.cluster();
         let mut free: Vec<_> = cluster
@@ -104,7 +104,7 @@ impl Random {
         Some(plan)
     }
 
-    /// All of the racks, some, or none.
+    /// All, some or none of the racks.
     pub(crate) fn aggregating(&mut self, plan: &Plan, cluster: &Cluster) -> Vec<RackIndex> {
         let mut racks = plan.racks(cluster);
         match self.rng.random_range(0..4) {
@@ -115,14 +115,14 @@ impl Random {
         racks
     }
 
-    /// A job that runs.
+    /// A random running job.
     pub(crate) fn one(&mut self, state: &State<'_>) -> Option<JobId> {
         let running: Vec<_> = state.running().keys().copied().collect();
         running.choose(&mut self.rng).copied()
     }
 }
 
-/// A job of which nothing counts but its size.
+/// A job of which only the size matters.
 pub(crate) fn job(id: u32, gpus: u32) -> Job {
     Job {
         id: JobId(id),
@@ -135,7 +135,7 @@ pub(crate) fn job(id: u32, gpus: u32) -> Job {
     }
 }
 
-/// Starts as many jobs as that at most.
+/// Starts at most `jobs` jobs.
 pub(crate) fn start(random: &mut Random, state: &mut State<'_>, jobs: u32, gpus: u32) {
     for id in 0..jobs {
         let most = random.upto(gpus);

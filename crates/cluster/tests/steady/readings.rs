@@ -1,5 +1,5 @@
-//! Where the lines of algorithm 1 leave a choice, or cannot be meant as they are: what was chosen, and
-//! what else would come out. `docs/placement/steady-state.md` says why.
+//! Interpretations of algorithm 1 where its lines are ambiguous or cannot be meant literally: our
+//! choice, and the outcome of the alternative. `docs/placement/steady-state.md` gives the reasons.
 
 use tributary_cluster::aggregation::{Switch, single};
 use tributary_cluster::{
@@ -9,7 +9,7 @@ use tributary_cluster::{
 use crate::near;
 use crate::random::job;
 
-/// Racks of servers with a GPU each, links of 100 Gb/s and uplinks for all of them.
+/// Racks of servers with one GPU each, links of 100 Gb/s and full-bisection uplinks.
 fn cluster(racks: u32, servers_per_rack: u32, pat_gbps: f64) -> Cluster {
     Cluster::uniform(&Shape {
         racks,
@@ -40,8 +40,8 @@ fn with_link(cluster: &Cluster, server: usize, link_gbps: f64) -> Cluster {
     Cluster::new(servers, cluster.racks().to_vec(), cluster.pods().to_vec())
 }
 
-/// Algorithm 1 to the letter, for links alone: lines 6 and 23 look at `l.bw = 0`. `jobs` name the links
-/// that each has a flow on. It stops after `rounds`, as it need not stop by itself.
+/// Algorithm 1 to the letter, for links only: lines 6 and 23 test `l.bw = 0`. `jobs` lists the
+/// links on which each job has a flow. It stops after `rounds`, because it may not terminate.
 fn to_the_letter(links: &[f64], jobs: &[&[usize]], rounds: usize) -> (Vec<f64>, Vec<bool>) {
     let mut bandwidth = links.to_vec();
     let mut rate = vec![0.0; jobs.len()];
@@ -69,8 +69,9 @@ fn to_the_letter(links: &[f64], jobs: &[&[usize]], rounds: usize) -> (Vec<f64>, 
     (rate, frozen)
 }
 
-/// Line 6 never looks at a link without bandwidth. It is full from the start here, and the jobs that
-/// cross it get nothing. To the letter they get what their other links give, and the link owes it.
+/// Line 6 never considers a link without bandwidth. Here such a link is full from the start, and
+/// the jobs that cross it get nothing. To the letter they get the rate of their other links, and
+/// the link's capacity becomes negative.
 #[test]
 fn a_link_without_bandwidth() {
     let cluster = with_link(&cluster(1, 4, 1000.0), 0, 0.0);
@@ -81,8 +82,9 @@ fn a_link_without_bandwidth() {
     assert_eq!(rate, [100.0]);
 }
 
-/// Line 23 compares what is left of a link to zero. Rounding leaves something else, and then nobody is
-/// frozen by the round that filled the link. Here the link is full that had the least, whatever is left.
+/// Line 23 compares the rest of a link's capacity with zero. Rounding leaves a difference, and then
+/// the round that filled the link freezes no job. Here the link with the least capacity per flow is
+/// full, whatever is left.
 #[test]
 fn a_full_link_is_not_left_with_zero() {
     let links = |workers: usize| {
@@ -103,9 +105,9 @@ fn a_full_link_is_not_left_with_zero() {
     assert_eq!(network.available_gbps(ServerIndex(98)), 0.0);
 }
 
-/// Line 22 takes `bw × node.flows` off the link from a child to its parent, without saying whose flows.
-/// They are the child's: with two workers and no memory, one flow leaves each worker, and two leave the
-/// switch. By the parent's, each worker's link would lose two for each Gb/s.
+/// Line 22 takes `bw × node.flows` off the link from a child to its parent, without saying whose
+/// flows. They are the child's: with two workers and no memory, one flow leaves each worker, and
+/// two leave the switch. With the parent's flows, each worker's link would lose two for each Gb/s.
 #[test]
 fn the_flows_of_the_child() {
     let cluster = with_link(&cluster(1, 3, 0.0), 2, 1000.0);
@@ -115,19 +117,20 @@ fn the_flows_of_the_child() {
     assert_eq!(network.available_gbps(ServerIndex(2)), 800.0);
 }
 
-/// Line 26 takes from a switch's memory; lines 23 and 24 freeze nobody for that. Who finds no memory goes
-/// on, with as many flows as come in.
+/// Line 26 takes from a switch's memory, and lines 23 and 24 freeze no job for that. A job that
+/// finds no memory continues, with as many flows as arrive.
 #[test]
 fn memory_freezes_nobody() {
     let cluster = cluster(1, 3, 40.0);
     let network = settled(&cluster, &[plan(&cluster, &[0, 1], 2)]);
-    // Of the link, 40 go for what is aggregated; the other 60 are for two flows.
+    // Of the link, 40 are used for the aggregated part; the other 60 are for two flows.
     assert_eq!(network.rate_gbps(JobId(0)), 70.0);
     assert_eq!(network.aggregated_gbps(JobId(0), RackIndex(0)), 40.0);
     assert_eq!(network.pat_left_gbps(RackIndex(0)), 0.0);
 }
 
-/// Line 5 counts jobs, not flows: two jobs share a switch's memory evenly, however many workers they have.
+/// Line 5 counts jobs, not flows: two jobs share a switch's memory evenly, whatever their numbers
+/// of workers.
 #[test]
 fn memory_is_shared_by_jobs() {
     let cluster = cluster(1, 12, 60.0);
@@ -141,8 +144,8 @@ fn memory_is_shared_by_jobs() {
     assert_eq!(network.rate_gbps(JobId(1)), 38.75);
 }
 
-/// A switch with one worker of a job has nothing to sum, but line 26 has it take memory all the same if
-/// it is to aggregate. `Plan::spread` does not ask that of it.
+/// A switch with one worker of a job has nothing to sum, but by line 26 the job takes memory if the
+/// switch is to aggregate. `Plan::spread` does not enable such switches.
 #[test]
 fn a_lone_worker_takes_memory_if_told() {
     let cluster = cluster(2, 3, 1000.0);
@@ -155,8 +158,9 @@ fn a_lone_worker_takes_memory_if_told() {
     assert_eq!(network.pat_left_gbps(RackIndex(0)), 900.0);
 }
 
-/// Equation 3 of table 3: a server with a worker and the parameter server has both on its link. Step 3 of
-/// algorithm 2 has ε = 0 there, as if the parameter server had no flow; then the job would have 100 Gb/s.
+/// Equation 3 of table 3: if a server has a worker and the parameter server, its link carries both.
+/// Step 3 of algorithm 2 has ε = 0 there, as if the parameter server had no flow; then the job
+/// would have 100 Gb/s.
 #[test]
 fn a_parameter_server_beside_a_worker() {
     let cluster = cluster(1, 3, 1000.0);
@@ -167,8 +171,8 @@ fn a_parameter_server_beside_a_worker() {
     assert_eq!(network.rate_gbps(JobId(0)), 100.0);
 }
 
-/// §3.2: links are undirected. Two jobs whose gradients go opposite ways over an uplink share it; with a
-/// link for each direction they would not feel each other.
+/// §3.2: links are undirected. Two jobs whose gradients cross an uplink in opposite directions
+/// share it. With one link per direction they would not affect each other.
 #[test]
 fn links_are_undirected() {
     let shape = Shape { racks: 2, servers_per_rack: 4, gpus_per_server: 1, ..Shape::default() };
@@ -181,8 +185,8 @@ fn links_are_undirected() {
     assert_eq!([0, 1].map(|job| network.rate_gbps(JobId(job))), [50.0, 50.0]);
 }
 
-/// The text of §4.1 has a switch aggregate in part from C = A on, table 1 only beyond. At the edge the
-/// table holds: all is aggregated.
+/// In the text of §4.1 a switch aggregates only in part from C = A on, in table 1 only beyond. At
+/// the boundary we follow the table: everything is aggregated.
 #[test]
 fn a_rate_that_is_just_the_memory() {
     let cluster = cluster(1, 3, 100.0);
@@ -191,8 +195,9 @@ fn a_rate_that_is_just_the_memory() {
     assert_eq!(network.flows(ServerIndex(2)), 1);
 }
 
-/// Table 1 counts all that the root does not aggregate once for each flow that arrives at full rate, even
-/// what a leaf still aggregated. Algorithm 1 fills in slice by slice, and so do we.
+/// Table 1 counts all traffic that the root does not aggregate once for each flow that arrives at
+/// full rate, even the part that a leaf still aggregated. Algorithm 1 fills slice by slice, and so
+/// do we.
 #[test]
 fn what_a_leaf_still_aggregated() {
     let racks = [(0, 0..1, 20.0), (1, 1..3, 60.0)].map(|(_, servers, pat_gbps)| Rack {
@@ -207,13 +212,13 @@ fn what_a_leaf_still_aggregated() {
     let mut plan = plan(&cluster, &[1, 2], 0);
     plan.aggregating = vec![RackIndex(0), RackIndex(1)];
     let network = settled(&cluster, &[plan]);
-    // 20 as one flow, then 40 as one that the leaf aggregates, then 40 as two.
+    // 20 as one flow, then 40 as one flow that the leaf aggregates, then 40 as two.
     assert!(near(1e6 - network.available_gbps(ServerIndex(0)), 140.0));
     let switch = |workers, pat_gbps| Switch { workers, pat_gbps };
     assert_eq!(single(switch(0, 20.0), &[switch(2, 60.0)], 100.0).root.gbps(), 180.0);
 }
 
-/// Jobs without anything to send have no rate, and take nothing.
+/// Jobs that do not use the network have no rate and take no capacity.
 #[test]
 fn what_sends_nothing() {
     let cluster = cluster(1, 3, 1000.0);

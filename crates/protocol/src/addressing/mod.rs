@@ -1,30 +1,30 @@
-//! Which aggregator a task uses.
+//! Mapping of tasks to aggregators.
 //!
 //! # ESA
 //!
-//! The paper hashes job and sequence. Then a job's tasks take each other's aggregators even if it
-//! is alone: with 256 tasks under way in 4096 aggregators, one in sixteen meets another. A
-//! [`Spread`] keeps the tasks of a window apart, and those of other jobs as far from them as a hash
-//! does. Every task has a place of its own, and who loses it to another task does not mind, as the
-//! next task is elsewhere.
+//! The paper hashes job and sequence. With a hash, the tasks of a job take each other's aggregators
+//! even if the job is alone: with 256 tasks in flight in 4096 aggregators, one in sixteen collides.
+//! A [`Spread`] gives the tasks of a window distinct aggregators, and its collisions with other
+//! jobs are as rare as those of a hash. Each task has its own aggregator, so losing one to another
+//! job does not affect the next task.
 //!
 //! # ATP
 //!
-//! ATP hashes job and sequence too. We hash job and slot with a salt per slot, so that a slot
-//! keeps its aggregator until a task of it collides; then the salt is counted up. The PS decides
-//! whether a task collided and tells all workers in the result, so that they and the PS agree on the
-//! salt of every slot at every task: [`crate`] has the argument. Gradients and results carry the
-//! salt, too: a PS that takes the place of another learns it from gradients, and workers that heard
-//! different PSs agree again after the next result.
+//! ATP also hashes job and sequence. We hash job and slot with a salt per slot, so that a slot
+//! keeps its aggregator until one of its tasks collides; then the salt is incremented. The PS
+//! decides whether a task collided and announces it to all workers in the result, so workers and PS
+//! agree on the salt of every slot at every task: see [`crate`] for the argument. Gradients and
+//! results carry the salt, too. A replacement PS learns it from gradients, and workers that
+//! received results from different PSs agree again after the next result.
 //!
 //! # P4INC
 //!
-//! A job has a segment of its own, and within it a [`Permutation`] keeps the fragments of a window
-//! apart.
+//! A job has its own segment, within which a [`Permutation`] gives the fragments of a window
+//! distinct aggregators.
 //!
 //! # SwitchML
 //!
-//! Each slot has two aggregators, its versions, and its rounds use them in turn.
+//! Each slot has two aggregators, its versions, and its rounds alternate between them.
 
 mod permutation;
 mod places;
@@ -38,15 +38,15 @@ pub use permutation::Permutation;
 pub(crate) use places::Places;
 pub use spread::Spread;
 
-/// The aggregator of a slot of a job of ATP, in a pool of that many.
+/// The aggregator of a slot of an ATP job, in a pool of `pool` aggregators.
 pub fn index(job: JobId, slot: u32, salt: u32, pool: NonZeroU32) -> AggregatorIndex {
-    // Slots are below 2^16, so no two keys are the same.
+    // Slots are below 2^16, so all keys differ.
     let key = u64::from(job.get()) << 48 | u64::from(slot) << 32 | u64::from(salt);
     let index = mix(key) % u64::from(pool.get());
     AggregatorIndex(index as u32)
 }
 
-/// A bijection of which every output bit depends on every input bit (the finaliser of SplitMix64).
+/// A bijection in which every output bit depends on every input bit (the finaliser of SplitMix64).
 const fn mix(mut x: u64) -> u64 {
     x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -68,13 +68,13 @@ mod tests {
                 used[index(job, slot, salt, pool).0 as usize] += 1;
             }
         }
-        // 64 expected in each; a deviation of five sigma would be 40.
+        // The expected count is 64 each; a deviation of five sigma is 40.
         assert!(used.iter().all(|n| (24..=104).contains(n)), "{used:?}");
     }
 
     #[test]
     fn is_the_same_everywhere() {
-        // Workers and PS of different builds must agree: the function may never change.
+        // Workers and PS of different builds must agree, so the function must never change.
         let at = |job, slot, salt| {
             index(JobId::new(job).unwrap(), slot, salt, NonZeroU32::new(4096).unwrap()).0
         };

@@ -1,4 +1,4 @@
-//! P4INC: the order in which a job's fragments go through the aggregators of its segment.
+//! P4INC: the order in which a job's fragments use the aggregators of its segment.
 
 use std::sync::Arc;
 
@@ -6,23 +6,23 @@ use tributary_wire::{AggregatorIndex, JobId, Segment};
 
 use super::mix;
 
-/// Which aggregator of its segment a fragment uses (P4INC-AOI §VI.B).
+/// Maps fragments to aggregators of the segment (P4INC-AOI §VI.B).
 ///
-/// The paper hashes job and fragment, and lets a worker that hits upon an aggregator of its own
-/// move to another one. That must come out the same at every worker, whatever each has under way
-/// just then. So it is decided once for all: the fragments 0, 1, … up to the size of the segment
-/// are hashed in this order, and each avoids, by going on to the next one that is free, the
-/// aggregators of those before it. What comes out is a permutation π, and fragment *f* uses offset
-/// + π(*f* mod size). Fragments that are less than the size of the segment apart never meet.
+/// The paper hashes job and fragment, and a worker that finds the aggregator in use by another of
+/// its fragments moves to a different one. All workers must move in the same way, although they
+/// have different fragments in flight. We therefore decide it in advance. Fragments 0, 1, … up to
+/// the size of the segment are hashed in this order. If an earlier fragment has the aggregator, the
+/// fragment takes the next free one. The outcome is a permutation π, and fragment *f* uses offset +
+/// π(*f* mod size). Fragments less than the size of the segment apart never share an aggregator.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     offset: u32,
-    /// π. Shared by the clones, as it never changes.
+    /// π. Immutable, so clones share it.
     places: Arc<[u32]>,
 }
 
 impl Permutation {
-    /// The one of that job in that segment.
+    /// The permutation of a job in a segment.
     ///
     /// # Panics
     ///
@@ -43,14 +43,14 @@ impl Permutation {
         AggregatorIndex(self.offset + self.places[(fragment % self.size()) as usize])
     }
 
-    /// How many aggregators there are: the fragments of one aggregator are that far apart.
+    /// Number of aggregators: the distance between two fragments with the same aggregator.
     pub fn size(&self) -> u32 {
         self.places.len() as u32
     }
 }
 
-/// Places of a ring that are free, found in next to no time however full it is: each taken place says
-/// where to look instead, and who follows such hints shortens them.
+/// The free places of a ring. Finding one takes almost constant time however full the ring is: each
+/// taken place holds a hint where to look next, and each search shortens the hints that it follows.
 struct Free(Vec<u32>);
 
 impl Free {
@@ -58,7 +58,7 @@ impl Free {
         Self((0..size).collect())
     }
 
-    /// Takes the first place from `at` on that is free. There must be one.
+    /// Takes the first free place at or after `at`. At least one place must be free.
     fn take_from(&mut self, at: u32) -> u32 {
         let mut found = at;
         while self.0[found as usize] != found {
@@ -100,7 +100,7 @@ mod tests {
 
         #[test]
         fn each_avoids_those_before_it_by_going_on_to_the_next_free_one(job in 1u16.., size in 1u32..100) {
-            // The rule word for word, one place after the other.
+            // The rule as documented, one place after the other.
             let permutation = permutation(job, 0, size);
             let mut taken = vec![false; size as usize];
             for x in 0..size {
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn places_of_the_contract() {
-        // A change here would part workers of different versions.
+        // A change would make workers of different versions disagree.
         let permutation = permutation(263, 512, 8);
         let places: Vec<u32> = (0..9).map(|f| permutation.index(f).0 - 512).collect();
         assert_eq!(places, [3, 5, 0, 1, 4, 2, 6, 7, 3]);

@@ -1,4 +1,4 @@
-//! The addressing of any protocol behind one face.
+//! One interface to the addressing of all protocols.
 
 use std::num::NonZeroU32;
 
@@ -8,33 +8,32 @@ use super::{Permutation, Spread, index};
 use crate::JobConfig;
 use crate::bits::SlotSet;
 
-/// The salt of one slot, and the aggregator that follows from it.
+/// The salt of a slot and the aggregator derived from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Address {
     salt: u8,
     index: AggregatorIndex,
 }
 
-/// Which aggregator the current task of each slot uses.
+/// The aggregator of the current task of each slot.
 ///
-/// Who asks and who tells what came of a slot's tasks, in their order, agrees with all others of
-/// the job that do so.
+/// All endpoints of a job that report the outcome of each slot's tasks in order agree on it.
 #[derive(Clone, Debug)]
 pub(crate) enum Places {
     /// ATP: a slot keeps its aggregator until a task of it collides.
     Salted { job: JobId, pool: NonZeroU32, slots: Box<[Address]> },
-    /// ESA: every task has its own.
+    /// ESA: each task has its own aggregator.
     Spread(Spread),
-    /// P4INC: fragments go through the segment in a fixed order.
+    /// P4INC: fragments use the segment in a fixed order.
     Permuted(Permutation),
     /// SwitchML: the rounds of a slot alternate between two aggregators.
     Alternating { offset: u32, slots: u32, odd: SlotSet },
-    /// No switch adds: it does not matter.
+    /// No switch aggregates, so the index is irrelevant.
     Nowhere,
 }
 
 impl Places {
-    /// Before the first task. The configuration was validated.
+    /// The state before the first task. The configuration must have been validated.
     pub(crate) fn new(config: &JobConfig) -> Self {
         let JobConfig { job, pool, slots, .. } = *config;
         let segment = config.assignment.segment;
@@ -52,7 +51,7 @@ impl Places {
         }
     }
 
-    /// The aggregator of the task that the slot of a fragment is at.
+    /// The aggregator of the current task of the fragment's slot.
     pub(crate) fn index(&self, fragment: u32) -> AggregatorIndex {
         match self {
             Self::Salted { slots, .. } => slots[slot(fragment, slots.len() as u32) as usize].index,
@@ -66,7 +65,7 @@ impl Places {
         }
     }
 
-    /// The salt that the slot of a fragment is at; zero where there are no salts.
+    /// The current salt of the fragment's slot; zero for protocols without salts.
     pub(crate) fn salt(&self, fragment: u32) -> u8 {
         match self {
             Self::Salted { slots, .. } => slots[slot(fragment, slots.len() as u32) as usize].salt,
@@ -74,7 +73,7 @@ impl Places {
         }
     }
 
-    /// The aggregator of a fragment at another endpoint, whose slot is at that salt.
+    /// The aggregator of a fragment at another endpoint, given that endpoint's salt for the slot.
     pub(crate) fn index_at(&self, fragment: u32, salt: u8) -> AggregatorIndex {
         match self {
             Self::Salted { job, pool, slots } if salt != self.salt(fragment) => {
@@ -84,7 +83,7 @@ impl Places {
         }
     }
 
-    /// Takes over the salt that another endpoint has for the slot of a fragment.
+    /// Adopts another endpoint's salt for the slot of a fragment.
     pub(crate) fn set_salt(&mut self, fragment: u32, salt: u8) {
         let index = self.index_at(fragment, salt);
         if let Self::Salted { slots, .. } = self {
@@ -92,7 +91,7 @@ impl Places {
         }
     }
 
-    /// The task that the slot of a fragment was at is over; the next one of the slot comes.
+    /// Ends the current task of the fragment's slot and moves to the slot's next task.
     pub(crate) fn over(&mut self, fragment: u32, collided: bool) {
         match self {
             Self::Salted { .. } if collided => {
@@ -106,7 +105,7 @@ impl Places {
         }
     }
 
-    /// How far apart the fragments of one aggregator are, if that is known beforehand.
+    /// The distance between two fragments with the same aggregator, if it is fixed.
     pub(crate) fn period(&self) -> Option<u32> {
         match self {
             Self::Permuted(permutation) => Some(permutation.size()),
@@ -115,7 +114,7 @@ impl Places {
     }
 }
 
-/// The slot of a fragment. Their number is a power of two.
+/// The slot of a fragment. `slots` is a power of two.
 const fn slot(fragment: u32, slots: u32) -> u32 {
     fragment & (slots - 1)
 }
@@ -167,7 +166,7 @@ mod tests {
         ahead.over(13, true);
         behind.over(13, true);
         assert_eq!((ahead.index(13), ahead.salt(13)), (behind.index(13), 45));
-        // Where there are no salts, what a packet has in their place means nothing.
+        // In protocols without salts, the salt argument has no effect.
         let mut permuted = places(Protocol::P4inc, 16);
         let at = permuted.index(3);
         permuted.set_salt(3, 9);

@@ -1,4 +1,4 @@
-//! ESA: where the tasks of a job are in the pool that all jobs share.
+//! ESA: placement of a job's tasks in the shared pool.
 
 use std::num::NonZeroU32;
 
@@ -6,10 +6,11 @@ use tributary_wire::{AggregatorIndex, JobId, Sequence};
 
 use super::mix;
 
-/// The aggregators of a job's tasks: from one that depends on the job on, in steps that do so too.
+/// The aggregators of a job's tasks: an arithmetic progression modulo the size of the pool. Its
+/// start and step depend on the job.
 ///
-/// The step and the size of the pool have no common factor, so tasks that are less than the size of
-/// the pool apart never meet.
+/// The step and the size of the pool are coprime, so tasks less than the size of the pool apart
+/// never share an aggregator.
 #[derive(Clone, Copy, Debug)]
 pub struct Spread {
     first: u64,
@@ -18,7 +19,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of that job, in a pool of that many aggregators.
+    /// The spread of a job, in a pool of `pool` aggregators.
     pub fn new(job: JobId, pool: NonZeroU32) -> Self {
         let pool = u64::from(pool.get());
         let first = mix(job.get().into());
@@ -36,7 +37,7 @@ impl Spread {
     }
 }
 
-/// The greatest common divisor.
+/// Greatest common divisor.
 const fn common_factor(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
@@ -79,7 +80,7 @@ mod tests {
 
     #[test]
     fn two_jobs_meet_as_rarely_as_with_a_hash() {
-        // Windows of 256 in 4096 aggregators: a hash would have 16 in common.
+        // Windows of 256 in 4096 aggregators: with a hash, two windows would share 16.
         let window = |job, first| places(spread(job, 4096), first, 256).collect::<BTreeSet<u32>>();
         let (mut common, mut most) = (0, 0);
         for job in 2..202 {
@@ -93,7 +94,7 @@ mod tests {
 
     #[test]
     fn places_of_the_contract() {
-        // A change here would part hosts of different versions.
+        // A change would make hosts of different versions disagree.
         let at = |job, sequence| spread(job, 4096).index(Sequence(sequence)).0;
         let places = [at(1, 0), at(1, 1), at(1, u32::MAX), at(2, 0), at(2, 1)];
         assert_eq!(places, [3265, 3552, 2978, 1742, 2947]);

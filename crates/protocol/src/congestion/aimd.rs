@@ -4,25 +4,25 @@ use tributary_wire::Sequence;
 
 use super::Controller;
 
-/// ATP's controller: it opens the window by one packet a result up to a threshold (slow start) and
-/// by one packet a window of results above it; it halves window and threshold on a congestion mark
-/// or a loss, at most once a window of data. The threshold starts at the upper bound.
+/// ATP's controller. Below a threshold it opens the window by one packet per result (slow start),
+/// above it by one packet per window of results. On a congestion mark or a loss it halves window
+/// and threshold, at most once per window of data. The threshold starts at the upper bound.
 ///
-/// P4INC's is the same with a threshold that starts where the job's aggregators end (P4INC-AOI
-/// §VI.B): beyond it packets may be turned back.
+/// P4INC uses the same controller, with a threshold that starts at the number of the job's
+/// aggregators (P4INC-AOI §VI.B): beyond it packets may be returned.
 #[derive(Clone, Debug)]
 pub struct Aimd {
     window: u32,
     max: u32,
     threshold: u32,
-    /// Results since the window last grew.
+    /// Results since the last growth of the window.
     results: u32,
-    /// Congestion of fragments below this has been answered.
+    /// Congestion of fragments below this sequence has been accounted for.
     answered: Sequence,
 }
 
 impl Aimd {
-    /// Starts at `initial` packets and stays within 1 and `max`.
+    /// Starts at `initial` packets and stays between 1 and `max`.
     pub fn new(initial: u32, max: u32) -> Self {
         let max = max.max(1);
         Self {
@@ -36,13 +36,13 @@ impl Aimd {
 }
 
 impl Aimd {
-    /// The same with another threshold to start with, of at least one.
+    /// The same controller with another initial threshold, at least one.
     #[must_use]
     pub fn with_threshold(self, threshold: u32) -> Self {
         Self { threshold: threshold.max(1), ..self }
     }
 
-    /// Shrinks the window, and ends the slow start.
+    /// Shrinks the window and ends slow start.
     pub(super) fn shrink_to(&mut self, window: f64) {
         self.window = (window as u32).clamp(1, self.max);
         self.threshold = self.window;

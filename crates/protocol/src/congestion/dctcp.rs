@@ -1,27 +1,27 @@
-//! A window that shrinks by as much as the network is congested (DCTCP, RFC 8257).
+//! A window that shrinks in proportion to congestion (DCTCP, RFC 8257).
 
 use tributary_wire::Sequence;
 
 use super::{Aimd, Controller};
 
-/// How fast the estimate of congestion follows the marks (RFC 8257 §4.2).
+/// Gain of the congestion estimate (RFC 8257 §4.2).
 const GAIN: f64 = 1.0 / 16.0;
 
-/// As [`Aimd`], but for marks: those of a whole window count together, and the window shrinks by half of
-/// their share, smoothed. A burst of resends that marks a few packets so costs a few packets of window,
-/// where halving would cost as much as lasting congestion.
+/// Like [`Aimd`], except for congestion marks: the marks of a whole window count together, and the
+/// window shrinks by half of their smoothed share. A burst of resends that marks a few packets
+/// therefore costs a few packets of window, whereas halving would treat it like lasting congestion.
 #[derive(Clone, Debug)]
 pub struct Dctcp {
     aimd: Aimd,
-    /// Results of this window of data, and how many of them were marked.
+    /// Results in the current window of data, and the number of marked ones.
     results: u32,
     marked: u32,
-    /// Share of marked results, smoothed.
+    /// Smoothed share of marked results.
     congestion: f64,
 }
 
 impl Dctcp {
-    /// Takes over the window of an [`Aimd`].
+    /// Takes over the window of an [`Aimd`] controller.
     pub fn new(aimd: Aimd) -> Self {
         Self { aimd, results: 0, marked: 0, congestion: 0.0 }
     }

@@ -1,42 +1,44 @@
-//! What fixed point costs: which values it rounds, how far, and which it makes zero.
+//! The cost of fixed point: how many values are rounded to zero, and the largest relative error.
 
 use super::{ROUNDER, Scale};
 
-/// What the conversion to integers did to the `f32` values of one worker.
+/// The effect of the conversion to integers on the `f32` values of one worker.
 ///
-/// Each value is counted once, when the result of its fragment is in: only then is it known at which
-/// scale the fragment was summed, or that it was summed as floats.
+/// Each value is counted once, when the result of its fragment arrives. Only then is it known at
+/// which scale the fragment was summed, or that it was summed as floats.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Rounding {
-    /// Values that are not zero, those summed as floats included.
+    /// Number of non-zero values, including those summed as floats.
     pub values: u64,
-    /// Of these, values that became zero.
+    /// Number of non-zero values that became zero.
     pub zeroed: u64,
-    /// Of these, values whose fragment was summed at a coarser scale than the job's, because a
-    /// value of it was too great (P4INC, SwitchML).
+    /// Number of values that became zero in fragments summed at a coarser scale than the job's,
+    /// because one of their values was too large (P4INC, SwitchML).
     pub zeroed_coarser: u64,
     /// The largest relative error of a value, `|round(x · scale) / scale − x| / |x|`. It is 1 if a
     /// value became zero.
     pub worst: f64,
-    /// The greatest magnitude in the fragments that were summed at the job's scale.
+    /// The largest magnitude in fragments that were summed at the job's scale.
     pub greatest: f32,
 }
 
 impl Rounding {
-    /// Counts values that were summed as floats: they are not rounded.
+    /// Counts values that were summed as floats, which are not rounded.
     pub fn count_floats(&mut self, values: &[f32]) {
         self.values += values.iter().map(|value| u64::from(*value != 0.0)).sum::<u64>();
     }
 
-    /// Counts values that were summed at a scale: the job's, or a `coarser` one. They must be finite.
+    /// Counts values that were summed at a scale: the job's, or a `coarser` one. They must be
+    /// finite.
     ///
-    /// A magnitude `m` becomes zero if `m · scale` is at most one half, and its relative error is at
-    /// most half a unit in `m · scale`. So both are comparisons with a bound that is the same for
-    /// all values. Magnitudes compare as their bit patterns do: the loop works on integers, and the
-    /// compiler vectorises it. Errors are computed only where one can exceed the largest so far.
+    /// A magnitude `m` becomes zero if `m · scale` is at most one half. Its relative error is at
+    /// most half a unit in `m · scale`. So both tests are comparisons with a bound that is the same
+    /// for all values. Magnitudes compare like their bit patterns, so the loop works on integers
+    /// and the compiler vectorises it. Errors are computed only for values that can exceed the
+    /// largest error so far.
     pub fn count(&mut self, values: &[f32], scale: Scale, coarser: bool) {
         let zeroing = bits(largest_below_half(scale));
-        // Rounded up twice, to be a bound in spite of its own rounding.
+        // Rounded up twice, so that it is an upper bound despite its own rounding.
         let bound = bits(((0.5 / self.worst / scale.get()) as f32).next_up().next_up());
         let (mut zeros, mut zeroed, mut suspects, mut greatest) = (0u32, 0u32, 0u32, 0i32);
         for value in values {
@@ -46,7 +48,7 @@ impl Rounding {
             suspects += u32::from(magnitude <= bound);
             greatest = greatest.max(magnitude);
         }
-        // Zeros are below both bounds.
+        // Zeros are below both bounds and were counted in both.
         zeroed -= zeros;
         suspects -= zeros;
         self.values += values.len() as u64 - u64::from(zeros);
@@ -63,7 +65,7 @@ impl Rounding {
         }
     }
 
-    /// Finds the largest error of values of which none becomes zero.
+    /// Updates the largest error from values of which none becomes zero.
     #[cold]
     fn compute_errors(&mut self, values: &[f32], scale: Scale) {
         for value in values {
@@ -76,13 +78,13 @@ impl Rounding {
     }
 }
 
-/// The magnitude of a value as an integer that compares as it does. It is never negative: machines
-/// without AVX compare signed integers faster.
+/// The magnitude of a value as an integer with the same order. It is signed, because machines
+/// without AVX compare signed integers faster, and never negative.
 fn bits(value: f32) -> i32 {
     (value.to_bits() & (u32::MAX >> 1)) as i32
 }
 
-/// The greatest magnitude that becomes zero: whose product with the scale is at most one half.
+/// The largest magnitude that becomes zero: its product with the scale is at most one half.
 fn largest_below_half(scale: Scale) -> f32 {
     let zeroed = |magnitude: f32| f64::from(magnitude) * scale.get() <= 0.5;
     let mut magnitude = ((0.5 / scale.get()) as f32).min(f32::MAX);
@@ -105,7 +107,7 @@ mod tests {
         Scale::new(factor).unwrap()
     }
 
-    /// What each value becomes, computed one by one as the library rounds.
+    /// The expected counts, computed value by value with the library's rounding.
     fn expected(fragments: &[(Vec<f32>, bool)], factor: f64) -> Rounding {
         let mut rounding = Rounding::default();
         for (values, coarser) in fragments {

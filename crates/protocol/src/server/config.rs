@@ -1,24 +1,24 @@
-//! What a PS must know.
+//! Configuration of a PS.
 
 use tributary_wire::{Host, Protocol};
 
 use crate::{ConfigError, JobConfig, Timing};
 
-/// What a PS must know.
+/// Configuration of a PS.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PsConfig {
-    /// What all endpoints of the job agree on.
+    /// Configuration on which all endpoints of the job agree.
     pub job: JobConfig,
     /// The PS's own addresses.
     pub host: Host,
     /// The addresses of the workers, in the order of their indices.
     pub workers: Vec<Host>,
-    /// How long it waits.
+    /// Timeouts.
     pub timing: Timing,
 }
 
 impl PsConfig {
-    /// For a PS that speaks `spoken`.
+    /// Validates the configuration for a PS that implements the protocols `spoken`.
     pub(crate) fn validate(&self, spoken: &[Protocol]) -> Result<(), ConfigError> {
         self.job.validate(spoken)?;
         self.timing.validate()?;

@@ -1,65 +1,67 @@
-//! The parameter server (PS): finishes what the switches could not, and tells all workers.
+//! The parameter server (PS): finishes the sums that switches could not, and sends them to all
+//! workers.
 //!
 //! | file | concern |
 //! | --- | --- |
-//! | `config` | what a PS must know |
-//! | `slots` | the ring of slots: a task being collected and a result being kept in each |
-//! | `receive` | gradients: merging, completing, asking for what is missing |
-//! | `transmit` | which packet is next, and writing it |
+//! | `config` | configuration |
+//! | `slots` | the ring of slots, each with a task being collected and a result being kept |
+//! | `receive` | gradients: merging, completing, asking for missing values |
+//! | `transmit` | choosing and writing the next packet |
 //! | `timers` | tasks that wait too long |
 //!
 //! # Two versions
 //!
-//! A slot holds the result of task `s` and at the same time what has come in for task `s + W`. That
-//! some worker sends `s + W` shows that this worker has the result of `s`, not that all have; only
-//! when `s + W` is complete have all workers sent it, so all have `s`, and its memory is free for
-//! `s + 2W`. A third version can therefore not be needed, and a packet for one is dropped.
+//! A slot holds the result of task `s` and at the same time the values received for task `s + W`. A
+//! worker that sends `s + W` has the result of `s`, but other workers may lack it. Only when `s +
+//! W` is complete have all workers sent it. Then all have the result of `s`, and its memory is free
+//! for `s + 2W`. A third version is therefore never needed, and a packet for one is dropped.
 //!
-//! With P4INC the tasks are rounds. What follows a result that says overflow is the next rung of
-//! the same fragment, else the fragment W further on; who sends what follows has that result in
-//! either case.
+//! In P4INC the tasks are rounds. After a result with the overflow flag comes the next rung of the
+//! same fragment, otherwise the fragment W further on. In either case a worker that sends the next
+//! round has that result.
 //!
 //! # Integers and floats
 //!
-//! Integer sums wrap like the switch's. Workers see to it that they never do (I5), so wrapping only
-//! means that a forged packet cannot cause a panic. Once one worker has sent its fragment as floats,
-//! the task is collected in floats from every worker by itself: partial sums of the switch are of
-//! no use any more, because they are of integers. All that is ATP's. P4INC knows no floats: there the
-//! PS hands the overflow flag of any contribution on to the result, and what is due then is a coarser
-//! rung.
+//! Integer sums wrap like the switch's. Workers ensure that they never do (I5), so wrapping only
+//! prevents a panic on a forged packet. Once one worker has sent its fragment as floats, the PS
+//! collects the task in floats from each worker. Partial sums from switches are then useless,
+//! because they are integers. This applies to ATP only. P4INC has no floats: the PS copies the
+//! overflow flag of any contribution into the result, and a coarser rung is due next.
 //!
-//! # A PS that is started anew
+//! # Replacing a PS
 //!
-//! A PS may be replaced at any time, by a [`successor`](ParameterServer::successor) that knows
-//! nothing. All that it lacks, workers have:
+//! A PS may be replaced at any time by a [`successor`](ParameterServer::successor) that starts
+//! without state. Workers have everything that it lacks:
 //!
-//! - *What is due in a slot.* The highest task of the slot that it hears of. Those before it are over,
-//!   as a worker that sends a task has the results of all tasks before it in the slot. That is never sure: the PS
-//!   before it may have finished later ones, whose packets are still to come.
-//! - *Results that some worker missed.* A worker that lacks the result of `s` keeps sending `s`. A successor
-//!   that has not that result asks all workers for it, and those that have it hand it over: each keeps
-//!   the last result of every slot. By the argument above no result after that of `s` exists in the
-//!   slot, or the worker would not lack it.
-//! - *Values that it has merged, or that switches had sent it.* Workers keep theirs until the result
-//!   is in, and are asked for them.
-//! - *Where aggregators are.* Packets say so: gradients and results of ATP carry the slot's salt.
+//! - *The due task of a slot.* The successor takes the highest task of the slot that it receives.
+//!   Earlier tasks are complete, because a worker that sends a task has the results of all earlier
+//!   tasks in the slot. The due task is never certain: the old PS may have completed later tasks
+//!   whose packets are still in flight.
+//! - *Results that some worker missed.* A worker that lacks the result of `s` keeps sending `s`. A
+//!   successor without that result asks all workers for it. Each worker keeps the last result of
+//!   every slot, and those that have the result hand it over. By the argument above no later result
+//!   exists in the slot, or the worker would not lack that of `s`.
+//! - *Values that the old PS had merged or received from switches.* Workers keep their values until
+//!   the result arrives, and the successor queries them.
+//! - *The indices of aggregators.* Gradients and results of ATP carry the slot's salt.
 //!
-//! A successor may finish a task a second time, from packets that were on their way when the first one
-//! did. Both results are the same numbers, for both hold every worker's values once: integers if all
-//! values fit, else floats, as the worker whose values do not fit never sends integers (I2). They may
-//! differ in the collision flag, and so may the salts of workers that took the one or the other.
-//! Then their next packets do not meet in one aggregator; the workers resend, the PS merges what each
-//! sent, and the result, which names one salt, makes all agree again.
+//! A successor may complete a task a second time, from packets that were in flight when the old PS
+//! completed it. Both results are equal, because both contain every worker's values once: as
+//! integers if all values fit, else as floats, because the worker whose values do not fit never
+//! sends integers (I2). The collision flags may differ, and so may the salts of workers that
+//! received different results. Their next packets then use different aggregators. The workers
+//! resend, the PS merges each worker's packet, and the result, which names one salt, makes all
+//! agree again.
 //!
 //! # Runs
 //!
-//! A packet of a later run than the one that is served shows that the controller has admitted the job
-//! anew, since switches let no other packets of it through: the run before is over, and the PS
-//! forgets it. What is late of it is dropped from then on. So a PS may go on while the workers of a job
-//! are started again and again, and no value of one run comes into a sum of another.
+//! Switches forward only packets of runs that the controller has admitted. So a packet of a later
+//! run shows that the controller has admitted the job again. The current run is over, and the PS
+//! discards its state and drops its late packets. A PS may therefore stay while the workers of a
+//! job are restarted repeatedly, and no value of one run enters a sum of another.
 //!
-//! One `ParameterServer` serves one job. A process that serves several looks at
-//! [`Packet::job`] and hands each packet to the right one.
+//! One `ParameterServer` serves one job. A process that serves several jobs dispatches packets by
+//! [`Packet::job`].
 
 mod config;
 mod receive;
@@ -84,55 +86,55 @@ use slots::Slots;
 use timers::Timer;
 use transmit::Outbox;
 
-/// What a PS has to say.
+/// An event of a PS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A task has waited for longer than [`Timing::stall_timeout`](crate::Timing). Said once for each
-    /// `sequence`; the PS goes on asking.
+    /// A task has waited for longer than [`Timing::stall_timeout`](crate::Timing). Reported once
+    /// per `sequence`; the PS keeps querying.
     Stalled {
-        /// The lowest fragment that waits so long.
+        /// The lowest fragment that has waited so long.
         sequence: Sequence,
-        /// The workers whose values it lacks: not heard of since it waits.
+        /// The workers whose values are missing.
         missing: Bitmap,
-        /// Since the first packet of that task came in.
+        /// Time since the first packet of that task arrived.
         waited: Duration,
-        /// No worker at all was heard of for half of the timeout. Those that wait send again all the
-        /// time, so it is the way to the PS that is broken, and not the missing workers.
+        /// Whether no worker was heard from for half of the timeout. Waiting workers resend
+        /// continually, so the path to the PS is broken rather than the missing workers.
         quiet: bool,
     },
 }
 
-/// What a PS has counted.
+/// Counters of a PS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// Gradients that passed all checks but those of their task.
+    /// Gradients that passed all checks except those of their task.
     pub gradients: u64,
     /// Gradients merged into a task.
     pub merged: u64,
-    /// Tasks that one packet completed, all summed up by the switches.
+    /// Tasks that one packet completed, because the switches had summed all contributions.
     pub complete_on_arrival: u64,
     /// Tasks completed.
     pub completed: u64,
-    /// Tasks completed in `f32`; with P4INC those whose result tells all workers to send the
+    /// Tasks completed in `f32`. In P4INC: tasks whose result tells all workers to send the
     /// fragment again at a coarser scale.
     pub overflow_tasks: u64,
     /// Tasks completed with the collision flag.
     pub collisions: u64,
     /// Tasks completed with a congestion mark.
     pub marked: u64,
-    /// Gradients dropped because all they hold was there already.
+    /// Gradients dropped because all their contributions were already merged.
     pub duplicates: u64,
-    /// Gradients dropped because some, but not all, they hold was there already.
+    /// Gradients dropped because some, but not all, of their contributions were already merged.
     pub overlaps: u64,
     /// Integer gradients dropped because their task is collected in `f32`.
     pub fixed_after_overflow: u64,
-    /// Gradients dropped for a task below the one whose result is kept.
+    /// Gradients dropped for a task before the one whose result is kept.
     pub stale: u64,
-    /// Results taken that workers handed over, because the PS before this one had them.
+    /// Results of the preceding PS that workers handed over.
     pub adopted: u64,
-    /// Gradients dropped for a task above the one that is due in their slot.
+    /// Gradients dropped for a task after the one that is due in their slot.
     pub out_of_window: u64,
-    /// Times a task was found to wait for longer than the timeout.
+    /// Number of times that a task had waited for longer than the timeout.
     pub timeouts: u64,
     /// Parameters sent.
     pub parameters: u64,
@@ -140,7 +142,7 @@ pub struct Stats {
     pub replies: u64,
     /// Queries sent.
     pub queries: u64,
-    /// Frames dropped because of what they are.
+    /// Dropped frames, by reason.
     pub rejected: Rejected,
 }
 
@@ -152,10 +154,10 @@ pub struct ParameterServer {
     floats: FloatPool,
     outbox: Outbox,
     rtt: RttEstimator,
-    /// The least time from asking a worker to its answer.
+    /// The shortest time from a query to its answer.
     answer: Least,
     timers: Timers<{ Timer::COUNT }>,
-    /// When a worker was last heard of.
+    /// When a packet of a worker last arrived.
     last_heard: Time,
     stall_reported: Option<Sequence>,
     events: VecDeque<Event>,
@@ -163,20 +165,20 @@ pub struct ParameterServer {
 }
 
 impl ParameterServer {
-    /// A PS that is there from the job's first packet on.
+    /// Creates a PS that is present from the job's first packet on.
     ///
     /// # Errors
     ///
-    /// If the configuration contradicts itself.
+    /// If the configuration is invalid.
     pub fn new(config: PsConfig) -> Result<Self, ConfigError> {
         Self::build(config, false)
     }
 
-    /// A PS that may take the place of one that was lost, in the middle of the job.
+    /// Creates a PS that replaces a lost one in the middle of the job.
     ///
     /// # Errors
     ///
-    /// If the configuration contradicts itself.
+    /// If the configuration is invalid.
     pub fn successor(config: PsConfig) -> Result<Self, ConfigError> {
         Self::build(config, true)
     }
@@ -186,7 +188,7 @@ impl ParameterServer {
         Ok(Self::idle(config, successor))
     }
 
-    /// A server that has received nothing yet, with a validated configuration.
+    /// Creates a server without state from a validated configuration.
     fn idle(config: PsConfig, successor: bool) -> Self {
         Self {
             slots: Slots::new(&config.job, successor),
@@ -203,7 +205,7 @@ impl ParameterServer {
         }
     }
 
-    /// Serves a later run of the job from now on: all that is known of the run so far is forgotten.
+    /// Switches to a later run of the job and discards the state of the current run.
     fn begin(&mut self, epoch: Epoch) {
         let mut config = self.config.clone();
         config.job.epoch = epoch;
@@ -211,13 +213,13 @@ impl ParameterServer {
         *self = Self { events, stats: self.stats, ..Self::idle(config, false) };
     }
 
-    /// Serves the job in another way from now on. The job scheduler tells all endpoints of the job
-    /// between two iterations, when all workers are idle; the PS cannot see that they are, and
-    /// drops all that it has. What is late from before has another service ID and is dropped.
+    /// Switches to another assignment. The job scheduler tells all endpoints of the job between two
+    /// iterations, when all workers are idle. The PS cannot check that they are, and discards its
+    /// state. Late packets of the old assignment have another service ID and are dropped.
     ///
     /// # Errors
     ///
-    /// If the assignment is not one for this job. Nothing has changed then.
+    /// If the assignment is not valid for this job. The PS is then unchanged.
     pub fn reassign(&mut self, assignment: Assignment) -> Result<(), ConfigError> {
         let job = &mut self.config.job;
         assignment.validate(job.protocol, job.slots, job.pool)?;
@@ -232,22 +234,22 @@ impl ParameterServer {
         Ok(())
     }
 
-    /// What it was built with; run and assignment are the last ones.
+    /// The configuration, with the current run and assignment.
     pub fn config(&self) -> &PsConfig {
         &self.config
     }
 
-    /// What it has counted.
+    /// The counters.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// How many tasks have begun to come in and are not complete.
+    /// Number of tasks that have begun and are not complete.
     pub fn pending_tasks(&self) -> usize {
         self.slots.tasks().count()
     }
 
-    /// [`Endpoint::handle_frame`] for a driver that has checked the frame already.
+    /// [`Endpoint::handle_frame`] for a driver that has already validated the frame.
     pub fn handle_packet(&mut self, now: Time, packet: &Packet<&[u8]>) {
         self.receive(now, packet);
     }

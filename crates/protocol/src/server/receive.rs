@@ -1,4 +1,4 @@
-//! Gradients: merging, completing, asking for what is missing.
+//! Gradients: merging, completing, asking for missing values.
 
 use std::time::Duration;
 
@@ -30,8 +30,9 @@ impl ParameterServer {
             self.on_finished(number, packet);
             return;
         }
-        // Exactly one task is due in a slot. Above it, some worker would have skipped one; below
-        // the result that is kept, all workers have theirs.
+        // Exactly one task is due in a slot. A packet above it would mean that a worker skipped
+        // one. A packet below the kept result is obsolete, because all workers have that task's
+        // result.
         let due = slot.due();
         let is_right = self.slots.is_right(sequence, packet.index(), packet.priority());
         match u64::from(sequence) {
@@ -49,8 +50,9 @@ impl ParameterServer {
         }
     }
 
-    /// A gradient for a task that is over, and whose result is not here. It is a late copy, or the PS
-    /// before this one had the result, and all but the sender may have gone on: then they are asked.
+    /// A gradient for a completed task whose result is not here. Either the packet is a late copy,
+    /// or the preceding PS had the result and all workers except the sender may have gone on. In
+    /// the second case the PS asks the workers for the result.
     fn on_over(&mut self, now: Time, number: usize, packet: &Packet<&[u8]>) {
         let sequence = packet.sequence().0;
         let timeout = self.rtt.base_timeout();
@@ -74,8 +76,8 @@ impl ParameterServer {
         }
     }
 
-    /// A worker hands over a result that it has: a successor keeps it if it has no later one of the
-    /// slot, and passes it on.
+    /// A worker hands over a result. A successor keeps it unless it has a later result of the slot,
+    /// and forwards it.
     fn on_handed_over(&mut self, number: usize, packet: &Packet<&[u8]>) {
         let sequence = packet.sequence().0;
         let (index, salt) = (packet.index(), packet.priority());
@@ -95,17 +97,18 @@ impl ParameterServer {
         self.outbox.adopted(number, lack);
     }
 
-    /// Whether a gradient's values are floats, which only ATP knows: with P4INC the same flag says
-    /// that it has none.
+    /// Whether a gradient's values are floats, which only ATP has. In P4INC the same flag means
+    /// that the packet has no valid values.
     fn is_float(&self, packet: &Packet<&[u8]>) -> bool {
         self.config.job.protocol == Protocol::Atp && packet.flags().contains(Flags::OVERFLOW)
     }
 
-    /// Checks what does not depend on the task. Packets of a later run are accepted: they begin it.
+    /// Performs the checks that do not depend on the task. Accepts packets of a later run, which
+    /// begin that run.
     fn accepts(&mut self, packet: &Packet<&[u8]>) -> bool {
         let job = &self.config.job;
         let workers = packet.bitmap();
-        // The switch never adds floats, so they come from one worker; so does a result.
+        // The switch never adds floats, so they come from one worker. So does a result.
         let alone = self.is_float(packet) || packet.flags().contains(Flags::RESULT);
         let single = !alone || workers.len() == 1;
         let assigned = !job.protocol.has_services()
@@ -133,8 +136,8 @@ impl ParameterServer {
         false
     }
 
-    /// A gradient for a task that is complete. One that was resent comes from a worker that missed
-    /// the result. Others are late copies; whoever sent them will resend if it needs anything.
+    /// A gradient for a complete task. A resend comes from a worker that missed the result. Other
+    /// packets are late copies: a worker that lacks the result resends.
     fn on_finished(&mut self, number: usize, packet: &Packet<&[u8]>) {
         self.stats.duplicates += 1;
         if packet.flags().contains(Flags::RESEND) {
@@ -161,7 +164,7 @@ impl ParameterServer {
         }
         let words = self.slots.sums_mut(number);
         if has.is_empty() {
-            // The memory still holds what was there two tasks ago.
+            // The memory still holds the values of the last task but one.
             words.fill(0);
         }
         fixed::accumulate(words, packet.payload());
@@ -174,7 +177,7 @@ impl ParameterServer {
         };
         let sequence = packet.sequence().0;
         if self.task(now, number, sequence).floats.is_none() {
-            // I5: integers are of no use any more, and neither is who sent them.
+            // I5: discard the integers and the bitmap of their workers.
             let floats = self.floats.take();
             let task = self.task(now, number, sequence);
             task.bitmap = Bitmap::EMPTY;
@@ -197,11 +200,11 @@ impl ParameterServer {
         }
     }
 
-    /// The task that is due in a slot, begun if this is its first packet.
+    /// The due task of a slot. Creates it on its first packet.
     fn task(&mut self, now: Time, number: usize, sequence: u32) -> &mut Task {
         let timeout = self.rtt.base_timeout();
-        // Workers find out about losses sooner than a PS, which does not know whether they sent anything
-        // yet: a duplicate at first means that they have begun to repair.
+        // Workers detect losses sooner than a PS, which does not know whether they have sent
+        // anything yet. A first duplicate means that they have begun to resend.
         let ask_from = match self.config.timing.recovery {
             Recovery::Rack => now + self.rest(),
             Recovery::Papers => now,
@@ -213,7 +216,7 @@ impl ParameterServer {
         })
     }
 
-    /// A packet's values were merged: what else it says, and whether that was the last.
+    /// A packet's values were merged. Records its flags and completes the task if it was the last.
     fn merged(&mut self, now: Time, number: usize, packet: &Packet<&[u8]>) {
         self.stats.merged += 1;
         let Some(task) = &mut self.slots.get_mut(number).task else {
@@ -232,7 +235,8 @@ impl ParameterServer {
             if first && task.floats.is_none() {
                 self.stats.complete_on_arrival += 1;
             } else if task.asked.is_none() {
-                // ESA §6: the "RTT" of a PS, from the set-up of the entry to its completion.
+                // ESA §6: the "RTT" of a PS is the time from the set-up of the entry to its
+                // completion.
                 self.rtt.sample(now - task.since);
             }
             self.complete(number);
@@ -259,9 +263,8 @@ impl ParameterServer {
         self.outbox.finished(number);
     }
 
-    /// A packet came in that the task could not use: somebody waits, and part of what is missing may
-    /// just have been dropped. Asks the workers that are missing, but not again before they can have
-    /// answered.
+    /// The task could not use a packet: some worker waits, and part of the missing values may just
+    /// have been dropped. Queries the missing workers, but not again before they can have answered.
     fn ask_missing(&mut self, now: Time, number: usize) {
         let rest = self.rest();
         let everyone = self.config.job.everyone();
@@ -276,8 +279,8 @@ impl ParameterServer {
         self.outbox.query(number, everyone.without(task.bitmap));
     }
 
-    /// The time to leave for an answer: with the papers' rules a timeout, else the least that an answer
-    /// ever took, because workers repeat what is not answered.
+    /// The time to wait for an answer. With the papers' rules it is a timeout. Otherwise it is the
+    /// shortest answer time so far, because workers repeat unanswered packets.
     fn rest(&self) -> Duration {
         let rack = self.config.timing.recovery == Recovery::Rack;
         let answer = self.answer.get().filter(|_| rack);

@@ -1,4 +1,4 @@
-//! The ring of slots: a task being collected and a result being kept in each.
+//! The ring of slots, each with a task being collected and a result being kept.
 
 use std::ops::Range;
 
@@ -13,11 +13,11 @@ use crate::{JobConfig, Time};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Finished {
     pub(super) sequence: u32,
-    /// What the result says, the same in every Parameter and Reply.
+    /// The flags of the result, equal in every Parameter and Reply.
     pub(super) flags: Flags,
     /// The aggregator that the task used.
     pub(super) index: AggregatorIndex,
-    /// The salt that the aggregator follows from.
+    /// The salt from which the aggregator is derived.
     pub(super) salt: u8,
 }
 
@@ -25,21 +25,21 @@ pub(super) struct Finished {
 #[derive(Clone, Debug)]
 pub(super) struct Task {
     pub(super) sequence: u32,
-    /// Collision, congestion and overflow, as far as merged packets said so.
+    /// Collision, congestion and overflow flags of the merged packets.
     pub(super) flags: Flags,
-    /// Whose values are in.
+    /// The workers whose values are merged.
     pub(super) bitmap: Bitmap,
-    /// The values, if the task is collected in `f32`; else they are added up in the slot's memory.
+    /// The values, if the task is collected in `f32`. Integers are summed in the slot's memory.
     pub(super) floats: Option<Floats>,
-    /// When the first packet came in.
+    /// When the first packet arrived.
     pub(super) since: Time,
-    /// When the workers that are missing are to be asked.
+    /// When to query the missing workers.
     pub(super) ask_at: Time,
-    /// Before this, a packet that overlaps is no reason to ask.
+    /// Before this time, an overlapping packet causes no query.
     pub(super) ask_again_from: Time,
-    /// How often the timeout made the PS ask.
+    /// Number of queries caused by the timeout.
     pub(super) timeouts: u32,
-    /// When somebody was asked last. The time to completion says nothing of the network then.
+    /// When a worker was last queried. The time to completion is then no measure of the network.
     pub(super) asked: Option<Time>,
 }
 
@@ -59,11 +59,11 @@ impl Task {
     }
 }
 
-/// A result that a worker asked for, and the PS before this one had.
+/// A result that a worker asked for and that only the preceding PS had.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lost {
     pub(super) sequence: u32,
-    /// The workers whose values came for it. At least one of these workers lacks the result.
+    /// The workers that sent values for it. At least one of these workers lacks the result.
     pub(super) wanted_by: Bitmap,
     /// Workers are not asked for it again before this time.
     pub(super) ask_again_from: Time,
@@ -75,22 +75,22 @@ pub(super) struct Slot {
     pub(super) finished: Option<Finished>,
     pub(super) lost: Option<Lost>,
     pub(super) task: Option<Task>,
-    /// Which of the slot's two versions of values is that of the task.
+    /// Whether the task uses the odd one of the slot's two versions of values.
     odd: bool,
-    /// The sequence of the task that comes next, or is being collected. In 64 bits, as the last ones
-    /// a packet can name have no successor.
+    /// The sequence of the task that is being collected or comes next. It has 64 bits, because the
+    /// last tasks that a packet can name have no successor.
     due: u64,
-    /// Whether `due` is sure, or only the highest that was heard of.
+    /// Whether `due` is certain, rather than only the highest task received so far.
     sure: bool,
 }
 
 impl Slot {
-    /// The sequence of the task that is due: being collected, or next.
+    /// The sequence of the due task: being collected, or next.
     pub(super) fn due(&self) -> u64 {
         self.due
     }
 
-    /// Whether a task above the one that is due may be meant to take its place.
+    /// Whether a task above the due one may replace it.
     pub(super) fn may_skip(&self) -> bool {
         !self.sure
     }
@@ -101,18 +101,18 @@ impl Slot {
 pub(super) struct Slots {
     slots: Box<[Slot]>,
     places: Places,
-    /// Two versions of V words for each slot: consecutive tasks of a slot alternate.
+    /// Two versions of V words per slot, between which consecutive tasks of a slot alternate.
     words: Box<[i32]>,
     values: usize,
     numbering: Numbering,
-    /// There may have been a PS before this one: what is due is never sure.
+    /// Whether there may have been an earlier PS, so that the due task is never certain.
     successor: bool,
 }
 
 impl Slots {
     pub(super) fn new(job: &JobConfig, successor: bool) -> Self {
         let numbering = Numbering::of(job.protocol);
-        // Who counts fragments has to do with the job from the first one on.
+        // A PS that counts fragments serves the job from the first fragment on.
         let sure = numbering == Numbering::Fragments && !successor;
         let slot = |number| Slot {
             finished: None,
@@ -133,13 +133,13 @@ impl Slots {
         }
     }
 
-    /// Whether there may have been a PS before this one.
+    /// Whether there may have been an earlier PS.
     pub(super) fn is_successor(&self) -> bool {
         self.successor
     }
 
-    /// The job is served in another way from here on, and all workers are idle: what was due is not
-    /// sure any more, but it is nothing before that.
+    /// Switches to another assignment while all workers are idle. The due tasks are no longer
+    /// certain, but they are lower bounds.
     pub(super) fn reassign(&mut self, job: &JobConfig) {
         self.places = Places::new(job);
         for slot in &mut self.slots {
@@ -163,18 +163,18 @@ impl Slots {
         &mut self.slots[number]
     }
 
-    /// The aggregator of a task that is due.
+    /// The aggregator of a due task.
     pub(super) fn index(&self, sequence: u32) -> AggregatorIndex {
         self.places.index(self.fragment(sequence))
     }
 
-    /// The salt of a task that is due.
+    /// The salt of a due task.
     pub(super) fn salt(&self, sequence: u32) -> u8 {
         self.places.salt(self.fragment(sequence))
     }
 
-    /// Whether a packet may name an aggregator for a task. A successor knows no salts and believes the
-    /// packet's own.
+    /// Whether a packet may name an aggregator for a task. A successor does not know the salts and
+    /// accepts the packet's.
     pub(super) fn is_right(&self, sequence: u32, index: AggregatorIndex, salt: u8) -> bool {
         let fragment = self.fragment(sequence);
         match self.successor {
@@ -198,9 +198,9 @@ impl Slots {
         &self.words[self.range(number, !self.slots[number].odd)]
     }
 
-    /// Makes a task due that is the highest that was heard of, in a slot that may skip. Those
-    /// before it are over, or its sender would not have come so far. The first packet of the task says
-    /// where it is.
+    /// Makes the highest task received so far the due one, in a slot that may skip. All earlier
+    /// tasks are complete, or the sender would not have reached this one. The salt comes from the
+    /// task's first packet.
     pub(super) fn skip_to(&mut self, number: usize, sequence: u32, salt: u8) {
         let fragment = self.fragment(sequence);
         let slot = &mut self.slots[number];
@@ -213,8 +213,8 @@ impl Slots {
         }
     }
 
-    /// Keeps a result that a worker has handed over. What is collected for the same task, or for one
-    /// before it, is of no use any more. Returns who may lack the result.
+    /// Keeps a result that a worker handed over. Discards what is collected for the same or an
+    /// earlier task. Returns the workers that may lack the result.
     pub(super) fn adopt(&mut self, number: usize, finished: Finished, payload: &[u8]) -> Bitmap {
         let Finished { sequence, flags, salt, .. } = finished;
         let round = self.numbering.round(Sequence(sequence));
@@ -239,7 +239,7 @@ impl Slots {
         lack.fold(Bitmap::EMPTY, |all, (_, workers)| all | workers)
     }
 
-    /// Keeps the result of the slot's task, which ends the one before it, and makes the next task
+    /// Keeps the result of the slot's task, discards the preceding result, and makes the next task
     /// due.
     pub(super) fn finish(&mut self, number: usize, finished: Finished) {
         let round = self.numbering.round(Sequence(finished.sequence));
@@ -254,7 +254,7 @@ impl Slots {
         self.places.over(round.fragment, finished.flags.contains(Flags::COLLISION));
     }
 
-    /// The sequence of the task that follows one in its slot.
+    /// The sequence of the task that follows a round in its slot.
     fn following(&self, round: Round, flags: Flags) -> u64 {
         let next = u64::from(round.fragment) + self.slots.len() as u64;
         match self.numbering {
@@ -266,13 +266,14 @@ impl Slots {
         }
     }
 
-    /// The tasks that are being collected, with their slots.
+    /// The tasks being collected, with the numbers of their slots.
     pub(super) fn tasks(&self) -> impl Iterator<Item = (usize, &Task)> {
         let numbered = self.slots.iter().enumerate();
         numbered.filter_map(|(number, slot)| Some((number, slot.task.as_ref()?)))
     }
 
-    /// The lowest of the tasks that began by `latest`: its sequence, what it has, when it began.
+    /// The lowest of the tasks that began at or before `latest`: its sequence, its bitmap, and when
+    /// it began.
     pub(super) fn lowest_begun_by(&self, latest: Time) -> Option<(Sequence, Bitmap, Time)> {
         self.tasks()
             .filter(|(_, task)| task.since <= latest)

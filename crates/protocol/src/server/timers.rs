@@ -1,8 +1,8 @@
 //! Tasks that wait too long.
 //!
-//! A timer holds a time before which nothing can be due. When it fires, all slots are looked at,
-//! and it is set to when the first of them is due; between two such looks lies a timeout at least.
-//! Packets do not touch it but to set it for the first task.
+//! A timer holds a lower bound of the time at which a slot is due. When it fires, the PS scans all
+//! slots and sets it to the first due time. Two scans are at least one timeout apart. Packets only
+//! set the timer for the first task.
 
 use tributary_wire::{Bitmap, Sequence};
 
@@ -12,9 +12,9 @@ use crate::Time;
 /// The PS's timers.
 #[derive(Clone, Copy)]
 pub(super) enum Timer {
-    /// A task has waited for a timeout: ask the workers that are missing.
+    /// A task has waited for a timeout: query the missing workers.
     Query,
-    /// Time to say that nothing moves.
+    /// Report that no task makes progress.
     Stall,
 }
 

@@ -1,4 +1,4 @@
-//! Which packet is next, and writing it.
+//! Choosing and writing the next packet.
 
 use tributary_wire::agg::Repr;
 use tributary_wire::{
@@ -11,7 +11,7 @@ use super::slots::Finished;
 use crate::Time;
 use crate::bits::SlotSet;
 
-/// What is to be sent, by slot: its memory is bounded however many packets ask for an answer, and the
+/// Packets to send, by slot. Its memory is bounded however many packets ask for an answer, and the
 /// same answer is never queued twice.
 #[derive(Clone, Debug)]
 pub(super) struct Outbox {
@@ -19,11 +19,11 @@ pub(super) struct Outbox {
     replies: Queue,
     queries: Queue,
     recalls: Queue,
-    /// Per slot, the workers that a Reply is due to.
+    /// Per slot, the workers to which a Reply is due.
     reply_to: Box<[Bitmap]>,
-    /// Per slot, the workers to be asked.
+    /// Per slot, the workers to query.
     query_to: Box<[Bitmap]>,
-    /// Per slot, the workers to be asked for a result that is lost.
+    /// Per slot, the workers to ask for a lost result.
     recall_from: Box<[Bitmap]>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Outbox {
 struct Queue {
     slots: SlotSet,
     count: u32,
-    /// The slot to look at first.
+    /// The slot to serve first.
     cursor: u32,
 }
 
@@ -49,7 +49,7 @@ impl Queue {
         self.slots.remove(number as u32);
     }
 
-    /// The next slot from the cursor on, which moves there. It stays in the set.
+    /// The next slot at or after the cursor, which moves to it. The slot stays in the set.
     fn peek(&mut self) -> Option<usize> {
         let found = self.slots.next(self.cursor, self.cursor + self.count)?;
         self.cursor = found & (self.count - 1);
@@ -70,8 +70,8 @@ impl Outbox {
         }
     }
 
-    /// A task of the slot is complete: its Parameter is due, and nothing is left of what was due
-    /// before.
+    /// A task of the slot is complete. Its Parameter is due, and older packets of the slot are
+    /// dropped.
     pub(super) fn finished(&mut self, number: usize) {
         self.replies.remove(number);
         self.reply_to[number] = Bitmap::EMPTY;
@@ -80,7 +80,7 @@ impl Outbox {
         self.parameters.insert(number);
     }
 
-    /// Workers miss the result that the slot keeps. If its Parameter is still due, that will do.
+    /// Workers miss the slot's result. A Parameter that is still due serves them, too.
     pub(super) fn reply(&mut self, number: usize, workers: Bitmap) {
         if !self.parameters.slots.contains(number as u32) {
             self.replies.insert(number);
@@ -88,20 +88,20 @@ impl Outbox {
         }
     }
 
-    /// Asks workers for their values of the slot's task.
+    /// Queries workers for their values of the slot's task.
     pub(super) fn query(&mut self, number: usize, workers: Bitmap) {
         self.queries.insert(number);
         self.query_to[number] |= workers;
     }
 
-    /// Asks workers for a result of the slot that is lost.
+    /// Asks workers for a lost result of the slot.
     pub(super) fn recall(&mut self, number: usize, workers: Bitmap) {
         self.recalls.insert(number);
         self.recall_from[number] |= workers;
     }
 
-    /// A result of the slot was handed over: nothing is left of what was due of one before it, and
-    /// these workers may lack it.
+    /// A result of the slot was handed over. Drops due packets of earlier results. The workers in
+    /// `lack` may lack the result.
     pub(super) fn adopted(&mut self, number: usize, lack: Bitmap) {
         self.parameters.remove(number);
         self.replies.insert(number);
@@ -127,7 +127,7 @@ impl Outbox {
     }
 }
 
-/// The next slot and the lowest of its workers, which is taken out.
+/// The next slot and the lowest of its workers, which is removed.
 fn next(queue: &mut Queue, workers: &mut [Bitmap]) -> Option<(usize, WorkerIndex)> {
     while let Some(number) = queue.peek() {
         let due = &mut workers[number];
@@ -146,7 +146,7 @@ fn next(queue: &mut Queue, workers: &mut [Bitmap]) -> Option<(usize, WorkerIndex
 }
 
 impl ParameterServer {
-    /// Results first, as workers wait for them; then what was missed; then questions.
+    /// Results first, because workers wait for them; then replies; then queries.
     pub(super) fn transmit(&mut self, _now: Time, frame: &mut Vec<u8>) -> bool {
         if let Some(number) = self.outbox.next_parameter()
             && let Some(finished) = self.slots.get(number).finished
@@ -172,7 +172,7 @@ impl ParameterServer {
         }
         while let Some((number, worker)) = self.outbox.next_query() {
             let task = self.slots.get(number).task.as_ref();
-            // The worker's values may have come in since the query became due.
+            // The worker's values may have arrived since the query was queued.
             if let Some(task) = task.filter(|task| !task.bitmap.contains(worker)) {
                 let float = if task.floats.is_some() { Flags::OVERFLOW } else { Flags::NONE };
                 self.write_query(task.sequence, float, worker, frame);
@@ -182,7 +182,7 @@ impl ParameterServer {
         false
     }
 
-    /// Writes a Parameter or a Reply; they differ in kind and destination only.
+    /// Writes a Parameter or a Reply, which differ only in kind and destination.
     fn write_result(
         &self,
         kind: Kind,
@@ -201,7 +201,7 @@ impl ParameterServer {
         values::write_i32(payload, self.slots.kept(number));
     }
 
-    /// Writes a Query. That of a successor asks for the result, too, if there is one.
+    /// Writes a Query. A successor's Query also asks for the result, if one exists.
     fn write_query(
         &mut self,
         sequence: u32,
@@ -241,7 +241,7 @@ impl ParameterServer {
     }
 
     fn worker(&self, worker: WorkerIndex) -> Host {
-        // Bitmaps are checked against the job's workers, of which each has an address.
+        // Bitmaps have been checked against the job's workers, and each worker has an address.
         self.config.workers[usize::from(worker.get())]
     }
 }

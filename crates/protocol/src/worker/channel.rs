@@ -1,12 +1,13 @@
-//! ESA: what a worker says over the reliable channel, and what it is told there (ESA §5.1, §5.3).
+//! ESA: the worker's messages on the reliable channel, and the messages that it receives there (ESA
+//! §5.1, §5.3).
 //!
-//! With the papers' rules, that is how a lost fragment is repaired. With the others a worker sends it to the
-//! PS in packets, which are not held up by what a connection lost before them, and reminds the agent if
-//! several of those were of no avail.
+//! With the papers' rules, this is how a lost fragment is repaired. With the other rules a worker
+//! sends the fragment to the PS in packets, which do not wait for earlier losses of a connection,
+//! and reminds the agent only after several of those were not answered.
 //!
-//! Nothing here is remembered but *what* is to be said. Values and results are looked up when the
-//! channel has room for them, so a channel that is slow or broken costs no memory, and what has
-//! become pointless by then is not said at all.
+//! The state only records *which* messages are due. Values and results are looked up when the
+//! channel has room for them. A slow or broken channel therefore costs no memory, and messages that
+//! have become pointless by then are not sent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,14 +21,15 @@ use super::{Failure, Worker};
 use crate::bits::SlotSet;
 use crate::{JobConfig, Recovery, Time};
 
-/// Answers that may be due at a time, in windows: the PS asks about at most two windows of fragments.
+/// Bound on the pending answers, in windows. The PS asks about at most two windows of fragments.
 const ANSWERS: usize = 4;
 
-/// Packets around the switches that were of no avail before the agent is reminded.
+/// Number of unanswered repair packets after which the agent is reminded.
 const REPAIRS: u8 = 4;
 
-/// Time between the first two reminders of a fragment. Each further one waits twice as long, up to 64 times:
-/// the channel has its own repairs, which take their time, and is not to be flooded meanwhile.
+/// Time between the first two reminders of a fragment. It doubles with each further reminder, up to
+/// 64-fold: the channel retransmits on its own, which takes time, and must not be flooded
+/// meanwhile.
 const REST: Duration = Duration::from_millis(1);
 const REST_DOUBLES: u32 = 6;
 
@@ -36,24 +38,24 @@ const REST_DOUBLES: u32 = 6;
 struct Reminded {
     fragment: u32,
     times: u32,
-    /// Before this it is not reminded again.
+    /// No reminder is sent before this time.
     rests_until: Time,
 }
 
-/// What the reliable channel needs.
+/// State of the reliable channel.
 #[derive(Clone, Debug)]
 pub(super) struct Channel {
-    /// Outstanding fragments of which the agent is to be reminded.
+    /// Outstanding fragments for which a reminder is due.
     reminders: SlotSet,
-    /// By slot, the fragment that the agent was last reminded of.
+    /// Per slot, the last fragment for which a reminder was sent.
     reminded: Box<[Reminded]>,
-    /// Fragments that were asked for, and whether in floats.
+    /// Queried fragments, and whether in floats.
     answers: BTreeMap<u32, bool>,
     answers_max: usize,
-    /// Fragments that were asked for before they were sent, and whether in floats.
+    /// Fragments that were queried before they were sent, and whether in floats.
     early: BTreeMap<u32, bool>,
     leaving: bool,
-    /// That it is leaving was said on this connection.
+    /// Whether `Finished` was sent on this connection.
     said_finished: bool,
     dismissed: bool,
 }
@@ -74,7 +76,7 @@ impl Channel {
 }
 
 impl Channel {
-    /// Whether the agent may be reminded of a fragment now; it is taken for done.
+    /// Whether the agent may be reminded of a fragment now. If so, records the reminder as sent.
     fn may_remind(&mut self, now: Time, fragment: u32) -> bool {
         let slot = fragment as usize & (self.reminded.len() - 1);
         let reminded = &mut self.reminded[slot];
@@ -91,7 +93,7 @@ impl Channel {
 }
 
 impl Worker {
-    /// Takes a message of the reminder agent. An ATP worker has none and ignores it.
+    /// Handles a message of the reminder agent. An ATP worker has no agent and ignores it.
     pub fn handle_message(&mut self, now: Time, message: ToWorker) {
         if self.failed.is_some() || self.channel.is_none() {
             return;
@@ -108,8 +110,8 @@ impl Worker {
         self.pursue(now);
     }
 
-    /// The next message for the reminder agent: ask for it after every call that could bring one
-    /// about, as for events.
+    /// The next message for the reminder agent. Poll it after every call that can produce one, as
+    /// for events.
     pub fn poll_message(&mut self) -> Option<FromWorker> {
         if self.failed.is_some() {
             return None;
@@ -117,24 +119,23 @@ impl Worker {
         self.poll_reminder().or_else(|| self.poll_answer()).or_else(|| self.poll_goodbye())
     }
 
-    /// The channel to the reminder agent was opened, for the first time or again. What was under way
-    /// on an earlier one may be lost: fragments are pursued by their timers anyway, and a goodbye is
-    /// said again.
+    /// The channel to the reminder agent was opened, for the first time or again. Messages of an
+    /// earlier channel may be lost: timers recover fragments, and `Finished` is sent again.
     pub fn channel_opened(&mut self) {
         if let Some(channel) = &mut self.channel {
             channel.said_finished = false;
         }
     }
 
-    /// Tells the others that this worker will submit no more. Once all workers of the job have their
-    /// results and have said so, [`is_dismissed`](Self::is_dismissed) turns true.
+    /// Announces that this worker will submit no more tensors. Once all workers of the job have all
+    /// results and have announced the same, [`is_dismissed`](Self::is_dismissed) returns true.
     pub fn leave(&mut self) {
         if let Some(channel) = &mut self.channel {
             channel.leaving = true;
         }
     }
 
-    /// Whether nobody needs this worker any more. With ATP that is when it is idle.
+    /// Whether no other worker depends on this one any more. In ATP that is when it is idle.
     pub fn is_dismissed(&self) -> bool {
         match &self.channel {
             Some(channel) => channel.dismissed,
@@ -146,12 +147,12 @@ impl Worker {
         self.channel.as_ref().is_some_and(|channel| channel.leaving)
     }
 
-    /// Whether the agent is all that this worker turns to for a fragment that was sent once.
+    /// Whether this worker recovers a fragment that was sent once through the agent only.
     pub(super) fn only_reminds(&self) -> bool {
         self.channel.is_some() && self.config.timing.recovery == Recovery::Papers
     }
 
-    /// Notes the fragments of which the agent is to be reminded at once.
+    /// Queues reminders for the fragments to be reported at once.
     pub(super) fn pursue(&mut self, now: Time) {
         if self.failed.is_some() || !self.only_reminds() {
             return;
@@ -165,7 +166,8 @@ impl Worker {
         }
     }
 
-    /// A fragment went around the switches once more.
+    /// A fragment was sent past the switches once more. Queues a reminder if that happened too
+    /// often.
     pub(super) fn consider_reminding(&mut self, now: Time, sequence: u32) {
         if self.fragments.sendings_around(sequence) > REPAIRS
             && let Some(channel) = &mut self.channel
@@ -180,8 +182,8 @@ impl Worker {
         due.or_else(|| self.rules.next_suspect(&self.fragments))
     }
 
-    /// Whether the PS asked for the next new fragment before it was sent, and so holds a part of that
-    /// task, which no switch can complete any more. The values then go to the PS at once.
+    /// Whether the PS queried the next new fragment before it was sent. The PS then holds a part of
+    /// that task, which no switch can complete, so the values go directly to the PS.
     pub(super) fn hand_over(&mut self, now: Time, sequence: u32) -> bool {
         let Some(channel) = &mut self.channel else {
             return false;
@@ -225,8 +227,8 @@ impl Worker {
     fn poll_reminder(&mut self) -> Option<FromWorker> {
         let window = self.fragments.base()..self.fragments.end();
         let channel = self.channel.as_mut()?;
-        // Bits of fragments whose results have come in since are those of later fragments of the
-        // same slots now, or of none.
+        // If the result of a recorded fragment has arrived, its bit now refers to a later fragment
+        // in the same slot, or to none.
         while let Some(sequence) = channel.reminders.next(window.start, window.end) {
             channel.reminders.remove(sequence);
             if self.fragments.is_outstanding(sequence) {

@@ -1,4 +1,4 @@
-//! How values travel, and what becomes of those that are too great for it (I5).
+//! Encodings of values, and the handling of values that are too large (I5).
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use super::tensors::{SubmitError, Tensor};
 use crate::fixed::{self, COARSEST, Rounding, Scale};
 use crate::numbering::Numbering;
 
-/// A form in which values travel.
+/// The form in which values are sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
-    /// As integers, at that rung of the scale ladder.
+    /// As integers, at this rung of the scale ladder.
     Fixed { rung: u8 },
     /// As `f32` bit patterns.
     Float,
@@ -25,28 +25,29 @@ pub(super) enum Encoding {
     Fixed,
     /// As `f32` bit patterns.
     Float,
-    /// As zeros, because not all of its values fit the rung.
+    /// As zeros, because some values do not fit the rung.
     TooGreat,
 }
 
-/// The form does not suit the tensor: integers travel as they are, and in no other form.
+/// The form does not suit the tensor: integer tensors are sent as integers only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct KindMismatch;
 
-/// What is done about values that are too great.
+/// The handling of values that are too large.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Overflow {
-    /// ATP and ESA: the fragment goes as floats.
+    /// ATP and ESA: the fragment is sent as floats.
     Floats,
-    /// P4INC and SwitchML: the packet says so, and the fragment goes again at the next rung.
+    /// P4INC and SwitchML: the packet carries the overflow flag, and the fragment is sent again at
+    /// the next rung.
     Ladder,
 }
 
-/// The form in which the values of a job travel.
+/// The encoding of a job's values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Codec {
     scale: Scale,
-    /// The greatest magnitude of an integer.
+    /// The largest magnitude of an integer.
     limit: i32,
     overflow: Overflow,
 }
@@ -63,7 +64,7 @@ impl Codec {
         }
     }
 
-    /// Whether the values can be summed at all.
+    /// Checks that the values can be summed.
     pub(super) fn check(&self, tensor: &Tensor) -> Result<(), SubmitError> {
         let limit = self.limit;
         match tensor {
@@ -88,7 +89,7 @@ impl Codec {
         Ok(())
     }
 
-    /// Writes a part of a tensor into a zeroed payload, in the form that is asked for if it fits.
+    /// Writes a part of a tensor into a zeroed payload, in the requested form if the values fit.
     pub(super) fn encode(
         &self,
         tensor: &Tensor,
@@ -121,8 +122,7 @@ impl Codec {
         }
     }
 
-    /// Puts sums that came in some form in the place of a part of a tensor, and counts what that
-    /// form did to the values there.
+    /// Overwrites a part of a tensor with its sums, and counts the rounding of the values there.
     pub(super) fn decode(
         &self,
         payload: &[u8],

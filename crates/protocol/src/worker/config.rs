@@ -1,31 +1,30 @@
-//! What a worker must know.
+//! Configuration of a worker.
 
 use tributary_wire::{Host, Protocol, WorkerIndex};
 
 use crate::fixed::Scale;
 use crate::{ConfigError, JobConfig, Timing};
 
-/// The payload that a worker sends before it has heard anything: 60 KB (ESA §5.1, as ATP at
-/// 100 Gb/s).
+/// The initial window: 60 KB of payload (ESA §5.1, as ATP at 100 Gb/s).
 const INITIAL_WINDOW_BYTES: u32 = 60 * 1024;
 
-/// What a worker must know.
+/// Configuration of a worker.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WorkerConfig {
-    /// What all endpoints of the job agree on.
+    /// Configuration on which all endpoints of the job agree.
     pub job: JobConfig,
-    /// Which of the job's workers this is.
+    /// The index of this worker.
     pub index: WorkerIndex,
-    /// How `f32` values become integers; the same at every worker.
+    /// The scale that converts `f32` values to integers; the same at every worker.
     pub scale: Scale,
     /// The worker's own addresses.
     pub host: Host,
-    /// The addresses of the PS; of no use to a job that has none.
+    /// The addresses of the PS; unused if the job has none.
     pub server: Host,
-    /// The congestion window at the start, in packets; `None` for 60 KB, and with P4INC no more
-    /// than the job's aggregators. It never exceeds the slots.
+    /// The initial congestion window in packets. `None` means 60 KB, and in P4INC at most the
+    /// number of the job's aggregators. It never exceeds the number of slots.
     pub initial_window: Option<u32>,
-    /// How long it waits.
+    /// Timeouts.
     pub timing: Timing,
 }
 
@@ -37,7 +36,7 @@ impl WorkerConfig {
         self.initial_window.unwrap_or(default)
     }
 
-    /// The window up to which it may open quickly: as far as switches have aggregators for it
+    /// The initial slow-start threshold: the number of aggregators that switches have for the job
     /// (P4INC-AOI §VI.B).
     pub(super) fn threshold(&self) -> u32 {
         match self.job.assignment.segment.size {

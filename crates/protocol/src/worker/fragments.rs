@@ -1,4 +1,4 @@
-//! The window: which fragments are under way, and what is known of each.
+//! The window: the fragments in flight, and the state of each.
 
 use tributary_wire::{AggregatorIndex, Round};
 
@@ -8,24 +8,25 @@ use crate::{JobConfig, Time};
 
 use super::loss::{Answered, SendOrder};
 
-/// What is known of the fragment that a slot is at.
+/// State of a slot's current fragment.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// The rung of the scale ladder that it is at; the first one between two fragments.
+    /// The current rung of the scale ladder; the first one between two fragments.
     rung: u8,
-    /// Its round was not sent yet: the one before came back with an overflow.
+    /// Whether the current round has not been sent yet, because the preceding round overflowed.
     unsent: bool,
-    /// When it was last sent, or came to be at its rung.
+    /// When it was last sent, or advanced to its rung.
     sent: Time,
-    /// The number of that sending, among all.
+    /// The serial number of the last transmission, counted over all fragments.
     serial: u64,
-    /// How often its round was sent.
+    /// Number of transmissions of the current round.
     sendings: u8,
-    /// Its round was sent more than once, so its result tells no round-trip time.
+    /// Whether the current round was sent more than once, so that its result gives no round-trip
+    /// sample.
     resent: bool,
-    /// It must go as floats.
+    /// Whether it must be sent as floats.
     float: bool,
-    /// The fragment of this slot that the PS asked for before it was sent.
+    /// The fragment of this slot that the PS queried before it was sent.
     asked: Option<u32>,
 }
 
@@ -48,75 +49,75 @@ impl Slot {
     }
 }
 
-/// What sending a fragment must know.
+/// The properties of the packet to send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sending {
     pub(super) round: Round,
     pub(super) index: AggregatorIndex,
     pub(super) float: bool,
-    /// It was sent before.
+    /// Whether it was sent before.
     pub(super) repeated: bool,
-    /// It is to go around the switch, or was asked for.
+    /// Whether it carries the resend flag, because it bypasses the switch or was queried.
     pub(super) again: bool,
 }
 
-/// The last sending of a fragment that waits for its result.
+/// The last transmission of a fragment that waits for its result.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub(super) at: Time,
-    /// The number of that sending, among all.
+    /// Its serial number, counted over all fragments.
     pub(super) serial: u64,
-    /// It went around the switches.
+    /// Whether it bypassed the switches.
     pub(super) around: bool,
 }
 
-/// What becomes of a fragment that waits for its result.
+/// A verdict on a fragment that waits for its result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Walk {
-    /// It goes on waiting.
+    /// The fragment keeps waiting.
     Keep,
-    /// It is lost.
+    /// The fragment is lost.
     Lose,
-    /// It goes on waiting, and so do all that were sent after it.
+    /// The fragment keeps waiting, and so do all that were sent after it.
     End,
 }
 
-/// What a round is to a worker.
+/// The state of a round at a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Standing {
-    /// Its result is in.
+    /// Its result has arrived.
     Over,
-    /// It is under way.
+    /// It is in flight.
     Due,
-    /// It was never sent.
+    /// It has not been sent.
     Unsent,
 }
 
 /// Fragments from `base` (the lowest without its final result) to `next` (the lowest that was never
-/// sent). No more than the slots are in between.
+/// sent). They are at most as many as there are slots.
 #[derive(Clone, Debug)]
 pub(super) struct Fragments {
     slots: Box<[Slot]>,
     places: Places,
     base: u32,
     next: u32,
-    /// Sent, without a final result.
+    /// Fragments that were sent and have no final result.
     outstanding: SlotSet,
-    /// Of these: to be sent at once.
+    /// Outstanding fragments to send at once.
     due: SlotSet,
-    /// Of these: turned back by the switch until an earlier fragment is over.
+    /// Outstanding fragments that the switch returned, until an earlier fragment is complete.
     early: SlotSet,
-    /// Slots whose fragments wait for a result, by when they were sent: of the outstanding ones, all
-    /// but those that are lost or at a round that was not sent yet.
+    /// Slots whose fragments wait for a result, in the order of transmission. These are the
+    /// outstanding fragments except those that are lost or at an unsent round.
     order: SendOrder,
-    /// Sendings so far.
+    /// Number of transmissions so far.
     sendings: u64,
-    /// How often a round is sent through the switches before it is sent around them.
+    /// Number of times that a round is sent through the switches before it bypasses them.
     through: u8,
 }
 
 impl Fragments {
-    /// A round that is sent more than `through` times is resent with the resend flag.
+    /// Resends of a round after the first `through` transmissions carry the resend flag.
     pub(super) fn new(job: &JobConfig, through: u8) -> Self {
         Self {
             slots: vec![Slot::NEW; job.slots as usize].into(),
@@ -132,7 +133,8 @@ impl Fragments {
         }
     }
 
-    /// The job is served in another way, in which no round has been yet. Nothing may be outstanding.
+    /// Switches to another assignment, under which no round has been sent. Nothing may be
+    /// outstanding.
     pub(super) fn reassign(&mut self, job: &JobConfig) {
         debug_assert!(self.nothing_outstanding());
         self.places = Places::new(job);
@@ -146,7 +148,7 @@ impl Fragments {
         self.next
     }
 
-    /// One beyond the last fragment that may ever be under way together with `base`.
+    /// The exclusive upper bound of fragments that may be in flight together with `base`.
     pub(super) fn end(&self) -> u32 {
         self.base + self.slots.len() as u32
     }
@@ -159,12 +161,12 @@ impl Fragments {
         (self.base..self.next).contains(&fragment) && self.outstanding.contains(fragment)
     }
 
-    /// The round that an outstanding fragment, or `next`, is at.
+    /// The current round of an outstanding fragment or of `next`.
     pub(super) fn round(&self, fragment: u32) -> Round {
         Round { fragment, rung: self.slots[self.slot(fragment)].rung }
     }
 
-    /// What a round is to this worker.
+    /// The state of a round at this worker.
     pub(super) fn standing(&self, round: Round) -> Standing {
         let Round { fragment, rung } = round;
         if fragment >= self.next {
@@ -181,18 +183,19 @@ impl Fragments {
         }
     }
 
-    /// The aggregator of the round that a fragment's slot is at.
+    /// The aggregator of the current round of a fragment's slot.
     pub(super) fn index(&self, fragment: u32) -> AggregatorIndex {
         self.places.index(fragment)
     }
 
-    /// The salt that a fragment's slot is at.
+    /// The current salt of a fragment's slot.
     pub(super) fn salt(&self, fragment: u32) -> u8 {
         self.places.salt(fragment)
     }
 
-    /// A result names an aggregator and the salt that it follows from. Returns whether it is one of the
-    /// fragment. Where the sender has another salt than this worker, its salt holds.
+    /// Checks the aggregator and the salt that a result names. Returns whether the aggregator
+    /// belongs to the fragment. If the sender's salt differs from this worker's, adopts the
+    /// sender's.
     pub(super) fn agree(&mut self, fragment: u32, index: AggregatorIndex, salt: u8) -> bool {
         if index == self.places.index_at(fragment, salt) {
             self.places.set_salt(fragment, salt);
@@ -201,13 +204,13 @@ impl Fragments {
         index == self.places.index(fragment)
     }
 
-    /// The lowest fragment to be sent at once.
+    /// The lowest fragment to send at once.
     pub(super) fn next_due(&self) -> Option<u32> {
         self.due.next(self.base, self.next)
     }
 
-    /// The lowest fragment to be sent at once that was sent through the switches as often as it may, or
-    /// the lowest that was not.
+    /// The lowest fragment to send at once, among those that have (if `worn`) or have not used up
+    /// their transmissions through the switches.
     pub(super) fn next_due_if(&self, worn: bool) -> Option<u32> {
         let mut from = self.base;
         loop {
@@ -219,13 +222,13 @@ impl Fragments {
         }
     }
 
-    /// The lowest outstanding fragment from `from` up.
+    /// The lowest outstanding fragment at or after `from`.
     pub(super) fn next_outstanding(&self, from: u32) -> Option<u32> {
         self.outstanding.next(from, self.next)
     }
 
-    /// The lowest fragment from `from` up and below `to` that waits for its result: not for its turn
-    /// to be sent, and not for an earlier fragment because the switch turned it back.
+    /// The lowest fragment in `from..to` that waits for its result. Excludes fragments that are due
+    /// for sending and fragments that the switch returned.
     pub(super) fn next_sent(&self, from: u32, to: u32) -> Option<u32> {
         let mut from = from;
         loop {
@@ -237,8 +240,8 @@ impl Fragments {
         }
     }
 
-    /// Walks through the fragments that wait for their results, those sent longest ago first, and takes
-    /// for lost which `judge` says. Those that the switch turned back wait for something else.
+    /// Visits the fragments that wait for their results in the order of transmission, and marks as
+    /// lost those for which `judge` decides so. Skips fragments that the switch returned.
     pub(super) fn lose_of_sent(&mut self, mut judge: impl FnMut(u32, Sent) -> Walk) {
         let mut at = self.order.first();
         while let Some(number) = at {
@@ -258,8 +261,8 @@ impl Fragments {
         }
     }
 
-    /// Takes the lowest and the highest outstanding fragment for lost, whether they were turned back or
-    /// not.
+    /// Marks the lowest and the highest outstanding fragment as lost, even if the switch returned
+    /// them.
     pub(super) fn lose_ends(&mut self) {
         let highest = (self.base..self.next).rev().find(|&it| self.outstanding.contains(it));
         self.lose(self.base);
@@ -268,19 +271,19 @@ impl Fragments {
         }
     }
 
-    /// When an outstanding fragment was sent last.
+    /// When an outstanding fragment was last sent.
     pub(super) fn sent_at(&self, fragment: u32) -> Time {
         self.slots[self.slot(fragment)].sent
     }
 
-    /// An outstanding fragment is lost: it is to be sent at once.
+    /// Marks an outstanding fragment as lost, so that it is sent at once.
     pub(super) fn lose(&mut self, fragment: u32) {
         self.order.remove(self.slot(fragment));
         self.early.remove(fragment);
         self.due.insert(fragment);
     }
 
-    /// What to write into the packet of an outstanding fragment, or of `next`.
+    /// The properties of the next packet of an outstanding fragment or of `next`.
     pub(super) fn sending(&self, fragment: u32) -> Sending {
         let slot = &self.slots[self.slot(fragment)];
         let asked = slot.asked == Some(fragment);
@@ -288,14 +291,14 @@ impl Fragments {
         Sending {
             round: self.round(fragment),
             index: self.index(fragment),
-            // What a slot's last fragment was is nothing to a fresh one.
+            // The slot's `float` belongs to an earlier fragment unless the new one was queried.
             float: slot.float && (!next || asked),
             repeated: !next && !slot.unsent,
             again: asked || !next && !slot.unsent && slot.sendings >= self.through,
         }
     }
 
-    /// How often an outstanding fragment was sent around the switches.
+    /// Number of times that an outstanding fragment was sent past the switches.
     pub(super) fn sendings_around(&self, fragment: u32) -> u8 {
         self.slots[self.slot(fragment)].sendings.saturating_sub(self.through)
     }
@@ -305,7 +308,7 @@ impl Fragments {
         fragment == self.next || self.slots[self.slot(fragment)].unsent
     }
 
-    /// Notes that an outstanding fragment, or `next`, was sent.
+    /// Records that an outstanding fragment, or `next`, was sent.
     pub(super) fn sent(&mut self, now: Time, fragment: u32, again: bool, float: bool) {
         let next = fragment == self.next;
         let first = self.is_first(fragment);
@@ -316,7 +319,8 @@ impl Fragments {
         slot.asked = None;
         slot.sendings = if first { 1 } else { slot.sendings.saturating_add(1) };
         if first {
-            // A first packet that goes around the switch measures another way than the others.
+            // A first packet that bypasses the switch takes another path than other packets, so it
+            // gives no round-trip sample.
             slot.resent = again;
             slot.unsent = false;
         } else {
@@ -329,8 +333,8 @@ impl Fragments {
         self.waits(fragment);
     }
 
-    /// Notes that something was done about an outstanding fragment other than sending it: it is
-    /// given the time of a round trip again.
+    /// Records an action for an outstanding fragment other than sending it, and restarts its time
+    /// to wait for a result.
     pub(super) fn pursued(&mut self, now: Time, fragment: u32) {
         let at = self.slot(fragment);
         let slot = &mut self.slots[at];
@@ -339,7 +343,7 @@ impl Fragments {
         self.waits(fragment);
     }
 
-    /// A fragment waits for its result from now on.
+    /// Records that a fragment now waits for its result.
     fn waits(&mut self, fragment: u32) {
         self.settle(fragment);
         let at = self.slot(fragment);
@@ -348,14 +352,14 @@ impl Fragments {
         self.order.push(at);
     }
 
-    /// Nothing is to be done about a fragment for now.
+    /// Clears what is due for a fragment.
     fn settle(&mut self, fragment: u32) {
         self.due.remove(fragment);
         self.early.remove(fragment);
     }
 
-    /// The PS asks for a round, as floats perhaps. Returns whether that changes anything: the
-    /// fragment is outstanding, or may be sent before another result comes in.
+    /// Handles the PS's query for a round, possibly as floats. Returns whether it changes anything:
+    /// the fragment is outstanding, or may be sent before another result arrives.
     pub(super) fn ask(&mut self, round: Round, float: bool) -> bool {
         let Round { fragment, rung } = round;
         let outstanding = self.is_outstanding(fragment);
@@ -363,12 +367,12 @@ impl Fragments {
         let at = self.slot(fragment);
         let slot = &mut self.slots[at];
         if outstanding {
-            // A later rung than ours means that the result of ours was lost: sending again fetches
-            // it.
+            // A rung later than the current one means that the current rung's result was lost.
+            // Sending again fetches it.
             let needed = rung >= slot.rung;
             if needed {
                 slot.float |= float;
-                // No switch can complete what the PS has a part of.
+                // No switch can complete a task of which the PS holds a part.
                 slot.sendings = slot.sendings.max(self.through);
                 self.due.insert(fragment);
             }
@@ -377,8 +381,8 @@ impl Fragments {
             if slot.asked == Some(fragment) {
                 slot.float |= float;
             } else {
-                // The slot's fields still belong to an earlier fragment. That one has its result,
-                // for it is below `base`.
+                // The slot's fields still belong to an earlier fragment. It has its result, because
+                // it is below `base`.
                 slot.asked = Some(fragment);
                 slot.float = float;
             }
@@ -388,10 +392,10 @@ impl Fragments {
         }
     }
 
-    /// The switch turned back the round of an outstanding fragment, because its aggregator is
-    /// busy. It goes again when the fragment before it in that aggregator is over; if that is over
-    /// already, at once, but only once: then it is the timeout's turn, lest worker and switch play
-    /// ball.
+    /// The switch returned the round of an outstanding fragment, because its aggregator is busy.
+    /// The round is sent again when the preceding fragment in that aggregator is complete. If that
+    /// is already the case, it is sent at once, but only once. After that only the timeout resends
+    /// it, so that worker and switch do not exchange it in a loop.
     pub(super) fn turned_back(&mut self, fragment: u32) {
         let before = self.places.period().and_then(|period| fragment.checked_sub(period));
         let busy = before.is_some_and(|before| self.is_outstanding(before));
@@ -402,7 +406,8 @@ impl Fragments {
         }
     }
 
-    /// Notes that the final result of an outstanding fragment is in. Returns what it answered.
+    /// Records the final result of an outstanding fragment. Returns the transmission that it
+    /// answers.
     pub(super) fn done(&mut self, fragment: u32, collided: bool) -> Answered {
         let at = self.slot(fragment);
         let slot = &mut self.slots[at];
@@ -424,8 +429,7 @@ impl Fragments {
         answered
     }
 
-    /// Notes that an outstanding fragment is to be sent at the next rung. Returns as
-    /// [`done`](Self::done).
+    /// Moves an outstanding fragment to the next rung. Returns the same as [`done`](Self::done).
     pub(super) fn coarser(&mut self, now: Time, fragment: u32) -> Answered {
         let at = self.slot(fragment);
         let slot = &mut self.slots[at];
@@ -439,7 +443,7 @@ impl Fragments {
         answered
     }
 
-    /// When the fragment sent longest ago was sent.
+    /// The earliest last transmission of the outstanding fragments.
     pub(super) fn oldest(&self) -> Option<Time> {
         self.iter_outstanding().map(|f| self.slots[self.slot(f)].sent).min()
     }
@@ -453,12 +457,12 @@ impl Fragments {
         })
     }
 
-    /// How many fragments wait for their results, as far as is known: not those that are lost.
+    /// Number of fragments that wait for their results, excluding those known to be lost.
     pub(super) fn waiting(&self) -> u32 {
         self.order.len()
     }
 
-    /// When a fragment was last sent.
+    /// Time of the last transmission.
     pub(super) fn last_sent(&self) -> Option<Time> {
         self.order.last().map(|number| self.slots[number].sent)
     }
@@ -467,7 +471,7 @@ impl Fragments {
         fragment as usize & (self.slots.len() - 1)
     }
 
-    /// The fragment that is under way in a slot.
+    /// The fragment in flight in a slot.
     fn fragment(&self, slot: usize) -> u32 {
         self.base + ((slot as u32).wrapping_sub(self.base) & (self.slots.len() as u32 - 1))
     }

@@ -1,11 +1,10 @@
-//! Results for a PS that lacks them: in ATP and P4INC one that took the place of another, in ESA any.
+//! Hands results over to a PS that lacks them: in ATP and P4INC a replacement PS, in ESA any.
 //!
-//! A successor lacks what the PS before it kept: results that some workers took and others missed. It
-//! says so in its queries. The PS of ESA sees no result of a switch, and asks when a worker misses one.
-//! Who has the result of the fragment that is asked for hands it over: in a gradient that passes all
-//! switches as it is ([`Flags::RESULT`], in ESA [`Flags::REPAIR`]). Where a worker has a later
-//! result of that slot by now, it hands over that one: the one that was asked for is of no use any more,
-//! as everybody has it.
+//! A successor lacks the results of the preceding PS that some workers received and others missed.
+//! Its queries announce that. The PS of ESA does not see results from switches, and asks when a
+//! worker misses one. A worker that has the result hands it over, in a gradient that switches
+//! forward unchanged ([`Flags::RESULT`], in ESA [`Flags::REPAIR`]). If the worker has a later
+//! result of that slot, it hands over the later one: all workers then have the requested result.
 
 use tributary_wire::agg::{Repair, Repaired, Repr};
 use tributary_wire::{Flags, Kind, Protocol, Round, emit_frame};
@@ -15,17 +14,17 @@ use super::results::Results;
 use crate::JobConfig;
 use crate::bits::SlotSet;
 
-/// What may be handed over, and what is to be.
+/// Results that may be handed over, and those that are due.
 #[derive(Clone, Debug)]
 pub(super) struct Handover {
     pub(super) results: Results,
-    /// Slots whose last result is to be handed over.
+    /// Slots whose last result is due for handover.
     due: SlotSet,
     slots: u32,
 }
 
 impl Handover {
-    /// For the worker of a job; `None` if the protocol has no PS.
+    /// For a worker of this job; `None` if the protocol has no PS.
     pub(super) fn of(job: &JobConfig) -> Option<Self> {
         let slots = job.slots;
         (job.protocol != Protocol::SwitchMl).then(|| Self {
@@ -37,7 +36,8 @@ impl Handover {
 }
 
 impl Worker {
-    /// The PS lacks the result of a round that is over here. Returns whether there is one to hand over.
+    /// The PS lacks the result of a round that is complete at this worker. Returns whether the
+    /// worker has a result to hand over.
     pub(super) fn hand_over_result(&mut self, round: Round) -> bool {
         let sequence = self.numbering.sequence(round);
         let Some(handover) = &mut self.handover else { return false };
@@ -49,7 +49,7 @@ impl Worker {
         has
     }
 
-    /// Writes the next result that is to be handed over.
+    /// Writes the next result that is due for handover.
     pub(super) fn write_result(&mut self, frame: &mut Vec<u8>) -> bool {
         let Some(handover) = &mut self.handover else { return false };
         let Some(slot) = handover.due.next(0, handover.slots) else { return false };
@@ -74,7 +74,7 @@ impl Worker {
             values: self.config.job.values_per_packet,
             sequence: kept.sequence,
             bitmap: self.bit(),
-            // The next task's: where the slot has gone on to.
+            // The aggregator and salt of the slot's next task, the current state of the slot.
             index: self.fragments.index(fragment),
         };
         emit_frame(frame, &self.envelope(), &repr).copy_from_slice(payload);

@@ -1,35 +1,37 @@
-//! The worker: tensors in, their sums over all workers out.
+//! The worker: sums tensors over all workers.
 //!
 //! | file | concern |
 //! | --- | --- |
-//! | `config` | what a worker must know |
-//! | `tensors` | the queue of tensors, and where in it a fragment lies |
-//! | `codec` | the form in which values travel |
-//! | `fragments` | the window: which fragments are under way, and what is known of each |
-//! | `transmit` | which packet is next, and writing it |
-//! | `receive` | results, queries, and what was turned back |
-//! | `loss` | timers, what is taken for lost, and when it is sent again |
+//! | `config` | configuration |
+//! | `tensors` | the queue of tensors, and the position of each fragment in it |
+//! | `codec` | the encoding of values |
+//! | `fragments` | the window: the fragments in flight, and the state of each |
+//! | `transmit` | choosing and writing the next packet |
+//! | `receive` | results, queries and returned packets |
+//! | `loss` | timers, loss detection and retransmission |
 //! | `report` | events, failures and counters |
 //! | `results` | the results of one window, kept for a PS that lacks them |
-//! | `handover` | handing such a result over |
-//! | `channel` | ESA: reminders, answers and goodbye over the reliable channel |
+//! | `handover` | handing such results over |
+//! | `channel` | ESA: the messages on the reliable channel |
 //!
-//! The protocols share everything but four things: which aggregator a task uses, the byte for
-//! priority or service, what is done about a lost fragment, and what about values that are too
-//! great. All send a lost fragment again through the switches. What that does not help an ESA worker
-//! sends around them, and at last it reminds the reminder agent, which with the papers' rules it does at
-//! once. ATP and ESA send what is too great as floats; P4INC and SwitchML say that it is, and then all workers send the fragment
-//! again at a coarser scale.
+//! The protocols differ in four points only: the aggregator of a task, the byte for priority or
+//! service, the recovery of lost fragments, and the handling of values that are too large. All
+//! protocols resend a lost fragment through the switches. If that does not help, an ESA worker
+//! sends the fragment past the switches, and finally reminds the agent; with the papers' rules it
+//! reminds the agent at once. ATP and ESA send values that are too large as floats. P4INC and
+//! SwitchML report them, and all workers send the fragment again at a coarser scale.
 //!
-//! # What is sent again
+//! # Retransmission
 //!
-//! What the [rules in force](Recovery) take for lost (`loss`), what a Query names, and what the switch
-//! turned back (P4INC): that is sent again when the fragment that was before it in its aggregator is over.
-//! Until then later results say nothing about it.
+//! A worker resends the fragments that the [rules in use](Recovery) mark as lost (`loss`), and
+//! those that a Query names. In P4INC it also resends a fragment that the switch returned, when the
+//! preceding fragment in the same aggregator is complete. Until then later results do not mark it
+//! as lost.
 //!
-//! A Query for a fragment that was not sent yet means that the PS holds a part of it already. It will
-//! be sent when the window allows, but as a resend, which no switch holds back: with ATP it goes
-//! straight to the PS, with P4INC it does if the aggregator has gone on to a later round.
+//! A Query for a fragment that was not sent yet means that the PS already holds a part of it. The
+//! fragment is sent when the window allows, but with the resend flag, so that no switch holds it
+//! back. In ATP it goes directly to the PS, in P4INC it does so if the aggregator has advanced to a
+//! later round.
 
 mod channel;
 mod codec;
@@ -67,11 +69,11 @@ use tensors::Tensors;
 /// The worker's timers.
 #[derive(Clone, Copy)]
 enum Timer {
-    /// No result has come for long.
+    /// No result has arrived for a long time.
     Resend,
-    /// Time to look for what is lost, though no further result may come.
+    /// Time to detect losses, even if no further result arrives.
     Reorder,
-    /// Time to say that nothing moves.
+    /// Time to report a stall.
     Stall,
 }
 
@@ -93,13 +95,13 @@ pub struct Worker {
     tensors: Tensors,
     fragments: Fragments,
     controller: Box<dyn Controller>,
-    /// What goes over the reliable channel of ESA.
+    /// State of ESA's reliable channel.
     channel: Option<Channel>,
-    /// What a PS may lack; none with SwitchML.
+    /// Results that a PS may lack; `None` in SwitchML.
     handover: Option<Handover>,
     rules: Rules,
     timers: Timers<{ Timer::COUNT }>,
-    /// When the last result came in, or the first packet after an idle time went out.
+    /// When the last result arrived, or the first packet after an idle period was sent.
     progress: Time,
     stall_reported: Option<Sequence>,
     failed: Option<Failure>,
@@ -108,12 +110,12 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker that has nothing to do yet, with the [`Dctcp`] controller, or the papers'
-    /// [`Aimd`] if their rules are in force.
+    /// Creates an idle worker with the [`Dctcp`] controller, or with the papers' [`Aimd`] if their
+    /// rules are configured.
     ///
     /// # Errors
     ///
-    /// If the configuration contradicts itself.
+    /// If the configuration is invalid.
     pub fn new(config: WorkerConfig) -> Result<Self, ConfigError> {
         let slots = config.job.slots;
         let aimd = Aimd::new(config.initial_window(), slots).with_threshold(config.threshold());
@@ -123,11 +125,11 @@ impl Worker {
         }
     }
 
-    /// A worker with another congestion controller.
+    /// Creates a worker with another congestion controller.
     ///
     /// # Errors
     ///
-    /// If the configuration contradicts itself.
+    /// If the configuration is invalid.
     pub fn with_controller(
         config: WorkerConfig,
         controller: Box<dyn Controller>,
@@ -152,24 +154,28 @@ impl Worker {
     }
 
     /// Queues a tensor to be summed over all workers. All workers of a job must submit tensors of
-    /// the same kind and length in the same order. The sums come back in the same memory, in
-    /// [`Event::TensorDone`]. An empty tensor is done as soon as those before it are.
+    /// the same kind and length in the same order. The sums are returned in the same memory, in
+    /// [`Event::TensorDone`]. An empty tensor is done as soon as all earlier tensors are.
     ///
     /// # Errors
     ///
-    /// If a value cannot be summed (NaN, infinity, an integer that could overflow, or with P4INC and
-    /// SwitchML a number that is too great for the coarsest scale), if the job's
-    /// sequence numbers are used up, or if the worker has given up. The tensor is dropped then.
+    /// The tensor is dropped, and an error returned, in these cases:
+    ///
+    /// - A value cannot be summed: NaN, infinity, an integer that could overflow, or in P4INC and
+    ///   SwitchML a number that is too large for the coarsest scale.
+    /// - The job's sequence numbers are used up.
+    /// - The worker has failed or is leaving.
     pub fn submit(&mut self, tensor: Tensor) -> Result<TensorId, SubmitError> {
         self.submit_with(tensor, Priority::LOWEST)
     }
 
-    /// [`submit`](Self::submit) with a priority for the aggregators (ESA §5.4); in ATP it has no
-    /// effect. All workers give a tensor the same one: an aggregator goes by the last that it saw.
+    /// [`submit`](Self::submit) with a priority for the aggregators (ESA §5.4), which ATP ignores.
+    /// All workers must submit a tensor with the same priority, because an aggregator uses the last
+    /// one that it received.
     ///
     /// # Errors
     ///
-    /// As of [`submit`](Self::submit).
+    /// As for [`submit`](Self::submit).
     pub fn submit_with(
         &mut self,
         tensor: Tensor,
@@ -186,15 +192,15 @@ impl Worker {
         Ok(id)
     }
 
-    /// Serves the job in another way from the next tensor on. The job scheduler tells all
+    /// Switches to another assignment from the next tensor on. The job scheduler tells all
     /// endpoints of the job between two iterations, when all workers are [idle](Self::is_idle) and
-    /// have submitted the same tensors; what is late from before has another service ID and is
-    /// dropped.
+    /// have submitted the same tensors. Late packets of the old assignment have another service ID
+    /// and are dropped.
     ///
     /// # Errors
     ///
-    /// If the worker is not idle, or if the assignment is not one for this job. Nothing has
-    /// changed then.
+    /// If the worker is not idle, or if the assignment is not valid for this job. The worker is
+    /// then unchanged.
     pub fn reassign(&mut self, assignment: Assignment) -> Result<(), ReassignError> {
         if !self.is_idle() {
             return Err(ReassignError::Busy);
@@ -209,7 +215,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether the job has a PS that sees all results: ATP, and P4INC but for local jobs.
+    /// Whether the job has a PS that sees all results: in ATP, and in P4INC except in local jobs.
     pub fn has_server(&self) -> bool {
         let job = &self.config.job;
         match job.protocol {
@@ -219,25 +225,24 @@ impl Worker {
         }
     }
 
-    /// Whether the results of all tensors are in. A worker then owes nothing to anybody and may be
-    /// dropped, unless the PS may be replaced, and an ESA worker first takes its
-    /// [`leave`](Self::leave): see
-    /// [the crate's documentation](crate#when-an-endpoint-may-stop).
+    /// Whether the results of all tensors have arrived. An idle worker may be dropped, with two
+    /// exceptions: if the PS may be replaced, and in ESA, where the worker first has to
+    /// [`leave`](Self::leave). See [the crate's documentation](crate#when-an-endpoint-may-stop).
     pub fn is_idle(&self) -> bool {
         self.tensors.is_empty()
     }
 
-    /// Why the worker gave up, if it did.
+    /// Why the worker failed, if it did.
     pub fn failure(&self) -> Option<Failure> {
         self.failed
     }
 
-    /// What it was built with.
+    /// The configuration.
     pub fn config(&self) -> &WorkerConfig {
         &self.config
     }
 
-    /// What it has counted.
+    /// The counters.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -247,17 +252,17 @@ impl Worker {
         self.controller.window()
     }
 
-    /// The usual time from sending a fragment to its result.
+    /// The typical time from sending a fragment to its result.
     pub fn round_trip(&self) -> Option<Duration> {
         self.rules.round_trip()
     }
 
-    /// The lowest sequence whose result is not in, and the one to be sent next for the first time.
+    /// From the lowest sequence without a result to the next one to be sent for the first time.
     pub fn outstanding(&self) -> std::ops::Range<Sequence> {
         self.sequence(self.fragments.base())..self.next_sequence()
     }
 
-    /// [`Endpoint::handle_frame`] for a driver that has checked the frame already.
+    /// [`Endpoint::handle_frame`] for a driver that has already validated the frame.
     pub fn handle_packet(&mut self, now: Time, packet: &Packet<&[u8]>) {
         if self.failed.is_none() {
             self.receive(now, packet);
@@ -269,12 +274,12 @@ impl Worker {
         Bitmap::of(self.config.index)
     }
 
-    /// The sequence of the round that an outstanding fragment is at.
+    /// The sequence of the current round of an outstanding fragment.
     fn sequence(&self, fragment: u32) -> Sequence {
         self.numbering.sequence(self.fragments.round(fragment))
     }
 
-    /// The sequence to be sent next for the first time.
+    /// The next sequence to be sent for the first time.
     fn next_sequence(&self) -> Sequence {
         self.numbering.sequence(Round::first(self.fragments.next()))
     }
@@ -286,7 +291,7 @@ impl Worker {
         Envelope { source: self.config.host, destination, ecn: Ecn::Ect0 }
     }
 
-    /// Moves what is done from the queue of tensors to the events.
+    /// Moves finished tensors from the queue to the events.
     fn deliver(&mut self) {
         while let Some((id, tensor)) = self.tensors.pop_done() {
             self.events.push_back(Event::TensorDone { id, tensor });
@@ -300,11 +305,12 @@ impl Worker {
     }
 }
 
-/// How often a fragment is sent through the switches before it is sent around them.
+/// Number of times that a fragment is sent through the switches before it bypasses them.
 ///
-/// With the papers' rules once. Otherwise the first resend goes through, too, where the protocol would
-/// have it go around: if the worker's packet was lost, as is most likely, the switch completes
-/// the sum; if not, it drops the packet, and the PS is spared it.
+/// With the papers' rules it is one. With the others the first resend also goes through the
+/// switches, even in protocols whose resends bypass them: the worker's own packet was most likely
+/// lost, and then the switch completes the sum. Otherwise the switch drops the packet, which spares
+/// the PS.
 fn sendings_through(config: &WorkerConfig) -> u8 {
     match (config.timing.recovery, config.job.protocol) {
         (Recovery::Rack, Protocol::Atp | Protocol::Esa) => 2,

@@ -1,4 +1,4 @@
-//! Results, queries, and what was turned back.
+//! Results, queries and returned packets.
 
 use tributary_wire::agg::{Packet, Repair, Repaired};
 use tributary_wire::{Bitmap, Flags, Kind, Protocol, Round, Sequence};
@@ -85,7 +85,7 @@ impl Worker {
         self.stats.replies += u64::from(taken && packet.kind() == Kind::Reply);
     }
 
-    /// Whether a packet has the values of the job's packets, and names these workers.
+    /// Whether a packet has V values and names these workers.
     fn has_shape(&mut self, packet: &Packet<&[u8]>, workers: Bitmap) -> bool {
         let rejected = &mut self.stats.rejected;
         if packet.values() != self.config.job.values_per_packet {
@@ -98,7 +98,7 @@ impl Worker {
         false
     }
 
-    /// Whether a round is under way; if not, a result for it is counted as dropped.
+    /// Whether a round is in flight. If not, counts its result as dropped.
     pub(super) fn is_due(&mut self, round: Round) -> bool {
         match self.fragments.standing(round) {
             Standing::Due => return true,
@@ -108,7 +108,7 @@ impl Worker {
         false
     }
 
-    /// Stores the result of a fragment that is due. False if the worker failed by it.
+    /// Stores the result of a due fragment. Returns false if the worker failed.
     pub(super) fn take_result(&mut self, fragment: u32, form: Form, payload: &[u8]) -> bool {
         let stored = self.tensors.store(fragment, form, payload, &mut self.stats.rounding);
         if stored == Err(KindMismatch) {
@@ -123,7 +123,7 @@ impl Worker {
         true
     }
 
-    /// Keeps the result of the round that a fragment is at, for a PS that lacks it.
+    /// Keeps the result of a fragment's current round for a PS that lacks it.
     fn keep(&mut self, fragment: u32, overflow: bool, payload: &[u8]) {
         let kept = Kept { sequence: self.sequence(fragment), overflow };
         let wanted = self.has_server() || self.channel.is_some();
@@ -132,7 +132,7 @@ impl Worker {
         }
     }
 
-    /// A result was stored: the fragment is over.
+    /// A result was stored, so the fragment is complete.
     pub(super) fn complete(&mut self, now: Time, fragment: u32, collided: bool, marked: bool) {
         let sequence = self.sequence(fragment);
         let answered = self.fragments.done(fragment, collided);
@@ -140,8 +140,9 @@ impl Worker {
         self.deliver();
     }
 
-    /// A round's result says that some worker's values do not fit its rung: all send the fragment
-    /// again at the next one. False if there is none, and the worker failed by that.
+    /// A round's result has the overflow flag: some worker's values do not fit its rung. All
+    /// workers send the fragment again at the next rung. Returns false if there is no such rung and
+    /// the worker failed.
     fn climb(&mut self, now: Time, round: Round, packet: &Packet<&[u8]>) -> bool {
         let sequence = round.sequence();
         if self.tensors.is_integer(round.fragment) {
@@ -159,7 +160,7 @@ impl Worker {
         true
     }
 
-    /// A result came in: what it says about the network.
+    /// Processes what a result tells about the network.
     fn heard(
         &mut self,
         now: Time,
@@ -179,15 +180,15 @@ impl Worker {
         self.progress = now;
     }
 
-    /// The PS asks for a fragment, as floats perhaps, or for its result.
+    /// The PS queries a fragment, possibly as floats, or its result.
     fn on_query(&mut self, packet: &Packet<&[u8]>, float: bool, hand_over: bool) {
         if !packet.bitmap().contains(self.config.index) {
-            // A question of ESA goes to all, but not all are asked.
+            // A question of ESA is multicast, but only addresses some workers.
             let strays = &mut self.stats.rejected.wrong_bitmap;
             *strays += u64::from(packet.kind() == Kind::Query);
             return;
         }
-        // The aggregator named may be that of a result which this worker has yet to get.
+        // The named aggregator may be that of a result which this worker has not received yet.
         let round = self.numbering.round(packet.sequence());
         let answered =
             self.fragments.ask(round, float) || hand_over && self.hand_over_result(round);
@@ -198,9 +199,9 @@ impl Worker {
         }
     }
 
-    /// The switch has turned back a packet of this worker, which came before the aggregator was
-    /// done with an earlier round (P4INC-AOI §VI.B, error control). That is congestion: the window
-    /// is too large for the job's aggregators.
+    /// The switch returned a packet of this worker, which arrived before the aggregator had
+    /// completed an earlier round (P4INC-AOI §VI.B, error control). That indicates congestion: the
+    /// window is too large for the job's aggregators.
     fn on_asynchronous(&mut self, packet: &Packet<&[u8]>) {
         let round = self.numbering.round(packet.sequence());
         if !self.has_shape(packet, self.bit()) || !self.is_due(round) {

@@ -1,4 +1,4 @@
-//! What a worker says, and what it has counted.
+//! Events, failures and counters of a worker.
 
 use std::time::Duration;
 
@@ -9,40 +9,40 @@ use crate::ConfigError;
 use crate::fixed::Rounding;
 use crate::stats::Rejected;
 
-/// What a worker has to say.
+/// An event of a worker.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// The sums of a tensor are in. Tensors finish in the order of their submission.
+    /// The sums of a tensor are complete. Tensors finish in the order of their submission.
     TensorDone {
-        /// Which.
+        /// The tensor's ID.
         id: TensorId,
-        /// The sums, in the memory that the tensor came in.
+        /// The sums, in the memory of the submitted tensor.
         tensor: Tensor,
     },
-    /// For [`Timing::stall_timeout`](crate::Timing) no result has come in though some are due. Said
-    /// once for each `sequence`; the worker goes on trying.
+    /// For [`Timing::stall_timeout`](crate::Timing) no result has arrived although some are due.
+    /// Reported once per `sequence`; the worker keeps trying.
     Stalled {
         /// The lowest fragment whose result is due.
         sequence: Sequence,
-        /// Since the last result, or since the first packet after an idle time.
+        /// Time since the last result, or since the first packet after an idle period.
         waited: Duration,
     },
-    /// The worker has given up; it sends and takes nothing any more.
+    /// The worker has failed and neither sends nor receives any more.
     Failed(Failure),
 }
 
-/// Why a worker gave up.
+/// Why a worker failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Failure {
-    /// Another worker has values in this fragment that are too great for integers, while this one's
-    /// tensor is of integers: the workers did not submit the same tensors.
+    /// Another worker has values in this fragment that are too large for integers, but this
+    /// worker's tensor is an integer tensor: the workers submitted different tensors.
     #[error("fragment {sequence} is of integers here, and of floats at another worker")]
     KindMismatch {
         /// The fragment, or round.
         sequence: Sequence,
     },
-    /// Another worker has values in this fragment that even the coarsest scale cannot sum: the
-    /// workers do not have the same scale.
+    /// Another worker has values in this fragment that are too large even for the coarsest scale:
+    /// the workers have different scales.
     #[error(
         "round {sequence} is at the coarsest scale here, and too great for it at another worker"
     )]
@@ -52,66 +52,67 @@ pub enum Failure {
     },
 }
 
-/// Why a job cannot be served in another way now.
+/// Why a job cannot switch to another assignment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReassignError {
-    /// Fragments are under way.
+    /// Fragments are in flight.
     #[error("the worker is in the middle of an iteration")]
     Busy,
-    /// The assignment is not one for this job.
+    /// The assignment is not valid for this job.
     #[error(transparent)]
     Config(#[from] ConfigError),
 }
 
-/// What a worker has counted.
+/// Counters of a worker.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Stats {
-    /// Packets sent, resends included.
+    /// Packets sent, including resends.
     pub sent: u64,
-    /// Packets sent again, or with the resend flag because the PS asked for them early.
+    /// Packets resent, or sent with the resend flag because the PS queried them early.
     pub resent: u64,
-    /// Fragments taken for lost because of later results.
+    /// Fragments marked as lost because of later results.
     pub fast_resends: u64,
-    /// Times the retransmission timeout fired.
+    /// Number of times that the retransmission timeout fired.
     pub timeouts: u64,
-    /// Packets sent with the overflow flag: in `f32`, because a value was too great or the PS
-    /// asked for it; with P4INC and SwitchML without values, because one was too great.
+    /// Packets sent with the overflow flag. In ATP and ESA they hold `f32` values, because a value
+    /// was too large or the PS asked for floats. In P4INC and SwitchML they hold no valid values,
+    /// because one was too large.
     pub overflow_packets: u64,
-    /// Final results taken, by Parameter or Reply.
+    /// Final results received, by Parameter or Reply.
     pub results: u64,
-    /// Results taken that came in a Reply.
+    /// Results received by Reply.
     pub replies: u64,
-    /// Results taken in `f32`.
+    /// Results received in `f32`.
     pub overflow_results: u64,
-    /// Results taken with the collision flag.
+    /// Results received with the collision flag.
     pub collisions: u64,
-    /// Results taken with a congestion mark.
+    /// Results received with a congestion mark.
     pub marked: u64,
-    /// Results dropped, as they were in already.
+    /// Results dropped as duplicates.
     pub duplicates: u64,
-    /// Results dropped for a sequence that was never sent, which no result can be complete without.
+    /// Results dropped for a sequence that was never sent, although no result can be complete
+    /// without this worker.
     pub unsent: u64,
-    /// P4INC and SwitchML: results taken which said that the fragment must be repeated at a
-    /// coarser scale.
+    /// P4INC and SwitchML: results that require the fragment again at a coarser scale.
     pub coarser: u64,
-    /// P4INC: own packets that a switch turned back, because their aggregator was busy.
+    /// P4INC: own packets that a switch returned because their aggregator was busy.
     pub asynchronous: u64,
-    /// Queries for a fragment under way, or to be sent soon.
+    /// Queries for a fragment in flight or about to be sent.
     pub queries: u64,
-    /// Queries ignored: for a fragment whose result is in, or far ahead.
+    /// Queries ignored, for a fragment with a result or far ahead of the window.
     pub stale_queries: u64,
     /// Results handed over to a PS that lacks them.
     pub handed_over: u64,
     /// ESA: reminders sent to the reminder agent.
     pub reminders: u64,
-    /// ESA: times that own values went straight to the PS over the reliable channel.
+    /// ESA: values sent directly to the PS over the reliable channel.
     pub direct: u64,
-    /// ESA: results that came over the reliable channel.
+    /// ESA: results received over the reliable channel.
     pub delivered: u64,
-    /// ESA: results given to the PS for workers that missed them.
+    /// ESA: cached results sent to the PS for workers that missed them.
     pub lent: u64,
-    /// What fixed point did to the values whose results are in.
+    /// Rounding of the values whose results have arrived.
     pub rounding: Rounding,
-    /// Frames dropped because of what they are.
+    /// Dropped frames, by reason.
     pub rejected: Rejected,
 }

@@ -1,30 +1,31 @@
 //! The results of one window, kept for a PS that lacks them (ESA §5.3, case 2).
 //!
-//! A PS of ESA does not see what switches complete. One of ATP or P4INC sees every result, but may be
-//! replaced by one that has seen none.
+//! A PS of ESA does not see the tasks that switches complete. A PS of ATP or P4INC sees every
+//! result, but may be replaced by one that has not.
 //!
-//! A worker that lacks the result of `s` keeps every other from going beyond `s + W`, because no task
-//! from there on is complete without it. So whoever has a result that another lacks, has at most
-//! W later ones, and a window of results is all that anybody can ask for.
+//! While a worker lacks the result of `s`, no other worker advances beyond `s + W`, because no task
+//! from there on completes without it. So a worker that has a result which another lacks has at
+//! most W later results, and keeping one window of results is sufficient.
 
 use tributary_wire::Sequence;
 
 use crate::JobConfig;
 
-/// A ring of results, one a slot.
+/// A ring of results, one per slot.
 #[derive(Clone, Debug)]
 pub(super) struct Results {
     kept: Box<[Option<Kept>]>,
     payloads: Box<[u8]>,
-    /// Bytes of a payload.
+    /// Length of a payload in bytes.
     size: usize,
 }
 
-/// What a result is of.
+/// Identity of a kept result.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
     pub(super) sequence: Sequence,
-    /// ATP and ESA: the values are floats. P4INC: they mean nothing, a coarser rung follows.
+    /// ATP and ESA: whether the values are floats. P4INC: whether they are meaningless and a
+    /// coarser rung follows.
     pub(super) overflow: bool,
 }
 
@@ -35,7 +36,8 @@ impl Results {
         Self { kept: vec![None; slots].into(), payloads: vec![0; slots * size].into(), size }
     }
 
-    /// Keeps a result of a fragment instead of the one that its slot had. `payload` is of V values.
+    /// Stores a fragment's result in its slot and discards the slot's last result. `payload` holds
+    /// V values.
     pub(super) fn keep(&mut self, fragment: u32, kept: Kept, payload: &[u8]) {
         let slot = self.slot(fragment);
         self.kept[slot] = Some(kept);

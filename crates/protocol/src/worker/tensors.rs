@@ -1,7 +1,7 @@
-//! The queue of tensors, and where in it a fragment lies.
+//! The queue of tensors, and the position of each fragment in it.
 //!
-//! A tensor's sums overwrite its values, fragment by fragment: once a result is in nobody asks for
-//! the values again, so a tensor needs no second buffer.
+//! A tensor's sums overwrite its values, fragment by fragment. Once a fragment's result has
+//! arrived, its values are not needed again, so a tensor needs no second buffer.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -12,20 +12,19 @@ use crate::fixed::Rounding;
 use crate::numbering::Numbering;
 use crate::priority::Priority;
 
-/// Numbers that are to be summed over the workers, or have been.
+/// Numbers to be summed over the workers, or their sums.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Tensor {
-    /// Finite numbers, summed in fixed point: those below half a unit count as zero, as
-    /// [`Rounding`] tells. Where that would overflow: with ATP and ESA in floating
-    /// point, with P4INC and SwitchML at a coarser scale. A sum beyond the range of `f32` is
-    /// infinite.
+    /// Finite numbers, summed in fixed point. Numbers below half a unit become zero; [`Rounding`]
+    /// counts them. Where fixed point would overflow, ATP and ESA sum in floating point, and P4INC
+    /// and SwitchML at a coarser scale. A sum beyond the range of `f32` is infinite.
     F32(Vec<f32>),
-    /// Integers of at most (2³¹ − 1) / *n* in magnitude, with *n* workers; summed exactly.
+    /// Integers of magnitude at most (2³¹ − 1) / *n*, with *n* workers; summed exactly.
     I32(Vec<i32>),
 }
 
 impl Tensor {
-    /// How many numbers it has.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         match self {
             Self::F32(values) => values.len(),
@@ -33,42 +32,42 @@ impl Tensor {
         }
     }
 
-    /// Whether it has none.
+    /// Whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Names a tensor of one worker: counted from zero in the order of submission, so that it is the same
-/// at all workers.
+/// Identifies a tensor: counted from zero in the order of submission, so that it is the same at all
+/// workers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TensorId(pub u64);
 
-/// Why a tensor was not taken.
+/// Why a tensor was rejected.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 pub enum SubmitError {
-    /// NaN or infinite.
+    /// An element is NaN or infinite.
     #[error("value {position} is {value}, which cannot be summed")]
     NotFinite {
-        /// Where in the tensor.
+        /// Index of the element in the tensor.
         position: usize,
         /// The value.
         value: f32,
     },
-    /// The sum of such values over all workers could overflow.
+    /// The sum of such elements over all workers could overflow.
     #[error("value {position} is {value}; with that many workers at most {limit} can be summed")]
     TooGreat {
-        /// Where in the tensor.
+        /// Index of the element in the tensor.
         position: usize,
         /// The value.
         value: i32,
-        /// The greatest magnitude that is allowed.
+        /// The largest allowed magnitude.
         limit: i32,
     },
-    /// P4INC and SwitchML: too great for the coarsest scale.
+    /// P4INC and SwitchML: an element is too large for the coarsest scale.
     #[error("value {position} is {value}, which even the coarsest scale cannot sum")]
     OffLadder {
-        /// Where in the tensor.
+        /// Index of the element in the tensor.
         position: usize,
         /// The value.
         value: f32,
@@ -76,15 +75,15 @@ pub enum SubmitError {
     /// The job has used up its sequence numbers.
     #[error("the tensor needs {needed} sequence numbers, the job has {left} left")]
     SequencesExhausted {
-        /// Fragments of the tensor.
+        /// Number of fragments of the tensor.
         needed: u64,
-        /// Sequence numbers left.
+        /// Number of sequence numbers left.
         left: u32,
     },
-    /// The worker has given up.
+    /// The worker has failed.
     #[error("the worker has given up: {0}")]
     Failed(Failure),
-    /// The worker was told to leave.
+    /// [`Worker::leave`](crate::Worker::leave) was called.
     #[error("the worker is leaving its job")]
     Leaving,
 }
@@ -96,12 +95,13 @@ struct Queued {
     priority: Priority,
     /// Its first fragment.
     first: u32,
-    /// Fragments whose results are not in.
+    /// Number of fragments without a result.
     missing: u32,
 }
 
 impl Queued {
-    /// Which of the tensor's numbers are in a fragment of it: V, but for the last one.
+    /// The range of the tensor's elements in one of its fragments: V elements, or fewer in the last
+    /// fragment.
     fn range(&self, fragment: u32, values: usize) -> Range<usize> {
         let start = (fragment - self.first) as usize * values;
         start..self.tensor.len().min(start + values)
@@ -113,10 +113,10 @@ pub(super) struct Tensors {
     queue: VecDeque<Queued>,
     codec: Codec,
     values_per_packet: usize,
-    /// How many fragments the job can have.
+    /// The largest number of fragments of a job.
     fragments: u32,
     next_id: u64,
-    /// One beyond the last fragment of the last tensor.
+    /// The fragment after the last one of the last tensor.
     end: u32,
 }
 
@@ -136,7 +136,7 @@ impl Tensors {
         self.queue.is_empty()
     }
 
-    /// One beyond the last fragment that there are values for.
+    /// The fragment after the last one that has values.
     pub(super) fn end(&self) -> u32 {
         self.end
     }
@@ -160,7 +160,7 @@ impl Tensors {
         Ok(id)
     }
 
-    /// The priority of a fragment whose result is not in.
+    /// The priority of a fragment without a result.
     pub(super) fn priority(&self, fragment: u32) -> Priority {
         self.find(fragment).map_or(Priority::LOWEST, |at| self.queue[at].priority)
     }
@@ -180,7 +180,7 @@ impl Tensors {
         self.codec.encode(&queued.tensor, range, form, payload)
     }
 
-    /// Puts a fragment's sums in the place of its values. Each fragment may be stored once.
+    /// Overwrites a fragment's values with its sums. Call it once per fragment.
     pub(super) fn store(
         &mut self,
         fragment: u32,
@@ -199,21 +199,21 @@ impl Tensors {
         Ok(())
     }
 
-    /// Whether a fragment is of integers, which have no scale.
+    /// Whether a fragment consists of integers, which have no scale.
     pub(super) fn is_integer(&self, fragment: u32) -> bool {
         let tensor = self.find(fragment).map(|at| &self.queue[at].tensor);
         matches!(tensor, Some(Tensor::I32(_)))
     }
 
-    /// Takes the first tensor if its sums are in.
+    /// Removes the first tensor if its sums are complete.
     pub(super) fn pop_done(&mut self) -> Option<(TensorId, Tensor)> {
         let done = self.queue.pop_front_if(|queued| queued.missing == 0)?;
         Some((done.id, done.tensor))
     }
 
-    /// The place in the queue of the tensor that a fragment belongs to.
+    /// The index in the queue of the tensor that contains a fragment.
     fn find(&self, fragment: u32) -> Option<usize> {
-        // Empty tensors share their first fragment with the one after them, which comes later.
+        // Empty tensors share their first fragment with the tensor that follows them.
         let after = self.queue.partition_point(|queued| queued.first <= fragment);
         after.checked_sub(1).filter(|_| fragment < self.end)
     }
@@ -229,7 +229,7 @@ mod tests {
     use crate::fixed::Scale;
     use crate::{JobConfig, Timing};
 
-    /// For a job of workers so many that 100 is the greatest integer.
+    /// For a job with so many workers that 100 is the largest integer.
     fn tensors(protocol: Protocol, values: u16, scale: f64) -> Tensors {
         let id = JobId::new(1).unwrap();
         let job = JobConfig::new(id.run(Epoch::FIRST), 32, NonZeroU32::MIN);
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_the_last_rung_is_refused_where_there_is_a_ladder() {
-        // 2^128 / 2^128 · scale, to be at most 2^26 with 32 workers.
+        // 2^128 / 2^128 · scale, which must be at most 2^26 with 32 workers.
         let great = || Tensor::F32(vec![0.0, f32::MAX]);
         let refused = SubmitError::OffLadder { position: 1, value: f32::MAX };
         for protocol in [Protocol::P4inc, Protocol::SwitchMl] {

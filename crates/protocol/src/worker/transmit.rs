@@ -1,4 +1,4 @@
-//! Which packet is next, and writing it.
+//! Choosing and writing the next packet.
 
 use tributary_wire::agg::{Repair, Repaired, Repr};
 use tributary_wire::{Flags, Kind, Protocol, emit_frame};
@@ -9,8 +9,8 @@ use crate::priority::Priority;
 use crate::{Recovery, Time};
 
 impl Worker {
-    /// In this order: results that a PS lacks, what is to be sent at once, what timed out as far as
-    /// the allowance goes, and new fragments as far as the window goes.
+    /// Sends in this order: results that a PS lacks, fragments to send at once, timed-out fragments
+    /// within the allowance, and new fragments within the window.
     pub(super) fn transmit(&mut self, now: Time, frame: &mut Vec<u8>) -> bool {
         if self.failed.is_some() {
             return false;
@@ -44,18 +44,19 @@ impl Worker {
 
     fn may_send_new(&self) -> bool {
         let next = self.fragments.next();
-        // At least one, or nothing would ever be sent.
+        // At least one, or no packet would ever be sent.
         let window = self.controller.window().max(1);
         let used = match self.config.timing.recovery {
-            // What is under way. A fragment that is repaired holds up no others but by the slots.
+            // Count the fragments in flight. A fragment under repair delays others only through the
+            // number of slots.
             Recovery::Rack => self.fragments.waiting(),
             Recovery::Papers => next - self.fragments.base(),
         };
         next < self.tensors.end() && next < self.fragments.end() && used < window
     }
 
-    /// Writes the packet of a fragment: an outstanding one, or the next new one. Returns whether it
-    /// did; if not, the worker has failed.
+    /// Writes the packet of an outstanding fragment or of the next new one. Returns false if the
+    /// worker has failed.
     fn send(&mut self, now: Time, fragment: u32, frame: &mut Vec<u8>) -> bool {
         let sending = self.fragments.sending(fragment);
         let mut repr = Repr {
@@ -88,7 +89,7 @@ impl Worker {
             false => Form::Fixed { rung: sending.round.rung },
         };
         let encoding = match self.write(&repr, fragment, form, frame) {
-            // I5: too great for integers. Rare, so the packet may be written twice.
+            // I5: too large for integers. This is rare, so writing the packet twice is acceptable.
             Ok(Encoding::Float | Encoding::TooGreat) if !sending.float => {
                 mark(&mut repr, true);
                 self.write(&repr, fragment, form, frame)
@@ -110,7 +111,7 @@ impl Worker {
         true
     }
 
-    /// What the header has in the byte for priority, service or salt.
+    /// The header's byte for priority, service or salt.
     pub(super) fn priority(&self, fragment: u32) -> u8 {
         match self.config.job.protocol {
             Protocol::Atp => self.fragments.salt(fragment),
@@ -119,7 +120,7 @@ impl Worker {
         }
     }
 
-    /// Notes that a fragment is under way: its result is due some time.
+    /// Records that a fragment is in flight.
     pub(super) fn note_sent(&mut self, now: Time, fragment: u32, again: bool, float: bool) {
         let first = self.fragments.is_first(fragment);
         self.fragments.sent(now, fragment, again, float);

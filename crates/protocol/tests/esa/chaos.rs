@@ -1,7 +1,7 @@
-//! What stands for switches here: something that does anything a correct switch may do, whenever it
-//! likes. It adds up packets of one task whose workers are disjoint, holds the sums, gives them to
-//! the PS, to the workers if they are complete, to whom reminds, or to nobody. Which rules a real
-//! switch follows is in the P4 program; the endpoints must not depend on them.
+//! A stand-in for switches that does anything a correct switch may do, at random. It sums disjoint
+//! packets of one task and holds the sums. It sends them to the PS, to the workers if they are
+//! complete, or in answer to a reminder, or drops them. The P4 program defines the rules of a real
+//! switch; the endpoints must not depend on them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{Bitmap, Envelope, Flags, Host, Kind, Sequence, emit_frame, values};
 
-/// A sum of some workers' packets of a task, and the header of one of them.
+/// A sum of some workers' packets of a task, with the header of one of these packets.
 #[derive(Clone, Debug)]
 struct Part {
     header: Repr,
@@ -36,7 +36,7 @@ impl Part {
     }
 }
 
-/// All parts that are held, by task.
+/// All held parts, by task.
 #[derive(Debug, Default)]
 pub(crate) struct Chaos {
     parts: BTreeMap<Sequence, Vec<Part>>,
@@ -54,7 +54,7 @@ pub(crate) struct Counters {
 }
 
 impl Chaos {
-    /// Takes a frame; returns what leaves, each addressed to whom it is for.
+    /// Processes a frame. Returns the outgoing frames.
     pub(crate) fn process(
         &mut self,
         rng: &mut ChaCha8Rng,
@@ -75,7 +75,7 @@ impl Chaos {
         out
     }
 
-    /// Parts are evicted or forgotten now and then.
+    /// Occasionally evicts or drops parts.
     fn whims(&mut self, rng: &mut ChaCha8Rng, server: Host) -> Vec<Vec<u8>> {
         let mut out = Vec::new();
         let counters = &mut self.counters;

@@ -1,4 +1,4 @@
-//! Exact sums at all workers, whatever the network does (I1, I2, I5, I7).
+//! All workers receive exact sums, whatever the network does (I1, I2, I5, I7).
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tributary_protocol::{Tensor, Worker};
 use crate::network::{Faults, Net};
 use crate::setup::job;
 
-/// Sums computed apart.
+/// Sums computed independently.
 fn sum(inputs: &[Vec<i32>]) -> Vec<i32> {
     (0..inputs[0].len()).map(|i| inputs.iter().map(|input| input[i]).sum()).collect()
 }
@@ -19,7 +19,8 @@ fn integers(rng: &mut ChaCha8Rng, len: usize) -> Vec<i32> {
     (0..len).map(|_| rng.random_range(-1_000_000..1_000_000)).collect()
 }
 
-/// All workers submit their tensors, now and then the PS is replaced, and at the end all leave.
+/// All workers submit their tensors, the PS is replaced occasionally, and finally all workers
+/// leave.
 fn check(seed: u64, workers: u8, lengths: &[usize], faults: Faults, restarts: u32) -> Net {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x5eed);
     let mut net = Net::new(seed, job(workers), faults);
@@ -108,7 +109,7 @@ fn great_values_are_summed_as_floats() {
         net.run_until("all sums", idle);
         let fits = |i: usize| inputs.iter().all(|input| input[i].abs() < 1e6);
         for i in 0..100 {
-            // A fragment has two values; both decide how it travels.
+            // A fragment has two values, and both decide how it is sent.
             let other = i ^ 1;
             let expected = if fits(i) && fits(other) {
                 let rounded = |x: f32| (f64::from(x) * 1000.0).round_ties_even();

@@ -1,5 +1,5 @@
-//! Peers that say anything: nothing panics, memory stays bounded, and what one job's peers say does
-//! not reach another's.
+//! Peers that send arbitrary messages: endpoints do not panic, memory stays bounded, and messages
+//! of one job's peers do not affect another job.
 
 use proptest::prelude::*;
 use tributary_protocol::esa::ToPeer;
@@ -9,7 +9,7 @@ use tributary_wire::{Bitmap, Flags, JobId, Kind, Sequence};
 
 use crate::setup::{JOB, backend, floats, frame, index, integers, job, ms, repr, sent, worker};
 
-/// Sequences around the start, around two windows, and at the end of the numbers.
+/// Sequences near the start, within two windows, and at the end of the range.
 fn sequence() -> impl Strategy<Value = Sequence> {
     prop_oneof![0u32..40, Just(u32::MAX), Just(u32::MAX - 1), any::<u32>()].prop_map(Sequence)
 }
@@ -84,7 +84,7 @@ proptest! {
                     }
                 }
             }
-            // Two windows of entries at most, and nothing watched that is no entry.
+            // At most two windows of entries, and no watches without entries.
             let entries = ps.servers()[0].pending_tasks();
             prop_assert!(entries <= 16);
             prop_assert_eq!(ps.agent().watched(), entries);

@@ -1,4 +1,4 @@
-//! ESA's endpoints: each by itself, and together behind a network that does what a switch may do.
+//! ESA's endpoints, individually and together, behind a network that does what a switch may do.
 
 mod chaos;
 mod exact;

@@ -1,5 +1,5 @@
-//! A job's endpoints around [`Chaos`], in virtual time: frames are lost, doubled and delayed;
-//! the reliable channels are in order and lose nothing, until the PS goes down.
+//! A job's endpoints around [`Chaos`], in virtual time. Frames are lost, duplicated and delayed.
+//! The reliable channels keep order and lose nothing until the PS goes down.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,7 +17,7 @@ use tributary_wire::channel::{FromWorker, ToWorker};
 use crate::chaos::Chaos;
 use crate::setup::{JOB, SERVER, backend, host, index, worker};
 
-/// What may happen to frames.
+/// Faults of the network.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Faults {
     pub(crate) loss: f64,
@@ -26,14 +26,14 @@ pub(crate) struct Faults {
     pub(crate) jitter: Duration,
 }
 
-/// What is under way.
+/// What is in flight.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Flight {
     /// A frame to the switches.
     In(Vec<u8>),
     /// A frame to a worker, or (`None`) to the PS.
     Out(Option<usize>, Vec<u8>),
-    /// A message of, or to, a worker: looked up in the channel's queue when it arrives.
+    /// A message from or to a worker. It is taken from the channel's queue on arrival.
     FromWorker(usize, u32),
     ToWorker(usize, u32),
     /// The channel of a worker opens.
@@ -52,11 +52,11 @@ pub(crate) struct Net {
     rng: ChaCha8Rng,
     flights: BinaryHeap<Reverse<(Time, u64, Flight)>>,
     order: u64,
-    /// Connections so far: messages of an earlier one are lost.
+    /// Number of connections so far: messages of an earlier connection are lost.
     epoch: u32,
     up: Vec<Vec<FromWorker>>,
     down: Vec<Vec<ToWorker>>,
-    /// When the last message of each channel arrives, so that none overtakes another.
+    /// When the last message of each channel arrives, so that no message overtakes another.
     last: Vec<[Time; 2]>,
     connected: Vec<bool>,
     frame: Vec<u8>,
@@ -87,7 +87,7 @@ impl Net {
         net
     }
 
-    /// The PS goes down with all that it knows.
+    /// The PS goes down and loses its state.
     pub(crate) fn stop_ps(&mut self) {
         self.ps = None;
         self.epoch += 1;
@@ -96,7 +96,7 @@ impl Net {
         self.down.iter_mut().for_each(Vec::clear);
     }
 
-    /// Another takes its place.
+    /// A replacement PS starts.
     pub(crate) fn start_ps(&mut self) {
         self.ps = Some(backend(self.job));
         self.connect();
@@ -114,7 +114,7 @@ impl Net {
         self.flights.push(Reverse((self.now + delay, self.order, flight)));
     }
 
-    /// Puts a frame on a link: it may be lost, late, or arrive twice.
+    /// Puts a frame on a link, which may lose, delay or duplicate it.
     fn put(&mut self, flight: &Flight) {
         let Faults { loss, duplicate, late, jitter } = self.faults;
         if self.rng.random_bool(loss) {
@@ -130,7 +130,7 @@ impl Net {
         }
     }
 
-    /// Sends what leaves the switches to whom it is addressed.
+    /// Sends a frame from the switches to its destination.
     fn put_out(&mut self, frame: &[u8]) {
         let to = Packet::new_checked(frame).unwrap().envelope().destination;
         if to == host(SERVER) {
@@ -143,7 +143,7 @@ impl Net {
         }
     }
 
-    /// A message is put into a channel: it arrives later, and after those before it.
+    /// Puts a message into a channel. It arrives later, after all earlier messages.
     fn say(&mut self, worker: usize, direction: usize, flight: Flight) {
         let delay = Duration::from_nanos(self.rng.random_range(10_000..500_000));
         let at = (self.now + delay).max(self.last[worker][direction]);
@@ -151,7 +151,7 @@ impl Net {
         self.fly(at - self.now, flight);
     }
 
-    /// Takes from all endpoints what they have.
+    /// Takes the output of all endpoints.
     fn drain(&mut self) {
         let mut frame = std::mem::take(&mut self.frame);
         for w in 0..self.workers.len() {
@@ -181,7 +181,7 @@ impl Net {
             let ToPeer::Worker { job, worker, message } = message else { panic!("{message:?}") };
             assert_eq!(job, JOB);
             let w = usize::from(worker.get());
-            // What is for a worker that is not connected is lost, as a daemon would drop it.
+            // A message to an unconnected worker is lost, as a daemon would drop it.
             if self.connected[w] {
                 self.down[w].push(message);
                 self.say(w, 1, Flight::ToWorker(w, self.epoch));
@@ -190,7 +190,7 @@ impl Net {
         self.frame = frame;
     }
 
-    /// Lets the next thing happen; `false` if nothing ever will.
+    /// Processes the next event; `false` if there is none.
     pub(crate) fn step(&mut self) -> bool {
         self.drain();
         let timeouts = self.workers.iter().filter_map(Worker::poll_timeout);
@@ -250,7 +250,7 @@ impl Net {
         }
     }
 
-    /// Runs until `done`, or panics when that has taken longer than an hour of virtual time.
+    /// Runs until `done`. Panics after one hour of virtual time.
     pub(crate) fn run_until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
         let deadline = self.now + Duration::from_secs(3600);
         while !done(self) {

@@ -1,4 +1,4 @@
-//! The ESA server by itself.
+//! Unit tests of the ESA server.
 
 use tributary_protocol::Endpoint;
 use tributary_protocol::esa::Server;
@@ -10,7 +10,7 @@ use tributary_wire::{AggregatorIndex, Bitmap, Epoch, Flags, JobId, Kind, Protoco
 
 use crate::setup::{floats, frame, integers, job, ms, repr, sent, server};
 
-/// Picks one of the counters.
+/// Selects a counter.
 type Counter = fn(&Stats) -> u64;
 
 fn gradient(server: &mut Server, sequence: u32, bitmap: u32, words: [i32; 2]) {
@@ -68,12 +68,12 @@ fn a_part_that_overlaps_is_dropped_whole_and_what_is_missing_is_urgent() {
     gradient(&mut server, 0, 0b011, [5, 5]);
     let entries = [entry(0, 1, false, false), entry(0, 1, false, true)];
     assert_eq!((told(&mut server), server.stats().overlaps), (entries.to_vec(), 1));
-    // All of a duplicate is there: nothing was lost by dropping it.
+    // Everything in a duplicate was merged before, so dropping it loses nothing.
     gradient(&mut server, 0, 0b001, [1, 1]);
     assert_eq!((told(&mut server), server.stats().duplicates), (vec![], 1));
     gradient(&mut server, 0, 0b110, [2, 3]);
     assert_eq!(sent(&mut server, ms(2))[0].1, [3, 4]);
-    // After the end everything is a duplicate.
+    // After completion every packet is a duplicate.
     gradient(&mut server, 0, 0b001, [1, 1]);
     assert_eq!((sent(&mut server, ms(2)), server.stats().duplicates), (vec![], 2));
 }
@@ -100,13 +100,14 @@ fn a_reminder_makes_an_entry_and_a_workers_result_closes_it() {
     let workers = Bitmap(0b101);
     let expected = FromServer::Deliver { sequence, workers, values: values.clone() };
     assert_eq!(told(&mut server), [closed(0), expected]);
-    // A second worker's word is no news; who reminds later gets what is kept.
+    // A second worker's result is redundant. A later request for the result is answered from
+    // memory.
     server.handle_message(ms(3), ToServer::Known { sequence, values: values.clone() });
     assert_eq!(told(&mut server), []);
     missing(&mut server, 0, 0b010);
     let expected = FromServer::Deliver { sequence, workers: Bitmap(0b010), values };
     assert_eq!(told(&mut server), [expected]);
-    // It was multicast by a switch, so nothing is multicast here.
+    // A switch multicast the result, so the server does not.
     assert_eq!(sent(&mut server, ms(3)), []);
 }
 
@@ -125,18 +126,18 @@ fn who_sends_a_window_later_has_the_result() {
     gradient(&mut server, 3, 0b001, [1, 1]);
     gradient(&mut server, 11, 0b011, [1, 1]);
     told(&mut server);
-    // The third worker may still lack 3. Then it is heard of with 11, that is 3 + W.
+    // The third worker may still lack 3, until it has sent 11, which is 3 + W.
     assert_eq!(server.pending_tasks(), 2);
     missing(&mut server, 12, 0b100);
     assert_eq!(told(&mut server), [closed(3), entry(12, 0, false, true)]);
     gradient(&mut server, 3, 0b001, [1, 1]);
     assert_eq!((told(&mut server), server.stats().stale), (vec![], 1));
-    // A worker that says it lacks one knows better than what was heard of it.
+    // A worker's report that it lacks a result overrides what was recorded for it.
     missing(&mut server, 2, 0b001);
     assert_eq!(told(&mut server), [entry(2, 0, false, true)]);
 }
 
-/// What worker `worker` sends around the switches.
+/// A repair packet of worker `worker`.
 fn repair(server: &mut Server, sequence: u32, worker: u8, what: Repaired, words: [i32; 2]) {
     let bitmap = Bitmap(1 << worker);
     let mut header = repr(&job(3), Kind::Gradient, sequence, bitmap, Flags::REPAIR);
@@ -157,12 +158,13 @@ fn a_worker_that_lacks_a_result_has_another_one_asked() {
     let mut server = server(job(3));
     repair(&mut server, 4, 1, Repaired::Contribution, [1, 1]);
     assert_eq!(sent(&mut server, ms(5)), [question(4, 0)]);
-    // Nothing is known of how long an answer takes, so it may be late already: the next one is asked, in turn.
+    // The time to an answer is unknown, so the answer may be late already: the server asks the next
+    // worker in turn.
     repair(&mut server, 4, 1, Repaired::Contribution, [1, 1]);
     assert_eq!(sent(&mut server, ms(6)), [question(4, 2)]);
     repair(&mut server, 4, 1, Repaired::Contribution, [1, 1]);
     assert_eq!(sent(&mut server, ms(7)), [question(4, 0)]);
-    // That one lacks it, too; the last one has it.
+    // That worker lacks it, too; the last worker has it.
     repair(&mut server, 4, 0, Repaired::Contribution, [2, 2]);
     assert_eq!(sent(&mut server, ms(8)), [question(4, 2)]);
     repair(&mut server, 4, 2, Repaired::Result, [7, 8]);
@@ -179,7 +181,7 @@ fn all_that_lack_a_result_send_their_values_and_get_their_sum() {
     }
     let result = repr(&job(3), Kind::Parameter, 4, Bitmap(0b111), Flags::NONE);
     assert_eq!(sent(&mut server, ms(5)), [(result, vec![7, 3])]);
-    // Who asks once more gets it once more.
+    // A repeated request gets the result again.
     repair(&mut server, 4, 1, Repaired::Contribution, [2, 1]);
     assert_eq!(sent(&mut server, ms(6)), [(result, vec![7, 3])]);
 }
@@ -193,7 +195,7 @@ fn repairs_that_make_no_sense_are_dropped_and_counted() {
         (header.priority, header.bitmap) = (code, Bitmap(bitmap));
         server.handle_frame(ms(5), &frame(&header, &[1, 1]));
     }
-    // A result that nobody lacks.
+    // A result that no worker lacks.
     repair(&mut server, 4, 1, Repaired::Result, [1, 1]);
     let rejected = server.stats().rejected;
     assert_eq!((rejected.wrong_kind, rejected.wrong_bitmap), (6, 3));
@@ -212,7 +214,7 @@ fn floats_throw_integers_out_and_ask_all_others() {
         [
             entry(0, 0b011, false, false),
             entry(0, 0b100, true, true),
-            // Integers for a task of floats were dropped.
+            // Integers of a task that is collected in floats are dropped.
             entry(0, 0b100, true, true),
         ]
     );
@@ -231,7 +233,7 @@ fn floats_throw_integers_out_and_ask_all_others() {
 fn memory_is_bounded_by_two_windows() {
     let mut server = server(job(3));
     for sequence in 0..1000 {
-        // One worker only, as else the others' places would be known.
+        // Only one worker sends. Otherwise the progress of the other workers would be known.
         gradient(&mut server, sequence, 0b001, [1, 1]);
     }
     assert_eq!((server.pending_tasks(), server.stats().full), (16, 1000 - 16));

@@ -1,4 +1,4 @@
-//! A job, its endpoints, and packets for one of them.
+//! A job, its endpoints, and packets for one endpoint.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use tributary_wire::{
 pub(crate) const JOB: JobId = JobId::new(1).unwrap();
 pub(crate) const EPOCH: Epoch = Epoch::new(5).unwrap();
 
-/// The host of the PS.
+/// The number of the PS's host.
 pub(crate) const SERVER: u8 = 200;
 
 pub(crate) fn ms(ms: u64) -> Time {
@@ -35,7 +35,7 @@ pub(crate) fn index(worker: u8) -> WorkerIndex {
     WorkerIndex::new(worker).unwrap()
 }
 
-/// Two values a packet, eight slots.
+/// Two values per packet, eight slots.
 pub(crate) fn job(workers: u8) -> JobConfig {
     JobConfig {
         protocol: Protocol::Esa,
@@ -57,7 +57,7 @@ pub(crate) fn worker_config(job: JobConfig, worker: u8) -> WorkerConfig {
     }
 }
 
-/// With the papers' rules of recovery.
+/// A worker with the papers' recovery rules.
 pub(crate) fn papers(job: JobConfig, worker: u8) -> Worker {
     let mut config = worker_config(job, worker);
     config.timing.recovery = Recovery::Papers;
@@ -115,7 +115,7 @@ pub(crate) fn frame(repr: &Repr, words: &[i32]) -> Vec<u8> {
     frame
 }
 
-/// All that an endpoint has to send now: headers and words.
+/// All frames that an endpoint sends now: headers and words.
 pub(crate) fn sent(endpoint: &mut impl Endpoint, now: Time) -> Vec<(Repr, Vec<i32>)> {
     let mut frame = Vec::new();
     let mut all = vec![];

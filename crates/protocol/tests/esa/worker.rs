@@ -1,4 +1,4 @@
-//! The ESA worker by itself.
+//! Unit tests of the ESA worker.
 
 use tributary_protocol::priority::Priority;
 use tributary_protocol::worker::{Event, SubmitError};
@@ -11,7 +11,7 @@ use crate::setup::{floats, frame, integers, job, ms, papers, repr, sent, worker_
 
 const EVERYONE: Bitmap = Bitmap(0b111);
 
-/// Worker 1 of three with a tensor of integers 0, 1, 2… of so many fragments.
+/// Worker 1 of three, with an integer tensor 0, 1, 2… of `fragments` fragments.
 fn loaded(fragments: i32) -> Worker {
     let mut worker = papers(job(3), 1);
     let priority = Priority::new(77).unwrap();
@@ -47,7 +47,7 @@ fn fragments_carry_their_priority_and_the_aggregator_of_their_task() {
         assert_eq!(*header, expected);
         assert_eq!(words[..], [2 * s.cast_signed(), 2 * s.cast_signed() + 1]);
     }
-    // Sequences are hashed one by one: slots mean nothing to aggregators.
+    // Each sequence has its own aggregator, independent of the slot.
     let mut aggregators: Vec<AggregatorIndex> =
         all.iter().map(|(header, _)| header.index).collect();
     aggregators.dedup();
@@ -95,7 +95,7 @@ fn a_reminder_that_became_pointless_is_not_said() {
 
 #[test]
 fn answers_with_its_values_its_result_or_that_it_has_neither() {
-    // Eight slots, so fragment 0 leaves the cache with the result of fragment 8.
+    // With eight slots, the result of fragment 8 replaces that of fragment 0 in the cache.
     let mut worker = loaded(20);
     sent(&mut worker, ms(0));
     query(&mut worker, 1, 2, false);
@@ -128,7 +128,7 @@ fn what_was_asked_for_too_early_goes_straight_to_the_server_when_its_turn_comes(
     assert_eq!(sequences, [9]);
     let values = integers(&[16, 17]);
     assert_eq!(said(&mut worker), [FromWorker::Values { sequence: Sequence(8), values }]);
-    // It is under way like any other.
+    // It is in flight like any other.
     assert_eq!(worker.outstanding(), Sequence(2)..Sequence(10));
 }
 
@@ -136,7 +136,8 @@ fn what_was_asked_for_too_early_goes_straight_to_the_server_when_its_turn_comes(
 fn floats_are_asked_for_and_given() {
     let mut worker = papers(job(3), 1);
     worker.submit(Tensor::F32(vec![1.5, -2.0, 1e9, 0.0])).unwrap();
-    // The second fragment does not fit integers at scale 1000 (I5): it starts as floats.
+    // The second fragment does not fit integers at scale 1000 (I5), so it is sent as floats from
+    // the start.
     let all = sent(&mut worker, ms(0));
     assert_eq!([all[0].0.flags, all[1].0.flags], [Flags::NONE, Flags::OVERFLOW]);
     query(&mut worker, 1, 0, true);
@@ -156,7 +157,7 @@ fn floats_are_asked_for_and_given() {
     assert_eq!(tensor, Tensor::F32(vec![2.5, 3.5, 3e9, 1.0]));
 }
 
-/// The same worker with the rules that are in force by default.
+/// The same worker with the default recovery rules.
 fn repairing(fragments: i32) -> Worker {
     let mut worker = Worker::new(worker_config(job(3), 1)).unwrap();
     let priority = Priority::new(77).unwrap();
@@ -164,7 +165,7 @@ fn repairing(fragments: i32) -> Worker {
     worker
 }
 
-/// What it sends now: sequence, flags, and the byte for priority.
+/// What the worker sends now: sequence, flags, and the priority byte.
 fn sends(worker: &mut Worker, at: u64) -> Vec<(u32, Flags, u8)> {
     let all = sent(worker, ms(at));
     all.iter().map(|(it, _)| (it.sequence.0, it.flags, it.priority)).collect()
@@ -186,8 +187,8 @@ fn what_is_lost_twice_goes_around_the_switches_and_the_agent_is_reminded_at_last
         reminders = said(&mut worker);
     }
     assert_eq!(reminders, [remind(0)]);
-    // The second time with the least priority: perhaps the task is over, and the packet keeps another from the
-    // aggregator.
+    // The second transmission has the lowest priority: the task may be over, and the packet must
+    // not displace another task.
     assert_eq!(packets[0], (Flags::NONE, 1, vec![0, 1]));
     assert!(packets[1..].iter().all(|it| *it == (Flags::REPAIR, own, vec![0, 1])), "{packets:?}");
     assert_eq!(packets.len(), 6);
@@ -205,19 +206,20 @@ fn questions_are_answered_with_the_values_or_the_result() {
     };
     let code = |what| Repair { what, float: false }.code();
     let (own, all) = (code(Repaired::Contribution), code(Repaired::Result));
-    // Not this one is asked.
+    // The question addresses other workers.
     assert_eq!(ask(&mut worker, 2, 0b101, false), []);
     assert_eq!(ask(&mut worker, 2, 0b010, false), [(2, Flags::REPAIR, own)]);
     result(&mut worker, 1, 1);
     assert_eq!(ask(&mut worker, 1, 0b010, false), [(1, Flags::REPAIR, all)]);
-    // Not sent yet: one of a later window, and one whose turn it is, which then goes to the PS at once.
+    // Not sent yet: one in a later window, and the next one to send, which then goes to the PS at
+    // once.
     assert_eq!(ask(&mut worker, 18, 0b010, false), []);
     result(&mut worker, 1, 0);
     let next = [(8, Flags::REPAIR, own), (9, Flags::NONE, 77)];
     assert_eq!(ask(&mut worker, 8, 0b010, false), next);
     let stats = worker.stats();
     assert_eq!((stats.queries, stats.handed_over, stats.rejected.total()), (3, 1, 0));
-    // No question, whatever else it is.
+    // Not a valid question in any form.
     let mut header = repr(&job(3), Kind::Parameter, 2, Bitmap(0b010), Flags::REPAIR);
     for priority in [0, own, all, 255] {
         header.priority = priority;
@@ -233,12 +235,13 @@ fn stays_until_all_are_done() {
     worker.leave();
     assert_eq!(worker.submit(Tensor::I32(vec![1])), Err(SubmitError::Leaving));
     assert_eq!(said(&mut worker), []);
-    // A word that is not meant for it, as nobody can be done yet.
+    // A message that does not apply, because no worker can be done yet.
     result(&mut worker, 1, 0);
     let finished = FromWorker::Finished { end: Sequence(1) };
     assert_eq!(said(&mut worker), std::slice::from_ref(&finished));
     assert!(worker.is_idle() && !worker.is_dismissed());
-    // It still lends its results, and after the channel broke it says goodbye again.
+    // The worker still lends its results, and announces its departure again after the channel
+    // broke.
     query(&mut worker, 2, 0, false);
     assert!(matches!(said(&mut worker)[..], [FromWorker::Result { .. }]));
     worker.channel_opened();
@@ -268,7 +271,7 @@ fn results_that_are_not_due_or_not_right_are_dropped_and_counted() {
     let stats = *worker.stats();
     assert_eq!((stats.unsent, stats.rejected.wrong_values, stats.duplicates), (1, 1, 1));
     assert_eq!((stats.results, stats.delivered), (1, 1));
-    // ESA has neither Reply nor Query packets, and ATP's packets are not its own.
+    // ESA has no Reply and Query packets, and an ESA worker rejects ATP packets.
     for (kind, protocol) in [
         (Kind::Reply, Protocol::Esa),
         (Kind::Reminder, Protocol::Esa),

@@ -1,5 +1,5 @@
-//! Whole jobs through networks that lose, duplicate, delay, reorder and misdeliver frames: every sum
-//! exact, at every worker, for every seed (I1, I2, I5, I6), and every task complete (I7).
+//! Whole jobs through networks that lose, duplicate, delay, reorder and misdeliver frames: every
+//! sum is exact at every worker for every seed (I1, I2, I5, I6), and every task completes (I7).
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use tributary_protocol::Time;
 use tributary_protocol::worker::TensorId;
 
-/// The tensors of one job, and when each worker submits each.
+/// The tensors of one job, and when each worker submits each tensor.
 pub(crate) struct Load {
     pub(crate) setup: Setup,
     tensors: Vec<Inputs>,
@@ -25,7 +25,7 @@ impl Load {
         let tensors: Vec<Inputs> = (0..count)
             .map(|_| Inputs::random(rng, setup.workers, max_len, setup.scale, overflows))
             .collect();
-        // Workers are late by up to 20 ms, some of the time.
+        // Half of the time, workers are late by up to 20 ms.
         let spread = if rng.random_bool(0.5) { 20_000_000 } else { 1_000 };
         let when = (0..setup.workers)
             .map(|_| {
@@ -40,7 +40,7 @@ impl Load {
         Self { setup, tensors, when }
     }
 
-    /// All fragments, and those that cannot be summed in integers.
+    /// Number of all fragments, and of those that cannot be summed in integers.
     fn fragments(&self) -> (u64, u64) {
         let Setup { values, scale, .. } = self.setup;
         let values = usize::from(values);
@@ -64,7 +64,7 @@ fn run(seed: u64, fabric: Fabric, faults: Faults, loads: &[Load]) -> Net {
     net
 }
 
-/// The same in a network that may be prepared.
+/// The same in a network that the test prepared.
 pub(crate) fn run_in(mut net: Net, what: &str, loads: &[Load]) -> Net {
     let mut submissions = vec![];
     for (j, load) in loads.iter().enumerate() {
@@ -124,7 +124,7 @@ pub(crate) fn random_setup(rng: &mut ChaCha8Rng) -> Setup {
     if rng.random_bool(0.1) {
         setup.workers = 32;
     }
-    // Tests of liveness do not want to hear of every delay.
+    // Tests of liveness ignore stalls.
     setup.timing.stall_timeout = Duration::from_secs(3600);
     setup
 }
@@ -175,7 +175,7 @@ fn exact_through_one_switch() {
     let server = |f: fn(&tributary_protocol::server::Stats) -> u64| -> u64 {
         nets.iter().map(|net| f(net.jobs[0].server.stats())).sum()
     };
-    // What the test is for did happen.
+    // The tested case did occur.
     assert!(server(|s| s.complete_on_arrival) > 100);
     assert!(server(|s| s.overlaps) > 10, "{}", server(|s| s.overlaps));
     assert!(server(|s| s.collisions) > 100 && server(|s| s.marked) > 100);
@@ -225,7 +225,7 @@ fn a_quiet_network_needs_no_resend() {
         let setup = Setup {
             workers: 5,
             slots,
-            // Large enough for no two of the slots to meet.
+            // Large enough that no two slots collide.
             pool: 1 << 20,
             ..Setup::default()
         };

@@ -1,4 +1,4 @@
-//! Frames for one endpoint, and what it sends.
+//! Frames for one endpoint, and the frames that it sends.
 
 use tributary_protocol::{Endpoint, JobConfig, Time, addressing};
 use tributary_wire::agg::{Packet, Repr};
@@ -8,7 +8,7 @@ use tributary_wire::{
 
 use crate::net::host;
 
-/// A frame, as it was sent.
+/// A sent frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) envelope: Envelope,
@@ -23,7 +23,7 @@ impl Sent {
     }
 }
 
-/// All that an endpoint has to send now.
+/// All frames that an endpoint sends now.
 pub(crate) fn sent(endpoint: &mut impl Endpoint, now: Time) -> Vec<Sent> {
     let mut frame = Vec::new();
     let mut all = vec![];
@@ -38,7 +38,8 @@ pub(crate) fn sent(endpoint: &mut impl Endpoint, now: Time) -> Vec<Sent> {
     all
 }
 
-/// The header of a packet of the job's `sequence`, with the aggregator of a slot that never collided.
+/// The header of a packet for `sequence` of the job, with the aggregator of a slot that never
+/// collided.
 pub(crate) fn repr(job: &JobConfig, kind: Kind, sequence: u32, bitmap: u32, flags: Flags) -> Repr {
     Repr {
         protocol: Protocol::Atp,

@@ -1,4 +1,4 @@
-//! Particular frames lost, each by name.
+//! Loss of particular frames.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn run(
     net
 }
 
-/// A filter that loses the first `times` of the frames that `which` picks.
+/// A filter that drops the first `times` frames that `which` selects.
 fn first(
     times: u32,
     which: impl Fn(Node, Node, &tributary_wire::agg::Repr) -> bool,
@@ -81,7 +81,7 @@ fn the_last_parameter_to_everyone() {
                 && repr.sequence.0 == LAST
         };
         let net = run(fabric, first(3, lost));
-        // Sent once; all the rest are Replies.
+        // Each result is multicast once; all others are Replies.
         let stats = net.jobs[0].server.stats();
         assert_eq!(stats.parameters, 10);
         assert!(stats.replies >= 3);
@@ -98,7 +98,7 @@ fn the_parameter_to_one_worker_and_its_replies() {
         };
         let net = run(fabric, first(4, lost));
         assert!(net.jobs[0].server.stats().replies >= 4);
-        // The others went on by a whole window meanwhile, and no further.
+        // Meanwhile the other workers advanced by a whole window, and no further.
         assert_eq!(net.jobs[0].server.stats().out_of_window, 0);
     }
 }
@@ -142,7 +142,7 @@ fn a_dead_worker_is_named_by_the_server() {
         assert_eq!((missing, sequence.0), (Bitmap(0b100), 0), "{fabric:?}");
         assert!(!quiet, "{fabric:?}: the others are heard of");
         assert!(waited >= Duration::from_secs(10));
-        // It was late only: the job goes on.
+        // It was only late: the job continues.
         net.jobs[0].workers[2].submit(Tensor::I32(vec![1; 100])).unwrap();
         net.run_until("the end", Net::all_idle);
         assert!(net.jobs[0].results.iter().all(|r| r[0].1 == Tensor::I32(vec![3; 100])));
@@ -156,7 +156,7 @@ fn a_network_that_carries_nothing_is_told_from_a_dead_worker() {
         for worker in &mut net.jobs[0].workers {
             worker.submit(Tensor::I32(vec![1; 100])).unwrap();
         }
-        // The first packets arrive but those of worker 2, and nothing after them.
+        // The first packets arrive except those of worker 2. All later ones are lost.
         let mut left = 20;
         net.filter = Some(Box::new(move |from, to, _| {
             left -= i32::from(to == Node::Server(0) && left > 0);
@@ -178,7 +178,8 @@ fn a_late_worker_costs_the_early_ones_few_resends() {
         submit(&mut net, w).unwrap();
     }
     net.run_until("the first tensor", Net::all_idle);
-    // Round trips of microseconds are known now, and the timeout is 1 ms. Worker 2 is 50 ms late.
+    // Round trips of microseconds have been measured, and the timeout is 1 ms. Worker 2 is 50 ms
+    // late.
     submit(&mut net, 0).unwrap();
     submit(&mut net, 1).unwrap();
     let late = net.now + Duration::from_millis(50);
@@ -192,7 +193,7 @@ fn a_late_worker_costs_the_early_ones_few_resends() {
     for worker in &net.jobs[0].workers {
         let stats = worker.stats();
         assert_eq!(stats.results, 2000);
-        // Two in each probe.
+        // Two resends per probe.
         assert!(stats.resent <= 24, "{stats:?}");
     }
 }

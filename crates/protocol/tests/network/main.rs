@@ -1,5 +1,5 @@
-//! Workers and parameter servers: by themselves with frames that a test chose, and together in
-//! a network of virtual time.
+//! Workers and parameter servers: individually with chosen frames, and together in a network of
+//! virtual time.
 
 mod exact;
 mod frames;

@@ -1,4 +1,4 @@
-//! What a worker takes for lost by default, packet by packet.
+//! The default loss detection of a worker, packet by packet.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tributary_wire::{Flags, Kind};
 use crate::frames::{frame, repr, sent, us};
 use crate::net::Setup;
 
-/// A worker with so many fragments, which has sent those of its window.
+/// A worker with `fragments` fragments, which has sent those in its window.
 fn loaded(fragments: usize) -> (Worker, JobConfig) {
     let setup = Setup { values: 2, slots: 32, ..Setup::default() };
     let mut worker = Worker::new(setup.worker(0, 1)).unwrap();
@@ -16,7 +16,7 @@ fn loaded(fragments: usize) -> (Worker, JobConfig) {
     (worker, setup.job(0))
 }
 
-/// Sequences and flags of what it sends now.
+/// Sequences and flags of the packets that the worker sends now.
 fn sends(worker: &mut Worker, micros: u64) -> Vec<(u32, Flags)> {
     sent(worker, us(micros)).iter().map(|s| (s.repr.sequence.0, s.repr.flags)).collect()
 }
@@ -27,7 +27,7 @@ fn result(worker: &mut Worker, micros: u64, sequence: u32) {
     worker.handle_frame(us(micros), &frame(&repr, &[3, 3]));
 }
 
-/// Lets its timers fire up to a time; returns when it sent what.
+/// Lets its timers fire up to a time. Returns what it sent, and when.
 fn wait(worker: &mut Worker, until: u64) -> Vec<(u64, Vec<u32>)> {
     let mut all = Vec::new();
     while let Some(at) = worker.poll_timeout().filter(|at| *at <= us(until)) {
@@ -44,11 +44,11 @@ fn wait(worker: &mut Worker, until: u64) -> Vec<(u64, Vec<u32>)> {
 fn what_was_sent_later_and_answered_makes_each_earlier_one_lost() {
     let (mut worker, _) = loaded(6);
     assert_eq!(sends(&mut worker, 0).len(), 6);
-    // One later result is enough, but for a quarter of a round trip: packets may overtake each other.
+    // One later result suffices after a quarter of a round trip, because packets may be reordered.
     result(&mut worker, 20, 2);
     assert_eq!(sends(&mut worker, 20), []);
     assert_eq!(wait(&mut worker, 25), [(25, vec![0, 1])]);
-    // They are lost again, and others with them: found one round trip later, each by itself.
+    // These and other fragments are lost again: each is detected separately one round trip later.
     result(&mut worker, 30, 5);
     let again = wait(&mut worker, 40);
     assert_eq!(again, [(35, vec![3, 4])], "0 and 1 were sent after 5 was");
@@ -63,7 +63,7 @@ fn the_second_resend_goes_around_the_switch() {
     result(&mut worker, 20, 3);
     worker.handle_timeout(us(25));
     assert_eq!(sends(&mut worker, 25), [0, 1, 2].map(|sequence| (sequence, Flags::NONE)));
-    // Of 2 nobody knows which sending was answered: those before it have another round trip.
+    // The answered transmission of 2 is ambiguous, so earlier fragments get another round trip.
     result(&mut worker, 50, 2);
     assert_eq!(sends(&mut worker, 50), []);
     assert_eq!(wait(&mut worker, 79), []);
@@ -77,7 +77,7 @@ fn silence_is_probed_with_the_lowest_and_the_highest() {
     let (mut worker, _) = loaded(6);
     sends(&mut worker, 0);
     result(&mut worker, 100, 0);
-    // Three round trips, twice; then twice as long each time, up to sixteen times.
+    // Three round trips, twice; then the interval doubles, up to sixteen-fold.
     let probes = wait(&mut worker, 20_000);
     let times: Vec<_> = probes.iter().map(|(at, _)| *at).collect();
     assert_eq!(times, [400, 700, 1000, 1600, 2800, 5200, 10_000, 14_800, 19_600]);
@@ -92,7 +92,7 @@ fn a_process_that_is_late_itself_gives_packets_more_time() {
     result(&mut worker, 100, 0);
     let due = worker.poll_timeout().unwrap();
     assert_eq!(due, us(400));
-    // It was not scheduled for 2 ms. What came in meanwhile is still to be read.
+    // The worker was not scheduled for 2 ms. Packets that arrived meanwhile have yet to be read.
     worker.handle_timeout(us(2400));
     assert_eq!(sends(&mut worker, 2400), []);
     let next = worker.poll_timeout().unwrap();

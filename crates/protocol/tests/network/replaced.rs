@@ -1,4 +1,4 @@
-//! A PS that dies in the middle of a job, and another one in its place that knows nothing.
+//! A PS dies in the middle of a job, and one without state replaces it.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use crate::net::{Fabric, Net, Node, QUIET, Setup, host};
 const FABRICS: [Fabric; 3] = [Fabric::Direct, Fabric::OneSwitch, Fabric::TwoLevels];
 const RESEND: Flags = Flags::RESEND;
 
-/// Runs a tensor of ten fragments through a network that loses what the filter says, and replaces
-/// the PS as soon as `when` holds.
+/// Runs a tensor of ten fragments through a network that drops the frames selected by the filter,
+/// and replaces the PS as soon as `when` holds.
 fn run(
     fabric: Fabric,
     setup: Setup,
@@ -100,7 +100,8 @@ fn when_only_one_worker_has_a_result() {
 #[test]
 fn when_switches_hold_partial_sums_or_have_flushed_them_to_the_dead() {
     for fabric in [Fabric::OneSwitch, Fabric::TwoLevels] {
-        // Worker 2 is silent until then: the others wait in the switch, then resend.
+        // Worker 2 is silent until then. The other workers' values wait in the switch, and are
+        // resent.
         let late = |from, _, repr: &Repr| from == Node::Worker(0, 2) && repr.kind == Kind::Gradient;
         for resends in [0, 1] {
             run(fabric, Setup::default(), late, move |net| {
@@ -171,11 +172,11 @@ fn random_jobs_whose_servers_are_replaced_at_random_times_are_exact() {
             }
         }
     }
-    // What the test is for did happen.
+    // The tested case did occur.
     assert!(replaced > 2000 && adopted > 500 && floats > 200, "{replaced} {adopted} {floats}");
 }
 
-// --- The successor by itself -------------------------------------------------------------------
+// --- Unit tests of the successor ----------------------------------------------------------------
 
 fn successor() -> ParameterServer {
     let setup = Setup { workers: 3, values: 2, slots: 4, ..Setup::default() };
@@ -192,15 +193,15 @@ fn asks_for_a_result_below_what_is_due_and_passes_it_on() {
     let mut ps = successor();
     let job = ps.config().job;
     let gradient = |sequence, bitmap, flags| repr(&job, Kind::Gradient, sequence, bitmap, flags);
-    // Worker 0 has the result of 1000 already.
+    // Worker 0 already has the result of 1000.
     assert!(give(&mut ps, 0, gradient(1004, 0b001, Flags::NONE), &[5, 5]).is_empty());
     let asked = give(&mut ps, 1, gradient(1000, 0b010, RESEND), &[1, 1]);
     let queries: Vec<_> = asked.iter().map(|s| (s.repr.kind, s.repr.sequence.0)).collect();
     assert_eq!(queries, [(Kind::Query, 1000); 3]);
     assert!(asked.iter().all(|query| query.repr.flags == Flags::HAND_OVER));
-    // Once in a timeout, whatever comes.
+    // At most once per timeout, whatever arrives.
     assert!(give(&mut ps, 2, gradient(1000, 0b010, RESEND), &[1, 1]).is_empty());
-    // Worker 0 hands it over; its slot has gone on to the next salt.
+    // Worker 0 hands it over. Its slot has advanced to the next salt.
     let mut result = gradient(1000, 0b001, Flags::RESULT);
     (result.index, result.priority) = (index(&job, 1000, 1), 1);
     let replies = give(&mut ps, 3, result, &[70, 80]);
@@ -209,7 +210,7 @@ fn asks_for_a_result_below_what_is_due_and_passes_it_on() {
     let repr = replies[0].repr;
     assert_eq!((repr.sequence.0, repr.bitmap, repr.flags), (1000, job.everyone(), Flags::NONE));
     assert_eq!((repr.index, repr.priority, &replies[0].words), (result.index, 1, &vec![70, 80]));
-    // From now on as any other result, and what was collected meanwhile is there.
+    // It is now served like any other result, and values collected meanwhile are kept.
     let again = give(&mut ps, 4, gradient(1000, 0b100, RESEND), &[1, 1]);
     assert_eq!(again[0].words, [70, 80]);
     let done = give(&mut ps, 5, gradient(1004, 0b110, RESEND), &[1, 2]);
@@ -222,7 +223,7 @@ fn gives_up_what_it_collects_for_a_task_that_is_over() {
     let mut ps = successor();
     let job = ps.config().job;
     let gradient = |sequence, bitmap, flags| repr(&job, Kind::Gradient, sequence, bitmap, flags);
-    // Worker 1 lacks the result of 8; the PS takes the task for one that is due.
+    // Worker 1 lacks the result of 8. The PS assumes that the task is due.
     give(&mut ps, 0, gradient(8, 0b010, RESEND), &[1, 1]);
     assert_eq!(ps.pending_tasks(), 1);
     let at = ps.poll_timeout().unwrap();
@@ -233,7 +234,7 @@ fn gives_up_what_it_collects_for_a_task_that_is_over() {
     let replies = give(&mut ps, 30_000, gradient(8, 0b001, Flags::RESULT), &[70, 80]);
     assert_eq!(replies.len(), 1);
     assert_eq!((replies[0].envelope.destination, ps.pending_tasks()), (host(0, 1), 0));
-    // A late copy of it finds the result; one of the task before does nothing.
+    // A late copy finds the result. One of the preceding task has no effect.
     let merged = ps.stats().merged;
     assert!(give(&mut ps, 30_001, gradient(8, 0b100, Flags::NONE), &[1, 1]).is_empty());
     assert!(give(&mut ps, 30_001, gradient(4, 0b100, RESEND), &[1, 1]).is_empty());
@@ -250,7 +251,7 @@ fn a_result_that_names_no_aggregator_of_its_slot_or_several_workers_is_not_taken
     assert_eq!(ps.stats().rejected.wrong_index, 1);
     give(&mut ps, 0, Repr { bitmap: Bitmap(0b011), ..good }, &[1, 1]);
     assert_eq!((ps.stats().rejected.wrong_bitmap, ps.stats().adopted), (1, 0));
-    // One that is there from the beginning has all results itself.
+    // A PS that is present from the beginning has all results itself.
     let config = Setup { workers: 3, values: 2, slots: 4, ..Setup::default() }.server(0);
     let mut first = ParameterServer::new(config).unwrap();
     give(&mut first, 0, good, &[1, 1]);

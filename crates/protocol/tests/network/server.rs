@@ -1,4 +1,4 @@
-//! The PS by itself.
+//! Unit tests of the PS.
 
 use std::time::Duration;
 
@@ -21,10 +21,10 @@ fn server(workers: u8) -> (ParameterServer, JobConfig) {
     (ParameterServer::new(setup.server(0)).unwrap(), setup.job(0))
 }
 
-/// Picks one of the counters.
+/// Selects a counter.
 type Counter = fn(&Rejected) -> u64;
 
-/// What worker `w` contributes to a fragment.
+/// The contribution of worker `w` to a fragment.
 fn words(worker: u8, sequence: u32) -> Vec<i32> {
     let value = 1 << worker;
     vec![value, -value - 1000 * sequence.cast_signed()]
@@ -98,7 +98,7 @@ fn keeps_a_result_until_the_next_task_of_its_slot_is_complete() {
         give(&mut ps, us(0), sequence, 0b11, NONE);
     }
     assert_eq!(sent(&mut ps, us(0)).len(), 4);
-    // Worker 0 has the result and goes on; worker 1 has not.
+    // Worker 0 has the result and continues; worker 1 lacks it.
     give(&mut ps, us(1), 4, 0b01, NONE);
     give(&mut ps, us(2), 0, 0b10, RESEND);
     let reply = sent(&mut ps, us(2));
@@ -116,7 +116,7 @@ fn keeps_a_result_until_the_next_task_of_its_slot_is_complete() {
 fn replies_to_resends_only_and_to_each_worker_once() {
     let (mut ps, _) = server(3);
     give(&mut ps, us(0), 0, 0b111, NONE);
-    // The Parameter is still due, so no Reply is needed beside it.
+    // The Parameter is still due, so no Reply is needed.
     give(&mut ps, us(0), 0, 0b001, RESEND);
     assert_eq!(kinds(&sent(&mut ps, us(0))), [(Kind::Parameter, 0, 0b111)]);
     give(&mut ps, us(1), 0, 0b001, NONE);
@@ -147,7 +147,7 @@ fn sequences_that_are_not_due_change_nothing() {
         give(&mut ps, us(2), stale, 0b01, RESEND);
     }
     assert_eq!((ps.stats().stale, ps.stats().completed), (2, 3));
-    // While a task is collected, the next of the slot is not due either.
+    // While a task is collected, the slot's next task is not due either.
     give(&mut ps, us(3), 12, 0b01, NONE);
     give(&mut ps, us(3), 16, 0b01, NONE);
     assert_eq!((ps.stats().out_of_window, ps.pending_tasks()), (13, 1));
@@ -162,7 +162,7 @@ fn a_later_run_takes_the_place_of_the_one_before_and_nothing_of_that_enters_its_
     };
     ps.handle_frame(us(0), &gradient(&first, 0b01, [1000, 1000]));
     ps.handle_frame(us(1), &gradient(&later, 0b10, [2, 20]));
-    // What is late of the first run, whatever it holds, and then the other worker of the second.
+    // Late packets of the first run with any values, and then the other worker of the second run.
     ps.handle_frame(us(2), &gradient(&first, 0b10, [1000, 1000]));
     ps.handle_frame(us(3), &gradient(&first, 0b11, [1000, 1000]));
     assert_eq!((sent(&mut ps, us(3)).len(), ps.stats().rejected.other_run), (0, 2));
@@ -220,7 +220,7 @@ fn flags_of_merged_packets_are_in_the_result_and_a_collision_moves_the_slot() {
     let parameter = sent(&mut ps, us(0));
     assert_eq!(parameter[0].repr.flags, Flags::COLLISION | Flags::ECN);
     assert_eq!(parameter[0].repr.index, index(&job, 0, 0));
-    // The Reply names the old aggregator still, for that is the one to free.
+    // The Reply still names the old aggregator, because that is the one to free.
     give(&mut ps, us(1), 0, 0b10, RESEND);
     let reply = &sent(&mut ps, us(1))[0].repr;
     assert_eq!((reply.flags, reply.index), (parameter[0].repr.flags, parameter[0].repr.index));
@@ -244,7 +244,7 @@ fn one_float_makes_the_task_a_float_task() {
     };
     give(&mut ps, us(0), 0, 0b011, NONE);
     float(&mut ps, 2, [1e30, 0.25], NONE);
-    // The integers are forgotten: all others are asked for floats.
+    // The integers are discarded: all other workers are queried for floats.
     let queries = sent(&mut ps, us(1));
     assert_eq!(kinds(&queries), [(Kind::Query, 0, 0b001), (Kind::Query, 0, 0b010)]);
     assert!(queries.iter().all(|q| q.repr.flags == Flags::OVERFLOW));
@@ -259,7 +259,7 @@ fn one_float_makes_the_task_a_float_task() {
     assert_eq!((parameter.repr.kind, parameter.repr.flags), (Kind::Parameter, Flags::OVERFLOW));
     // (3 − 1e30) + 1e30 in f64 loses the 3.
     assert_eq!(parameter.floats(), [0.0, 1.75]);
-    // The next task of the slot is of integers again, in the same memory.
+    // The slot's next task uses integers again, in the same memory.
     give(&mut ps, us(2), 4, 0b111, NONE);
     assert_eq!(sent(&mut ps, us(2))[0].words, sum(0b111, 4));
     assert_eq!(ps.stats().overflow_tasks, 1);
@@ -336,8 +336,8 @@ fn configurations_that_contradict_themselves_are_refused() {
 }
 
 proptest! {
-    /// Partial sums of any workers in any order, again and again: a result is the sum over everyone,
-    /// each once, whenever it comes.
+    /// For partial sums of any workers in any order, with repetitions, every result contains each
+    /// worker's values once.
     #[test]
     fn shuffled_and_overlapping_partial_sums_add_up(
         workers in 1u8..=10,

@@ -1,4 +1,4 @@
-//! The worker by itself.
+//! Unit tests of the worker.
 
 use std::time::Duration;
 
@@ -18,16 +18,16 @@ const RESEND: Flags = Flags::RESEND;
 const OVERFLOW: Flags = Flags::OVERFLOW;
 const EVERYONE: u32 = 0b111;
 
-/// Picks one of the counters.
+/// Selects a counter.
 type Counter = fn(&Stats) -> u64;
 
-/// Worker 1 of three, with two values a packet at scale 1000, and eight slots.
+/// Worker 1 of three, with two values per packet at scale 1000, and eight slots.
 fn worker() -> (Worker, JobConfig) {
     let setup = Setup { values: 2, ..Setup::papers() };
     (Worker::new(setup.worker(0, 1)).unwrap(), setup.job(0))
 }
 
-/// The same with a tensor of integers 0, 1, 2… of so many fragments submitted.
+/// The same, with an integer tensor 0, 1, 2… of `fragments` fragments submitted.
 fn loaded(fragments: i32) -> (Worker, JobConfig) {
     let (mut worker, job) = worker();
     worker.submit(Tensor::I32((0..2 * fragments).collect())).unwrap();
@@ -73,7 +73,7 @@ fn sends_its_own_bit_to_the_server_as_far_as_the_slots_go() {
     assert_eq!(worker.outstanding(), Sequence(2)..Sequence(10));
 }
 
-/// A controller of fixed opinion.
+/// A controller with a constant window.
 #[derive(Clone, Debug)]
 struct Always(u32);
 
@@ -193,7 +193,7 @@ fn results_that_are_not_due_or_not_the_jobs_change_nothing() {
     worker.handle_frame(us(1), b"neither");
     assert_eq!(worker.stats().results, 0);
     assert_ne!(worker.stats().rejected, Rejected::default());
-    // The first result counts, a second of the same sequence does not.
+    // The first result of a sequence counts; a second one does not.
     for sequence in [1, 0, 2] {
         result(&mut worker, 2, sequence, NONE);
         let again = Repr { sequence: Sequence(sequence), index: index(&job, sequence, 0), ..good };
@@ -229,7 +229,7 @@ fn a_timeout_resends_the_lowest_and_then_twice_as_many_each_time() {
     assert_eq!(at, us(20_000));
     worker.handle_timeout(at);
     assert_eq!(sequences(&sent(&mut worker, at)), [(0, RESEND)]);
-    // Nothing came: the same again, backed off.
+    // No result arrives: the same again, backed off.
     let again = worker.poll_timeout().unwrap();
     assert_eq!(again - at, Duration::from_millis(40));
     at = again;
@@ -241,7 +241,7 @@ fn a_timeout_resends_the_lowest_and_then_twice_as_many_each_time() {
     result(&mut worker, 60_020, 2, NONE);
     let four = [3, 4, 5, 6].map(|s| (s, RESEND));
     assert_eq!(sequences(&sent(&mut worker, us(60_020))), four);
-    // A resent fragment measures nothing (Karn's rule), one that was not does.
+    // A resent fragment gives no round-trip sample (Karn's rule); one that was sent once does.
     assert_eq!(worker.round_trip(), None);
     result(&mut worker, 60_030, 7, NONE);
     assert_eq!(worker.round_trip(), Some(Duration::from_micros(60_030)));
@@ -269,7 +269,7 @@ fn a_query_is_answered_at_once_unless_the_result_is_in() {
     }
     assert_eq!(sequences(&sent(&mut worker, us(2))), [(3, RESEND)]);
     assert_eq!((worker.stats().queries, worker.stats().stale_queries), (2, 1));
-    // What lies beyond the window is ignored.
+    // Queries beyond the window are ignored.
     for sequence in [8, 100, u32::MAX] {
         query(&mut worker, 3, sequence, OVERFLOW);
     }
@@ -281,7 +281,7 @@ fn a_query_is_answered_at_once_unless_the_result_is_in() {
 fn a_fragment_that_was_asked_for_early_goes_straight_to_the_server() {
     let setup = Setup { values: 2, initial_window: Some(2), ..Setup::papers() };
     let mut worker = Worker::new(setup.worker(0, 1)).unwrap();
-    // Asked for before there is even a tensor.
+    // Queried before a tensor is submitted.
     query(&mut worker, 0, 1, OVERFLOW);
     query(&mut worker, 0, 3, NONE);
     worker.submit(Tensor::F32(vec![0.5; 40])).unwrap();
@@ -294,7 +294,7 @@ fn a_fragment_that_was_asked_for_early_goes_straight_to_the_server() {
         sequences(&sent(&mut worker, us(2))),
         [(2, NONE), (3, RESEND), (4, NONE), (5, NONE)]
     );
-    // The slots are used again without a trace of it.
+    // Later fragments of the slots are unaffected.
     for sequence in 2..6 {
         result(&mut worker, 3, sequence, NONE);
     }
@@ -337,7 +337,7 @@ fn integers_are_never_made_floats() {
         assert!(sent(&mut worker, us(1)).is_empty());
         let failure = Failure::KindMismatch { sequence: Sequence(1) };
         assert_eq!(events(&mut worker), [Event::Failed(failure)]);
-        // From now on it is silent.
+        // From now on the worker is silent.
         result(&mut worker, 2, 0, NONE);
         assert_eq!((worker.failure(), worker.poll_timeout()), (Some(failure), None));
         assert_eq!(worker.stats().results, 0);

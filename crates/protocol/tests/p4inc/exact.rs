@@ -1,6 +1,6 @@
-//! Whole jobs through networks that lose, duplicate, delay and reorder frames: every sum exact at
-//! the rung that the greatest value needs, the same bits at every worker, and every fragment
-//! complete.
+//! Whole jobs through networks that lose, duplicate, delay and reorder frames: every sum is exact
+//! at the rung that the largest value needs, all workers have the same bits, and every fragment
+//! completes.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::net::{Faults, Net, QUIET};
 use crate::setup::{FORWARDED, LOCAL, PARTIAL, SWITCHML, Setup};
 use crate::switch::Flaw;
 
-/// What is run: how the job is set up, over how many switches, and how often values are too great.
+/// A test case: the job's parameters, the number of switches, and the probability of large values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     pub(crate) setup: Setup,
@@ -24,7 +24,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// Like `base`, but for what does not matter to the mode.
+    /// Like `base`, with random values for parameters that do not matter to the mode.
     pub(crate) fn random(rng: &mut ChaCha8Rng, base: Setup) -> Self {
         let slots = 1 << rng.random_range(0..6);
         let partial = base.mode == Mode::Partial;
@@ -69,10 +69,10 @@ impl Case {
     }
 }
 
-/// Virtual time after which a run is taken for stuck.
+/// Virtual time after which a run counts as stuck.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Sends tensors through, and checks the results and what the workers say of them.
+/// Sums tensors, and checks the results and the workers' reports.
 pub(crate) fn iterate(
     net: &mut Net,
     rng: &mut ChaCha8Rng,
@@ -94,7 +94,7 @@ pub(crate) fn iterate(
         for inputs in tensors {
             net.workers[worker].submit(inputs.of(worker)).map_err(|e| e.to_string())?;
         }
-        // The next one is late.
+        // The next worker is late.
         let most = if rng.random_bool(0.5) { 20_000_000 } else { 10_000 };
         net.run_for(Duration::from_nanos(rng.random_range(0..most)));
     }
@@ -263,7 +263,7 @@ fn a_server_is_replaced_between_iterations() {
             let tensors = case.tensors(&mut rng);
             let result = iterate(&mut net, &mut rng, &tensors, &case.setup);
             result.unwrap_or_else(|error| panic!("seed {seed}, {case:?}: {error}"));
-            // What is late for longest is gone then.
+            // By then even the latest frames have arrived.
             net.run_for(Duration::from_secs(1));
             net.server = Some(ParameterServer::new(case.setup.server()).unwrap());
         }
@@ -298,7 +298,7 @@ fn a_server_is_replaced_at_random_times_in_an_iteration() {
 
 #[test]
 fn too_large_a_window_over_two_units_is_turned_back_and_halved_and_yet_exact() {
-    // 32 slots on 4 aggregators, in a network that does nothing wrong.
+    // 32 slots on 4 aggregators, in a network without faults.
     let setup = Setup { slots: 32, size: 4, workers: 4, initial_window: Some(32), ..PARTIAL };
     let case = Case { setup, units: 2, faults: QUIET, great: 0.0 };
     let mut rng = ChaCha8Rng::seed_from_u64(1);
@@ -319,7 +319,8 @@ fn results_that_no_or_one_or_every_worker_gets_are_repaired_from_the_copy() {
         let case = Case { setup: LOCAL, units: 1, faults: QUIET, great: 0.0 };
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let mut net = case.start(1, None);
-        // The results of every fifth fragment, the last one included, as the switch sends them first.
+        // Drop the results of every fifth fragment, including the last, in the switch's first
+        // transmission.
         net.filter = Some(Box::new(move |_, to, packet| {
             let crate::net::Node::Worker(worker) = to else { return false };
             let first = packet.kind() == tributary_wire::Kind::Parameter;

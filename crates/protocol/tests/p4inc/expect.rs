@@ -1,14 +1,14 @@
-//! Random tensors, and what their sums must be: computed in wide integers from the definition of the
-//! ladder, apart from the crate's own conversion.
+//! Random tensors and their expected sums, computed in wide integers from the definition of the
+//! ladder, independently of the crate's conversion.
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use tributary_protocol::worker::Tensor;
 
-/// Powers of two by which the rungs divide the scale, as the design states them.
+/// Powers of two by which the rungs divide the scale, as specified in the design.
 const LADDER: [i32; 8] = [0, 4, 8, 16, 32, 64, 96, 128];
 
-/// The inputs of one tensor: one row a worker.
+/// The inputs of one tensor: one row per worker.
 #[derive(Clone, Debug)]
 pub(crate) enum Inputs {
     F32(Vec<Vec<f32>>),
@@ -16,7 +16,7 @@ pub(crate) enum Inputs {
 }
 
 impl Inputs {
-    /// `great` is how often a value needs some coarser rung.
+    /// `great` is the probability that a value needs a coarser rung.
     pub(crate) fn random(
         rng: &mut ChaCha8Rng,
         workers: u8,
@@ -30,10 +30,10 @@ impl Inputs {
             let mut row = || (0..len).map(|_| rng.random_range(-limit..=limit)).collect();
             return Self::I32((0..workers).map(|_| row()).collect());
         }
-        // The greatest value that is sure to be within the limit after scaling and rounding.
+        // The largest value that is certainly within the limit after scaling and rounding.
         let safe = (f64::from(limit) / scale * 0.999).min(1e38) as f32;
         let mut value = || match rng.random_range(0..4) {
-            // Too great for all rungs below some one.
+            // Too large for all rungs below a random one.
             _ if rng.random_bool(great) => {
                 let rung = rng.random_range(1..8);
                 let exponent =
@@ -64,7 +64,7 @@ impl Inputs {
         }
     }
 
-    /// The rung at which each fragment of that many values can be summed.
+    /// The rung at which each fragment of `values` values can be summed.
     pub(crate) fn rungs(&self, scale: f64, values: usize) -> Vec<u8> {
         let starts = (0..self.len()).step_by(values);
         match self {

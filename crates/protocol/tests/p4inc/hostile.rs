@@ -1,4 +1,5 @@
-//! Packets of any content, for endpoints in any mode: nothing panics, and memory stays what it was.
+//! Packets with arbitrary content for endpoints in any mode: no endpoint panics, and memory does
+//! not grow.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ fn protocol() -> impl Strategy<Value = Protocol> {
     .prop_map(|protocol| protocol.unwrap_or(Protocol::P4inc))
 }
 
-/// Around the start, around some windows, at the end of the numbers.
+/// Sequences near the start, near some windows, and at the end of the range.
 fn sequence() -> impl Strategy<Value = u32> {
     prop_oneof![
         6 => 0u32..200,
@@ -28,7 +29,7 @@ fn sequence() -> impl Strategy<Value = u32> {
 }
 
 prop_compose! {
-    /// A header that is near enough to a good one to get far.
+    /// A header that resembles a valid one enough to pass most checks.
     fn repr()(
         protocol in protocol(),
         kind in prop::sample::select(Kind::ALL.to_vec()),
@@ -56,7 +57,7 @@ prop_compose! {
     }
 }
 
-/// The packet, as it would suit a job that is set up so.
+/// The packet, adapted to a job with this setup.
 fn suited(setup: Setup, (repr, index_is_right): (Repr, bool)) -> Vec<u8> {
     let mut repr = repr;
     if setup.protocol == Protocol::SwitchMl && repr.protocol == Protocol::P4inc {
@@ -92,13 +93,14 @@ proptest! {
             let frame = suited(setup, packet);
             worker.handle_frame(now, &frame);
             worker.handle_timeout(now);
-            // Each fragment under way at most once, and what the window newly allows.
+            // Each fragment in flight at most once, plus the growth of the window.
             prop_assert!(sent(&mut worker, now).len() <= 2 * setup.slots as usize);
             while worker.poll_event().is_some() {}
             if let Some(server) = &mut server {
                 server.handle_frame(now, &frame);
                 server.handle_timeout(now);
-                // A packet asks for a result or a question to each worker, a timeout for one a slot.
+                // A packet requests at most one result or question per worker, a timeout one per
+                // slot.
                 let most = (1 + setup.slots as usize) * 3;
                 prop_assert!(sent(server, now).len() <= most);
                 prop_assert!(server.pending_tasks() <= setup.slots as usize);

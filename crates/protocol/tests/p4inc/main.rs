@@ -1,4 +1,4 @@
-//! P4INC and SwitchML: endpoints by themselves, and together behind model switches in a network of
+//! P4INC and SwitchML: endpoints individually, and together behind model switches in a network of
 //! virtual time.
 
 mod exact;

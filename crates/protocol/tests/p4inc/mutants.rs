@@ -1,4 +1,4 @@
-//! Switches that break a rule: the tests would notice every one.
+//! Switches that break a rule: the tests detect each one.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -8,7 +8,7 @@ use crate::exact::{Case, iterate};
 use crate::setup::{LOCAL, PARTIAL, SWITCHML, Setup};
 use crate::switch::Flaw;
 
-/// Whether some run of the usual kind goes wrong.
+/// Whether one of the usual runs fails.
 fn is_caught(flaw: Option<Flaw>, base: Setup) -> bool {
     (0..60).any(|seed| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);

@@ -1,5 +1,5 @@
 //! A network in virtual time that loses, duplicates, delays and reorders frames, around workers,
-//! model switches and, for jobs that have one, a PS. Everything follows from a seed.
+//! model switches and, for jobs that have one, a PS. A seed determines the whole run.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,16 +16,16 @@ use tributary_wire::{Bitmap, Kind, Protocol, WorkerIndex};
 use crate::setup::{POOL, Setup};
 use crate::switch::{Entries, Flaw, ModelSwitch, Out};
 
-/// What may happen to a frame on each link.
+/// Faults of each link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Faults {
     pub(crate) loss: f64,
     pub(crate) duplicate: f64,
-    /// How often a frame, or its copy, is held back for up to 200 ms.
+    /// Probability that a frame, or its copy, is held back for up to 200 ms.
     pub(crate) late: f64,
-    /// How often a frame is marked in a switch.
+    /// Probability that a switch marks a frame.
     pub(crate) mark: f64,
-    /// Every frame takes 2 µs and up to this much more.
+    /// Every frame takes 2 µs and up to this additional time.
     pub(crate) jitter: Duration,
 }
 
@@ -54,24 +54,24 @@ pub(crate) enum Node {
     Server,
 }
 
-/// A frame under way: when it arrives, a number that makes the order definite, from, to, bytes.
+/// A frame in flight: arrival time, a number that makes the order deterministic, from, to, bytes.
 type Flight = Reverse<(Time, u64, Node, Node, Vec<u8>)>;
 
-/// Loses what it says `true` for.
+/// Drops the frames for which it returns `true`.
 type Filter = Box<dyn FnMut(Node, Node, &Packet<&[u8]>) -> bool>;
 
 pub(crate) struct Net {
     pub(crate) now: Time,
     pub(crate) workers: Vec<Worker>,
-    /// What each worker has got, in order.
+    /// The results of each worker, in order.
     pub(crate) results: Vec<Vec<Tensor>>,
     pub(crate) server: Option<ParameterServer>,
     pub(crate) switches: Vec<ModelSwitch>,
     pub(crate) faults: Faults,
     pub(crate) filter: Option<Filter>,
-    /// When the PS is replaced by one that knows nothing, the next time last.
+    /// When the PS is replaced by one without state, in descending order.
     pub(crate) replacements: Vec<Time>,
-    /// Results that PSs which are gone had taken from workers.
+    /// Number of results that replaced PSs had adopted from workers.
     pub(crate) adopted: u64,
     setup: Setup,
     rng: ChaCha8Rng,
@@ -80,7 +80,7 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    /// The workers at `units` switches in turn; a local job has one.
+    /// The workers are distributed over `units` switches in turn; a local job has one.
     pub(crate) fn new(
         seed: u64,
         setup: Setup,
@@ -124,7 +124,7 @@ impl Net {
         }
     }
 
-    /// Moves the job, at a time when all workers are idle. Frames that are under way stay so.
+    /// Switches to another assignment while all workers are idle. Frames in flight stay in flight.
     pub(crate) fn reassign(&mut self, assignment: Assignment) {
         for worker in &mut self.workers {
             worker.reassign(assignment).unwrap();
@@ -193,7 +193,7 @@ impl Net {
         }
     }
 
-    /// What the PS sends goes to the switches of those that it is for.
+    /// A frame of the PS goes to the switches of its destinations.
     fn send_from_server(&mut self, frame: &[u8]) {
         let packet = Packet::new_checked(frame).unwrap();
         let units: Vec<usize> = match packet.kind() {
@@ -205,7 +205,7 @@ impl Net {
         }
     }
 
-    /// Takes from all endpoints what they have.
+    /// Takes the output of all endpoints.
     pub(crate) fn drain(&mut self) {
         let mut frame = vec![];
         for worker in 0..self.workers.len() {
@@ -225,7 +225,7 @@ impl Net {
         }
     }
 
-    /// When anything happens next.
+    /// The time of the next event.
     fn next_time(&self) -> Option<Time> {
         let timeouts = self.workers.iter().filter_map(Worker::poll_timeout);
         let timeouts = timeouts.chain(self.server.as_ref().and_then(Endpoint::poll_timeout));
@@ -233,7 +233,7 @@ impl Net {
         timeouts.chain(arrival).chain(self.replacements.last().copied()).min()
     }
 
-    /// Lets that time pass.
+    /// Advances by this time.
     pub(crate) fn run_for(&mut self, time: Duration) {
         let until = self.now + time;
         loop {
@@ -246,7 +246,7 @@ impl Net {
         self.now = self.now.max(until);
     }
 
-    /// Lets the next thing happen. `false` if nothing ever will.
+    /// Processes the next event; `false` if there is none.
     pub(crate) fn step(&mut self) -> bool {
         self.drain();
         let Some(next) = self.next_time() else {
@@ -285,7 +285,7 @@ impl Net {
         self.workers.iter().all(Worker::is_idle)
     }
 
-    /// Runs until all workers are idle; an error if that takes longer than `limit` of virtual time.
+    /// Runs until all workers are idle. An error after `limit` of virtual time.
     pub(crate) fn finish(&mut self, limit: Duration) -> Result<(), String> {
         let deadline = self.now + limit;
         while !self.all_idle() {
@@ -301,7 +301,7 @@ impl Net {
         Ok(())
     }
 
-    /// Whether the job has no PS that it needs.
+    /// Whether the job needs no PS and the PS sent nothing.
     pub(crate) fn server_is_silent(&self) -> bool {
         self.server.as_ref().is_none_or(|server| {
             let stats = server.stats();
@@ -309,7 +309,7 @@ impl Net {
         })
     }
 
-    /// How the switches were told to serve the job.
+    /// The mode of the job's current assignment.
     pub(crate) fn mode(&self) -> Mode {
         self.workers[0].config().job.assignment.mode
     }

@@ -1,4 +1,4 @@
-//! The parameter server by itself.
+//! Unit tests of the parameter server.
 
 use tributary_protocol::server::{ParameterServer, Stats};
 use tributary_protocol::{ConfigError, Endpoint, Recovery};
@@ -18,7 +18,7 @@ fn server(setup: Setup) -> ParameterServer {
     ParameterServer::new(config).unwrap()
 }
 
-/// A gradient comes in; returns what the PS has to send then.
+/// Handles a gradient and returns the frames that the PS sends.
 fn gradient(
     server: &mut ParameterServer,
     setup: Setup,
@@ -79,15 +79,16 @@ fn an_overflow_makes_the_next_rung_due_and_its_absence_the_next_fragment() {
     gradient(&mut server, PARTIAL, (3, 0), 0b001, OVERFLOW, 0);
     let all = gradient(&mut server, PARTIAL, (3, 0), 0b110, NONE, 5);
     assert_eq!(all[0].short(), (3, 0, OVERFLOW));
-    // Neither the next fragment of the slot nor a rung further is due.
+    // Neither the slot's next fragment nor a further rung is due.
     for round in [(11, 0), (3, 2)] {
         assert!(gradient(&mut server, PARTIAL, round, EVERYONE, NONE, 5).is_empty());
     }
     assert_eq!(server.stats().out_of_window, 2);
-    // Integers all the same, also from several workers at once.
+    // Still integers, also from several workers at once.
     gradient(&mut server, PARTIAL, (3, 1), 0b011, OVERFLOW, 0);
     assert_eq!(gradient(&mut server, PARTIAL, (3, 1), 0b100, NONE, 1)[0].short(), (3, 1, OVERFLOW));
-    // Who missed the result of the rung before is served until this one is complete, and no longer.
+    // Workers that missed the result of the preceding rung are served until this rung is complete,
+    // and no longer.
     assert!(gradient(&mut server, PARTIAL, (3, 0), 0b100, RESEND, 5).is_empty());
     assert_eq!(server.stats().stale, 1);
     gradient(&mut server, PARTIAL, (3, 2), 0b001, NONE, 1);
@@ -117,8 +118,8 @@ fn the_last_rung_is_followed_by_the_next_fragment_whatever_it_says() {
 #[test]
 fn a_server_that_comes_between_two_iterations_learns_where_the_job_is() {
     let mut server = server(FORWARDED);
-    // Late from an iteration that another server had: taken for what is due, until something later
-    // comes.
+    // A late packet of an iteration that another server had is assumed to be due, until a later one
+    // arrives.
     gradient(&mut server, FORWARDED, (800, 1), 0b001, NONE, 100);
     gradient(&mut server, FORWARDED, (1600, 0), 0b010, NONE, 2);
     gradient(&mut server, FORWARDED, (800, 0), 0b100, RESEND, 100);
@@ -126,7 +127,7 @@ fn a_server_that_comes_between_two_iterations_learns_where_the_job_is() {
     let all = gradient(&mut server, FORWARDED, (1600, 0), 0b100, NONE, 4);
     assert_eq!((all[0].short(), &all[0].words[..]), ((1600, 0, NONE), &[7, -7][..]));
     assert_eq!((server.stats().stale, server.pending_tasks()), (1, 0));
-    // From there on it knows.
+    // From there on the due task is certain.
     gradient(&mut server, FORWARDED, (1616, 0), 0b001, NONE, 1);
     assert_eq!(server.stats().out_of_window, 1);
 }
@@ -146,13 +147,13 @@ fn a_job_is_moved_and_what_is_late_is_told_from_it() {
     bad.segment.offset = AggregatorIndex(u32::MAX);
     assert!(matches!(server.reassign(bad), Err(ConfigError::Segment { .. })));
     assert_eq!(server.config().job.assignment, FORWARDED.assignment());
-    // Late from forwarded iterations before; what is due lies beyond.
+    // Late packets of earlier forwarded iterations. The due task lies beyond.
     server.reassign(PARTIAL.assignment()).unwrap();
     server.reassign(FORWARDED.assignment()).unwrap();
     assert!(gradient(&mut server, FORWARDED, (9, 0), EVERYONE, RESEND, 1).is_empty());
     assert_eq!((server.stats().stale, server.pending_tasks()), (1, 0));
     assert_eq!(gradient(&mut server, FORWARDED, (25, 0), EVERYONE, NONE, 1).len(), 1);
-    // In a local job it has nothing to do.
+    // In a local job the PS does nothing.
     server.reassign(LOCAL.assignment()).unwrap();
     assert!(gradient(&mut server, LOCAL, (17, 0), EVERYONE, NONE, 1).is_empty());
     assert_eq!(server.stats().rejected.other_service, 2);
@@ -160,7 +161,7 @@ fn a_job_is_moved_and_what_is_late_is_told_from_it() {
     assert_eq!(error, ConfigError::Protocol(Protocol::SwitchMl));
 }
 
-/// Picks one of the counters.
+/// Selects a counter.
 type Counter = fn(&Stats) -> u64;
 
 #[test]

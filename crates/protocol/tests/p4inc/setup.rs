@@ -1,4 +1,4 @@
-//! Jobs, frames and what endpoints send.
+//! Jobs, frames and the output of endpoints.
 
 use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
@@ -18,7 +18,7 @@ use tributary_wire::{
 pub(crate) const JOB: JobId = JobId::new(263).unwrap();
 pub(crate) const EPOCH: Epoch = Epoch::new(5).unwrap();
 
-/// The PS's place among the addresses of hosts.
+/// The number of the PS's host.
 pub(crate) const SERVER: u8 = 100;
 
 pub(crate) fn host(last: u8) -> Host {
@@ -29,13 +29,13 @@ pub(crate) const fn us(micros: u64) -> Time {
     Time::from_nanos(micros * 1_000)
 }
 
-/// What a test chooses for a job.
+/// A test's parameters of a job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
     pub(crate) protocol: Protocol,
     pub(crate) mode: Mode,
     pub(crate) service: u8,
-    /// Aggregators of the segment, from 16 on.
+    /// Number of aggregators of the segment, which starts at 16.
     pub(crate) size: u32,
     pub(crate) workers: u8,
     pub(crate) values: u16,
@@ -44,7 +44,7 @@ pub(crate) struct Setup {
     pub(crate) initial_window: Option<u32>,
 }
 
-/// Three workers, two values a packet, eight slots, eight aggregators, scale 1000, service 17.
+/// Three workers, two values per packet, eight slots, eight aggregators, scale 1000, service 17.
 pub(crate) const LOCAL: Setup = Setup {
     protocol: Protocol::P4inc,
     mode: Mode::Local,
@@ -84,7 +84,7 @@ impl Setup {
         }
     }
 
-    /// Tests of liveness do not want to hear of every delay.
+    /// Tests of liveness ignore stalls.
     fn timing() -> Timing {
         Timing { stall_timeout: Duration::from_secs(3600), ..Timing::default() }
     }
@@ -101,7 +101,7 @@ impl Setup {
         }
     }
 
-    /// With the papers' rules of recovery.
+    /// With the papers' recovery rules.
     pub(crate) fn papers(&self, index: u8) -> WorkerConfig {
         let mut config = self.worker(index);
         config.timing.recovery = Recovery::Papers;
@@ -149,7 +149,7 @@ pub(crate) fn frame(repr: &Repr, words: &[i32]) -> Vec<u8> {
     frame
 }
 
-/// A frame, as it was sent.
+/// A sent frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) envelope: Envelope,
@@ -165,7 +165,7 @@ impl Sent {
     }
 }
 
-/// All that an endpoint has to send now.
+/// All frames that an endpoint sends now.
 pub(crate) fn sent(endpoint: &mut impl Endpoint, now: Time) -> Vec<Sent> {
     let mut frame = Vec::new();
     let mut all = vec![];
@@ -180,7 +180,7 @@ pub(crate) fn sent(endpoint: &mut impl Endpoint, now: Time) -> Vec<Sent> {
     all
 }
 
-/// Fragments, rungs and flags of all that an endpoint has to send now.
+/// Fragments, rungs and flags of all frames that an endpoint sends now.
 pub(crate) fn rounds(endpoint: &mut impl Endpoint, now: Time) -> Vec<(u32, u8, Flags)> {
     sent(endpoint, now).iter().map(Sent::short).collect()
 }

@@ -1,35 +1,35 @@
-//! A model of what switches do for P4INC and SwitchML, rule by rule as the design states them (A
-//! to E), written apart from the programs, which are P4 and are tested elsewhere. A [`Flaw`]
-//! breaks one rule, to show that the tests would notice.
+//! A model of the switches for P4INC and SwitchML, rule by rule as specified in the design (A to
+//! E). It was written independently of the programs, which are P4 and are tested elsewhere. A
+//! [`Flaw`] breaks one rule, to show that the tests detect it.
 
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{
     Bitmap, Ecn, Envelope, Flags, Kind, Protocol, Segment, Service, WorkerIndex, emit_frame, values,
 };
 
-/// A rule that a broken switch does not keep.
+/// A rule that a faulty switch breaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Flaw {
-    /// No result is kept: a late gradient gets no answer.
+    /// No copy of the result is kept, so a late gradient gets no answer.
     NoCopy,
-    /// The copy goes when the next round begins in the cell, not when it is complete.
+    /// The copy is discarded when the cell's next round begins, not when it completes.
     CopyEndsEarly,
-    /// The next round is added up in the memory of the copy.
+    /// The next round is summed in the memory of the copy.
     CopyIsOverwritten,
-    /// A contribution counts however often it comes.
+    /// A contribution is added each time that it arrives.
     CountsTwice,
-    /// A round before the cell's begins anew.
+    /// A round older than the cell's starts again.
     TakesOldRounds,
-    /// A unit's sum counts as a result.
+    /// A unit's partial sum is treated as the result.
     PartialIsFinal,
-    /// That somebody's values did not fit is forgotten.
+    /// The overflow flag of a contribution is lost.
     ForgetsOverflow,
-    /// The cells are half as many as the workers think, so that two fragments of a window share
-    /// one: what a window of twice the segment would be.
+    /// There are half as many cells as the workers assume, so that two fragments of a window share
+    /// one, as with a window of twice the segment.
     HalfTheCells,
 }
 
-/// What the controller has told the switch of the job.
+/// The controller's entries for the job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entries {
     pub(crate) service: Service,
@@ -56,12 +56,12 @@ impl Sum {
 
 #[derive(Clone, Debug, Default)]
 struct Cell {
-    /// Round plus one of what is being added up.
+    /// The current round plus one.
     round: u32,
     /// Workers of the whole job whose values are not in the result yet.
     remaining: Bitmap,
     sum: Sum,
-    /// Round plus one of the result in the copy.
+    /// The round of the copied result, plus one.
     copied: u32,
     copy: Sum,
 }
@@ -82,7 +82,7 @@ pub(crate) struct Counters {
     pub(crate) rejected: u64,
 }
 
-/// A frame that leaves.
+/// An outgoing frame.
 pub(crate) enum Out {
     /// To the PS.
     Up(Vec<u8>),
@@ -114,7 +114,7 @@ impl ModelSwitch {
         Self { protocol, flaw, entries, cells, counters: Counters::default() }
     }
 
-    /// The controller moves the job: another service, an empty segment.
+    /// The controller moves the job to another service with an empty segment.
     pub(crate) fn reassign(&mut self, entries: Entries) {
         self.entries = entries;
         self.cells.fill(Cell::default());
@@ -163,7 +163,7 @@ impl ModelSwitch {
         self.gradient(unit, packet, mark)
     }
 
-    /// A packet from the PS, as it comes to this switch.
+    /// A packet from the PS, as it arrives at this switch.
     pub(crate) fn server_sent(&mut self, packet: &Packet<&[u8]>, mark: bool) -> Option<Out> {
         let repr = *packet.repr();
         if repr.service() != self.entries.service {
@@ -250,7 +250,7 @@ impl ModelSwitch {
             self.counters.stale += 1;
             return None;
         } else if !own.is_subset(cell.remaining) && flaw != Some(Flaw::CountsTwice) {
-            // C: in already.
+            // C: already added.
             if idle {
                 return self.answer(unit, packet, at);
             }
@@ -264,7 +264,7 @@ impl ModelSwitch {
         } else {
             self.counters.added += 1;
         }
-        // B, and the end of A: add, and see whether that was the last one.
+        // B, and the end of A: add, and test whether the sum is complete.
         let cell = &mut self.cells[at];
         if flaw == Some(Flaw::CopyIsOverwritten) {
             cell.copy.add(packet, Flags::NONE);
@@ -290,7 +290,7 @@ impl ModelSwitch {
         Some(Out::Up(part(packet, members, Flags::NONE, &sum)))
     }
 
-    /// A result for who missed it, from where it is kept.
+    /// Answers a worker that missed a result from the cell that keeps it.
     fn answer(&mut self, unit: WorkerIndex, packet: &Packet<&[u8]>, at: usize) -> Option<Out> {
         if self.has(Flaw::NoCopy) {
             return None;
@@ -313,13 +313,13 @@ impl ModelSwitch {
     }
 }
 
-/// A unit's sum on its way to the PS.
+/// A unit's sum, addressed to the PS.
 fn part(packet: &Packet<&[u8]>, members: Bitmap, flags: Flags, sum: &Sum) -> Vec<u8> {
     let repr = Repr { flags: sum.flags | flags, bitmap: members, ..*packet.repr() };
     frame(packet.envelope(), repr, &sum.values)
 }
 
-/// Back to where it came from.
+/// Returns the packet to its sender.
 fn turned(packet: &Packet<&[u8]>) -> Envelope {
     let envelope = packet.envelope();
     Envelope { source: envelope.destination, destination: envelope.source, ..envelope }

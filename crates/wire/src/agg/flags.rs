@@ -1,43 +1,45 @@
-//! The header's flags.
+//! The flags of the aggregation header.
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign};
 
-/// The header's flags.
+/// The flags of the aggregation header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Flags(u8);
 
 impl Flags {
-    /// None.
+    /// No flags.
     pub const NONE: Self = Self(0);
-    /// Sent again: on its way it takes the partial sum out of a matching aggregator.
+    /// Retransmission: each switch on the path removes the partial sum from the matching
+    /// aggregator.
     pub const RESEND: Self = Self(0x01);
-    /// The fragment met an aggregator that another task held.
+    /// Another task held the aggregator that the fragment hashes to.
     pub const COLLISION: Self = Self(0x02);
     /// ATP and ESA: the values are `f32` bit patterns, because an integer would have overflowed.
-    /// P4INC and SwitchML: the values mean nothing, because an integer would have overflowed on
+    /// P4INC and SwitchML: the values are meaningless, because an integer would have overflowed on
     /// this rung.
     pub const OVERFLOW: Self = Self(0x04);
-    /// A queue was long on the way of one of the packets that are in this one.
+    /// Congestion mark: at least one packet of the sum passed a long queue.
     pub const ECN: Self = Self(0x08);
 
-    /// On a gradient: it is no contribution but the result, which a worker hands over to a PS that
-    /// lacks it. No contribution has both flags: what is sent again cannot collide.
+    /// On a gradient: the values are the result, which a worker hands over to a PS that lacks it.
+    /// No contribution has both flags, because a retransmission cannot collide.
     pub const RESULT: Self = Self(Self::RESEND.0 | Self::COLLISION.0);
-    /// On a query: its PS took the place of another. Who has the result hands it over.
+    /// On a query: the PS replaced another PS. A worker that has the result hands it over.
     pub const HAND_OVER: Self = Self::ECN;
-    /// ESA, between workers and the PS: this goes around the aggregators, and the byte for priority says
-    /// [what it is](super::Repair). No other packet has both flags: floats meet no aggregator.
+    /// ESA, between workers and the PS: the packet bypasses the aggregators, and the priority byte
+    /// holds [its purpose](super::Repair). No other packet has both flags, because floats never
+    /// reach an aggregator.
     pub const REPAIR: Self = Self(Self::COLLISION.0 | Self::OVERFLOW.0);
 
     const KNOWN: u8 = 0x0f;
 
-    /// From the header's byte; `None` if it has bits that mean nothing.
+    /// Decodes the header's byte. `None` if an unknown bit is set.
     pub const fn from_bits(bits: u8) -> Option<Self> {
         if bits & !Self::KNOWN == 0 { Some(Self(bits)) } else { None }
     }
 
-    /// The header's byte.
+    /// Encodes the header's byte.
     pub const fn bits(self) -> u8 {
         self.0
     }
@@ -76,7 +78,7 @@ impl BitOrAssign for Flags {
 }
 
 impl fmt::Debug for Flags {
-    /// The names: `RESEND | ECN`.
+    /// Writes the names: `RESEND | ECN`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = [
             (Self::RESEND, "RESEND"),

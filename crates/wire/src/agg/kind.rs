@@ -1,25 +1,25 @@
-//! Protocols, and kinds of packets.
+//! Protocols and packet kinds.
 
 /// An aggregation protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Protocol {
-    /// First come, first served.
+    /// ATP: aggregators are allocated first come, first served.
     Atp = 1,
-    /// Preemptive.
+    /// ESA: aggregators are preemptive.
     Esa = 2,
-    /// Segment-addressed.
+    /// P4INC: aggregators are addressed by segment.
     P4inc = 3,
-    /// Statically partitioned.
+    /// SwitchML: aggregators are statically partitioned.
     SwitchMl = 4,
 }
 
 impl Protocol {
-    /// Whether its packets name a [`Service`](crate::Service) where others have a priority.
+    /// Whether its packets carry a [`Service`](crate::Service) in the priority byte.
     pub const fn has_services(self) -> bool {
         matches!(self, Self::P4inc | Self::SwitchMl)
     }
 
-    /// From the header's byte.
+    /// Decodes the header's byte.
     pub const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             1 => Some(Self::Atp),
@@ -31,26 +31,27 @@ impl Protocol {
     }
 }
 
-/// What a packet is.
+/// The kind of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
-    /// Worker or switch → PS: contributions of the workers in the bitmap, summed up.
+    /// Worker or switch → PS: the sum of the contributions of the workers in the bitmap.
     Gradient = 1,
-    /// PS, or in ESA, P4INC and SwitchML a switch → all workers of the job: the sum over all of them.
+    /// PS, or in ESA, P4INC and SwitchML a switch → all workers of the job: the sum over all
+    /// workers.
     Parameter = 2,
-    /// PS, or in P4INC and SwitchML a switch → one worker: a Parameter again.
+    /// PS, or in P4INC and SwitchML a switch → one worker: a Parameter, repeated.
     Reply = 3,
-    /// PS → one worker: send this fragment. It carries no values.
+    /// PS → one worker: asks for this fragment. It carries no values.
     Query = 4,
-    /// Controller → switch and back: free the cells of a job. It carries no values.
+    /// Controller → switch and back: frees the cells of a job. It carries no values.
     Sweep = 5,
-    /// ESA, reminder agent → switch: free this task's aggregator and give me what it holds. Its
-    /// values are zeros, in whose place the switch puts the sums.
+    /// ESA, reminder agent → switch: frees this task's aggregator and fetches its partial sum. Its
+    /// values are zeros, which the switch replaces with the sums.
     Reminder = 6,
     /// ESA, switch → reminder agent: a Reminder that found no aggregator of its task.
     Absent = 7,
-    /// P4INC, switch → the worker that sent it: a Gradient turned back, because its aggregator is
-    /// still busy with an earlier round.
+    /// P4INC, switch → sending worker: a Gradient that the switch returned because its aggregator
+    /// is still busy with an earlier round.
     Asynchronous = 8,
 }
 
@@ -67,7 +68,7 @@ impl Kind {
         Self::Asynchronous,
     ];
 
-    /// From the header's byte.
+    /// Decodes the header's byte.
     pub const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             1 => Some(Self::Gradient),

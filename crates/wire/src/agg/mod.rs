@@ -5,14 +5,14 @@
 //! | 0 | 1 | protocol | [`Protocol`] |
 //! | 1 | 1 | kind | [`Kind`] |
 //! | 2 | 1 | flags | [`Flags`] |
-//! | 3 | 1 | priority | of an ESA gradient, or which [`Repair`] it is; in P4INC and SwitchML the [`Service`]; in ATP the salt of the slot |
+//! | 3 | 1 | priority | priority of an ESA gradient, or its [`Repair`]; in P4INC and SwitchML the [`Service`]; in ATP the salt of the slot |
 //! | 4 | 2 | job | never zero |
-//! | 6 | 2 | values | number of 32-bit values that follow: V, or none in Query and Sweep |
+//! | 6 | 2 | values | number V of 32-bit values that follow; zero in Query and Sweep |
 //! | 8 | 4 | epoch | the [run](Epoch) of the job, never zero |
-//! | 12 | 4 | sequence | number of the fragment, in P4INC and SwitchML of the [round](crate::Round); in Sweep a nonce |
+//! | 12 | 4 | sequence | number of the fragment; in P4INC and SwitchML of the [round](crate::Round); in Sweep a nonce |
 //! | 16 | 4 | bitmap | [`Repr::bitmap`] |
 //! | 20 | 4 | racks | reserved for a second level of bitmaps, one bit per rack of 32 workers; zero |
-//! | 24 | 4 | index | aggregator; in Sweep the cell that is next |
+//! | 24 | 4 | index | aggregator; in Sweep the next cell |
 //!
 //! The same header as P4 declares it:
 //!
@@ -51,10 +51,10 @@ pub use repair::{Repair, Repaired};
 /// Length of the header in bytes.
 pub const HEADER_LEN: usize = 28;
 
-/// Where the header starts in a frame.
+/// Offset of the header in a frame, in bytes.
 pub const OFFSET: usize = HEADERS_LEN - HEADER_LEN;
 
-/// Where the fields are, in bytes from the start of the header.
+/// Offsets of the fields, in bytes from the start of the header.
 pub mod field {
     use std::ops::Range;
 
@@ -91,38 +91,40 @@ pub struct Repr {
     pub kind: Kind,
     /// Flags.
     pub flags: Flags,
-    /// Priority in ESA; in P4INC and SwitchML the number of the [`service`](Self::service); in ATP the
-    /// salt that the index follows from.
+    /// Priority in ESA. In P4INC and SwitchML the number of the [`service`](Self::service). In ATP
+    /// the salt from which the index is derived.
     pub priority: u8,
     /// Job.
     pub job: JobId,
-    /// The run of the job that the packet belongs to. In Sweep: the run whose aggregators are freed,
-    /// with ATP and ESA.
+    /// The run of the job that the packet belongs to. In ATP and ESA, a Sweep frees the aggregators
+    /// of this run.
     pub epoch: Epoch,
-    /// Number of values that follow; zero exactly if the kind has none.
+    /// Number of values that follow; zero if and only if the kind carries no values.
     pub values: u16,
-    /// Fragment, in P4INC and SwitchML [round](Self::round); in Sweep a nonce.
+    /// Fragment; in P4INC and SwitchML the [round](Self::round); in Sweep a nonce.
     pub sequence: Sequence,
-    /// Gradient and Asynchronous: the workers whose contributions are in it. Parameter and Reply:
-    /// all workers of the job. Query, and a question of ESA: the worker asked. Reminder and Absent: the workers below the
-    /// switch that is meant. Sweep: not workers, but the number of cells freed so far.
+    /// Gradient and Asynchronous: the workers whose contributions are in the sum. Parameter and
+    /// Reply: all workers of the job. Query, and an ESA question: the worker that is asked.
+    /// Reminder and Absent: the workers below the addressed switch. Sweep: the number of cells
+    /// freed so far.
     pub bitmap: Bitmap,
-    /// Aggregator; in Sweep the cell that is next.
+    /// Aggregator; in Sweep the next cell.
     pub index: AggregatorIndex,
 }
 
 impl Repr {
-    /// The service ID, which P4INC and SwitchML have in the place of the priority.
+    /// The service ID, which P4INC and SwitchML carry in the priority byte.
     pub const fn service(&self) -> Service {
         Service::new(self.priority)
     }
 
-    /// The sequence as P4INC and SwitchML read it.
+    /// The sequence as a round of P4INC or SwitchML.
     pub const fn round(&self) -> Round {
         Round::of(self.sequence)
     }
 
-    /// What a packet of ESA with [`Flags::REPAIR`] is; `None` if no such thing goes in its kind.
+    /// The purpose of an ESA packet with [`Flags::REPAIR`]; `None` if the code is unknown or not
+    /// valid for the packet's kind.
     pub fn repair(&self) -> Option<Repair> {
         let repair = Repair::from_code(self.priority)?;
         let kind = match repair.what {
@@ -147,7 +149,7 @@ impl Repr {
         header[field::INDEX].copy_from_slice(&self.index.0.to_be_bytes());
     }
 
-    /// Decodes a header and checks all that it says by itself.
+    /// Decodes a header and checks every field that can be checked without the rest of the frame.
     fn decode(header: &[u8; HEADER_LEN]) -> Result<Self, Error> {
         let [protocol, kind, flags, priority, j0, j1, v0, v1, rest @ ..] = *header;
         let [e0, e1, e2, e3, s0, s1, s2, s3, b0, b1, b2, b3, rest @ ..] = rest;
@@ -175,7 +177,7 @@ impl Repr {
     }
 }
 
-/// A view of a whole frame that was checked to be an aggregation packet.
+/// A view of a whole frame that has been validated as an aggregation packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<T> {
     frame: T,
@@ -183,23 +185,25 @@ pub struct Packet<T> {
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// Checks everything that a receiver relies on: that the frame carries IPv4 without options,
-    /// unfragmented, with a right header checksum; UDP to [our port](crate::PORT) without
-    /// checksum; an aggregation header with known protocol, kind and flags and a job; and that all
-    /// lengths agree with each other and with the number of values. Bytes behind the IPv4 packet
-    /// (Ethernet padding) are ignored.
+    /// Validates everything that a receiver relies on:
     ///
-    /// What depends on the receiver's state, as who the job's workers are, is not checked here.
+    /// - the frame carries unfragmented IPv4 without options and with a correct header checksum;
+    /// - it carries UDP to [port 29810](crate::PORT) without a checksum;
+    /// - the aggregation header has a known protocol and kind, known flags and a non-zero job;
+    /// - all lengths agree with each other and with the number of values.
+    ///
+    /// Bytes after the IPv4 packet (Ethernet padding) are ignored. Whatever depends on the
+    /// receiver's state, such as the job's workers, is not checked.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong.
+    /// The first check that fails.
     pub fn new_checked(frame: T) -> Result<Self, Error> {
         let repr = check(frame.as_ref())?;
         Ok(Self { frame, repr })
     }
 
-    /// Gives the frame back.
+    /// Returns the frame.
     pub fn into_inner(self) -> T {
         self.frame
     }
@@ -224,7 +228,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
         self.repr.flags
     }
 
-    /// Priority of ESA.
+    /// ESA priority.
     pub fn priority(&self) -> u8 {
         self.repr.priority
     }
@@ -254,7 +258,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
         self.repr.sequence
     }
 
-    /// The sequence as P4INC and SwitchML read it.
+    /// The sequence as a round of P4INC or SwitchML.
     pub fn round(&self) -> Round {
         self.repr.round()
     }
@@ -269,23 +273,23 @@ impl<T: AsRef<[u8]>> Packet<T> {
         self.repr.index
     }
 
-    /// The values as they are on the wire, four bytes each.
+    /// The encoded values, four bytes each.
     pub fn payload(&self) -> &[u8] {
         let end = crate::frame_len(self.repr.values);
         self.frame.as_ref().get(HEADERS_LEN..end).unwrap_or_default()
     }
 
-    /// The values as integers, which they are unless [`Flags::OVERFLOW`] is set.
+    /// The values as integers; meaningful unless [`Flags::OVERFLOW`] is set.
     pub fn values_i32(&self) -> impl ExactSizeIterator<Item = i32> + '_ {
         read_i32(self.payload())
     }
 
-    /// The values as `f32`, which they are if [`Flags::OVERFLOW`] is set.
+    /// The values as `f32`; meaningful if [`Flags::OVERFLOW`] is set.
     pub fn values_f32(&self) -> impl ExactSizeIterator<Item = f32> + '_ {
         read_f32(self.payload())
     }
 
-    /// Who sent it, to whom, and the ECN field.
+    /// Sender, receiver and ECN field.
     pub fn envelope(&self) -> Envelope {
         let ip = |at: usize| Ipv4Addr::from(self.array::<4>(ethernet::HEADER_LEN + at));
         Envelope {
@@ -307,21 +311,21 @@ impl<T: AsRef<[u8]>> Packet<T> {
         Ecn::from_tos(tos)
     }
 
-    /// Whether a queue was long on the way: by the IPv4 header, or by the flag that carries the
-    /// marks of packets which were added up.
+    /// Whether the packet is marked for congestion, in the IPv4 header or by the flag that
+    /// accumulates the marks of the summed packets.
     pub fn is_marked(&self) -> bool {
         self.repr.flags.contains(Flags::ECN) || self.ecn() == Ecn::CongestionExperienced
     }
 
     /// `N` bytes at an offset. Zeros if the frame has become shorter since it was checked, which
-    /// only a `T` that changes behind our back can bring about.
+    /// requires a `T` whose contents change between calls.
     fn array<const N: usize>(&self, at: usize) -> [u8; N] {
         let tail = self.frame.as_ref().get(at..).unwrap_or_default();
         tail.first_chunk().copied().unwrap_or([0; N])
     }
 }
 
-/// [`Packet::new_checked`] on bytes.
+/// [`Packet::new_checked`] on a byte slice.
 fn check(frame: &[u8]) -> Result<Repr, Error> {
     let truncated = |need| Error::Truncated { need, have: frame.len() };
     let (header, rest) = frame.split_first_chunk().ok_or(truncated(ethernet::HEADER_LEN))?;
@@ -329,7 +333,7 @@ fn check(frame: &[u8]) -> Result<Repr, Error> {
     let (header, rest) =
         rest.split_first_chunk().ok_or(truncated(ethernet::HEADER_LEN + ipv4::HEADER_LEN))?;
     let datagram = ipv4::check(header)?;
-    // What IPv4 states is the packet; anything behind it is padding.
+    // IPv4's total length delimits the packet; the bytes after it are padding.
     let rest = rest
         .get(..datagram)
         .ok_or(truncated(ethernet::HEADER_LEN + ipv4::HEADER_LEN + datagram))?;

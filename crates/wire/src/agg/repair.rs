@@ -1,32 +1,34 @@
-//! ESA: packets between workers and the PS that no aggregator takes part in.
+//! ESA: packets between workers and the PS that bypass the aggregators.
 
-/// What a packet with [`Flags::REPAIR`](crate::Flags::REPAIR) is.
+/// The purpose of a packet with [`Flags::REPAIR`](crate::Flags::REPAIR).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Repair {
-    /// What it brings, or asks for.
+    /// What the packet carries or asks for.
     pub what: Repaired,
-    /// Whether its values are `f32` bit patterns, or are to be.
+    /// Whether the values are, or should be, `f32` bit patterns.
     pub float: bool,
 }
 
 /// See [`Repair`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Repaired {
-    /// Gradient: the worker's own values once more. It lacks the result.
+    /// Gradient: the worker's own values, repeated. The worker lacks the result.
     Contribution = 1,
-    /// Gradient: the result, which the worker has.
+    /// Gradient: the result, from a worker's cache.
     Result = 2,
-    /// Parameter: the workers in the bitmap are to send the one or the other. The values are zeros.
+    /// Parameter: asks the workers in the bitmap for their contribution or the result. The values
+    /// are zeros.
     Question = 3,
 }
 
 impl Repair {
-    /// The header's byte for priority. It is never zero, as a gradient has to have a priority.
+    /// Encodes the priority byte. It is never zero, because the priority of a gradient is never
+    /// zero.
     pub const fn code(self) -> u8 {
         (self.what as u8) << 1 | self.float as u8
     }
 
-    /// From the header's byte.
+    /// Decodes the priority byte.
     pub const fn from_code(code: u8) -> Option<Self> {
         let what = match code >> 1 {
             1 => Repaired::Contribution,

@@ -1,11 +1,11 @@
-//! Fields of a message: written to and read from a body.
+//! Encoding and decoding of message fields.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::{Error, LENGTH_LEN, Values};
 use crate::{Bitmap, Sequence, VALUES_MAX};
 
-/// Appends a frame whose body is the tag and what `fields` writes.
+/// Appends a frame. Its body is the tag and the bytes that `fields` appends.
 pub(super) fn frame(out: &mut BytesMut, tag: u8, fields: impl FnOnce(&mut BytesMut)) {
     let start = out.len();
     out.put_u32(0);
@@ -18,7 +18,8 @@ pub(super) fn frame(out: &mut BytesMut, tag: u8, fields: impl FnOnce(&mut BytesM
 /// Appends values.
 ///
 /// # Panics
-/// If they are not what a peer would accept: that would end the connection over there.
+///
+/// If the number of values is invalid. The peer would close the connection.
 pub(super) fn put_values(out: &mut BytesMut, values: &Values) {
     let length = values.payload.len();
     assert!(is_payload(length), "{length} bytes are no values of a packet");
@@ -30,17 +31,17 @@ fn is_payload(length: usize) -> bool {
     length > 0 && length.is_multiple_of(4) && length <= 4 * usize::from(VALUES_MAX)
 }
 
-/// Reads the fields of a body one after the other.
+/// Reads the fields of a body in order.
 pub(super) struct Reader(Bytes);
 
 impl Reader {
-    /// The tag, and a reader of the fields behind it.
+    /// Returns the tag and a reader positioned after it.
     pub(super) fn open(body: Bytes) -> Result<(u8, Self), Error> {
         let mut reader = Self(body);
         Ok((reader.byte()?, reader))
     }
 
-    /// The next bytes.
+    /// The next `N` bytes.
     pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
         let bytes = self.0.first_chunk().copied();
         let bytes = bytes.ok_or(Error::Truncated(N.saturating_sub(self.0.len())))?;
@@ -61,13 +62,13 @@ impl Reader {
         self.array().map(|bytes| Bitmap(u32::from_be_bytes(bytes)))
     }
 
-    /// A byte of flags, all of which are among `known`.
+    /// A byte of flags. An error if a flag outside `known` is set.
     pub(super) fn flags(&mut self, known: u8) -> Result<u8, Error> {
         let flags = self.byte()?;
         if flags & !known == 0 { Ok(flags) } else { Err(Error::Flags(flags)) }
     }
 
-    /// Values: all that is left.
+    /// Values: the rest of the body.
     pub(super) fn values(&mut self) -> Result<Values, Error> {
         let float = self.flags(1)? == 1;
         let payload = std::mem::take(&mut self.0);
@@ -78,7 +79,7 @@ impl Reader {
         }
     }
 
-    /// Gives `message` if nothing is left.
+    /// Returns `message` if the body is fully read.
     pub(super) fn end<T>(&self, message: T) -> Result<T, Error> {
         if self.0.is_empty() { Ok(message) } else { Err(Error::Trailing(self.0.len())) }
     }

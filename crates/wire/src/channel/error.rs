@@ -1,14 +1,14 @@
-//! What can be wrong with a message.
+//! Errors in messages.
 
-/// Why bytes are no message of the channel.
+/// Why bytes are not a valid message of the channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
-    /// The length before the body is zero, or more than the receiver accepts.
+    /// The stated length is zero or exceeds the receiver's limit.
     #[error("a message of {stated} bytes, where 1 to {longest} are accepted")]
     Length {
-        /// What the peer stated.
+        /// The length that the peer stated, in bytes.
         stated: u32,
-        /// The longest body that was accepted.
+        /// The receiver's limit, in bytes.
         longest: usize,
     },
     /// No message of the expected direction has this tag.
@@ -20,25 +20,25 @@ pub enum Error {
     /// The message ends before the body does.
     #[error("{0} bytes too many behind the message")]
     Trailing(usize),
-    /// The peer speaks another version of the format.
+    /// The peer uses another version of the format.
     #[error("version {0} of the channel, expected {version}", version = super::VERSION)]
     Version(u8),
-    /// The role is neither a worker's index nor the PS's number.
+    /// The role is neither a worker's index nor 255 for the PS.
     #[error("there is no role {0}")]
     Role(u8),
     /// The epoch is zero.
     #[error("epoch 0 does not exist")]
     Epoch,
-    /// The job's number is zero.
+    /// The job number is zero.
     #[error("job 0 does not exist")]
     Job,
-    /// There is no such reason to refuse a peer.
+    /// The code of the refusal is unknown.
     #[error("unknown refusal {0}")]
     Refusal(u8),
-    /// A flag that means nothing in this message, or a truth value that is neither 0 nor 1.
+    /// An unknown flag is set, or a boolean is neither 0 nor 1.
     #[error("unknown flags in {0:#04x}")]
     Flags(u8),
-    /// The values are not 1 to `VALUES_MAX` words of four bytes.
+    /// The payload is not 1 to `VALUES_MAX` four-byte words.
     #[error("{0} bytes of values")]
     Payload(usize),
 }

@@ -1,4 +1,4 @@
-//! How a connection begins: who is there, and whether they are let in.
+//! The handshake: a peer introduces itself, and the agent admits or refuses it.
 
 use std::fmt;
 use std::hint::black_box;
@@ -10,7 +10,7 @@ use super::code::{Reader, frame};
 use super::{Error, Message, VERSION};
 use crate::{Epoch, JobId, WorkerIndex};
 
-/// Bytes of a token.
+/// Length of a token in bytes.
 pub const TOKEN_LEN: usize = 16;
 
 const HELLO: u8 = 1;
@@ -20,15 +20,15 @@ const REFUSED: u8 = 3;
 /// The role byte of the PS.
 const SERVER: u8 = 255;
 
-/// What a job's endpoints show to be let in: random bytes that the controller hands out.
+/// Authenticates the endpoints of a job: random bytes from the controller.
 ///
-/// Comparison takes the same time wherever two tokens differ, and [`Debug`](fmt::Debug) hides the
-/// bytes. [`to_hex`](Self::to_hex) and [`FromStr`] are for the file that carries tokens.
+/// Comparison takes constant time, and [`Debug`](fmt::Debug) hides the bytes.
+/// [`to_hex`](Self::to_hex) and [`FromStr`] serve the file that stores tokens.
 #[derive(Clone, Copy)]
 pub struct Token(pub [u8; TOKEN_LEN]);
 
 impl Token {
-    /// 32 hexadecimal digits. They are the secret.
+    /// 32 hexadecimal digits. They reveal the secret.
     #[must_use]
     pub fn to_hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -37,7 +37,7 @@ impl Token {
 
 impl PartialEq for Token {
     fn eq(&self, other: &Self) -> bool {
-        // Every byte is looked at; the compiler is kept from leaving early.
+        // Compare every byte. `black_box` keeps the compiler from adding an early exit.
         let pairs = self.0.iter().zip(&other.0);
         pairs.fold(0, |seen, (a, b)| black_box(seen | (a ^ b))) == 0
     }
@@ -51,7 +51,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// A text that is no token.
+/// Error: the text is not a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a token is {digits} hexadecimal digits", digits = 2 * TOKEN_LEN)]
 pub struct BadToken;
@@ -71,10 +71,10 @@ impl FromStr for Token {
     }
 }
 
-/// What a peer is in its job.
+/// The role of a peer in its job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Role {
-    /// This worker.
+    /// The worker with this index.
     Worker(WorkerIndex),
     /// The PS.
     Server,
@@ -89,16 +89,16 @@ impl fmt::Display for Role {
     }
 }
 
-/// The first message of whoever connects.
+/// The first message on a connection, sent by the peer that connects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
     /// The job.
     pub job: JobId,
-    /// Which run of it.
+    /// The run of the job.
     pub epoch: Epoch,
-    /// What the peer is in it.
+    /// The peer's role in the job.
     pub role: Role,
-    /// Proof that it belongs to it.
+    /// The job's secret.
     pub token: Token,
 }
 
@@ -122,7 +122,7 @@ impl Message for Hello {
         };
         let version = reader.byte()?;
         if version != VERSION {
-            // What another version has behind it is unknown.
+            // The layout of other versions is unknown.
             return Err(Error::Version(version));
         }
         let role = match reader.byte()? {
@@ -137,19 +137,19 @@ impl Message for Hello {
     }
 }
 
-/// Why a peer is not let in.
+/// Why the agent refuses a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum Refusal {
-    /// The first message was no [`Hello`], or one of another version.
+    /// The first message was not a [`Hello`], or has another version.
     #[error("it does not understand the greeting; are both of the same version?")]
     Hello = 1,
     /// The agent does not serve the job.
     #[error("it does not serve the job")]
     Job = 2,
-    /// The token is not the job's.
+    /// The token does not match the job's token.
     #[error("the token is not the job's")]
     Token = 3,
-    /// The job has no such worker, or its PS does not connect.
+    /// The job has no such worker, or its PS runs in the agent's process.
     #[error("the job has no such peer")]
     Role = 4,
     /// The agent serves another run of the job.
@@ -158,7 +158,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// From the message's byte.
+    /// Decodes the message's byte.
     const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             1 => Some(Self::Hello),
@@ -174,9 +174,9 @@ impl Refusal {
 /// The agent's answer to a [`Hello`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// The peer is let in.
+    /// The peer is admitted.
     Welcome,
-    /// It is not, and the agent closes the connection.
+    /// The peer is refused, and the agent closes the connection.
     Refused(Refusal),
 }
 

@@ -1,4 +1,4 @@
-//! The messages of each direction.
+//! The messages in each direction.
 
 use std::fmt;
 
@@ -16,38 +16,38 @@ const MARKED: u8 = 4;
 /// The values of one fragment.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Values {
-    /// Whether they are `f32` bit patterns, not `i32`.
+    /// Whether the words are `f32` bit patterns rather than `i32`.
     pub float: bool,
-    /// Four bytes each, big-endian, as in a packet.
+    /// The encoded values: four bytes each, big-endian, as in a packet.
     pub payload: Bytes,
 }
 
 impl Values {
-    /// How many they are.
+    /// Number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         self.payload.len() / 4
     }
 
-    /// Whether there is none.
+    /// Whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.payload.is_empty()
     }
 
-    /// The values as integers, which they are unless [`float`](Self::float) is set.
+    /// The values as integers; meaningful unless [`float`](Self::float) is set.
     pub fn i32s(&self) -> impl ExactSizeIterator<Item = i32> + '_ {
         read_i32(&self.payload)
     }
 
-    /// The values as `f32`, which they are if [`float`](Self::float) is set.
+    /// The values as `f32`; meaningful if [`float`](Self::float) is set.
     pub fn f32s(&self) -> impl ExactSizeIterator<Item = f32> + '_ {
         read_f32(&self.payload)
     }
 }
 
 impl fmt::Debug for Values {
-    /// How many of which kind: `64 × i32`.
+    /// Writes number and type: `64 × i32`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} × {}", self.len(), if self.float { "f32" } else { "i32" })
     }
@@ -56,38 +56,38 @@ impl fmt::Debug for Values {
 /// Worker → agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FromWorker {
-    /// The fragment's result is late (§5.3): look what became of it.
+    /// The fragment's result is late (§5.3). The agent starts to recover it.
     Remind {
         /// The fragment.
         sequence: Sequence,
     },
-    /// The worker's own contribution, when it was asked for.
+    /// The worker's own contribution, in answer to a query.
     Values {
         /// The fragment.
         sequence: Sequence,
-        /// What this worker adds.
+        /// The worker's contribution.
         values: Values,
     },
-    /// The fragment's result out of the worker's cache, when it was asked for the fragment.
+    /// The fragment's result from the worker's cache, in answer to a query.
     Result {
         /// The fragment.
         sequence: Sequence,
         /// The sum over all workers.
         values: Values,
     },
-    /// The worker was asked for a fragment that it has not sent yet.
+    /// In answer to a query: the worker has not sent the fragment yet.
     NotSent {
         /// The fragment.
         sequence: Sequence,
     },
-    /// The worker was asked for a fragment whose result it has had, too long ago to be cached.
+    /// In answer to a query: the worker received the result, but no longer caches it.
     Over {
         /// The fragment.
         sequence: Sequence,
     },
     /// The worker has all results of the job.
     Finished {
-        /// One more than the last fragment.
+        /// The sequence after the last fragment.
         end: Sequence,
     },
 }
@@ -95,11 +95,12 @@ pub enum FromWorker {
 /// Agent → worker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ToWorker {
-    /// Send what you have of the fragment: the result, else your contribution.
+    /// Asks for the fragment: the result if the worker has it, else its contribution.
     Query {
         /// The fragment.
         sequence: Sequence,
-        /// Send the contribution as `f32`, for some worker's integers would overflow.
+        /// Whether to send the contribution as `f32`, because some worker's integers would
+        /// overflow.
         float: bool,
     },
     /// The fragment's result.
@@ -109,34 +110,34 @@ pub enum ToWorker {
         /// The sum over all workers.
         values: Values,
     },
-    /// All workers have all results: nobody will ask this one any more.
+    /// All workers have all results. The agent will not query this worker again.
     Dismissed,
 }
 
 /// PS → agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FromServer {
-    /// The PS holds a part of the fragment.
+    /// The PS holds a partial sum of the fragment.
     Entry {
         /// The fragment.
         sequence: Sequence,
-        /// Whose contributions it holds.
+        /// The workers whose contributions are in the partial sum.
         bitmap: Bitmap,
-        /// Whether it collects the fragment in `f32`.
+        /// Whether the PS collects the fragment in `f32`.
         float: bool,
-        /// Whether to look for the rest at once, without waiting for a timeout.
+        /// Whether to recover the missing contributions at once instead of after a timeout.
         urgent: bool,
     },
-    /// The fragment is complete: the PS has sent its result.
+    /// The fragment is complete, and the PS has sent its result.
     Closed {
         /// The fragment.
         sequence: Sequence,
     },
-    /// Pass a result on to workers that miss it.
+    /// Asks the agent to deliver a result to workers that lack it.
     Deliver {
         /// The fragment.
         sequence: Sequence,
-        /// The workers.
+        /// The workers that lack it.
         workers: Bitmap,
         /// The sum over all workers.
         values: Values,
@@ -146,39 +147,39 @@ pub enum FromServer {
 /// Agent → PS.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ToServer {
-    /// Workers miss the fragment's result.
+    /// Some workers lack the fragment's result.
     Missing {
         /// The fragment.
         sequence: Sequence,
-        /// The workers.
+        /// The workers that lack it.
         workers: Bitmap,
     },
-    /// A part of the fragment, out of a switch or from a worker.
+    /// A partial sum of the fragment, from a switch or a worker.
     Partial {
         /// The fragment.
         sequence: Sequence,
-        /// Whose contributions it holds.
+        /// The workers whose contributions are in the sum.
         bitmap: Bitmap,
-        /// Whether a packet in it met a long queue.
+        /// Whether any of the summed packets carried a congestion mark.
         marked: bool,
         /// The sum of the contributions.
         values: Values,
     },
-    /// A worker had the fragment's result in its cache.
+    /// The fragment's result, from a worker's cache.
     Known {
         /// The fragment.
         sequence: Sequence,
         /// The sum over all workers.
         values: Values,
     },
-    /// All workers have had the fragment's result: forget it.
+    /// All workers received the fragment's result. The PS can forget the fragment.
     Over {
         /// The fragment.
         sequence: Sequence,
     },
 }
 
-/// Appends a frame with a sequence and what `more` writes behind it.
+/// Appends a frame that starts with a sequence, followed by the bytes that `more` appends.
 fn about(out: &mut BytesMut, tag: u8, sequence: Sequence, more: impl FnOnce(&mut BytesMut)) {
     frame(out, tag, |out| {
         out.put_u32(sequence.0);

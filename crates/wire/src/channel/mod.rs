@@ -1,12 +1,12 @@
-//! Messages of the reliable channel: what ESA's endpoints tell each other over TCP.
+//! Messages of the reliable channel, over which ESA's endpoints communicate with TCP.
 //!
-//! The reminder agent listens on TCP port [`PORT`]; workers, and a PS that is not in the agent's
-//! process, connect to it. A *frame* is a length and a body; all numbers are big-endian:
+//! The reminder agent listens on TCP port [`PORT`]. Workers connect to it, and so does a PS that
+//! runs in another process. A *frame* is a length and a body. All numbers are big-endian:
 //!
 //! | offset | bytes | field | |
 //! | --- | --- | --- | --- |
 //! | 0 | 4 | length | of the body: 1 to [`BODY_MAX`] |
-//! | 4 | 1 | tag | which message it is |
+//! | 4 | 1 | tag | type of the message |
 //! | 5 | … | fields | in the order of the table below |
 //!
 //! | tag | message | fields after the tag (bytes) |
@@ -31,16 +31,16 @@
 //! | 66 | [`ToServer::Known`] | sequence (4), values |
 //! | 67 | [`ToServer::Over`] | sequence (4) |
 //!
-//! *Values* are one byte that says whether they are floats (0 or 1), then 1 to
-//! [`VALUES_MAX`] 32-bit words up to the end of the body. The *role* is a worker's
-//! index, or 255 for the PS. Flags that are not in the table are zero.
+//! *Values* are one byte that tells whether they are floats (0 or 1), then 1 to [`VALUES_MAX`]
+//! 32-bit words up to the end of the body. The *role* is a worker's index, or 255 for the PS. Flags
+//! that are not in the table are zero.
 //!
-//! Who connects says [`Hello`] first and gets an [`Answer`]; then each side sends the messages of its
-//! direction. A body that is not exactly one message of the expected direction is an [`Error`]: the
-//! peer is broken or no peer of ours, and whoever finds it closes the connection.
+//! The connecting peer sends [`Hello`] first and receives an [`Answer`]. Then each side sends the
+//! messages of its direction. A body that is not exactly one message of the expected direction is
+//! an [`Error`]. The side that detects an error closes the connection.
 //!
-//! [`split_frame`] cuts a stream into bodies, [`Message::decode`] reads one, [`Message::encode`]
-//! writes a whole frame.
+//! [`split_frame`] splits a stream into bodies, [`Message::decode`] decodes one body, and
+//! [`Message::encode`] encodes a whole frame.
 
 mod code;
 mod error;
@@ -58,37 +58,40 @@ use crate::VALUES_MAX;
 /// The TCP port on which the agent listens.
 pub const PORT: u16 = 29811;
 
-/// Version of the format; both sides must have the same.
+/// Version of the format. Both sides must use the same version.
 pub const VERSION: u8 = 2;
 
-/// Bytes of the length before each body.
+/// Length of the length field before each body, in bytes.
 pub const LENGTH_LEN: usize = 4;
 
-/// Length of the longest body: a partial sum of the largest packet.
+/// Length of the longest body, in bytes: a partial sum of the largest packet.
 pub const BODY_MAX: usize = 1 + 4 + 4 + 1 + 1 + 4 * VALUES_MAX as usize;
 
-/// Length of the body of a [`Hello`]: nothing else is to be read of a peer that has not said it.
+/// Length of the body of a [`Hello`], in bytes. Until a peer has introduced itself, read no longer
+/// body from it.
 pub const HELLO_LEN: usize = 1 + 1 + 1 + 2 + 4 + TOKEN_LEN;
 
 /// A message of the channel.
 pub trait Message: Sized {
-    /// Appends the message to `out` as a frame, its length included.
+    /// Appends the message to `out` as a frame, including its length.
     fn encode(&self, out: &mut BytesMut);
 
-    /// Reads the body of a frame. Values are not copied: they share the memory of `body`.
+    /// Decodes the body of a frame. The values share the memory of `body`; they are not copied.
     ///
     /// # Errors
-    /// If the body is anything but one message of this type.
+    ///
+    /// If the body is not exactly one message of this type.
     fn decode(body: Bytes) -> Result<Self, Error>;
 }
 
-/// Takes the next body off the front of what has been received; `None` if it is not all there yet.
+/// Splits the next body off the front of the received bytes. `None` if the body is incomplete.
 ///
-/// `longest` is the longest body that the caller accepts. It is checked as soon as the length is
-/// there, so a peer cannot make the caller buffer more.
+/// `longest` is the longest body that the caller accepts, in bytes. It is checked as soon as the
+/// length has arrived, so a peer cannot make the caller buffer more.
 ///
 /// # Errors
-/// [`Error::Length`]; the stream cannot be used any more then.
+///
+/// [`Error::Length`]. The stream is unusable after this error.
 pub fn split_frame(received: &mut BytesMut, longest: usize) -> Result<Option<Bytes>, Error> {
     let Some(length) = received.first_chunk::<LENGTH_LEN>() else { return Ok(None) };
     let length = u32::from_be_bytes(*length);

@@ -1,29 +1,29 @@
-//! The reminder agent: gets tasks completed that switches could not finish (ESA §5.1, figure 4).
+//! The reminder agent: completes tasks that switches could not finish (ESA §5.1, figure 4).
 //!
 //! | file | concern |
 //! | --- | --- |
-//! | `watch` | what the agent knows of one entry of a server's dictionary |
-//! | `rounds` | when it does something about an entry, and what |
+//! | `watch` | state of one watched entry of a server's dictionary |
+//! | `rounds` | start and contents of a round |
 //! | `receive` | messages of workers and servers, and answers of switches |
 //!
 //! # A round
 //!
-//! An entry that is not complete is *watched*. The agent begins a round for it when
+//! An incomplete entry is *watched*. The agent begins a round for it when
 //!
 //! - its timer fires: RFC 6298 over the time from set-up to completion of entries that needed no
 //!   reminder (ESA §6), doubled each time that it fires;
-//! - three contributions to later tasks have reached the server since ("dupACK"), once between two
-//!   firings of the timer;
-//! - a worker reminds of it, or the server dropped a partial sum that overlapped.
+//! - three contributions to later tasks have reached the server ("dupACK"), at most once between
+//!   two firings of the timer;
+//! - a worker sends a reminder for it, or the server dropped an overlapping partial sum.
 //!
-//! In a round a reminder packet goes to every switch in which values of missing workers can be. It
-//! fetches the partial sum, or comes back as absent. When all switches have answered, what is still
-//! missing is not in any switch: it is asked for at the workers, but not in rounds that only
-//! "dupACK" began, for those mostly mean that one worker is ahead of another. Where answers are lost,
-//! the timer's next round asks the workers at once.
+//! In a round the agent sends a reminder packet to every switch that may hold values of missing
+//! workers. The packet returns with the partial sum, or as absent. When all switches have answered,
+//! values that are still missing are in no switch, and the agent asks the workers. Rounds that only
+//! a "dupACK" began ask no workers, because a dupACK mostly means that one worker is ahead of
+//! another. If answers are lost, the timer's next round asks the workers at once.
 //!
-//! An agent serves many jobs, and servers in other processes too. It keeps nothing that a server
-//! could not tell it again.
+//! An agent serves many jobs, including servers in other processes. A server can restore all of the
+//! agent's state.
 
 mod receive;
 mod rounds;
@@ -46,16 +46,16 @@ use watch::Watch;
 /// A switch that aggregates for a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Target {
-    /// The workers whose packets meet in it: a reminder names the switch by them.
+    /// The workers whose packets this switch sums. A reminder identifies the switch by this set.
     pub members: Bitmap,
-    /// One of those workers: a reminder is addressed to it, and so passes the switch.
+    /// One of those workers. A reminder is addressed to it, so that it passes the switch.
     pub via: Host,
 }
 
-/// What an agent must know of a job.
+/// An agent's configuration for a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AgentJob {
-    /// What all endpoints of the job agree on.
+    /// Configuration on which all endpoints of the job agree.
     pub job: JobConfig,
     /// The agent's own addresses.
     pub host: Host,
@@ -63,60 +63,60 @@ pub struct AgentJob {
     pub switches: Vec<Target>,
 }
 
-/// A message of the agent, and who gets it.
+/// A message of the agent, with its receiver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ToPeer {
-    /// A worker.
+    /// To a worker.
     Worker {
         /// Its job.
         job: JobId,
         /// Which of the job's workers.
         worker: WorkerIndex,
-        /// What it is told.
+        /// The message.
         message: ToWorker,
     },
-    /// The server of a job.
+    /// To the server of a job.
     Server {
         /// The job.
         job: JobId,
-        /// What it is told.
+        /// The message.
         message: ToServer,
     },
 }
 
-/// What an agent has counted for a job.
+/// An agent's counters for a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// Times that a worker reminded.
+    /// Reminders from workers.
     pub reminded: u64,
     /// Entries watched.
     pub watched: u64,
-    /// Rounds, by what began them: the entry's timer.
+    /// Rounds begun by the entry's timer.
     pub timeouts: u64,
-    /// Three contributions to later tasks.
+    /// Rounds begun by three contributions to later tasks.
     pub dup_acks: u64,
-    /// A worker's reminder, or a dropped partial sum.
+    /// Rounds begun by a worker's reminder or a dropped partial sum.
     pub urgent: u64,
     /// Reminder packets sent.
     pub reminders: u64,
-    /// Of them, answered with a partial sum.
+    /// Reminder packets answered with a partial sum.
     pub fetched: u64,
-    /// Of them, answered with "nothing here".
+    /// Reminder packets answered as absent.
     pub absent: u64,
-    /// Answers of switches, and values and results of workers, for entries that were closed since, or
-    /// never there.
+    /// Answers of switches, and values and results of workers, for entries that are closed or
+    /// unknown.
     pub stale: u64,
-    /// Questions to workers.
+    /// Queries to workers.
     pub queries: u64,
-    /// Workers' answers: their values.
+    /// Answers of workers: their values.
     pub values: u64,
-    /// Workers' answers: the result.
+    /// Answers of workers: the result.
     pub results: u64,
-    /// Workers' answers: not sent yet.
+    /// Answers of workers: not sent yet.
     pub not_sent: u64,
-    /// Workers' answers: everybody has the result.
+    /// Answers of workers: all workers have the result.
     pub over: u64,
-    /// Messages dropped because of what they say.
+    /// Messages dropped because their content is invalid.
     pub rejected: u64,
 }
 
@@ -137,20 +137,20 @@ struct Served {
 pub struct Agent {
     rtt: RttConfig,
     jobs: BTreeMap<JobId, Served>,
-    /// When which entry is due.
+    /// The times at which entries are due.
     due: BTreeSet<(Time, JobId, u32)>,
-    /// Reminders to be sent: job, sequence, and the switch by its place in the list.
+    /// Reminders to send: job, sequence, and the index of the switch in the list.
     reminders: VecDeque<(JobId, u32, usize)>,
     messages: VecDeque<ToPeer>,
     rejected: Rejected,
 }
 
 impl Agent {
-    /// An agent without jobs.
+    /// Creates an agent without jobs.
     ///
     /// # Errors
     ///
-    /// If the timing contradicts itself.
+    /// If the bounds of the timeouts contradict each other.
     pub fn new(timing: Timing) -> Result<Self, ConfigError> {
         timing.validate()?;
         Ok(Self {
@@ -163,11 +163,11 @@ impl Agent {
         })
     }
 
-    /// Takes a job on. If it was there before, all that was known of it is forgotten.
+    /// Adds a job, or resets the state of a job that the agent has already.
     ///
     /// # Errors
     ///
-    /// If the job's configuration contradicts itself.
+    /// If the job's configuration is invalid.
     pub fn add_job(&mut self, config: AgentJob) -> Result<(), ConfigError> {
         config.job.validate(&[Protocol::Esa])?;
         self.remove_job(config.job.job);
@@ -183,14 +183,14 @@ impl Agent {
         Ok(())
     }
 
-    /// Gives a job up.
+    /// Removes a job.
     pub fn remove_job(&mut self, job: JobId) {
         self.jobs.remove(&job);
         self.due.retain(|(_, its, _)| *its != job);
         self.reminders.retain(|(its, ..)| *its != job);
     }
 
-    /// The jobs, and what was counted for each.
+    /// The jobs with their counters.
     pub fn stats(&self) -> impl Iterator<Item = (JobId, &Stats)> {
         self.jobs.iter().map(|(job, served)| (*job, &served.stats))
     }
@@ -205,12 +205,12 @@ impl Agent {
         self.jobs.contains_key(&job)
     }
 
-    /// Frames dropped because of what they are.
+    /// Dropped frames, by reason.
     pub fn rejected(&self) -> &Rejected {
         &self.rejected
     }
 
-    /// Entries that are watched.
+    /// Number of watched entries.
     pub fn watched(&self) -> usize {
         self.due.len()
     }
@@ -226,7 +226,7 @@ impl Agent {
 
     fn write_reminder(&mut self, frame: &mut Vec<u8>) -> bool {
         while let Some((id, sequence, switch)) = self.reminders.pop_front() {
-            // The entry may be closed since.
+            // The entry may have been closed in the meantime.
             let Some(served) = self.jobs.get_mut(&id) else { continue };
             let Some(target) = served.config.switches.get(switch) else { continue };
             if !served.watches.contains_key(&sequence) {
@@ -256,7 +256,7 @@ impl Agent {
 }
 
 impl Endpoint for Agent {
-    /// An agent has nothing to say that its counters do not.
+    /// The agent reports through its counters only.
     type Event = std::convert::Infallible;
 
     fn handle_frame(&mut self, now: Time, frame: &[u8]) {

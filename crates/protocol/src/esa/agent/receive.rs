@@ -11,7 +11,7 @@ use super::{Agent, Served, ToPeer};
 use crate::Time;
 
 impl Agent {
-    /// Takes a message of a worker.
+    /// Handles a message of a worker.
     pub fn handle_worker(
         &mut self,
         now: Time,
@@ -30,7 +30,7 @@ impl Agent {
         }
         let stats = &mut served.stats;
         match message {
-            // The server makes an entry of it, and its answer is urgent.
+            // The server opens an entry for it and reports that as urgent.
             FromWorker::Remind { sequence } => {
                 stats.reminded += 1;
                 self.tell_server(job, ToServer::Missing { sequence, workers: bit });
@@ -63,7 +63,7 @@ impl Agent {
         }
     }
 
-    /// Takes a message of a server.
+    /// Handles a message of a server.
     pub fn handle_server(&mut self, now: Time, job: JobId, message: FromServer) {
         let Some(served) = self.jobs.get_mut(&job) else {
             self.rejected.other_job += 1;
@@ -78,8 +78,9 @@ impl Agent {
                 if let Some(watch) = served.watches.remove(&sequence.0) {
                     self.due.remove(&(watch.due, job, sequence.0));
                     if !watch.pursued {
-                        // ESA §6: from the set-up of the entry to its completion. Where something
-                        // was done about the entry, it would measure what was done (Karn's rule).
+                        // ESA §6: from the set-up of the entry to its completion. An entry for
+                        // which the agent began a round is excluded, because it would measure the
+                        // agent's own actions (Karn's rule).
                         served.rtt.sample(now - watch.since);
                     }
                 }
@@ -93,8 +94,8 @@ impl Agent {
         }
     }
 
-    /// The channel to a server in another process was opened, for the first time or again. It will
-    /// tell of its entries; what an earlier one told is forgotten.
+    /// A channel to a server in another process was opened, for the first time or again. The server
+    /// will report its entries; the agent discards those of an earlier channel.
     pub fn server_opened(&mut self, job: JobId) {
         if let Some(served) = self.jobs.get_mut(&job) {
             served.watches.clear();
@@ -102,8 +103,8 @@ impl Agent {
         }
     }
 
-    /// [`Endpoint::handle_frame`](crate::Endpoint::handle_frame) for a driver that has checked the
-    /// frame already.
+    /// [`Endpoint::handle_frame`](crate::Endpoint::handle_frame) for a driver that has already
+    /// validated the frame.
     pub fn handle_packet(&mut self, _now: Time, packet: &Packet<&[u8]>) {
         let id = packet.job();
         let Some(served) = self.jobs.get_mut(&id) else {
@@ -152,8 +153,8 @@ impl Agent {
         self.answered(job, sequence.0);
     }
 
-    /// The server is about to merge this. Its own word follows, but if it is in another process the
-    /// agent would ask for the same again in between.
+    /// The server is about to merge these values and will report it. A server in another process
+    /// reports later, and until then the agent would ask for the same values again.
     fn got(&mut self, job: JobId, sequence: u32, bitmap: Bitmap) {
         let served = self.jobs.get_mut(&job);
         if let Some(watch) = served.and_then(|served| served.watches.get_mut(&sequence))
@@ -196,7 +197,7 @@ impl Agent {
         self.count_later(now, job, sequence);
     }
 
-    /// A worker has all results. When all workers have, nobody needs another any more.
+    /// A worker has all results. When all workers have them, the agent dismisses the workers.
     fn on_finished(&mut self, _now: Time, job: JobId, worker: Bitmap) {
         let Some(served) = self.jobs.get_mut(&job) else {
             return;
@@ -204,7 +205,7 @@ impl Agent {
         served.finished |= worker;
         let everyone = served.config.job.everyone();
         if served.finished == everyone {
-            // What late copies began at the server is of no use to anybody.
+            // Entries that late copies opened at the server are obsolete.
             let watched: Vec<u32> = served.watches.keys().copied().collect();
             for sequence in watched {
                 self.tell_server(job, ToServer::Over { sequence: Sequence(sequence) });
@@ -240,7 +241,7 @@ mod tests {
         Host { mac: Mac([2, 0, 0, 0, 0, number]), ip: [10, 0, 0, number].into() }
     }
 
-    /// Workers 0 and 1 in a rack, 2 and 3 in the rack of the PS.
+    /// Workers 0 and 1 share a rack, 2 and 3 are in the rack of the PS.
     fn agent() -> Agent {
         let mut job = JobConfig::new(JOB.run(Epoch::FIRST), 4, NonZeroU32::new(64).unwrap());
         job.protocol = Protocol::Esa;
@@ -259,7 +260,7 @@ mod tests {
         FromServer::Entry { sequence, bitmap, float: false, urgent }
     }
 
-    /// The reminders that are due: sequence and members.
+    /// The due reminders: sequence and members.
     fn reminders(agent: &mut Agent, now: Time) -> Vec<(u32, u32)> {
         let mut frame = Vec::new();
         let mut sent = Vec::new();
@@ -272,7 +273,7 @@ mod tests {
         sent
     }
 
-    /// The workers that are asked.
+    /// The workers that are queried.
     fn asked(agent: &mut Agent) -> Vec<u8> {
         let mut asked = Vec::new();
         while let Some(message) = agent.poll_message() {
@@ -311,7 +312,7 @@ mod tests {
     #[test]
     fn a_timer_reminds_the_switches_where_something_can_be_missing_and_then_asks() {
         let mut agent = agent();
-        // Both workers of the other rack are in.
+        // The values of both workers of the other rack have arrived.
         agent.handle_server(at(0), JOB, entry(7, 0b0011, false));
         assert_eq!(agent.poll_timeout(), Some(at(20)));
         agent.handle_timeout(at(19));
@@ -321,7 +322,7 @@ mod tests {
         assert_eq!(asked(&mut agent), []);
         answer(&mut agent, at(21), 7, None, 0b1111);
         assert_eq!(asked(&mut agent), [2, 3]);
-        // Nobody answered: the next round, twice as late, asks at once.
+        // No answer arrived: the next round comes after twice the time and asks at once.
         agent.handle_timeout(at(59));
         assert_eq!(reminders(&mut agent, at(59)), []);
         agent.handle_timeout(at(60));
@@ -351,7 +352,7 @@ mod tests {
         answer(&mut agent, at(1), 7, None, 0b0011);
         answer(&mut agent, at(1), 7, None, 0b1111);
         assert_eq!(asked(&mut agent), []);
-        // Once between two timers.
+        // At most once between two firings of the timer.
         for later in 0..5 {
             agent.handle_server(at(2), JOB, entry(20 + later, 0b0001, false));
         }
@@ -386,7 +387,7 @@ mod tests {
         agent.handle_server(at(0), stranger, entry(0, 1, true));
         agent.handle_worker(at(0), JOB, WorkerIndex::new(4).unwrap(), remind);
         assert_eq!((agent.rejected.other_job, agent.rejected.wrong_bitmap), (2, 1));
-        // Nobody watches this entry.
+        // No entry is watched.
         answer(&mut agent, at(0), 5, Some(1), 0b0011);
         assert_eq!(agent.stats().next().unwrap().1.stale, 1);
         assert_eq!((agent.poll_message(), agent.poll_timeout()), (None, None));
@@ -426,7 +427,7 @@ mod tests {
         };
         assert_eq!(over(&mut agent), [(JOB, Sequence(2))]);
         agent.handle_server(at(0), JOB, FromServer::Closed { sequence: Sequence(2) });
-        // A copy that was still on its way.
+        // A copy that was still in flight.
         agent.handle_server(at(1), JOB, entry(1, 0b0100, true));
         assert_eq!(over(&mut agent), [(JOB, Sequence(1))]);
         assert_eq!((agent.watched(), reminders(&mut agent, at(1))), (0, vec![]));

@@ -1,4 +1,4 @@
-//! When the agent does something about an entry, and what.
+//! When the agent begins a round, and what the round does.
 
 use tributary_wire::channel::ToWorker;
 use tributary_wire::{JobId, Sequence};
@@ -6,17 +6,17 @@ use tributary_wire::{JobId, Sequence};
 use super::{Agent, Served, ToPeer};
 use crate::Time;
 
-/// How many contributions to later tasks make a "dupACK" (ESA §5.1).
+/// Number of contributions to later tasks that count as a "dupACK" (ESA §5.1).
 const LATER_CONTRIBUTIONS: u8 = 3;
 
-/// What began a round.
+/// The cause of a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cause {
     /// The entry's timer.
     Timer,
     /// Three contributions to later tasks.
     DupAck,
-    /// A worker waits, or a partial sum was dropped.
+    /// A worker waits, or the server dropped a partial sum.
     Urgent,
 }
 
@@ -29,7 +29,7 @@ impl Agent {
         }
     }
 
-    /// A contribution to a task reached the server: the earlier ones that wait count it.
+    /// A contribution to a task reached the server. Counts it for the watched earlier tasks.
     pub(super) fn count_later(&mut self, now: Time, job: JobId, sequence: u32) {
         let Some(served) = self.jobs.get_mut(&job) else {
             return;
@@ -47,7 +47,7 @@ impl Agent {
         }
     }
 
-    /// Begins a round: reminders to the switches, and questions to the workers after them.
+    /// Begins a round: reminders to the switches, then queries to the workers.
     pub(super) fn round(&mut self, now: Time, job: JobId, sequence: u32, cause: Cause) {
         let Some(served) = self.jobs.get_mut(&job) else {
             return;
@@ -57,11 +57,11 @@ impl Agent {
             return;
         };
         if cause != Cause::Timer && now < watch.rest_until {
-            // A round is under way; what it fetches may be all.
+            // A round is in progress, and what it fetches may complete the entry.
             watch.ask |= cause == Cause::Urgent;
             return;
         }
-        // The answers of the last round were lost, or its questions, or nobody could answer.
+        // The last round's answers or queries were lost, or no worker could answer.
         let repeated = cause == Cause::Timer && watch.timeouts > 0;
         match cause {
             Cause::Timer => {
@@ -91,7 +91,7 @@ impl Agent {
         }
     }
 
-    /// A switch answered.
+    /// Handles the answer of a switch.
     pub(super) fn answered(&mut self, job: JobId, sequence: u32) {
         let watch = self.jobs.get_mut(&job).and_then(|served| served.watches.get_mut(&sequence));
         if let Some(watch) = watch {
@@ -102,7 +102,7 @@ impl Agent {
         }
     }
 
-    /// Asks the workers whose values are missing.
+    /// Queries the workers whose values are missing.
     fn ask(&mut self, job: JobId, sequence: u32) {
         let Some(served) = self.jobs.get_mut(&job) else {
             return;

@@ -1,33 +1,33 @@
-//! What the agent knows of one entry of a server's dictionary.
+//! The agent's state for one entry of a server's dictionary.
 
 use tributary_wire::Bitmap;
 
 use crate::Time;
 
-/// An entry that is not complete.
+/// An incomplete entry.
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
     /// Workers whose values the server lacks, as far as the agent knows.
     pub(super) missing: Bitmap,
-    /// The task is collected in floats, so partial sums are of no use.
+    /// The task is collected in floats, so partial sums cannot be merged.
     pub(super) float: bool,
-    /// When it was set up.
+    /// When the entry was set up.
     pub(super) since: Time,
-    /// When its timer fires.
+    /// When the timer fires.
     pub(super) due: Time,
-    /// Before this no round is begun but by the timer.
+    /// Before this time, only the timer begins a round.
     pub(super) rest_until: Time,
-    /// Rounds that the timer began.
+    /// Number of rounds that the timer began.
     pub(super) timeouts: u32,
-    /// Contributions to later tasks.
+    /// Number of contributions to later tasks.
     pub(super) later: u8,
-    /// They began a round since the timer last fired.
+    /// Whether contributions to later tasks began a round since the timer last fired.
     pub(super) fast: bool,
-    /// Something was done about it, so its time to completion says nothing of the network.
+    /// Whether the agent began a round. The time to completion is then no measure of the network.
     pub(super) pursued: bool,
-    /// Reminders of this round that are not answered.
+    /// Number of unanswered reminders of this round.
     pub(super) awaited: u32,
-    /// The workers that are missing after these answers are to be asked.
+    /// Whether to query the workers that are still missing after these answers.
     pub(super) ask: bool,
 }
 

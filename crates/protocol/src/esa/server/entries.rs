@@ -1,10 +1,10 @@
-//! The dictionary: partial sums of tasks, and the results of tasks that were completed here.
+//! The dictionary: partial sums of tasks, and results of tasks that were completed here.
 //!
-//! Its memory is bounded by the window: at any time workers can lack results within two windows at
-//! most, as the first and the last of them are less than a window apart. An entry beyond that is of a
-//! task that is over, which the agent finds out, or of one that was never begun: a worker may say
-//! anything. So a full dictionary gives the highest entry up for a lower one. To give one up is safe,
-//! as it is what the loss of a PS does to all of them.
+//! The window bounds its memory. At any time, the results that workers lack span at most two
+//! windows, because the first and the last of them are less than a window apart. An entry beyond
+//! that range belongs to a completed task, which the agent finds out, or to a task that never
+//! began, because a faulty worker may name any sequence. So a full dictionary drops its highest
+//! entry in favour of a lower one. Dropping an entry is safe: the loss of a PS drops all entries.
 
 use std::collections::BTreeMap;
 
@@ -19,17 +19,17 @@ use crate::{JobConfig, Time, fixed};
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) sequence: u32,
-    /// Whose values are in.
+    /// The workers whose values are merged.
     pub(super) bitmap: Bitmap,
-    /// Who said that it lacks the result.
+    /// The workers that reported that they lack the result.
     pub(super) lacking: Bitmap,
-    /// A worker has sent its values around the switches, as it lacks the result.
+    /// Whether a worker sent its values in a repair packet because it lacks the result.
     pub(super) repaired: bool,
-    /// Who was asked last in a packet, and when.
+    /// The worker that was last asked in a packet, and when.
     pub(super) asked: Option<(WorkerIndex, Time)>,
-    /// Whether a packet in it met congestion.
+    /// Whether a merged packet carried a congestion mark.
     pub(super) marked: bool,
-    /// When it was set up.
+    /// When the entry was set up.
     pub(super) since: Time,
     sums: Box<[i32]>,
     floats: Option<Floats>,
@@ -41,8 +41,8 @@ impl Entry {
         self.floats.is_some()
     }
 
-    /// The next worker to ask. Those whose values are missing take turns: if only a result was lost, each
-    /// of them has it, so one answer is enough.
+    /// The next worker to ask. The workers whose values are missing take turns. If only a result
+    /// was lost, each of these workers has it, so one answer is enough.
     pub(super) fn next_asked(&self, everyone: Bitmap) -> Option<WorkerIndex> {
         let missing = everyone.without(self.bitmap);
         let last = self.asked.map(|(worker, _)| worker);
@@ -50,7 +50,7 @@ impl Entry {
         later.or(missing.lowest())
     }
 
-    /// Adds integer sums of workers that are not in it yet.
+    /// Adds integer sums of workers that are not merged yet.
     pub(super) fn add(&mut self, bitmap: Bitmap, payload: &[u8]) {
         fixed::accumulate(&mut self.sums, payload);
         self.bitmap |= bitmap;
@@ -62,11 +62,11 @@ impl Entry {
 pub(super) struct Finished {
     pub(super) flags: Flags,
     pub(super) values: Values,
-    /// When it was last multicast from here.
+    /// When this server last multicast it.
     pub(super) published: Option<Time>,
 }
 
-/// All that is kept of a job's tasks.
+/// State of a job's tasks.
 #[derive(Clone, Debug)]
 pub(super) struct Entries {
     entries: BTreeMap<u32, Entry>,
@@ -90,8 +90,8 @@ impl Entries {
         }
     }
 
-    /// These workers sent a sequence. Returns the tasks that everybody is past by that, whose entries
-    /// are gone now.
+    /// Records that these workers sent a sequence. Removes the entries of tasks whose result all
+    /// workers now have, and returns their sequences.
     pub(super) fn hear(&mut self, workers: Bitmap, sequence: u32) -> Vec<u32> {
         for worker in workers.iter() {
             let heard = &mut self.heard[usize::from(worker.get())];
@@ -106,8 +106,8 @@ impl Entries {
         gone.into_keys().collect()
     }
 
-    /// These workers lack the result of a sequence, and so have not sent any that is a window further on,
-    /// whatever was heard of them.
+    /// Records that these workers lack the result of a sequence. They have therefore sent no
+    /// sequence a window further on, whatever was recorded before.
     pub(super) fn hear_lack(&mut self, workers: Bitmap, sequence: u32) {
         let most = sequence.saturating_add(self.window - 1);
         for worker in workers.iter() {
@@ -116,13 +116,14 @@ impl Entries {
         }
     }
 
-    /// The lowest task that somebody may lack: who sent `s + W` has the result of `s`.
+    /// The lowest task whose result a worker may lack: a worker that sent `s + W` has the result of
+    /// `s`.
     fn floor(&self) -> Option<u32> {
         let lowest = self.heard.iter().copied().min().flatten()?;
         Some(lowest.saturating_sub(self.window - 1))
     }
 
-    /// Whether everybody is known to have the result.
+    /// Whether all workers are known to have the result.
     pub(super) fn is_over(&self, sequence: u32) -> bool {
         self.floor().is_some_and(|floor| sequence < floor)
     }
@@ -135,7 +136,7 @@ impl Entries {
         self.entries.get_mut(&sequence)
     }
 
-    /// Whether there is room for no further entry.
+    /// Whether there is no room for another entry.
     pub(super) fn is_full(&self) -> bool {
         self.entries.len() >= 2 * self.window as usize
     }
@@ -161,7 +162,7 @@ impl Entries {
         self.entries.insert(sequence, entry);
     }
 
-    /// Collects the entry in floats from now on: integers are of no use any more (I5).
+    /// Collects the entry in floats from now on and discards its integers (I5).
     pub(super) fn make_float(&mut self, sequence: u32) {
         if let Some(entry) = self.entries.get_mut(&sequence) {
             entry.bitmap = Bitmap::EMPTY;
@@ -169,7 +170,7 @@ impl Entries {
         }
     }
 
-    /// Sets the floats of the one worker of `bitmap`.
+    /// Stores the floats of the single worker in `bitmap`.
     pub(super) fn set_floats(&mut self, sequence: u32, bitmap: Bitmap, payload: &[u8]) {
         if let Some(entry) = self.entries.get_mut(&sequence)
             && let Some(floats) = &mut entry.floats
@@ -180,7 +181,7 @@ impl Entries {
         }
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub(super) fn remove(&mut self, sequence: u32) -> Option<Entry> {
         let mut entry = self.entries.remove(&sequence)?;
         if let Some(floats) = entry.floats.take() {
@@ -189,7 +190,7 @@ impl Entries {
         Some(entry)
     }
 
-    /// Turns a complete entry into a result. `None` if there is no such entry.
+    /// Converts a complete entry into a result. `None` if there is no such entry.
     pub(super) fn finish(&mut self, sequence: u32) -> Option<Flags> {
         let mut entry = self.entries.remove(&sequence)?;
         let float = entry.is_float();
@@ -209,8 +210,8 @@ impl Entries {
         Some(flags)
     }
 
-    /// Keeps a result. If there are more than two windows of them the lowest goes: whoever lacks that
-    /// is served from the workers' own.
+    /// Keeps a result. Beyond two windows of results, the lowest is dropped: workers that lack it
+    /// are served from the caches of other workers.
     pub(super) fn keep(&mut self, sequence: u32, flags: Flags, values: Values) {
         self.finished.insert(sequence, Finished { flags, values, published: None });
         if self.finished.len() > 2 * self.window as usize {

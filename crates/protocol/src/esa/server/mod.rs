@@ -2,14 +2,15 @@
 //!
 //! | file | concern |
 //! | --- | --- |
-//! | `entries` | what is kept of tasks: partial sums and results |
+//! | `entries` | state of tasks: partial sums and results |
 //! | `receive` | packets from switches and messages from the agent |
 //!
-//! Its only timer reports stalls. The [agent](super::Agent) decides when to query workers over the reliable
-//! channel; the server reports every change of an entry to it. The server itself answers the packets that workers
-//! send around the switches because they lack a result ([`Flags::REPAIR`]): with the result if it has it, else
-//! with a question to one worker whose values are missing. That worker answers with the result or with its
-//! values. If any of these packets is lost, the worker that lacks the result sends again.
+//! Its only timer reports stalls. The [agent](super::Agent) decides when to query workers over the
+//! reliable channel, and the server reports every change of an entry to it. The server itself
+//! answers repair packets ([`Flags::REPAIR`]), which workers send past the switches when they lack
+//! a result. It answers with the result if it has it, and otherwise asks one worker whose values
+//! are missing. That worker answers with the result or with its values. If any of these packets is
+//! lost, the worker that lacks the result sends again.
 
 mod entries;
 mod receive;
@@ -27,15 +28,15 @@ use crate::stats::Rejected;
 use crate::{ConfigError, Endpoint, Time};
 use entries::Entries;
 
-/// What an ESA PS has counted.
+/// Counters of an ESA PS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Partial sums from switches, and contributions that found no aggregator.
     pub gradients: u64,
-    /// Contributions and partial sums that the agent brought: fetched by reminders, or sent by workers
-    /// over the reliable channel.
+    /// Contributions and partial sums that the agent delivered: fetched by reminders, or sent by
+    /// workers over the reliable channel.
     pub brought: u64,
-    /// Of both, those merged into an entry.
+    /// Gradients and delivered parts that were merged into an entry.
     pub merged: u64,
     /// Entries set up.
     pub entries: u64,
@@ -47,28 +48,28 @@ pub struct Stats {
     pub marked: u64,
     /// Entries closed because a worker had the result.
     pub known: u64,
-    /// Entries closed because everybody had the result.
+    /// Entries closed because all workers had the result.
     pub over: u64,
-    /// Packets of workers that went around the switches.
+    /// Repair packets of workers.
     pub repairs: u64,
-    /// Questions to workers in packets.
+    /// Questions sent to workers in packets.
     pub questions: u64,
-    /// Packets dropped because all they hold was there already.
+    /// Packets dropped because all their contributions were already merged.
     pub duplicates: u64,
-    /// Packets dropped because some, but not all, they hold was there already.
+    /// Packets dropped because some, but not all, of their contributions were already merged.
     pub overlaps: u64,
     /// Integer packets dropped because their task is collected in `f32`.
     pub fixed_after_overflow: u64,
-    /// Packets and messages dropped for tasks that everybody is known to be past.
+    /// Packets and messages dropped because all workers are known to have the result of the task.
     pub stale: u64,
-    /// Packets and messages that met a full dictionary: the highest entry was given up for theirs, or
-    /// they were dropped.
+    /// Packets and messages that met a full dictionary. Either the highest entry was dropped in
+    /// favour of theirs, or they were dropped.
     pub full: u64,
     /// Results multicast.
     pub parameters: u64,
     /// Results sent to single workers over the reliable channel.
     pub deliveries: u64,
-    /// Packets and messages dropped because of what they are.
+    /// Dropped packets and messages, by reason.
     pub rejected: Rejected,
 }
 
@@ -78,16 +79,16 @@ pub struct Server {
     config: PsConfig,
     spread: Spread,
     entries: Entries,
-    /// Tasks whose result is to be multicast.
+    /// Tasks whose result is due for multicast.
     parameters: VecDeque<u32>,
-    /// Tasks of which a worker is to be asked in a packet.
+    /// Tasks for which a question to a worker is due.
     questions: VecDeque<u32>,
-    /// The least time from a question to its answer.
+    /// The shortest time from a question to its answer.
     answer: Least,
     messages: VecDeque<FromServer>,
-    /// When to look for entries that wait too long.
+    /// When to check for entries that wait too long.
     stall_at: Option<Time>,
-    /// When a worker was last heard of, from a switch or over the agent.
+    /// When the server last received anything from a worker, through a switch or the agent.
     last_heard: Time,
     stall_reported: Option<Sequence>,
     events: VecDeque<Event>,
@@ -95,11 +96,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// A PS that has heard of nobody. It may as well take the place of one that was lost.
+    /// Creates a PS without state. It may replace a PS that was lost.
     ///
     /// # Errors
     ///
-    /// If the configuration contradicts itself.
+    /// If the configuration is invalid.
     pub fn new(config: PsConfig) -> Result<Self, ConfigError> {
         config.validate(&[Protocol::Esa])?;
         Ok(Self {
@@ -118,17 +119,17 @@ impl Server {
         })
     }
 
-    /// What it was built with.
+    /// The configuration.
     pub fn config(&self) -> &PsConfig {
         &self.config
     }
 
-    /// What it has counted.
+    /// The counters.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// Tasks that have begun to come in and are not complete.
+    /// Number of incomplete tasks with an entry.
     pub fn pending_tasks(&self) -> usize {
         self.entries.pending().count()
     }
@@ -138,8 +139,8 @@ impl Server {
         self.messages.pop_front()
     }
 
-    /// The channel to an agent in another process was opened, for the first time or again: it is told
-    /// of all entries.
+    /// The channel to an agent in another process was opened, for the first time or again. Reports
+    /// all entries to it.
     pub fn channel_opened(&mut self) {
         self.messages.clear();
         for entry in self.entries.pending() {
@@ -177,10 +178,10 @@ impl Server {
         }
     }
 
-    /// Writes the next result that is due to all.
+    /// Writes the next result that is due for multicast.
     fn write_parameter(&mut self, now: Time, frame: &mut Vec<u8>) -> bool {
         while let Some(sequence) = self.parameters.pop_front() {
-            // It may have been dropped since: everybody is past it.
+            // The result may have been dropped because all workers have it.
             let Some(result) = self.entries.result(sequence) else {
                 continue;
             };
@@ -197,11 +198,12 @@ impl Server {
         false
     }
 
-    /// Writes the next question. It goes to all workers, as results do: so it passes the switches.
+    /// Writes the next question. Like a result it is multicast to all workers, because switches
+    /// pass only those.
     fn write_question(&mut self, now: Time, frame: &mut Vec<u8>) -> bool {
         while let Some(sequence) = self.questions.pop_front() {
             let everyone = self.everyone();
-            // It may be complete by now.
+            // The task may be complete by now.
             let Some(entry) = self.entries.get_mut(sequence) else {
                 continue;
             };
@@ -217,7 +219,7 @@ impl Server {
         false
     }
 
-    /// Writes a packet to all workers but for its values, which are zeros.
+    /// Writes a multicast packet with zero values.
     fn emit<'a>(
         &self,
         frame: &'a mut Vec<u8>,

@@ -8,7 +8,7 @@ use tributary_wire::{Bitmap, Flags, Kind, Protocol, Sequence};
 use super::Server;
 use crate::Time;
 
-/// A part of a task: what switches and workers send.
+/// A part of a task, from a switch or a worker.
 struct Part<'a> {
     sequence: u32,
     bitmap: Bitmap,
@@ -18,8 +18,8 @@ struct Part<'a> {
 }
 
 impl Server {
-    /// [`Endpoint::handle_frame`](crate::Endpoint::handle_frame) for a driver that has checked the
-    /// frame already.
+    /// [`Endpoint::handle_frame`](crate::Endpoint::handle_frame) for a driver that has already
+    /// validated the frame.
     pub fn handle_packet(&mut self, now: Time, packet: &Packet<&[u8]>) {
         let job = &self.config.job;
         let rejected = &mut self.stats.rejected;
@@ -55,7 +55,7 @@ impl Server {
         *reason += 1;
     }
 
-    /// A worker sent something around the switches: its values, as it lacks the result, or the result.
+    /// Handles a repair packet: the values of a worker that lacks the result, or the result.
     fn on_repair(&mut self, now: Time, repair: Option<Repair>, part: &Part<'_>) {
         let Part { sequence, bitmap, payload, .. } = *part;
         let Some(Repair { what, float }) = repair else {
@@ -93,19 +93,19 @@ impl Server {
         }
     }
 
-    /// Whether enough time has passed since `sent` for a packet that arrives now to be a reaction to it.
+    /// Whether a packet that arrives now can be a reaction to one sent at `sent`.
     fn may_be_answered(&self, now: Time, sent: Option<Time>) -> bool {
         sent.is_none_or(|sent| self.answer.get().is_none_or(|least| now - sent >= least))
     }
 
-    /// The result is to go to all, once.
+    /// Queues the result for multicast, once.
     fn publish(&mut self, sequence: u32) {
         if !self.parameters.contains(&sequence) {
             self.parameters.push_back(sequence);
         }
     }
 
-    /// Takes a message of the agent.
+    /// Handles a message of the agent.
     pub fn handle_message(&mut self, now: Time, message: ToServer) {
         self.last_heard = now;
         match message {
@@ -135,7 +135,7 @@ impl Server {
         }
     }
 
-    /// These workers have sent the fragment: it is heard of, and what everybody is past by that goes.
+    /// Records that these workers sent the fragment, and drops state that all workers are past.
     fn hear(&mut self, workers: Bitmap, sequence: u32) {
         for gone in self.entries.hear(workers, sequence) {
             self.stats.over += 1;
@@ -143,8 +143,8 @@ impl Server {
         }
     }
 
-    /// Workers lack the result. If it is here they get it; else there will be an entry for it, which
-    /// the agent is to complete at once (ESA §5.3, case 1).
+    /// Workers lack the result. If the server has it, it sends it to them. Otherwise it opens an
+    /// entry, which the agent completes at once (ESA §5.3, case 1).
     fn on_missing(&mut self, now: Time, sequence: u32, workers: Bitmap) {
         if !workers.is_subset(self.everyone()) {
             self.stats.rejected.wrong_bitmap += 1;
@@ -163,8 +163,8 @@ impl Server {
         }
     }
 
-    /// A worker has the result of a task: it goes to all that are known to lack it, and the entry is
-    /// closed (ESA §5.3, case 2).
+    /// A worker has the result of a task. The server sends it to all workers that are known to lack
+    /// it and closes the entry (ESA §5.3, case 2).
     fn on_known(&mut self, sequence: u32, values: Values) {
         if values.payload.len() != self.payload_len() {
             self.stats.rejected.wrong_values += 1;
@@ -191,10 +191,10 @@ impl Server {
         }
     }
 
-    /// Merges a part into its entry if it is disjoint from what is there, and drops it whole if not.
+    /// Merges a part into its entry if the two are disjoint. Otherwise drops the whole part.
     fn merge(&mut self, now: Time, part: &Part<'_>) {
         let Part { sequence, bitmap, .. } = *part;
-        // No switch adds floats, so they come from one worker.
+        // No switch adds floats, so they come from a single worker.
         let known = !bitmap.is_empty() && bitmap.is_subset(self.everyone());
         if !known || part.float && bitmap.len() != 1 {
             self.stats.rejected.wrong_bitmap += 1;
@@ -225,7 +225,7 @@ impl Server {
             if bitmap.is_subset(has) {
                 self.stats.duplicates += 1;
             } else {
-                // Part of what is missing was just dropped.
+                // Some of the missing values were just dropped.
                 self.stats.overlaps += 1;
                 self.tell(sequence, true);
             }
@@ -241,7 +241,7 @@ impl Server {
         if has | bitmap == self.everyone() {
             self.complete(sequence);
         } else {
-            // The others are to come in floats too, and know nothing of it.
+            // The other workers must send floats, too, and do not know it yet.
             self.tell(sequence, part.float && !is_float);
         }
     }
@@ -256,7 +256,7 @@ impl Server {
         self.messages.push_back(FromServer::Closed { sequence: Sequence(sequence) });
     }
 
-    /// Sees to it that there is an entry; `false` if there can be none.
+    /// Ensures that the entry exists. Returns `false` if there is no room for it.
     fn entry(&mut self, now: Time, sequence: u32) -> bool {
         if self.entries.get(sequence).is_some() {
             return true;
@@ -280,7 +280,7 @@ impl Server {
         true
     }
 
-    /// Tells the agent how an entry stands.
+    /// Reports the state of an entry to the agent.
     fn tell(&mut self, sequence: u32, urgent: bool) {
         if let Some(entry) = self.entries.get(sequence) {
             let (bitmap, float) = (entry.bitmap, entry.is_float());

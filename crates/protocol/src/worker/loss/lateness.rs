@@ -1,18 +1,18 @@
-//! How late this process is: what its timers say about it.
+//! The scheduling delay of this process, measured by its timers.
 
 use std::time::Duration;
 
-/// An estimate of how late the process will be told of a packet that has arrived.
+/// An estimate of the delay with which the process reads a packet that has arrived.
 ///
-/// A process that shares a core is not there when its timer is due, and not when a packet comes in. A
-/// timer cannot tell a packet that is late from one that waits to be read; it can tell by how much it was
-/// late itself, and gives packets that much longer.
+/// A process that shares a core is sometimes not scheduled when a timer expires or a packet
+/// arrives. At a timeout it cannot distinguish a late packet from one that waits to be read. It can
+/// measure how late its own timer fired, and waits that much longer for packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lateness(Duration);
 
 impl Lateness {
-    /// A timer fired so long after it was due. The greatest lateness counts, and fades by an eighth with
-    /// every timer.
+    /// Records that a timer fired `late` after it was due. The largest delay counts, and decays by
+    /// an eighth with every timer.
     pub(crate) fn add(&mut self, late: Duration) {
         self.0 = late.max(self.0 * 7 / 8);
     }

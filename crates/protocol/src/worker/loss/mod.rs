@@ -1,25 +1,26 @@
-//! What is taken for lost, and when it is sent again.
+//! Loss detection and retransmission.
 //!
 //! | file | rule | source |
 //! | --- | --- | --- |
-//! | `rack` | what was sent later was answered; a probe when nothing is | RFC 8985 (RACK-TLP), RFC 9002 |
+//! | `rack` | later packets were answered; probes when no results arrive | RFC 8985 (RACK-TLP), RFC 9002 |
 //! | `papers` | three later results; one timeout for the worker | ATP §3.5, ESA §5.3, RFC 6298 |
-//! | `order` | in which order fragments were sent | RFC 8985 §5.2 |
-//! | `times` | how long results take: quantiles | |
-//! | `lateness` | how late this process itself is | |
+//! | `order` | the order of transmissions | RFC 8985 §5.2 |
+//! | `times` | quantiles of the time to a result | |
+//! | `lateness` | the scheduling delay of this process | |
 //!
 //! # What a worker can know
 //!
-//! A result needs a packet of every worker. So a worker that lacks one cannot know whether its own
-//! packet was lost, that of another, or the result; with all protocols it knows only once the result is
-//! there. A query of the PS says that its own is missing, and is obeyed at once. What it does know is when
-//! *nobody's* packets can be late: when a fragment that all of them sent later is complete. It
-//! therefore resends what such a result makes late, although another worker's packet may have been lost:
-//! the switch or the PS drops duplicates. While no results arrive at all, another worker is late or the network
-//! is down, and it sends only occasional probes.
+//! A result needs a packet of every worker. A worker that lacks one cannot know whether its own
+//! packet, another worker's packet or the result was lost; in every protocol it learns that only
+//! with the result. A query of the PS tells that its own packet is missing, and is answered at
+//! once. A worker can also know when *no* worker's packet can still be in flight: when a fragment
+//! that all workers sent later is complete. It therefore resends the fragments that such a result
+//! shows to be late, although another worker's packet may have been lost: the switch or the PS
+//! drops duplicates. While no results arrive at all, another worker is late or the network is down,
+//! and it sends only occasional probes.
 //!
-//! Timers are lazy: a result does not touch them. One that fires looks at what is outstanding then, and if
-//! nothing is due yet it is set again.
+//! Timers are lazy: a result does not reset them. When one fires, it checks the outstanding
+//! fragments, and is set again if none is due.
 
 mod lateness;
 mod order;
@@ -38,44 +39,45 @@ pub(super) use order::SendOrder;
 use papers::Papers;
 use rack::Rack;
 
-/// The last sending of a fragment before its result came in.
+/// The last transmission of a fragment before its result arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answered {
     pub(super) sent: Time,
-    /// Its place among all sendings.
+    /// Its serial number, counted over all fragments.
     pub(super) serial: u64,
-    /// It was sent before that, so nobody knows which sending was answered (Karn's rule); or it went
-    /// around the switch, which takes another time.
+    /// Whether it gives no round-trip sample. Either it was sent more than once, so the answered
+    /// transmission is ambiguous (Karn's rule), or it bypassed the switch, which takes a different
+    /// time.
     pub(super) resent: bool,
 }
 
-/// What is lost, as far as is known now.
+/// The losses detected so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Losses {
-    /// Fragments that are due to be sent at once.
+    /// Number of fragments to send at once.
     pub(super) count: u64,
-    /// The lowest of them.
+    /// The lowest of these fragments.
     pub(super) lowest: Option<u32>,
-    /// Whether they say that the network is congested.
+    /// Whether the losses indicate congestion.
     pub(super) congestion: bool,
-    /// When to look again, though no further result may come.
+    /// When to check again, even if no further result arrives.
     pub(super) again: Option<Time>,
-    /// When the timeout is due, if that is earlier than was known.
+    /// When the timeout is due, if that is earlier than before.
     pub(super) timeout: Option<Time>,
 }
 
-/// What the timeout came to.
+/// The outcome of a timeout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expiry {
-    /// Whether something was due.
+    /// Whether a fragment was due.
     pub(super) expired: bool,
-    /// Whether that says that the network is congested.
+    /// Whether the timeout indicates congestion.
     pub(super) congestion: bool,
-    /// When it is next due.
+    /// When the timeout is next due.
     pub(super) next: Time,
 }
 
-/// The rules that are in force.
+/// The loss detection rules in use.
 #[derive(Clone, Debug)]
 pub(super) enum Rules {
     Rack(Box<Rack>),
@@ -86,7 +88,7 @@ impl Rules {
     pub(super) fn new(timing: &Timing, job: &JobConfig) -> Self {
         match timing.recovery {
             Recovery::Rack => {
-                // The PS of ESA has to ask another worker first.
+                // The PS of ESA first has to ask another worker.
                 let detour = u32::from(job.protocol == Protocol::Esa);
                 Self::Rack(Box::new(Rack::new(timing.rtt, detour)))
             }
@@ -94,7 +96,7 @@ impl Rules {
         }
     }
 
-    /// The usual time from sending a fragment to its result.
+    /// The typical time from sending a fragment to its result.
     pub(super) fn round_trip(&self) -> Option<Duration> {
         match self {
             Self::Rack(rack) => rack.round_trip(),
@@ -102,7 +104,7 @@ impl Rules {
         }
     }
 
-    /// How long to wait for a first result.
+    /// The timeout while no result arrives.
     pub(super) fn timeout(&self) -> Duration {
         match self {
             Self::Rack(rack) => rack.timeout(),
@@ -110,7 +112,8 @@ impl Rules {
         }
     }
 
-    /// A fragment was sent, for the first time in its slot if `first`.
+    /// A fragment was sent. `first` is true if it is the first transmission of this fragment in its
+    /// slot.
     pub(super) fn on_sent(&mut self, fragment: u32, first: bool) {
         match self {
             Self::Rack(_) => {}
@@ -118,7 +121,7 @@ impl Rules {
         }
     }
 
-    /// A result came in.
+    /// A result arrived.
     pub(super) fn on_result(
         &mut self,
         fragments: &mut Fragments,
@@ -132,8 +135,8 @@ impl Rules {
         }
     }
 
-    /// The timeout fired, which was due `late` ago. The last result, or the first packet after an
-    /// idle time, was at `progress`. Something is outstanding.
+    /// The timeout fired `late` after it was due. The last result, or the first packet after an
+    /// idle period, was at `progress`. At least one fragment is outstanding.
     fn on_timeout(
         &mut self,
         fragments: &mut Fragments,
@@ -147,7 +150,7 @@ impl Rules {
         }
     }
 
-    /// The next fragment to be sent again for want of results, as far as that is allowed.
+    /// The next fragment to resend because of a timeout, within the allowance.
     pub(super) fn next_suspect(&mut self, fragments: &Fragments) -> Option<u32> {
         match self {
             Self::Rack(_) => None,
@@ -157,7 +160,7 @@ impl Rules {
 }
 
 impl Worker {
-    /// Does what losses call for, besides sending again.
+    /// Handles the effects of losses other than resending.
     pub(super) fn on_losses(&mut self, losses: &Losses) {
         self.stats.fast_resends += losses.count;
         if let Some(lowest) = losses.lowest.filter(|_| losses.congestion) {

@@ -1,4 +1,4 @@
-//! Outstanding fragments in the order in which they were last sent.
+//! Outstanding fragments in the order of their last transmissions.
 
 /// No slot.
 const NONE: u32 = u32::MAX;
@@ -9,11 +9,11 @@ struct Link {
     after: u32,
 }
 
-/// Slots in a doubly linked list: all operations but the walk take constant time. Who is sent goes to
-/// the end, so times along the list never decrease.
+/// A doubly linked list of slots. All operations except traversal take constant time. A
+/// transmission moves its slot to the end, so times along the list never decrease.
 #[derive(Clone, Debug)]
 pub(crate) struct SendOrder {
-    /// The neighbours of each slot, and behind all slots those of the list's two ends.
+    /// The neighbours of each slot. The last element holds the two ends of the list.
     links: Box<[Link]>,
     len: u32,
 }
@@ -29,7 +29,7 @@ impl SendOrder {
         self.links.len() as u32 - 1
     }
 
-    /// Puts a slot at the end, from wherever it is.
+    /// Moves a slot to the end of the list, or inserts it there.
     pub(crate) fn push(&mut self, slot: usize) {
         self.remove(slot);
         let ends = self.ends();
@@ -40,7 +40,7 @@ impl SendOrder {
         self.len += 1;
     }
 
-    /// Takes a slot out, if it is there.
+    /// Removes a slot if it is in the list.
     pub(crate) fn remove(&mut self, slot: usize) {
         let Link { before, after } = self.links[slot];
         if before == NONE {
@@ -56,18 +56,18 @@ impl SendOrder {
         self.len
     }
 
-    /// The slot that was sent longest ago.
+    /// The slot with the earliest transmission.
     pub(crate) fn first(&self) -> Option<usize> {
         self.after(self.ends() as usize)
     }
 
-    /// The slot that was sent last.
+    /// The slot with the latest transmission.
     pub(crate) fn last(&self) -> Option<usize> {
         let last = self.links[self.ends() as usize].before;
         (last != self.ends()).then_some(last as usize)
     }
 
-    /// The slot that was sent next after another one of the list.
+    /// The slot with the next transmission after that of `slot`.
     pub(crate) fn after(&self, slot: usize) -> Option<usize> {
         let after = self.links[slot].after;
         (after != self.ends()).then_some(after as usize)

@@ -1,11 +1,12 @@
 //! The rules of the papers: three later results, or a timeout (ATP §3.5, ESA §5.3).
 //!
-//! - A fragment of which three later ones have had their results since it was sent is sent again at once,
-//!   once between two timeouts.
-//! - One timeout for the whole worker (RFC 6298), doubled each time that it fires. Of what is older then,
-//!   only the lowest is sent again; every result of a resent fragment releases two more. So a
-//!   burst of losses is repaired in a number of round trips that grows with its logarithm.
-//! - Either halves the window.
+//! - A fragment is resent at once when three later fragments have received results since its
+//!   transmission, at most once between two timeouts.
+//! - There is one timeout for the whole worker (RFC 6298), doubled each time that it fires. It
+//!   resends only the lowest of the timed-out fragments. Every result of a resent fragment releases
+//!   two more. So the number of round trips that repair a burst of losses is logarithmic in the
+//!   size of the burst.
+//! - Both halve the window.
 
 use std::time::Duration;
 
@@ -15,19 +16,19 @@ use crate::bits::SlotSet;
 use crate::rtt::{RttConfig, RttEstimator};
 use crate::worker::fragments::Fragments;
 
-/// How many later results make a fragment lost (ESA §5.3, case 1).
+/// Number of later results after which a fragment is lost (ESA §5.3, case 1).
 const LATER_RESULTS: u8 = 3;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Papers {
     rtt: RttEstimator,
-    /// By slot: results of later fragments since the slot's fragment was sent last.
+    /// Per slot: results of later fragments since the last transmission of the slot's fragment.
     later: Box<[u8]>,
-    /// Fragments that were sent again because of later results since the last timeout.
+    /// Fragments that were resent because of later results since the last timeout.
     fast: SlotSet,
     /// Fragments that timed out.
     suspect: SlotSet,
-    /// How many of these may be sent before the next timeout.
+    /// How many of these fragments may be sent before the next timeout.
     allowance: u32,
 }
 
@@ -74,7 +75,7 @@ impl Papers {
             self.rtt.sample(now - answered.sent);
         }
         let mut losses = Losses { congestion: true, ..Losses::default() };
-        // In order, results cost nothing here.
+        // Results in order leave this loop without iterations.
         let mut from = fragments.base();
         while let Some(earlier) = fragments.next_sent(from, fragment) {
             from = earlier + 1;

@@ -1,32 +1,35 @@
-//! What was sent later and answered makes the rest late (RFC 8985, RACK-TLP; RFC 9002 §6).
+//! RACK-TLP: fragments are lost when later transmissions are answered (RFC 8985; RFC 9002 §6).
 //!
-//! - *Each loss by itself.* Every sending has a number. Once one is answered, those with lower numbers
-//!   that are older than its time to result are late, and after a reordering window they are lost: sent
-//!   again at once, by and by as often as it takes. Neither how many are lost nor how often delays another.
-//! - *The reordering window* starts at a quarter of the least round-trip time, as in RFC 8985 §6.2.
-//!   It grows whenever a result comes sooner after a resend than any packet can travel, for then the first
-//!   sending was late only, and it shrinks again while that does not happen.
-//! - *Doubt.* Of a fragment that was sent more than once nobody knows which sending was answered. It makes
-//!   others lost only if they stay away for another round trip; and only lower ones, which all
-//!   workers sent before it: those above it some workers may not have sent at all.
-//! - *Silence.* Nothing is lost for want of results alone: another worker may be slow. When none has come
-//!   for three round trips, the lowest fragment and the highest are sent again, then with an
-//!   interval that doubles up to sixteen times: the lowest because all others wait for it, the highest
-//!   because its answer shows what else is lost. If that is of no avail for long, the interval grows on.
-//! - *Patience.* A worker cannot tell another one's loss from its slowness, but networks differ: those
-//!   that lose packets do so all the time. Every probe costs a credit, and every loss that is found earns
-//!   one. Probes after which nothing comes that was sent once before them were needed, and eight of them
-//!   are paid back. With credit, a round trip is the least that there was. Without, it is what
-//!   results take usually; and silence has to last 32 times as long while more than a few fragments wait,
-//!   unless a fragment above the lowest is complete: then all workers have sent the lowest, which waits
-//!   for none of them but for a repair. So on a network without loss, slow workers cause next to no
-//!   resends.
-//! - *What results take* is a low quantile: some include the wait for other workers' repairs, and who waits
-//!   for these makes them longer. The least is looked for over many thousands, for one worker may be ahead
-//!   of another all that time.
-//! - *The way around the switches* takes longer with ESA, as its PS first has to ask another worker.
-//! - *Congestion.* A loss is a sign of it only if packets queue: if not one of the last results came
-//!   within eight times the least round trip.
+//! - *Each loss is detected separately.* Every transmission has a serial number. When a
+//!   transmission is answered, earlier transmissions that are older than its time to result are
+//!   late. After a reordering window they are lost and resent at once, as often as necessary.
+//!   Detection does not slow down with the number of losses.
+//! - *Reordering window.* It starts at a quarter of the minimum round-trip time, as in RFC 8985
+//!   §6.2. It grows whenever a result follows a resend sooner than any packet can travel, because
+//!   the first transmission was then only late. It shrinks after a period without such results.
+//! - *Ambiguity.* The answer to a fragment that was sent more than once does not tell which
+//!   transmission it answers. It marks other fragments as lost only after another round trip, and
+//!   only lower ones, which all workers sent before it. Some workers may not have sent the
+//!   fragments above it at all.
+//! - *Silence.* Missing results alone do not mean a loss, because another worker may be slow. After
+//!   three round trips without a result, the worker resends the lowest and the highest fragment as
+//!   a probe, and repeats that at intervals that double up to sixteen-fold. The lowest is needed
+//!   for progress, and the answer to the highest reveals the other losses. If probes stay
+//!   unanswered for long, the interval doubles further.
+//! - *Patience.* A worker cannot distinguish another worker's loss from its slowness, but a network
+//!   that loses packets does so repeatedly. So every probe costs one credit, and every detected
+//!   loss earns one. If no result arrives of a fragment that was sent once and before the probes,
+//!   the probes were needed, and up to eight credits are returned. With credit, a round trip is the
+//!   minimum round-trip time. Without credit, it is the usual time to a result, and silence must
+//!   last 32 times as long while more than a few fragments wait. The exception is a complete
+//!   fragment above the lowest: all workers have then sent the lowest, which waits only for a
+//!   repair. So in a network without loss, slow workers cause almost no resends.
+//! - *Time to result.* The usual time is a low quantile, because some results include the wait for
+//!   another worker's repair. The minimum is taken over many thousands of results, because one
+//!   worker may be ahead of another for that long.
+//! - *Bypassing the switches* takes longer in ESA, because its PS first has to ask another worker.
+//! - *Congestion.* A loss indicates congestion only if packets queue: if none of the last results
+//!   arrived within eight times the minimum round-trip time.
 
 use std::time::Duration;
 
@@ -37,41 +40,42 @@ use crate::Time;
 use crate::rtt::RttConfig;
 use crate::worker::fragments::{Fragments, Sent, Walk};
 
-/// The least time of silence before a probe: timers of a computer do not fire much more exactly.
+/// The minimum silence before a probe. The timers of an operating system are not much more precise.
 const LEAST_SILENCE: Duration = Duration::from_micros(10);
 
-/// Probes until the interval between them doubles, and how often it does then.
+/// Number of probes before the interval between them doubles, and the number of doublings.
 const STEADY: u32 = 2;
 const BACK_OFF: u32 = 4;
 
-/// Probes after which it doubles again, for something is down: up to the greatest timeout.
+/// Number of probes after which the interval doubles again, up to the maximum timeout, because a
+/// host or link is down.
 const DOWN: u32 = 64;
 
-/// Round trips of silence before a probe, without patience.
+/// Round trips of silence before a probe, if there is credit.
 const SILENT_ROUND_TRIPS: u32 = 3;
 
-/// Fragments that may wait for results without any need for patience.
+/// Number of waiting fragments up to which no patience is needed.
 const FEW: u32 = 8;
 
-/// How much longer it is without credit.
+/// Factor by which silence must last longer without credit.
 const PATIENCE: u32 = 32;
 
-/// Probes that are paid back once they turn out to have been needed.
+/// Maximum credit returned for probes that turn out to have been needed.
 const PAID_BACK: u32 = 8;
 
-/// Credit to begin with, and at most.
+/// Initial and maximum credit.
 const CREDIT: [u32; 2] = [2, 32];
 
-/// Times the least round trip that packets take when they queue as much as congestion makes them.
+/// Multiple of the minimum round-trip time above which results indicate congestion.
 const QUEUED: u32 = 8;
 
-/// Results without reordering after which the window shrinks by a step.
+/// Number of results without reordering after which the window shrinks by a step.
 const CALM: u32 = 256;
 
-/// Steps of a quarter of the least round-trip time that the reordering window has at most.
+/// Maximum size of the reordering window, in steps of a quarter of the minimum round-trip time.
 const STEPS: u32 = 8;
 
-/// A sending that was answered.
+/// A transmission that was answered.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     fragment: u32,
@@ -86,24 +90,24 @@ pub(crate) struct Rack {
     bounds: RttConfig,
     times: Times,
     lateness: Lateness,
-    /// The last sending that was answered of a fragment that was sent once, and of one that was
-    /// sent more often.
+    /// The latest answered transmission of a fragment that was sent once, and of one that was sent
+    /// more often.
     sure: Option<Mark>,
     doubtful: Option<Mark>,
-    /// The reordering window, in quarters of the least round-trip time.
+    /// The reordering window, in quarters of the minimum round-trip time.
     steps: u32,
     calm: u32,
-    /// Probes since a result came, and when the last one was.
+    /// Number of probes since the last result, and the time of the last probe.
     probes: u32,
     probed: Time,
-    /// Nothing has told yet whether the last probe was needed.
+    /// Whether it is still unknown if the last probe was needed.
     open: bool,
-    /// Probes that it may still tell of.
+    /// Number of probes whose credit may be returned.
     spent: u32,
     credit: u32,
-    /// Round trips that it takes longer around the switches.
+    /// Additional round trips when bypassing the switches.
     detour: u32,
-    /// One more than the highest fragment whose result is in.
+    /// The sequence after the highest fragment with a result.
     reached: u32,
 }
 
@@ -131,7 +135,7 @@ impl Rack {
         self.times.quantile(50)
     }
 
-    /// How long silence lasts until it is probed.
+    /// The duration of silence before a probe.
     pub(super) fn timeout(&self) -> Duration {
         let usual = match self.credit {
             0 => self.times.quantile(10),
@@ -169,7 +173,8 @@ impl Rack {
                 self.sure = Some(mark);
             }
         } else if !too_soon {
-            // Of two, the one further on says more, until it has said it.
+            // Of two ambiguous answers the higher fragment decides more, until it has been
+            // evaluated.
             let said = |it: Mark| it.at + 2 * it.round_trip < now;
             if self.doubtful.is_none_or(|it| it.fragment < fragment || said(it)) {
                 self.doubtful = Some(mark);
@@ -187,8 +192,8 @@ impl Rack {
         }
         self.reached = self.reached.max(fragment + 1);
         let mut losses = self.look(fragments, now);
-        // The timer was set for a longer silence: before anything was known, after a probe, or when there
-        // was no hole.
+        // The timer may be set for a longer silence: before the first sample, after a probe, or
+        // when there was no hole.
         if self.probes > 0 || self.times.is_first() || self.has_hole(fragments) {
             self.probes = 0;
             losses.timeout = Some(now + self.timeout());
@@ -200,7 +205,7 @@ impl Rack {
         self.credit = (self.credit + credit).min(CREDIT[1]);
     }
 
-    /// Looks for what is lost by now.
+    /// Detects the losses at time `now`.
     pub(super) fn look(&mut self, fragments: &mut Fragments, now: Time) -> Losses {
         let least = self.times.least().unwrap_or_default();
         let window = least * self.steps / 4;
@@ -221,7 +226,8 @@ impl Rack {
                 losses.lowest = Some(lowest.min(fragment));
                 return Walk::Lose;
             }
-            // Those sent later are not late by this either, unless this one takes longer.
+            // Later transmissions are not late by this mark either, unless this one bypassed the
+            // switches.
             again = late_at.into_iter().chain(again).min();
             let decided = decided.filter(|mark| serial < mark.serial);
             if decided.is_some() || detour > 0 { Walk::Keep } else { Walk::End }

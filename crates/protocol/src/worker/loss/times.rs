@@ -1,22 +1,22 @@
-//! How long results take: quantiles of the last samples.
+//! Quantiles of the time to a result over the latest samples.
 
 use std::time::Duration;
 
-/// Samples that quantiles are taken of.
+/// Number of samples from which quantiles are taken.
 const SAMPLES: usize = 64;
 
-/// Samples after which the least one is looked for anew: paths change.
+/// Number of samples after which the minimum is taken anew, because paths change.
 const LEAST_OF: u32 = 16384;
 
-/// Times from sending a fragment to its result, of fragments that were sent once.
+/// Times from sending a fragment to its result, for fragments that were sent once.
 ///
-/// Some of them include the repair of another worker's loss, or the wait for a slow one. A mean follows
-/// these; a quantile below their share does not.
+/// Some samples include the repair of another worker's loss, or the wait for a slow worker. A mean
+/// is distorted by these; a quantile below their share is not.
 #[derive(Clone, Debug)]
 pub(crate) struct Times {
     ring: [Duration; SAMPLES],
     count: usize,
-    /// The least of the samples since the last change of guard, and of those before.
+    /// The minimum of the current period of samples, and that of the preceding period.
     least: [Duration; 2],
     since: u32,
 }
@@ -37,17 +37,17 @@ impl Times {
         }
     }
 
-    /// Whether there is one sample so far.
+    /// Whether there is exactly one sample.
     pub(crate) const fn is_first(&self) -> bool {
         self.count == 1
     }
 
-    /// The least of the last sixteen thousand or more; none before the first.
+    /// The minimum over at least the last sixteen thousand samples; `None` before the first.
     pub(crate) fn least(&self) -> Option<Duration> {
         (self.count > 0).then(|| self.least[0].min(self.least[1]))
     }
 
-    /// The time that `percent` of the last samples do not exceed; none before the first.
+    /// The time that `percent` of the last samples do not exceed; `None` before the first.
     pub(crate) fn quantile(&self, percent: usize) -> Option<Duration> {
         let mut samples = self.ring;
         let samples = &mut samples[..self.count.min(SAMPLES)];

@@ -1,11 +1,11 @@
-//! Random tensors, and what their sums must be: computed in wide integers, apart from the crate's own
+//! Random tensors and their expected sums, computed in wide integers independently of the crate's
 //! conversion.
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use tributary_protocol::worker::Tensor;
 
-/// The inputs of one tensor: one row a worker.
+/// The inputs of one tensor: one row per worker.
 #[derive(Clone, Debug)]
 pub(crate) enum Inputs {
     F32(Vec<Vec<f32>>),
@@ -27,7 +27,7 @@ impl Inputs {
                 |rng: &mut ChaCha8Rng| (0..len).map(|_| rng.random_range(-limit..=limit)).collect();
             return Self::I32((0..workers).map(|_| row(rng)).collect());
         }
-        // The greatest value that is sure to be within the limit after scaling and rounding.
+        // The largest value that is certainly within the limit after scaling and rounding.
         let safe = (f64::from(limit) / scale * 0.999) as f32;
         let row = |rng: &mut ChaCha8Rng| {
             let value = |rng: &mut ChaCha8Rng| match rng.random_range(0..4) {
@@ -62,7 +62,7 @@ impl Inputs {
         }
     }
 
-    /// Fragments that cannot be summed in integers.
+    /// Number of fragments that cannot be summed in integers.
     pub(crate) fn overflow_fragments(&self, scale: f64, values: usize) -> usize {
         let Self::F32(rows) = self else {
             return 0;

@@ -1,6 +1,5 @@
 //! A network in virtual time that loses, duplicates, delays and reorders frames, around workers and
-//! parameter servers, with model switches in between if the fabric has any. Everything follows from
-//! a seed.
+//! parameter servers. The fabric may contain model switches. A seed determines the whole run.
 
 pub(crate) mod expect;
 pub(crate) mod switch;
@@ -22,18 +21,18 @@ use tributary_wire::{Bitmap, Epoch, Host, JobId, Mac, Protocol, WorkerIndex};
 
 use switch::{Fate, ModelSwitch};
 
-/// What may happen to a frame on each link.
+/// Faults of each link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Faults {
     pub(crate) loss: f64,
     pub(crate) duplicate: f64,
-    /// How often a frame, or its copy, is held back for up to 200 ms.
+    /// Probability that a frame, or its copy, is held back for up to 200 ms.
     pub(crate) late: f64,
-    /// How often a copy goes to an endpoint that it is not for.
+    /// Probability that a copy goes to a wrong endpoint.
     pub(crate) stray: f64,
-    /// How often a frame is marked in the model switch.
+    /// Probability that the model switch marks a frame.
     pub(crate) mark: f64,
-    /// Every frame takes 2 µs and up to this much more.
+    /// Every frame takes 2 µs and up to this additional time.
     pub(crate) jitter: Duration,
 }
 
@@ -52,11 +51,11 @@ pub(crate) const STORM: Faults = Faults {
 /// How the hosts are connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fabric {
-    /// Every worker's frames reach the PS as they are.
+    /// Every worker's frames reach the PS unchanged.
     Direct,
-    /// All hosts at one switch.
+    /// All hosts are connected to one switch.
     OneSwitch,
-    /// The PS and the odd workers at switch 0, the even workers at switch 1 behind it.
+    /// The PS and the odd workers are at switch 0, the even workers at switch 1 behind it.
     TwoLevels,
 }
 
@@ -71,16 +70,16 @@ pub(crate) enum Node {
 pub(crate) struct Job {
     pub(crate) workers: Vec<Worker>,
     pub(crate) server: ParameterServer,
-    /// What each worker has got, in order.
+    /// The results of each worker, in order.
     pub(crate) results: Vec<Vec<(TensorId, Tensor)>>,
     pub(crate) worker_events: Vec<(usize, worker::Event)>,
     pub(crate) server_events: Vec<server::Event>,
-    /// What PSs that are gone had counted.
+    /// The counters of replaced PSs.
     pub(crate) gone: Vec<server::Stats>,
     setup: Setup,
 }
 
-/// A frame under way: when it arrives, a number that makes the order definite, from, to, bytes.
+/// A frame in flight: arrival time, a number that makes the order deterministic, from, to, bytes.
 type Flight = Reverse<(Time, u64, usize, usize, Vec<u8>)>;
 
 pub(crate) struct Net {
@@ -95,9 +94,9 @@ pub(crate) struct Net {
     order: u64,
     frame: Vec<u8>,
     pub(crate) delivered: u64,
-    /// Loses what it says `true` for, of the frames that hosts and switches put on a link.
+    /// Drops the frames on a link for which it returns `true`.
     pub(crate) filter: Option<Filter>,
-    /// When which job's PS is replaced, the next one last.
+    /// When each job's PS is replaced, in descending order of time.
     pub(crate) replacements: Vec<(Time, usize)>,
 }
 
@@ -116,7 +115,7 @@ pub(crate) fn host(job: usize, last: u8) -> Host {
 
 pub(crate) const SERVER: u8 = 100;
 
-/// What a test chooses for a job.
+/// A test's parameters of a job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
     pub(crate) workers: u8,
@@ -143,7 +142,7 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// With the papers' rules of recovery.
+    /// With the papers' recovery rules.
     pub(crate) fn papers() -> Self {
         let timing = Timing { recovery: Recovery::Papers, ..Timing::default() };
         Self { timing, ..Self::default() }
@@ -227,14 +226,14 @@ impl Net {
         }
     }
 
-    /// The PS of a job dies, and another one that knows nothing takes its place.
+    /// A job's PS dies, and one without state replaces it.
     pub(crate) fn replace_server(&mut self, job: usize) {
         let its = &mut self.jobs[job];
         its.gone.push(*its.server.stats());
         its.server = ParameterServer::successor(its.setup.server(job)).unwrap();
     }
 
-    /// Which switch a host is at.
+    /// The switch to which a host is connected.
     fn rack(&self, node: Node) -> usize {
         match (self.fabric, node) {
             (Fabric::TwoLevels, Node::Worker(_, w)) if w % 2 == 0 => 1,
@@ -242,7 +241,7 @@ impl Net {
         }
     }
 
-    /// The workers of a job that are below a node, as a switch sees them.
+    /// The workers of a job below a node, as seen by a switch.
     fn below(&self, job: usize, node: Node) -> Bitmap {
         let all = 0..self.jobs[job].workers.len();
         let bit = |w: usize| Bitmap::of(WorkerIndex::new(w as u8).unwrap());
@@ -288,7 +287,7 @@ impl Net {
         self.flights.push(Reverse(flight));
     }
 
-    /// A host sends: to its switch, or without any to whom the frame is for.
+    /// A host sends a frame, to its switch or without switches directly to the destination.
     fn send(&mut self, from: Node, frame: &[u8]) {
         if self.fabric != Fabric::Direct {
             self.put(from, Node::Switch(self.rack(from)), frame);
@@ -299,7 +298,7 @@ impl Net {
         }
     }
 
-    /// The hosts that a frame is addressed to.
+    /// The hosts to which a frame is addressed.
     fn hosts_of(&self, frame: &[u8]) -> Vec<Node> {
         let packet = Packet::new_checked(frame).expect("endpoints send good frames");
         let to = packet.envelope().destination;
@@ -349,7 +348,7 @@ impl Net {
         }
     }
 
-    /// Takes from all endpoints what they have.
+    /// Takes the output of all endpoints.
     pub(crate) fn drain(&mut self) {
         let mut frame = std::mem::take(&mut self.frame);
         for place in 0..self.nodes.len() {
@@ -386,7 +385,7 @@ impl Net {
         }
     }
 
-    /// When anything happens next.
+    /// The time of the next event.
     pub(crate) fn next_time(&self) -> Option<Time> {
         let timeouts = self.jobs.iter().flat_map(|job| {
             let workers = job.workers.iter().filter_map(Worker::poll_timeout);
@@ -397,7 +396,7 @@ impl Net {
         timeouts.chain(arrival).chain(replacement).min()
     }
 
-    /// Lets the next thing happen. `false` if nothing ever will.
+    /// Processes the next event; `false` if there is none.
     pub(crate) fn step(&mut self) -> bool {
         self.drain();
         let Some(next) = self.next_time() else {
@@ -407,7 +406,7 @@ impl Net {
         true
     }
 
-    /// Moves to a time, at which frames arrive and timers fire.
+    /// Advances to a time. Frames arrive and timers fire.
     pub(crate) fn advance(&mut self, to: Time) {
         self.now = self.now.max(to);
         while let Some((_, job)) = self.replacements.pop_if(|(at, _)| *at <= self.now) {
@@ -441,7 +440,7 @@ impl Net {
         workers.all(Worker::is_idle)
     }
 
-    /// Runs until `done`, or panics when that has taken longer than an hour of virtual time.
+    /// Runs until `done`. Panics after one hour of virtual time.
     pub(crate) fn run_until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
         let deadline = self.now + Duration::from_secs(3600);
         while !done(self) {

@@ -1,6 +1,5 @@
-//! A model of what an ATP switch does, as far as endpoints can see it. The program that really runs is
-//! P4 and is tested elsewhere; this is here to give the endpoints partial sums, collisions and
-//! abandoned aggregators.
+//! A model of an ATP switch as endpoints see it. The real program is P4 and is tested elsewhere.
+//! The model provides the endpoints with partial sums, collisions and abandoned aggregators.
 
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use tributary_protocol::Time;
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{Bitmap, Ecn, Envelope, Flags, JobId, Kind, Sequence, emit_frame, values};
 
-/// An aggregator that was idle for longer is taken over.
+/// Time after which another task takes over an idle aggregator.
 const IDLE: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Debug)]
@@ -37,12 +36,12 @@ pub(crate) struct ModelSwitch {
     pub(crate) counters: Counters,
 }
 
-/// What becomes of a frame.
+/// The outcome for a frame.
 pub(crate) enum Fate {
     Absorbed,
-    /// Towards the PS.
+    /// Sent towards the PS.
     Up(Vec<u8>),
-    /// Towards the workers it is addressed to.
+    /// Sent towards the addressed workers.
     Down(Vec<u8>),
 }
 
@@ -67,7 +66,8 @@ impl ModelSwitch {
         Self { cells: vec![None; pool as usize], counters: Counters::default() }
     }
 
-    /// `unit` is who may send through the port, `members` who is below this switch.
+    /// `unit` is the set of workers that may send through the port, `members` the set of workers
+    /// below this switch.
     pub(crate) fn process(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! Values that are too great, and the ladder of scales.
+//! Values that are too large, and the ladder of scales.
 
 use tributary_protocol::worker::{Event, Failure, SubmitError};
 use tributary_protocol::{Endpoint, Tensor, Worker};
@@ -9,8 +9,8 @@ use crate::setup::{LOCAL, Setup, rounds, sent, us};
 
 #[test]
 fn what_does_not_fit_goes_as_zeros_with_the_flag_and_again_one_rung_up_when_that_is_the_result() {
-    // At scale 1000 and with three workers up to 715 827 882 fits: 7e5 does, 1e7 needs 2^4, and all
-    // that the next rungs allow in turn.
+    // At scale 1000 and with three workers, values up to 715 827 882 fit: 7e5 does, 1e7 needs 2^4,
+    // and the others need further rungs in turn.
     for (value, rung) in
         [(7e5, 0), (1e7, 1), (1e8, 2), (2e9, 3), (1e12, 4), (1e20, 5), (1e30, 6), (3e38, 7)]
     {
@@ -45,14 +45,14 @@ fn who_could_have_stayed_repeats_too_and_the_repeat_does_not_wait_for_the_window
     worker.submit(Tensor::F32(vec![1.0; 6])).unwrap();
     assert_eq!(rounds(&mut worker, us(0)), fresh([0]));
     result(&mut worker, LOCAL, 1, (0, 0), OVERFLOW);
-    // The window has grown to two: the repeat, without RESEND, and one more.
+    // The window has grown to two: the repeat, without RESEND, and one new fragment.
     assert_eq!(rounds(&mut worker, us(1)), [(0, 1, NONE), (1, 0, NONE)]);
     assert_eq!(worker.outstanding().start, Sequence(1));
-    // Fragment 0 is not over: the window ends there.
+    // Fragment 0 is not complete: the window ends there.
     result(&mut worker, LOCAL, 2, (1, 0), NONE);
     assert_eq!(rounds(&mut worker, us(2)), fresh([2]));
     assert_eq!(worker.outstanding().start, Sequence(1));
-    // A repeat that is lost is sent again.
+    // A lost repeat is sent again.
     let at = us(50_000);
     worker.handle_timeout(at);
     assert_eq!(rounds(&mut worker, at)[0], (0, 1, RESEND));
@@ -62,12 +62,12 @@ fn who_could_have_stayed_repeats_too_and_the_repeat_does_not_wait_for_the_window
 fn a_result_counts_for_its_round_only() {
     let mut worker = floats(LOCAL, [1.0, 2.0]);
     sent(&mut worker, us(0));
-    // Never sent, so nobody's.
+    // Never sent, so no valid result exists.
     result(&mut worker, LOCAL, 1, (0, 1), NONE);
     result(&mut worker, LOCAL, 1, (1, 0), NONE);
     assert_eq!((worker.stats().unsent, worker.stats().results), (2, 0));
     result(&mut worker, LOCAL, 2, (0, 0), OVERFLOW);
-    // Over; and the next one has not left yet.
+    // This round is complete, and the next one has not been sent yet.
     result(&mut worker, LOCAL, 3, (0, 0), OVERFLOW);
     result(&mut worker, LOCAL, 3, (0, 0), NONE);
     result(&mut worker, LOCAL, 3, (0, 1), NONE);
@@ -116,7 +116,7 @@ fn a_repeat_that_could_not_leave_yet_is_not_taken_for_lost() {
     }
     assert_eq!((worker.stats().fast_resends, worker.window()), (0, 8));
     assert_eq!(rounds(&mut worker, us(2)), [(0, 1, NONE)]);
-    // Only what comes after it has left counts: two results are not three.
+    // Only results after its transmission count: two later results do not suffice.
     result(&mut worker, LOCAL, 3, (6, 0), NONE);
     result(&mut worker, LOCAL, 3, (7, 0), NONE);
     assert_eq!((rounds(&mut worker, us(3)), worker.stats().fast_resends), (vec![], 0));

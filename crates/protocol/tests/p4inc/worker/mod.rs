@@ -1,4 +1,4 @@
-//! The worker by itself.
+//! Unit tests of the worker.
 
 mod ladder;
 mod turned_back;
@@ -22,7 +22,7 @@ const RESEND: Flags = Flags::RESEND;
 const OVERFLOW: Flags = Flags::OVERFLOW;
 const EVERYONE: u32 = 0b111;
 
-/// Worker 1 with a tensor of integers 0, 1, 2… of so many fragments.
+/// Worker 1 with an integer tensor 0, 1, 2… of `fragments` fragments.
 fn loaded(setup: Setup, fragments: i32) -> Worker {
     let mut worker = Worker::new(setup.papers(1)).unwrap();
     worker.submit(Tensor::I32((0..2 * fragments).collect())).unwrap();
@@ -109,7 +109,7 @@ fn lost_packets_are_resent_after_three_later_results_or_the_timeout() {
 /// Sixteen slots on eight aggregators.
 const WIDE: Setup = Setup { slots: 16, initial_window: Some(16), ..PARTIAL };
 
-/// Picks one of the counters.
+/// Selects a counter.
 type Counter = fn(&Stats) -> u64;
 
 #[test]
@@ -159,7 +159,7 @@ fn packets_that_are_not_the_jobs_or_not_due_change_nothing() {
         assert_eq!(worker.window(), 16, "{repr:?}");
     }
     assert_eq!((worker.stats().results, worker.stats().asynchronous), (0, 0));
-    // Kinds that a mode has not.
+    // Kinds that do not exist in a mode.
     for (setup, kind) in [
         (LOCAL, Kind::Query),
         (SWITCHML, Kind::Query),
@@ -184,12 +184,12 @@ fn a_question_of_the_server_is_answered_by_a_resend() {
     };
     rounds(&mut worker, us(0));
     assert_eq!(ask(&mut worker, (0, 0)), [(0, 0, RESEND)]);
-    // The PS is at the next rung, so the result of this one was lost.
+    // The PS is at the next rung, so the result of this rung was lost.
     assert_eq!(ask(&mut worker, (0, 1)), [(0, 0, RESEND)]);
     result(&mut worker, PARTIAL, 2, (0, 0), OVERFLOW);
     assert_eq!(rounds(&mut worker, us(2)), [(0, 1, NONE)]);
     assert_eq!(ask(&mut worker, (0, 0)), []);
-    // A fragment that is to come: it will be marked as resent.
+    // A future fragment: it will be marked as resent.
     assert_eq!(ask(&mut worker, (1, 0)), []);
     worker.submit(Tensor::I32(vec![5])).unwrap();
     assert_eq!(rounds(&mut worker, us(3)), [(1, 0, RESEND)]);
@@ -213,7 +213,7 @@ fn switchml_rounds_of_a_slot_use_its_versions_in_turn() {
         place(sent(&mut worker, us(1)))
     };
     assert_eq!(give((0, 0), 0, NONE), [(8, 0, 1)]);
-    // A repeat is a round like any other.
+    // A repeat is an ordinary round.
     assert_eq!(give((1, 0), 2, OVERFLOW), [(1, 1, 3)]);
     assert_eq!(give((1, 1), 2, OVERFLOW), []);
     assert_eq!(give((1, 1), 3, OVERFLOW), [(1, 2, 2)]);
@@ -240,7 +240,7 @@ fn a_job_is_moved_while_it_is_idle() {
     let all = sent(&mut worker, us(2));
     let expected = FORWARDED.repr(Kind::Gradient, (2, 0), 0b010);
     assert_eq!((all[0].repr, all[0].envelope.destination), (expected, host(SERVER)));
-    // A result of before has another service ID.
+    // A result of the old assignment has another service ID.
     result(&mut worker, LOCAL, 3, (2, 0), NONE);
     assert_eq!((worker.stats().rejected.other_service, worker.stats().results), (1, 2));
     result(&mut worker, FORWARDED, 3, (2, 0), NONE);

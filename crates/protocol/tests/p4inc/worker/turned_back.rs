@@ -1,4 +1,4 @@
-//! Asynchronous errors: what the switch turns back.
+//! Asynchronous errors: packets that the switch returns.
 
 use tributary_protocol::{Endpoint, Tensor, Worker};
 use tributary_wire::agg::Repr;
@@ -21,10 +21,10 @@ fn what_is_turned_back_halves_the_window_once_and_goes_again_when_the_aggregator
     }
     assert_eq!((worker.stats().asynchronous, worker.window()), (3, 8));
     assert_eq!(rounds(&mut worker, us(1)), []);
-    // Fragment 1 was before 9 in its aggregator.
+    // Fragment 1 preceded 9 in its aggregator.
     result(&mut worker, WIDE, 2, (1, 0), NONE);
     assert_eq!(rounds(&mut worker, us(2)), [(9, 0, RESEND)]);
-    // A fragment that has to be repeated is not over.
+    // A fragment that must be repeated is not complete.
     let mut other = floats(WIDE, [1.0; 2]);
     other.submit(Tensor::F32(vec![1.0; 38])).unwrap();
     rounds(&mut other, us(0));
@@ -45,7 +45,7 @@ fn what_is_turned_back_is_not_taken_for_lost_by_later_results_but_by_the_timeout
     }
     let again: Vec<u32> = rounds(&mut worker, us(3)).iter().map(|(f, ..)| *f).collect();
     assert_eq!(again, (0..8).collect::<Vec<_>>());
-    // Turned back again and again; only the timeout makes it go.
+    // Returned repeatedly; only the timeout resends it.
     let mut now = us(4);
     for _ in 0..3 {
         for fragment in 0..9 {
@@ -70,7 +70,7 @@ fn turned_back_too_late_it_goes_at_once_but_once() {
     turned_back(&mut worker, WIDE, 3, (8, 0));
     assert_eq!(rounds(&mut worker, us(3)), []);
     assert_eq!(worker.window(), 8);
-    // The window is halved again for what was sent after that.
+    // The window is halved again for packets sent after that.
     for fragment in 1..16 {
         result(&mut worker, WIDE, 4, (fragment, 0), NONE);
     }
