@@ -1,22 +1,22 @@
-//! How well two ways of measuring the same agree.
+//! Agreement of two measurements of the same quantity.
 
 use tributary_cluster::metrics::Spread;
 
-/// How well pairs agree.
+/// Agreement of pairs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Agreement {
-    /// Pearson's coefficient of correlation; not a number if all are the same.
+    /// Pearson's correlation coefficient; NaN if all values are equal.
     pub(crate) correlation: f64,
-    /// Of the straight line that fits the second by the first best: slope, and height at zero.
+    /// Slope and intercept of the linear regression of the second on the first.
     pub(crate) fit: (f64, f64),
-    /// How far the second is off the first, as a part of it: with its sign, and without.
+    /// Relative deviation of the second from the first, with its sign.
     pub(crate) bias: Spread,
-    /// Without its sign.
+    /// The same without its sign.
     pub(crate) error: Spread,
 }
 
 impl Agreement {
-    /// Of pairs above zero.
+    /// Computes the agreement of pairs of positive values.
     pub(crate) fn of(pairs: &[(f64, f64)]) -> Self {
         let mean =
             |of: fn(&(f64, f64)) -> f64| Spread::of(&pairs.iter().map(of).collect::<Vec<_>>()).mean;

@@ -1,4 +1,4 @@
-//! Charts as SVG: lines over time or a parameter, bars in groups, points against each other.
+//! Charts as SVG: lines over time or a parameter, grouped bars, and scatter plots.
 
 use std::ops::Range;
 
@@ -10,10 +10,10 @@ use tributary_cluster::metrics::Spread;
 const SIZE: (u32, u32) = (760, 420);
 const FONT: &str = "sans-serif";
 
-/// How far an axis goes beyond the greatest value, for the key to cover nothing.
+/// Factor by which an axis extends beyond the largest value, so that the legend covers no data.
 const HEADROOM: f64 = 1.45;
 
-/// Colours that are told apart without red beside green, in the order of use.
+/// Colours that are distinguishable with red-green colour blindness, in the order of use.
 const COLORS: [RGBColor; 11] = [
     RGBColor(0, 90, 160),
     RGBColor(200, 90, 0),
@@ -28,57 +28,57 @@ const COLORS: [RGBColor; 11] = [
     RGBColor(150, 170, 90),
 ];
 
-/// How far apart the values of an axis are drawn.
+/// The scale of an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scale {
-    /// By their difference.
+    /// Linear.
     Linear,
-    /// By their ratio; values must be above zero.
+    /// Logarithmic; values must be positive.
     Logarithmic,
 }
 
 /// A chart.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Chart {
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// The vertical axis, with its unit.
+    /// Label of the vertical axis, with its unit.
     pub y: String,
-    /// What is drawn.
+    /// The data.
     pub marks: Marks,
 }
 
-/// What a chart draws.
+/// The data of a chart.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Marks {
     /// Lines through points.
     Lines {
-        /// The horizontal axis, with its unit.
+        /// Label of the horizontal axis, with its unit.
         x: String,
-        /// How both axes are scaled, horizontal first.
+        /// Scales of both axes, horizontal first.
         scales: [Scale; 2],
         /// The lines.
         lines: Vec<Line>,
     },
-    /// Bars side by side in groups.
+    /// Grouped bars.
     Bars {
-        /// What each group is.
+        /// Labels of the groups.
         groups: Vec<String>,
-        /// Bars of a kind: a name, and its bar in each group, if it has one.
+        /// Series of bars: a name, and its bar in each group, if any.
         bars: Vec<(String, Vec<Option<Spread>>)>,
     },
-    /// Points, and a straight line through them.
+    /// Points with a regression line.
     Points {
-        /// The horizontal axis, with its unit.
+        /// Label of the horizontal axis, with its unit.
         x: String,
-        /// Clouds of points: a name, and the points.
+        /// Sets of points: a name, and the points.
         clouds: Vec<(String, Vec<(f64, f64)>)>,
-        /// Slope of the line, and its height at zero; none if no line is the best one.
+        /// Slope and intercept of the line; `None` if there is no regression line.
         fit: Option<(f64, f64)>,
     },
 }
 
-/// A line: a name, and points from left to right; where there is nothing, the line has a gap.
+/// A line: a name, and points from left to right. A `None` is a gap in the line.
 pub type Line = (String, Vec<(f64, Option<Spread>)>);
 
 /// Why a chart could not be drawn.
@@ -87,16 +87,16 @@ pub type Line = (String, Vec<(f64, Option<Spread>)>);
 pub struct DrawError {
     /// The chart's title.
     pub title: String,
-    /// What the plotting library said.
+    /// The error of the plotting library.
     pub why: String,
 }
 
 impl Chart {
-    /// As SVG text.
+    /// Renders the chart as SVG text.
     ///
     /// # Errors
     ///
-    /// If there is nothing to draw, or a value has no place on its scale.
+    /// If there is no data, or a value cannot be shown on its scale.
     pub fn to_svg(&self) -> Result<String, DrawError> {
         let mut text = String::new();
         self.draw(&mut text).map_err(|why| DrawError { title: self.title.clone(), why })?;
@@ -147,7 +147,7 @@ impl Chart {
         }
     }
 
-    /// A chart with two axes of numbers, and nothing on it.
+    /// An empty chart with two numeric axes.
     fn axes<'a, X, Y>(
         &self,
         root: &Area<'a>,
@@ -163,7 +163,7 @@ impl Chart {
     {
         let mut chart = ChartBuilder::on(root)
             .margin(12)
-            // Half of the last label stands beyond the axis.
+            // Half of the last label extends beyond the axis.
             .margin_right(36)
             .x_label_area_size(44)
             .y_label_area_size(72)
@@ -214,7 +214,7 @@ impl Chart {
                     });
                 }
             }
-            // Many points are a curve, a few are measurements.
+            // Many points are a curve, few are measurements.
             if points.len() <= 32 {
                 let dots = known().map(|(x, y)| Circle::new((x, y.mean), 3, color.filled()));
                 chart.draw_series(dots).map_err(describe)?;
@@ -273,7 +273,7 @@ impl Chart {
             .y_label_area_size(72)
             .build_cartesian_2d(across, up.start.min(0.0)..up.end * HEADROOM)
             .map_err(describe)?;
-        // Groups stand at whole numbers.
+        // Groups are at integer positions.
         let label = |x: &f64| {
             let group = groups.get(x.round().max(0.0) as usize);
             group.filter(|_| (x - x.round()).abs() < 1e-6).cloned().unwrap_or_default()
@@ -320,7 +320,7 @@ impl Chart {
     }
 }
 
-/// Which colour is what.
+/// Draws the legend.
 fn draw_key<'a, T: CoordTranslate>(
     chart: &mut ChartContext<'a, SVGBackend<'a>, T>,
 ) -> Result<(), String> {
@@ -342,7 +342,7 @@ type Axes<'a, X, Y> = ChartContext<
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
-/// Least and greatest of some values.
+/// Minimum and maximum of some values.
 fn extent(values: impl Iterator<Item = f64>) -> Result<Range<f64>, String> {
     let mut range: Option<Range<f64>> = None;
     for value in values {
@@ -353,11 +353,11 @@ fn extent(values: impl Iterator<Item = f64>) -> Result<Range<f64>, String> {
         range = Some(so_far.start.min(value)..so_far.end.max(value));
     }
     let range = range.ok_or("there is nothing to draw")?;
-    // A single place still needs some width.
+    // A single value still needs some width.
     Ok(if range.start == range.end { range.start..range.end + 1.0 } else { range })
 }
 
-/// A number on an axis: no more digits than it needs.
+/// Formats a number for an axis without unnecessary digits.
 fn short(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude >= 1e6 || (magnitude > 0.0 && magnitude < 1e-3) {
@@ -370,7 +370,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// Errors of the library borrow from it.
+/// Errors of the library are not `'static`.
 fn describe(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
@@ -426,7 +426,7 @@ mod tests {
         let (whole, dots) = (drawn(&chart, "<polyline"), drawn(&chart, "<circle "));
         let Marks::Lines { lines, .. } = &mut chart.marks else { unreachable!() };
         lines[0].1.insert(2, (2.5, None));
-        // A line more; the dots stay as they are.
+        // One more line; the number of dots is unchanged.
         assert_eq!((drawn(&chart, "<polyline"), drawn(&chart, "<circle ")), (whole + 1, dots));
     }
 
@@ -445,7 +445,7 @@ mod tests {
         for word in ["testbed", "simulator", "real", "y = 0.90 x +0.20"] {
             assert_eq!(svg.matches(&format!(">\n{word}\n<")).count(), 1, "{word}\n{svg}");
         }
-        // Two points, one in the key.
+        // Two points, and one in the legend.
         assert_eq!(svg.matches("<circle ").count(), 3, "{svg}");
     }
 
@@ -477,7 +477,8 @@ mod tests {
         for word in ["real", "Poisson", "NetPack", "GB"] {
             assert_eq!(svg.matches(&format!(">\n{word}\n<")).count(), 1, "{word}\n{svg}");
         }
-        // Background, three bars, two keys, the box around the keys, twice: filled and drawn.
+        // Background, three bars, two legend entries, and the legend's box twice: filled and
+        // outlined.
         let filled = |color: &str| {
             svg.lines().filter(|line| line.starts_with("<rect") && line.contains(color)).count()
         };

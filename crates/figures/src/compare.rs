@@ -1,4 +1,4 @@
-//! Policies side by side over one trace: what `tributary place` prints.
+//! Comparison of policies over one trace, as printed by `tributary place`.
 
 use tributary_cluster::metrics::{Metric, Spread, Summary};
 use tributary_cluster::model::Profile;
@@ -9,15 +9,15 @@ use crate::chart::{Chart, Marks, Scale};
 use crate::page::Figure;
 use crate::table::{Cell, Table};
 
-/// Points of a curve.
+/// Number of points of a curve.
 const POINTS: usize = 200;
 
-/// What a policy made of a trace.
+/// The results of a policy on a trace.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Compared {
     /// The policy.
     pub policy: String,
-    /// One run a seed.
+    /// One run per seed.
     pub outcomes: Vec<Outcome>,
 }
 
@@ -28,7 +28,7 @@ impl Compared {
     }
 }
 
-/// Columns of the table: a measure, its heading, what it is divided by, digits.
+/// Columns of the table: metric, heading, divisor, digits.
 const COLUMNS: [(Metric, &str, f64, usize); 14] = [
     (Metric::Finished, "finished", 1.0, 0),
     (Metric::Unfinished, "stuck", 1.0, 0),
@@ -153,7 +153,8 @@ fn distribution(records: &[Record]) -> Vec<(f64, Option<Spread>)> {
         .collect()
 }
 
-/// Every job of every run, a line each: what, when, where. Models are told by what they compute and send.
+/// Every job of every run, one line each, with its times and servers. Models are identified by
+/// their computing time and gradient size.
 #[must_use]
 pub fn jobs(compared: &[Compared], profiles: &[Profile]) -> Table {
     let mut table = Table::new([
@@ -211,7 +212,7 @@ fn head(
     ]
 }
 
-/// Servers with the GPUs there, the parameter server's, and the racks that aggregate.
+/// Servers with their number of GPUs, the parameter server's server, and the aggregating racks.
 fn place(plan: &Plan) -> [Cell; 3] {
     let listed = |items: Vec<String>| Cell::text(items.join(" "));
     let workers = plan.workers();

@@ -1,8 +1,8 @@
-//! Policies compared over a trace, and the figures of NetPack's and Titan's papers, as tables, charts
-//! and pages.
+//! Comparisons of policies over a trace, and the figures of NetPack's and Titan's papers, as
+//! tables, charts and pages.
 //!
-//! Every number comes from `tributary-cluster` and `tributary-placement`; here experiments are set up,
-//! repeated and shown. Nothing is printed or written: a [`Figure`] is what the caller prints and writes.
+//! All results come from `tributary-cluster` and `tributary-placement`. This crate sets up, repeats
+//! and presents experiments. It does not print or write: the caller does that with each [`Figure`].
 
 mod agreement;
 mod chart;

@@ -1,11 +1,11 @@
-//! The figures of NetPack's evaluation (§6): 6 to 13. (14 and 15 are of the switch alone.)
+//! The figures of NetPack's evaluation (§6): 6 to 13. (14 and 15 are about the switch alone.)
 //!
-//! Those of the simulator are simulated at the level of flows, those of the testbed with sums that packets
-//! time, unless flows are to do that too.
+//! Simulator figures are flow-level simulations. Testbed figures use packet-level timing of sums,
+//! unless flow-level timing is selected.
 //!
-//! The paper fixes clusters, models and policies. It does not say how densely jobs of the trace arrive,
-//! nor the means of its synthetic demands: [`LOAD`] and a mean of two servers are ours, and the last
-//! figure shows what the first of them does.
+//! The paper specifies clusters, models and policies. It does not specify the arrival rate of the
+//! trace's jobs, nor the means of its synthetic demands. [`LOAD`] and a mean of two servers are our
+//! choices, and the last figure shows the effect of the load.
 
 mod testbed;
 
@@ -26,15 +26,15 @@ use crate::workload::Workload;
 use testbed::Runs;
 pub use testbed::{Testbed, Timing};
 
-/// NetPack and what it is compared with in most figures.
+/// NetPack and its baselines in most figures.
 const POLICIES: [&str; 6] =
     ["netpack", "gpu-balance", "flow-balance", "least-fragmentation", "optimus", "tetris"];
 
-/// These, and what figure 13 compares with.
+/// The same, and the baseline of figure 13.
 const WITH_COMB: [&str; 7] =
     ["netpack", "gpu-balance", "flow-balance", "least-fragmentation", "optimus", "tetris", "comb"];
 
-/// GPU-time of the jobs over that of the cluster while they arrive.
+/// GPU-time of the jobs divided by that of the cluster while they arrive.
 pub const LOAD: f64 = 0.9;
 
 /// §6.1: 16 racks of 16 servers of four GPUs.
@@ -42,7 +42,8 @@ fn simulated(oversubscription: f64) -> Cluster {
     Cluster::uniform(&Shape { oversubscription, ..Shape::default() })
 }
 
-/// The demands for GPUs of figures 7 and 8: the trace's, Poisson and normal with a mean of two servers.
+/// The GPU demands of figures 7 and 8: the trace's, and Poisson and normal with a mean of two
+/// servers.
 fn demands(gpus_per_server: f64) -> [(&'static str, Option<Demand>); 3] {
     let mean = 2.0 * gpus_per_server;
     [
@@ -64,12 +65,12 @@ fn of_simulator(jobs: usize) -> Vec<Point> {
         .collect()
 }
 
-/// All figures, in the order of their numbers; `simulated` jobs on the simulated cluster, but for figure
-/// 9, which has four times as many. Figure 6 is there only if packets time the testbed's sums.
+/// All figures by number. Each uses `simulated` jobs on the simulated cluster, except figure 9,
+/// which uses four times as many. Figure 6 is only present with packet-level timing on the testbed.
 ///
 /// # Errors
 ///
-/// If a policy breaks a rule of the cluster.
+/// If a policy violates a rule of the cluster.
 pub fn figures(
     experiment: &Experiment<'_>,
     simulated: usize,
@@ -133,7 +134,7 @@ fn set_up(experiment: &Experiment<'_>, jobs: usize) -> String {
     )
 }
 
-/// Completion times as a table and a chart, over NetPack's.
+/// Completion times as a table and a chart, relative to NetPack's.
 fn completion(id: &str, title: &str, results: &Results, notes: &[String]) -> Figure {
     let mut table = Table::new([
         "workload",
@@ -224,10 +225,10 @@ fn scale(experiment: &Experiment<'_>, jobs: usize) -> Result<Figure, RunError> {
     ))
 }
 
-/// Figure 10: how long placing takes.
+/// Figure 10: time to place jobs.
 fn time(seeds: u64) -> Result<Figure, RunError> {
     const POLICY: &str = "netpack";
-    /// Servers, racks, and the paper's seconds a job where its text has them.
+    /// Servers, racks, and the paper's seconds per job if its text states them.
     const SIZES: [(u32, u32, Option<f64>); 3] =
         [(100, 10, Some(3.25e-4)), (1_000, 50, None), (10_000, 625, Some(1.36e-2))];
     let mut table = Table::new([
@@ -335,7 +336,7 @@ fn oversubscription(experiment: &Experiment<'_>, jobs: usize) -> Result<Figure, 
     ))
 }
 
-/// Figure 13: resources one after the other in place of all together.
+/// Figure 13: resources compared one after the other instead of together.
 fn comb(results: &Results, set_up: &[String]) -> Figure {
     let mut notes =
         vec!["Paper: NetPack takes up to 63 % less than Comb, on the testbed.".to_owned()];
@@ -344,7 +345,7 @@ fn comb(results: &Results, set_up: &[String]) -> Figure {
     completion("netpack-13", title, results, &notes)
 }
 
-/// Not in the paper: the load, which it does not give.
+/// Not in the paper: the effect of the load, which it does not specify.
 fn loads(experiment: &Experiment<'_>, jobs: usize) -> Result<Figure, RunError> {
     let demand = demands(4.0)[1].1;
     let points: Vec<Point> = [0.3, 0.6, 0.9, 1.2, 2.0]

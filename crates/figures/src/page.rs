@@ -1,18 +1,18 @@
-//! Figures on one HTML page that needs nothing beside it.
+//! Figures on a self-contained HTML page.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::chart::{Chart, DrawError};
 use crate::table::Table;
 
-/// A table with charts, and what there is to say of them.
+/// A table with charts and notes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
-    /// A name for files: letters, digits and hyphens.
+    /// An ID for file names: letters, digits and hyphens.
     pub id: String,
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// Set-up, what the paper has, and why the two differ: a paragraph each.
+    /// Paragraphs on the set-up, the paper's results, and reasons for differences.
     pub notes: Vec<String>,
     /// The numbers.
     pub table: Table,

@@ -1,4 +1,4 @@
-//! Many simulations, side by side on the cores that there are.
+//! Parallel simulations on the available cores.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -16,38 +16,39 @@ use tributary_sim::testbed::Packets;
 /// One simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// Where.
+    /// The cluster.
     pub cluster: &'a Cluster,
-    /// Of what.
+    /// The jobs.
     pub jobs: &'a [Job],
     /// The policy's name.
     pub policy: &'a str,
-    /// How.
+    /// The options.
     pub options: Options,
-    /// What times sums in the network, if not the steady state.
+    /// Packet-level timing of sums in the network; `None` for the steady state.
     pub packets: Option<&'a Packets>,
 }
 
-/// Told how many of how many jobs are done with, over all simulations; from several threads.
+/// Progress callback: number of completed jobs and total number of jobs over all simulations.
+/// Called from several threads.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
-/// Why no comparison was made.
+/// Why a comparison failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RunError {
-    /// There is no such policy.
+    /// The policy is unknown.
     #[error("no policy is called `{0}`; there are {1}")]
     Policy(String, String),
-    /// A policy broke a rule of the cluster: a fault of this program.
+    /// A policy violated a rule of the cluster: a bug in this program.
     #[error("{policy}: {count} plans or rates cannot be; the first: {first}")]
     Infeasible {
         /// The policy.
         policy: String,
-        /// Violations.
+        /// Number of violations.
         count: usize,
         /// The first of them.
         first: String,
     },
-    /// The testbed does not work: a fault of this program.
+    /// The testbed failed: a bug in this program.
     #[error("the testbed in virtual time: {0}")]
     Testbed(String),
 }
@@ -58,11 +59,11 @@ impl From<tributary_sim::testbed::Error> for RunError {
     }
 }
 
-/// The policy of that name; one for all-reduce expects the collective that jobs use.
+/// Creates the policy with this name. A policy for all-reduce gets the collective of the jobs.
 ///
 /// # Errors
 ///
-/// If there is none.
+/// If the policy is unknown.
 pub fn policy(name: &str, communication: Communication) -> Result<Box<dyn Policy>, RunError> {
     let found = match communication {
         Communication::AllReduce(collective) => all_reduce(name, collective),
@@ -76,12 +77,12 @@ fn names() -> String {
     names.copied().collect::<Vec<_>>().join(", ")
 }
 
-/// Runs simulations, and checks every plan and every rate by the validator, which shares no code with
-/// what made them.
+/// Runs simulations. The validator, which shares no code with the simulator, checks every plan and
+/// every rate.
 ///
 /// # Errors
 ///
-/// If a policy is unknown, or a plan or a rate cannot be.
+/// If a policy is unknown, or a plan or a rate is invalid.
 pub fn run(runs: &[Run<'_>], progress: Progress<'_>) -> Result<Vec<Outcome>, RunError> {
     for run in runs {
         policy(run.policy, run.options.communication)?;
@@ -136,7 +137,7 @@ fn one(run: &Run<'_>, watch: &mut Watch<'_>) -> Result<Outcome, RunError> {
     }
 }
 
-/// Checks, and tells how far a simulation has come.
+/// Validates a simulation and reports its progress.
 struct Watch<'a> {
     validator: Validator<'a>,
     settled: usize,
@@ -145,7 +146,7 @@ struct Watch<'a> {
 
 impl Observer for Watch<'_> {
     fn progress(&mut self, _: f64, settled: usize, total: usize) {
-        // Not at every event: there are more of them than anybody can see.
+        // Not at every event, because there are too many.
         if settled - self.settled >= 256 || settled == total {
             (self.tell)((settled - self.settled) as u64);
             self.settled = settled;

@@ -12,16 +12,16 @@ use tributary_sim::testbed::Packets;
 use crate::runs::{Progress, Run, RunError, run};
 use crate::workload::Workload;
 
-/// What all experiments of a paper share.
+/// The common part of all experiments of a paper.
 #[derive(Clone, Copy)]
 pub struct Experiment<'a> {
-    /// Where jobs come from.
+    /// The source of jobs.
     pub trace: &'a Trace,
     /// Their models.
     pub profiles: &'a [Profile],
-    /// Repetitions, each with other jobs of the trace and other models.
+    /// Number of repetitions, each with different jobs of the trace and different models.
     pub seeds: u64,
-    /// Told how far each experiment has come.
+    /// Progress callback.
     pub progress: Progress<'a>,
 }
 
@@ -31,13 +31,13 @@ pub(crate) struct Point {
     pub(crate) label: String,
     pub(crate) cluster: Cluster,
     pub(crate) workload: Workload,
-    /// What the load is measured on, if not on the cluster.
+    /// The cluster for which the load is computed, if it is a different one.
     pub(crate) loaded: Option<Cluster>,
-    /// What times sums, if not the steady state.
+    /// Packet-level timing of sums; `None` for the steady state.
     pub(crate) packets: Option<Arc<Packets>>,
 }
 
-/// What came of an experiment: a summary for each point, policy and seed.
+/// The results of an experiment: a summary for each point, policy and seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Results {
     pub(crate) labels: Vec<String>,
@@ -47,7 +47,7 @@ pub(crate) struct Results {
 }
 
 impl Experiment<'_> {
-    /// The same with other repetitions.
+    /// The same with another number of repetitions.
     pub(crate) fn repeated(self, seeds: u64) -> Self {
         Self { seeds, ..self }
     }
@@ -89,12 +89,12 @@ impl Experiment<'_> {
 }
 
 impl Results {
-    /// Of each seed.
+    /// The summaries of all seeds.
     pub(crate) fn at(&self, point: usize, policy: usize) -> &[Summary] {
         &self.summaries[point][policy]
     }
 
-    /// These and the points of other results of the same policies.
+    /// Appends the points of other results of the same policies.
     pub(crate) fn and(mut self, others: Self) -> Self {
         assert_eq!(self.policies, others.policies, "results of the same policies");
         self.labels.extend(others.labels);
@@ -116,12 +116,13 @@ impl Results {
         }
     }
 
-    /// A measure, over the seeds.
+    /// The spread of a metric over the seeds.
     pub(crate) fn spread(&self, point: usize, policy: usize, metric: Metric) -> Spread {
         Spread::of_metric(self.at(point, policy), metric)
     }
 
-    /// A measure over that of the first policy with the same jobs, over the seeds.
+    /// The spread over the seeds of the ratio of a metric to that of the first policy with the same
+    /// jobs.
     pub(crate) fn over_first(&self, point: usize, policy: usize, metric: Metric) -> Spread {
         let pairs = self.at(point, policy).iter().zip(self.at(point, 0));
         Spread::of(
@@ -129,7 +130,7 @@ impl Results {
         )
     }
 
-    /// Whether every job of every run of a point ended.
+    /// Whether every job of every run of a point finished.
     pub(crate) fn all_finished(&self, point: usize) -> bool {
         (0..self.policies.len()).all(|policy| {
             self.at(point, policy).iter().all(|one| one.get(Metric::Unfinished) == 0.0)

@@ -1,4 +1,4 @@
-//! Rows of numbers: for a terminal, for a page and as CSV.
+//! Tables for a terminal, for a page and as CSV.
 
 use std::fmt::Write as _;
 
@@ -9,18 +9,18 @@ use tributary_cluster::metrics::Spread;
 /// One cell.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Cell {
-    /// Words.
+    /// Text.
     Text(String),
-    /// A number, shown with so many digits behind the point.
+    /// A number, shown with this number of decimals.
     Number(f64, usize),
-    /// A mean and its deviation, shown with so many digits behind the point.
+    /// A mean and its deviation, shown with this number of decimals.
     Spread(Spread, usize),
-    /// Nothing to say.
+    /// An empty cell.
     None,
 }
 
 impl Cell {
-    /// Words.
+    /// A text cell.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
@@ -29,7 +29,7 @@ impl Cell {
         match self {
             Self::Text(text) => text.clone(),
             Self::Number(number, digits) => format!("{number:.digits$}"),
-            // Of one run there is no deviation.
+            // A single run has no deviation.
             Self::Spread(Spread { runs: 1, mean, .. }, digits) => format!("{mean:.digits$}"),
             Self::Spread(Spread { mean, deviation, .. }, digits) => {
                 format!("{mean:.digits$} ± {deviation:.digits$}")
@@ -43,12 +43,12 @@ impl Cell {
     }
 }
 
-/// Rows under a head.
+/// Rows below a header.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Table {
-    /// What each column holds, with its unit.
+    /// Labels of the columns, with units.
     pub columns: Vec<String>,
-    /// The rows, each as long as the head.
+    /// The rows, each as long as the header.
     pub rows: Vec<Vec<Cell>>,
 }
 
@@ -63,13 +63,13 @@ impl Table {
     ///
     /// # Panics
     ///
-    /// If it is not as long as the head.
+    /// If the row is not as long as the header.
     pub fn push(&mut self, row: Vec<Cell>) {
         assert_eq!(row.len(), self.columns.len(), "a row has a cell for each column");
         self.rows.push(row);
     }
 
-    /// For a terminal.
+    /// Renders the table for a terminal.
     #[must_use]
     pub fn to_terminal(&self) -> String {
         let mut table = comfy_table::Table::new();
@@ -86,8 +86,8 @@ impl Table {
         table.to_string()
     }
 
-    /// As comma-separated values, numbers with all their digits; a mean has its deviation in a column
-    /// of its own behind it.
+    /// Renders the table as comma-separated values with full precision. A deviation has its own
+    /// column after that of its mean.
     #[must_use]
     pub fn to_csv(&self) -> String {
         let spreads: Vec<bool> = (0..self.columns.len())
@@ -133,7 +133,7 @@ impl Table {
         text
     }
 
-    /// The cells as shown, row by row: for a page.
+    /// The formatted cells for a page, row by row.
     pub(crate) fn shown(&self) -> impl Iterator<Item = Vec<(String, bool)>> {
         self.rows.iter().map(|row| row.iter().map(|cell| (cell.shown(), cell.is_text())).collect())
     }

@@ -13,7 +13,7 @@ use crate::sweep::Experiment;
 use crate::table::{Cell, Table};
 use crate::workload::Workload;
 
-/// Titan and what it is compared with, as they are named here and in the paper.
+/// Titan and its baselines, with their names here and in the paper.
 const POLICIES: [(&str, &str); 4] = [
     ("titan", "Titan"),
     ("elasticflow", "Elasticflow"),
@@ -21,20 +21,20 @@ const POLICIES: [(&str, &str); 4] = [
     ("hived", "HiveD"),
 ];
 
-/// GPU-time of the jobs over that of the cluster while they arrive: about 1 200 of 4 096 GPUs, which is
-/// what the paper's 168 to 174 used machines of eight GPUs amount to.
+/// GPU-time of the jobs divided by that of the cluster while they arrive. It keeps about 1 200 of 4
+/// 096 GPUs busy, which corresponds to the paper's 168 to 174 used machines of eight GPUs.
 pub const LOAD: f64 = 0.3;
 
-/// Points of a series while jobs arrive, about.
+/// Approximate number of points of a series while jobs arrive.
 const SAMPLES: f64 = 400.0;
 
-/// Why a figure could not be made.
+/// Why a figure failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
     /// A simulation failed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The testbed has no room.
+    /// The jobs do not fit on the testbed.
     #[error(transparent)]
     Testbed(#[from] Unfit),
 }
@@ -50,12 +50,11 @@ fn cluster() -> Cluster {
     })
 }
 
-/// All figures, in the order of their numbers, from so many jobs of the trace and as many of the
-/// generator's.
+/// All figures by number, from `jobs` jobs of the trace and the same number of generated jobs.
 ///
 /// # Errors
 ///
-/// If a policy breaks a rule of the cluster, or the testbed has no room.
+/// If a policy violates a rule of the cluster, or the jobs do not fit on the testbed.
 pub fn figures(experiment: &Experiment<'_>, jobs: usize) -> Result<Vec<Figure>, Error> {
     let generated = Generator::trace(jobs, 0);
     let mut figures = over_time(experiment, experiment.trace, 'a', jobs)?;
@@ -64,14 +63,14 @@ pub fn figures(experiment: &Experiment<'_>, jobs: usize) -> Result<Vec<Figure>, 
     Ok(figures)
 }
 
-/// What a figure measures.
+/// The metric of a figure.
 #[derive(Clone, Copy)]
 enum Measure {
     /// Mean over time, drawn over time.
     Mean(fn(&Sample) -> f64),
-    /// Mean over time, times the hours.
+    /// Mean over time, multiplied by the duration in hours.
     Hours(fn(&Sample) -> f64),
-    /// Of the whole run.
+    /// A metric of the whole run.
     Whole(Metric),
 }
 
@@ -89,14 +88,15 @@ impl Measure {
     }
 }
 
-/// What a figure over time shows.
+/// A figure over time.
 struct Shown {
     number: &'static str,
     title: &'static str,
     y: &'static str,
     digits: usize,
     measure: Measure,
-    /// The paper's numbers in the order of [`POLICIES`], and of which part of the figure.
+    /// The paper's numbers in the order of [`POLICIES`], and the part of the figure that contains
+    /// them.
     paper: Option<([f64; 4], &'static str)>,
 }
 
@@ -131,7 +131,7 @@ const SHOWN: [Shown; 6] = [
         y: "GB an iteration of all jobs",
         digits: 2,
         measure: Measure::Mean(|at| at.traffic_bytes / 1e9),
-        // Elasticflow's is in the picture only.
+        // Elasticflow's value is only in the figure.
         paper: Some(([1.65, f64::NAN, 2.78, 7.03], "5a")),
     },
     Shown {
@@ -148,7 +148,7 @@ const SHOWN: [Shown; 6] = [
         y: "profit rates of all arrivals",
         digits: 0,
         measure: Measure::Whole(Metric::TotalProfit),
-        // 41.21 %, 316 % and 65 times more, over Titan's.
+        // 41.21 %, 316 % and 65 times more, relative to Titan's.
         paper: Some(([1.0, 1.0 / 1.4121, 1.0 / 4.16, 1.0 / 66.0], "7a, over Titan's")),
     },
 ];

@@ -1,4 +1,4 @@
-//! Parts of a trace, at a load that a cluster of any size can be compared under.
+//! Parts of a trace, scaled to a load that allows comparing clusters of any size.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -6,20 +6,21 @@ use tributary_cluster::model::Profile;
 use tributary_cluster::trace::{Demand, Trace};
 use tributary_cluster::{Cluster, Job};
 
-/// What to draw from a trace.
+/// Parameters of a workload drawn from a trace.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Workload {
-    /// Consecutive jobs of the trace, from a place that the seed gives; all of them if there are fewer.
+    /// Number of consecutive jobs of the trace, from a position that the seed determines. If the
+    /// trace has fewer jobs, all are taken.
     pub jobs: usize,
-    /// GPU-time of the jobs over the GPU-time that the cluster has from the first to the last submission.
-    /// None: jobs come when the trace has them.
+    /// GPU-time of the jobs divided by the GPU-time of the cluster from the first to the last
+    /// submission. `None` keeps the trace's times.
     pub load: Option<f64>,
-    /// In place of the trace's demand for GPUs.
+    /// Replaces the trace's GPU demand.
     pub demand: Option<Demand>,
 }
 
 impl Workload {
-    /// Draws jobs. Those that are larger than the cluster are left out: no policy can place them.
+    /// Draws jobs. Omits jobs that are larger than the cluster, because no policy can place them.
     #[must_use]
     pub fn draw(
         &self,
@@ -50,8 +51,8 @@ impl Workload {
     }
 }
 
-/// GPU-time of jobs over the GPU-time that a cluster has from the first to the last submission. Jobs
-/// that are larger than the cluster are rejected, and ask for nothing.
+/// GPU-time of jobs divided by the GPU-time of a cluster from the first to the last submission.
+/// Jobs that are larger than the cluster are rejected and do not count.
 #[must_use]
 pub fn load(jobs: &[Job], cluster: &Cluster) -> f64 {
     let possible = jobs.iter().filter(|job| job.gpus <= cluster.gpus());
@@ -60,7 +61,7 @@ pub fn load(jobs: &[Job], cluster: &Cluster) -> f64 {
     work / (last_s * f64::from(cluster.gpus()))
 }
 
-/// Moves submissions together or apart until the load is as wished.
+/// Scales the times of submission to reach the desired load.
 fn scale(jobs: &mut [Job], cluster: &Cluster, wished: f64) {
     let factor = load(jobs, cluster) / wished;
     if factor.is_finite() {

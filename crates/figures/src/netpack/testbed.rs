@@ -1,5 +1,5 @@
-//! NetPack's testbed, where sums are timed by packets or by the steady state, and figure 6, which says how
-//! far apart the two are.
+//! NetPack's testbed, where sums are timed by packets or by the steady state, and figure 6, which
+//! compares the two.
 
 use std::sync::Arc;
 
@@ -17,26 +17,26 @@ use crate::runs::RunError;
 use crate::sweep::{Experiment, Point, Results};
 use crate::table::{Cell, Table};
 
-/// Memory of the switch in figure 11, Gb/s.
+/// Memory of the switch in figure 11 in Gb/s.
 const MEMORY_GBPS: [f64; 6] = [0.0, 25.0, 50.0, 100.0, 200.0, 1_000.0];
 
-/// What times the sums of the testbed's jobs.
+/// Timing of the sums of the testbed's jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timing {
-    /// The P4 program of ATP, in virtual time.
+    /// Packet level: the P4 program of ATP, in virtual time.
     Packets,
-    /// The steady state, as in simulations.
+    /// Flow level: the steady state, as in simulations.
     Flows,
 }
 
-/// How figures of the testbed are made.
+/// Parameters of the testbed's figures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Testbed {
-    /// Jobs of a run.
+    /// Number of jobs per run.
     pub jobs: usize,
-    /// Repetitions, each with other jobs of the trace and other models.
+    /// Number of repetitions, each with different jobs of the trace and different models.
     pub seeds: u64,
-    /// What times sums.
+    /// Timing of sums.
     pub timing: Timing,
 }
 
@@ -52,20 +52,20 @@ fn cluster(pat_gbps: f64) -> Cluster {
     })
 }
 
-/// All that was run on the testbed.
+/// All runs on the testbed.
 pub(super) struct Runs {
     about: Testbed,
-    /// Of the three demands, and all policies.
+    /// For the three demands and all policies.
     pub(super) demands: Results,
     /// By switch memory.
     pub(super) memory: Results,
-    /// The same by flows, if those are by packets: demands, and memory.
+    /// The same at flow level if those are at packet level: demands, and memory.
     by_flows: Option<[Results; 2]>,
     effort: Vec<Effort>,
 }
 
 impl Testbed {
-    /// Runs all that the figures show.
+    /// Performs all runs for the figures.
     pub(super) fn run(
         self,
         experiment: &Experiment<'_>,
@@ -111,7 +111,8 @@ impl Testbed {
     }
 }
 
-/// Gives points packets to time their sums, and returns these; testbeds of the same memory are one.
+/// Gives points packet-level timing, and returns the packet simulators. Points with the same memory
+/// share one.
 fn with_packets(points: &mut [Vec<Point>; 2]) -> Result<Vec<Arc<Packets>>, RunError> {
     let mut testbeds: Vec<(f64, Arc<Packets>)> = Vec::new();
     for point in points.iter_mut().flatten() {
@@ -131,7 +132,7 @@ fn with_packets(points: &mut [Vec<Point>; 2]) -> Result<Vec<Arc<Packets>>, RunEr
 }
 
 impl Runs {
-    /// How the testbed's numbers were made.
+    /// A description of the runs.
     pub(super) fn about(&self) -> String {
         let Testbed { jobs, seeds, timing } = self.about;
         match timing {
@@ -146,13 +147,13 @@ impl Runs {
         }
     }
 
-    /// Figure 6: the same runs by flows and by packets.
+    /// Figure 6: the same runs at flow and packet level.
     pub(super) fn agreement(&self) -> Option<Figure> {
-        // With the most memory they are among the demands.
+        // The point with the most memory is among the demands.
         self.agreement_of(MEMORY_GBPS.len() - 1)
     }
 
-    /// Figure 6 with the first so many points of the memory.
+    /// Figure 6 with the first `short` points of the memory.
     fn agreement_of(&self, short: usize) -> Option<Figure> {
         let [demands, memory] = self.by_flows.as_ref()?;
         let mut table = Table::new([
@@ -217,7 +218,7 @@ impl Runs {
         Some(Figure { id: "netpack-6".to_owned(), title, notes, table, charts })
     }
 
-    /// What packets stand for, and what was measured.
+    /// A description of the packets and of the measurements.
     fn scale(&self) -> String {
         let sets: u64 = self.effort.iter().map(|effort| effort.sets).sum();
         let hops: u64 = self.effort.iter().map(|effort| effort.hops).sum();
@@ -236,7 +237,7 @@ impl Runs {
     }
 }
 
-/// By flows and by packets, of all policies and seeds of a point.
+/// Pairs of flow-level and packet-level results, for all policies and seeds of a point.
 fn pairs(
     flows: &Results,
     packets: &Results,
@@ -281,7 +282,7 @@ mod tests {
 
     use super::*;
 
-    /// A few jobs by flows and by packets: the same jobs, not the same times, and a figure of both.
+    /// A few jobs at flow and packet level: the same jobs, different times, and a figure of both.
     #[test]
     fn packets_and_flows_run_the_same_jobs() {
         let trace = Generator::trace(100, 5);
