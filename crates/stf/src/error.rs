@@ -1,8 +1,8 @@
-//! What is wrong with a script, or went otherwise than it says.
+//! Errors in a script, and failures of a test.
 
 use std::fmt;
 
-/// A place in a script.
+/// A position in a script.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Place {
     /// Line, from 1.
@@ -21,8 +21,8 @@ impl Place {
     }
 }
 
-/// A message quotes words of the script, which may be as long as the script is: of a long one, its two
-/// ends are kept. The list of all commands is shorter than that.
+/// Shortens a message to its two ends. A message quotes words of the script, which may be as long
+/// as the script. The list of all commands is not shortened.
 fn shortened(message: String) -> String {
     const END: usize = 400;
     let first = message.char_indices().nth(END).map(|(at, _)| at);
@@ -41,23 +41,22 @@ impl fmt::Display for Place {
     }
 }
 
-/// A script that cannot be read: where, and what to mend, in one line.
+/// A syntax error in a script: position and fix, in one line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct ParseError {
-    /// Where.
+    /// The position.
     pub place: Place,
-    /// What is wrong and what to write instead.
+    /// The problem, and what to write instead.
     pub message: String,
 }
 
 /// Why a test failed, in one line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub struct Failure {
-    /// The statement that was not met or could not be carried out; none for packets that no statement
-    /// speaks of.
+    /// The statement that failed; `None` for packets that no statement mentions.
     pub place: Option<Place>,
-    /// What happened.
+    /// The reason.
     pub reason: String,
 }
 

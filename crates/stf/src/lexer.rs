@@ -1,23 +1,23 @@
-//! Words, numbers and signs of a script, each with its place.
+//! Tokens of a script, each with its position.
 //!
-//! A word is what stands between blanks and signs: a name, a number, bytes of a packet. Which of these
-//! it is depends on the command, so the parser decides: `add` is a command at the start of a line and
-//! three hexadecimal digits within a packet.
+//! A word consists of the characters between blanks and signs: a name, a number, or bytes of a
+//! packet. The command determines which one it is, so the parser decides: `add` is a command at the
+//! start of a line and three hexadecimal digits within a packet.
 
 use crate::error::{ParseError, Place};
 
-/// Signs of two and more characters come first: the longest that fits is taken.
+/// Longer signs come first, so that the longest match is taken.
 const SIGNS: [&str; 18] = [
     "&&&", "->", "..", "==", "!=", "<=", ">=", ":", ",", ".", "[", "]", "(", ")", "/", "=", "<",
     ">",
 ];
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind<'a> {
     /// Letters, digits, `_`, `$` and `*`.
     Word(&'a str),
-    /// The text between double quotes: a name that no word can be.
+    /// Text between double quotes: a name that is not a valid word.
     Quoted(&'a str),
     Sign(&'static str),
 }
@@ -31,7 +31,7 @@ pub(crate) struct Token<'a> {
 }
 
 impl Token<'_> {
-    /// As it is written.
+    /// The source text.
     pub(crate) fn text(&self) -> &str {
         match self.kind {
             Kind::Word(text) | Kind::Quoted(text) => text,
@@ -40,7 +40,7 @@ impl Token<'_> {
     }
 }
 
-/// All tokens of a script; `#` starts a comment that ends with the line.
+/// All tokens of a script. A `#` starts a comment that extends to the end of the line.
 pub(crate) fn lex(script: &str) -> Result<Vec<Token<'_>>, ParseError> {
     let mut tokens = Vec::new();
     for (index, line) in script.lines().enumerate() {
@@ -52,7 +52,7 @@ pub(crate) fn lex(script: &str) -> Result<Vec<Token<'_>>, ParseError> {
 fn lex_line<'a>(line: &'a str, number: u32, to: &mut Vec<Token<'a>>) -> Result<(), ParseError> {
     let mut rest = line;
     let mut starts_line = true;
-    // The last place that was counted: so the line is gone through once, however long it is.
+    // The last position that was computed, so that each line is scanned once, however long it is.
     let (mut counted, mut column) = (0, 1);
     while let Some(first) = rest.chars().next() {
         let at = line.len() - rest.len();

@@ -1,13 +1,13 @@
 //! Packet tests in the STF format of p4c's test suite, run on the embedded switch.
 //!
-//! A [`Script`] says what is put into tables, which packets go in through which ports, and what must
-//! come out. [`run`] carries it out on a switch within the process, in virtual time: there are no
-//! sockets and no waiting, and the same test gives the same result every time. What comes out is
-//! compared at the end, port by port, as p4c's runner for BMv2 does; names of tables, actions and keys
-//! are found as there too.
+//! A [`Script`] lists table entries, packets to send with their ports, and expected packets.
+//! [`run`] executes it on a switch within the process, in virtual time: there are no sockets and no
+//! waiting, and the same test gives the same result every time. As in p4c's runner for BMv2, output
+//! is compared at the end, port by port, and names of tables, actions and keys are resolved in the
+//! same way.
 //!
-//! The format is described in `docs/p4/stf.md`. Start reading at [`run`]; `parser` reads scripts,
-//! `runner` has a file for each part of the switch that commands reach.
+//! `docs/p4/stf.md` describes the format. Start reading at [`run`]. `parser` reads scripts, and
+//! `runner` has one file for each part of the switch that commands access.
 
 mod error;
 mod lexer;

@@ -1,22 +1,22 @@
-//! Numbers as scripts write them: `10`, `0x0a`, `0b1010`, `0o12`; in the keys of entries with `*` for
-//! digits that do not count.
+//! Numbers in scripts: `10`, `0x0a`, `0b1010`, `0o12`. In keys of entries, a `*` stands for a
+//! don't-care digit.
 
 use tributary_dataplane::Value;
 
-/// A number with its digits kept: how many there are, and which are `*`, says what an entry matches.
+/// A number with its digits. Their number and the `*` among them determine what an entry matches.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Number {
-    /// 1, 3 or 4; none for decimal digits.
+    /// 1, 3 or 4; `None` for decimal digits.
     bits_per_digit: Option<u32>,
-    /// Without the prefix.
+    /// The digits without the prefix.
     digits: String,
 }
 
-/// Longest number, in digits: far beyond any field, and short enough to compute with.
+/// Maximum number of digits: far more than any field needs, and few enough to compute with.
 const MAX_DIGITS: usize = 4096;
 
 impl Number {
-    /// Reads one; the error says what to mend.
+    /// Parses a number. The error tells how to fix it.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (bits_per_digit, digits) = match text.as_bytes() {
             [b'0', b'x' | b'X', ..] => (Some(4), &text[2..]),
@@ -43,12 +43,12 @@ impl Number {
         Ok(Self { bits_per_digit, digits: digits.to_owned() })
     }
 
-    /// The value; none with a `*` in it.
+    /// The value; `None` if it contains a `*`.
     pub(crate) fn value(&self) -> Option<Value> {
         (!self.has_wildcards()).then(|| self.zero_filled())
     }
 
-    /// As a small number.
+    /// The value as a `u64`, if it fits.
     pub(crate) fn to_u64(&self) -> Option<u64> {
         self.value()?.to_u64()
     }
@@ -57,7 +57,7 @@ impl Number {
         self.digits.contains('*')
     }
 
-    /// The value with zeros for the `*`.
+    /// The value with zeros in place of `*`.
     pub(crate) fn zero_filled(&self) -> Value {
         match self.bits_per_digit {
             Some(bits) => {
@@ -67,22 +67,23 @@ impl Number {
         }
     }
 
-    /// Ones for the digits that count; none for a decimal number, whose digits have no bits of their
-    /// own.
+    /// Ones for the digits other than `*`; `None` for a decimal number, whose digits do not
+    /// correspond to bits.
     pub(crate) fn mask(&self) -> Option<Value> {
         let bits = self.bits_per_digit?;
         let digit = |c| if c == '*' { 0 } else { (1 << bits) - 1 };
         Some(from_digits(bits, self.digits.chars().map(digit)))
     }
 
-    /// Bits of the digits that count, as the length of a prefix; none for a decimal number.
+    /// The number of bits of the digits other than `*`, as a prefix length; `None` for a decimal
+    /// number.
     pub(crate) fn prefix_bits(&self) -> Option<u32> {
         let counted = self.digits.chars().filter(|&c| c != '*').count();
         Some(self.bits_per_digit? * u32::try_from(counted).ok()?)
     }
 }
 
-/// A value of digits with a number of bits each, most significant first.
+/// A value from digits of `bits` bits each, most significant first.
 fn from_digits(bits: u32, digits: impl DoubleEndedIterator<Item = u32>) -> Value {
     let mut limbs = vec![0u64];
     let mut used = 0;

@@ -1,17 +1,17 @@
-//! What came out, and what was to.
+//! Actual and expected output packets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Failure, Place};
 use crate::pattern::{Pattern, hex};
 
-/// Bytes of a packet that a message shows.
+/// Maximum number of bytes of a packet in a message.
 const SHOWN: usize = 96;
 
-/// Packets and expectations of the ports that a script speaks of.
+/// Packets and expectations of the ports that a script mentions.
 pub(crate) struct Outputs {
     ports: BTreeMap<u16, Port>,
-    /// Packets since the last one that went in.
+    /// Output since the last input packet.
     since_packet: Vec<(u16, Vec<u8>)>,
 }
 
@@ -42,7 +42,7 @@ impl Outputs {
         self.ports.entry(port).or_default().expected.push((place, pattern));
     }
 
-    /// Nothing may have come of the last packet, on any port.
+    /// Checks that the last packet caused no output on any port.
     pub(crate) fn expect_nothing(&self, place: Place) -> Result<(), Failure> {
         match self.since_packet.first() {
             None => Ok(()),
@@ -51,7 +51,7 @@ impl Outputs {
         }
     }
 
-    /// Compares everything: on each port as many packets as expected, in that order.
+    /// Compares all output: each port must have sent exactly the expected packets in order.
     pub(crate) fn compare(&self) -> Result<(), Failure> {
         self.ports.iter().try_for_each(|(number, port)| port.compare(*number))
     }
@@ -77,7 +77,7 @@ impl Port {
         Ok(())
     }
 
-    /// More or fewer packets than expected: which is the first that has no counterpart?
+    /// The number of packets differs: reports the first packet without a counterpart.
     fn miscounted(&self, number: u16) -> Failure {
         let (expected, sent) = (self.expected.len(), self.sent.len());
         let fits = |(expected, packet): (&(Place, Option<Pattern>), &Vec<u8>)| {
@@ -97,7 +97,7 @@ impl Port {
     }
 }
 
-/// At most so much of a packet as a line can take.
+/// Truncates a packet to fit on one line.
 fn shown(digits: &str) -> String {
     match digits.get(..2 * SHOWN) {
         Some(start) if digits.len() > 2 * SHOWN => {

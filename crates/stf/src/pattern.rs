@@ -1,13 +1,13 @@
-//! What a packet is expected to look like.
+//! Patterns of expected packets.
 
 use std::fmt::Write as _;
 
-/// Hexadecimal digits, of which some may be anything.
+/// Hexadecimal digits with wildcards.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Pattern {
     /// Upper-case digits and `*`.
     digits: String,
-    /// Whether the packet ends where the pattern does.
+    /// Whether the packet must end with the pattern.
     exact: bool,
 }
 
@@ -16,8 +16,8 @@ impl Pattern {
         Self { digits: digits.to_ascii_uppercase(), exact }
     }
 
-    /// The first difference to a packet, in words; none if it fits. A packet may go on after the
-    /// pattern, unless that ends with `$`.
+    /// A description of the first difference to a packet; `None` if the packet matches. The packet
+    /// may be longer than the pattern, unless the pattern ends with `$`.
     pub(crate) fn difference(&self, packet: &[u8]) -> Option<String> {
         let got = hex(packet);
         let differs = |(&want, &got): (&u8, &u8)| want != b'*' && want != got;

@@ -1,4 +1,4 @@
-//! A script as it is after reading: commands with their operands.
+//! A parsed script: commands with their operands.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use crate::outputs::Outputs;
 use crate::parser;
 use crate::pattern::Pattern;
 
-/// A packet test: commands in the order in which they are carried out.
+/// A packet test: commands in the order of execution.
 #[derive(Clone, Debug)]
 pub struct Script {
     pub(crate) statements: Vec<(Place, Statement)>,
 }
 
 impl Script {
-    /// Reads a script.
+    /// Parses a script.
     ///
     /// # Errors
-    /// The first thing that is wrong with it, with line and column.
+    ///
+    /// The first error, with line and column.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         parser::parse(text).map(|statements| Self { statements })
     }
 
-    /// How many statements say something about the outcome. A test without any passes whatever its
-    /// program does.
+    /// Number of statements that check the outcome. A test without any passes with every program.
     #[must_use]
     pub fn expectations(&self) -> usize {
         let expects = |statement: &Statement| match statement {
@@ -37,8 +37,8 @@ impl Script {
         self.statements.iter().filter(|(_, statement)| expects(statement)).count()
     }
 
-    /// Whether the script does nothing but send and expect packets. Any switch that runs the program can
-    /// be held to it: see [`compare`](Self::compare).
+    /// Whether the script only sends and expects packets. Such a script can be compared with any
+    /// switch that runs the program: see [`compare`](Self::compare).
     #[must_use]
     pub fn only_packets(&self) -> bool {
         self.statements.iter().all(|(_, statement)| {
@@ -49,7 +49,7 @@ impl Script {
         })
     }
 
-    /// The packets that it sends, with the ports that they go in through.
+    /// The packets that it sends, with their input ports.
     pub fn packets(&self) -> impl Iterator<Item = (u16, &[u8])> {
         self.statements.iter().filter_map(|(_, statement)| match statement {
             Statement::Packet { port, data } => Some((*port, data.as_slice())),
@@ -57,9 +57,11 @@ impl Script {
         })
     }
 
-    /// Compares what a switch sent, packets in order for each port, with what the script expects.
+    /// Compares the packets that a switch sent, in order for each port, with the script's
+    /// expectations.
     ///
     /// # Errors
+    ///
     /// The first difference.
     pub fn compare(&self, sent: &BTreeMap<u16, Vec<Vec<u8>>>) -> Result<(), Failure> {
         let mut outputs = Outputs::new(self.ports().collect());
@@ -74,8 +76,8 @@ impl Script {
         outputs.compare()
     }
 
-    /// Ports that it sends packets into or expects them from, some perhaps more than once. What leaves
-    /// through others is nobody's concern.
+    /// Ports to which it sends packets or from which it expects them, possibly with duplicates.
+    /// Output on other ports is ignored.
     pub fn ports(&self) -> impl Iterator<Item = u16> + '_ {
         self.statements.iter().filter_map(|(_, statement)| match *statement {
             Statement::Packet { port, .. } | Statement::Expect { port, .. } => Some(port),
@@ -84,7 +86,7 @@ impl Script {
     }
 }
 
-/// A name with the place where it is written.
+/// A name with its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Name {
     pub(crate) text: String,
@@ -112,7 +114,7 @@ pub(crate) enum Statement {
         table: Name,
         target: Target,
     },
-    /// An entry that leads to a member or a group of the table's action profile.
+    /// An entry that refers to a member or a group of the table's action profile.
     AddIndirect {
         entry: EntryKey,
         to: Indirect,
@@ -174,7 +176,7 @@ pub(crate) enum Statement {
     },
 }
 
-/// Which entry of which table.
+/// Identifies an entry of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct EntryKey {
     pub(crate) table: Name,
@@ -182,18 +184,18 @@ pub(crate) struct EntryKey {
     pub(crate) keys: Vec<(Name, Match)>,
 }
 
-/// What a key of an entry is compared with. Which of these fit depends on the table.
+/// The match of a key. The table determines which variants are valid.
 #[derive(Clone, Debug)]
 pub(crate) enum Match {
     Number(Number),
     Prefix(Number, u32),
     Mask(Number, Number),
     Range(Number, Number),
-    /// `*` alone.
+    /// A single `*`.
     Any,
 }
 
-/// What an entry leads to.
+/// The action of an entry.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) action: Name,
@@ -207,7 +209,7 @@ pub(crate) enum Indirect {
     Group(u32),
 }
 
-/// Commands to an action profile, whose members and groups count from 0 each.
+/// Commands for an action profile. Members and groups are counted separately from 0.
 #[derive(Clone, Debug)]
 pub(crate) enum ProfileCommand {
     CreateMember(Target),
@@ -219,7 +221,7 @@ pub(crate) enum ProfileCommand {
     RemoveFromGroup { member: u32, group: u32 },
 }
 
-/// Commands to a value set of a parser; a value for each scalar of a member.
+/// Commands for a value set of a parser. Each member has one value per scalar.
 #[derive(Clone, Debug)]
 pub(crate) enum ValueSetCommand {
     Add(Vec<Match>),
@@ -228,7 +230,7 @@ pub(crate) enum ValueSetCommand {
     Get,
 }
 
-/// Commands to the packet replication engine.
+/// Commands for the packet replication engine.
 #[derive(Clone, Debug)]
 pub(crate) enum Replication {
     MirrorToPort { session: u32, port: u16 },
@@ -244,11 +246,11 @@ pub(crate) enum Replication {
     NodeDestroy { node: usize },
 }
 
-/// Which cell of an array, or which entry's.
+/// A cell of an array, or the cell of an entry.
 #[derive(Clone, Debug)]
 pub(crate) enum At {
     Index(u64),
-    /// That of the entry with the label, of a direct counter or meter.
+    /// The cell of the entry with this label, in a direct counter or meter.
     Entry(String),
 }
 
@@ -295,7 +297,7 @@ impl Condition {
     }
 }
 
-/// A rate of a meter: packets or bytes a microsecond, and the burst that it allows.
+/// A meter rate, in packets or bytes per microsecond, and its burst size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
     pub(crate) per_microsecond: f64,

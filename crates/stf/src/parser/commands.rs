@@ -10,7 +10,7 @@ use crate::script::{
     Statement, Target, ValueSetCommand,
 };
 
-/// Every command; their case does not matter.
+/// All commands; case-insensitive.
 pub(super) const NAMES: [&str; 43] = [
     "packet",
     "expect",
@@ -57,10 +57,10 @@ pub(super) const NAMES: [&str; 43] = [
     "mc_node_dissociate",
 ];
 
-/// Highest port of the architectures.
+/// Maximum port number of the architectures.
 const MAX_PORT: u16 = 511;
 
-/// The statement of a command, which is one of [`NAMES`].
+/// Parses the statement of a command, which is one of [`NAMES`].
 pub(super) fn statement(command: &str, operands: &mut Operands<'_>) -> Result<Statement> {
     Ok(match command {
         "packet" => packet(operands)?,
@@ -145,7 +145,7 @@ fn expect(operands: &mut Operands<'_>) -> Result<Statement> {
     Ok(Statement::Expect { port, pattern: Some(Pattern::new(digits, exact)) })
 }
 
-/// Digits of a packet. `also` is what may stand among them; `$` only at the end.
+/// Digits of a packet. `also` lists other allowed characters; `$` is only allowed at the end.
 fn bytes_of<'a>(token: &'a Token<'a>, also: &str) -> Result<&'a str> {
     let wrong = |what: &str| Err(token.place.error(format!("`{}` {what}", token.text())));
     let Kind::Word(word) = token.kind else { return wrong("is no byte of a packet") };
@@ -168,7 +168,7 @@ fn add(operands: &mut Operands<'_>) -> Result<Statement> {
     Ok(Statement::Add { entry, target, label })
 }
 
-/// Labels may be used with a `$` before them.
+/// A label may be written with a leading `$`.
 fn label(text: &str) -> String {
     text.trim_start_matches('$').to_owned()
 }
@@ -203,7 +203,7 @@ fn entry_key(operands: &mut Operands<'_>) -> Result<EntryKey> {
     Ok(EntryKey { table, priority, keys })
 }
 
-/// Whether an action comes next: of names, only that of an action has parentheses behind it.
+/// Whether an action follows: only the name of an action is followed by a parenthesis.
 fn at_target(operands: &Operands<'_>) -> bool {
     let sign = |token: &&Token<'_>| match token.kind {
         Kind::Sign(sign) => [":", "("].contains(&sign),
@@ -242,7 +242,7 @@ fn plain(number: Number, otherwise: ParseError) -> Result<Number> {
     if number.has_wildcards() { Err(otherwise) } else { Ok(number) }
 }
 
-/// `action(name:value, …)`.
+/// Parses `action(name:value, …)`.
 fn target(operands: &mut Operands<'_>) -> Result<Target> {
     let action = operands.name("an action, such as `forward(port:1)`")?;
     operands.sign("(")?;
@@ -337,7 +337,7 @@ fn meter(command: &str, operands: &mut Operands<'_>) -> Result<Statement> {
     Ok(Statement::Meter { meter, at, rates })
 }
 
-/// `RATE:BURST`; the rate may have a fraction.
+/// Parses `RATE:BURST`; the rate may have a fraction.
 fn rate(operands: &mut Operands<'_>) -> Result<Rate> {
     let place = operands.place();
     let mut text = operands.word("a rate and a burst, such as `0.5:10`")?.to_owned();
@@ -443,7 +443,7 @@ fn replication(command: &str, operands: &mut Operands<'_>) -> Result<Replication
     })
 }
 
-/// Ports up to the end of the statement, each once and in order, as the copies will be.
+/// Ports up to the end of the statement, sorted and without duplicates, in the order of the copies.
 fn ports(operands: &mut Operands<'_>) -> Result<Vec<u16>> {
     let mut ports = Vec::new();
     while operands.peek().is_some() {

@@ -1,8 +1,8 @@
-//! Text to statements: this file finds them and reads names and numbers, `commands` knows the operands
-//! of each command.
+//! Parses a script into statements. This file finds the statements and reads names and numbers;
+//! `commands` parses the operands of each command.
 //!
-//! A command stands at the start of a line. Lines that do not start with one continue the line before:
-//! bytes of a long packet, or the rest of a long entry.
+//! A command starts at the beginning of a line. A line that does not start with a command continues
+//! the preceding line: bytes of a long packet, or the rest of a long entry.
 
 mod commands;
 
@@ -42,15 +42,15 @@ fn no_command(token: &Token<'_>) -> ParseError {
     token.place.error(format!("`{}` is no command: the commands are {known}", token.text()))
 }
 
-/// What follows a command.
+/// The operands of a command.
 struct Operands<'a> {
     rest: &'a [Token<'a>],
-    /// Behind the last token.
+    /// The position after the last token.
     end: Place,
 }
 
 impl<'a> Operands<'a> {
-    /// Of a statement, which has its command as the first token.
+    /// The operands of a statement, whose first token is the command.
     fn new(statement: &'a [Token<'a>]) -> Self {
         let end = statement.last().map_or(Place { line: 1, column: 1 }, |last| {
             let length = u32::try_from(last.text().chars().count()).unwrap_or(u32::MAX);
@@ -69,12 +69,12 @@ impl<'a> Operands<'a> {
         Some(first)
     }
 
-    /// The place of what comes next.
+    /// The position of the next token.
     fn place(&self) -> Place {
         self.peek().map_or(self.end, |token| token.place)
     }
 
-    /// An error about what comes next.
+    /// An error at the next token.
     fn error(&self, wanted: &str) -> ParseError {
         match self.peek() {
             Some(token) => {
@@ -84,7 +84,7 @@ impl<'a> Operands<'a> {
         }
     }
 
-    /// Refuses what no command takes.
+    /// Rejects superfluous operands.
     fn end(&self) -> Result<()> {
         match self.peek() {
             None => Ok(()),
@@ -125,7 +125,7 @@ impl<'a> Operands<'a> {
         Number::parse(self.word(wanted)?).map_err(|message| place.error(message))
     }
 
-    /// A number without `*` that fits into a type.
+    /// A number without `*` that fits in the type.
     fn small<T: TryFrom<u64>>(&mut self, wanted: &str) -> Result<T> {
         let place = self.place();
         let number = self.number(wanted)?;
@@ -136,7 +136,7 @@ impl<'a> Operands<'a> {
         small.ok_or_else(|| place.error(format!("this is too large for {wanted}")))
     }
 
-    /// `hdr.stack[0].field`, or anything between double quotes.
+    /// Parses `hdr.stack[0].field`, or any text between double quotes.
     fn name(&mut self, wanted: &str) -> Result<Name> {
         let place = self.place();
         let mut text = String::new();

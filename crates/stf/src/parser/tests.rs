@@ -1,4 +1,4 @@
-//! What scripts may look like, and what is said of those that are wrong.
+//! Valid scripts, and the error messages for invalid ones.
 
 use proptest::prelude::*;
 
@@ -115,7 +115,7 @@ fn what_is_wrong_is_said_with_its_place() {
     }
 }
 
-/// Pieces of scripts, put together at random: deeper into the parser than characters get.
+/// Random sequences of tokens, which reach deeper into the parser than random characters.
 fn pieces() -> impl Strategy<Value = String> {
     let words = super::commands::NAMES.into_iter().chain([
         "\n", "\n", " ", ":", ".", ",", "(", ")", "[", "]", "=", "==", "<", "/", "&&&", "->", "..",

@@ -1,4 +1,4 @@
-//! Rates of meters.
+//! Meter rates.
 
 use tributary_dataplane::MeterConfig;
 
@@ -7,8 +7,8 @@ use crate::error::Failure;
 use crate::script::{At, Name, Rate};
 
 impl Run {
-    /// Sets the rates of one cell, of all, or of an entry's meter; without rates it only looks whether
-    /// the meter is there.
+    /// Sets the rates of one cell, of all cells, or of an entry's meter. Without rates it only
+    /// checks that the meter exists.
     pub(super) fn meter(
         &mut self,
         meter: &Name,
@@ -60,7 +60,7 @@ impl Run {
     }
 }
 
-/// Scripts count by the microsecond, as BMv2 does.
+/// Scripts specify rates per microsecond, as BMv2 does.
 fn per_second(rate: Rate) -> u64 {
     (rate.per_microsecond * 1e6).round() as u64
 }

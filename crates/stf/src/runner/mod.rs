@@ -1,4 +1,4 @@
-//! Carries a script out on a switch.
+//! Executes a script on a switch.
 
 mod meters;
 mod names;
@@ -19,30 +19,32 @@ use crate::outputs::Outputs;
 use crate::script::{Replication, Script, Statement};
 use replication::Engine;
 
-/// When a test starts: later than zero, so that programs can tell a time from none.
+/// Virtual start time: not zero, so that programs can distinguish a time from no time.
 const START_US: u64 = 1_000_000;
-/// From one packet to the next.
+/// Time between two packets.
 const PACKET_US: u64 = 10;
-/// What a command of the control plane takes, and how long `wait` waits.
+/// Duration of a control-plane command and of `wait`.
 const COMMAND_US: u64 = 1_000_000;
-/// Ports of the switch: all but the highest number, which means "drop".
+/// Number of ports of the switch: all but the highest number, which means "drop".
 const PORTS: u16 = 511;
-/// Turns that packets may take round the switch after one that came in, by recirculation and copies.
+/// Maximum number of passes through the switch that one input packet may cause, by recirculation
+/// and copies.
 const MAX_TURNS: usize = 10_000;
 
-/// What a test that passed was held to.
+/// Statistics of a passed test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Passed {
-    /// Packets that were sent.
+    /// Number of packets sent.
     pub packets: usize,
-    /// Statements that said something about the outcome; without any, every program passes.
+    /// Number of statements that check the outcome. Without any, every program passes.
     pub expectations: usize,
 }
 
 /// Runs a test on a program.
 ///
 /// # Errors
-/// The first expectation that was not met, or the first command that could not be carried out.
+///
+/// The first expectation that was not met, or the first command that failed.
 pub fn run(script: &Script, forwarding: Forwarding) -> Result<Passed, Failure> {
     let mut run = Run::new(script, forwarding);
     for (place, statement) in &script.statements {
@@ -52,7 +54,7 @@ pub fn run(script: &Script, forwarding: Forwarding) -> Result<Passed, Failure> {
     Ok(Passed { packets: run.packets, expectations: script.expectations() })
 }
 
-/// An entry of a table, to find it again.
+/// Identifies an entry of a table.
 #[derive(Clone)]
 struct EntryId {
     table: TableId,
@@ -73,7 +75,8 @@ struct Run {
 impl Run {
     fn new(script: &Script, forwarding: Forwarding) -> Self {
         let spoken_of: BTreeSet<u16> = script.ports().collect();
-        // No packet comes from a controller here; its port takes a number that the test leaves free.
+        // No packet comes from a controller here. Its port gets a number that the test does not
+        // use.
         let cpu_port = (0..PORTS).rev().find(|port| !spoken_of.contains(port)).unwrap_or(PORTS - 1);
         let config = SwitchConfig {
             ports: (0..PORTS).filter(|&port| port != cpu_port).collect(),
@@ -122,7 +125,7 @@ impl Run {
         self.replication.execute(&mut self.switch, command).map_err(|reason| place.failure(reason))
     }
 
-    /// A packet, and everything that becomes of it.
+    /// Sends a packet and processes everything that results from it.
     fn packet(&mut self, place: Place, port: u16, data: &[u8]) -> Result<(), Failure> {
         self.now_us += PACKET_US;
         self.packets += 1;

@@ -1,12 +1,13 @@
-//! Finds what a script names.
+//! Resolves names in a script.
 //!
-//! Scripts name tables, actions and keys as the control plane does, whole (`ingress.acl.t`) or by their
-//! end (`t`). p4c's runner takes any end of the text; here one that begins at a dot is preferred.
+//! Scripts name tables, actions and keys as the control plane does, in full (`ingress.acl.t`) or by
+//! a suffix (`t`). p4c's runner accepts any suffix of the text. Here a suffix that begins after a
+//! dot is preferred.
 
 use crate::error::Failure;
 use crate::script::Name;
 
-/// The position of the candidate that a script means, in a table of the name `within`, if it is one.
+/// The index of the candidate that a script means, in a table named `within`, if any.
 pub(super) fn find<'a>(
     kind: &str,
     name: &Name,
@@ -37,8 +38,8 @@ pub(super) fn find<'a>(
     Err(name.place.failure(format!("there is no {kind} `{}` (known: {known})", name.text)))
 }
 
-/// The position of the key that a script means: of several with that end the first, as p4c's runner
-/// has it.
+/// The index of the key that a script means. Among several keys with the suffix it is the first, as
+/// in p4c's runner.
 pub(super) fn find_key<'a>(
     name: &Name,
     table: &str,
@@ -49,7 +50,7 @@ pub(super) fn find_key<'a>(
     let part = |candidate: &str| {
         candidate.strip_suffix(&*wanted).is_some_and(|before| before.ends_with('.'))
     };
-    // A header alone stands for its validity.
+    // A header without a field stands for its validity.
     let validity = |candidate: &str| {
         candidate.strip_suffix(".$valid$").is_some_and(|header| same(header) || part(header))
     };
@@ -62,7 +63,7 @@ pub(super) fn find_key<'a>(
     })
 }
 
-/// One way to write elements of stacks and validity: `a[0].b`, `a.$valid$`.
+/// A canonical notation of stack elements and validity: `a[0].b`, `a.$valid$`.
 fn canonical(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut rest = name;

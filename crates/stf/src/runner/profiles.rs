@@ -1,4 +1,4 @@
-//! Action profiles and selectors: members and groups, and entries that lead to them.
+//! Action profiles and selectors: members, groups, and entries that refer to them.
 
 use tributary_dataplane::{Action, GroupMember, ProfileError, ProfileGroup, TableEntry};
 use tributary_p4::ir::{ExternId, TableId};
@@ -79,7 +79,7 @@ impl Run {
         self.extern_id("action profile", &types, name)
     }
 
-    /// The table whose actions members may have.
+    /// The table whose actions the members may use.
     fn table_of(&self, name: &Name, profile: ExternId) -> Result<TableId, Failure> {
         let table = self.table_with(profile);
         table.ok_or_else(|| name.place.failure("no table uses this action profile"))
@@ -93,7 +93,7 @@ fn action(to: Indirect) -> Action {
     }
 }
 
-/// The lowest number that is not taken, as BMv2 gives out handles.
+/// The lowest unused number, as BMv2 assigns handles.
 fn first_free(taken: &[u32]) -> u32 {
     (0..).find(|number| !taken.contains(number)).unwrap_or(u32::MAX)
 }

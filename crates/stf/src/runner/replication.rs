@@ -1,8 +1,8 @@
 //! Multicast groups and mirror sessions.
 //!
-//! BMv2 builds a group of nodes, each with a replication id and ports; a session may send to a group.
-//! P4Runtime knows neither: a group and a session are lists of replicas. So nodes are kept here, and
-//! whatever they change is written to the switch again.
+//! BMv2 builds a group from nodes, each with a replication ID and ports, and a session may send to
+//! a group. In P4Runtime, groups and sessions are lists of replicas instead. So nodes are kept
+//! here, and every affected group and session is written to the switch again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,15 +13,15 @@ use crate::script::Replication;
 
 use p4::packet_replication_engine_entry::Type;
 
-/// What the commands have built so far.
+/// The state built by the commands so far.
 #[derive(Default)]
 pub(super) struct Engine {
-    /// By handle; a destroyed one leaves its place empty.
+    /// Nodes by handle; a destroyed node leaves its place empty.
     nodes: Vec<Option<Node>>,
     /// The nodes of each group, in order of their association.
     groups: BTreeMap<u16, Vec<usize>>,
     sessions: BTreeMap<u32, Session>,
-    /// What the switch has been told.
+    /// Objects that exist on the switch.
     told: BTreeSet<Object>,
 }
 
@@ -117,7 +117,7 @@ impl Engine {
         groups.into_iter().try_for_each(|group| self.write_group(switch, group))
     }
 
-    /// The group, and the sessions that send to it.
+    /// Writes the group, and the sessions that send to it.
     fn write_group(&mut self, switch: &mut Switch, group: u16) -> Result<(), String> {
         self.write(switch, Object::Group(group))?;
         let to_group = |session: &Session| matches!(session, Session::Group(to) if *to == group);
@@ -126,8 +126,8 @@ impl Engine {
         sessions.into_iter().try_for_each(|session| self.write(switch, Object::Session(session)))
     }
 
-    /// Tells the switch what has become of a group or a session. One without replicas is deleted there:
-    /// its packets go nowhere either way.
+    /// Writes a group or a session to the switch. One without replicas is deleted there: its
+    /// packets are dropped in either case.
     fn write(&mut self, switch: &mut Switch, object: Object) -> Result<(), String> {
         let replicas = match object {
             Object::Group(group) => self.replicas(group),
@@ -153,7 +153,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Copies of a packet for a group, node by node, each once.
+    /// The distinct copies of a packet for a group, node by node.
     fn replicas(&self, group: u16) -> Vec<p4::Replica> {
         let nodes = self.groups.get(&group).into_iter().flatten();
         let nodes = nodes.filter_map(|&node| self.nodes.get(node)?.as_ref());

@@ -1,4 +1,4 @@
-//! Counters, registers, meters.
+//! Counters, registers and meters.
 
 use tributary_dataplane::{CounterData, Value};
 use tributary_p4::ir::{ExternId, TableId};
@@ -9,7 +9,7 @@ use crate::number::Number;
 use crate::script::{At, Condition, CounterCheck, Name, Statement};
 
 impl Run {
-    /// A statement about state that outlives packets.
+    /// Executes a statement about persistent state.
     pub(super) fn state(&mut self, place: Place, statement: &Statement) -> Result<(), Failure> {
         match statement {
             Statement::CheckCounter { counter, at, check } => {
@@ -136,8 +136,8 @@ impl Run {
         Some(TableId(at as u32))
     }
 
-    /// The entry whose direct extern is meant, and what to call it: one with a label, or the one at a
-    /// place in the order of addition, as BMv2 numbers entries.
+    /// The entry whose direct extern is meant, with a name for messages: the entry with a label, or
+    /// the entry at an index in the order of insertion, as BMv2 numbers entries.
     pub(super) fn entry_at(
         &self,
         name: &Name,

@@ -23,7 +23,7 @@ impl Run {
         deleted.map_err(|error| self.refused(&entry.table, id.table, &error))
     }
 
-    /// Removes all entries but those that the program declared constant.
+    /// Removes all entries except those that the program declares constant.
     pub(super) fn remove_all(&mut self, place: Place) -> Result<(), Failure> {
         let tables = self.program().tables.iter().enumerate();
         let changeable = tables.filter(|(_, table)| !table.const_entries);
@@ -69,8 +69,8 @@ impl Run {
         name.place.failure(format!("table `{table}`: {error}"))
     }
 
-    /// The entry's keys in the table's order; a key that the script leaves out matches anything, or
-    /// zero where it is exact.
+    /// The entry's keys in the table's order. A key that the script omits matches anything, or zero
+    /// if it is exact.
     pub(super) fn entry_id(&self, entry: &EntryKey) -> Result<EntryId, Failure> {
         let id = self.table(&entry.table)?;
         let table = &self.program().tables[id.index()];
@@ -94,8 +94,8 @@ impl Run {
         let ranked = |key: &&ir::Key| {
             matches!(key.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional)
         };
-        // Of two entries that match, the one with the higher number wins, in scripts as in the engine;
-        // there numbers start at 1.
+        // Of two entries that match, the one with the higher number wins, in scripts as in the
+        // engine. The engine's numbers start at 1.
         let priority = if keys.iter().any(ranked) {
             i32::try_from(entry.priority.unwrap_or(0)).ok().and_then(|p| p.checked_add(1))
         } else {
@@ -140,7 +140,7 @@ impl Run {
         Ok(ActionCall { action: index as u32, args: args.into_iter().flatten().collect() })
     }
 
-    /// Names of an action's parameters: those of P4Info, which annotations may have changed.
+    /// Names of an action's parameters from P4Info, which annotations may have changed.
     fn params(&self, action: &ir::Action) -> Vec<&str> {
         let known = self.forwarding().p4info().actions.iter();
         let mut same = known.filter(|known| {
@@ -160,7 +160,7 @@ fn last_part(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// What an entry says about a key that the script does not name.
+/// The match of a key that the script does not name.
 fn anything(key: &ir::Key) -> KeyMatch {
     let ones = || Value::ones(key.value.ty.width);
     match key.kind {
@@ -172,7 +172,7 @@ fn anything(key: &ir::Key) -> KeyMatch {
     }
 }
 
-/// A match of the kind that the key has.
+/// Converts a match to the key's match kind.
 pub(super) fn key_match(kind: MatchKind, width: u32, given: &Match) -> Result<KeyMatch, String> {
     let fitting = |value: Value| {
         let fits = value.fits(width);
@@ -246,7 +246,7 @@ fn and(a: &Value, b: &Value) -> Value {
     Value::from_limbs(&both)
 }
 
-/// The highest `length` of `width` bits.
+/// A mask of the highest `length` of `width` bits.
 fn prefix_mask(width: u32, length: u32) -> Value {
     let (all, low) = (Value::ones(width), Value::ones(width.saturating_sub(length)));
     let mask: Vec<u64> = (0..limbs(&all)).map(|i| all.limb(i) & !low.limb(i)).collect();

@@ -1,4 +1,4 @@
-//! Members of the value sets that parsers select by.
+//! Members of the parser value sets.
 
 use tributary_dataplane::KeyMatch;
 use tributary_p4::ir::{ExternId, MatchKind};
@@ -35,7 +35,7 @@ impl Run {
         }
     }
 
-    /// A match for each scalar of the set's type, of the kind that it is written in.
+    /// One match per scalar of the set's type, of the kind in which it is written.
     fn member(&self, set: &Name, id: ExternId, values: &[Match]) -> Result<Vec<KeyMatch>, Failure> {
         let scalars = &self.program().externs[id.index()].type_args;
         if scalars.len() != values.len() {

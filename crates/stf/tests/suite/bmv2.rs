@@ -1,5 +1,5 @@
-//! The same cases on BMv2, which reads packets from files and writes them to files: no interfaces and
-//! no root.
+//! Runs the same cases on BMv2 with packets from and to files, which needs neither interfaces nor
+//! root.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,21 +12,21 @@ use tributary_stf::Script;
 
 const SWITCH: &str = "simple_switch_grpc";
 
-/// How long BMv2 may take for all packets of a case.
+/// Maximum time for all packets of a case.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long it may take for packets that nobody expects.
+/// Additional time for unexpected packets.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// What p4c or BMv2 cannot do, and why it is a case all the same.
+/// Cases that p4c or BMv2 does not support, with the reason.
 const EXCEPTIONS: [&str; 3] = [
-    // BMv2 has stacks of headers only.
+    // BMv2 supports stacks of headers only.
     "arrays", // `packet_in.length` is not there.
     "lengths",
-    // p4c's back end for BMv2 refuses loops over ranges, which the language has.
+    // p4c's back end for BMv2 rejects loops over ranges, which are part of the language.
     "loops",
 ];
 
-/// Why BMv2 is not used here; none if it is.
+/// Why BMv2 is not used here; `None` if it is used.
 pub(crate) fn obstacle() -> Option<String> {
     let tools = p4c::find(SWITCH, "").and_then(|_| p4c::bmv2_compiler());
     tools.err().map(|error| match error {
@@ -37,7 +37,7 @@ pub(crate) fn obstacle() -> Option<String> {
     })
 }
 
-/// Whether a case can be held to BMv2: its commands would need a controller.
+/// Whether a case can run on BMv2. Control-plane commands would need a controller.
 pub(crate) fn takes(path: &Path) -> bool {
     let exception = EXCEPTIONS.iter().any(|name| path.file_stem().is_some_and(|it| it == *name));
     !exception && script(path).is_ok_and(|script| script.only_packets())
@@ -74,7 +74,7 @@ fn script(path: &Path) -> Result<Script, String> {
     Script::parse(&text).map_err(|error| error.to_string())
 }
 
-/// The files that BMv2 reads and writes: two captures a port.
+/// The files that BMv2 reads and writes: two captures per port.
 struct Files<'a> {
     directory: &'a Path,
     ports: BTreeSet<u16>,
@@ -85,11 +85,11 @@ impl Files<'_> {
         std::fs::write(self.directory.join("program.json"), program)?;
         for &at in &self.ports {
             let mut capture = Vec::new();
-            // The format's header: its magic number, version 2.4, no limit of a packet's size, Ethernet.
+            // The pcap header: magic number, version 2.4, snapshot length, Ethernet.
             for word in [0xa1b2_c3d4, 2 | 4 << 16, 0, 0, u32::from(u16::MAX), 1u32] {
                 capture.extend(word.to_le_bytes());
             }
-            // BMv2 takes the packets of all ports in order of their times.
+            // BMv2 processes the packets of all ports in order of their timestamps.
             for (second, (port, data)) in script.packets().enumerate() {
                 if port == at {
                     let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
@@ -118,7 +118,7 @@ impl Files<'_> {
         command
     }
 
-    /// What has come out so far.
+    /// The output so far.
     fn read(&self) -> BTreeMap<u16, Vec<Vec<u8>>> {
         let capture = |port| {
             let bytes = std::fs::read(self.directory.join(format!("{port}_out.pcap")));
@@ -128,7 +128,7 @@ impl Files<'_> {
     }
 }
 
-/// The packets of a capture, which may end within one.
+/// The packets of a capture, which may end in the middle of one.
 fn packets(capture: &[u8]) -> Vec<Vec<u8>> {
     let mut rest = capture.get(24..).unwrap_or_default();
     let mut packets = Vec::new();

@@ -1,6 +1,6 @@
-//! Packet tests of what programs may use, one feature a file: `cases/*.p4`, each with an `.stf` beside
-//! it, must pass; those without commands to the control plane must pass on BMv2 as well, where it and
-//! p4c are on the PATH. `failures/*.stf` must fail, for the reason that they name in their first lines.
+//! Packet tests of language features, one feature per file. Each `cases/*.p4` must pass with its
+//! `.stf` file. Cases without control-plane commands must also pass on BMv2 if BMv2 and p4c are on
+//! the PATH. Each `failures/*.stf` must fail for the reason stated in its first lines.
 //!
 //! ```text
 //! # program: actions.p4
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, cases.chain(failures).chain(peers).collect()).exit_code()
 }
 
-/// The scripts of a directory, in order of their names.
+/// The scripts of a directory, sorted by name.
 fn scripts(directory: &str) -> Vec<PathBuf> {
     let directory = Path::new(DIRECTORY).join(directory);
     let entries = directory.read_dir().expect("the directory is part of the sources");
