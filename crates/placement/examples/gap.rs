@@ -1,5 +1,5 @@
-//! Prints how far NetPack and what it is compared with are from the optimum on small random cases:
-//! `cargo run --release -p tributary-placement --example gap [INSTANCES [SEED]]`.
+//! Prints the distance of NetPack and its baselines from the optimum on small random cases: `cargo
+//! run --release -p tributary-placement --example gap [INSTANCES [SEED]]`.
 
 use std::process::ExitCode;
 

@@ -1,8 +1,8 @@
-//! Prints what NetPack's readings, and the policies it is compared with, make of generated traces:
-//! `cargo run --release -p tributary-placement --example readings [JOBS [SEEDS]]`.
+//! Prints the results of NetPack's interpretations and of its baselines on generated traces: `cargo
+//! run --release -p tributary-placement --example readings [JOBS [SEEDS]]`.
 //!
-//! Sixty-four servers in four racks; submissions are drawn together until the GPUs would be busy
-//! nine tenths of the time if nothing but computing took any.
+//! The cluster has sixty-four servers in four racks. Submissions are compressed in time until
+//! computing alone would keep the GPUs busy nine tenths of the time.
 
 use std::process::ExitCode;
 
@@ -71,7 +71,7 @@ fn policies() -> Vec<(String, Make)> {
     readings.chain(others).collect()
 }
 
-/// Jobs of a generated trace that fit on the cluster, submitted in less time.
+/// The jobs of a generated trace that fit on the cluster, submitted in less time.
 fn trace(jobs: usize, seed: u64, gpus: u32) -> Vec<Job> {
     let trace = Generator::trace(jobs, seed);
     let mut jobs = trace.jobs(Profiles::netpack().all(), seed);

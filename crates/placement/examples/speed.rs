@@ -1,5 +1,5 @@
-//! Prints how long placing takes, by size of the cluster: `cargo run --release -p tributary-placement
-//! --example speed [POLICY…]`.
+//! Prints the time to place jobs, by size of the cluster: `cargo run --release -p
+//! tributary-placement --example speed [POLICY…]`.
 
 use tributary_placement::by_name;
 use tributary_placement::speed::{Batch, Demand};

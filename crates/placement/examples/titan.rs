@@ -1,6 +1,6 @@
-//! What docs/placement/titan.md shows: `gap` to the exact optimum, the `testbed` of figures 8 to 11,
-//! the `speed` of placing a trace's worth of jobs, and what a `trace` comes to on Titan's cluster.
-//!
+//! Prints the results of docs/placement/titan.md: the `gap` to the exact optimum, the `testbed` of
+//! figures 8 to 11, the `speed` of placing the jobs of a trace, and the results of a `trace` on
+//! Titan's cluster.
 //! ```text
 //! cargo run --release -p tributary-placement --example titan -- gap|testbed|speed [servers]|trace FILE [Gb/s]
 //! ```
@@ -38,7 +38,7 @@ fn main() {
     }
 }
 
-/// Titan §V-B: 64 racks of 8 machines of 8 GPUs, jobs placed as they come.
+/// Titan §V-B: 64 racks of 8 machines of 8 GPUs, with jobs placed on arrival.
 fn trace(file: &str, link_gbps: f64) {
     let shape =
         Shape { racks: 64, servers_per_rack: 8, gpus_per_server: 8, link_gbps, ..Shape::default() };
@@ -124,8 +124,8 @@ fn testbed() {
     }
 }
 
-/// A trace's worth of jobs onto machines of 8 GPUs, as many running as there is room for: the time in
-/// `Policy::place` alone.
+/// Places a trace's number of jobs on machines of 8 GPUs, with as many running as fit. Measures the
+/// time in `Policy::place` alone.
 fn speed(servers: u32) {
     const JOBS: u32 = 70_000;
     let shape = Shape {
@@ -178,7 +178,7 @@ fn speed(servers: u32) {
     }
 }
 
-/// A job with GPUs drawn as they are in the Philly trace, but fewer single ones.
+/// A job whose number of GPUs is drawn as in the Philly trace, but with fewer single GPUs.
 fn draw(random: &mut ChaCha8Rng, id: u32) -> Job {
     const GPUS: [(f64, u32); 7] =
         [(0.60, 1), (0.75, 2), (0.87, 4), (0.97, 8), (0.99, 16), (0.998, 32), (1.0, 64)];

@@ -1,8 +1,9 @@
-//! Comb: servers by free GPUs, then by memory of the rack's switch, then by bandwidth, each looked at
-//! only where what comes before it ties (NetPack §6.4).
+//! Comb: orders servers by free GPUs, then by memory of the rack's switch, then by bandwidth; each
+//! criterion breaks the ties of the criteria before it (NetPack §6.4).
 //!
-//! The paper has it sort "in descending order" by the three and take the first that match. Memory is
-//! the peak aggregation throughput that the switch has left; bandwidth what the server's link has.
+//! In the paper it sorts "in descending order" by the three criteria and takes the first matches.
+//! Memory is the remaining peak aggregation throughput of the switch, bandwidth the remaining
+//! capacity of the server's link.
 
 use std::cmp::Reverse;
 

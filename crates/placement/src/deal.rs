@@ -1,22 +1,23 @@
-//! Dealing ranks out to machines that have so many GPUs for them each: who is with whom.
+//! Distributes ranks over machines, given the number of ranks per machine.
 
 use std::cmp::Reverse;
 
 use tributary_cluster::{Collective, Plan, ServerIndex};
 
-/// Up to so many ranks, pairs of them are looked at; with more the order of locality is all there is.
+/// Maximum number of ranks for which pairwise exchanges are tried. With more ranks only the order
+/// of locality is used.
 const LOOKED_AT: u32 = 64;
 
-/// Deals out the ranks of one job.
+/// Distributes the ranks of one job.
 ///
-/// The machine with the largest share gets the first ranks of the
-/// [order of locality](Collective::locality_order). Where shares are powers of two and ranks halve
-/// and double, that is as little traffic as can be; elsewhere ranks of two machines then change
-/// places for as long as that makes less cross machines.
+/// The machine with the largest share gets the first ranks of the [order of
+/// locality](Collective::locality_order). If shares are powers of two and ranks halve and double,
+/// this minimises the traffic. Otherwise pairs of ranks on different machines are exchanged as long
+/// as that reduces cross-machine traffic.
 #[derive(Clone, Debug)]
 pub(crate) struct Dealer {
     order: Vec<u32>,
-    /// Whom each rank sends to or receives from, and how much of the gradients in all.
+    /// For each rank, the ranks with which it communicates, and the total share of the gradients.
     near: Vec<Vec<(u32, f64)>>,
 }
 
@@ -36,7 +37,7 @@ impl Dealer {
         Self { order: collective.locality_order(ranks), near }
     }
 
-    /// The machine of each rank. The shares add up to the ranks.
+    /// The machine of each rank. The shares add up to the number of ranks.
     pub(crate) fn deal<M: Copy + Eq>(&self, shares: &[(M, u32)]) -> Vec<M> {
         let mut shares = shares.to_vec();
         shares.sort_by_key(|&(_, share)| Reverse(share));
@@ -54,7 +55,7 @@ impl Dealer {
         at
     }
 
-    /// Has ranks change places for as long as that makes less cross machines.
+    /// Exchanges ranks as long as that reduces cross-machine traffic.
     fn exchange<M: Copy + Eq>(&self, at: &mut [M]) {
         let mut better = true;
         while better {
@@ -70,8 +71,8 @@ impl Dealer {
         }
     }
 
-    /// What less of a rank's traffic crosses machines once it has the place of another; what the two
-    /// send each other stays as it is.
+    /// Reduction of a rank's cross-machine traffic if it moves to the place of `other`. Traffic
+    /// between the two is unchanged.
     fn saves<M: Eq>(&self, at: &[M], rank: usize, other: usize) -> f64 {
         self.near[rank]
             .iter()
@@ -104,7 +105,7 @@ mod tests {
         collective.cross_machine_bytes(1.0, &servers)
     }
 
-    /// The least that can cross machines with these shares, by looking at every deal.
+    /// The minimum cross-machine traffic with these shares, over all distributions.
     fn least(collective: Collective, shares: &mut [(u32, u32)], at: &mut Vec<u32>) -> f64 {
         let mut best = f64::INFINITY;
         for index in 0..shares.len() {
@@ -152,8 +153,8 @@ mod tests {
         }
     }
 
-    /// What the order alone would make of six ranks on machines of four and two: it tears a rank
-    /// away from the one that stands for it.
+    /// The order alone separates a rank from its representative, for six ranks on machines of four
+    /// and two.
     #[test]
     fn places_change_where_the_order_does_badly() {
         let collective = Collective::HalvingDoubling;

@@ -1,4 +1,4 @@
-//! Elasticflow's placement, as Titan's paper compares with it (§II-A, §II-B, §V-A).
+//! Elasticflow's placement, as a baseline in Titan's paper (§II-A, §II-B, §V-A).
 
 use std::collections::BTreeMap;
 
@@ -7,39 +7,39 @@ use tributary_cluster::{Collective, Job, JobId, Pending, Plan, Policy, Round, Se
 use crate::deal::plan_of;
 use crate::machines::{Machine, consolidated, in_order, with_idle_gpus, within_reach};
 
-/// Best fit: as few machines as possible, and among those the idle GPUs closest to what is wanted.
+/// Best fit: as few machines as possible, and among those with the fewest idle GPUs that suffice.
 ///
-/// Against fragments it holds a power of two of GPUs for each job (§II-A): a job that wants 5 keeps 8
-/// from others. It runs on the 5; the other 3 stay idle until it ends. A job for which the whole
-/// cluster is too small a power of two holds the whole cluster.
+/// To avoid fragments it reserves a power of two of GPUs for each job (§II-A): a job that requests
+/// 5 reserves 8. It runs on 5, and the other 3 stay idle until it ends. If the cluster is smaller
+/// than the power of two, the job reserves the whole cluster.
 #[derive(Clone, Debug)]
 pub struct Elasticflow {
     collective: Collective,
     holds_powers_of_two: bool,
-    /// GPUs held but not used, of jobs that run.
+    /// Reserved but unused GPUs of running jobs.
     held: BTreeMap<JobId, Vec<(ServerIndex, u32)>>,
 }
 
 impl Elasticflow {
-    /// Best fit that holds powers of two of GPUs, for ranks that sum their gradients so.
+    /// Best fit that reserves powers of two of GPUs, for ranks that use this collective.
     #[must_use]
     pub const fn new(collective: Collective) -> Self {
         Self { collective, holds_powers_of_two: true, held: BTreeMap::new() }
     }
 
-    /// Best fit alone (§V-A), without holding more than is wanted.
+    /// Best fit alone (§V-A), without reserving more GPUs than requested.
     #[must_use]
     pub fn best_fit(collective: Collective) -> Self {
         Self { holds_powers_of_two: false, ..Self::new(collective) }
     }
 
-    /// GPUs that a job keeps from others without using them.
+    /// Number of GPUs that a job reserves without using them.
     #[must_use]
     pub fn held(&self, job: JobId) -> u32 {
         self.held.get(&job).map_or(0, |held| held.iter().map(|&(_, gpus)| gpus).sum())
     }
 
-    /// Machines with GPUs that are neither used nor held.
+    /// Machines with GPUs that are neither used nor reserved.
     fn machines(&self, state: &State<'_>) -> Vec<Machine> {
         let mut machines: Vec<_> = with_idle_gpus(state).collect();
         for &(server, gpus) in self.held.values().flatten() {
@@ -68,7 +68,7 @@ impl Elasticflow {
     }
 }
 
-/// Leaves so many GPUs of the shares, the first ones, and gives the others.
+/// Reduces the shares to their first `gpus` GPUs, and returns the rest.
 fn cut(shares: &mut Vec<(ServerIndex, u32)>, gpus: u32) -> Vec<(ServerIndex, u32)> {
     let (mut left, mut rest) = (gpus, Vec::new());
     for (server, share) in &mut *shares {
@@ -118,7 +118,7 @@ mod tests {
         let mut state = occupied(&cluster, &[8, 5, 4, 7, 3]);
         let plan = place_one(&mut elasticflow(), &mut state, 4).unwrap();
         assert_eq!(plan.workers(), [(ServerIndex(2), 4)]);
-        // None has 16: the two with most, then the tightest for the last one.
+        // No machine has 16: the two with most, then the tightest for the last GPU.
         let plan = place_one(&mut elasticflow(), &mut state, 16).unwrap();
         let workers = [(ServerIndex(0), 8), (ServerIndex(3), 7), (ServerIndex(4), 1)];
         assert_eq!(plan.workers(), workers);

@@ -20,7 +20,7 @@ impl Preference for FewerFlows {
         view.network.flows(server)
     }
 
-    /// Flows are all that counts: a server without a free GPU is as good as another.
+    /// Only flows matter: servers without a free GPU are equally suitable.
     fn ps_key(view: &View<'_>, server: ServerIndex) -> Option<u32> {
         Some(Self::key(view, server))
     }

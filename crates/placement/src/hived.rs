@@ -1,24 +1,24 @@
-//! HiveD's placement, as Titan's paper compares with it (§II-B, §V-A).
+//! HiveD's placement, as a baseline in Titan's paper (§II-B, §V-A).
 
 use tributary_cluster::{Collective, Job, Pending, Plan, Policy, Round, State};
 
 use crate::deal::plan_of;
 use crate::machines::{Machine, Shares, in_order, sort_by_most, with_idle_gpus, within_reach};
 
-/// Scattered idle GPUs first, so that whole machines stay whole.
+/// Uses scattered idle GPUs first, so that idle machines stay idle.
 ///
-/// HiveD keeps GPUs in cells that split into halves, buddies of each other, and breaks the smallest
-/// cell that serves. What Titan's paper says of it (§II-B) is that scattered GPUs go first and that a
-/// machine is filled where it can be: of the machines partly in use, the one with the most idle GPUs
-/// that the job takes all of; when none is left that the job would fill, the one with the fewest idle
-/// GPUs for the rest. Only then machines in which nothing runs, by the same two rules.
+/// HiveD keeps GPUs in cells that split into two buddies, and splits the smallest sufficient cell.
+/// According to Titan's paper (§II-B), scattered GPUs are used first, and machines are filled where
+/// possible. Among machines partly in use, it takes the one with the most idle GPUs that the job
+/// uses up. When the job fills no further machine, the one with the fewest idle GPUs takes the
+/// rest. Then it applies the same two rules to idle machines.
 #[derive(Clone, Copy, Debug)]
 pub struct HiveD {
     collective: Collective,
 }
 
 impl HiveD {
-    /// For ranks that sum their gradients so.
+    /// For ranks that use this collective.
     #[must_use]
     pub const fn new(collective: Collective) -> Self {
         Self { collective }
@@ -40,12 +40,12 @@ fn scattered(machines: Vec<Machine>, gpus: u32) -> Option<Shares> {
     (rest == 0).then_some(shares)
 }
 
-/// Takes GPUs of these machines until none are wanted, and gives those still wanted.
+/// Takes GPUs of these machines until the request is met, and returns the number still missing.
 fn fill(machines: &mut [Machine], gpus: u32, shares: &mut Shares) -> u32 {
     sort_by_most(machines);
     let mut rest = gpus;
-    // Machines behind have fewer idle GPUs, and the rest only shrinks: those passed over are too
-    // large, the last of them is the tightest.
+    // Later machines have fewer idle GPUs, and the rest only shrinks. So the skipped machines are
+    // too large, and the last of them is the tightest.
     let mut too_large = None;
     for machine in machines {
         if rest == 0 {

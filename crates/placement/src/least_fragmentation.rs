@@ -1,4 +1,4 @@
-//! Least-fragmentation: prefers to use up the GPUs of servers that run something (NetPack §6.1).
+//! Least-fragmentation: prefers to use up the GPUs of servers in use (NetPack §6.1).
 
 use tributary_cluster::ServerIndex;
 
@@ -7,7 +7,7 @@ use crate::ranked::{Preference, Ranked, View};
 /// Least-fragmentation.
 pub type LeastFragmentation = Ranked<UsedUpFirst>;
 
-/// Servers that run something before idle ones; of either those with the fewest free GPUs first.
+/// Servers in use before idle servers; within each group the fewest free GPUs first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct UsedUpFirst;
 

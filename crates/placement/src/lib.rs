@@ -1,8 +1,8 @@
-//! Placement policies: where the jobs of a batch go, and which of them a switch aggregates for.
+//! Placement policies: where the jobs of a batch run, and for which of them a switch aggregates.
 //!
-//! A policy is a [`tributary_cluster::Policy`], a file each. NetPack and what its paper compares it
-//! with place workers and a parameter server for jobs whose gradients switches aggregate; Titan and
-//! what its paper compares it with place the ranks of an all-reduce.
+//! Each policy is a [`tributary_cluster::Policy`] in its own file. NetPack and the baselines of its
+//! paper place workers and a parameter server, for jobs whose gradients switches aggregate. Titan
+//! and the baselines of its paper place the ranks of an all-reduce.
 
 pub mod comb;
 mod deal;
@@ -38,24 +38,24 @@ pub use tiresias::{PROFILES, TensorProfile, Tiresias};
 pub use titan::Titan;
 use tributary_cluster::{Collective, Policy};
 
-/// The policies for jobs that are aggregated in the network, by what the field calls them.
+/// The names of the policies for jobs that are aggregated in the network.
 ///
-/// [`by_name`] knows `netpack-plain` and `netpack-printed` besides: the reference that `netpack` must
-/// agree with, and the paper's algorithm as near to its letter as it can be run.
+/// [`by_name`] also knows `netpack-plain`, the reference that `netpack` must agree with, and
+/// `netpack-printed`, the paper's algorithm as close to its letter as it can be run.
 pub const NAMES: &[&str] =
     &["netpack", "gpu-balance", "flow-balance", "least-fragmentation", "optimus", "tetris", "comb"];
 
-/// The policies for jobs that sum their gradients by all-reduce, by what the field calls them: their
-/// plans have no parameter server.
+/// The names of the policies for jobs that sum their gradients by all-reduce. Their plans have no
+/// parameter server.
 pub const ALL_REDUCE_NAMES: &[&str] = &["titan", "elasticflow", "hived", "tiresias"];
 
-/// A policy by its name; one for all-reduce expects the one that is the default.
+/// Creates a policy by its name. A policy for all-reduce gets the default collective.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Box<dyn Policy>> {
     with_queue(name, Queue::default())
 }
 
-/// A policy by its name; those that have no rule of their own for it choose the jobs to place by the
+/// Creates a policy by its name. A policy without its own rule selects the jobs to place by the
 /// given queue.
 #[must_use]
 pub fn with_queue(name: &str, queue: Queue) -> Option<Box<dyn Policy>> {
@@ -73,7 +73,7 @@ pub fn with_queue(name: &str, queue: Queue) -> Option<Box<dyn Policy>> {
     })
 }
 
-/// A policy of [`ALL_REDUCE_NAMES`] for this collective.
+/// Creates a policy of [`ALL_REDUCE_NAMES`] for this collective.
 #[must_use]
 pub fn all_reduce(name: &str, collective: Collective) -> Option<Box<dyn Policy>> {
     Some(match name {

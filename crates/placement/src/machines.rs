@@ -1,4 +1,5 @@
-//! What Titan and its baselines look at: machines with idle GPUs, and the jobs one after another.
+//! Common parts of Titan and its baselines: machines with idle GPUs, and placing one job after
+//! another.
 
 use tributary_cluster::{Cluster, Job, Pending, Plan, Round, ServerIndex, State, path_gbps};
 
@@ -7,11 +8,11 @@ use crate::regions;
 /// A machine with idle GPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Machine {
-    /// Which server.
+    /// The server.
     pub server: ServerIndex,
-    /// Its idle GPUs: R<sub>s</sub> of Titan §III-A.
+    /// Number of idle GPUs: R<sub>s</sub> of Titan §III-A.
     pub free: u32,
-    /// Whether all of its GPUs are idle: S<sub>n</sub>, else S<sub>f</sub>.
+    /// Whether all of its GPUs are idle: in S<sub>n</sub>, else in S<sub>f</sub>.
     pub idle: bool,
 }
 
@@ -24,7 +25,7 @@ pub(crate) fn with_idle_gpus<'s>(state: &'s State<'_>) -> impl Iterator<Item = M
     })
 }
 
-/// The machine with the fewest idle GPUs that has these; of several the first.
+/// The machine with the fewest idle GPUs that has at least `gpus`; the first of several.
 pub(crate) fn tightest(machines: impl Iterator<Item = Machine>, gpus: u32) -> Option<Machine> {
     let mut best: Option<Machine> = None;
     for machine in machines {
@@ -43,11 +44,11 @@ pub(crate) fn sort_by_most(machines: &mut [Machine]) {
     machines.sort_unstable_by_key(|machine| (std::cmp::Reverse(machine.free), machine.server));
 }
 
-/// GPUs of servers, in the order in which ranks fill them.
+/// Numbers of GPUs on servers, in the order in which ranks fill them.
 pub(crate) type Shares = Vec<(ServerIndex, u32)>;
 
-/// As few machines as possible: while none has room for the rest, the one with the most idle GPUs;
-/// then the one with the fewest that has room. `None` if there are too few GPUs.
+/// As few machines as possible. While no machine has room for the rest, takes the one with the most
+/// idle GPUs; then the one with the fewest that has room. `None` if there are too few GPUs.
 pub(crate) fn consolidated(mut machines: Vec<Machine>, gpus: u32) -> Option<Shares> {
     if let Some(one) = tightest(machines.iter().copied(), gpus) {
         return Some(vec![(one.server, gpus)]);
@@ -64,8 +65,8 @@ pub(crate) fn consolidated(mut machines: Vec<Machine>, gpus: u32) -> Option<Shar
     Some(shares)
 }
 
-/// What `place` makes of these machines; of those of one region after another (see [`regions`]) where
-/// that would put a job on machines that cannot reach each other.
+/// The result of `place` for these machines. If it puts a job on machines that cannot reach each
+/// other, tries one region after another (see [`regions`]).
 pub(crate) fn within_reach(
     cluster: &Cluster,
     machines: Vec<Machine>,
@@ -84,8 +85,8 @@ pub(crate) fn within_reach(
     })
 }
 
-/// Places jobs in the order of submission. A job that finds no place waits; those behind it do not
-/// wait for it.
+/// Places jobs in the order of submission. A job that does not fit waits; later jobs do not wait
+/// for it.
 pub(crate) fn in_order(
     round: &mut Round<'_, '_>,
     waiting: &[Pending],

@@ -1,9 +1,10 @@
-//! Optimus (EuroSys '18) as NetPack §2.3 sums it up: servers by free GPUs; workers and parameter
-//! servers dealt out evenly among the fewest first ones.
+//! Optimus (EuroSys '18) as summarised in NetPack §2.3: orders servers by free GPUs and distributes
+//! workers and parameter servers evenly over the smallest sufficient prefix.
 //!
-//! The fewest are those whose free GPUs suffice. Dealing goes round GPU by GPU, past servers that are
-//! full. The parameter server is dealt like one more GPU, and so lands on a server with a worker, on
-//! one of those that have the fewest: that is what sets this policy apart from GPU-balance.
+//! The prefix suffices if its free GPUs do. GPUs are distributed round-robin, skipping full
+//! servers. The parameter server is distributed like one more GPU, and therefore shares a server
+//! with a worker, one of those with the fewest GPUs of the job. This distinguishes the policy from
+//! GPU-balance.
 
 use std::cmp::Reverse;
 
@@ -14,7 +15,7 @@ use crate::ranked::{Preference, Ranked, View};
 /// Optimus.
 pub type Optimus = Ranked<Evenly>;
 
-/// Most free GPUs first, workers dealt out evenly.
+/// Most free GPUs first, workers distributed evenly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Evenly;
 
@@ -49,7 +50,7 @@ impl Preference for Evenly {
     }
 }
 
-/// GPUs on each server, dealt one by one.
+/// Number of GPUs on each server, distributed one by one.
 fn deal(
     servers: &[ServerIndex],
     gpus: u32,

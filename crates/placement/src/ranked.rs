@@ -1,19 +1,20 @@
-//! What the policies that NetPack is compared with share: servers in an order of preference, filled
-//! one after the other (NetPack §6.1).
+//! The common part of NetPack's baselines: servers in an order of preference, filled one after the
+//! other (NetPack §6.1).
 //!
-//! The paper gives each of them a sentence, on which servers it prefers. What it leaves open is decided
-//! the same way for all, and in their favour where NetPack has the like:
+//! The paper describes each baseline in one sentence, which states the preferred servers.
+//! Everything else is decided in the same way for all baselines, and in their favour where NetPack
+//! has the same:
 //!
-//! - Jobs are placed in the order of submission; one that does not fit waits, and those behind it are
-//!   tried ([`Queue::Fifo`]). With [`Queue::Knapsack`] they choose their jobs as NetPack does, so that
+//! - Jobs are placed in the order of submission. A job that does not fit waits, and later jobs are
+//!   tried ([`Queue::Fifo`]). With [`Queue::Knapsack`] they select jobs as NetPack does, so that
 //!   only placement differs.
-//! - A job that fits on one server goes onto one: of those it fits on, the most preferred.
-//! - Else the most preferred servers are filled, each with all of the job that it takes.
-//! - The parameter server goes onto the most preferred server without a worker of the job; of those
-//!   with a free GPU, as servers without one are none of these policies' business, unless there is no
-//!   other. With a worker it goes only if all servers have one.
-//! - All switches on the way aggregate, as ATP's do without being asked.
-//! - Ties go to the server that comes first.
+//! - A job that fits on one server is placed on the most preferred such server.
+//! - Otherwise the most preferred servers are filled, each as far as possible.
+//! - The parameter server goes to the most preferred server without a worker of the job. Servers
+//!   with a free GPU come first, because these policies do not rank servers without one. It shares
+//!   a server with a worker only if all servers have one.
+//! - All switches on the path aggregate, as in ATP by default.
+//! - Ties are broken by server number.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,13 +24,13 @@ use tributary_cluster::{Network, Pending, Plan, Policy, Round, ServerIndex, Stat
 use crate::netpack::subset::subset;
 use crate::regions;
 
-/// Which waiting jobs a policy tries, in which order.
+/// Which waiting jobs a policy tries, and in which order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Queue {
-    /// All, in the order of submission.
+    /// All jobs, in the order of submission.
     #[default]
     Fifo,
-    /// Those that NetPack would place (NetPack §5.2, step 1).
+    /// The jobs that NetPack would place (NetPack §5.2, step 1).
     Knapsack,
 }
 
@@ -42,30 +43,30 @@ impl Queue {
     }
 }
 
-/// A cluster as preferences look at it.
+/// The view of a cluster for preferences.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     /// Servers and jobs.
     pub(crate) state: &'a State<'a>,
-    /// What the network has left.
+    /// The remaining capacity of the network.
     pub(crate) network: &'a Network,
-    /// GPUs of the job to place.
+    /// Number of GPUs of the job to place.
     pub(crate) gpus: u32,
 }
 
 /// An order of servers.
 pub(crate) trait Preference {
-    /// What the field calls the policy.
+    /// The name of the policy in the literature.
     const NAME: &'static str;
 
-    /// What servers are compared by: least first.
+    /// The sort key of servers: smallest first.
     type Key: Ord;
 
-    /// Where a server comes in the order.
+    /// The key of a server.
     fn key(view: &View<'_>, server: ServerIndex) -> Self::Key;
 
-    /// Where it comes in the order for parameter servers; none if it is not for them. Servers without a
-    /// free GPU are not, unless a policy says otherwise.
+    /// The key of a server for parameter servers; `None` if it must not have one. By default
+    /// servers without a free GPU must not.
     fn ps_key(view: &View<'_>, server: ServerIndex) -> Option<Self::Key> {
         (view.state.free(server) > 0).then(|| Self::key(view, server))
     }
@@ -87,7 +88,7 @@ pub(crate) trait Preference {
 /// A policy that prefers servers in some order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ranked<P> {
-    /// Which jobs it places.
+    /// Selects the jobs to place.
     pub queue: Queue,
     preference: P,
 }
@@ -138,8 +139,8 @@ fn on_one<P: Preference>(view: &View<'_>) -> Option<Plan> {
         .map(|server| Plan::on_one(server, view.gpus))
 }
 
-/// Workers on the most preferred servers, and a parameter server; none if the servers have too few
-/// free GPUs.
+/// Workers on the most preferred servers, and a parameter server. `None` if the servers have too
+/// few free GPUs.
 fn spread<P: Preference>(view: &View<'_>, servers: &[ServerIndex]) -> Option<Plan> {
     let with_gpus = servers.iter().filter(|&&server| view.state.free(server) > 0);
     if with_gpus.clone().map(|&server| view.state.free(server)).sum::<u32>() < view.gpus {
@@ -154,7 +155,7 @@ fn spread<P: Preference>(view: &View<'_>, servers: &[ServerIndex]) -> Option<Pla
     Some(Plan::spread(view.state.cluster(), &workers, ps))
 }
 
-/// All of the job that each server takes, until all of it is placed.
+/// Fills the servers in order until the whole job is placed.
 pub(crate) fn fill(
     view: &View<'_>,
     ordered: impl Iterator<Item = ServerIndex>,
@@ -172,7 +173,7 @@ pub(crate) fn fill(
     workers
 }
 
-/// The most preferred server without a worker, or else the first worker's.
+/// The most preferred server without a worker, or else the first worker's server.
 fn next_without_worker<P: Preference + ?Sized>(
     view: &View<'_>,
     servers: &[ServerIndex],

@@ -1,15 +1,15 @@
-//! Which servers a distributed job can span at all.
+//! Sets of servers that a distributed job can span.
 //!
-//! Uplinks and server links may have no bandwidth: a rack cut off from the rest, a server with its
-//! cable out. A job that spanned such a link would wait for its first gradient for ever, so that no
-//! policy here spreads a job over one; jobs that fit on one server go anywhere.
+//! Uplinks and server links may have no bandwidth, for example a rack cut off from the rest or a
+//! server with an unplugged cable. A job across such a link would wait forever for its first
+//! gradient, so no policy distributes a job over one. Jobs on one server may run anywhere.
 
 use tributary_cluster::{Cluster, RackIndex, ServerIndex, State};
 
-/// Racks that reach one another.
+/// Racks that can reach each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Region {
-    /// In order.
+    /// The racks, in order.
     pub(crate) racks: Vec<RackIndex>,
 }
 
@@ -26,13 +26,14 @@ impl Region {
             .filter(|&server| cluster.server(server).link_gbps > 0.0)
     }
 
-    /// Free GPUs of those servers.
+    /// Number of free GPUs of those servers.
     pub(crate) fn free(&self, state: &State<'_>) -> u32 {
         self.servers(state.cluster()).map(|server| state.free(server)).sum()
     }
 }
 
-/// The regions of a cluster: what the core connects, then each pod and each rack without an uplink.
+/// The regions of a cluster: the racks connected by the core, then each pod and each rack without
+/// an uplink.
 pub(crate) fn of(cluster: &Cluster) -> Vec<Region> {
     let mut core = Vec::new();
     let mut pods = vec![Vec::new(); cluster.pods().len()];
@@ -56,7 +57,7 @@ pub(crate) fn of(cluster: &Cluster) -> Vec<Region> {
         .collect()
 }
 
-/// Each rack by itself.
+/// Each rack as a separate region.
 pub(crate) fn racks(cluster: &Cluster) -> Vec<Region> {
     (0..cluster.racks().len() as u32).map(|rack| Region { racks: vec![RackIndex(rack)] }).collect()
 }
@@ -67,7 +68,7 @@ mod tests {
 
     use super::*;
 
-    /// Racks of one server, two to a pod.
+    /// Racks of one server, two per pod.
     fn cluster(rack_uplinks: &[f64], pod_uplinks: &[f64]) -> Cluster {
         let racks = (0..).zip(rack_uplinks).map(|(index, &uplink_gbps)| Rack {
             servers: index..index + 1,

@@ -1,51 +1,51 @@
-//! How long placing a batch takes (NetPack figure 10).
+//! Measures the time to place a batch (NetPack figure 10).
 
 use std::time::{Duration, Instant};
 
 use tributary_cluster::{Cluster, Job, JobId, Pending, Policy, Round, Shape, State};
 
-/// Batches to measure.
+/// Parameters of a random batch.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Batch {
-    /// Servers, of four GPUs each.
+    /// Number of servers, with four GPUs each.
     pub servers: u32,
-    /// Racks that they are in, as evenly as can be.
+    /// Number of racks, over which the servers are distributed evenly.
     pub racks: u32,
-    /// Links of a rack's servers over its uplinks.
+    /// Total bandwidth of the links of a rack's servers divided by that of its uplinks.
     pub oversubscription: f64,
-    /// Jobs that wait.
+    /// Number of waiting jobs.
     pub jobs: u32,
-    /// What they want.
+    /// Distribution of the numbers of GPUs.
     pub demand: Demand,
-    /// Which of the random batches.
+    /// Seed of the batch.
     pub seed: u64,
 }
 
-/// How many GPUs jobs want.
+/// Distribution of the number of GPUs per job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Demand {
-    /// Mostly one, some of up to 32: about what the Microsoft trace has.
+    /// Mostly one, some up to 32: similar to the Microsoft trace.
     Trace,
-    /// Five to twelve: no job fits on one server, and four thousand of them nearly fill ten thousand.
+    /// Five to twelve: no job fits on one server, and four thousand jobs nearly fill ten thousand
+    /// servers.
     Spread,
 }
 
-/// What came of a batch.
+/// The result of a batch.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Placed {
-    /// Jobs placed.
+    /// Number of jobs placed.
     pub jobs: u32,
-    /// Jobs placed on more than one server.
+    /// Number of jobs placed on more than one server.
     pub distributed: u32,
-    /// Time that it took, with the steady state after each distributed job.
+    /// Wall-clock time, including the steady state after each distributed job.
     pub took: Duration,
-    /// The part of it in which a CPU worked on it, where Linux says so: on a busy machine the one that
-    /// can be compared.
+    /// CPU time, if Linux reports it. On a busy machine only this is comparable.
     pub on_cpu: Option<Duration>,
 }
 
 impl Placed {
-    /// Seconds for each job of the batch that was placed.
+    /// Seconds per placed job of the batch.
     #[must_use]
     pub fn per_job_s(&self) -> f64 {
         self.took.as_secs_f64() / f64::from(self.jobs.max(1))
@@ -53,11 +53,11 @@ impl Placed {
 }
 
 impl Batch {
-    /// The cluster, idle.
+    /// The idle cluster.
     ///
     /// # Panics
     ///
-    /// If the servers cannot be told out evenly to the racks.
+    /// If the number of servers is not a multiple of the number of racks.
     #[must_use]
     pub fn cluster(&self) -> Cluster {
         assert_eq!(self.servers % self.racks, 0, "racks have as many servers each");
@@ -117,13 +117,13 @@ impl Batch {
     }
 }
 
-/// Time for which this thread has been on a CPU.
+/// CPU time of this thread.
 fn on_cpu() -> Option<Duration> {
     let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     statistics.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// SplitMix64: enough to draw jobs with.
+/// SplitMix64, which suffices to draw jobs.
 struct Random(u64);
 
 impl Random {

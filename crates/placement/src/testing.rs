@@ -20,7 +20,7 @@ pub(crate) fn job(id: u32, gpus: u32) -> Job {
     }
 }
 
-/// A cluster in which other jobs leave so many GPUs of each server free.
+/// A cluster in which other jobs leave these numbers of GPUs of each server free.
 pub(crate) fn occupied<'c>(cluster: &'c Cluster, free: &[u32]) -> State<'c> {
     let mut state = State::new(cluster);
     for (server, &free) in cluster.server_indices().zip(free) {
@@ -37,7 +37,7 @@ pub(crate) fn free(state: &State<'_>) -> Vec<u32> {
     state.cluster().server_indices().map(|server| state.free(server)).collect()
 }
 
-/// Has a policy place one job and takes it away again.
+/// Lets a policy place one job, and removes the job.
 pub(crate) fn place_one(policy: &mut dyn Policy, state: &mut State<'_>, gpus: u32) -> Option<Plan> {
     let job = job(0, gpus);
     let pending = Pending { job: job.clone(), value: job.value };

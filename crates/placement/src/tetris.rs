@@ -1,9 +1,9 @@
-//! Tetris (SIGCOMM '14) as NetPack §2.3 sums it up: servers by alignment, the dot product of what a
-//! server has left and what the job wants of it.
+//! Tetris (SIGCOMM '14) as summarised in NetPack §2.3: orders servers by alignment, the dot product
+//! of a server's remaining resources and the job's demand.
 //!
-//! Both are fractions of the server's capacity, GPUs and bandwidth counting alike. A job wants of a
-//! server all the GPUs that it could use there, and all of the link unless it fits on the server; its
-//! parameter server wants the link and no GPU.
+//! Both are fractions of the server's capacity, with equal weights for GPUs and bandwidth. A job
+//! demands all the GPUs that it could use on the server, and the whole link unless the job fits on
+//! the server. Its parameter server demands the link and no GPU.
 
 use std::cmp::Reverse;
 
@@ -37,7 +37,7 @@ impl Preference for Aligned {
     }
 }
 
-/// The part of a server's link that is left.
+/// The remaining share of a server's link.
 fn bandwidth_left(view: &View<'_>, server: ServerIndex) -> f64 {
     let link_gbps = view.state.cluster().server(server).link_gbps;
     if link_gbps > 0.0 { view.network.available_gbps(server) / link_gbps } else { 0.0 }

@@ -1,4 +1,4 @@
-//! Tiresias's placement, as Titan's paper compares with it (§V-A).
+//! Tiresias's placement, as a baseline in Titan's paper (§V-A).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -8,19 +8,20 @@ use tributary_cluster::{Collective, Job, Pending, Plan, Policy, Round, ServerInd
 use crate::deal::plan_of;
 use crate::machines::{Machine, Shares, consolidated, in_order, with_idle_gpus, within_reach};
 
-/// What Tiresias's profiler found of a model: how its gradients are spread over tensors.
+/// Tiresias's profile of a model: the distribution of its gradients over tensors.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TensorProfile {
     /// The model.
     pub model: &'static str,
-    /// Gradients of the whole model, bytes.
+    /// Gradients of the whole model in bytes.
     pub gradient_bytes: f64,
-    /// Gradients of its largest tensor, bytes.
+    /// Gradients of its largest tensor in bytes.
     pub largest_bytes: f64,
 }
 
-/// The models of the papers with their parameters (4 bytes each), and those of their largest tensor:
-/// the first fully connected layer of VGG and the second of AlexNet, a convolution of ResNet.
+/// The models of the papers with their numbers of parameters (4 bytes each), in total and in the
+/// largest tensor: the first fully connected layer of VGG, the second of AlexNet, a convolution of
+/// ResNet.
 pub const PROFILES: [TensorProfile; 7] = [
     TensorProfile::of("VGG-11", 132_863_336, 102_760_448),
     TensorProfile::of("VGG-16", 138_357_544, 102_760_448),
@@ -36,39 +37,40 @@ impl TensorProfile {
         Self { model, gradient_bytes: 4.0 * parameters as f64, largest_bytes: 4.0 * largest as f64 }
     }
 
-    /// The share of the gradients that is in the largest tensor.
+    /// The share of the gradients in the largest tensor.
     #[must_use]
     pub fn skew(&self) -> f64 {
         self.largest_bytes / self.gradient_bytes
     }
 }
 
-/// Few machines for models that suffer from being spread, several for those that do not.
+/// Few machines for models that are sensitive to distribution, several for the others.
 ///
-/// A model suffers if few of its tensors hold most of its gradients (Tiresias's profiler looks at the
-/// sizes of messages); a job is taken for the profiled model nearest in size, since a trace names
-/// none. Jobs that suffer go to as few machines as possible. The others are spread, one GPU after
-/// another to the machine with the most idle GPUs left, over machines that are in use; what these
-/// cannot hold goes to as few others as possible.
+/// A model is sensitive if few of its tensors hold most of its gradients (Tiresias's profiler looks
+/// at the sizes of messages). Traces do not name models, so a job counts as the profiled model with
+/// the nearest size. Sensitive jobs use as few machines as possible. Other jobs are distributed
+/// over machines in use, one GPU at a time to the machine with the most idle GPUs left. The rest of
+/// such a job uses as few other machines as possible.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tiresias {
-    /// How ranks sum their gradients.
+    /// The collective that sums gradients.
     pub collective: Collective,
-    /// What was profiled; at least one model.
+    /// The profiled models; at least one.
     pub profiles: Vec<TensorProfile>,
-    /// Models with a skew of at least this are consolidated.
+    /// Models with at least this skew are consolidated.
     pub consolidate_from: f64,
 }
 
 impl Tiresias {
-    /// For ranks that sum their gradients so, with the models of [`PROFILES`]. VGG and AlexNet hold
-    /// 60 % or more in one tensor, ResNet less than 10 %: from a quarter on a model is consolidated.
+    /// For ranks that use this collective, with the models of [`PROFILES`]. VGG and AlexNet hold 60
+    /// % or more of their gradients in one tensor, ResNet less than 10 %. Models are consolidated
+    /// from a quarter on.
     #[must_use]
     pub fn new(collective: Collective) -> Self {
         Self { collective, profiles: PROFILES.to_vec(), consolidate_from: 0.25 }
     }
 
-    /// Whether a job suffers from being spread.
+    /// Whether a job is sensitive to distribution.
     #[must_use]
     pub fn is_sensitive(&self, job: &Job) -> bool {
         let apart =

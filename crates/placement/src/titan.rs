@@ -1,9 +1,9 @@
-//! Titan: machines in use before idle ones, few machines before many, little traffic before much
+//! Titan: prefers machines in use to idle ones, few machines to many, and little traffic to much
 //! (Fang et al., "Non-Idle Machine-Aware Worker Placement").
 //!
-//! [`Instance`] is the problem of one job (equation 1), [`place`] the algorithms 1 to 3, and
-//! [`exact`] what they are measured against. What the paper leaves open or prints wrongly, and which
-//! reading was taken, is in `docs/placement/titan.md`.
+//! [`Instance`] is the problem of one job (equation 1), [`place`] implements algorithms 1 to 3, and
+//! [`exact`] is their reference. `docs/placement/titan.md` lists omissions and errors in the paper,
+//! with our interpretations.
 
 pub mod exact;
 mod feasible;
@@ -24,18 +24,18 @@ use crate::machines::{in_order, tightest, with_idle_gpus};
 /// Titan's policy.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Titan {
-    /// How ranks sum their gradients.
+    /// The collective that sums gradients.
     pub collective: Collective,
-    /// Time that a phase may take between two machines, seconds.
+    /// Maximum time of a phase between two machines, in seconds.
     ///
-    /// A job that no placement in the cluster as it is gives that waits. One that even the empty
-    /// cluster would not give it would wait for ever, and is placed without the bandwidth constraint.
+    /// If no current placement meets this limit, the job waits. If even the empty cluster could not
+    /// meet it, the job would wait forever, and is placed without the bandwidth constraint.
     pub phase_s: f64,
 }
 
 impl Default for Titan {
-    /// Halving-doubling (§V-B), and a second: the bytes of a phase are compared with what a path
-    /// takes in the unit of its bandwidth.
+    /// Halving-doubling (§V-B) and one second: the bytes of a phase are compared with the capacity
+    /// of a path in the unit of its bandwidth.
     fn default() -> Self {
         Self { collective: Collective::HalvingDoubling, phase_s: 1.0 }
     }
@@ -43,7 +43,8 @@ impl Default for Titan {
 
 impl Titan {
     fn plan(&self, state: &State<'_>, job: &Job) -> Option<Plan> {
-        // One machine in use has room: neither objective can be better, and nothing crosses machines.
+        // One machine in use has room. No placement has better objectives, and no traffic crosses
+        // machines.
         let used = with_idle_gpus(state).filter(|machine| !machine.idle);
         if let Some(machine) = tightest(used, job.gpus) {
             return Some(Plan::on_one(machine.server, job.gpus));
@@ -55,8 +56,8 @@ impl Titan {
 }
 
 impl Titan {
-    /// Places a job that bandwidth keeps back, if it would do so for ever: then a slow sum is better
-    /// than none, but not one that never ends.
+    /// Places a job that the bandwidth constraint would delay forever. A slow sum is better than
+    /// none, but the placement must not include links without bandwidth.
     fn place_unconstrained(
         &self,
         state: &State<'_>,

@@ -1,17 +1,17 @@
-//! Servers of a kind: what makes the search fast.
+//! Classes of similar servers, which make the search fast.
 //!
-//! Two servers with as many free GPUs and as many flows on links as fast differ only in the bandwidth
-//! they have left, so that of each kind the best few are all that a job can want: as many as its GPUs
-//! and those that it gives back fill, and one more for the parameter server. Kinds are few, as free
-//! GPUs and flows are small numbers. What was looked up stays sorted from one job to the next, and only
-//! servers on which something changed are filed anew.
+//! Servers with the same number of free GPUs, the same number of flows and equally fast links
+//! differ only in their remaining bandwidth. A job can only need the best few of each class: as
+//! many as its GPUs and the surplus fill, and one more for the parameter server. There are few
+//! classes, because free GPUs and flows are small numbers. The index stays sorted from one job to
+//! the next, and only servers that have changed are filed again.
 //!
-//! The plans are those of the plain search, ties included. It visits servers by kind, then best first,
-//! and replaces a plan only by a better one; so of plans that tie it keeps the one whose last server in
-//! that order comes first, then whose last but one does, and so on. Were a server in such a plan and
-//! one before it of the same kind not, exchanging the two would make a plan that is at least as good
-//! and comes first: there is none, plans take the first servers of each kind, and the rest need never
-//! be looked at.
+//! The plans are those of the plain search, including ties. The plain search visits servers by
+//! class, then best first, and replaces a plan only by a better one. Among tied plans it therefore
+//! keeps the one whose last server in this order comes first, then whose second-last server does,
+//! and so on. Suppose such a plan contained a server but not an earlier one of the same class.
+//! Exchanging the two would yield a plan that is at least as good and comes first, a contradiction.
+//! So plans take the first servers of each class, and the others need no visit.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -21,16 +21,16 @@ use tributary_cluster::{Cluster, Network, ServerIndex, State};
 use super::offers::{Kind, Offer};
 use crate::regions::Region;
 
-/// The servers of one kind that matter to a job, best first.
+/// The servers of one class that matter to a job, best first.
 #[derive(Clone, Debug)]
 pub(super) struct Class {
-    /// What they have in common.
+    /// Common properties.
     pub(super) kind: Kind,
-    /// The first of them.
+    /// The first servers of the class.
     pub(super) first: Vec<Offer>,
 }
 
-/// How many servers of a kind can be in a plan of at most so many GPUs.
+/// Maximum number of servers of a class in a plan of at most `most_gpus` GPUs.
 pub(super) const fn most_workers(kind: Kind, most_gpus: u32) -> usize {
     match most_gpus.checked_div(kind.gpus) {
         Some(servers) => servers as usize,
@@ -38,7 +38,7 @@ pub(super) const fn most_workers(kind: Kind, most_gpus: u32) -> usize {
     }
 }
 
-/// The servers of a region, filed by kind.
+/// The servers of a region, filed by class.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filed {
     offers: BTreeSet<Offer>,
@@ -46,7 +46,7 @@ pub(super) struct Filed {
 }
 
 impl Filed {
-    /// Free GPUs of all.
+    /// Total number of free GPUs.
     pub(super) const fn free(&self) -> u32 {
         self.free
     }
@@ -61,7 +61,7 @@ impl Filed {
         self.offers.remove(offer);
     }
 
-    /// Of each kind what a plan of at most so many GPUs can want.
+    /// The servers of each class that a plan of at most `most_gpus` GPUs can need.
     pub(super) fn classes(&self, most_gpus: u32) -> Vec<Class> {
         let mut classes = Vec::new();
         let mut next = self.offers.first();
@@ -75,28 +75,28 @@ impl Filed {
         classes
     }
 
-    /// All of a kind from the given one on, in order.
+    /// All servers of a class from the given one on, in order.
     pub(super) fn from(&self, offer: Offer) -> impl Iterator<Item = &Offer> {
         self.offers.range(offer..).take_while(move |other| other.kind == offer.kind)
     }
 }
 
-/// Comes after every server of a kind.
+/// An offer after all servers of a class.
 const fn last_of(kind: Kind) -> Offer {
     Offer { kind, available: std::cmp::Reverse(i64::MIN), server: ServerIndex(u32::MAX) }
 }
 
-/// The servers of a cluster, filed by kind in each of the regions that they belong to.
+/// The servers of a cluster, filed by class in each of their regions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
     regions: Vec<Filed>,
     /// By server.
     regions_of: Vec<Vec<u32>>,
-    /// By server; none before it is filed or if no distributed job may use it.
+    /// By server; `None` before it is filed, or if no distributed job may use it.
     offers: Vec<Option<(Seen, Offer)>>,
 }
 
-/// What an offer is made of, as it was when it was made.
+/// The inputs of an offer at the time when it was computed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Seen {
     free: u32,
@@ -105,7 +105,7 @@ struct Seen {
 }
 
 impl Index {
-    /// An index of regions, which may overlap; nothing is filed yet.
+    /// An empty index of regions, which may overlap.
     pub(super) fn new(cluster: &Cluster, regions: &[Region]) -> Self {
         let mut regions_of = vec![Vec::new(); cluster.servers().len()];
         for (region, index) in regions.iter().zip(0..) {
@@ -120,7 +120,7 @@ impl Index {
         }
     }
 
-    /// Files what has changed since the last time.
+    /// Files the servers that have changed since the last call.
     pub(super) fn refresh(&mut self, state: &State<'_>, network: &Network) {
         for (server, filed) in state.cluster().server_indices().zip(&mut self.offers) {
             let seen = Seen {
@@ -143,12 +143,12 @@ impl Index {
         }
     }
 
-    /// How many regions there are.
+    /// Number of regions.
     pub(super) const fn len(&self) -> usize {
         self.regions.len()
     }
 
-    /// What is filed for a region.
+    /// The servers of a region.
     pub(super) fn region(&self, region: usize) -> &Filed {
         &self.regions[region]
     }

@@ -1,23 +1,23 @@
-//! Step 4: which switches aggregate for which of the jobs just placed (NetPack §5.2).
+//! Step 4: for which of the placed jobs switches aggregate (NetPack §5.2).
 
 use tributary_cluster::{JobId, RackIndex, Round};
 
-/// A job of this round that goes to the network.
+/// A job of this round that uses the network.
 struct Contender {
     job: JobId,
-    /// Racks on its way.
+    /// Racks on its path.
     racks: Vec<RackIndex>,
     rate_gbps: f64,
-    /// Aggregation efficiency: the rate times the flows that come in at its switches.
+    /// Aggregation efficiency: the rate times the number of flows that arrive at its switches.
     efficiency_gbps: f64,
 }
 
-/// Gives the switches' memory to the jobs of the round with most aggregation efficiency first, until
-/// it is used up.
+/// Gives the switches' memory to the jobs of the round in descending order of aggregation
+/// efficiency, until it is used up.
 ///
-/// Jobs of earlier rounds keep what they have. A switch has memory left while the jobs enabled so far
-/// aggregate less than it can; the job that would exceed that still gets it, and statistical
-/// aggregation shares what there is.
+/// Jobs of earlier rounds keep their memory. A switch has memory left while the jobs enabled so far
+/// aggregate less than its throughput. The job that exceeds the throughput is still enabled, and
+/// statistical aggregation shares the memory.
 pub(super) fn selectively(round: &mut Round<'_, '_>) {
     let (contenders, mut left_gbps) = contenders(round);
     for contender in contenders {
@@ -35,8 +35,8 @@ pub(super) fn selectively(round: &mut Round<'_, '_>) {
     }
 }
 
-/// The jobs of this round that go to the network, most efficient first, and what the switches have
-/// left for them, by rack.
+/// The jobs of this round that use the network, most efficient first, and by rack the memory that
+/// the switches have left for them.
 fn contenders(round: &mut Round<'_, '_>) -> (Vec<Contender>, Vec<f64>) {
     let started = round.started().to_vec();
     let (state, network) = round.with_network();
@@ -53,8 +53,8 @@ fn contenders(round: &mut Round<'_, '_>) -> (Vec<Contender>, Vec<f64>) {
             left_gbps[rack.at()] += network.aggregated_gbps(job, rack);
         }
         let rate_gbps = network.rate_gbps(job);
-        // Every worker's flow comes in at its own rack's switch; each rack but the parameter server's
-        // sends one on to that one's switch once it aggregates.
+        // Every worker's flow arrives at the switch of its own rack. Each rack except the parameter
+        // server's then sends one flow to the switch of the parameter server's rack.
         let flows = plan.workers().len() + plan.aggregating.len().saturating_sub(1);
         let efficiency_gbps = rate_gbps * flows as f64;
         contenders.push(Contender {

@@ -13,7 +13,8 @@ use super::workers::Candidate;
 use super::{Search, knapsack, place_jobs, plan, subset};
 use crate::regions;
 
-/// NetPack's policy: the plans of [`Plain`](super::Plain) with its default readings, sooner.
+/// NetPack's policy: computes the plans of [`Plain`](super::Plain) with its default readings,
+/// faster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NetPack;
 
@@ -34,10 +35,10 @@ struct Fast {
     oversubscribed: bool,
     /// Servers by free GPUs.
     by_free: Vec<BTreeSet<ServerIndex>>,
-    /// By server: where it is in `by_free`.
+    /// By server: its key in `by_free`.
     free: Vec<u32>,
-    /// The index and how many of its regions, the first, are single racks; nothing before the first
-    /// job that is spread.
+    /// The index, and the number of its first regions that are single racks. `None` before the
+    /// first distributed job.
     index: Option<(Index, usize)>,
 }
 
@@ -55,7 +56,7 @@ impl Fast {
     }
 }
 
-/// An index of single racks if those come first, then of all regions; and how many racks there are.
+/// An index of single racks, if those come first, followed by all regions; and the number of racks.
 fn index(cluster: &Cluster, racks_first: bool) -> (Index, usize) {
     let mut regions = if racks_first { regions::racks(cluster) } else { Vec::new() };
     let racks = regions.len();
@@ -131,7 +132,7 @@ struct PsSearch<'a> {
 }
 
 impl PsSearch<'_> {
-    /// The first best server, if that makes the plan worth more than `best`.
+    /// The first best server, if it makes the plan worth more than `best`.
     fn better_than(&self, mut best: Kbps, classes: &[Class]) -> Option<(Kbps, Offer)> {
         let mut found = None;
         let mut servers = self.workers.servers.as_slice();
@@ -156,8 +157,8 @@ impl PsSearch<'_> {
         found
     }
 
-    /// Looks at the servers of a class one by one, as what each is worth depends on its rack as well,
-    /// until what is left of the class cannot be worth more whatever the rack.
+    /// Visits the servers of a class one by one, because the worth of each also depends on its
+    /// rack. Stops when the remaining servers cannot be worth more in any rack.
     fn walk(
         &self,
         class: &Class,

@@ -1,23 +1,25 @@
-//! Step 2 over classes of servers: the same dynamic program on far fewer servers, with one table in
-//! place of one for each number of flows.
+//! Step 2 over classes of servers: the same dynamic program on far fewer servers, with one table
+//! instead of one per number of flows.
 //!
-//! Servers come in the order of their flows. Once all with at most `f` flows are in the table, it has
-//! the best plans with at most `f` flows on a server, and the next number goes on from there.
+//! Servers come in the order of their flows. Once all servers with at most `f` flows are in the
+//! table, it holds the best plans with at most `f` flows on a server, and the next number of flows
+//! continues from there.
 
 use super::classes::{Class, most_workers};
 use super::offers::{Kbps, Offer};
 use super::workers::Candidate;
 
-/// Below this no sum of values is; less than half of it is still out of reach.
+/// Marks unreachable cells. No sum of values is below it, and half of it is still unreachable.
 const UNREACHED: Kbps = Kbps::MIN / 2;
 
-/// The best values by GPUs, and which servers make them.
+/// The best values by number of GPUs, and the servers that achieve them.
 struct Table {
-    /// By GPUs, exactly so many.
+    /// By exact number of GPUs.
     best: Vec<Kbps>,
     next: Vec<Kbps>,
     offers: Vec<Offer>,
-    /// By server and GPUs, whether the best of the servers so far has it.
+    /// By server and number of GPUs: whether the best plan of the servers so far contains the
+    /// server.
     taken: Vec<bool>,
 }
 
@@ -46,8 +48,8 @@ impl Table {
         self.offers.push(*offer);
     }
 
-    /// The best plan of exactly so many GPUs, unless there is none or none of its servers is among
-    /// those from `new` on.
+    /// The best plan of exactly `gpus` GPUs. `None` if there is no plan, or none of its servers is
+    /// at or after `new`.
     fn candidate(&self, gpus: usize, new: usize) -> Option<Candidate> {
         let value = self.best[gpus];
         if value < UNREACHED / 2 {
@@ -70,8 +72,8 @@ impl Table {
     }
 }
 
-/// The candidates that [`workers::candidates`](super::workers::candidates) finds among all servers of
-/// these classes, with any surplus.
+/// The candidates that [`workers::candidates`](super::workers::candidates) finds among all servers
+/// of these classes, with any surplus.
 pub(super) fn candidates(classes: &[Class], gpus: u32) -> Vec<Candidate> {
     let most_free = classes.iter().map(|class| class.kind.gpus).max().unwrap_or(0);
     let most = gpus + most_free;

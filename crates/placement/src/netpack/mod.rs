@@ -1,11 +1,10 @@
-//! NetPack (ASPLOS '24, §5.2, algorithm 2): which jobs to place, where their workers and parameter
-//! servers go, and which switches aggregate for them.
+//! NetPack (ASPLOS '24, §5.2, algorithm 2): which jobs to place, on which servers their workers and
+//! parameter servers run, and which switches aggregate for them.
 //!
-//! The four steps are a file each: `subset`, `workers`, `ps`, `enable`; `offers` and
-//! `penalty` have what they weigh. [`Plain`] is algorithm 2 as the paper has it, servers one by one;
-//! [`NetPack`] makes the same plans in a fraction of the time (`classes` says how). Where the paper
-//! can be read in more than one way, [`Readings`] names the ways and `docs/placement/netpack.md` the
-//! reasons for the one taken.
+//! The four steps are in the files `subset`, `workers`, `ps` and `enable`; `offers` and `penalty`
+//! contain their criteria. [`Plain`] is algorithm 2 as in the paper, server by server. [`NetPack`]
+//! computes the same plans in a fraction of the time (see `classes`). Where the paper is ambiguous,
+//! [`Readings`] lists the interpretations, and `docs/placement/netpack.md` the reasons for ours.
 
 mod classes;
 mod enable;
@@ -26,18 +25,18 @@ pub use readings::{Epsilon, Fits, HotSpot, Oversubscribed, Readings, Surplus};
 
 use tributary_cluster::{Job, Pending, Plan, Round, ServerIndex};
 
-/// How the steps of algorithm 2 find what they look for.
+/// The searches within the steps of algorithm 2.
 trait Search {
-    /// Step 1: which of the waiting jobs to place, in which order.
+    /// Step 1: the waiting jobs to place, in order.
     fn subset(&self, waiting: &[Pending], free_gpus: u32) -> Vec<usize>;
 
     /// Line 4: a server for a whole job.
     ///
-    /// The paper does not say which. It is the one with the fewest GPUs left over, then the first: a
-    /// job on one server asks nothing of the network, so that only GPUs matter.
+    /// The paper does not specify which. We take the one with the fewest remaining GPUs, then the
+    /// first: a job on one server does not use the network, so only GPUs matter.
     fn single(&self, round: &Round<'_, '_>, gpus: u32) -> Option<ServerIndex>;
 
-    /// Steps 2 and 3: workers and a parameter server for a job; none if it cannot be spread.
+    /// Steps 2 and 3: workers and a parameter server for a job; `None` if it cannot be distributed.
     fn spread(&mut self, round: &mut Round<'_, '_>, job: &Job) -> Option<Plan>;
 
     /// A job has started.
@@ -52,7 +51,7 @@ fn place_jobs(search: &mut impl Search, round: &mut Round<'_, '_>, waiting: &[Pe
             Some(server) => Some(Plan::on_one(server, job.gpus)),
             None => search.spread(round, job),
         };
-        // None is left only where the cluster is cut apart: the job waits.
+        // If the cluster is partitioned, there may be no plan: the job waits.
         let Some(plan) = plan else { continue };
         let mut servers = plan.ranks.clone();
         servers.dedup();
@@ -62,10 +61,10 @@ fn place_jobs(search: &mut impl Search, round: &mut Round<'_, '_>, waiting: &[Pe
     enable::selectively(round);
 }
 
-/// A plan of the workers and parameter server that were found.
+/// A plan with the workers and parameter server that were found.
 ///
-/// It may have one worker only: of all that fits on a server, line 4 as printed leaves what just fits
-/// to the search. That worker needs no parameter server (table 3, constraint 6).
+/// It may have a single worker: line 4 as printed leaves a job that exactly fits on a server to the
+/// search. Such a job needs no parameter server (table 3, constraint 6).
 fn plan(round: &Round<'_, '_>, placed: &ps::Placed, gpus: u32) -> Plan {
     let shares: Vec<_> = placed
         .workers

@@ -1,47 +1,46 @@
-//! What each server has to offer a job (NetPack §5.2, step 2).
+//! The resources that each server offers a job (NetPack §5.2, step 2).
 //!
-//! Bandwidth is counted in whole kb/s from here on. Sums of whole numbers do not depend on the order
-//! in which they are taken, so that two searches that visit servers in different orders agree on
-//! which plan is best, and on which plans tie.
+//! Bandwidth is an integer in kb/s here. Sums of integers do not depend on their order, so two
+//! searches that visit servers in different orders agree on the best plan and on ties.
 
 use std::cmp::Reverse;
 
 use tributary_cluster::{Cluster, Network, ServerIndex, State};
 
-/// Bandwidth, or what a plan is worth in it; kb/s.
+/// Bandwidth, or the worth of a plan as bandwidth, in kb/s.
 pub(super) type Kbps = i64;
 
-/// Gb/s as whole kb/s.
+/// Converts Gb/s to integral kb/s.
 pub(super) fn kbps(gbps: f64) -> Kbps {
     (gbps * 1e6).round() as Kbps
 }
 
-/// A server as the searches see it.
+/// A server from the point of view of the searches.
 ///
-/// Ordered as they visit servers: by flows, free GPUs, link, best first, then by number.
+/// The order is that of the searches: by flows, free GPUs and link, best first, then by number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Offer {
-    /// What servers of a kind have in common.
+    /// The class of the server.
     pub(super) kind: Kind,
-    /// Bandwidth that its link has left.
+    /// Remaining bandwidth of its link.
     pub(super) available: Reverse<Kbps>,
-    /// Which server.
+    /// The server.
     pub(super) server: ServerIndex,
 }
 
-/// What makes two servers interchangeable but for the bandwidth they have left.
+/// Properties that make two servers interchangeable apart from their remaining bandwidth.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Kind {
-    /// Flows on its link.
+    /// Number of flows on its link.
     pub(super) flows: u32,
-    /// Free GPUs.
+    /// Number of free GPUs.
     pub(super) gpus: u32,
     /// Capacity of its link.
     pub(super) link: Kbps,
 }
 
 impl Offer {
-    /// What a server offers now.
+    /// The current offer of a server.
     pub(super) fn of(state: &State<'_>, network: &Network, server: ServerIndex) -> Self {
         let link = kbps(state.cluster().server(server).link_gbps);
         Self {
@@ -51,16 +50,16 @@ impl Offer {
         }
     }
 
-    /// What it is worth to have one more flow on the server's link, on which `more` flows of the same
-    /// job arrive as well: the bandwidth that is left, less what the new flow takes from those that are
-    /// there.
+    /// The value of one more flow on the server's link, if `more` other flows of the same job also
+    /// arrive there: the remaining bandwidth, minus the bandwidth that the new flow takes from
+    /// existing flows.
     pub(super) const fn value(&self, more: u32) -> Kbps {
         let available = self.available.0;
         available - (self.kind.link - available) / (self.kind.flows + more + 1) as Kbps
     }
 }
 
-/// The fastest server link of a cluster: `C` where the paper has one for all.
+/// The fastest server link of a cluster: `C` in the paper, where all links are equal.
 pub(super) fn fastest(cluster: &Cluster) -> Kbps {
     cluster.servers().iter().map(|server| kbps(server.link_gbps)).max().unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! The last term of equation 1: what hot spots cost, and what crossing racks does.
+//! The last term of equation 1: the cost of hot spots and of crossing racks.
 
 use tributary_cluster::{Cluster, Network, RackIndex, ServerIndex};
 
@@ -14,18 +14,18 @@ pub(super) fn is_oversubscribed(cluster: &Cluster) -> bool {
     })
 }
 
-/// What hot spots make of a plan's worth.
+/// The effect of hot spots on the worth of a plan.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Penalty {
     /// `C`.
     pub(super) link: Kbps,
-    /// Which sign it has.
+    /// The sign of the term.
     pub(super) reading: HotSpot,
 }
 
 impl Penalty {
-    /// The term, for a plan whose busiest server has `flows` flows before the job comes, and whose
-    /// busiest uplink gives it `uplink` if it crosses racks.
+    /// The term for a plan. The busiest server has `flows` flows before the job starts. If the plan
+    /// crosses racks, `uplink` is the job's share of the busiest uplink.
     pub(super) fn term(&self, flows: u32, uplink: Option<Kbps>) -> Kbps {
         let share = self.share(flows);
         match self.reading {
@@ -34,24 +34,24 @@ impl Penalty {
         }
     }
 
-    /// What the job gets of a link with `flows` flows.
+    /// The job's share of a link with `flows` flows.
     pub(super) const fn share(&self, flows: u32) -> Kbps {
         self.link / (flows + 1) as Kbps
     }
 }
 
-/// The uplinks that a set of workers crosses, by where the parameter server is.
+/// The uplinks that a set of workers crosses, depending on the rack of the parameter server.
 #[derive(Clone, Debug)]
 pub(super) struct Uplinks {
-    /// Racks with workers, and the flows that leave each.
+    /// Racks with workers, and the number of flows that leave each rack.
     racks: Vec<(RackIndex, u32)>,
-    /// All those flows.
+    /// The total number of these flows.
     flows: u32,
     reading: HotSpot,
 }
 
 impl Uplinks {
-    /// Those of the given workers.
+    /// The uplinks for the given workers.
     pub(super) fn of(
         cluster: &Cluster,
         network: &Network,
@@ -72,8 +72,8 @@ impl Uplinks {
         Self { racks, flows, reading }
     }
 
-    /// What the job gets of the busiest uplink that it crosses; none if it stays in one rack. As
-    /// printed, of the least busy one.
+    /// The job's share of the busiest uplink that it crosses, or as printed of the least busy one;
+    /// `None` if it stays in one rack.
     pub(super) fn share(
         &self,
         cluster: &Cluster,

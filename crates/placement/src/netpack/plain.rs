@@ -1,4 +1,4 @@
-//! Algorithm 2 with every server looked at by itself.
+//! Algorithm 2, server by server.
 
 use tributary_cluster::{Cluster, Job, Network, Pending, Plan, Policy, Round, ServerIndex, State};
 
@@ -12,7 +12,7 @@ use crate::regions::{self, Region};
 /// NetPack's policy in its plain form: the reference, in any of its [`Readings`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Plain {
-    /// How the paper is read.
+    /// The interpretation of the paper.
     pub readings: Readings,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Spread<'a> {
         Self { state, cluster, network, readings, link, oversubscribed }
     }
 
-    /// Within one rack first, if that is how the oversubscribed network is read; then within a region.
+    /// First within one rack, if that is the reading of oversubscription; then within a region.
     fn anywhere(&self, gpus: u32) -> Option<Placed> {
         let racks_first = self.readings.oversubscribed == Oversubscribed::RacksFirst;
         let racks = (self.oversubscribed && racks_first).then(|| regions::racks(self.cluster));
@@ -77,7 +77,7 @@ impl<'a> Spread<'a> {
         in_a_rack.or_else(|| self.best_of(&regions::of(self.cluster), gpus))
     }
 
-    /// The best plan within one of the regions; of equals that in the first.
+    /// The best plan within one of the regions; among equals that in the first region.
     fn best_of(&self, regions: &[Region], gpus: u32) -> Option<Placed> {
         let plans = regions.iter().filter_map(|region| self.within(region, gpus));
         plans.reduce(|a, b| if b.worth > a.worth { b } else { a })

@@ -1,5 +1,5 @@
-//! Step 3: where the parameter server goes, and which of the workers' candidates that decides for
-//! (NetPack §5.2, equation 1).
+//! Step 3: selects the server of the parameter server, and with it one of the candidates for the
+//! workers (NetPack §5.2, equation 1).
 
 use tributary_cluster::{Cluster, Network};
 
@@ -11,22 +11,22 @@ use super::workers::Candidate;
 /// Workers and a parameter server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Placed {
-    /// What equation 1 makes of it.
+    /// The value of equation 1.
     pub(super) worth: Kbps,
-    /// Where the workers are.
+    /// The workers.
     pub(super) workers: Candidate,
-    /// Where the parameter server is.
+    /// The parameter server.
     pub(super) ps: Offer,
 }
 
-/// What equation 1 depends on besides the plan.
+/// The inputs of equation 1 besides the plan.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Equation<'a> {
     /// What there is.
     pub(super) cluster: &'a Cluster,
-    /// The steady state before the job comes.
+    /// The steady state before the job starts.
     pub(super) network: &'a Network,
-    /// Hot spots.
+    /// The hot-spot penalty.
     pub(super) penalty: Penalty,
     /// Where the parameter server adds a flow.
     pub(super) epsilon: Epsilon,
@@ -35,7 +35,7 @@ pub(super) struct Equation<'a> {
 }
 
 impl<'a> Equation<'a> {
-    /// The equation as a job meets it.
+    /// The equation for one job.
     pub(super) fn of(
         cluster: &'a Cluster,
         network: &'a Network,
@@ -47,14 +47,14 @@ impl<'a> Equation<'a> {
         Self { cluster, network, penalty, epsilon: readings.epsilon, oversubscribed }
     }
 
-    /// The uplinks that a candidate may cross, where they count.
+    /// The uplinks that a candidate may cross, if uplinks count.
     pub(super) fn uplinks(&self, workers: &Candidate) -> Option<Uplinks> {
         let servers = workers.servers.iter().map(|offer| offer.server);
         self.oversubscribed
             .then(|| Uplinks::of(self.cluster, self.network, servers, self.penalty.reading))
     }
 
-    /// What a candidate is worth with its parameter server at `ps`, which has a worker or not.
+    /// The worth of a candidate with its parameter server at `ps`, which may have a worker.
     pub(super) fn worth(
         &self,
         workers: &Candidate,
@@ -79,7 +79,7 @@ impl<'a> Equation<'a> {
     }
 }
 
-/// The best plan of all candidates and servers; of equals the first.
+/// The best plan over all candidates and servers; the first among equals.
 pub(super) fn best(
     equation: &Equation<'_>,
     candidates: Vec<Candidate>,

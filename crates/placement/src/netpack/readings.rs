@@ -1,17 +1,17 @@
-//! Where the paper can be read in more than one way.
+//! Interpretations of ambiguous parts of the paper.
 
-/// How algorithm 2 and equation 1 are read; `docs/placement/netpack.md` says why.
+/// Interpretation of algorithm 2 and equation 1; `docs/placement/netpack.md` gives the reasons.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Readings {
     /// Line 4.
     pub fits: Fits,
-    /// How many more GPUs than it needs a job may be given before they are taken back.
+    /// The surplus of GPUs that a job may be given before they are taken back.
     pub surplus: Surplus,
-    /// Where the parameter server adds a flow of its own.
+    /// Where the parameter server adds its own flow.
     pub epsilon: Epsilon,
     /// The last term of equation 1.
     pub hot_spot: HotSpot,
-    /// What an oversubscribed network changes.
+    /// The effect of oversubscription.
     pub oversubscribed: Oversubscribed,
 }
 
@@ -29,24 +29,25 @@ impl Readings {
     }
 }
 
-/// Which servers a whole job fits on (algorithm 2, line 4).
+/// The servers on which a whole job fits (algorithm 2, line 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Fits {
-    /// Those with as many free GPUs as it wants.
+    /// Those with at least as many free GPUs as requested.
     #[default]
     Exactly,
     /// Those with more, as printed: a job of four GPUs never fits on a server of four.
     WithRoom,
 }
 
-/// How many more GPUs than it needs a job may be given before they are taken back.
+/// The surplus of GPUs that a job may be given before they are taken back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Surplus {
-    /// Any number up to a server's GPUs, as printed. Servers count then whose GPUs are all taken back
-    /// at once.
+    /// Any number up to a server's GPUs, as printed. The worth then includes servers whose GPUs are
+    /// all taken back at once.
     #[default]
     Any,
-    /// As few as whole servers allow, for each bound on flows: more only if there is no exact fit.
+    /// The minimum for whole servers, for each bound on flows: a surplus only if there is no exact
+    /// fit.
     Least,
 }
 
@@ -56,27 +57,28 @@ pub enum Epsilon {
     /// On servers with a worker, whose link the job crosses twice, as in constraint 3 of table 3.
     #[default]
     WithWorker,
-    /// On servers without one, as printed.
+    /// On servers without a worker, as printed.
     Elsewhere,
 }
 
 /// The last term of equation 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HotSpot {
-    /// `+ C/(f_max+1)`: what the job gets where it meets most flows, and less the more there are.
+    /// `+ C/(f_max+1)`: the job's share where it meets the most flows, which decreases with the
+    /// number of flows.
     #[default]
     Share,
     /// `− C/(f_max+1)`, the sign as printed: more flows are better.
     Subtracted,
 }
 
-/// What an oversubscribed network changes.
+/// The effect of oversubscription.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Oversubscribed {
-    /// Plans within a rack come first; across racks, what the job gets of the busiest uplink counts
-    /// if that is less than what it gets of the busiest server.
+    /// Plans within a rack come first. For plans across racks, the share of the busiest uplink
+    /// counts if it is smaller than that of the busiest server.
     #[default]
     RacksFirst,
-    /// The penalty alone.
+    /// Only the penalty.
     Penalty,
 }

@@ -1,9 +1,10 @@
-//! Step 1: which of the waiting jobs to place (NetPack §5.2).
+//! Step 1: selects the waiting jobs to place (NetPack §5.2).
 //!
-//! A 0/1 knapsack: the free GPUs are its capacity, each job's GPUs a weight, its value a value. Values
-//! are counted in millionths, and every job is worth at least one, so that none waits for ever for
-//! want of a value. Of subsets worth the same, the one that leaves out the job latest in the order of
-//! (GPUs, falling value, submission) wins, then the next latest, and so on: small jobs are preferred.
+//! This is a 0/1 knapsack: the free GPUs are its capacity, each job's GPUs are a weight, and its
+//! value is the profit. Values are counted in millionths, and every job has at least one, so that
+//! no job waits forever because its value is zero. Among equally valuable subsets, the one wins
+//! that omits the latest job in the order of (GPUs, descending value, submission), then the next
+//! latest, and so on: small jobs are preferred.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,15 +16,15 @@ use tributary_cluster::Pending;
 struct Item {
     gpus: u32,
     value: Reverse<i64>,
-    /// Where it is among the waiting.
+    /// Its index among the waiting jobs.
     at: usize,
 }
 
-/// Where the jobs to place are among the waiting, in falling order of value: the fast way.
+/// The indices of the jobs to place, in descending order of value: the fast implementation.
 ///
-/// Jobs of as many GPUs are taken best first, so that only their number is open; what each number adds
-/// is concave, and the best number grows with the capacity. Cost is that of looking
-/// at each job once, of sorting those that fit, and GPUs × log GPUs for each different size.
+/// Jobs with equal numbers of GPUs are taken best first, so that only their number is unknown. The
+/// added value is concave in this number, and the best number grows with the capacity. The cost is
+/// one pass over all jobs, sorting those that fit, and GPUs × log GPUs for each different size.
 #[must_use]
 pub fn subset(waiting: &[Pending], free_gpus: u32) -> Vec<usize> {
     let items = items(waiting, free_gpus);
@@ -66,7 +67,7 @@ pub fn subset(waiting: &[Pending], free_gpus: u32) -> Vec<usize> {
     by_value(chosen)
 }
 
-/// [`subset`], job by job as textbooks have it: the reference.
+/// [`subset`] as in textbooks, job by job: the reference.
 #[must_use]
 pub fn subset_plain(waiting: &[Pending], free_gpus: u32) -> Vec<usize> {
     let mut items: Vec<_> = items(waiting, free_gpus).collect();
@@ -98,7 +99,7 @@ pub fn subset_plain(waiting: &[Pending], free_gpus: u32) -> Vec<usize> {
     by_value(chosen)
 }
 
-/// The jobs that fit at all.
+/// The jobs that fit individually.
 fn items(waiting: &[Pending], free_gpus: u32) -> impl Iterator<Item = Item> + Clone + '_ {
     let fit = move |(_, pending): &(usize, &Pending)| pending.job.gpus <= free_gpus;
     waiting.iter().enumerate().filter(fit).map(|(at, pending)| Item {
@@ -114,7 +115,8 @@ fn by_value(mut chosen: Vec<Item>) -> Vec<usize> {
     chosen.into_iter().map(|item| item.at).collect()
 }
 
-/// The best values with jobs of one more size, and how many of them are taken, by capacity.
+/// Adds the jobs of one more size: the best values, and the number of these jobs taken, by
+/// capacity.
 fn with_size(best: &[i64], size: &[Item]) -> (Vec<i64>, Vec<u32>) {
     let gpus = size[0].gpus as usize;
     let mut sums = vec![0];
@@ -133,10 +135,10 @@ fn with_size(best: &[i64], size: &[Item]) -> (Vec<i64>, Vec<u32>) {
     (next, counts)
 }
 
-/// Capacities `residue + n·gpus`, of which jobs of `gpus` GPUs only ever reach one another.
+/// Capacities `residue + n·gpus`. Jobs of `gpus` GPUs lead only from one of these to another.
 struct Step<'a> {
     best: &'a [i64],
-    /// What the first `n` jobs are worth.
+    /// The total value of the first `n` jobs.
     sums: &'a [i64],
     residue: usize,
     gpus: usize,
@@ -145,7 +147,7 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// Fills in capacities `low..=high`, given that what is best before this size is best at one of
+    /// Fills in capacities `low..=high`, given that the best number of jobs is reached from one of
     /// `from..=to`.
     fn fill(&mut self, low: usize, high: usize, from: usize, to: usize) {
         let middle = low + (high - low) / 2;
@@ -202,7 +204,7 @@ mod tests {
 
     #[test]
     fn value_for_gpus_decides_when_not_all_fit() {
-        // FIFO would take the first and be full.
+        // FIFO would take the first job, which fills the capacity.
         let waiting = waiting(&[(8, 2.0), (4, 1.5), (4, 1.0)]);
         assert_eq!(subset(&waiting, 8), [1, 2]);
     }

@@ -1,27 +1,28 @@
-//! Step 2: which servers' GPUs a job gets (NetPack §5.2, algorithm 2, lines 12 to 26).
+//! Step 2: selects the servers whose GPUs a job gets (NetPack §5.2, algorithm 2, lines 12 to 26).
 
 use super::offers::{Kbps, Offer};
 use super::readings::Surplus;
 
-/// Servers whose free GPUs a job may take, all of them on each.
+/// Servers for a job, which takes all free GPUs of each.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Candidate {
-    /// Flows on the busiest of them.
+    /// Number of flows on the busiest server.
     pub(super) flows: u32,
-    /// What they are worth together.
+    /// Their total value.
     pub(super) value: Kbps,
     /// The servers, in the order of the offers.
     pub(super) servers: Vec<Offer>,
 }
 
 impl Candidate {
-    /// Whether the job has a worker there.
+    /// Whether the job has a worker on the server.
     pub(super) fn has(&self, offer: &Offer) -> bool {
         self.servers.binary_search(offer).is_ok()
     }
 
-    /// The job's GPUs on each server: all that are free, less what it does not need, which comes off
-    /// the least loaded server. A server that keeps none drops out, and the next least loaded follows.
+    /// The job's GPUs on each server: all free GPUs, minus the surplus, which is taken from the
+    /// least loaded server. A server that keeps no GPU drops out, and the next least loaded server
+    /// follows.
     pub(super) fn shares(&self, gpus: u32) -> Vec<(Offer, u32)> {
         let mut shares: Vec<_> =
             self.servers.iter().map(|offer| (*offer, offer.kind.gpus)).collect();
@@ -38,13 +39,13 @@ impl Candidate {
     }
 }
 
-/// The best servers for `gpus` GPUs by each number of flows on the busiest: the dynamic program over
-/// flows and GPUs.
+/// The best servers for `gpus` GPUs for each number of flows on the busiest server: the dynamic
+/// program over flows and GPUs.
 ///
-/// `offers` are in order, all with free GPUs.
+/// `offers` are sorted, and all have free GPUs.
 ///
-/// A cell that nothing reaches is empty. With zero in it, as printed, a plan that has no server at all
-/// is worth as much as one that has enough GPUs.
+/// An unreachable cell is empty. If it were zero, as printed, a plan without any server would be
+/// worth as much as one with enough GPUs.
 pub(super) fn candidates(offers: &[Offer], gpus: u32, surplus: Surplus) -> Vec<Candidate> {
     let Some(most_flows) = offers.iter().map(|offer| offer.kind.flows).max() else {
         return Vec::new();
@@ -74,7 +75,7 @@ pub(super) fn candidates(offers: &[Offer], gpus: u32, surplus: Surplus) -> Vec<C
     last_row(&best, gpus as usize, surplus)
 }
 
-/// What of the last row goes on to step 3.
+/// The candidates of the last row, for step 3.
 fn last_row(best: &[Vec<Option<Candidate>>], gpus: usize, surplus: Surplus) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     for flows in 0..best.len() {
@@ -101,7 +102,8 @@ mod tests {
     use super::super::offers::Kind;
     use super::*;
 
-    /// A server with this many free GPUs and flows, and bandwidth left of a link of 100.
+    /// A server with these numbers of free GPUs and flows, and this remaining bandwidth of a link
+    /// of 100.
     fn offer(server: u32, gpus: u32, flows: u32, available: Kbps) -> Offer {
         let kind = Kind { flows, gpus, link: 100 };
         Offer { kind, available: Reverse(available), server: ServerIndex(server) }
@@ -158,7 +160,7 @@ mod tests {
         let idle = [offer(0, 1, 0, 100), offer(1, 1, 0, 100)];
         assert_eq!(printed(&idle, 4, 0)[0][4], (200, vec![0, 1]), "two GPUs of four");
         assert!(candidates(&idle, 4, Surplus::Any).is_empty());
-        // Servers of negative value are better left out than used.
+        // It is better to omit servers with negative values.
         let busy = [offer(0, 1, 3, 0), offer(1, 1, 3, 0)];
         assert_eq!(printed(&busy, 2, 3)[3][2], (0, vec![]));
         assert_eq!(servers(&candidates(&busy, 2, Surplus::Least)[0]), [0, 1]);
@@ -166,7 +168,7 @@ mod tests {
 
     #[test]
     fn as_printed_a_busy_server_wipes_out_plans_with_fewer_flows() {
-        // f is at least the server's flows, so that no cell below is carried over from the row before.
+        // f is at least the server's flows, so that no cell below is copied from the preceding row.
         let offers = [offer(0, 2, 0, 100), offer(1, 2, 0, 100), offer(2, 1, 1, 90)];
         assert_eq!(printed(&offers[..2], 4, 1)[0][4], (200, vec![0, 1]));
         assert_eq!(printed(&offers, 4, 1)[0][4], (0, vec![]));

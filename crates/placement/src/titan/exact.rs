@@ -1,7 +1,7 @@
-//! Titan's problem solved exactly, for small cases: what the algorithms are measured against.
+//! Exact solutions of Titan's problem for small cases, as a reference for the algorithms.
 //!
-//! Twice, so that each checks the other: [`solve`] gives equation 1 to a solver of mixed-integer
-//! programs, [`search`] looks at every placement.
+//! There are two implementations, which check each other: [`solve`] solves equation 1 as a
+//! mixed-integer program, and [`search`] tries every placement.
 
 use good_lp::{
     Expression, ProblemVariables, Solution, SolverModel, Variable, constraint, variable,
@@ -9,29 +9,29 @@ use good_lp::{
 
 use super::instance::{Instance, Objectives, within};
 
-/// A best placement.
+/// An optimal placement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Optimum {
     /// The machine of each rank.
     pub plan: Vec<usize>,
-    /// What it costs.
+    /// Its objectives.
     pub objectives: Objectives,
 }
 
-/// Why a solver gave no placement.
+/// Why a solver found no placement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unsolved {
-    /// There is none.
+    /// There is no placement.
     Infeasible,
-    /// The solver failed, in its own words.
+    /// The solver failed, with its message.
     Solver(String),
 }
 
-/// Solves equation 1 as a mixed-integer program: O<sub>1</sub>, and O<sub>2</sub> among those.
+/// Solves equation 1 as a mixed-integer program: minimises O<sub>1</sub>, then O<sub>2</sub>.
 ///
 /// The products x<sub>n</sub><sup>s</sup> · x<sub>n'</sub><sup>s'</sup> of the bandwidth constraint
 /// become variables that are at least x<sub>n</sub><sup>s</sup> + x<sub>n'</sub><sup>s'</sup> − 1.
-/// One idle machine weighs more than all machines together, so one objective does for both.
+/// One idle machine has a greater weight than all machines together, so one objective suffices.
 ///
 /// # Errors
 ///
@@ -94,9 +94,9 @@ use good_lp::highs as solver;
 /// The bandwidth constraint in one phase.
 #[derive(Default)]
 struct Congestion {
-    /// A product and its two factors.
+    /// Products and their two factors.
     products: Vec<(Variable, Variable, Variable)>,
-    /// What goes from one machine to another, as a share of what the path takes.
+    /// The traffic between each pair of machines, as a share of the path's capacity.
     paths: Vec<Expression>,
 }
 
@@ -115,7 +115,7 @@ fn congestion(
             if within(f64::from(most) * bytes, limit_bytes) {
                 continue;
             }
-            // A path that takes nothing has no product either.
+            // A path without capacity allows no product either.
             let share = (bytes / limit_bytes).min(1e3);
             let mut path = Expression::from(0.0);
             for (from, to) in phase.transfers() {
@@ -135,8 +135,8 @@ fn machine_pairs(machines: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..machines).flat_map(move |s| (0..machines).map(move |t| (s, t))).filter(|(s, t)| s != t)
 }
 
-/// Looks at every placement for the best: O<sub>1</sub>, then O<sub>2</sub>, then the bytes that
-/// cross machines. `None` if there is none. The time grows as machines to the power of ranks.
+/// Tries every placement: minimises O<sub>1</sub>, then O<sub>2</sub>, then the bytes that cross
+/// machines. `None` if there is no placement. The time grows as machines to the power of ranks.
 #[must_use]
 pub fn search(instance: &Instance<'_>) -> Option<Optimum> {
     let mut tree = Tree {
@@ -153,7 +153,7 @@ pub fn search(instance: &Instance<'_>) -> Option<Optimum> {
 struct Tree<'i, 'c> {
     instance: &'i Instance<'c>,
     plan: Vec<usize>,
-    /// Ranks on each machine.
+    /// Number of ranks on each machine.
     held: Vec<u32>,
     objectives: Objectives,
     best: Option<(f64, Optimum)>,

@@ -1,4 +1,4 @@
-//! Searching the feasible worker set of a machine (Titan algorithm 1).
+//! The feasible worker set of a machine (Titan algorithm 1).
 
 use std::collections::HashMap;
 
@@ -6,15 +6,16 @@ use tributary_cluster::Phase;
 
 use super::instance::{Instance, within};
 
-/// A job of which some ranks have a machine, with what these send each other.
+/// A job with some ranks placed, and the traffic between them.
 #[derive(Clone, Debug)]
 pub(super) struct Deployment<'i, 'c> {
     pub(super) instance: &'i Instance<'c>,
     phases: Vec<Phase>,
     at: Vec<Option<usize>>,
-    /// C<sub>f,f'</sub>: bytes of a phase from one machine to another. Looked up, never walked.
+    /// C<sub>f,f'</sub>: bytes of a phase from one machine to another. Only used for lookups, never
+    /// iterated.
     loads: HashMap<(usize, usize, usize), f64>,
-    /// Whether the bandwidth constraint needs looking at.
+    /// Whether the bandwidth constraint can matter.
     constrained: bool,
 }
 
@@ -29,17 +30,17 @@ impl<'i, 'c> Deployment<'i, 'c> {
         }
     }
 
-    /// The machine of every rank; `None` if one has none.
+    /// The machine of every rank; `None` if a rank has none.
     pub(super) fn plan(&self) -> Option<Vec<usize>> {
         self.at.iter().copied().collect()
     }
 
-    /// A(s): which of the ranks that are left this machine may get, all of them together.
+    /// A(s): the remaining ranks that this machine may get, all of them together.
     ///
-    /// Algorithm 1 as printed admits a rank as soon as one of its exchanges fits, never adds up what
-    /// it has admitted, and knows no limit of GPUs. Here a rank is admitted if all of its exchanges
-    /// fit in all phases, on top of those of the ranks placed or admitted before it, and until the
-    /// idle GPUs are taken.
+    /// Algorithm 1 as printed admits a rank as soon as one of its exchanges fits, never accumulates
+    /// the admitted traffic, and ignores the number of GPUs. Here a rank is admitted if all of its
+    /// exchanges fit in all phases, in addition to those of the ranks placed or admitted before it,
+    /// until the idle GPUs are used up.
     pub(super) fn feasible_set(&mut self, machine: usize, left: &[u32]) -> Vec<u32> {
         let room = self.instance.machines[machine].free as usize;
         if !self.constrained {
@@ -60,7 +61,7 @@ impl<'i, 'c> Deployment<'i, 'c> {
         set
     }
 
-    /// Whether a rank's exchanges with all ranks placed so far fit.
+    /// Whether a rank's exchanges with all placed ranks fit.
     fn fits(&self, rank: u32, machine: usize) -> bool {
         self.exchanges(rank, machine).all(|(key, bytes)| {
             let load = self.loads.get(&key).copied().unwrap_or(0.0);
@@ -68,7 +69,7 @@ impl<'i, 'c> Deployment<'i, 'c> {
         })
     }
 
-    /// Puts a rank on a machine.
+    /// Places a rank on a machine.
     pub(super) fn put(&mut self, rank: u32, machine: usize) {
         if self.constrained {
             let added: Vec<_> = self.exchanges(rank, machine).collect();
@@ -79,7 +80,7 @@ impl<'i, 'c> Deployment<'i, 'c> {
         self.at[rank as usize] = Some(machine);
     }
 
-    /// Puts a rank on a machine if its exchanges with all ranks placed so far fit.
+    /// Places a rank on a machine if its exchanges with all placed ranks fit.
     pub(super) fn try_put(&mut self, rank: u32, machine: usize) -> bool {
         let fits = !self.constrained || self.fits(rank, machine);
         if fits {
@@ -88,7 +89,7 @@ impl<'i, 'c> Deployment<'i, 'c> {
         fits
     }
 
-    /// Takes the rank that was put last away again.
+    /// Removes the rank that was placed last.
     pub(super) fn take(&mut self, rank: u32) {
         let machine = self.at[rank as usize].take().expect("the rank was put");
         let added: Vec<_> = self.exchanges(rank, machine).collect();
@@ -97,8 +98,8 @@ impl<'i, 'c> Deployment<'i, 'c> {
         }
     }
 
-    /// What a rank on a machine sends to ranks placed on others and gets from them: phase, from,
-    /// to; and bytes.
+    /// The traffic in both directions between a rank on a machine and ranks on other machines:
+    /// (phase, from, to) and bytes.
     fn exchanges(
         &self,
         rank: u32,

@@ -1,4 +1,4 @@
-//! How far each policy is from the exact optimum of equation 1, over small random cases.
+//! The distance of each policy from the exact optimum of equation 1, over small random cases.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -12,19 +12,19 @@ use crate::{Elasticflow, HiveD, Tiresias};
 
 const GPUS: u32 = 4;
 
-/// What the cases are drawn from.
+/// Parameters of random cases.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cases {
-    /// How many.
+    /// Number of cases.
     pub count: u32,
-    /// Where the generator starts.
+    /// Seed of the generator.
     pub seed: u64,
-    /// Machines with idle GPUs of a case, at most.
+    /// Maximum number of machines with idle GPUs per case.
     pub machines: u32,
-    /// Ranks of a case, at most.
+    /// Maximum number of ranks per case.
     pub ranks: u32,
-    /// Links of at most so many Gb/s, so that the bandwidth constraint binds or does not: 12.5 GB are
-    /// summed, and a phase may take 1 s.
+    /// Maximum bandwidth of links in Gb/s, which decides whether the bandwidth constraint binds:
+    /// 12.5 GB are summed, and a phase may take 1 s.
     pub link_gbps: f64,
 }
 
@@ -34,34 +34,34 @@ impl Default for Cases {
     }
 }
 
-/// How one policy did, over all cases that have a solution.
+/// The result of one policy over all solvable cases.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Gap {
     /// The policy.
     pub policy: &'static str,
-    /// Cases that it found a placement for.
+    /// Number of cases for which it found a placement.
     pub placed: u32,
-    /// Placements among those that meet the bandwidth constraint.
+    /// Number of its placements that meet the bandwidth constraint.
     pub feasible: u32,
-    /// Machines of the cluster in use afterwards.
+    /// Number of machines of the cluster in use afterwards.
     pub launched: Against,
-    /// Machines that the job uses.
+    /// Number of machines that the job uses.
     pub machines: Against,
-    /// Bytes across machines.
+    /// Bytes that cross machines.
     pub crossing: Against,
 }
 
-/// A sum over cases beside what the optimum has.
+/// A sum over cases for a policy and for the optimum.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Against {
-    /// The policy's.
+    /// The policy's sum.
     pub policy: f64,
-    /// The optimum's.
+    /// The optimum's sum.
     pub optimum: f64,
 }
 
 impl Against {
-    /// How much more than the optimum: 0.05 is 5 %.
+    /// Relative excess over the optimum: 0.05 is 5 %.
     #[must_use]
     pub fn gap(&self) -> f64 {
         self.policy / self.optimum - 1.0
@@ -73,7 +73,7 @@ impl Against {
     }
 }
 
-/// Runs all policies over the cases; how many cases have a solution, and a gap for each policy.
+/// Runs all policies on the cases. Returns the number of solvable cases and a gap for each policy.
 #[must_use]
 pub fn gaps(cases: &Cases) -> (u32, Vec<Gap>) {
     let mut random = ChaCha8Rng::seed_from_u64(cases.seed);
@@ -118,7 +118,7 @@ pub(super) struct Case {
     cluster: Cluster,
     free: Vec<u32>,
     pub(super) job: Job,
-    /// Whether Tiresias is to find that the job suffers from being spread.
+    /// Whether Tiresias should classify the job as sensitive to distribution.
     sensitive: bool,
 }
 
@@ -161,7 +161,7 @@ impl Case {
         state
     }
 
-    /// A policy's plan, as machines of the instance.
+    /// A policy's plan, as machine numbers of the instance.
     fn place(&self, policy: &str, instance: &Instance<'_>) -> Option<Vec<usize>> {
         let collective = instance.collective;
         let mut policy: Box<dyn Policy> = match policy {
@@ -178,7 +178,7 @@ impl Case {
         let pending = Pending { job: self.job.clone(), value: 1.0 };
         policy.place(&mut Round::new(&mut state), &[pending]);
         let running = state.running().get(&self.job.id)?;
-        // All machines have idle GPUs, so that the instance numbers them as the cluster does.
+        // All machines have idle GPUs, so the instance numbers them as the cluster does.
         Some(running.plan.ranks.iter().map(|server| server.at()).collect())
     }
 }

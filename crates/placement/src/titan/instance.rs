@@ -4,35 +4,36 @@ use tributary_cluster::{Cluster, Collective, Job, ServerIndex, State, path_gbps}
 
 use crate::machines::{Machine, with_idle_gpus};
 
-/// Where the ranks of a job may go, and what they will send each other.
+/// A job's ranks, the machines available to them, and the traffic between them.
 #[derive(Clone, Debug)]
 pub struct Instance<'c> {
     /// What there is.
     pub cluster: &'c Cluster,
     /// Machines with idle GPUs, in order.
     pub machines: Vec<Machine>,
-    /// Ranks, one GPU each: |N|.
+    /// Number of ranks, one GPU each: |N|.
     pub ranks: u32,
-    /// Gradients of a rank, bytes.
+    /// Gradients of a rank in bytes.
     pub gradient_bytes: f64,
-    /// How the ranks sum them.
+    /// The collective that sums gradients.
     pub collective: Collective,
-    /// Time in which a phase must get what it sends from one machine to another, seconds; infinite:
-    /// no bandwidth constraint. Equation 1 compares bytes with a bandwidth, so some time is meant.
+    /// Time in seconds within which a phase must transfer its data from one machine to another.
+    /// Infinite for no bandwidth constraint. Equation 1 compares bytes with a bandwidth, which
+    /// implies such a time.
     pub phase_s: f64,
 }
 
-/// What equation 1 minimises, in this order.
+/// The objectives of equation 1, in descending priority.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Objectives {
-    /// O<sub>1</sub>: idle machines that the job uses.
+    /// O<sub>1</sub>: number of idle machines that the job uses.
     pub idle: u32,
-    /// O<sub>2</sub>: machines that the job uses.
+    /// O<sub>2</sub>: number of machines that the job uses.
     pub machines: u32,
 }
 
 impl<'c> Instance<'c> {
-    /// The problem for a job in a cluster as it is.
+    /// The problem for a job in the current state of a cluster.
     #[must_use]
     pub fn of(state: &State<'c>, job: &Job, collective: Collective, phase_s: f64) -> Self {
         Self {
@@ -45,14 +46,14 @@ impl<'c> Instance<'c> {
         }
     }
 
-    /// Bytes that a phase may send from one machine to another: P<sub>s,s'</sub>.
+    /// Maximum number of bytes of a phase from one machine to another: P<sub>s,s'</sub>.
     #[must_use]
     pub fn limit_bytes(&self, from: usize, to: usize) -> f64 {
         let (from, to) = (self.machines[from].server, self.machines[to].server);
         path_gbps(self.cluster, from, to) * self.phase_s / 8e-9
     }
 
-    /// What a plan costs. A plan is the number of the machine of each rank.
+    /// The objectives of a plan. A plan contains the number of the machine of each rank.
     #[must_use]
     pub fn objectives(&self, plan: &[usize]) -> Objectives {
         let mut used = plan.to_vec();
@@ -62,7 +63,7 @@ impl<'c> Instance<'c> {
         Objectives { idle: idle as u32, machines: used.len() as u32 }
     }
 
-    /// Bytes that cross machines in one all-reduce under a plan.
+    /// Number of bytes that cross machines in one all-reduce under a plan.
     #[must_use]
     pub fn cross_machine_bytes(&self, plan: &[usize]) -> f64 {
         self.collective.cross_machine_bytes(self.gradient_bytes, &self.servers(plan))
@@ -74,9 +75,9 @@ impl<'c> Instance<'c> {
         plan.iter().map(|&machine| self.machines[machine].server).collect()
     }
 
-    /// Whether a plan meets the constraints of equation 1, recomputed from the whole schedule of the
-    /// collective: every rank on one machine, no more ranks than idle GPUs, and in no phase more
-    /// bytes from one machine to another than their path takes.
+    /// Whether a plan meets the constraints of equation 1, recomputed from the whole schedule of
+    /// the collective: every rank on one machine, no more ranks than idle GPUs, and no more bytes
+    /// of any phase between two machines than the capacity of their path.
     #[must_use]
     pub fn is_feasible(&self, plan: &[usize]) -> bool {
         let held = |machine: usize| plan.iter().filter(|&&on| on == machine).count();
@@ -96,7 +97,8 @@ impl<'c> Instance<'c> {
             })
     }
 
-    /// Whether some placement could break the bandwidth constraint. If not, nobody needs to look.
+    /// Whether some placement could violate the bandwidth constraint. If not, it need not be
+    /// checked.
     #[must_use]
     pub(crate) fn can_congest(&self) -> bool {
         if self.phase_s == f64::INFINITY {
@@ -116,7 +118,7 @@ impl<'c> Instance<'c> {
     }
 }
 
-/// At most, but for rounding.
+/// Whether `bytes` is at most the limit, up to rounding.
 pub(crate) fn within(bytes: f64, limit_bytes: f64) -> bool {
     bytes <= limit_bytes * (1.0 + 1e-9)
 }

@@ -1,21 +1,21 @@
-//! Merging workers onto few machines (Titan algorithm 2).
+//! Merges workers onto few machines (Titan algorithm 2).
 
 use std::cmp::Reverse;
 
 use super::feasible::Deployment;
 
-/// Places all ranks on machines of a pool, as few as it can, and gives how many; `None` if the
-/// bandwidth constraint or the GPUs do not let it.
+/// Places all ranks on as few machines of a pool as it can, and returns their number. `None` if the
+/// bandwidth constraint or the number of GPUs prevents it.
 ///
-/// `order` is all ranks in the order in which they are offered to a machine; `pool` is machines in
+/// `order` is all ranks in the order in which they are offered to a machine. `pool` is machines in
 /// the order of preference.
 ///
-/// Every worker begins on a machine of its own, in place of "randomly distributing workers": merging
-/// a set M onto one machine then saves |M| − 1 machines, and H(Φ ∪ {M}) − H(Φ) is largest for the
-/// machine whose feasible set is largest. (With the C of equation 2, which is 1 for any set that is
-/// not empty, H as printed is the same for all of them.) The loop ends when no worker is left, not
-/// after K − 1 turns. Of machines that save as much, the one with the fewest idle GPUs; so what
-/// remains goes to the tightest machine, which need not be an idle one.
+/// Every worker starts on its own machine, instead of "randomly distributing workers". Merging a
+/// set M onto one machine then saves |M| − 1 machines, and H(Φ ∪ {M}) − H(Φ) is largest for the
+/// machine with the largest feasible set. (With the C of equation 2, which is 1 for any non-empty
+/// set, H as printed is the same for all machines.) The loop ends when no worker is left, not after
+/// K − 1 iterations. Among machines with equal savings, the one with the fewest idle GPUs is taken,
+/// so the remaining workers go to the tightest machine, which need not be idle.
 pub(super) fn merge(
     deployment: &mut Deployment<'_, '_>,
     pool: &[usize],
@@ -44,7 +44,7 @@ fn best(
     let free = |deployment: &Deployment<'_, '_>, machine: usize| {
         deployment.instance.machines[machine].free as usize
     };
-    // No set is larger than this: once one is that large, none of those behind can beat it.
+    // An upper bound of the set's size. Once a set reaches it, no later machine has a larger one.
     let bound = |free: usize| free.min(left.len());
     pool.sort_by_key(|&machine| {
         let free = free(deployment, machine);

@@ -1,4 +1,4 @@
-//! The overall algorithm (Titan algorithm 3): idle machines first of all, then all machines, then
+//! The overall algorithm (Titan algorithm 3): minimises idle machines, then all machines, then
 //! traffic.
 
 use std::cmp::Reverse;
@@ -9,14 +9,14 @@ use super::merge::merge;
 use super::shares;
 use crate::deal::Dealer;
 
-/// Places a job: the machine of each rank, or `None` if no placement is found that meets the
-/// constraints.
+/// Places a job. Returns the machine of each rank, or `None` if no placement meets the constraints.
 ///
-/// Algorithm 3 as printed merges over the machines in use and the idle machines Φ<sub>n</sub> of its
-/// first step together; as idle machines have the largest feasible sets, they would always win, which
-/// is neither what its step 2 says nor what figure 1 (d) shows. Here the second step is offered the
-/// machines in use and 0, 1, 2… idle ones, until that is enough: O<sub>1</sub> before O<sub>2</sub>.
-/// Φ<sub>n</sub> bounds how many idle ones are tried, and is the answer if nothing better is found.
+/// Algorithm 3 as printed merges over the machines in use together with the idle machines
+/// Φ<sub>n</sub> of its first step. Idle machines have the largest feasible sets and would always
+/// win, which contradicts its step 2 and figure 1 (d). Here the second step is offered the machines
+/// in use and 0, 1, 2… idle ones, until these suffice: O<sub>1</sub> before O<sub>2</sub>.
+/// Φ<sub>n</sub> bounds the number of idle machines tried, and is the answer if nothing better is
+/// found.
 #[must_use]
 pub fn place(instance: &Instance<'_>) -> Option<Vec<usize>> {
     let search = Search::new(instance);
@@ -24,16 +24,16 @@ pub fn place(instance: &Instance<'_>) -> Option<Vec<usize>> {
     search.place(fewest_idle).or_else(|| search.step_by_step(fewest_idle))
 }
 
-/// How often the search that takes choices back chooses, at most.
+/// Maximum number of choices in the backtracking search.
 const CHOICES: u32 = 4_000;
 
-/// What both steps look at.
+/// The inputs of both steps.
 struct Search<'i, 'c> {
     instance: &'i Instance<'c>,
     /// S<sub>n</sub> and S<sub>f</sub>, most idle GPUs first.
     idle: Vec<usize>,
     used: Vec<usize>,
-    /// Ranks, those together that exchange most.
+    /// Ranks, ordered so that those that exchange the most are adjacent.
     order: Vec<u32>,
     dealer: Dealer,
     constrained: bool,
@@ -55,9 +55,9 @@ impl<'i, 'c> Search<'i, 'c> {
         }
     }
 
-    /// Algorithm 3 from so many idle machines on.
+    /// Algorithm 3 with at least `fewest_idle` idle machines.
     fn place(&self, fewest_idle: usize) -> Option<Vec<usize>> {
-        // Step 1: the idle machines alone. Where bandwidth cannot be short, step 2 needs no bound.
+        // Step 1: the idle machines alone. If bandwidth cannot be short, step 2 needs no bound.
         let alone = if self.constrained {
             let mut deployment = Deployment::new(self.instance);
             merge(&mut deployment, &self.idle, &self.order).and_then(|_| deployment.plan())
@@ -71,9 +71,9 @@ impl<'i, 'c> Search<'i, 'c> {
         (fewest_idle..=most_idle).find_map(|idle| self.with_idle(idle)).or(alone)
     }
 
-    /// Where merging leads into a dead end: rank after rank on the first machine that takes it, taking
-    /// the last choice back where none does. Titan §IV-B leaves out such a depth-first search for its
-    /// cost, so it is a short one.
+    /// Backtracking search for cases in which merging fails: puts rank after rank on the first
+    /// machine that accepts it, and reverts the last choice if none does. Titan §IV-B rejects such
+    /// a depth-first search because of its cost, so this one is bounded.
     fn step_by_step(&self, fewest_idle: usize) -> Option<Vec<usize>> {
         let mut choices = CHOICES;
         (fewest_idle..=self.idle.len()).find_map(|idle| {
@@ -85,7 +85,7 @@ impl<'i, 'c> Search<'i, 'c> {
         })
     }
 
-    /// Places the ranks from a turn on; if it cannot, those are left without a machine.
+    /// Places the ranks from index `turn` on. On failure these ranks are left without a machine.
     fn descend(
         &self,
         deployment: &mut Deployment<'_, '_>,
@@ -117,7 +117,7 @@ impl<'i, 'c> Search<'i, 'c> {
         self.instance.machines[machine].free
     }
 
-    /// How many idle machines it takes at least for GPUs enough.
+    /// Minimum number of idle machines for enough GPUs.
     fn fewest_idle(&self) -> Option<usize> {
         let mut gpus: u32 = self.used.iter().map(|&machine| self.free(machine)).sum();
         let mut idle = 0;
@@ -128,8 +128,8 @@ impl<'i, 'c> Search<'i, 'c> {
         Some(idle)
     }
 
-    /// The machines with most GPUs that so many idle ones and those in use have, no more than it
-    /// takes.
+    /// The fewest machines with enough GPUs, from `idle` idle ones and those in use, most GPUs
+    /// first.
     fn fewest_machines(&self, idle: usize) -> Vec<usize> {
         let mut left = self.instance.ranks;
         let mut machines = Vec::new();
@@ -143,15 +143,15 @@ impl<'i, 'c> Search<'i, 'c> {
         machines
     }
 
-    /// Step 2: the machines in use and so many idle ones.
+    /// Step 2: the machines in use and `idle` idle ones.
     fn with_idle(&self, idle: usize) -> Option<Vec<usize>> {
         let mut deployment = Deployment::new(self.instance);
         let pool: Vec<_> = self.idle[..idle].iter().chain(&self.used).copied().collect();
         let merged = merge(&mut deployment, &pool, &self.order);
         let plan = merged.and_then(|_| deployment.plan());
         let fewest = self.fewest_machines(idle);
-        // Sharing the ranks out in other ways may do with fewer machines than merging them greedily;
-        // and with as many, less may cross them.
+        // Other distributions of the ranks may need fewer machines than greedy merging, or cause
+        // less traffic with as many.
         let most = merged.unwrap_or(fewest.len()).min(pool.len());
         for machines in fewest.len()..=most {
             let fixed = idle.min(machines);
@@ -166,8 +166,8 @@ impl<'i, 'c> Search<'i, 'c> {
         plan
     }
 
-    /// Step 3: of the ways to share out the ranks over these machines, of which the first so many are
-    /// idle, and the merged one, the one with the least traffic.
+    /// Step 3: the distribution with the least traffic over these machines, of which the first ones
+    /// are idle, or the merged one if it has less.
     fn least_traffic(
         &self,
         machines: &[usize],
@@ -176,7 +176,8 @@ impl<'i, 'c> Search<'i, 'c> {
     ) -> Option<Vec<usize>> {
         let traffic = |plan: &Vec<usize>| self.instance.cross_machine_bytes(plan);
         let mut best = merged.map(|plan| (traffic(&plan), plan));
-        // Sharing out wants the machines by room; idle ones may be smaller than others.
+        // The distribution needs the machines sorted by room, and idle ones may be smaller than
+        // others.
         let mut sorted = machines.to_vec();
         sorted.sort_by_key(|&machine| Reverse(self.free(machine)));
         let room: Vec<_> = sorted.iter().map(|&machine| self.free(machine)).collect();
@@ -195,8 +196,8 @@ impl<'i, 'c> Search<'i, 'c> {
         best.map(|(_, plan)| plan)
     }
 
-    /// The same shares on the machines in use that they leave the fewest idle GPUs of. Idle machines
-    /// keep theirs.
+    /// Moves the shares to the machines in use on which they leave the fewest idle GPUs. Idle
+    /// machines keep their shares.
     fn tighten(&self, shares: &[(usize, u32)], idle: &[usize]) -> Vec<(usize, u32)> {
         let mut shares = shares.to_vec();
         shares.sort_by_key(|&(machine, share)| (Reverse(share), machine));

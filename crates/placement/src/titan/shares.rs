@@ -1,10 +1,10 @@
-//! How many ranks each of a few machines gets, so that little crosses machines.
+//! Numbers of ranks on each of a few machines, with little cross-machine traffic.
 //!
-//! Equation 1 leaves that open: it counts machines. The example of Titan §II-B takes, of the plans
-//! with two machines in use, the one with the least traffic, two workers each.
+//! Equation 1 does not determine them, because it counts machines only. The example of Titan §II-B
+//! takes the plan with the least traffic among those with two machines in use: two workers each.
 
-/// Ways to share out `ranks` over machines with room for so many each, most first; each way adds up
-/// to `ranks`. There is enough room.
+/// Ways to distribute `ranks` over machines with this room, most room first. Each way adds up to
+/// `ranks`. There must be enough room.
 pub(super) fn candidates(room: &[u32], ranks: u32) -> Vec<Vec<u32>> {
     let mut candidates = vec![filled(room, ranks), blocks(room, ranks), level(room, ranks)];
     if let &[first, second] = room {
@@ -16,7 +16,7 @@ pub(super) fn candidates(room: &[u32], ranks: u32) -> Vec<Vec<u32>> {
     candidates
 }
 
-/// Machine after machine, each filled.
+/// Fills machine after machine.
 fn filled(room: &[u32], ranks: u32) -> Vec<u32> {
     let mut left = ranks;
     room.iter()
@@ -28,8 +28,8 @@ fn filled(room: &[u32], ranks: u32) -> Vec<u32> {
         .collect()
 }
 
-/// To each the largest power of two that it has room for, what is then left as it comes: halving
-/// keeps blocks of a power of two together.
+/// Gives each machine the largest power of two for which it has room, then fills up with the rest:
+/// halving keeps blocks of a power of two together.
 fn blocks(room: &[u32], ranks: u32) -> Vec<u32> {
     let mut left = ranks;
     let mut shares: Vec<_> = room
@@ -48,11 +48,11 @@ fn blocks(room: &[u32], ranks: u32) -> Vec<u32> {
     shares
 }
 
-/// As even as room allows.
+/// As evenly as the room allows.
 fn level(room: &[u32], ranks: u32) -> Vec<u32> {
     let mut shares = vec![0; room.len()];
     let mut left = ranks;
-    // Those with the least room get their share first, so that the others can make up for them.
+    // Machines with the least room get their share first, so that the others can compensate.
     for at in (0..room.len()).rev() {
         shares[at] = room[at].min(left / (at as u32 + 1));
         left -= shares[at];

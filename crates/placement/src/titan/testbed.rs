@@ -1,4 +1,4 @@
-//! Titan's testbed as a model: 8 servers of 4 GPUs, 100 Gb/s, background jobs, and one training job
+//! A model of Titan's testbed: 8 servers of 4 GPUs, 100 Gb/s, background jobs, and one training job
 //! placed by each policy (Titan §V-C, figures 8 to 11).
 
 use tributary_cluster::{
@@ -7,53 +7,53 @@ use tributary_cluster::{
 
 use crate::{Elasticflow, HiveD, TensorProfile, Tiresias, Titan};
 
-/// What is trained: a model for 32 × 32 pixels and 100 classes.
+/// A model to train, for 32 × 32 pixels and 100 classes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Model {
-    /// How its gradients are spread over tensors.
+    /// The distribution of its gradients over tensors.
     pub profile: TensorProfile,
-    /// Images a second that one GPU trains on when it waits for nobody.
+    /// Images per second of one GPU without communication.
     pub images_per_s: f64,
 }
 
-/// ResNet-50; 200 epochs on 8 GPUs take Elasticflow about 3 147 s (figure 12a), communication
-/// included, hence some 400 images/s a GPU.
+/// ResNet-50. 200 epochs on 8 GPUs take Elasticflow about 3 147 s including communication (figure
+/// 12a), hence about 400 images/s per GPU.
 pub const RESNET_50: Model =
     Model { profile: TensorProfile::of("ResNet-50", 23_712_932, 2_359_296), images_per_s: 400.0 };
 
-/// VGG-16; 11.11 machine hours on 8 machines (figure 9b) are 25 s an epoch, 8.4 s of them
-/// communication (figure 11b), hence some 376 images/s a GPU.
+/// VGG-16. 11.11 machine hours on 8 machines (figure 9b) are 25 s per epoch, 8.4 s of them
+/// communication (figure 11b), hence about 376 images/s per GPU.
 pub const VGG_16: Model =
     Model { profile: TensorProfile::of("VGG-16", 34_015_396, 16_777_216), images_per_s: 376.0 };
 
-/// The testbed and what runs on it.
+/// The testbed and its jobs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Testbed {
-    /// Background jobs of each server, one GPU each.
+    /// Number of background jobs of each server, one GPU each.
     pub background: Vec<u32>,
-    /// GPUs of each server.
+    /// Number of GPUs of each server.
     pub gpus_per_server: u32,
-    /// A server's link, Gb/s.
+    /// Bandwidth of a server's link in Gb/s.
     pub link_gbps: f64,
-    /// How workers sum their gradients.
+    /// The collective that sums gradients.
     pub collective: Collective,
     /// Models to train.
     pub models: Vec<Model>,
     /// Numbers of workers.
     pub workers: Vec<u32>,
-    /// Images of an epoch.
+    /// Number of images per epoch.
     pub images: f64,
-    /// Images that one iteration of all workers together trains on.
+    /// Number of images per iteration over all workers.
     pub batch: f64,
-    /// Epochs of a job.
+    /// Number of epochs of a job.
     pub epochs: f64,
 }
 
 impl Default for Testbed {
-    /// §V-C. Figure 8 is the only place that shows which server has how many of the 0 to 3
-    /// background jobs; its text is not enough to tell. These six busy servers, with 10 idle GPUs
-    /// among them, agree with what the text says: Titan needs no idle machine for 8 workers (machine
-    /// hours of figure 9b), and leaves one idle with 12.
+    /// §V-C. Only figure 8 shows which server has how many of the 0 to 3 background jobs, and the
+    /// text does not suffice to determine it. These six busy servers with 10 idle GPUs agree with
+    /// the text: Titan needs no idle machine for 8 workers (machine hours of figure 9b), and leaves
+    /// one idle with 12.
     fn default() -> Self {
         Self {
             background: vec![0, 0, 1, 2, 2, 3, 3, 3],
@@ -69,30 +69,30 @@ impl Default for Testbed {
     }
 }
 
-/// What one policy made of one job.
+/// The result of one policy for one job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
     /// The policy.
     pub policy: &'static str,
     /// The model.
     pub model: &'static str,
-    /// Workers, one GPU each.
+    /// Number of workers, one GPU each.
     pub workers: u32,
-    /// Where they run (figure 8).
+    /// Its plan (figure 8).
     pub plan: Plan,
-    /// Machines that run something, background jobs included.
+    /// Number of machines in use, including background jobs.
     pub machines: u32,
-    /// Those machines times the time of the job, hours (figure 9).
+    /// Number of those machines times the run time of the job, in hours (figure 9).
     pub machine_hours: f64,
-    /// Images a second (figure 10).
+    /// Images per second (figure 10).
     pub images_per_s: f64,
-    /// Time that an epoch communicates, seconds (figure 11).
+    /// Communication time per epoch in seconds (figure 11).
     pub communication_s: f64,
-    /// What the paper's text gives for the same.
+    /// The corresponding numbers in the paper's text.
     pub published: Published,
 }
 
-/// Numbers in the paper's text; its other points are in pictures only.
+/// Numbers in the paper's text. Its other values are only in figures.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Published {
     /// Figure 9.
@@ -121,7 +121,7 @@ impl Published {
     }
 }
 
-/// Why a testbed cannot run what it is asked to.
+/// Why a testbed cannot run its jobs.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Unfit {
     /// A server has more background jobs than GPUs.
@@ -129,9 +129,9 @@ pub enum Unfit {
     Background {
         /// The server.
         server: usize,
-        /// Its GPUs.
+        /// Number of its GPUs.
         gpus: u32,
-        /// Its background jobs.
+        /// Number of its background jobs.
         jobs: u32,
     },
     /// There are fewer idle GPUs than workers.
@@ -141,17 +141,17 @@ pub enum Unfit {
         policy: &'static str,
         /// The model.
         model: &'static str,
-        /// Workers.
+        /// Number of workers.
         workers: u32,
     },
 }
 
 impl Testbed {
-    /// A row for every model, number of workers and policy.
+    /// One row for every model, number of workers and policy.
     ///
     /// # Errors
     ///
-    /// If something has no room.
+    /// If a job does not fit.
     pub fn rows(&self) -> Result<Vec<Row>, Unfit> {
         let cluster = Cluster::uniform(&Shape {
             racks: 1,
@@ -238,7 +238,7 @@ impl Testbed {
             if jobs == 0 {
                 continue;
             }
-            // All of a server's background jobs as one: nobody tells them apart.
+            // All background jobs of a server as one job, which makes no difference.
             let job = Job { id: JobId(index), ..self.job(&RESNET_50, jobs) };
             let at = cluster.server_indices().nth(server).expect("a server for each");
             state.start(&job, Plan::on_one(at, jobs)).map_err(|_| Unfit::Background {
@@ -274,7 +274,7 @@ mod tests {
         }
     }
 
-    /// §V-C, experiments 5 and 7: what the text says of VGG-16 and 8 workers.
+    /// §V-C, experiments 5 and 7: the text on VGG-16 and 8 workers.
     #[test]
     fn eight_workers_train_vgg_16_in_the_order_of_the_paper() {
         let rows = rows("VGG-16", 8);

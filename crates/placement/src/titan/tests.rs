@@ -37,7 +37,7 @@ fn the_example_of_section_2b_shares_two_machines_in_use() {
     assert_eq!(plan.ranks, [1, 2, 1, 2].map(ServerIndex), "W1 and W3, W2 and W4");
     let crossing = Collective::HalvingDoubling.cross_machine_bytes(1.0, &plan.ranks);
     assert_eq!(crossing, 1.0, "K, where HiveD has 3K/2");
-    // Three machines launched, where Elasticflow launches the fourth.
+    // Three machines are in use, whereas Elasticflow launches the fourth.
     assert_eq!(plan.ranks.iter().filter(|&&server| server == ServerIndex(0)).count(), 0);
     let exact = search(&instance(&cluster, &[4, 3, 2, 1], 4)).unwrap();
     assert_eq!(exact.objectives, Objectives { idle: 0, machines: 2 });
@@ -58,14 +58,16 @@ fn idle_machines_are_used_when_others_do_not_suffice() {
 fn machines_are_filled_exactly_where_that_costs_no_traffic() {
     let cluster = cluster(5, 8);
     let plan = place(&instance(&cluster, &[8, 7, 6, 4, 4], 8)).unwrap();
-    // Two machines whatever happens; four and four is least traffic, and leaves nothing of the last.
+    // At least two machines are necessary. Four ranks each cause the least traffic, and leave no
+    // idle GPU on the last machine.
     assert_eq!(plan.iter().filter(|&&machine| machine == 3).count(), 4);
     assert_eq!(plan.iter().filter(|&&machine| machine == 4).count(), 4);
 }
 
 #[test]
 fn the_bandwidth_constraint_changes_the_plan() {
-    // 12.5 GB in halves over links of 60 Gb/s: a second takes 7.5 GB, one exchange of a half, not two.
+    // 12.5 GB in halves over links of 60 Gb/s: 7.5 GB per second allow one exchange of a half, not
+    // two.
     let shape = Shape {
         racks: 1,
         servers_per_rack: 3,
@@ -78,9 +80,9 @@ fn the_bandwidth_constraint_changes_the_plan() {
     let plan = place(&free).unwrap();
     assert!(free.is_feasible(&plan));
     assert_eq!(free.objectives(&plan), Objectives { idle: 0, machines: 2 });
-    // Neighbours together would send two halves at once.
+    // Neighbours on one machine would send two halves at the same time.
     assert!(!free.is_feasible(&[0, 0, 1, 1]));
-    // A tenth of the time: only one machine does, the idle one.
+    // With a tenth of the time only a single machine works, the idle one.
     let tight = Instance { phase_s: 0.1, ..free };
     let plan = place(&tight).unwrap();
     assert_eq!(tight.objectives(&plan), Objectives { idle: 1, machines: 1 });
@@ -95,8 +97,8 @@ fn a_job_that_bandwidth_keeps_back_waits_unless_it_always_would() {
     assert!(place_one(&mut titan, &mut state, 6).is_some(), "no machine ever would");
 }
 
-/// Equation 2 as printed: C is 1 for every set that is not empty. H is then the same whichever
-/// machine is taken, and smallest for the one that takes all workers that are left.
+/// Equation 2 as printed: C is 1 for every non-empty set. H is then the same for all machines, and
+/// smallest for the machine that takes all remaining workers.
 #[test]
 fn h_as_printed_does_not_tell_machines_apart() {
     let c = |set: usize| usize::from(set > 0) as i64;
@@ -106,7 +108,8 @@ fn h_as_printed_does_not_tell_machines_apart() {
     };
     assert_eq!(h(&[1], 16), h(&[8], 16));
     assert!(h(&[8, 8], 16) < h(&[8, 1], 16), "the last set counts for less than one more worker");
-    // Merging the largest set first, two machines do; any order would be as good for H as printed.
+    // Merging the largest set first needs two machines. For H as printed any order would be equally
+    // good.
     let cluster = cluster(4, 8);
     let instance = instance(&cluster, &[1, 7, 1, 8], 15);
     assert_eq!(instance.objectives(&place(&instance).unwrap()).machines, 2);
@@ -155,8 +158,9 @@ fn algorithm_3_as_printed_takes_the_idle_machine() {
 }
 
 proptest! {
-    /// Without the constraint the placement is optimal, against the closed form: the fewest idle
-    /// machines that make up for what is not scattered, and the fewest others that hold the rest.
+    /// Without the constraint the placement is optimal according to the closed form: the fewest
+    /// idle machines that provide the missing GPUs, and the fewest other machines that hold the
+    /// rest.
     #[test]
     fn without_the_constraint_both_objectives_are_optimal(
         free in proptest::collection::vec(0_u32..=8, 1..40),
@@ -184,7 +188,7 @@ proptest! {
         prop_assert_eq!(instance.objectives(&plan), Objectives { idle, machines });
     }
 
-    /// With it, what is placed is feasible, and nothing is better than the optimum.
+    /// With the constraint, placements are feasible, and none is better than the optimum.
     #[test]
     fn placements_are_feasible_and_the_two_oracles_agree(seed in any::<u64>()) {
         let cases = Cases { machines: 4, ranks: 5, ..Cases::default() };

@@ -1,4 +1,4 @@
-//! Policies for all-reduce: every plan can be followed, and whole traces run to their end.
+//! Policies for all-reduce: every plan is feasible, and whole traces finish.
 
 use proptest::prelude::*;
 use tributary_cluster::model::Profiles;
@@ -53,7 +53,7 @@ proptest! {
     }
 }
 
-/// Two racks that do not reach each other: all GPUs together would do, those of one rack must.
+/// Two racks that cannot reach each other: the GPUs of one rack must suffice.
 #[test]
 fn no_job_is_torn_between_racks_without_an_uplink() {
     let shape = Shape { racks: 2, servers_per_rack: 2, gpus_per_server: 4, ..Shape::default() };

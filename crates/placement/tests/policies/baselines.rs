@@ -1,4 +1,4 @@
-//! What the policies that NetPack is compared with prefer.
+//! Preferences of NetPack's baselines.
 
 use tributary_cluster::{
     Cluster, JobId, Plan, Policy, Rack, RackIndex, Server, ServerIndex, State,
@@ -23,7 +23,7 @@ fn cluster() -> Cluster {
 }
 
 /// A state in which servers 0 to 5 have 3, 2, 4, 1, 4 and 3 free GPUs, and the links of 0, 1 and 3
-/// have flows: of a job on 0 and 1 with its parameter server on 3.
+/// carry flows of a job on 0 and 1 with its parameter server on 3.
 fn state(cluster: &Cluster) -> State<'_> {
     let mut state = State::new(cluster);
     let on = |server, gpus| Plan::on_one(ServerIndex(server), gpus);
@@ -35,7 +35,7 @@ fn state(cluster: &Cluster) -> State<'_> {
     state
 }
 
-/// The workers and the parameter server that a policy gives a job of so many GPUs.
+/// The workers and the parameter server that a policy assigns to a job of `gpus` GPUs.
 fn placed(mut policy: impl Policy, gpus: u32) -> (Vec<(u32, u32)>, Option<u32>) {
     let cluster = cluster();
     let mut state = state(&cluster);
@@ -55,7 +55,7 @@ fn gpu_balance_takes_the_emptiest_servers() {
 fn flow_balance_takes_servers_without_flows() {
     assert_eq!(placed(FlowBalance::default(), 3), (vec![(2, 3)], None));
     assert_eq!(placed(FlowBalance::default(), 6), (vec![(2, 4), (4, 2)], Some(5)));
-    // The parameter server's link counts as well: 0, 1 and 3 have a flow each.
+    // The parameter server's link also counts: 0, 1 and 3 have one flow each.
     assert_eq!(placed(FlowBalance::default(), 13).0, [(0, 2), (2, 4), (4, 4), (5, 3)]);
 }
 
@@ -79,15 +79,15 @@ fn optimus_deals_workers_out_evenly_and_the_parameter_server_with_them() {
 #[test]
 fn tetris_aligns_gpus_and_bandwidth() {
     assert_eq!(placed(Tetris::default(), 4), (vec![(2, 4)], None));
-    // Server 0 has as many free GPUs as 5, but no bandwidth left.
+    // Server 0 has as many free GPUs as 5, but no remaining bandwidth.
     assert_eq!(placed(Tetris::default(), 9), (vec![(2, 4), (4, 4), (5, 1)], Some(0)));
 }
 
 #[test]
 fn comb_looks_at_memory_and_bandwidth_where_gpus_tie() {
-    // Servers 2 and 4 tie in GPUs; the switch above 4 has more memory left.
+    // Servers 2 and 4 tie in GPUs; the switch of 4 has more memory left.
     assert_eq!(placed(Comb::default(), 2), (vec![(4, 2)], None));
-    // So do 0 and 5.
+    // Servers 0 and 5 tie as well.
     assert_eq!(placed(Comb::default(), 9), (vec![(2, 4), (4, 4), (5, 1)], Some(0)));
 }
 

@@ -5,7 +5,7 @@ use tributary_cluster::{
     Cluster, Job, JobId, Pending, Policy, Rack, RackIndex, Round, Server, State,
 };
 
-/// A job with nothing special about it.
+/// A job with default properties.
 pub(crate) fn job(id: u32, gpus: u32) -> Job {
     Job {
         id: JobId(id),
@@ -18,12 +18,12 @@ pub(crate) fn job(id: u32, gpus: u32) -> Job {
     }
 }
 
-/// Jobs that wait with their own values.
+/// Waiting jobs with their own values.
 pub(crate) fn waiting(jobs: impl IntoIterator<Item = Job>) -> Vec<Pending> {
     jobs.into_iter().map(|job| Pending { value: job.value, job }).collect()
 }
 
-/// Has a policy place jobs, and says which it did.
+/// Lets a policy place jobs, and returns those that it placed.
 pub(crate) fn place(
     policy: &mut dyn Policy,
     state: &mut State<'_>,
@@ -34,8 +34,8 @@ pub(crate) fn place(
     round.started().to_vec()
 }
 
-/// A cluster of racks of any sizes: servers with and without GPUs, slow links and none, oversubscribed
-/// uplinks and none, switches with much memory, little and none.
+/// A cluster of racks of any sizes: servers with and without GPUs, slow links and none,
+/// oversubscribed uplinks and none, switches with much memory, little and none.
 pub(crate) fn any_cluster() -> impl Strategy<Value = Cluster> {
     let link = prop_oneof![8 => Just(100.0), 2 => Just(25.0), 1 => Just(0.0)];
     let server = (prop_oneof![6 => Just(4_u32), 3 => 1_u32..8, 1 => Just(0)], link);

@@ -1,4 +1,4 @@
-//! NetPack's step 4: whose gradients a switch aggregates when it cannot aggregate all.
+//! NetPack's step 4: for which jobs a switch aggregates if it cannot aggregate for all.
 
 use tributary_cluster::{Cluster, JobId, RackIndex, Shape, State};
 use tributary_placement::NetPack;
@@ -16,7 +16,7 @@ fn rack(servers: u32, pat_gbps: f64) -> Cluster {
     })
 }
 
-/// Has jobs of so many GPUs placed, and gives the racks that aggregate for each.
+/// Places jobs with these numbers of GPUs, and returns the racks that aggregate for each.
 fn enabled<'c>(cluster: &'c Cluster, gpus: &[u32]) -> (State<'c>, Vec<Vec<RackIndex>>) {
     let mut state = State::new(cluster);
     let jobs = (0..).zip(gpus).map(|(id, &gpus)| job(id, gpus));
@@ -33,8 +33,8 @@ fn all_jobs_are_aggregated_where_memory_suffices() {
 
 #[test]
 fn the_job_with_more_flows_to_aggregate_is_served_first() {
-    // Sharing the switch evenly, they send at 56 and 27 Gb/s; six flows of 27 are more than two of 56,
-    // and all that the switch can aggregate.
+    // Sharing the switch evenly, they send at 56 and 27 Gb/s. Six flows of 27 are more than two of
+    // 56, and use up the switch.
     let cluster = rack(12, 25.0);
     let (mut state, racks) = enabled(&cluster, &[2, 6]);
     assert_eq!(racks, [vec![], vec![RackIndex(0)]]);
@@ -45,8 +45,8 @@ fn the_job_with_more_flows_to_aggregate_is_served_first() {
 
 #[test]
 fn memory_is_used_up_by_what_jobs_send_not_by_their_number() {
-    // Sharing the switch evenly, three jobs send at 58 Gb/s: two use up 110 Gb/s. Of 130, at 62
-    // each, something is left for the third.
+    // Sharing the switch evenly, three jobs send at 58 Gb/s, and two jobs use up 110 Gb/s. Of 130,
+    // at 62 each, some is left for the third.
     let served = |pat_gbps| {
         let (_, racks) = enabled(&rack(12, pat_gbps), &[3, 3, 3]);
         racks.iter().filter(|racks| !racks.is_empty()).count()

@@ -1,4 +1,4 @@
-//! Every plan of every policy can be followed, on any cluster.
+//! Every plan of every policy is feasible, on any cluster.
 
 use proptest::prelude::*;
 use tributary_cluster::simulate::{Options, Reason, simulate};
@@ -8,7 +8,7 @@ use tributary_placement::{NAMES, Queue, with_queue};
 
 use crate::common::{any_batches, any_cluster, job, place, waiting};
 
-/// What must hold of a job that runs, whoever placed it.
+/// Invariants of a running job, for any policy.
 fn check(cluster: &Cluster, running: &Running) -> Result<(), TestCaseError> {
     let (job, plan) = (&running.job, &running.plan);
     prop_assert_eq!(plan.ranks.len(), job.gpus as usize);
@@ -24,7 +24,7 @@ fn check(cluster: &Cluster, running: &Running) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// GPUs in use, counted from the plans.
+/// The numbers of used GPUs, counted from the plans.
 fn check_gpus(cluster: &Cluster, state: &State<'_>) -> Result<(), TestCaseError> {
     let mut used = vec![0; cluster.servers().len()];
     for running in state.running().values() {

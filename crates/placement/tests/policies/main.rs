@@ -1,4 +1,4 @@
-//! The policies from the outside.
+//! Tests of the policies through the public interface.
 
 mod all_reduce;
 mod baselines;

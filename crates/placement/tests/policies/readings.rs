@@ -1,4 +1,4 @@
-//! What each reading of NetPack's algorithm does, by the plans that it makes: docs/placement/netpack.md.
+//! The effect of each reading of NetPack's algorithm on plans: docs/placement/netpack.md.
 
 use tributary_cluster::{Cluster, JobId, Plan, Rack, RackIndex, Server, ServerIndex, State};
 use tributary_placement::netpack::{
@@ -21,7 +21,7 @@ fn cluster(racks: &[Shape<'_>]) -> Cluster {
     Cluster::new(servers, all, Vec::new())
 }
 
-/// Has job 0 of `gpus` GPUs placed beside the jobs that run, and gives its plan and rate.
+/// Places job 0 of `gpus` GPUs beside the running jobs, and returns its plan and rate.
 fn placed(mut state: State<'_>, gpus: u32, readings: Readings) -> (Plan, f64) {
     place(&mut Plain { readings }, &mut state, &waiting([job(0, gpus)]));
     let rate_gbps = state.network().rate_gbps(JobId(0));
@@ -32,7 +32,7 @@ fn servers(plan: &Plan) -> Vec<(u32, u32)> {
     plan.workers().into_iter().map(|(server, gpus)| (server.0, gpus)).collect()
 }
 
-/// Starts a job that already runs.
+/// Starts a job with a given plan.
 fn run(state: &mut State<'_>, id: u32, shares: &[(u32, u32)], ps: Option<u32>) {
     let shares: Vec<_> = shares.iter().map(|&(server, gpus)| (ServerIndex(server), gpus)).collect();
     let gpus = shares.iter().map(|(_, gpus)| gpus).sum();
@@ -55,16 +55,16 @@ fn line_4_as_printed_spreads_a_job_that_just_fits_on_one_server() {
 
 #[test]
 fn any_surplus_counts_a_server_whose_gpus_are_all_taken_back() {
-    // Servers 1 and 2 have a flow of 20 Gb/s each.
+    // Servers 1 and 2 have one flow of 20 Gb/s each.
     let servers_of = [(2, 100.0), (3, 100.0), (3, 100.0), (0, 20.0), (0, 100.0)];
     let cluster = cluster(&[(&servers_of, 1e3, 1e3)]);
     let mut state = State::new(&cluster);
     run(&mut state, 9, &[(1, 1), (2, 1)], Some(3));
-    // Three servers are worth more than two, but the idle one, least loaded, gives all of its GPUs
-    // back.
+    // Three servers are worth more than two, but the idle one, as the least loaded, gives back all
+    // of its GPUs.
     let (plan, _) = placed(state.clone(), 4, Readings::default());
     assert_eq!(servers(&plan), [(1, 2), (2, 2)]);
-    // Two servers do; the idle one is worth more than the others.
+    // Two servers suffice, and the idle one is worth more than the others.
     let least = Readings { surplus: Surplus::Least, ..Readings::default() };
     let (plan, _) = placed(state, 4, least);
     assert_eq!(servers(&plan), [(0, 2), (1, 2)]);
@@ -83,7 +83,7 @@ fn epsilon_as_printed_has_the_parameter_server_share_a_workers_link() {
 
 #[test]
 fn the_sign_as_printed_seeks_hot_spots() {
-    // Servers 2 and 3 could have the parameter server; 2 has two flows, of 5 Gb/s each.
+    // Servers 2 and 3 could have the parameter server; 2 has two flows of 5 Gb/s each.
     let servers_of = [(1, 100.0), (1, 100.0), (0, 100.0), (0, 100.0), (1, 5.0), (1, 5.0)];
     let cluster = cluster(&[(&servers_of, 1e3, 0.0)]);
     let mut state = State::new(&cluster);
@@ -97,7 +97,7 @@ fn the_sign_as_printed_seeks_hot_spots() {
 
 #[test]
 fn the_penalty_alone_does_not_keep_a_job_in_its_rack() {
-    // Rack 0 has room for the job; with rack 1 it could have one server more.
+    // Rack 0 has room for the job; with rack 1 the job could have one server more.
     let cluster = cluster(&[
         (&[(2, 100.0), (2, 100.0), (0, 100.0)], 20.0, 1e3),
         (&[(1, 100.0), (1, 100.0)], 20.0, 1e3),
@@ -128,7 +128,7 @@ fn across_racks_the_busiest_uplink_counts() {
 
 #[test]
 fn gpus_beyond_the_jobs_are_released_on_the_least_loaded_server() {
-    // Server 0 has a flow of 20 Gb/s.
+    // Server 0 has one flow of 20 Gb/s.
     let servers_of = [(4, 100.0), (4, 20.0), (3, 100.0), (0, 100.0)];
     let cluster = cluster(&[(&servers_of, 1e3, 1e3)]);
     let mut state = State::new(&cluster);

@@ -7,7 +7,8 @@ use tributary_placement::netpack::Plain;
 
 use crate::common::{any_batches, any_cluster, job, place, waiting};
 
-/// Has both searches place the same batches, between which the same jobs end, and compares all plans.
+/// Lets both searches place the same batches, between which the same jobs end, and compares all
+/// plans.
 fn compare(
     cluster: &Cluster,
     batches: &[Vec<(u32, f64)>],
@@ -52,7 +53,7 @@ proptest! {
         compare(&cluster, &batches, &ends)?;
     }
 
-    // Like servers are where plans tie most.
+    // Plans tie most often on identical servers.
     #[test]
     fn both_searches_break_ties_alike(
         racks in 1_u32..4,

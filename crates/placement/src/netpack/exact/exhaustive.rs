@@ -1,24 +1,24 @@
-//! Every placement of tiny cases, one after the other.
+//! Exhaustive search over the placements of tiny cases.
 
 use tributary_cluster::{Plan, RackIndex, ServerIndex, State};
 
 use super::rates::{Spread, best};
 use super::{Instance, Optimum, Unsolved};
 
-/// One way to place one job.
+/// A placement of one job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Way {
-    /// GPUs on each server that has some.
+    /// Number of GPUs on each server that has some.
     shares: Vec<(ServerIndex, u32)>,
-    /// Parameter server; none for a job on one server.
+    /// The server of the parameter server; `None` for a job on one server.
     ps: Option<ServerIndex>,
 }
 
-/// The best of all placements, with the best rates of each.
+/// The best placement, with the best rates for each placement.
 ///
 /// # Errors
 ///
-/// If the jobs do not fit, or the solver gives up.
+/// If the jobs do not fit, or the solver fails.
 pub fn exhaustive(instance: &Instance) -> Result<Optimum, Unsolved> {
     let mut optimum: Option<Optimum> = None;
     let mut failed = None;
@@ -36,16 +36,16 @@ pub fn exhaustive(instance: &Instance) -> Result<Optimum, Unsolved> {
     failed.map_or_else(|| optimum.ok_or_else(|| why_none(instance)), Err)
 }
 
-/// What is best among all placements if rates settle as they do, fair and not chosen.
+/// The best placement if rates settle fairly instead of being chosen.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Fair {
-    /// Where each job runs, all switches on the way aggregating.
+    /// The plan of each job, with all switches on the path aggregating.
     pub plans: Vec<Plan>,
-    /// Σ d/v, seconds an iteration.
+    /// Σ d/v, in seconds per iteration.
     pub cost_s: f64,
 }
 
-/// The best of all placements in the steady state: the most that a policy can hope for.
+/// The best placement in the steady state: the optimum for a policy.
 ///
 /// # Errors
 ///
@@ -66,7 +66,7 @@ pub fn fairest(instance: &Instance) -> Result<Fair, Unsolved> {
     fair.ok_or_else(|| why_none(instance))
 }
 
-/// Σ d/v of plans in the steady state, seconds an iteration.
+/// Σ d/v of plans in the steady state, in seconds per iteration.
 pub(super) fn settled_cost_s(instance: &Instance, plans: &[Plan]) -> f64 {
     let mut state = State::new(&instance.cluster);
     for (job, plan) in instance.jobs.iter().zip(plans) {
@@ -83,13 +83,13 @@ fn why_none(instance: &Instance) -> Unsolved {
     if wanted > there { Unsolved::TooMany { wanted, there } } else { Unsolved::Disconnected }
 }
 
-/// What a placement would cost if each job had the fastest link to itself.
+/// A lower bound: the cost of a placement if each job had the fastest link to itself.
 fn least_cost_s(instance: &Instance, ways: &[Way]) -> f64 {
     let spread = ways.iter().enumerate().filter(|(_, way)| way.ps.is_some());
     spread.map(|(job, _)| instance.gigabits(job) / instance.fastest_gbps()).sum()
 }
 
-/// Calls `visit` with each way to place all jobs.
+/// Calls `visit` with each placement of all jobs.
 fn every_placement(instance: &Instance, visit: &mut impl FnMut(&[Way])) {
     let mut free: Vec<_> = instance.cluster.servers().iter().map(|server| server.gpus).collect();
     let ways: Vec<_> = instance.jobs.iter().map(|job| ways(&free, job.gpus)).collect();
@@ -123,7 +123,7 @@ fn choose(
     }
 }
 
-/// All ways to place one job on idle servers.
+/// All placements of one job on idle servers.
 fn ways(gpus_of: &[u32], gpus: u32) -> Vec<Way> {
     let servers = (0..gpus_of.len() as u32).map(ServerIndex);
     splits(gpus_of, gpus)
@@ -138,7 +138,7 @@ fn ways(gpus_of: &[u32], gpus: u32) -> Vec<Way> {
         .collect()
 }
 
-/// All ways to write `gpus` as a sum of one number for each server.
+/// All ways to write `gpus` as a sum with one term per server.
 fn splits(gpus_of: &[u32], gpus: u32) -> Vec<Vec<u32>> {
     match gpus_of {
         [] if gpus == 0 => vec![Vec::new()],
@@ -154,8 +154,8 @@ fn splits(gpus_of: &[u32], gpus: u32) -> Vec<Vec<u32>> {
     }
 }
 
-/// A placement with its best rates, whichever of the racks on its way each job is aggregated in; none
-/// if some job gets nothing.
+/// A placement with its best rates, over all choices of the rack that aggregates each job. `None`
+/// if some job gets no bandwidth.
 fn with_best_rates(instance: &Instance, ways: &[Way]) -> Result<Option<Optimum>, Unsolved> {
     let plans: Vec<_> = ways.iter().map(|way| plan(instance, way)).collect();
     let mut choices = vec![Vec::new()];

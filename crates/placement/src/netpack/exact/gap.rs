@@ -1,4 +1,4 @@
-//! How far policies are from the optimum.
+//! The distance of policies from the optimum.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -9,43 +9,45 @@ use super::{Instance, Memory, Unsolved, optimum};
 
 /// Random small instances.
 ///
-/// Two racks of two servers of two GPUs, 100 Gb/s, full bisection; switches with memory for
-/// 1 Tb/s, 60 Gb/s or none; two or three jobs of one to five GPUs, of 50 to 500 MB, that fit together.
+/// Two racks of two servers of two GPUs; 100 Gb/s and full bisection bandwidth; switches with
+/// memory for 1 Tb/s, 60 Gb/s or none; two or three jobs of one to five GPUs and 50 to 500 MB,
+/// which fit together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cases {
-    /// How many.
+    /// Number of instances.
     pub instances: u32,
-    /// Which.
+    /// Seed of the instances.
     pub seed: u64,
 }
 
-/// What a policy makes of the instances, Σ d/v of all its jobs' rates in the steady state.
+/// The result of a policy on the instances: Σ d/v with the rates of all its jobs in the steady
+/// state.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Gap {
     /// The policy.
     pub policy: String,
-    /// Over all instances, seconds an iteration.
+    /// Sum over all instances, in seconds per iteration.
     pub cost_s: f64,
-    /// How much that is above the optimum of table 3, as a part of it.
+    /// Relative excess over the optimum of table 3.
     pub above_optimum: f64,
-    /// How much it is above the best that a placement can have in the steady state, as a part of it.
+    /// Relative excess over the best placement in the steady state.
     pub above_fairest: f64,
-    /// Instances in which the policy is within 1 % of that best.
+    /// Number of instances in which the policy is within 1 % of that best placement.
     pub best_in: u32,
-    /// The most that it is above that best in one instance, as a part of it; infinite if the best has
-    /// nothing to sum over the network.
+    /// The largest relative excess over that best placement in one instance; infinite if the best
+    /// placement sums nothing over the network.
     pub worst: f64,
 }
 
-/// Makes a policy.
+/// A function that creates a policy.
 pub type Make<'a> = &'a dyn Fn() -> Box<dyn Policy>;
 
-/// The gaps of policies, each made anew for every instance; before them that of the best placement in
-/// the steady state, called `best placement`.
+/// The gaps of policies, each created anew for every instance, preceded by the gap of the best
+/// placement in the steady state, which is called `best placement`.
 ///
 /// # Errors
 ///
-/// If a solver gives up.
+/// If a solver fails.
 pub fn gaps(cases: &Cases, policies: &[(&str, Make<'_>)]) -> Result<Vec<Gap>, Unsolved> {
     let mut random = ChaCha8Rng::seed_from_u64(cases.seed);
     let instances: Vec<_> = (0..cases.instances).map(|_| instance(&mut random)).collect();
@@ -81,7 +83,7 @@ fn gap(policy: String, costs_s: &[f64], optimum_s: f64, fairest_s: &[f64]) -> Ga
     }
 }
 
-/// Σ d/v of what a policy makes of an instance; every job must be placed.
+/// Σ d/v of a policy's placement of an instance. Every job must be placed.
 fn cost_s(instance: &Instance, policy: &mut dyn Policy) -> f64 {
     let mut state = State::new(&instance.cluster);
     let jobs = instance.jobs.iter();

@@ -1,9 +1,10 @@
 //! Table 3 as a mixed-integer program.
 //!
-//! Its products are of a switch (x, y or z) and a bounded rate, for which McCormick's inequalities are
-//! exact; they stand on the small side of constraints, so that the lower ones suffice. d/v is convex:
-//! tangents from below replace it, laid where solutions come to be until the true cost of the solution
-//! is within a stated part of what the tangents say, which no placement can beat.
+//! Its products are of a binary variable (x, y or z) and a bounded rate, for which McCormick's
+//! inequalities are exact. The products are on the smaller side of constraints, so that the lower
+//! inequalities suffice. d/v is convex and replaced by tangents from below. They are added at the
+//! solutions until the true cost of the solution is within a given tolerance of the tangents'
+//! bound, which no placement can beat.
 
 use good_lp::{
     Expression, ProblemVariables, ResolutionError, Solution, SolverModel, Variable, constraint,
@@ -16,7 +17,7 @@ use super::{Instance, Memory, Optimum, TOLERANCE, Unsolved, first_tangents};
 #[cfg(not(feature = "highs"))]
 pub(super) use good_lp::microlp as solver;
 
-/// HiGHS, to a gap that does not hide in the tangents'.
+/// HiGHS, with a tolerance below that of the tangents.
 #[cfg(feature = "highs")]
 pub(super) fn solver(
     problem: good_lp::variable::UnsolvedProblem,
@@ -28,7 +29,7 @@ pub(super) fn solver(
 ///
 /// # Errors
 ///
-/// If the jobs do not fit, some job cannot have any bandwidth, or the solver gives up.
+/// If the jobs do not fit, some job cannot get any bandwidth, or the solver fails.
 pub fn optimum(instance: &Instance, memory: Memory) -> Result<Optimum, Unsolved> {
     let wanted = instance.jobs.iter().map(|job| job.gpus).sum();
     let there = instance.cluster.gpus();
@@ -110,7 +111,7 @@ impl<'a> Program<'a> {
         program
     }
 
-    /// Variables of a job, and constraints on it alone.
+    /// Adds the variables of a job, and the constraints on it alone.
     fn add_job(&mut self, job: usize, tangents: &[f64]) {
         let cluster = &self.instance.cluster;
         let wanted = self.instance.jobs[job].gpus;
@@ -134,7 +135,7 @@ impl<'a> Program<'a> {
             inverse: variables.add(variable().min(0.0)),
         };
         let limits = &mut self.constraints;
-        // 2, and 5 in a linear form.
+        // 2, and 5 in linear form.
         limits.push(constraint!(of_job.gpus.iter().sum::<Expression>() == wanted));
         for (gpus, worker) in of_job.gpus.iter().zip(&of_job.worker) {
             limits.push(constraint!(*gpus <= *worker * wanted));
@@ -148,7 +149,7 @@ impl<'a> Program<'a> {
         limits.push(constraint!(of_job.rate() <= of_job.spread() * most));
         let enabled: Expression = of_job.enabled.iter().sum();
         limits.push(constraint!(of_job.aggregated <= enabled * most));
-        // The objective's 1/v, from below.
+        // Lower bounds of the objective's 1/v.
         for at in tangents {
             let tangent = of_job.spread() * (2.0 / at) - of_job.rate() / (at * at);
             limits.push(constraint!(of_job.inverse >= tangent));
@@ -164,7 +165,7 @@ impl<'a> Program<'a> {
         self.jobs.push(of_job);
     }
 
-    /// A variable for `switch` × `rate`, at least; `rate` is at most `most`.
+    /// A variable that is at least `switch` × `rate`; `rate` is at most `most`.
     fn product(&mut self, switch: Variable, rate: Expression, most: f64) -> Variable {
         let product = self.variables.add(variable().min(0.0).max(most));
         self.constraints.push(constraint!(product >= rate - (1 - switch) * most));

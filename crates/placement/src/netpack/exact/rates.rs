@@ -1,14 +1,14 @@
-//! The best rates of jobs whose placement is given, by linear programming.
+//! The best rates of jobs with given placements, by linear programming.
 
 use good_lp::{Expression, ProblemVariables, Solution, SolverModel, constraint, variable};
 use tributary_cluster::{RackIndex, ServerIndex};
 
 use super::{Instance, TOLERANCE, Unsolved, first_tangents};
 
-/// Where a job is that goes to the network.
+/// The placement of a job that uses the network.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Spread {
-    /// Which of the instance's jobs.
+    /// Index of the job in the instance.
     pub(super) job: usize,
     /// Servers with workers.
     pub(super) workers: Vec<ServerIndex>,
@@ -18,9 +18,10 @@ pub(super) struct Spread {
     pub(super) rack: RackIndex,
 }
 
-/// The rates with the least Σ d/v, Gb/s, in the order of `jobs`; none if some job gets nothing.
+/// The rates with minimal Σ d/v in Gb/s, in the order of `jobs`; `None` if some job gets no
+/// bandwidth.
 pub(super) fn best(instance: &Instance, jobs: &[Spread]) -> Result<Option<Vec<f64>>, Unsolved> {
-    // HiGHS refuses a program without variables.
+    // HiGHS rejects a program without variables.
     if jobs.is_empty() {
         return Ok(Some(Vec::new()));
     }
@@ -42,7 +43,7 @@ pub(super) fn best(instance: &Instance, jobs: &[Spread]) -> Result<Option<Vec<f6
     }
 }
 
-/// Rates that are best by the tangents, and the sum that the tangents make of them.
+/// The optimal rates for the tangents, and their cost according to the tangents.
 fn solve(
     instance: &Instance,
     jobs: &[Spread],

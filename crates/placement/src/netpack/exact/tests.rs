@@ -4,7 +4,7 @@ use tributary_cluster::{Cluster, JobId, Rack, RackIndex, Server, ServerIndex};
 use super::exhaustive::settled_cost_s;
 use super::*;
 
-/// Racks of the given servers (GPUs, Gb/s) and memory, with uplinks that are never in the way.
+/// Racks with the given servers (GPUs, Gb/s) and memory. Their uplinks are never limiting.
 fn cluster(racks: &[(&[(u32, f64)], f64)]) -> Cluster {
     let mut servers = Vec::new();
     let mut all = Vec::new();
@@ -17,7 +17,7 @@ fn cluster(racks: &[(&[(u32, f64)], f64)]) -> Cluster {
     Cluster::new(servers, all, Vec::new())
 }
 
-/// Jobs of so many GPUs and gigabits.
+/// Jobs with these numbers of GPUs and gigabits.
 fn jobs(jobs: &[(u32, f64)]) -> Vec<Job> {
     (0..)
         .zip(jobs)
