@@ -6,18 +6,18 @@ use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition}
 
 use crate::durable::{Change, Counters, Durable, Store};
 
-/// Jobs, as JSON, by number.
+/// Jobs as JSON, by number.
 const JOBS: TableDefinition<'_, u32, &[u8]> = TableDefinition::new("jobs");
 
-/// What else there is, by name.
+/// Other values, by name.
 const NUMBERS: TableDefinition<'_, &str, u32> = TableDefinition::new("numbers");
 
-/// The layout of the tables, so that another program's file is not taken for ours.
+/// The version of the tables, which also distinguishes our files from those of other programs.
 const LAYOUT: (&str, u32) = ("layout", 1);
 const LAST_JOB: &str = "last_job";
 const LAST_WIRE: &str = "last_wire";
 
-/// Why the database cannot be used.
+/// Why the database is unusable.
 #[derive(Debug, thiserror::Error)]
 #[error("database {path}: {what}")]
 pub struct DatabaseError {
@@ -25,7 +25,7 @@ pub struct DatabaseError {
     what: String,
 }
 
-/// A database in a file. One process at a time may have it open.
+/// A database in a file. Only one process may open it at a time.
 #[derive(Debug)]
 pub struct Redb {
     database: Database,
@@ -33,11 +33,13 @@ pub struct Redb {
 }
 
 impl Redb {
-    /// Opens a file, or makes it. One that was in use when its process or machine died is repaired. All
-    /// of it is read once, as redb verifies its checksums only then.
+    /// Opens or creates a file. If the process or machine died while the file was open, it is
+    /// repaired. The whole file is read once, because redb verifies checksums only on reading.
     ///
     /// # Errors
-    /// If it cannot be opened, another process has it, or it is no database of ours.
+    ///
+    /// If the file cannot be opened, another process has it open, or it is not one of our
+    /// databases.
     pub fn open(path: &Path) -> Result<Self, DatabaseError> {
         let path = path.to_owned();
         let opened = Database::create(&path).map_err(|error| {
@@ -67,7 +69,7 @@ impl Redb {
         DatabaseError { path: self.path.clone(), what: what.into() }
     }
 
-    /// Makes the tables where there are none yet.
+    /// Creates missing tables.
     fn prepare(&self) -> Result<(), redb::Error> {
         let transaction = self.database.begin_write()?;
         {
@@ -116,7 +118,7 @@ impl Redb {
                 }
             }
         }
-        // On the disk before this returns: redb's durability is `Immediate` unless one asks for less.
+        // The data is on disk when this returns: redb's default durability is `Immediate`.
         transaction.commit()?;
         Ok(())
     }

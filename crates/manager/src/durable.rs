@@ -1,41 +1,41 @@
-//! What outlives the manager: the jobs, and the numbers that are given out.
+//! The manager's persistent state: jobs and assigned numbers.
 
 use std::collections::BTreeMap;
 
 use crate::job::Record;
 
-/// All that is recorded.
+/// The persistent state.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Durable {
-    /// The jobs, by number.
+    /// Jobs by number.
     pub jobs: BTreeMap<u32, Record>,
-    /// The numbers.
+    /// Assigned numbers.
     pub counters: Counters,
 }
 
-/// The numbers that were given out last; 0: none.
+/// The last numbers assigned; 0 for none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Of a job.
+    /// The last job number.
     pub job: u32,
-    /// Of a job in its packets. A number comes again only after all the others, so that late packets
-    /// of a job are not taken for another's.
+    /// The last number of a job in its packets. A number is reused only after all others, so that
+    /// late packets of a job are not attributed to another job.
     pub wire: u16,
 }
 
-/// A change to what is recorded. Changes of one commit are all made, or none.
+/// A change of the persistent state. A commit applies all of its changes or none.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Change {
-    /// A job is now like this.
+    /// Inserts or replaces a job.
     Job(Box<Record>),
-    /// A job that was over is forgotten.
+    /// Removes a job that is over.
     Forget(u32),
-    /// These numbers were given out.
+    /// Sets the assigned numbers.
     Counters(Counters),
 }
 
 impl Durable {
-    /// Makes a change.
+    /// Applies a change.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::Job(record) => drop(self.jobs.insert(record.id, (**record).clone())),
@@ -45,21 +45,22 @@ impl Durable {
     }
 }
 
-/// Where it is recorded.
+/// Storage of the persistent state.
 pub trait Store {
-    /// Why something could not be recorded.
+    /// Error of the storage.
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// All that was recorded.
+    /// Loads the state.
     ///
     /// # Errors
-    /// If it cannot be read, or is not what was written.
+    ///
+    /// If the state cannot be read, or differs from what was written.
     fn load(&self) -> Result<Durable, Self::Error>;
 
-    /// Records changes: when this returns, they are there whatever happens to the process or the
-    /// machine.
+    /// Stores changes. When this returns, they survive a crash of the process or the machine.
     ///
     /// # Errors
-    /// If they may not be there.
+    ///
+    /// If the changes may not have been stored.
     fn commit(&mut self, changes: &[Change]) -> Result<(), Self::Error>;
 }

@@ -1,44 +1,45 @@
-//! Jobs as the manager keeps them: what was asked for, how far it is, and what runs where.
+//! The manager's state of jobs: request, progress and processes.
 
 use serde::{Deserialize, Serialize};
 
-/// What someone asks for.
+/// A request to run a job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Request {
-    /// Names the request: the same one twice is one job. Empty: every request is a new job.
+    /// Idempotency key: requests with the same key are one job. If empty, every request is a new
+    /// job.
     pub key: String,
-    /// Name for people.
+    /// Human-readable name.
     pub name: String,
-    /// The model, for people; what it takes is in the other fields.
+    /// Name of the model, for display. The other fields contain its demand.
     pub model: String,
-    /// GPUs, at least 1.
+    /// Number of GPUs, at least 1.
     pub gpus: u32,
-    /// What it is worth to have it run (NetPack §5.2, step 1).
+    /// The value of running it (NetPack §5.2, step 1).
     pub value: f64,
-    /// Iterations, at least 1.
+    /// Number of iterations, at least 1.
     pub iterations: u32,
-    /// Time that an iteration computes on each GPU, µs.
+    /// Computing time per iteration on each GPU in µs.
     pub compute_us: u64,
-    /// Gradients that an iteration sums, bytes a worker: a multiple of 4.
+    /// Gradients summed per iteration in bytes per worker: a multiple of 4.
     pub gradient_bytes: u64,
-    /// Times that it is tried again after one of its processes has failed.
+    /// Number of retries after failures of its processes.
     pub retries: u32,
 }
 
-/// What a process of a job does.
+/// The role of a process in its job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// It is the worker of this index: all GPUs that the job has on the server.
+    /// The worker with this index, which has all GPUs of the job on the server.
     Worker(u8),
-    /// It is the parameter server.
+    /// The parameter server.
     ParameterServer,
-    /// It has all GPUs of the job, on one server: nothing goes to the network.
+    /// All GPUs of the job on one server, without network traffic.
     Alone,
 }
 
 impl Role {
-    /// Whether the job is not over before this process has done its part.
+    /// Whether the job needs the completion of this process.
     #[must_use]
     pub const fn trains(self) -> bool {
         !matches!(self, Self::ParameterServer)
@@ -55,14 +56,14 @@ impl std::fmt::Display for Role {
     }
 }
 
-/// Names a process for good: a job is started once in each attempt.
+/// Identifies a process permanently. Each attempt starts a process at most once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct TaskId {
     /// The job.
     pub job: u32,
-    /// Which attempt at it, from 1.
+    /// The attempt, from 1.
     pub attempt: u32,
-    /// Which process of it.
+    /// The role of the process.
     pub role: Role,
 }
 
@@ -75,36 +76,36 @@ impl std::fmt::Display for TaskId {
 /// How a process ended.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Exit {
-    /// Whether it did all that it had to, and if not, whose fault that is.
+    /// Whether it completed, and if not, who is responsible.
     pub outcome: Outcome,
-    /// Why not, in a line; or what it did.
+    /// The reason or a summary, in one line.
     pub detail: String,
-    /// Numbers that it summed.
+    /// Number of values that it summed.
     pub values: u64,
-    /// Of them, compared with a sum computed apart and equal.
+    /// Number of these values that equal an independently computed sum.
     pub verified: u64,
 }
 
-/// What a process came to.
+/// The outcome of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It did all that it had to.
+    /// It completed.
     Success,
     /// It failed.
     Failure,
-    /// Its server or its agent is gone, or gave it up: the job can do nothing about it.
+    /// Its server or agent failed or gave it up. The job is not responsible.
     Lost,
 }
 
 impl Exit {
-    /// It failed.
+    /// A failure.
     #[must_use]
     pub fn failed(detail: impl Into<String>) -> Self {
         Self { outcome: Outcome::Failure, detail: detail.into(), values: 0, verified: 0 }
     }
 
-    /// It cannot be running any more, and nobody will tell how it ended.
+    /// The process cannot be running any more, and its end is unknown.
     #[must_use]
     pub fn lost(detail: impl Into<String>) -> Self {
         Self { outcome: Outcome::Lost, ..Self::failed(detail) }
@@ -114,38 +115,39 @@ impl Exit {
 /// A process of an attempt.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Task {
-    /// What it does.
+    /// Its role.
     pub role: Role,
-    /// Where.
+    /// Its server.
     pub server: String,
-    /// The life of that server's agent in which it is started. Another life has not got it.
+    /// The life of that server's agent in which it is started. Other lives of the agent do not have
+    /// it.
     pub incarnation: u64,
-    /// GPUs that it has.
+    /// Number of its GPUs.
     pub gpus: u32,
-    /// How it ended, once that is known.
+    /// How it ended, if known.
     pub exit: Option<Exit>,
 }
 
-/// An attempt at a job, with the GPUs that it holds.
+/// An attempt to run a job, with its GPUs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Run {
-    /// Which attempt, from 1.
+    /// The attempt, from 1.
     pub attempt: u32,
-    /// When it began, ms since the epoch.
+    /// Start time in ms since the epoch.
     pub since_ms: u64,
-    /// The job's identity in its packets; `None` for a job that sends none.
+    /// The job's number in packets; `None` for a job that sends none.
     pub wire: Option<u16>,
-    /// The run that switches serve, once they do.
+    /// The run that switches serve; `None` until they do.
     #[serde(default)]
     pub epoch: Option<u32>,
-    /// Whether switches add up for it; else they only forward.
+    /// Whether switches aggregate for it, rather than only forward.
     pub in_network: bool,
     /// Its processes: workers by index, then the parameter server.
     pub tasks: Vec<Task>,
 }
 
 impl Run {
-    /// Servers of the workers, by index.
+    /// The tasks of the workers, by index.
     pub fn workers(&self) -> impl Iterator<Item = &Task> {
         self.tasks.iter().filter(|task| task.role.trains())
     }
@@ -166,32 +168,32 @@ impl Run {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// All workers have done their part.
+    /// All workers have completed.
     Finished,
     /// A process failed.
     Failed(String),
-    /// A server's agent is gone, and what it ran with it.
+    /// A server's agent was lost together with its processes.
     Lost(String),
-    /// Someone cancelled the job.
+    /// A client cancelled the job.
     Cancelled,
 }
 
-/// How far a job is.
+/// The phase of a job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// It waits to be placed.
+    /// It waits for placement.
     Waiting,
-    /// An attempt runs, or is about to.
+    /// An attempt runs or is about to run.
     Running(Run),
-    /// An attempt is over; some of its processes may still run, and switches may still serve it. It
-    /// holds its GPUs.
+    /// An attempt is over, but some of its processes may still run, and switches may still serve
+    /// it. It holds its GPUs.
     Ending(Run, Cause),
-    /// All iterations are done.
+    /// All iterations are complete.
     Finished(Run),
-    /// It is given up.
+    /// It failed permanently.
     Failed(String),
-    /// Someone cancelled it.
+    /// A client cancelled it.
     Cancelled,
 }
 
@@ -205,34 +207,34 @@ impl Phase {
         }
     }
 
-    /// Whether nothing will become of the job any more.
+    /// Whether the job has reached a final phase.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         matches!(self, Self::Finished(_) | Self::Failed(_) | Self::Cancelled)
     }
 }
 
-/// A job, as it is recorded.
+/// The persistent record of a job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Record {
     /// Its number, in the order of submission.
     pub id: u32,
-    /// What was asked for.
+    /// The request.
     pub request: Request,
-    /// When, ms since the epoch.
+    /// Time of submission in ms since the epoch.
     pub submitted_ms: u64,
-    /// Attempts begun so far.
+    /// Number of attempts begun.
     pub attempts: u32,
-    /// Attempts that ended because a process failed.
+    /// Number of attempts that ended because a process failed.
     pub failures: u32,
-    /// Why the last attempt ended, if it was not the job's end.
+    /// Why the last attempt ended, if the job continues.
     pub setback: Option<String>,
-    /// How far it is.
+    /// Its phase.
     pub phase: Phase,
 }
 
 impl Record {
-    /// The name of one of its processes in the current attempt.
+    /// The ID of one of its processes in the current attempt.
     #[must_use]
     pub const fn task(&self, role: Role) -> TaskId {
         TaskId { job: self.id, attempt: self.attempts, role }

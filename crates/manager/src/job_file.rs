@@ -1,4 +1,4 @@
-//! The job of an attempt, as a job file says it.
+//! Renders an attempt as a job of a job file.
 
 use toml::{Table, Value};
 
@@ -12,7 +12,7 @@ fn table<const N: usize>(pairs: [(&str, Value); N]) -> Table {
     pairs.map(|(key, value)| (key.to_owned(), value)).into_iter().collect()
 }
 
-/// A job to try a network file with: on this host, or on any.
+/// A job to test a network file with, on a given host or on any.
 pub(crate) fn probe(host: Option<&str>) -> Table {
     match host {
         Some(host) => table([("workers", Value::Array(vec![text(host)])), ("ps", text(host))]),
@@ -32,10 +32,10 @@ pub(crate) fn job(record: &Record, run: &Run) -> Table {
         ("kind", text("random")),
         ("tensors", Value::Integer(iterations.into())),
         ("bytes", text(&format!("{gradient_bytes}B"))),
-        // Another attempt sums the same.
+        // Every attempt sums the same values.
         ("seed", Value::Integer(record.id.into())),
     ]);
-    // A job on one server serves itself.
+    // A job on one server is its own parameter server.
     let ps = run.ps().map_or(hosts[0], |task| task.server.as_str());
     table([
         ("name", text(name)),

@@ -1,15 +1,16 @@
-//! The placement manager (NetPack §3.2, figure 4): takes jobs, batches them, has a policy place them,
-//! and has the agent of each server start and stop their processes.
+//! The placement manager (NetPack §3.2, figure 4): accepts jobs, collects them in batches, lets a
+//! policy place them, and lets the agent of each server start and stop their processes.
 //!
 //! - [`manager`]: the decisions, without I/O: events in, actions out;
-//! - [`job`]: jobs as they are kept;
-//! - [`durable`], [`database`]: what is recorded, and where;
+//! - [`job`]: the state of jobs;
+//! - [`durable`], [`database`]: the persistent state and its storage;
 //! - [`site`]: the servers, the network, and the job file of an attempt;
-//! - [`shell`]: the thread in which it runs, with a clock and the database;
-//! - [`service`], [`switches`]: the gRPC service, and the way to the switches;
+//! - [`shell`]: the thread that runs the manager, with a clock and the database;
+//! - [`service`], [`switches`]: the gRPC service, and the client of the switches' controller;
 //! - [`agent`]: the agent of a server.
 //!
-//! Start reading at [`manager::Manager`]. `docs/placement/manager.md` is the operator's side of it.
+//! Start reading at [`manager::Manager`]. `docs/placement/manager.md` is the documentation for
+//! operators.
 
 pub mod agent;
 pub mod database;

@@ -1,4 +1,4 @@
-//! The manager's gRPC service: messages in, inputs for the manager's thread, messages out.
+//! The manager's gRPC service: converts messages to inputs for the manager's thread, and back.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ use crate::shell::{Input, ToAgentSender, View, agent_channel};
 type Answer<T> = Result<Response<T>, Status>;
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// How long an agent may say nothing: it beats many times in that.
+/// Maximum silence of an agent, which spans many heartbeats.
 pub(crate) const SILENCE: Duration = Duration::from_secs(5);
 
 /// The service.
@@ -34,7 +34,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Offers what the manager's thread does, and `view` shows.
+    /// Creates a service that forwards inputs to the manager's thread and reads its state from
+    /// `view`.
     #[must_use]
     pub fn new(inputs: Sender<Input>, view: watch::Receiver<View>) -> Self {
         Self { inputs, view, connections: Arc::default() }
@@ -131,7 +132,7 @@ impl PlacementManager for Service {
     }
 }
 
-/// Tells how a job is, until it is over or nobody wants to know.
+/// Streams the state of a job until it is over or the client leaves.
 async fn follow(
     id: u32,
     mut view: watch::Receiver<View>,
@@ -154,7 +155,7 @@ async fn follow(
     }
 }
 
-/// Hands on what an agent says, until it says nothing any more.
+/// Forwards an agent's messages until the connection ends.
 async fn listen(
     messages: &mut Streaming<v1::AgentMessage>,
     inputs: &Sender<Input>,

@@ -1,5 +1,5 @@
-//! Carries out what the manager decides: one thread with its clock, its database, and the queues to
-//! everybody else.
+//! Carries out the manager's actions: one thread with its clock, its database, and the queues to
+//! other parts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,60 +17,61 @@ use crate::job::{Record, Request};
 use crate::manager::{Action, Command, Connection, Event, Manager, Refusal, Settings, Ticket};
 use crate::site::Site;
 
-/// Messages that wait for an agent at most; one that does not read is given up.
+/// Maximum number of messages queued for an agent. An agent that does not read them is
+/// disconnected.
 const BACKLOG: usize = 1 << 12;
 
-/// The way to an agent.
+/// The sending end of the queue to an agent.
 pub(crate) type ToAgent = mpsc::Sender<Result<v1::ManagerMessage, Status>>;
 
-/// The way to an agent, and what it reads.
+/// Both ends of a queue to an agent.
 pub(crate) fn agent_channel() -> (ToAgent, mpsc::Receiver<Result<v1::ManagerMessage, Status>>) {
     mpsc::channel(BACKLOG)
 }
 
-/// What reaches the thread.
+/// An input of the thread.
 #[derive(Debug)]
 pub enum Input {
-    /// A request, and where its answer goes.
+    /// A submission, with the channel for its answer.
     Submit(Box<Request>, oneshot::Sender<Result<u32, Refusal>>),
-    /// The same.
+    /// A cancellation, with the channel for its answer.
     Cancel(u32, oneshot::Sender<Result<u32, Refusal>>),
-    /// An agent's connection, by which it can be told something.
+    /// A new connection of an agent, with the queue to the agent.
     #[doc(hidden)]
     Connected(Connection, ToAgentSender),
-    /// An agent is there.
+    /// A heartbeat of an agent.
     Beat(Connection, u64),
-    /// What the manager is to know.
+    /// An event for the manager.
     Event(Event),
-    /// The process is to end. Everything goes on without it.
+    /// The manager's process shall end. Agents and switches continue without it.
     End,
 }
 
-/// The way to an agent, for [`Input`].
+/// The sending end of the queue to an agent, for [`Input`].
 #[derive(Debug)]
 pub struct ToAgentSender(pub(crate) ToAgent);
 
-/// What there is to see.
+/// A snapshot for clients.
 #[derive(Clone, Debug, Default)]
 pub struct View {
-    /// The jobs, by number.
+    /// Jobs by number.
     pub jobs: BTreeMap<u32, Arc<Record>>,
-    /// The servers, rack by rack.
+    /// Servers, rack by rack.
     pub servers: Vec<ServerView>,
 }
 
-/// A server, as it is to be seen.
+/// A snapshot of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerView {
     /// Its name.
     pub name: String,
-    /// Its GPUs.
+    /// Number of its GPUs.
     pub gpus: u32,
-    /// Whether its agent is there.
+    /// Whether its agent is connected.
     pub present: bool,
 }
 
-/// The manager and what it works on.
+/// The manager with its clock, database and queues.
 pub struct Shell<S> {
     manager: Manager,
     store: S,
@@ -84,8 +85,8 @@ pub struct Shell<S> {
     switches: mpsc::UnboundedSender<Action>,
 }
 
-/// Milliseconds since the epoch, as they were at the start, and how many went by since: it does not
-/// jump with the system's clock.
+/// The time since the epoch in milliseconds: the system time at the start plus the monotonic time
+/// since then, so that it does not jump with the system clock.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     start: Instant,
@@ -106,9 +107,10 @@ impl Clock {
 }
 
 impl<S: Store> Shell<S> {
-    /// Takes up what is recorded. `switches` gets [`Action::Admit`] and [`Action::Release`].
+    /// Loads the recorded state. `switches` receives [`Action::Admit`] and [`Action::Release`].
     ///
     /// # Errors
+    ///
     /// If the database cannot be read or written.
     pub fn start(
         site: Site,
@@ -141,10 +143,11 @@ impl<S: Store> Shell<S> {
         Ok(shell)
     }
 
-    /// Runs until the end is asked for.
+    /// Runs until [`Input::End`] arrives.
     ///
     /// # Errors
-    /// If something could not be recorded. Nothing that depends on it was sent.
+    ///
+    /// If a change could not be recorded. Nothing that depends on it was sent.
     pub fn run(&mut self, inputs: &Receiver<Input>) -> Result<(), S::Error> {
         loop {
             let now_ms = self.clock.now_ms();
@@ -171,7 +174,8 @@ impl<S: Store> Shell<S> {
                 return Ok(());
             }
             Input::Beat(connection, number) => {
-                // Only as long as the manager counts it as there: the agent's lease is renewed by this.
+                // The answer renews the agent's lease, so send it only while the manager considers
+                // the agent connected.
                 self.tell(connection, Message::Beat(v1::Beat { number }));
                 return Ok(());
             }
@@ -205,7 +209,7 @@ impl<S: Store> Shell<S> {
                 }
                 Action::Answer(ticket, answer) => {
                     if let Some(asked) = self.asked.remove(&ticket) {
-                        // Who asked may not wait any more.
+                        // The client may have left.
                         let _ = asked.send(answer);
                     }
                 }
@@ -216,7 +220,7 @@ impl<S: Store> Shell<S> {
                     }
                 }
                 Action::Admit(_) | Action::Release(_) => {
-                    // It ends with the process only.
+                    // The receiver ends only with the process.
                     let _ = self.switches.send(action);
                 }
             }
@@ -244,8 +248,8 @@ impl<S: Store> Shell<S> {
         self.tell(connection, message);
     }
 
-    /// An agent that does not read what it is told is as good as gone: when its connection is closed
-    /// it registers again, and is told all that holds then.
+    /// Sends a message to an agent. An agent that does not read its messages is disconnected. It
+    /// then registers again and receives the complete current state.
     fn tell(&mut self, connection: Connection, message: Message) {
         let Some(agent) = self.agents.get(&connection) else { return };
         let message = v1::ManagerMessage { message: Some(message) };

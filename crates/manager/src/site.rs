@@ -1,8 +1,7 @@
-//! What the manager has to give: servers, their GPUs and the network between them.
+//! The site: servers, their GPUs and the network between them.
 //!
-//! A site file names a network file, which is a job file whose jobs nobody looks at: the one that the
-//! controller of the switches has. Which rack a server is in follows from the switch that its host
-//! hangs on.
+//! A site file names a network file, which is the controller's job file; the manager ignores the
+//! jobs in it. The switch to which a server's host is attached determines the server's rack.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -16,39 +15,39 @@ use tributary_limits::FileLimit;
 use crate::job::{Record, Request, Run};
 use crate::job_file;
 
-/// Why a site cannot be used.
+/// Why a site is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum SiteError {
-    /// The site file, or its network file, is not as it should be.
+    /// The site file or its network file is invalid.
     #[error(transparent)]
     File(#[from] tributary_document::Error),
-    /// The network file is no TOML, or cannot be read.
+    /// The network file is not TOML, or cannot be read.
     #[error("{path}: {what}")]
     Unreadable {
-        /// Its name.
+        /// Its path.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
 }
 
 const KIND: Kind = Kind { name: "site file", page: "docs/placement/manager.md" };
 
-/// Gb/s that anything may have.
+/// Valid range of bandwidths in Gb/s.
 const GBPS: RangeInclusive<f64> = 1e-3..=1e9;
 
 /// A server.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Server {
-    /// Its name: that of its host in the network file.
+    /// Its name: the name of its host in the network file.
     pub name: String,
-    /// Its GPUs.
+    /// Number of its GPUs.
     pub gpus: u32,
-    /// Its link, Gb/s.
+    /// Bandwidth of its link in Gb/s.
     pub link_gbps: f64,
 }
 
-/// The servers under one switch.
+/// The servers attached to one switch.
 #[derive(Clone, PartialEq, Debug)]
 struct SiteRack {
     uplink_gbps: f64,
@@ -62,21 +61,21 @@ pub struct Site {
     pat_gbps: f64,
     /// The network file without its jobs.
     network: Table,
-    /// 32-bit values in a packet.
+    /// Number of 32-bit values per packet.
     values_per_packet: u16,
 }
 
-/// Some of the servers.
+/// A subset of the servers.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// They, and their racks.
+    /// The servers and their racks.
     pub cluster: Cluster,
     /// Their names.
     pub names: Vec<String>,
 }
 
 impl Part {
-    /// The server of a name.
+    /// The index of the server with this name.
     #[must_use]
     pub fn index(&self, name: &str) -> Option<ServerIndex> {
         let at = self.names.iter().position(|known| known == name)?;
@@ -84,23 +83,24 @@ impl Part {
     }
 }
 
-/// As large as a job file may be.
+/// The same limit as for job files.
 const NETWORK: FileLimit = FileLimit::new("network file", 4 << 20);
 
-/// Iterations of a job at most: tensors that a job file may have.
+/// Maximum number of iterations of a job: the number of tensors that a job file may have.
 const ITERATIONS_MAX: u32 = 1_000_000;
 
-/// Time that an iteration computes at most: the longest pause of a job file.
+/// Maximum computing time per iteration: the longest pause of a job file.
 const COMPUTE_US_MAX: u64 = 60_000_000;
 
-/// Gradients of an iteration at most, bytes.
+/// Maximum gradients per iteration in bytes.
 const GRADIENT_BYTES_MAX: u64 = 16 << 30;
 
 impl Site {
-    /// Reads a site file. The name of the network file in it starts at its directory.
+    /// Reads a site file. The path of the network file is relative to the site file's directory.
     ///
     /// # Errors
-    /// If it or the network file cannot be read or makes no sense.
+    ///
+    /// If either file cannot be read or is invalid.
     pub fn load(path: &Path) -> Result<Self, SiteError> {
         let text = KIND.read(path)?;
         let directory = path.parent().unwrap_or(Path::new(""));
@@ -112,10 +112,11 @@ impl Site {
         })
     }
 
-    /// From the texts of a site file and its network file.
+    /// Parses the texts of a site file and its network file.
     ///
     /// # Errors
-    /// As [`load`](Self::load).
+    ///
+    /// As for [`load`](Self::load).
     pub fn parse(site: &str, network: &str) -> Result<Self, SiteError> {
         Self::read(site, "site.toml", |_| Ok(network.to_owned()))
     }
@@ -138,13 +139,13 @@ impl Site {
         let first = first.table("[[server]]", &SERVER_KEYS)?.require("host", "\"w1\"")?;
         let network = network(name)?;
         let mut rest: Table = network.parse().map_err(|_| {
-            // What is wrong is said better by the reader of job files.
+            // The reader of job files gives better error messages.
             match tributary_jobfile::parse(&network, name) {
                 Err(error) => error.into(),
                 Ok(_) => SiteError::Unreadable { path: name.into(), what: "it is no TOML".into() },
             }
         })?;
-        // What is started from it is called by its own name, and has its own jobs.
+        // Jobs started from it have their own names.
         for key in ["job", "name"] {
             rest.remove(key);
         }
@@ -158,7 +159,7 @@ impl Site {
             let text = site.render(job_file::probe(host));
             tributary_jobfile::parse(&text, name)
         };
-        // If it is the host that is wrong, that is better said of the site file.
+        // If the host is wrong, an error in the site file is more helpful.
         let scenario =
             probe(Some(first.string("w1")?)).or_else(|error| probe(None).map_err(|_| error))?;
         site.values_per_packet = scenario.switch.values_per_packet;
@@ -171,13 +172,13 @@ impl Site {
         self.racks.iter().flat_map(|rack| &rack.servers)
     }
 
-    /// GPUs of all servers.
+    /// Total number of GPUs.
     #[must_use]
     pub fn gpus(&self) -> u32 {
         self.servers().map(|server| server.gpus).sum()
     }
 
-    /// Those servers that are wanted, as policies know them.
+    /// The servers for which `wanted` returns true, in the policy's terms.
     #[must_use]
     pub fn part(&self, wanted: impl Fn(&str) -> bool) -> Part {
         let (mut servers, mut racks, mut names) = (Vec::new(), Vec::new(), Vec::new());
@@ -198,10 +199,11 @@ impl Site {
         Part { cluster: Cluster::new(servers, racks, Vec::new()), names }
     }
 
-    /// Whether a request can be met at all.
+    /// Checks whether a request can be satisfied.
     ///
     /// # Errors
-    /// What is wrong with it, and how to mend it.
+    ///
+    /// The problem, and how to fix it.
     pub fn check(&self, request: &Request) -> Result<(), String> {
         let Request {
             ref name,
@@ -219,7 +221,7 @@ impl Site {
             let name = name.chars().take(64).collect::<String>();
             return Err(format!("{name:?} is no name: 1 to 64 letters, digits, `-`, `_`, `.`"));
         }
-        // Both are stored, and printed in the terminals of other users.
+        // Both are stored, and printed on the terminals of other users.
         for (what, text) in [("model", model), ("key", key)] {
             if text.len() > 256 || text.chars().any(char::is_control) {
                 return Err(format!(
@@ -261,7 +263,7 @@ impl Site {
         Ok(())
     }
 
-    /// The job file of an attempt: the network file with this job alone.
+    /// The job file of an attempt: the network file with only this job.
     #[must_use]
     pub fn job_file(&self, record: &Record, run: &Run) -> String {
         self.render(job_file::job(record, run))
@@ -274,7 +276,7 @@ impl Site {
     }
 }
 
-/// How jobs of a network file aggregate, if it says.
+/// The aggregation protocol of a network file, if it names one.
 fn protocol(network: &Table) -> Option<&str> {
     let protocol = network.get("protocol")?;
     protocol.as_str().or_else(|| protocol.get("kind")?.as_str())
@@ -282,7 +284,7 @@ fn protocol(network: &Table) -> Option<&str> {
 
 const SERVER_KEYS: [&str; 3] = ["host", "gpus", "link_gbps"];
 
-/// The servers by the switches that their hosts hang on.
+/// The servers, grouped by the switches to which their hosts are attached.
 fn racks(
     table: &Reader<'_>,
     servers: &[Item<'_>],

@@ -1,4 +1,4 @@
-//! The switches, by way of their controller's job scheduler.
+//! Client of the switches' controller and its job scheduler.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
@@ -14,18 +14,19 @@ use tributary_proto::scheduler::v1::job_scheduler_client::JobSchedulerClient;
 use crate::manager::{Action, Admission, Event};
 use crate::shell::Input;
 
-/// How often the controller is asked what it serves: it may have been started again.
+/// Interval at which the client lists the served jobs, because the controller may have restarted.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long an answer may take. A sweep walks through all aggregators.
+/// Maximum time for an answer. A sweep visits all aggregators.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// The longest time between two attempts at what fails for one job.
+/// Maximum time between two attempts for one job.
 const PAUSE_MAX: Duration = Duration::from_secs(16);
 
-/// Does what the manager wants of the switches, until the manager ends. What fails is tried again until
-/// it is no longer wanted: when the controller answers again; and what fails for one job alone, with
-/// pauses that double up to a bound, while the wishes for other jobs are met.
+/// Carries out the manager's requests to the switches until the manager ends. A failed request is
+/// repeated until it is no longer needed. If the controller does not answer, requests wait until it
+/// does. If one job fails, its request is repeated with exponential backoff up to a bound, while
+/// requests for other jobs continue.
 pub async fn follow(
     controller: Endpoint,
     mut wishes: UnboundedReceiver<Action>,
@@ -33,7 +34,7 @@ pub async fn follow(
 ) {
     let channel = controller.timeout(PATIENCE).connect_lazy();
     let mut switches = Switches { client: JobSchedulerClient::new(channel), inputs };
-    // By job; a newer wish takes the place of an older one.
+    // By job; a newer request replaces an older one.
     let mut open: BTreeMap<u16, Wish> = BTreeMap::new();
     let mut reachable = true;
     loop {
@@ -56,18 +57,18 @@ pub async fn follow(
     }
 }
 
-/// What the manager wants of the switches for one job.
+/// The manager's request for one job.
 #[derive(Debug)]
 struct Wish {
     action: Action,
-    /// When it is tried next.
+    /// When it is next attempted.
     due: Instant,
-    /// Until the next attempt, if this one fails.
+    /// Pause until the next attempt, if this one fails.
     pause: Duration,
 }
 
 impl Wish {
-    /// Notes that an attempt has failed.
+    /// Records a failed attempt.
     fn put_off(&mut self, wire: u16, status: &Status) {
         let pause = self.pause;
         if pause == INTERVAL {
@@ -88,9 +89,9 @@ fn note(open: &mut BTreeMap<u16, Wish>, action: Action) {
     }
 }
 
-/// A job as the switches serve it.
+/// A job that the switches serve.
 struct Served {
-    /// The workers', and at last the parameter server's.
+    /// The hosts of the workers, followed by that of the parameter server.
     hosts: Vec<String>,
     epoch: u32,
 }
@@ -101,7 +102,7 @@ struct Switches {
 }
 
 impl Switches {
-    /// Reports which jobs are served, and then does what is wanted.
+    /// Reports the served jobs, and then carries out the requests.
     async fn meet(&mut self, open: &mut BTreeMap<u16, Wish>) -> Result<(), Status> {
         let serving = self.list().await?;
         self.tell(Event::Serving(serving.keys().copied().collect()));
@@ -130,7 +131,7 @@ impl Switches {
         let _ = self.inputs.send(Input::Event(event));
     }
 
-    /// All jobs that are served.
+    /// Lists all served jobs.
     async fn list(&mut self) -> Result<BTreeMap<u16, Served>, Status> {
         let jobs = self.client.list(v1::ListRequest {}).await?.into_inner().jobs;
         let described = jobs.into_iter().filter_map(|job| {
@@ -152,7 +153,8 @@ impl Switches {
             Some(served) if Some(served.epoch) == epoch && served.hosts.iter().eq(hosts()) => {
                 return Ok(Event::Admitted { wire, epoch: served.epoch });
             }
-            // Of a manager that has lost its database, or an admission whose answer was lost.
+            // The job stems from a manager that lost its database, or from an admission whose
+            // answer was lost.
             Some(_) => drop(self.release(wire).await?),
             None => {}
         }
@@ -163,7 +165,7 @@ impl Switches {
             workers: workers.clone(),
             parameter_server: ps.clone(),
             aggregation: aggregation.into(),
-            // Jobs of ATP share all of them.
+            // ATP jobs share all aggregators.
             size: 1,
             epoch: epoch.unwrap_or_default(),
         };
@@ -173,7 +175,8 @@ impl Switches {
                 Code::Unavailable | Code::Aborted | Code::DeadlineExceeded | Code::Cancelled => {
                     Err(status)
                 }
-                // Asked twice, because the first answer was lost: seen in the next list.
+                // The request was repeated because the first answer was lost. The next list will
+                // show the job.
                 Code::AlreadyExists => Err(status),
                 code => {
                     let passing = matches!(code, Code::ResourceExhausted | Code::Internal);

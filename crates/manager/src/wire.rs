@@ -1,4 +1,4 @@
-//! Between the interface's messages and our values.
+//! Conversion between protobuf messages and the manager's types.
 
 use tonic::Status;
 use tributary_proto::placement::v1;
@@ -53,7 +53,7 @@ impl From<Standing> for v1::Report {
     }
 }
 
-/// A message lacks something.
+/// A message lacks a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a message names no process, or no role of one")]
 pub struct Nameless;

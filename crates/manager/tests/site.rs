@@ -1,4 +1,4 @@
-//! Site files, the job files that come of them, and the database.
+//! Site files, the job files rendered from them, and the database.
 
 use tributary_cluster::ServerIndex;
 use tributary_jobfile::Workload;
@@ -11,7 +11,7 @@ const NETWORK: &str = "name = \"other\"\nworker_timeout = \"7s\"\n[topology]\nra
                        hosts_per_rack = 2\nps_hosts = 1\n[switch]\npool = 128\n\
                        [[job]]\nname = \"not-looked-at\"\nworkers = 2\n";
 
-/// Two servers in each rack; those of the second come first in the file.
+/// Two servers per rack; those of the second rack come first in the file.
 const SITE: &str = "network = \"n.toml\"\nlink_gbps = 10\nuplink_gbps = 15\npat_gbps = 20\n\
                     [[server]]\nhost = \"w3\"\ngpus = 2\n[[server]]\nhost = \"w4\"\ngpus = 2\n\
                     [[server]]\nhost = \"w1\"\ngpus = 4\nlink_gbps = 5\n\
@@ -72,7 +72,7 @@ fn servers_stand_in_the_racks_of_their_switches() {
     assert_eq!(all.cluster.server(ServerIndex(1)).link_gbps, 10.0);
     let rack = &all.cluster.racks()[1];
     assert_eq!((rack.uplink_gbps, rack.pat_gbps), (15.0, 20.0));
-    // A rack stays where it is when its servers are away.
+    // A rack keeps its place when its servers are absent.
     let some = site.part(|name| name == "w4");
     assert_eq!((some.cluster.gpus(), some.cluster.server(ServerIndex(0)).rack.0), (2, 1));
     assert_eq!((some.index("w4"), some.index("w3")), (Some(ServerIndex(0)), None));
@@ -131,7 +131,7 @@ fn faults_are_named_with_their_place() {
     assert!(line.starts_with("n.toml:1:"), "{line}");
 }
 
-/// A complaint, and what brings it about in a good request.
+/// An error message, and the change of a valid request that causes it.
 type Spoilt = (&'static str, fn(&mut Request));
 
 #[test]
@@ -178,7 +178,7 @@ fn the_database_gives_back_what_was_recorded() {
         store.commit(changes).unwrap();
         changes.iter().for_each(|change| expected.apply(change));
         assert_eq!(store.load().unwrap(), expected);
-        // What kill -9 would leave now: the file as it is, without an orderly end.
+        // The file as kill -9 would leave it, without an orderly shutdown.
         let copy = directory.path().join(format!("copy{at}"));
         std::fs::copy(&path, &copy).unwrap();
         assert_eq!(Redb::open(&copy).unwrap().load().unwrap(), expected, "after {at}");
@@ -220,7 +220,7 @@ fn a_damaged_database_is_refused_or_what_it_was() {
     let line = Redb::open(&path).expect_err("a job's text has changed").to_string();
     assert!(line.contains("damaged"), "{line}");
 
-    // Anywhere else, too: refused, or not a word of it has changed.
+    // At any other position, too: the file is rejected, or its content is unchanged.
     for at in (0..whole.len()).step_by(whole.len() / 60) {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x20;

@@ -1,4 +1,4 @@
-//! The agent's conversation with the manager.
+//! The agent's connection to the manager.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -24,35 +24,35 @@ use super::{Effect, Tasks};
 use crate::job::{Exit, Role, TaskId};
 use crate::service::SILENCE;
 
-/// Between two beats.
+/// Interval between heartbeats.
 const BEAT: Duration = Duration::from_millis(500);
 
-/// Between two attempts to reach the manager.
+/// Pause between attempts to reach the manager.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// How long a process has to end after it was asked to.
+/// Time for a process to exit after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How often the agent looks whether it should end.
+/// Interval at which the agent checks whether it should stop.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Messages that wait for the manager at most.
+/// Maximum number of messages queued for the manager.
 const BACKLOG: usize = 1 << 12;
 
-/// How an agent is set.
+/// Settings of an agent.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Its server: a host of the network file.
+    /// Its server: the name of a host in the network file.
     pub server: String,
-    /// The manager.
+    /// The endpoint of the manager.
     pub manager: Endpoint,
     /// The `tributary` program.
     pub program: PathBuf,
-    /// For the job files of what it runs. It is this agent's alone.
+    /// Directory of the job files of its processes. No other agent may use it.
     pub directory: PathBuf,
-    /// Network interface towards the switch.
+    /// Network interface connected to the switch.
     pub interface: String,
-    /// What else workers and parameter servers are called with.
+    /// Additional arguments of workers and parameter servers.
     pub arguments: Vec<String>,
 }
 
@@ -62,15 +62,15 @@ pub enum AgentError {
     /// Its directory cannot be used.
     #[error("cannot use the directory {path}: {source}")]
     Directory {
-        /// Its name.
+        /// Its path.
         path: PathBuf,
-        /// The operating system's answer.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Another agent uses it.
+    /// Another agent uses the directory.
     #[error("another agent uses the directory {0}; end that one, or name another directory")]
     Locked(PathBuf),
-    /// The manager does not want it.
+    /// The manager rejected the agent.
     #[error("{0}")]
     Unwanted(String),
 }
@@ -83,11 +83,11 @@ pub struct Agent {
     tasks: Tasks,
     processes: BTreeMap<TaskId, Process>,
     starts: BTreeMap<TaskId, v1::Start>,
-    /// Killed because the lease was over.
+    /// Processes killed because the lease expired.
     given_up: BTreeSet<TaskId>,
     ended: mpsc::UnboundedSender<(TaskId, Exit)>,
     exits: mpsc::UnboundedReceiver<(TaskId, Exit)>,
-    /// Until when its processes are its own; `None` before it was ever registered.
+    /// The lease under which it may keep its processes; `None` before the first registration.
     lease: Option<Lease>,
     _lock: Flock<File>,
 }
@@ -98,20 +98,21 @@ struct Lease {
     until: Instant,
 }
 
-/// A connection as far as it has come.
+/// State of a connection.
 struct Talk {
     to_manager: mpsc::Sender<v1::AgentMessage>,
-    /// Something could not be said.
+    /// Whether a message could not be sent.
     broken: bool,
-    /// When each beat that has not come back was sent. Number 0 is the registration.
+    /// The time at which each unanswered heartbeat was sent. Number 0 is the registration.
     beats: BTreeMap<u64, Instant>,
     last: u64,
 }
 
 impl Agent {
-    /// An agent that runs nothing yet.
+    /// Creates an agent without processes.
     ///
     /// # Errors
+    ///
     /// [`AgentError::Directory`], [`AgentError::Locked`].
     pub fn new(settings: Settings) -> Result<Self, AgentError> {
         let directory = &settings.directory;
@@ -136,10 +137,11 @@ impl Agent {
         })
     }
 
-    /// Does what the manager says until `stop` is raised, and then ends all processes. `say` is told
-    /// when it is registered.
+    /// Carries out the manager's commands until `stop` is set, and then ends all processes. Calls
+    /// `say` when it is registered.
     ///
     /// # Errors
+    ///
     /// [`AgentError::Unwanted`] if the manager has no such server.
     pub async fn run(
         &mut self,
@@ -161,13 +163,13 @@ impl Agent {
             }
             self.wait(PAUSE, stop).await;
         }
-        // The manager sees that the connection is closed before it sees that anything ends, so it does
-        // not take it for a failure of the jobs.
+        // The manager sees the closed connection before any process ends, so it does not count the
+        // ends as failures of the jobs.
         self.end_all().await;
         Ok(())
     }
 
-    /// One connection, from its beginning to its end.
+    /// Runs one connection from start to end.
     async fn talk(&mut self, stop: &AtomicBool, say: &mut impl FnMut(&str)) -> Result<(), Status> {
         let (to_manager, messages) = mpsc::channel(BACKLOG);
         let register = v1::Register {
@@ -243,7 +245,8 @@ impl Agent {
                 talk.beats.retain(|&other, _| other > number);
                 return;
             }
-            // It waited here for too long to be acted on: with the next connection all is told anew.
+            // The command waited too long to be carried out. The manager repeats everything on the
+            // next connection.
             Some(Told::Start(_)) if self.lease_is_over() => {
                 talk.broken = true;
                 return;
@@ -303,7 +306,7 @@ impl Agent {
         self.starts.remove(&task);
         let same = |other: &TaskId| (other.job, other.attempt) == (task.job, task.attempt);
         if !self.starts.keys().any(same) {
-            // If it stays, the next life of the agent removes it.
+            // If this fails, the agent removes the file when it starts again.
             let _ = fs::remove_file(self.job_file(task));
         }
     }
@@ -342,7 +345,7 @@ impl Agent {
         let ended = self.ended.clone();
         tracing::info!("starting {task}");
         let process = Process::start(task, command, move |task, exit| {
-            // The agent may have ended; then nobody wants to know.
+            // The agent may have ended.
             let _ = ended.send((task, exit));
         });
         self.processes.insert(task, process);
@@ -361,7 +364,8 @@ impl Agent {
         self.lease.is_some_and(|lease| lease.until <= Instant::now())
     }
 
-    /// The manager may run elsewhere what runs here: it ends at once.
+    /// Once the lease has expired, the manager may run the processes elsewhere, so they are killed
+    /// at once.
     fn check_lease(&self) {
         if self.lease_is_over() && !self.processes.is_empty() {
             tracing::warn!(
@@ -371,7 +375,7 @@ impl Agent {
         }
     }
 
-    /// Without a connection.
+    /// Waits without a connection.
     async fn wait(&mut self, pause: Duration, stop: &AtomicBool) {
         let end = Instant::now() + pause;
         while Instant::now() < end && !stop.load(Ordering::Relaxed) {
@@ -382,7 +386,7 @@ impl Agent {
         }
     }
 
-    /// Ends all processes, and waits for that.
+    /// Ends all processes and waits for their end.
     async fn end_all(&mut self) {
         let end = Instant::now() + GRACE;
         self.processes.values().for_each(Process::ask_to_end);
@@ -399,8 +403,8 @@ impl Agent {
 }
 
 impl Talk {
-    /// If so much waits already, nobody reads it, and the connection is given up: with the next one all
-    /// is told anew.
+    /// Queues a message. If the queue is full, the manager is not reading, and the connection is
+    /// dropped. Everything is repeated on the next connection.
     fn send(&mut self, message: Message) {
         let message = v1::AgentMessage { message: Some(message) };
         self.broken |= self.to_manager.try_send(message).is_err();
@@ -413,7 +417,7 @@ impl Talk {
     }
 }
 
-/// Job files of a former life.
+/// Removes job files of an earlier run of the agent.
 fn remove_job_files(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();

@@ -1,8 +1,8 @@
-//! The agent of a server: starts and ends the processes of jobs as the manager says, and tells how
-//! they end.
+//! The agent of a server: starts and ends processes of jobs on the manager's command, and reports
+//! how they end.
 //!
-//! [`Tasks`] is what it knows, without I/O; `processes` are the processes, and [`Agent`] talks to the
-//! manager.
+//! [`Tasks`] is its state, without I/O. `processes` manages the processes, and [`Agent`]
+//! communicates with the manager.
 
 mod client;
 mod processes;

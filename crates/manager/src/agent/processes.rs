@@ -1,7 +1,7 @@
 //! The processes of a server.
 //!
-//! Each is started and followed by a thread of its own. It is in a process group of its own, and dies
-//! with its thread: if the agent dies, however it does, the kernel kills its processes.
+//! A separate thread starts and monitors each process. Each process has its own process group and
+//! dies with its thread: if the agent dies for any reason, the kernel kills its processes.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
@@ -17,16 +17,16 @@ use serde::Deserialize;
 
 use crate::job::{Exit, Outcome, TaskId};
 
-/// A process that runs, or did.
+/// A process that runs or has run.
 #[derive(Clone, Debug)]
 pub(super) struct Process {
-    /// Its group; `None` when it was reaped: the number may be somebody else's then.
+    /// Its process group; `None` once it has been reaped, because the number may then be reused.
     group: Arc<Mutex<Option<Pid>>>,
 }
 
 impl Process {
-    /// Starts a process, and tells `ended` how it ends or why it could not be started. When this
-    /// returns, it runs or will never do.
+    /// Starts a process, and tells `ended` how it ended or why it could not be started. When this
+    /// function returns, the process runs or will never run.
     pub(super) fn start(
         task: TaskId,
         mut command: Command,
@@ -48,27 +48,28 @@ impl Process {
             ended(task, exit);
         };
         if let Err(error) = thread::Builder::new().name("process".into()).spawn(follow) {
-            // Nobody else would tell, as `ended` is gone with the thread.
+            // `ended` was moved into the thread and is gone, so log the error.
             tracing::error!("cannot start a thread for {task}: {error}");
         }
-        // Nothing is sent: the other end is dropped.
+        // Nothing is sent: this returns when the other end is dropped.
         let _ = is_started.recv();
         Self { group }
     }
 
-    /// Asks it to end.
+    /// Asks the process to exit.
     pub(super) fn ask_to_end(&self) {
         self.signal(Signal::SIGTERM);
     }
 
-    /// Ends it at once.
+    /// Kills the process.
     pub(super) fn kill(&self) {
         self.signal(Signal::SIGKILL);
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = *lock(&self.group) {
-            // It may have ended; it is not reaped, so the group is still its own.
+            // The process may have exited. It has not been reaped, so the group still belongs to
+            // it.
             let _ = killpg(group, signal);
         }
     }
@@ -92,15 +93,15 @@ fn die_with_parent(command: &mut Command) {
     let parent = Pid::this();
     let prepare = move || {
         set_pdeathsig(Signal::SIGKILL)?;
-        // It may have died before we said so.
+        // The parent may have died before `prctl`.
         if getppid() == parent { Ok(()) } else { Err(std::io::ErrorKind::BrokenPipe.into()) }
     };
-    // SAFETY: between fork and exec only what is safe in a signal handler may be called: these are two
-    // system calls, and errors made of numbers, without allocation or locks.
+    // SAFETY: between fork and exec only async-signal-safe functions may be called. These are two
+    // system calls and errors built from numbers, without allocation or locks.
     unsafe { command.pre_exec(prepare) };
 }
 
-/// What a worker or a parameter server prints with `--json-events`, as far as it matters here.
+/// The relevant part of the output of a worker or parameter server with `--json-events`.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Told {
@@ -117,7 +118,7 @@ enum Told {
     Other,
 }
 
-/// Reads what it says, to its end.
+/// Reads the output of the process until it ends.
 fn follow(task: TaskId, mut child: Child, group: &Mutex<Option<Pid>>) -> Exit {
     let errors = child.stderr.take().map(|stderr| thread::spawn(move || last_line(stderr)));
     let (mut done, mut failed) = (None, None);
@@ -131,13 +132,13 @@ fn follow(task: TaskId, mut child: Child, group: &Mutex<Option<Pid>>) -> Exit {
             }
         }
     }
-    // Until it has ended, but before its number may be somebody else's.
+    // Wait for the end without reaping, so that the number is not reused yet.
     let id = Pid::from_raw(child.id().cast_signed());
     let wait = || waitid(Id::Pid(id), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
     while wait() == Err(nix::Error::EINTR) {}
     let mut guard = lock(group);
     if let Some(group) = guard.take() {
-        // What it may have left of its group.
+        // Kill the remaining processes of its group.
         let _ = killpg(group, Signal::SIGKILL);
     }
     let status = child.wait();

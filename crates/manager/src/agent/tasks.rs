@@ -1,14 +1,15 @@
-//! What an agent knows of its processes, without I/O.
+//! An agent's state of its processes, without I/O.
 
 use std::collections::BTreeMap;
 
 use crate::job::{Exit, TaskId};
 use crate::manager::Standing;
 
-/// The processes of one server, in one life of its agent.
+/// The processes of one server during one life of its agent.
 ///
-/// A process is started once: what was started before, ended or not, is not started again until the
-/// manager has acknowledged its end; and then the manager does not ask for it.
+/// A process is started at most once: a process that was started before, whether it has ended or
+/// not, is not started again until the manager has acknowledged its end. After that the manager
+/// does not request it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tasks(BTreeMap<TaskId, State>);
 
@@ -20,19 +21,19 @@ enum State {
     Exited(Exit),
 }
 
-/// What comes of a command.
+/// The effect of a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// Start the process.
     Spawn(TaskId),
-    /// End it: first ask, then force.
+    /// End the process: first SIGTERM, then SIGKILL.
     Terminate(TaskId),
-    /// Tell the manager.
+    /// Report to the manager.
     Report(Standing),
 }
 
 impl Tasks {
-    /// Those that run, and those that ended and whose end was not acknowledged.
+    /// The running processes, and those that ended without an acknowledgement.
     #[must_use]
     pub fn standings(&self) -> Vec<Standing> {
         let standing = |(&task, state): (&TaskId, &State)| match state {
@@ -42,13 +43,13 @@ impl Tasks {
         self.0.iter().map(standing).collect()
     }
 
-    /// Those that run.
+    /// The running processes.
     pub fn running(&self) -> impl Iterator<Item = TaskId> {
         let runs = |(_, state): &(&TaskId, &State)| !matches!(state, State::Exited(_));
         self.0.iter().filter(runs).map(|(&task, _)| task)
     }
 
-    /// The manager wants a process.
+    /// The manager requests a process.
     pub fn start(&mut self, task: TaskId) -> Vec<Effect> {
         if let Some(state) = self.0.get(&task) {
             let exit = match state {
@@ -61,7 +62,7 @@ impl Tasks {
         vec![Effect::Spawn(task), Effect::Report(Standing { task, exit: None })]
     }
 
-    /// The manager does not want a process any more.
+    /// The manager does not need a process any more.
     pub fn stop(&mut self, task: TaskId) -> Vec<Effect> {
         let exit = match self.0.get_mut(&task) {
             Some(state @ State::Running) => {

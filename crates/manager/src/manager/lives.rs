@@ -1,4 +1,4 @@
-//! How attempts and agents live and end.
+//! Start and end of attempts and agents.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::{
 use crate::job::{Cause, Exit, Outcome, Phase, Record, Role, Run, Task, TaskId};
 
 impl Manager {
-    /// Does what the last manager may not have come to.
+    /// Repeats actions that the preceding manager may not have carried out.
     pub(super) fn resume(&mut self) {
         let jobs: Vec<u32> = self.durable.jobs.keys().copied().collect();
         for job in jobs {
@@ -23,7 +23,7 @@ impl Manager {
         }
     }
 
-    /// What switches must know of an attempt, if anything.
+    /// The admission of an attempt to the switches, if it needs one.
     pub(super) fn admission(&self, run: &Run) -> Option<Admission> {
         Some(Admission {
             wire: run.wire?,
@@ -34,8 +34,8 @@ impl Manager {
         })
     }
 
-    /// Tells the agents to start what is not known to have ended: an attempt that switches serve, or
-    /// that needs none.
+    /// Tells the agents to start the processes that are not known to have ended. The attempt must
+    /// be served by switches, or need no switches.
     pub(super) fn start_tasks(&mut self, job: u32, wanted: impl Fn(&Task) -> bool) {
         let Some(record) = self.durable.jobs.get(&job).cloned() else { return };
         let Phase::Running(run) = &record.phase else { return };
@@ -48,7 +48,7 @@ impl Manager {
         }
     }
 
-    /// The job whose attempt has that number in its packets.
+    /// The job whose attempt has this number in packets.
     fn on_wire(&self, wire: u16) -> Option<&Record> {
         let has = |record: &&Record| record.phase.run().and_then(|run| run.wire) == Some(wire);
         self.durable.jobs.values().find(has)
@@ -87,7 +87,8 @@ impl Manager {
         }
     }
 
-    /// Switches may have lost jobs with their controller, and may know some that are not recorded.
+    /// The switches may have lost jobs together with their controller, and may serve jobs that are
+    /// not recorded.
     pub(super) fn on_serving(&mut self, wires: BTreeSet<u16>) {
         let lost: Vec<u16> = self.admitted.difference(&wires).copied().collect();
         for wire in lost {
@@ -155,8 +156,9 @@ impl Manager {
         }
     }
 
-    /// What a registered agent does not have although it is recorded: of another life it is gone; of
-    /// this one it was never started, or it would have been reported.
+    /// Handles processes that are recorded but not reported by a registered agent. A process of an
+    /// earlier life of the agent has ended. A process of this life was never started, or it would
+    /// have been reported.
     fn compare(&mut self, job: u32, server: &str, incarnation: u64, told: &BTreeSet<TaskId>) {
         let record = &self.durable.jobs[&job];
         let ending = matches!(record.phase, Phase::Ending(..));
@@ -197,7 +199,7 @@ impl Manager {
         let Some((server, &Agent::Here { incarnation, .. })) =
             self.agents.iter().find(|(_, agent)| is_here(agent))
         else {
-            // From a connection that is none any more: it will be told again by another.
+            // The report comes from a closed connection and will be repeated on another.
             return;
         };
         let server = server.clone();
@@ -231,7 +233,7 @@ impl Manager {
         self.put(record);
     }
 
-    /// What the recorded exits mean for the attempt.
+    /// Updates the attempt according to the recorded exits.
     fn after_exit(&mut self, job: u32) {
         let run = match &self.durable.jobs[&job].phase {
             Phase::Running(run) => run,
@@ -239,11 +241,12 @@ impl Manager {
             _ => return,
         };
         let ended = run.tasks.iter().filter_map(|task| Some((task, task.exit.as_ref()?)));
-        // A parameter server is to serve until it is stopped.
+        // A parameter server must run until it is stopped.
         let well =
             |task: &Task, exit: &Exit| exit.outcome == Outcome::Success && task.role.trains();
         let failed = ended.into_iter().find(|(task, exit)| !well(task, exit));
-        // Who waits in vain for one on a server that is away fails by no fault of the job's.
+        // A process that waited in vain for a process on an absent server failed through no fault
+        // of the job.
         let away = run.live().find(|task| !self.is_here(&task.server));
         let cause = match (failed, away) {
             (Some((task, exit)), away) => {
@@ -260,7 +263,8 @@ impl Manager {
         self.end_attempt(job, cause);
     }
 
-    /// Ends what is left of an attempt. The first cause stands, but for someone's wish.
+    /// Ends the remaining processes of an attempt. The first cause counts, except that a
+    /// cancellation overrides it.
     pub(super) fn end_attempt(&mut self, job: u32, cause: Cause) {
         let mut record = self.durable.jobs[&job].clone();
         match &record.phase {
@@ -285,7 +289,8 @@ impl Manager {
         self.close(job);
     }
 
-    /// When all processes of an attempt have ended, the switches forget it, and then it is over.
+    /// When all processes of an attempt have ended, releases it from the switches, and then
+    /// completes it.
     fn close(&mut self, job: u32) {
         let Phase::Ending(run, _) = &self.durable.jobs[&job].phase else { return };
         if run.live().next().is_some() {
@@ -297,7 +302,7 @@ impl Manager {
         }
     }
 
-    /// An attempt is over; its GPUs are free.
+    /// Completes an attempt, and frees its GPUs.
     fn finish(&mut self, job: u32) {
         let mut record = self.durable.jobs[&job].clone();
         let Phase::Ending(run, cause) = record.phase else { return };
@@ -333,7 +338,7 @@ impl Manager {
         }
     }
 
-    /// An agent was away for so long that it has ended all that it ran.
+    /// An agent was absent for so long that it has ended all its processes.
     pub(super) fn lease_over(&mut self, server: &str) {
         self.agents.insert(server.to_owned(), Agent::Gone);
         for job in self.jobs_on(server) {

@@ -1,19 +1,19 @@
 //! The manager's decisions, without I/O: events and the time go in, actions come out.
 //!
-//! [`Manager`] is deterministic: it has no clock and no socket, and the same events bring about the
-//! same actions. Whoever drives it carries out the actions of a step in their order, and ends the
-//! process if one of them cannot be recorded.
+//! [`Manager`] is deterministic: it has no clock and no socket, and the same events lead to the
+//! same actions. The driver carries out the actions of a step in order, and ends the process if an
+//! action cannot be recorded.
 //!
-//! # What is recorded before what is sent
+//! # Recording before sending
 //!
-//! A step has at most one [`Action::Record`], and it is the first. So an answer, a start, a stop or an
-//! acknowledgement is only sent when all that led to it is on the disk; and what was recorded but not
-//! sent is sent by the manager that is started next, because everything that is sent follows from what
-//! is recorded:
+//! A step has at most one [`Action::Record`], which comes first. So an answer, a start, a stop or
+//! an acknowledgement is sent only when its causes are on disk. Actions that were recorded but not
+//! sent are sent by the next manager, because everything that is sent follows from the recorded
+//! state:
 //!
-//! | sent | follows from | again after a restart | harmless when repeated, as |
+//! | sent | follows from | repeated after a restart | harmless when repeated, because |
 //! | --- | --- | --- | --- |
-//! | start of a process | the attempt is running, no exit of the process is recorded | yes | agents start a [`TaskId`] once in a life |
+//! | start of a process | the attempt is running, no exit of the process is recorded | yes | agents start a [`TaskId`] once per life |
 //! | stop of a process | the attempt is ending, no exit is recorded | yes | it has ended, or ends |
 //! | acknowledgement of an exit | the exit is recorded | when it is reported again | the agent has forgotten it |
 //! | admission to the switches | the attempt is running | yes | the number is this attempt's alone |
@@ -33,16 +33,16 @@ use crate::durable::{Change, Durable};
 use crate::job::{Exit, Phase, Record, Request, Role, TaskId};
 use crate::site::Site;
 
-/// How the manager is set.
+/// Settings of the manager.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Settings {
-    /// Time between two rounds of placement, ms.
+    /// Interval between two placement rounds in ms.
     pub period_ms: u64,
-    /// How long an agent that nobody hears of keeps its processes, ms.
+    /// Time in ms for which an agent without contact keeps its processes.
     pub lease_ms: u64,
-    /// Share of its value that a waiting job gains with each round (NetPack §5.2, step 1).
+    /// Share of its value that a waiting job gains per round (NetPack §5.2, step 1).
     pub ageing: f64,
-    /// Jobs that are over and not forgotten yet, at most.
+    /// Maximum number of kept jobs that are over.
     pub kept: usize,
 }
 
@@ -53,50 +53,50 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// When an agent that fell silent has certainly ended its processes: its lease began before the
-    /// manager noticed, and clocks may differ in speed by a tenth.
+    /// Time after which a silent agent has certainly ended its processes. Its lease began before
+    /// the manager noticed the silence, and clock speeds may differ by a tenth.
     #[must_use]
     pub const fn patience_ms(&self) -> u64 {
         self.lease_ms + self.lease_ms / 10 + 100
     }
 }
 
-/// Connects an answer with its question.
+/// Relates an answer to its request.
 pub type Ticket = u64;
 
-/// A connection of an agent; numbers are not used again.
+/// Identifies a connection of an agent; never reused.
 pub type Connection = u64;
 
-/// How a process is, as its agent tells.
+/// The state of a process, as reported by its agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Standing {
-    /// Which.
+    /// The process.
     pub task: TaskId,
-    /// How it ended; `None`: it runs.
+    /// How it ended; `None` if it runs.
     pub exit: Option<Exit>,
 }
 
-/// What happens to the manager.
+/// An event for the manager.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// Someone wants a job run.
+    /// A client submits a job.
     Submit(Ticket, Box<Request>),
-    /// Someone wants a job not run.
+    /// A client cancels a job.
     Cancel(Ticket, u32),
-    /// An agent is there.
+    /// An agent has registered.
     Registered {
-        /// By which it is reached from now on.
+        /// Its current connection.
         connection: Connection,
         /// Its server.
         server: String,
-        /// Its life: another one after each start of the agent.
+        /// Its life: a new number at each start of the agent.
         incarnation: u64,
-        /// All processes that it runs, and those that ended and whose end was not acknowledged.
+        /// All running processes, and those that ended without an acknowledgement.
         standings: Vec<Standing>,
     },
-    /// An agent tells how a process is.
+    /// An agent reports the state of a process.
     Reported(Connection, Standing),
-    /// Nothing can be sent to an agent any more, nor comes from it.
+    /// A connection of an agent was closed.
     Disconnected(Connection),
     /// The switches serve a job.
     Admitted {
@@ -105,67 +105,67 @@ pub enum Event {
         /// The run that they serve.
         epoch: u32,
     },
-    /// The switches do not serve a job.
+    /// The switches refused a job.
     Refused {
         /// The job's number in packets.
         wire: u16,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// Whether they may later.
+        /// Whether they may accept it later.
         passing: bool,
     },
-    /// The switches do not know a job (any more).
+    /// The switches do not serve this job, or no longer.
     Released(u16),
     /// All jobs that the switches serve.
     Serving(BTreeSet<u16>),
 }
 
-/// What the manager wants done.
+/// An action requested by the manager.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Action {
-    /// Record these changes, all or none, before anything else is done.
+    /// Record these changes, all or none, before any other action.
     Record(Vec<Change>),
-    /// Answer a request: the job's number, or why not.
+    /// Answer a request: the job's number, or the reason for a refusal.
     Answer(Ticket, Result<u32, Refusal>),
-    /// Tell an agent something.
+    /// Send a command to an agent.
     Send(Connection, Command),
-    /// Tell an agent that it is not wanted, and why.
+    /// Dismiss an agent, with the reason.
     Dismiss(Connection, Dismissal),
-    /// Have the switches serve a job.
+    /// Let the switches serve a job.
     Admit(Admission),
-    /// Have them forget it.
+    /// Let the switches release a job.
     Release(u16),
 }
 
-/// Why an agent is not wanted.
+/// Why an agent is dismissed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Dismissal {
     /// There is no such server.
     #[error("the manager has no server `{0}`; name one of its site file")]
     NoSuchServer(String),
-    /// Another agent has registered. It is alive as far as we know; if it is not, that will be noticed
-    /// soon.
+    /// Another agent has registered for the server. It is presumed alive; if it is not, that will
+    /// be detected soon.
     #[error("another agent is registered for server `{0}`")]
     Taken(String),
-    /// It has registered again.
+    /// The agent has registered again.
     #[error("the agent has a newer connection")]
     Newer,
 }
 
-/// What an agent is told.
+/// A command to an agent.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Command {
-    /// It is registered.
+    /// The registration was accepted.
     Welcome,
     /// Start a process of this job, unless it was started before.
     Start(TaskId, Box<Record>),
     /// End a process.
     Stop(TaskId),
-    /// The end of a process is recorded: forget it.
+    /// The end of a process is recorded, so the agent can forget it.
     Acknowledge(TaskId),
 }
 
-/// A job as switches know it.
+/// The admission of a job to the switches.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Admission {
     /// Its number in packets.
@@ -174,25 +174,25 @@ pub struct Admission {
     pub workers: Vec<String>,
     /// Host of the parameter server.
     pub ps: String,
-    /// Whether switches add up, or only forward.
+    /// Whether switches aggregate, rather than only forward.
     pub in_network: bool,
-    /// The run, if it has begun already: its processes are there.
+    /// The run, if it has already begun because its processes exist.
     pub epoch: Option<u32>,
 }
 
-/// Why a request is not met. Nothing has changed.
+/// Why a request is refused. The state is unchanged.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
-    /// It makes no sense.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// No such job.
+    /// There is no such job.
     #[error("there is no job {0}, or it was over long ago")]
     Unknown(u32),
-    /// The key is that of another request.
+    /// Another request has the same key.
     #[error("job {0} was submitted with the same key and is another one; choose another key")]
     Taken(u32),
-    /// The job is over, or as good as.
+    /// The job is over or about to end.
     #[error("job {0} is {1}")]
     Over(u32, &'static str),
 }
@@ -204,38 +204,38 @@ pub struct Manager {
     policy: Box<dyn Policy>,
     durable: Durable,
     agents: BTreeMap<String, Agent>,
-    /// Jobs of ours that the switches serve, as far as we were told.
+    /// The manager's jobs that the switches serve, as far as known.
     admitted: BTreeSet<u16>,
-    /// All jobs that the switches serve, as they were last told.
+    /// All jobs that the switches serve, according to their last report.
     served: BTreeSet<u16>,
-    /// Numbers that the switches served a job of which is not recorded, and what was done about it.
+    /// Numbers for which the switches served an unrecorded job, and how it was handled.
     strangers: BTreeMap<u16, Stranger>,
     next_round_ms: u64,
     changes: Vec<Change>,
     outbox: Vec<Action>,
 }
 
-/// A job that the switches serve and that is not recorded. It is released once, as that of a lost
-/// database. If it is admitted again, another manager or another client of the scheduler did that:
-/// releasing it again and again would keep both busy for ever.
+/// A job that the switches serve and that is not recorded. It is released once, because it may stem
+/// from a lost database. If it is admitted again, another manager or client of the scheduler did
+/// that; repeated releases would keep both busy forever.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stranger {
-    /// Its release was asked for.
+    /// Its release was requested.
     Asked,
     /// It was released.
     Released,
-    /// It was admitted again, is reported, and left alone.
+    /// It was admitted again, was reported, and is ignored.
     LeftAlone,
 }
 
-/// What is known of a server's agent.
+/// The state of a server's agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Agent {
-    /// It can be talked to.
+    /// It is connected.
     Here { connection: Connection, incarnation: u64 },
-    /// It cannot, since then.
+    /// It has been disconnected since this time.
     Away { since_ms: u64 },
-    /// It cannot, and whatever it ran has ended.
+    /// It is disconnected, and its processes have ended.
     Gone,
 }
 
@@ -252,8 +252,8 @@ impl std::fmt::Debug for Manager {
 }
 
 impl Manager {
-    /// A manager that goes on where the last one ended. Its first actions are what that one may not
-    /// have come to.
+    /// Creates a manager that continues from the recorded state. Its first actions are those that
+    /// its predecessor may not have carried out.
     #[must_use]
     pub fn start(
         site: Site,
@@ -262,7 +262,7 @@ impl Manager {
         durable: Durable,
         now_ms: u64,
     ) -> (Self, Vec<Action>) {
-        // Whoever is still there comes back within its lease.
+        // Agents that are alive reconnect within their lease.
         let away = |name: &str| (name.to_owned(), Agent::Away { since_ms: now_ms });
         let mut agents: BTreeMap<_, _> = site.servers().map(|server| away(&server.name)).collect();
         for run in durable.jobs.values().filter_map(|record| record.phase.run()) {
@@ -286,7 +286,7 @@ impl Manager {
         (manager, actions)
     }
 
-    /// All that is recorded, or is about to be by the actions of the last step.
+    /// The persistent state, including changes that the actions of the last step will record.
     #[must_use]
     pub const fn durable(&self) -> &Durable {
         &self.durable
@@ -298,13 +298,13 @@ impl Manager {
         &self.site
     }
 
-    /// Whether a server's agent can be talked to.
+    /// Whether a server's agent is connected.
     #[must_use]
     pub fn is_here(&self, server: &str) -> bool {
         matches!(self.agents.get(server), Some(Agent::Here { .. }))
     }
 
-    /// What follows from something that happened.
+    /// Handles an event and returns the resulting actions.
     pub fn handle(&mut self, now_ms: u64, event: Event) -> Vec<Action> {
         match event {
             Event::Submit(ticket, request) => {
@@ -330,7 +330,7 @@ impl Manager {
         self.actions()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    /// The time at which [`handle_timeout`](Self::handle_timeout) is due.
     #[must_use]
     pub fn poll_timeout(&self) -> u64 {
         let patience = self.settings.patience_ms();
@@ -341,7 +341,7 @@ impl Manager {
         leases.chain([self.next_round_ms]).min().expect("there is always a next round")
     }
 
-    /// What follows from the time that it is.
+    /// Handles the passing of time and returns the resulting actions.
     pub fn handle_timeout(&mut self, now_ms: u64) -> Vec<Action> {
         let patience = self.settings.patience_ms();
         let over: Vec<String> = self
@@ -407,7 +407,7 @@ impl Manager {
         Ok(job)
     }
 
-    /// Notes a change: it is recorded before anything of this step is sent.
+    /// Applies a change, which is recorded before anything of this step is sent.
     fn change(&mut self, change: Change) {
         self.durable.apply(&change);
         self.changes.push(change);
@@ -417,7 +417,7 @@ impl Manager {
         self.change(Change::Job(Box::new(record)));
     }
 
-    /// Forgets the oldest of the jobs that are over, if there are too many.
+    /// Removes the oldest of the jobs that are over, if there are too many.
     fn forget_old(&mut self) {
         let over = self.durable.jobs.values().filter(|record| record.phase.is_over());
         let over: Vec<u32> = over.map(|record| record.id).collect();
@@ -427,7 +427,7 @@ impl Manager {
         }
     }
 
-    /// Tells a server's agent something, if it is there in that life.
+    /// Sends a command to a server's agent, if it is connected in that life.
     fn send(&mut self, server: &str, life: u64, command: Command) {
         if let Some(&Agent::Here { connection, incarnation }) = self.agents.get(server)
             && incarnation == life
@@ -436,7 +436,7 @@ impl Manager {
         }
     }
 
-    /// What this step came to.
+    /// The actions of this step.
     fn actions(&mut self) -> Vec<Action> {
         let changes = std::mem::take(&mut self.changes);
         let record = (!changes.is_empty()).then_some(Action::Record(changes));
@@ -444,7 +444,7 @@ impl Manager {
     }
 }
 
-/// The roles of a job's processes, so many workers and their parameter server.
+/// The roles of a job's processes: `workers` workers and the parameter server, if any.
 fn roles(workers: usize, has_ps: bool) -> impl Iterator<Item = Role> {
     let index = |worker| u8::try_from(worker).expect("a job has at most 32 workers");
     let workers = (0..workers).map(move |worker| match has_ps {

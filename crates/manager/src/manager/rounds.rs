@@ -1,4 +1,4 @@
-//! A round of placement: the waiting jobs, the cluster as it is, and what a policy makes of them.
+//! A placement round: passes the waiting jobs and the current cluster to a policy.
 
 use tributary_cluster::{Job, JobId, Pending, Plan, Round, ServerIndex, State};
 use tributary_wire::WORKERS_MAX;
@@ -9,7 +9,7 @@ use crate::job::{Phase, Record, Request, Run, Task};
 use crate::site::Part;
 
 impl Manager {
-    /// Starts those of the waiting jobs that the policy has a place for.
+    /// Starts the waiting jobs that the policy places.
     pub(super) fn round(&mut self, now_ms: u64) {
         let waiting: Vec<Pending> = self
             .durable
@@ -26,8 +26,8 @@ impl Manager {
         }
     }
 
-    /// The job as policies know it, and what it is worth by now: every round that has passed since it
-    /// was submitted has passed it over.
+    /// The job in the policy's terms, and its current value: every round since its submission has
+    /// passed it over.
     fn pending(&self, now_ms: u64, record: &Record) -> Pending {
         let job = described(record);
         let waited_ms = now_ms.saturating_sub(record.submitted_ms);
@@ -36,18 +36,19 @@ impl Manager {
         Pending { job, value }
     }
 
-    /// Asks the policy. It sees those servers only whose agents are there.
+    /// Asks the policy, which sees only servers with a connected agent.
     fn plans(&mut self, waiting: &[Pending]) -> Vec<(u32, Planned)> {
         let here = |name: &str| matches!(self.agents.get(name), Some(Agent::Here { .. }));
         let part = self.site.part(here);
         let mut state = State::new(&part.cluster);
-        // Numbers from the top are those of no job of ours.
+        // Numbers counted down from the maximum are not used by our jobs.
         let mut spare = (0..=u32::MAX).rev().map(JobId);
         for record in self.durable.jobs.values() {
             let Some(run) = record.phase.run() else { continue };
             for (job, plan) in occupied(record, run, &part, &mut spare) {
                 if let Err(error) = state.start(&job, plan) {
-                    // Only if the site's file has changed. What is left is not given out.
+                    // Only possible if the site file has changed. The remaining GPUs of the job are
+                    // not assigned to others.
                     tracing::warn!(job = record.id, "its GPUs are not all there: {error}");
                 }
             }
@@ -66,7 +67,7 @@ impl Manager {
         started.into_iter().map(plan).collect()
     }
 
-    /// Records an attempt, and has the switches serve it or its process started.
+    /// Records an attempt, and lets the switches serve it or its process start.
     fn begin(&mut self, now_ms: u64, job: u32, planned: Planned) {
         let Some(mut record) = self.durable.jobs.get(&job).cloned() else { return };
         let Planned { workers, ps, in_network } = planned;
@@ -111,8 +112,8 @@ impl Manager {
         self.start_tasks(job, |_| true);
     }
 
-    /// The next number for packets that no attempt has and that the switches serve no job of; `None`
-    /// if all are taken.
+    /// The next number for packets that neither an attempt nor a job on the switches uses; `None`
+    /// if all are in use.
     fn next_wire(&self) -> Option<u16> {
         let taken = |wire: u16| {
             if self.served.contains(&wire) {
@@ -127,14 +128,14 @@ impl Manager {
     }
 }
 
-/// A plan by the servers' names.
+/// A plan with the names of servers.
 struct Planned {
     workers: Vec<(String, u32)>,
     ps: Option<String>,
     in_network: bool,
 }
 
-/// A recorded job as policies know it.
+/// A recorded job in the policy's terms.
 fn described(record: &Record) -> Job {
     let Request { gpus, iterations, compute_us, gradient_bytes, value, .. } = record.request;
     Job {
@@ -148,8 +149,8 @@ fn described(record: &Record) -> Job {
     }
 }
 
-/// What an attempt holds of these servers: its plan; or, if it is on others too, GPUs without
-/// traffic, each server's as a job of its own.
+/// The resources that an attempt holds on these servers: its plan if all of its servers are among
+/// them; otherwise its GPUs without traffic, as a separate job per server.
 fn occupied(
     record: &Record,
     run: &Run,

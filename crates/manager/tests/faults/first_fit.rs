@@ -1,9 +1,9 @@
-//! The simplest policy there is.
+//! A minimal policy.
 
 use tributary_cluster::{Job, Pending, Plan, Policy, Round, ServerIndex};
 
-/// The first server with room; else the first servers that have enough together, and the parameter
-/// server on the last of all.
+/// The first server with room. Otherwise the first servers that together have enough GPUs, with the
+/// parameter server on the last server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FirstFit;
 

@@ -1,4 +1,4 @@
-//! Faults at every step: the manager, agents and connections break wherever they can.
+//! Fault injection at every step: the manager, agents and connections fail at every point.
 
 mod first_fit;
 mod world;
@@ -11,31 +11,31 @@ use tributary_manager::durable::Store;
 
 use world::{InMemory, Moment, World, request};
 
-/// What is done besides what follows by itself.
+/// Inputs besides those that follow automatically.
 #[derive(Clone, Copy, Debug)]
 enum Deed {
     Submit(u64, u32),
     Cancel(u32),
 }
 
-/// A job on one server, one on two, and one that waits for the second's GPUs.
+/// A job on one server, one on two, and one that waits for the second job's GPUs.
 const THREE_JOBS: &[Deed] = &[Deed::Submit(1, 1), Deed::Submit(2, 4), Deed::Submit(3, 3)];
 
 /// A job on three servers that is cancelled.
 const CANCELLED: &[Deed] = &[Deed::Submit(1, 5), Deed::Cancel(1)];
 
-/// Something that breaks before the n-th step.
+/// A fault before step n.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     KillAgent(&'static str),
     Cut(&'static str),
-    /// Longer than a lease.
+    /// For longer than a lease.
     Isolate(&'static str),
     Wipe,
     LongNight,
 }
 
-/// Plays a history: after each deed, a few steps; then to the end. Returns the number of steps and
+/// Runs a scenario: a few steps after each input, then to the end. Returns the number of steps and
 /// the world.
 fn play<S: Store>(
     store: S,
@@ -94,8 +94,8 @@ fn without_faults_every_job_is_started_once() {
     assert_eq!(world.ends(), ["cancelled"]);
 }
 
-/// The manager dies before and after each of its actions. No job is lost, none is started twice, and
-/// none is set back: agents go on running what they have.
+/// The manager dies before and after each of its actions. No job is lost, started twice or set
+/// back: agents keep their processes running.
 #[test]
 fn the_manager_may_die_at_every_moment() {
     let (_, world) = play(InMemory::default(), THREE_JOBS, &[], None);
@@ -108,7 +108,7 @@ fn the_manager_may_die_at_every_moment() {
     }
 }
 
-/// And once more while it takes up what it left.
+/// The manager dies a second time while it restores its state.
 #[test]
 fn the_manager_may_die_at_every_two_moments() {
     let (_, world) = play(InMemory::default(), &THREE_JOBS[..2], &[], None);
@@ -142,14 +142,16 @@ fn the_manager_may_die_at_every_moment_with_a_database() {
 fn a_cancelled_job_stays_cancelled_whenever_the_manager_dies() {
     let (_, world) = play(InMemory::default(), CANCELLED, &[], None);
     for at in 1..=world.moment.0 {
-        // Who cancels asks again if there was no answer; here nobody does, so it may finish instead.
+        // A client whose cancellation was not answered would repeat it. Here no client does, so the
+        // job may finish.
         let (_, world) = play(InMemory::default(), CANCELLED, &[at], None);
         let ends = world.ends();
         assert!(matches!(ends[..], ["cancelled" | "finished"]), "at {at}: {ends:?}");
     }
 }
 
-/// An agent dies at each step. What it ran is run again; what others ran is left alone.
+/// An agent dies at each step. Its processes run again; the processes of other agents are not
+/// affected.
 #[test]
 fn an_agent_may_die_at_every_step() {
     let (steps, _) = play(InMemory::default(), THREE_JOBS, &[], None);
@@ -167,7 +169,7 @@ fn an_agent_may_die_at_every_step() {
     assert!(again > 20, "agents that die set jobs back: {again}");
 }
 
-/// A connection breaks at each step, and comes back before its lease is over: no job is set back.
+/// A connection breaks at each step and is restored before the lease expires: no job is set back.
 #[test]
 fn a_connection_may_break_at_every_step() {
     let (steps, _) = play(InMemory::default(), THREE_JOBS, &[], None);
@@ -181,8 +183,8 @@ fn a_connection_may_break_at_every_step() {
     }
 }
 
-/// An agent cannot be reached for longer than its lease, from each step on. It ends what it runs before
-/// the manager runs that elsewhere.
+/// From each step on, an agent is unreachable for longer than its lease. It ends its processes
+/// before the manager runs them elsewhere.
 #[test]
 fn an_agent_may_be_isolated_at_every_step() {
     let (steps, _) = play(InMemory::default(), THREE_JOBS, &[], None);
@@ -198,8 +200,8 @@ fn an_agent_may_be_isolated_at_every_step() {
     assert!(again > 10, "agents that are isolated set jobs back: {again}");
 }
 
-/// No manager for longer than a lease, from each step on: the agents end what they run, and the next
-/// manager runs it again. It does not count as a failure.
+/// From each step on, there is no manager for longer than a lease. The agents end their processes,
+/// and the next manager runs them again. This does not count as a failure.
 #[test]
 fn the_manager_may_be_away_for_long_at_every_step() {
     let (steps, _) = play(InMemory::default(), THREE_JOBS, &[], None);
@@ -238,10 +240,10 @@ fn agent_and_manager_may_die_together() {
     }
 }
 
-/// What a random history does next.
+/// The next step of a random history.
 #[derive(Clone, Debug)]
 enum Random {
-    /// One of the things that may happen.
+    /// One of the possible steps.
     Step(usize),
     Submit(u32),
     Cancel(u32),
@@ -272,8 +274,8 @@ fn random() -> impl Strategy<Value = Random> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Whatever happens in whatever order: what must hold holds after every step, and in the end
-    /// every job is over and nothing is left of it.
+    /// In any order of events the invariants hold after every step, and in the end every job is
+    /// over and has released its resources.
     #[test]
     fn random_histories(history in prop::collection::vec(random(), 1..250)) {
         let names = ["w1", "w2", "w3"];

@@ -1,8 +1,8 @@
 //! A manager, its database, agents with processes, and switches, in one thread and in virtual time.
 //!
-//! Everything that could go wrong at an awkward moment can be made to: the manager dies before or
-//! after any of its actions, an agent dies with its processes, a connection breaks with what is under
-//! way in it. After each step the world checks what must hold whatever happens.
+//! Every component can fail at any point: the manager dies before or after any of its actions, an
+//! agent dies with its processes, a connection breaks and loses the messages in flight. After each
+//! step the world checks the invariants.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -42,7 +42,7 @@ pub(crate) fn request(key: &str, gpus: u32) -> Request {
     }
 }
 
-/// A database that is always there.
+/// An in-memory database that survives the manager.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InMemory(pub(crate) Durable);
 
@@ -62,7 +62,7 @@ impl Store for InMemory {
     }
 }
 
-/// Under way to an agent.
+/// A message in flight to an agent.
 #[derive(Clone, Debug)]
 enum ToAgent {
     Command(Command),
@@ -70,7 +70,7 @@ enum ToAgent {
     End,
 }
 
-/// Under way to the manager, besides the first message.
+/// A message in flight to the manager.
 #[derive(Clone, Debug)]
 enum ToManager {
     Register(u64, Vec<Standing>),
@@ -82,39 +82,39 @@ struct Host {
     alive: bool,
     incarnation: u64,
     tasks: Tasks,
-    /// Processes that run; whether they were told to end.
+    /// Running processes, and whether they were told to end.
     processes: BTreeMap<TaskId, bool>,
     connection: Option<Connection>,
-    /// The manager has heard who is at the other end of the connection.
+    /// Whether the manager knows the peer of the connection.
     registered: bool,
     inbox: VecDeque<ToAgent>,
     outbox: VecDeque<ToManager>,
-    /// Until when it keeps its processes if it hears nothing.
+    /// End of the time for which it keeps its processes without contact.
     lease_ms: u64,
-    /// Until when it cannot connect.
+    /// End of the time in which it cannot connect.
     isolated_ms: u64,
 }
 
-/// A moment in the manager's life.
+/// A point in the manager's life.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Moment(pub(crate) usize);
 
-/// Something that may happen next.
+/// A possible next event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Choice {
     /// An agent without a connection connects.
     Connect(String),
-    /// The manager gets an agent's next message.
+    /// The manager receives an agent's next message.
     Up(String),
-    /// An agent gets the manager's next message.
+    /// An agent receives the manager's next message.
     Down(String),
-    /// The switches do what they were asked next.
+    /// The switches carry out the next request.
     Switch,
-    /// The manager hears of it.
+    /// The manager receives the result.
     Heard,
     /// A process ends.
     End(String, TaskId),
-    /// It is the time that something waits for.
+    /// Time advances to the next timeout.
     Time,
 }
 
@@ -127,29 +127,29 @@ pub(crate) struct World<S> {
     incarnations: u64,
     serving: BTreeMap<u16, Vec<String>>,
     last_epoch: u32,
-    /// Which attempt of which job each epoch was issued for.
+    /// The job and attempt for which each epoch was assigned.
     epochs: BTreeMap<u32, (u32, u32)>,
     wishes: VecDeque<Action>,
     answers: VecDeque<Event>,
-    /// Requests that were not answered yet, by ticket; and the answers.
+    /// Unanswered requests by ticket, and the answers.
     asked: BTreeMap<u64, Request>,
     pub(crate) answered: BTreeMap<u64, u32>,
-    /// How often a process was started, ever.
+    /// Number of times that each process was started.
     started: BTreeMap<TaskId, u32>,
-    /// Those that ended well.
+    /// Processes that completed.
     ended_well: BTreeSet<TaskId>,
     gpus: BTreeMap<TaskId, u32>,
-    /// Workers and servers of an attempt, by job and attempt.
+    /// Roles of the processes of an attempt, by job and attempt.
     attempts: BTreeMap<(u32, u32), BTreeSet<Role>>,
-    /// Moments so far, and when the manager dies.
+    /// The current point, and the points at which the manager dies.
     pub(crate) moment: Moment,
     pub(crate) crashes: VecDeque<Moment>,
     pub(crate) log: Vec<String>,
 }
 
 impl Host {
-    /// Whether the manager answers its beats, which extends its lease. To connect is not enough: a
-    /// manager that has not heard of it counts from earlier.
+    /// Whether the manager answers its heartbeats, which extends its lease. A connection alone does
+    /// not suffice: a manager that has not received the registration counts from an earlier time.
     fn is_heard(&self) -> bool {
         self.connection.is_some()
             && self.registered
@@ -192,7 +192,7 @@ impl<S: Store> World<S> {
         self.log.push(format!("{} {}", self.now_ms, what.into()));
     }
 
-    /// Starts the manager, if there is none.
+    /// Starts the manager if it is not running.
     pub(crate) fn start_manager(&mut self) {
         if self.manager.is_some() {
             return;
@@ -202,13 +202,13 @@ impl<S: Store> World<S> {
         let (manager, actions) =
             Manager::start(site(), SETTINGS, Box::new(FirstFit), durable, self.now_ms);
         self.manager = Some(manager);
-        // The client of the switches asks what there is before anything else.
+        // The client of the switches first lists the served jobs.
         let serving = Event::Serving(self.serving.keys().copied().collect());
         self.execute(actions);
         self.handle(serving);
     }
 
-    /// The manager is there no more, as after kill -9.
+    /// Kills the manager, as kill -9 does.
     pub(crate) fn kill_manager(&mut self) {
         if self.manager.take().is_none() {
             return;
@@ -224,7 +224,7 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// An agent dies, and its processes with it.
+    /// Kills an agent together with its processes.
     pub(crate) fn kill_agent(&mut self, name: &str) {
         self.note(format!("the agent of {name} dies"));
         let host = self.hosts.get_mut(name).unwrap();
@@ -244,8 +244,8 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// A connection breaks; what is under way to the manager is lost, and what is under way to the
-    /// agent may still arrive.
+    /// Breaks a connection. Messages in flight to the manager are lost, and those to the agent may
+    /// still arrive.
     pub(crate) fn cut(&mut self, name: &str) {
         let host = self.hosts.get_mut(name).unwrap();
         let Some(connection) = host.connection else { return };
@@ -255,14 +255,14 @@ impl<S: Store> World<S> {
         self.handle(Event::Disconnected(connection));
     }
 
-    /// A connection breaks, and there is none again for longer than a lease.
+    /// Breaks a connection for longer than a lease.
     pub(crate) fn isolate(&mut self, name: &str) {
         let until_ms = self.now_ms + 2 * SETTINGS.lease_ms;
         self.hosts.get_mut(name).unwrap().isolated_ms = until_ms;
         self.cut(name);
     }
 
-    /// The controller of the switches forgets everything.
+    /// The controller of the switches loses its state.
     pub(crate) fn wipe_switches(&mut self) {
         self.note("the controller starts again");
         self.serving.clear();
@@ -285,7 +285,7 @@ impl<S: Store> World<S> {
         self.execute(actions);
     }
 
-    /// Carries out a step's actions, up to the one before or after which the manager dies.
+    /// Carries out a step's actions, up to the point at which the manager dies.
     fn execute(&mut self, actions: Vec<Action>) {
         for action in actions {
             if self.dies_here() {
@@ -341,7 +341,7 @@ impl<S: Store> World<S> {
         self.hosts.values_mut().find(|host| host.connection == Some(connection))
     }
 
-    /// All that may happen now without a fault; time last.
+    /// All events that are possible without a fault; time comes last.
     pub(crate) fn choices(&self) -> Vec<Choice> {
         let mut choices = Vec::new();
         for (name, host) in &self.hosts {
@@ -436,7 +436,8 @@ impl<S: Store> World<S> {
             Some(ToAgent::Command(command)) => match command {
                 Command::Welcome => Vec::new(),
                 Command::Start(..) if host.lease_ms <= self.now_ms => {
-                    // Too late to be trusted: the agent breaks the connection, and is told anew.
+                    // The message is too old: the agent breaks the connection and receives the
+                    // state again.
                     host.inbox = [ToAgent::End].into();
                     let connection = host.connection.expect("it is told something");
                     return self.handle(Event::Disconnected(connection));
@@ -531,7 +532,7 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// Nobody starts the manager for longer than a lease.
+    /// The manager is down for longer than a lease.
     pub(crate) fn long_night(&mut self) {
         self.kill_manager();
         for _ in 0..64 {
@@ -546,7 +547,7 @@ impl<S: Store> World<S> {
         self.now_ms += 10 * SETTINGS.lease_ms;
     }
 
-    /// To the next moment that somebody waits for.
+    /// Advances to the next timeout.
     fn time(&mut self) {
         let manager = self.manager.as_ref().map(Manager::poll_timeout);
         let silent = |host: &&Host| !host.is_heard() && !host.processes.is_empty();
@@ -555,7 +556,7 @@ impl<S: Store> World<S> {
         let isolated = self.hosts.values().map(|host| host.isolated_ms).filter(|at| *at > now_ms);
         let Some(next) = leases.chain(manager).chain(isolated).min() else { return };
         self.now_ms = self.now_ms.max(next);
-        // Agents beat and are answered as long as both are there.
+        // Agents send heartbeats and receive answers as long as both sides are alive.
         let now_ms = self.now_ms;
         let mut told = Vec::new();
         for (name, host) in &mut self.hosts {
@@ -579,7 +580,7 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// What must hold whatever happens.
+    /// Invariants that hold at any time.
     fn check(&self) {
         for (task, &times) in &self.started {
             assert_eq!(times, 1, "{task} was started {times} times: {:#?}", self.log);
@@ -601,8 +602,7 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// Lets everything happen that can, without further faults, until nothing is left to do. Requests
-    /// without an answer are made again.
+    /// Processes all possible events without further faults, and repeats unanswered requests.
     pub(crate) fn drain(&mut self) {
         for _ in 0..3_000 {
             self.start_manager();
@@ -631,7 +631,7 @@ impl<S: Store> World<S> {
             })
     }
 
-    /// What must hold when all is over: nothing is left of any job but its record.
+    /// Invariants at the end: jobs leave nothing but their records.
     pub(crate) fn check_over(&self) {
         assert!(self.serving.is_empty(), "{:?}: {:#?}", self.serving, self.log);
         for host in self.hosts.values() {

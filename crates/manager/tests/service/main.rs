@@ -1,5 +1,5 @@
-//! The manager's service with real agents and processes; the processes are a script, and the
-//! controller of the switches only notes what it is asked.
+//! The manager's service with real agents and processes. The processes run a script, and the
+//! controller of the switches only records its requests.
 
 #[path = "../faults/first_fit.rs"]
 mod first_fit;
@@ -41,8 +41,8 @@ const SITE: &str = "network = \"n.toml\"\n[[server]]\nhost = \"w1\"\ngpus = 2\n\
                     [[server]]\nhost = \"w2\"\ngpus = 2\n";
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Stands for the `tributary` program: a worker of the job `bad` fails, all others sum something; a
-/// parameter server serves until it is told to end.
+/// Replaces the `tributary` program: a worker of the job `bad` fails, all others report sums; a
+/// parameter server runs until it is told to end.
 const PROGRAM: &str = r#"#!/bin/sh
 if [ "$1" = ps ]; then
     trap 'echo "{\"event\":\"done\",\"reports\":[]}"; exit 0' TERM
@@ -67,7 +67,7 @@ struct Place {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Runs the servers of a test beside the test.
+/// Runs the servers of a test in the background.
 fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
@@ -112,7 +112,7 @@ impl Place {
         }
     }
 
-    /// An agent, and what ends it.
+    /// Starts an agent. Returns its stop flag and its task.
     fn agent(&self, server: &str) -> (Arc<AtomicBool>, tokio::task::JoinHandle<()>) {
         let mut agent = Agent::new(self.settings(server)).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
@@ -135,7 +135,7 @@ impl Place {
         self.runtime.block_on(self.client().list(v1::ListRequest {})).unwrap().into_inner()
     }
 
-    /// All states of a job, from now to its end.
+    /// All states of a job from now to its end.
     fn watch(&self, job_id: u32) -> Vec<v1::Job> {
         let mut client = self.client();
         let watched = async {
@@ -198,7 +198,7 @@ fn program(directory: &Path) -> PathBuf {
 #[test]
 fn jobs_run_on_agents_and_switches_know_them_meanwhile() {
     let place = Place::start();
-    // Nobody is there yet: it waits.
+    // No agent is connected yet, so the job waits.
     let first = place.submit("first", 3).unwrap();
     let _agents = ["w1", "w2"].map(|server| place.agent(server));
     let states = place.watch(first);
@@ -216,13 +216,13 @@ fn jobs_run_on_agents_and_switches_know_them_meanwhile() {
     assert_eq!(admitted, [(1, vec!["w1".to_owned(), "w2".to_owned()], "w2".to_owned())]);
     assert!(serving.is_empty());
 
-    // On one server: no switch hears of it.
+    // On one server: no switch is involved.
     let second = place.submit("second", 2).unwrap();
     assert_eq!(place.watch(second).last().unwrap().state(), State::Finished);
     assert_eq!(place.switches.seen().0.len(), 1);
     let listed = place.list();
     assert!(listed.servers.iter().all(|server| server.present && server.free == 2), "{listed:?}");
-    // What was acknowledged leaves no file behind.
+    // Acknowledged processes leave no files.
     let left = || std::fs::read_dir(place.directory.path().join("w1")).unwrap().count();
     place.until(|_| left() == 1);
 }
@@ -268,7 +268,7 @@ fn an_agent_that_ends_takes_its_processes_along_and_its_jobs_wait() {
     stop.store(true, Ordering::Relaxed);
     place.runtime.block_on(ended).unwrap();
     place.until(|listed| !listed.servers[1].present);
-    // Another life of it: what the old one ran has ended.
+    // A new life of the agent: the processes of the old one have ended.
     let _again = place.agent("w2");
     place.until(|listed| listed.jobs[0].attempts == 2);
     let reason = place.list().jobs[0].reason.clone();
@@ -300,14 +300,14 @@ fn refusals_have_the_codes_of_the_interface() {
     let refused = place.runtime.block_on(silent).map(drop).unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument);
 
-    // An agent of no server ends; a second one of a server is refused its directory.
+    // An agent of an unknown server ends. A second agent of a server cannot lock its directory.
     let stop = AtomicBool::new(false);
     let mut stranger = Agent::new(place.settings("w9")).unwrap();
     let ended = place.runtime.block_on(stranger.run(&stop, |_| {}));
     assert!(matches!(ended, Err(AgentError::Unwanted(why)) if why.contains("no server `w9`")));
     let _agent = place.agent("w1");
     assert!(matches!(Agent::new(place.settings("w1")), Err(AgentError::Locked(_))));
-    // And one with a directory of its own is refused as long as the first is there.
+    // An agent with its own directory is rejected as long as the first one is connected.
     place.until(|listed| listed.servers[0].present);
     let settings =
         AgentSettings { directory: place.directory.path().join("other"), ..place.settings("w1") };
@@ -321,7 +321,7 @@ fn refusals_have_the_codes_of_the_interface() {
     assert!(!place.runtime.block_on(turned_away));
 }
 
-/// A release that fails each time is asked for less and less often, and other jobs are served meanwhile.
+/// A failing release is repeated at growing intervals, and other jobs are served meanwhile.
 #[test]
 fn a_release_that_fails_keeps_no_other_job_waiting() {
     let place = Place::start();

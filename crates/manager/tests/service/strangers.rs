@@ -1,5 +1,5 @@
-//! The manager's way to the switches against the real job scheduler, in front of an embedded switch:
-//! jobs that the scheduler serves and the manager has no record of.
+//! The manager's client against the real job scheduler with an embedded switch: jobs that the
+//! scheduler serves and the manager has not recorded.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
@@ -34,15 +34,15 @@ use crate::{DEADLINE, NETWORK, SITE};
 /// Time in which a loop between manager and scheduler would make thousands of calls.
 const WHILE: Duration = Duration::from_secs(3);
 
-/// How many calls there may be in that time: a list each second, and one for each wish.
+/// Maximum number of calls in that time: one list per second, and one call per request.
 const CALLS: usize = 12;
 
-/// A manager without agents, and the scheduler that it uses. The fields end in their order.
+/// A manager without agents, and its scheduler. Fields are dropped in this order.
 struct Setting {
     inputs: Sender<Input>,
     manager: Option<JoinHandle<()>>,
     scheduler: Scheduler,
-    /// How many calls there were so far.
+    /// Number of calls so far.
     calls: Arc<Mutex<usize>>,
     runtime: Runtime,
     _server: ServerHandle,
@@ -52,7 +52,7 @@ struct Setting {
 }
 
 impl Setting {
-    /// `admitted` before the manager is started, as by a manager that has lost its database.
+    /// Admits `admitted` before the manager starts, as if by a manager that lost its database.
     fn start(admitted: &[u32]) -> Self {
         let runtime = crate::runtime();
         let directory = tempfile::tempdir().unwrap();
@@ -119,7 +119,7 @@ impl Setting {
         }
     }
 
-    /// The calls in a [`WHILE`] from now.
+    /// Number of calls within [`WHILE`] from now.
     fn count(&self) -> usize {
         let before = *self.calls.lock().unwrap();
         std::thread::sleep(WHILE);

@@ -1,4 +1,4 @@
-//! A controller of switches that notes what it is asked.
+//! A controller of switches that records its requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status};
 use tributary_proto::scheduler::v1;
 use tributary_proto::scheduler::v1::job_scheduler_server::{JobScheduler, JobSchedulerServer};
 
-/// Number in packets, workers' hosts and parameter server's.
+/// Number in packets, hosts of the workers, host of the parameter server.
 pub(crate) type Admitted = (u32, Vec<String>, String);
 
 #[derive(Debug, Default)]
@@ -42,25 +42,25 @@ impl Switches {
         Self { address, noted }
     }
 
-    /// All that was ever admitted, and what is served.
+    /// All jobs ever admitted, and the jobs currently served.
     pub(crate) fn seen(&self) -> (Vec<Admitted>, Vec<u32>) {
         let noted = self.noted.lock().unwrap();
         (noted.admitted.clone(), noted.serving.keys().copied().collect())
     }
 
-    /// Has a job served that cannot be released.
+    /// Admits a job that cannot be released.
     pub(crate) fn admit_stuck(&self, job_id: u32) {
         let mut noted = self.noted.lock().unwrap();
         noted.serving.insert(job_id, v1::Job { job_id, ..v1::Job::default() });
         noted.stuck.insert(job_id);
     }
 
-    /// How often anything was to be released.
+    /// Number of release requests.
     pub(crate) fn releases(&self) -> usize {
         self.noted.lock().unwrap().releases
     }
 
-    /// As one that is started again.
+    /// Simulates a restart of the controller.
     pub(crate) fn forget(&self) {
         self.noted.lock().unwrap().serving.clear();
     }
