@@ -1,5 +1,5 @@
-//! Compiles P4 programs and says what is in them: `compile [-I DIR] [-D NAME=VALUE] [--ir] [--p4info] FILE…`.
-//! Exit code 1 if one of them does not compile.
+//! Compiles P4 programs and prints their contents: `compile [-I DIR] [-D NAME=VALUE] [--ir]
+//! [--p4info] FILE…`. The exit code is 1 if a program does not compile.
 
 use std::process::ExitCode;
 use std::time::Instant;

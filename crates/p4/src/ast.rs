@@ -1,4 +1,4 @@
-//! The syntax tree, as parsed: names are not resolved, types not checked.
+//! The syntax tree as parsed: names are not resolved, and types are not checked.
 
 use std::rc::Rc;
 
@@ -7,10 +7,10 @@ use num_bigint::BigInt;
 use crate::ir::BinaryOp;
 use crate::source::Span;
 
-/// Text shared between all places that name it.
+/// Text shared by all places that refer to it.
 pub(crate) type Str = Rc<str>;
 
-/// A name and where it stands.
+/// A name with its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Ident {
     pub(crate) name: Str,
@@ -24,16 +24,16 @@ pub(crate) struct Annotation {
     pub(crate) body: AnnotationBody,
 }
 
-/// What stands in an annotation's parentheses or brackets.
+/// The contents of an annotation's parentheses or brackets.
 #[derive(Clone, Debug)]
 pub(crate) enum AnnotationBody {
     None,
-    /// `( … )`, as text, and its value where it is one string.
+    /// `( … )` as text, and its value if it is a single string.
     Raw {
         text: Str,
         string: Option<Str>,
     },
-    /// `[ … ]`, as text and as expressions.
+    /// `[ … ]` as text and as expressions.
     Structured {
         text: Str,
         values: Vec<AnnotationValue>,
@@ -71,7 +71,7 @@ pub(crate) enum UnaryOp {
 
 #[derive(Clone, Debug)]
 pub(crate) enum ExprKind {
-    /// A literal; `(signed, width)` where it has a prefix.
+    /// A literal, with `(signed, width)` if it has a prefix.
     Int(BigInt, Option<(bool, u32)>),
     Bool(bool),
     Text(Str),
@@ -79,7 +79,7 @@ pub(crate) enum ExprKind {
     /// `.name`: looked up at the top level.
     Global(Ident),
     This,
-    /// `error.X`, `Enum.X`, `Header.minSizeInBits`, `Control.apply`: member of a type.
+    /// `error.X`, `Enum.X`, `Header.minSizeInBits`, `Control.apply`: a member of a type.
     TypeMember(Box<TypeRef>, Ident),
     Member(Box<Expr>, Ident),
     Index(Box<Expr>, Box<Expr>),
@@ -109,7 +109,7 @@ pub(crate) enum ExprKind {
     Range(Box<Expr>, Box<Expr>),
     /// `_` or `default`, in keysets; `_` as an argument.
     Any,
-    /// Stands where parsing failed; reported already.
+    /// Placeholder after a syntax error, which has been reported.
     Error,
 }
 
@@ -234,7 +234,7 @@ pub(crate) enum DeclKind {
     Instance {
         ty: TypeRef,
         args: Vec<Arg>,
-        /// Methods that the instance itself gives (`= { void apply(…) { … } }`).
+        /// Methods defined by the instance itself (`= { void apply(…) { … } }`).
         body: Option<Vec<Decl>>,
     },
     Variable {
@@ -251,7 +251,7 @@ pub(crate) enum DeclKind {
 #[derive(Clone, Debug)]
 pub(crate) struct Method {
     pub(crate) name: Ident,
-    /// None for a constructor.
+    /// `None` for a constructor.
     pub(crate) ret: Option<TypeRef>,
     pub(crate) type_params: Vec<Ident>,
     pub(crate) params: Vec<Param>,
@@ -398,7 +398,7 @@ pub(crate) enum StmtKind {
         update: Vec<Stmt>,
         body: Box<Stmt>,
     },
-    /// `for (T x in collection) body`; the collection is a stack, a list or a [`ExprKind::Range`].
+    /// `for (T x in collection) body`. The collection is a stack, a list or an [`ExprKind::Range`].
     ForIn {
         variable: Box<Decl>,
         collection: Expr,
@@ -411,8 +411,8 @@ pub(crate) enum StmtKind {
 #[derive(Clone, Debug)]
 pub(crate) struct SwitchCase {
     pub(crate) span: Span,
-    /// None is `default`.
+    /// `None` for `default`.
     pub(crate) label: Option<Expr>,
-    /// None falls through to the next case.
+    /// `None` falls through to the next case.
     pub(crate) body: Option<Vec<Stmt>>,
 }

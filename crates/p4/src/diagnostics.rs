@@ -1,8 +1,7 @@
-//! What went wrong, where, and what to do about it.
+//! Diagnostics: the problem, its position, and how to fix it.
 //!
-//! A [`Diagnostic`] carries the line it is about, so it can be rendered anywhere (on the machine
-//! that compiles, or in the answer of a switch that was sent a bad program) without the sources at
-//! hand.
+//! A [`Diagnostic`] contains the source line, so it can be rendered without the sources: on the
+//! machine that compiles, or in a switch's answer to an invalid program.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,13 +10,13 @@ use ariadne::{Color, Config, IndexType, Label, Report, ReportKind, Source};
 
 use crate::limits::{MESSAGE_BYTES, shortened};
 
-/// Line numbers beyond this are shown in the heading only.
+/// Greater line numbers are shown in the heading only.
 const MAX_PADDING: u32 = 100_000;
 
-/// Lines longer than this are cut to what surrounds the place.
+/// Longer lines are cut to the surroundings of the position.
 const LONG_LINE: usize = 400;
 
-/// The text around a range, and where the range is in it.
+/// The text around a range, and the position of the range in it.
 pub(crate) fn window(line: &str, range: &Range<usize>) -> (String, Range<usize>) {
     let start = line.floor_char_boundary(range.start.saturating_sub(40));
     let end = line.floor_char_boundary((range.end + 40).min(range.start + EXCERPT)).max(start);
@@ -26,15 +25,15 @@ pub(crate) fn window(line: &str, range: &Range<usize>) -> (String, Range<usize>)
     (line[start..end].to_owned(), underline)
 }
 
-/// Whether a terminal would act on a character: control characters, and those that turn the direction
-/// of writing, which make a line look like another one.
+/// Whether a terminal would interpret a character: control characters, and characters that change
+/// the writing direction and so disguise a line.
 fn unprintable(c: char) -> bool {
     let turns =
         matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     turns || c.is_control() && c != '\t'
 }
 
-/// The text with characters that a terminal would act on written as in a string of Rust.
+/// Escapes characters that a terminal would interpret, as in a Rust string.
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -43,15 +42,15 @@ pub fn printable(text: &str) -> String {
     out
 }
 
-/// Bytes that are shown of a long line, from the place on.
+/// Number of bytes shown of a long line, from the position on.
 pub(crate) const EXCERPT: usize = 160;
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Severity {
     /// The program does not compile.
     Error,
-    /// The program compiles, but probably does not do what was meant.
+    /// The program compiles, but probably does not do what was intended.
     Warning,
 }
 
@@ -60,30 +59,30 @@ pub enum Severity {
 pub struct Diagnostic {
     /// Error or warning.
     pub severity: Severity,
-    /// Name of the source file, before any inclusion or macro expansion.
+    /// Name of the source file, before inclusion and macro expansion.
     pub file: String,
     /// Line in that file, from 1.
     pub line: u32,
-    /// Column in that line, from 1, in characters. Inside a macro's expansion: of the line's first
-    /// character that is not blank.
+    /// Column in that line, from 1, in characters. Within a macro's expansion it is that of the
+    /// line's first non-blank character.
     pub column: u32,
-    /// What is wrong, in one sentence without a full stop.
+    /// The problem, in one sentence without a full stop.
     pub message: String,
-    /// What the underlined text is, where that says more than the message.
+    /// A label for the underlined text, if it adds to the message.
     pub label: Option<String>,
-    /// What to do about it.
+    /// How to fix it.
     pub help: Option<String>,
-    /// More facts, each on a line of its own.
+    /// Additional facts, one line each.
     pub notes: Vec<String>,
     /// The text of the line.
     pub source_line: String,
-    /// The bytes of `source_line` that are at fault.
+    /// The range of bytes in `source_line` that caused the diagnostic.
     pub underline: Range<usize>,
 }
 
 impl Diagnostic {
-    /// Cuts what a hostile program made long: names, and the line itself to what surrounds its cause.
-    /// Escapes what a terminal would act on.
+    /// Shortens text that a hostile program made long: names, and the line to the surroundings of
+    /// the position. Escapes characters that a terminal would interpret.
     fn tidy(&mut self) {
         let texts = [Some(&mut self.file), Some(&mut self.message)].into_iter().flatten();
         let texts = texts.chain(&mut self.label).chain(&mut self.help).chain(&mut self.notes);
@@ -108,7 +107,7 @@ impl Diagnostic {
         }
     }
 
-    /// The diagnostic with its line and its cause underlined, in colours or as plain text.
+    /// Renders the diagnostic with its line and the cause underlined, with or without colours.
     #[must_use]
     pub fn render(&self, colours: bool) -> String {
         let kind = match self.severity {
@@ -119,7 +118,7 @@ impl Diagnostic {
             Severity::Error => Color::Red,
             Severity::Warning => Color::Yellow,
         };
-        // Empty lines in front make the line number come out right.
+        // Empty lines before it produce the right line number.
         let above = if self.line > MAX_PADDING { 0 } else { self.line.saturating_sub(1) as usize };
         let underline = self.underline.start + above..self.underline.end + above;
         let span = (self.file.clone(), underline);
@@ -154,14 +153,15 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// All that was found in one compilation, in the order of discovery.
+/// All diagnostics of one compilation, in the order of detection.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
 }
 
 impl Diagnostics {
-    /// Adds one, unless the same was said of the same place before. Long texts in it are shortened.
+    /// Adds a diagnostic, unless the same one exists for the same position. Long texts are
+    /// shortened.
     pub fn push(&mut self, mut diagnostic: Diagnostic) {
         diagnostic.tidy();
         let same = |d: &Diagnostic| {
@@ -175,24 +175,24 @@ impl Diagnostics {
         }
     }
 
-    /// All of them.
+    /// All diagnostics.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.list.iter()
     }
 
-    /// How many there are.
+    /// Number of diagnostics.
     #[must_use]
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no diagnostics.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// How many are of a kind.
+    /// Number of diagnostics with this severity.
     pub(crate) fn count(&self, severity: Severity) -> usize {
         self.list.iter().filter(|d| d.severity == severity).count()
     }
@@ -203,7 +203,7 @@ impl Diagnostics {
         self.list.iter().any(|d| d.severity == Severity::Error)
     }
 
-    /// All of them rendered one after the other, see [`Diagnostic::render`].
+    /// Renders all diagnostics, see [`Diagnostic::render`].
     #[must_use]
     pub fn render(&self, colours: bool) -> String {
         self.list.iter().map(|d| d.render(colours)).collect()

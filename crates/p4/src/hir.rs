@@ -1,5 +1,5 @@
-//! The checked program: names resolved, every expression typed, implicit casts written out.
-//! Blocks are still declarations; lowering instantiates them.
+//! The checked program: names are resolved, expressions typed, implicit casts explicit. Blocks are
+//! still declarations; lowering instantiates them.
 
 use std::rc::Rc;
 
@@ -10,10 +10,10 @@ use crate::ir::{self, BinaryOp};
 use crate::source::Span;
 use crate::types::{BlockKind, BlockType, Direction, Signature, Str, Type};
 
-/// A declaration, unique in the program.
+/// The ID of a declaration, unique in the program.
 pub(crate) type DeclId = u32;
 
-/// What the checker gives to lowering.
+/// The input of lowering.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
     pub(crate) errors: Vec<Str>,
@@ -42,7 +42,7 @@ pub(crate) enum ExprKind {
     Member(usize),
     Var(DeclId),
     Field(Box<Expr>, usize),
-    /// An element of a stack or, with a constant, of a tuple.
+    /// An element of a stack or, with a constant index, of a tuple.
     Index(Box<Expr>, Box<Expr>),
     Next(Box<Expr>),
     Last(Box<Expr>),
@@ -54,18 +54,18 @@ pub(crate) enum ExprKind {
     Cast(Box<Expr>),
     /// The parts of a tuple or struct.
     List(Vec<Expr>),
-    /// Before it meets a struct type.
+    /// Named values before conversion to a struct type.
     Record(Vec<(Str, Expr)>),
     /// `{#}`.
     Invalid,
-    /// `...` before it is known what it stands for.
+    /// `...` before it is known which values it replaces.
     Rest,
     IsValid(Box<Expr>),
     Call(Box<Call>),
-    /// `table.apply()`, and what of its result is meant.
+    /// `table.apply()`, and the part of its result that is used.
     Apply(Rc<Table>, ApplyPart),
     Construct(Rc<Construct>),
-    /// Reported.
+    /// An error, which has been reported.
     Error,
 }
 
@@ -77,20 +77,20 @@ pub(crate) enum ApplyPart {
     ActionRun,
 }
 
-/// An argument, at its parameter's place.
+/// An argument, at the index of its parameter.
 #[derive(Clone, Debug)]
 pub(crate) struct CallArg {
     pub(crate) direction: Direction,
-    /// Its place in the call as it is written, which differs where arguments are named: they are
-    /// evaluated, and written back, from left to right.
+    /// Its index in the call as written, which differs if arguments are named. Arguments are
+    /// evaluated and written back from left to right.
     pub(crate) turn: usize,
-    /// None for `_`.
+    /// `None` for `_`.
     pub(crate) value: Option<Expr>,
     /// Type of the parameter.
     pub(crate) ty: Type,
 }
 
-/// The arguments with their parameters' places, from left to right in the call.
+/// The arguments with the indices of their parameters, from left to right in the call.
 pub(crate) fn in_turn(args: &[CallArg]) -> Vec<(usize, &CallArg)> {
     let mut all: Vec<(usize, &CallArg)> = args.iter().enumerate().collect();
     all.sort_by_key(|(_, arg)| arg.turn);
@@ -116,13 +116,13 @@ pub(crate) enum Callee {
     Block {
         instance: DeclId,
     },
-    /// `Type.apply(…)`: an instance that has no other use.
+    /// `Type.apply(…)`: an instance without any other use.
     Direct {
         site: DeclId,
         block: Rc<Block>,
     },
-    /// `this.predicate(cmplo, cmphi)` in a register action: which of the four combinations holds,
-    /// one bit each.
+    /// `this.predicate(cmplo, cmphi)` in a register action: one bit for each of the four
+    /// combinations.
     Predicate,
     SetValid(Expr),
     SetInvalid(Expr),
@@ -140,23 +140,24 @@ pub(crate) struct Stmt {
 pub(crate) enum StmtKind {
     Var(Rc<Variable>),
     Assign(Expr, Expr),
-    /// `to op= …`: `value` reads the old value through the variable, so that `to` is evaluated once.
+    /// `to op= …`: `value` reads the old value through the variable, so that `to` is evaluated
+    /// once.
     Update {
         to: Expr,
         old: DeclId,
         value: Expr,
     },
-    /// A call whose value, if any, is dropped.
+    /// A call whose value, if any, is discarded.
     Call(Expr),
     If(Expr, Vec<Stmt>, Vec<Stmt>),
     Block(Vec<Stmt>),
-    /// On an integer-like value: labels and bodies, then the default.
+    /// A switch on a value with an integer representation: labels and bodies, then the default.
     Switch(Expr, Vec<(Vec<Expr>, Vec<Stmt>)>, Vec<Stmt>),
-    /// On the action a table ran: positions in its action list.
+    /// A switch on the action that a table ran: indices into its action list.
     SwitchAction(Rc<Table>, Vec<(Vec<usize>, Vec<Stmt>)>, Vec<Stmt>),
     Exit,
     Return(Option<Expr>),
-    /// What `init` declares lives as long as the loop.
+    /// The scope of the declarations in `init` is the loop.
     For {
         init: Vec<Stmt>,
         condition: Expr,
@@ -172,12 +173,12 @@ pub(crate) enum StmtKind {
     Continue,
 }
 
-/// What a loop's variable goes through.
+/// The collection over which a loop iterates.
 #[derive(Clone, Debug)]
 pub(crate) enum Through {
-    /// Both ends included.
+    /// An inclusive range.
     Range(Expr, Expr),
-    /// A stack: its elements.
+    /// The elements of a stack.
     Stack(Expr),
     List(Vec<Expr>),
 }
@@ -214,7 +215,7 @@ pub(crate) struct Function {
 pub(crate) struct Action {
     pub(crate) id: DeclId,
     pub(crate) name: Str,
-    /// Declared outside of any control.
+    /// Whether it is declared outside of any control.
     pub(crate) top_level: bool,
     pub(crate) params: Vec<Param>,
     pub(crate) body: Vec<Stmt>,
@@ -250,7 +251,7 @@ pub(crate) enum Local {
 pub(crate) struct ValueSet {
     pub(crate) id: DeclId,
     pub(crate) name: Str,
-    /// Of the values.
+    /// Type of the values.
     pub(crate) ty: Type,
     pub(crate) size: Expr,
     pub(crate) annotations: Vec<ir::Annotation>,
@@ -264,12 +265,12 @@ pub(crate) struct Instance {
     pub(crate) name: Str,
     pub(crate) annotations: Vec<ir::Annotation>,
     pub(crate) construct: Rc<Construct>,
-    /// Methods that the instance itself gives.
+    /// Methods defined by the instance itself.
     pub(crate) methods: Vec<Rc<Function>>,
     pub(crate) span: Span,
 }
 
-/// A constructor call. Its type is an extern, block or package, with all parameters resolved.
+/// A constructor call. Its type is an extern, block or package with all type parameters resolved.
 #[derive(Debug)]
 pub(crate) struct Construct {
     pub(crate) ty: Type,
@@ -304,7 +305,7 @@ pub(crate) enum Keyset {
     Value(Expr),
     Mask(Expr, Expr),
     Range(Expr, Expr),
-    /// A value set; if its values have several parts, they are all the keys of the case.
+    /// A value set. If its values have several parts, it stands for all keys of the case.
     Set(DeclId),
 }
 
@@ -314,12 +315,12 @@ pub(crate) struct Table {
     pub(crate) name: Str,
     pub(crate) keys: Vec<Key>,
     pub(crate) actions: Vec<TableAction>,
-    /// Position in `actions`, and the values of the run-time parameters.
+    /// Index in `actions`, and the values of the run-time parameters.
     pub(crate) default: Option<(usize, Vec<Expr>)>,
     pub(crate) const_default: bool,
     pub(crate) entries: Vec<Entry>,
     pub(crate) const_entries: bool,
-    /// Of the entries' priorities: the largest wins, and the distance between those not given.
+    /// Priorities of entries: whether the largest wins, and the distance between implicit ones.
     pub(crate) largest_priority_wins: bool,
     pub(crate) priority_delta: Option<Expr>,
     pub(crate) size: Option<Expr>,
@@ -347,7 +348,7 @@ pub(crate) struct TableAction {
     pub(crate) annotations: Vec<ir::Annotation>,
 }
 
-/// An extern instance that a property binds to a table.
+/// An extern instance that a property attaches to a table.
 #[derive(Debug)]
 pub(crate) struct Attached {
     /// Name of the property.

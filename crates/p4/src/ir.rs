@@ -1,30 +1,30 @@
-//! The typed intermediate representation: what a P4 program is once names, generics, types,
-//! constants and sub-blocks have been resolved.
+//! The typed intermediate representation: a P4 program after the resolution of names, generics,
+//! types, constants and sub-blocks.
 //!
 //! # Shape
 //!
-//! Every scalar that a program can store lives in a [`Field`]: header fields, validity bits,
-//! metadata, locals, parameters of actions and of inlined blocks. A packet's state is one value a
-//! field (BMv2 calls this the packet header vector). Blocks that a program instantiates inside
-//! others (sub-parsers, sub-controls) have been inlined under their hierarchical names; copy-in and
-//! copy-out are plain assignments. The parser is a graph of states, a control is a list of
-//! statements, the package says which block plays which role.
+//! Every scalar that a program can store is a [`Field`]: header fields, validity bits, metadata,
+//! locals, parameters of actions and of inlined blocks. The state of a packet is one value per
+//! field (BMv2 calls this the packet header vector). Blocks that a program instantiates within
+//! others (sub-parsers, sub-controls) have been inlined under their hierarchical names, and copy-in
+//! and copy-out are plain assignments. The parser is a graph of states, a control is a list of
+//! statements, and the package assigns a role to each block.
 //!
 //! Externs (registers, counters, hashes, `mark_to_drop`, …) are data: an instance has a type name
 //! and constructor arguments, a call has a method name and typed arguments. The execution engine
-//! binds names to behaviour, so a new architecture changes no type in this module. The one exception
-//! is an extern whose method the program writes itself (a stateful action of TNA): its body is
-//! statements, in [`StatefulAction`].
+//! binds names to behaviour, so a new architecture changes no type in this module. The one
+//! exception is an extern with a method defined by the program (a stateful action of TNA): its body
+//! is a list of statements in a [`StatefulAction`].
 //!
 //! # TNA
 //!
-//! Ingress and egress of a `Switch` have headers and metadata of their own. The two may have the
-//! same names ([`Field::name`] is for people), never the same fields. Roles of the blocks are
+//! Ingress and egress of a `Switch` have separate headers and metadata. Their names may be equal
+//! ([`Field::name`] is informative), but they share no fields. Roles of the blocks are
 //! `ingress_parser`, `ingress`, `ingress_deparser`, `egress_parser`, `egress`, `egress_deparser`.
-//! [`Program::intrinsic`] names the architecture's fields by role and member, whatever the program
-//! calls its parameters:
+//! [`Program::intrinsic`] names the architecture's fields by role and member, independently of the
+//! program's parameter names:
 //!
-//! | role | type in `tna.p4` | kind of storage |
+//! | role | type in `tna.p4` | storage |
 //! |---|---|---|
 //! | `ig_intr_md` | `ingress_intrinsic_metadata_t` | header: the first 8 bytes that the ingress parser sees |
 //! | `ig_prsr_md` | `ingress_intrinsic_metadata_from_parser_t` | written by the engine |
@@ -35,19 +35,19 @@
 //! | `eg_dprsr_md` | `egress_intrinsic_metadata_for_deparser_t` | read by the engine |
 //! | `eg_oport_md` | `egress_intrinsic_metadata_for_output_port_t` | read by the engine |
 //!
-//! A role that no block of the program takes as a parameter is missing. The fields of the two
-//! intrinsic headers get their values when the parser extracts them, from bytes that the engine puts
-//! in front of the packet. A packet has no unicast copy unless the program writes
-//! `ig_tm_md.ucast_egress_port`: the engine starts that field with a value that is no port.
+//! A role is missing if no block of the program has it as a parameter. The fields of the two
+//! intrinsic headers get their values when the parser extracts them, from bytes that the engine
+//! prepends to the packet. A packet has a unicast copy only if the program writes
+//! `ig_tm_md.ucast_egress_port`: the engine initialises that field with a value that is not a port.
 //!
-//! What calls mean (arguments as [`Arg`] says, a result last):
+//! Semantics of calls (arguments as [`Arg`] describes, with a result last):
 //!
 //! - `RegisterAction.execute(In index, Out result)`, `DirectRegisterAction.execute(Out result)`: see
 //!   [`StatefulAction`].
-//! - `Mirror.emit(In session, List data?)`, `Resubmit.emit(List data?)`, `Digest.pack(List data)`, in
-//!   deparsers: the request is made where the call is reached, with the scalars of the data in wire
-//!   order. An instance that names its type (`Mirror(3w1)`) is called under a condition on
-//!   `mirror_type`, `resubmit_type` or `digest_type` already.
+//! - `Mirror.emit(In session, List data?)`, `Resubmit.emit(List data?)`, `Digest.pack(List data)`,
+//!   in deparsers: the call makes the request, with the scalars of the data in wire order. An
+//!   instance that names its type (`Mirror(3w1)`) is already called under a condition on
+//!   `mirror_type`, `resubmit_type` or `digest_type`.
 //! - `Hash.get(List or In data, Out)`; constructor arguments `HashAlgorithm_t` and, for `CUSTOM`, the
 //!   instance of `CRCPolynomial` (coefficient, reversed, msb, extended, initial value, final xor).
 //! - `Random.get(Out)`, `Counter.count(In index, In adjustment?)`, `DirectCounter.count(In adjustment?)`.
@@ -56,12 +56,13 @@
 //!   is zero at the start of each packet. `update` is the complement of the sum of its argument alone.
 //!
 //! `port_metadata_unpack`, `sizeInBits`, `sizeInBytes`, `max`, `min`, `funnel_shift_right`,
-//! `invalidate` and `predicate` are statements and expressions of the IR already.
+//! `invalidate` and `predicate` have already been converted to statements and expressions of the
+//! IR.
 //!
 //! # v1model
 //!
-//! Calls have the arguments of `v1model.p4`, but for `digest(In receiver, List data, Text name)`: the
-//! name is that of the digest in P4Info.
+//! Calls have the arguments of `v1model.p4`, except `digest(In receiver, List data, Text name)`:
+//! the name is that of the digest in P4Info.
 //!
 //! # Values
 //!
@@ -74,7 +75,7 @@ use std::fmt;
 
 use crate::Architecture;
 
-/// Index newtypes into the vectors of [`Program`].
+/// Defines index newtypes for the vectors of [`Program`].
 macro_rules! index {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
         $(#[$doc])*
@@ -82,7 +83,7 @@ macro_rules! index {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The index as a `usize`, to look into the vector that it belongs to.
+            /// The index as a `usize`.
             #[must_use]
             pub fn index(self) -> usize {
                 self.0 as usize
@@ -92,45 +93,45 @@ macro_rules! index {
 }
 
 index! {
-    /// Into [`Program::fields`].
+    /// Index into [`Program::fields`].
     FieldId,
-    /// Into [`Program::headers`].
+    /// Index into [`Program::headers`].
     HeaderId,
-    /// Into [`Program::stacks`].
+    /// Index into [`Program::stacks`].
     StackId,
-    /// Into [`Program::actions`].
+    /// Index into [`Program::actions`].
     ActionId,
-    /// Into [`Program::tables`].
+    /// Index into [`Program::tables`].
     TableId,
-    /// Into [`Program::externs`].
+    /// Index into [`Program::externs`].
     ExternId,
-    /// Into [`Program::parsers`].
+    /// Index into [`Program::parsers`].
     ParserId,
-    /// Into [`Program::controls`].
+    /// Index into [`Program::controls`].
     ControlId,
-    /// Into [`Parser::states`].
+    /// Index into [`Parser::states`].
     StateId,
-    /// Of a [`Stmt::Loop`] or [`Stmt::Labelled`], unique in the program.
+    /// Label of a [`Stmt::Loop`] or [`Stmt::Labelled`], unique in the program.
     LabelId,
 }
 
-/// A whole program, ready to run.
+/// A whole program in executable form.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     /// Name of the main source file.
     pub source: String,
     /// Name of the package that `main` instantiates: `V1Switch` or `Switch`.
     pub package: String,
-    /// Name of the pipeline that the package is given, for TNA. p4c's identifiers of P4Info depend on
-    /// it; no name in the IR or in P4Info begins with it.
+    /// Name of the package's pipeline argument, for TNA. p4c's identifiers of P4Info depend on it,
+    /// but no name in the IR or in P4Info begins with it.
     pub pipeline: Option<String>,
     /// Scalar storage.
     pub fields: Vec<Field>,
     /// Header instances.
     pub headers: Vec<Header>,
-    /// Header stacks; their elements are in [`Program::headers`] too.
+    /// Header stacks; their elements are also in [`Program::headers`].
     pub stacks: Vec<Stack>,
-    /// Actions, inlined copies included.
+    /// Actions, including inlined copies.
     pub actions: Vec<Action>,
     /// Tables.
     pub tables: Vec<Table>,
@@ -141,41 +142,42 @@ pub struct Program {
     /// Controls that the package names (sub-controls are inlined).
     pub controls: Vec<Control>,
     /// The package's blocks in order: formal parameter name (`p`, `vr`, `ig`, … for `V1Switch`,
-    /// those of its `Pipeline` for `Switch`) and the block bound to it.
+    /// those of its `Pipeline` for `Switch`) and the bound block.
     pub blocks: Vec<(String, Block)>,
     /// Architecture metadata by name: for v1model the fields of `standard_metadata_t`, for TNA role
     /// and member, such as `ig_tm_md.ucast_egress_port`.
     pub intrinsic: Vec<(String, FieldId)>,
-    /// Stateful actions: register actions whose `apply` the program gives.
+    /// Stateful actions: register actions whose `apply` the program defines.
     pub stateful: Vec<StatefulAction>,
     /// Members of `error`, in order of their codes: `NoError` first, the others as declared.
     pub errors: Vec<String>,
     /// Enum types: name and member names, in order of their codes.
     pub enums: Vec<(String, Vec<String>)>,
-    /// `@field_list(n)` metadata, by `n`: what `resubmit_preserving_field_list(n)` and its kin keep.
+    /// `@field_list(n)` metadata, by `n`: preserved by `resubmit_preserving_field_list(n)` and
+    /// similar functions.
     pub field_lists: Vec<(u32, Vec<FieldId>)>,
 }
 
 impl Program {
-    /// The architecture that the package belongs to, if it is a known one.
+    /// The architecture of the package, if known.
     #[must_use]
     pub fn architecture(&self) -> Option<Architecture> {
         Architecture::of_package(&self.package)
     }
 
-    /// The stateful action that an extern instance is.
+    /// The stateful action of an extern instance.
     #[must_use]
     pub fn stateful_action(&self, instance: ExternId) -> Option<&StatefulAction> {
         self.stateful.iter().find(|s| s.instance == instance)
     }
 
-    /// The architecture metadata field of that name.
+    /// The architecture metadata field with this name.
     #[must_use]
     pub fn intrinsic_field(&self, name: &str) -> Option<FieldId> {
         self.intrinsic.iter().find(|(n, _)| n == name).map(|&(_, id)| id)
     }
 
-    /// The block that plays a role of the package.
+    /// The block in this role of the package.
     #[must_use]
     pub fn block(&self, role: &str) -> Option<Block> {
         self.blocks.iter().find(|(n, _)| n == role).map(|&(_, b)| b)
@@ -197,25 +199,25 @@ pub enum Block {
     Control(ControlId),
 }
 
-/// One scalar.
+/// A scalar field.
 #[derive(Clone, Debug)]
 pub struct Field {
     /// Hierarchical name, for example `hdr.ipv4.ttl`.
     pub name: String,
     /// Type.
     pub ty: Scalar,
-    /// What it is part of; decides when it is reset.
+    /// The object that contains it, which determines when it is reset.
     pub role: FieldRole,
 }
 
-/// What a field is part of.
+/// The object that contains a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FieldRole {
     /// A field of a header instance.
     Header(HeaderId),
     /// The validity bit of a header instance.
     Validity(HeaderId),
-    /// Architecture metadata that is no header.
+    /// Architecture metadata that is not in a header.
     Intrinsic,
     /// The program's own metadata: zero at the start of each packet.
     Metadata,
@@ -229,9 +231,9 @@ pub enum FieldRole {
 /// A scalar type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Scalar {
-    /// Width in bits, at least 1. For a varbit field its maximum.
+    /// Width in bits, at least 1. For a varbit field, the maximum width.
     pub width: u32,
-    /// Two's complement (`int<W>`) or not (`bit<W>`, `bool`, enums, errors).
+    /// Whether it is in two's complement (`int<W>`), unlike `bit<W>`, `bool`, enums and errors.
     pub signed: bool,
 }
 
@@ -245,7 +247,7 @@ impl Scalar {
     /// `bool`.
     pub const BOOL: Self = Self::bit(1);
 
-    /// 64-bit limbs that a value takes.
+    /// Number of 64-bit limbs of a value.
     #[must_use]
     pub const fn limbs(self) -> usize {
         self.width.div_ceil(64) as usize
@@ -269,7 +271,7 @@ pub struct Header {
     pub fields: Vec<FieldId>,
     /// One bit: valid or not.
     pub valid: FieldId,
-    /// For a header with a varbit field: that field's index in `fields` and the field that holds
+    /// For a header with a varbit field: that field's index in `fields`, and the field that holds
     /// its length in bits.
     pub varbit: Option<(usize, FieldId)>,
 }
@@ -285,7 +287,7 @@ pub struct Stack {
     pub next_index: FieldId,
 }
 
-/// Which header a statement means.
+/// A reference to a header.
 #[derive(Clone, Debug)]
 pub enum HeaderRef {
     /// A known instance.
@@ -294,42 +296,44 @@ pub enum HeaderRef {
     Next(StackId),
     /// `stack.last`.
     Last(StackId),
-    /// `stack[index]` with an index known at run time only.
+    /// `stack[index]` with an index that is not constant.
     Index(StackId, Box<Expr>),
 }
 
-/// An expression with its type.
+/// A typed expression.
 #[derive(Clone, Debug)]
 pub struct Expr {
     /// Type of the value.
     pub ty: Scalar,
-    /// How it is computed.
+    /// The computation.
     pub kind: ExprKind,
 }
 
-/// How a value is computed.
+/// The computation of a value.
 #[derive(Clone, Debug)]
 pub enum ExprKind {
-    /// A constant: limbs as [`Scalar::limbs`] of the type says.
+    /// A constant, with the number of limbs given by [`Scalar::limbs`].
     Const(Box<[u64]>),
     /// A field's value.
     Field(FieldId),
     /// Whether a header is valid (`BOOL`).
     Valid(HeaderRef),
-    /// A field of a stack element chosen at run time: stack, index, position of the field in the
-    /// header. Behind the last field: the length of the varbit. Out of range reads as zero.
+    /// A field of a stack element with a run-time index: stack, index, index of the field in the
+    /// header. The index after the last field refers to the varbit's length. Out of range reads as
+    /// zero.
     Element(StackId, Box<Expr>, u32),
     /// An operation on one value of the same type.
     Unary(UnaryOp, Box<Expr>),
-    /// An operation on two values. Both have the expression's type, except: comparisons (two equal
-    /// types, `BOOL` out), shifts (any unsigned right-hand type), [`BinaryOp::Concat`].
+    /// An operation on two values. Both have the expression's type, with three exceptions:
+    /// comparisons (two equal types, result `BOOL`), shifts (any unsigned type on the right),
+    /// [`BinaryOp::Concat`].
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     /// Bits `hi..=lo` of a value.
     #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     Slice { value: Box<Expr>, hi: u32, lo: u32 },
-    /// A value in another type: cut, or extended by the sign of the *operand's* type.
+    /// A conversion to another type: truncation, or extension by the sign of the *operand's* type.
     Cast(Box<Expr>),
-    /// `condition ? then : otherwise`; only the chosen side is evaluated.
+    /// `condition ? then : otherwise`; only the selected side is evaluated.
     Mux(Box<Expr>, Box<Expr>, Box<Expr>),
 }
 
@@ -353,17 +357,17 @@ pub enum BinaryOp {
     Mul,
     Div,
     Mod,
-    /// `|+|`: saturating within the (signed or unsigned) type.
+    /// `|+|`: saturates within the (signed or unsigned) type.
     AddSat,
     /// `|-|`.
     SubSat,
     BitAnd,
     BitOr,
     BitXor,
-    /// Left operand's bits above the right one's.
+    /// The left operand's bits above those of the right one.
     Concat,
     Shl,
-    /// Arithmetic when the left type is signed.
+    /// An arithmetic shift if the left type is signed.
     Shr,
     Eq,
     Ne,
@@ -373,12 +377,12 @@ pub enum BinaryOp {
     Ge,
     /// `&&`: the right side is evaluated only if needed.
     And,
-    /// `||`: likewise.
+    /// `||`: the right side is evaluated only if needed.
     Or,
 }
 
 impl BinaryOp {
-    /// The operator as a program writes it.
+    /// The operator in P4 syntax.
     #[must_use]
     pub fn sign(self) -> &'static str {
         match self {
@@ -407,32 +411,32 @@ impl BinaryOp {
     }
 }
 
-/// Where a value can be stored.
+/// An lvalue.
 #[derive(Clone, Debug)]
 pub enum Place {
     /// A whole field.
     Field(FieldId),
     /// Bits `hi..=lo` of a field.
     Slice(FieldId, u32, u32),
-    /// A field of a stack element chosen at run time: stack, index, position in the header. Out of
-    /// range stores nothing.
+    /// A field of a stack element with a run-time index: stack, index, index of the field in the
+    /// header. Out of range stores nothing.
     Element(StackId, Box<Expr>, u32),
 }
 
 /// A statement.
 #[derive(Clone, Debug)]
 pub enum Stmt {
-    /// Store a value of the place's type.
+    /// Stores a value of the place's type.
     Assign(Place, Expr),
-    /// Copy a header, its validity included (same type).
+    /// Copies a header of the same type, including its validity.
     #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     CopyHeader { to: HeaderRef, from: HeaderRef },
     /// `setValid()`.
     SetValid(HeaderRef),
     /// `setInvalid()`.
     SetInvalid(HeaderRef),
-    /// Invalid because another header of its union became valid. The packet's length does not
-    /// change, as in BMv2.
+    /// Invalidates a header because another header of its union became valid. The packet's length
+    /// does not change, as in BMv2.
     Displace(HeaderRef),
     /// `push_front(count)`.
     PushFront(StackId, u32),
@@ -444,58 +448,58 @@ pub enum Stmt {
     /// Branch on an integer value.
     #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     Switch { on: Expr, cases: Vec<(Box<[u64]>, Vec<Stmt>)>, default: Vec<Stmt> },
-    /// Apply a table. `hit` (one bit) and `action` (32 bits: index into [`Table::actions`]) receive
-    /// the outcome where the program uses it.
+    /// Applies a table. `hit` (one bit) and `action` (32 bits: index into [`Table::actions`])
+    /// receive the outcome if the program uses it.
     #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     Apply { table: TableId, hit: Option<FieldId>, action: Option<FieldId> },
-    /// Run an action's body; its parameters were assigned before.
+    /// Runs an action's body, after its parameters have been assigned.
     Action(ActionId),
-    /// Call an extern's method or an extern function.
+    /// Calls an extern's method or an extern function.
     Call(ExternCall),
     /// `packet.extract(header)`; `varbit_bits` for the two-argument form.
     #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     Extract { header: HeaderRef, varbit_bits: Option<Expr> },
-    /// `packet.lookahead`: the next bits of the packet, not consumed, cut into these fields in
-    /// wire order.
+    /// `packet.lookahead`: splits the next bits of the packet, without consuming them, into these
+    /// fields in wire order.
     Lookahead(Vec<FieldId>),
     /// `packet.advance(bits)`.
     Advance(Expr),
-    /// `verify(condition, error)`: the parser stops with the error where the condition is false.
+    /// `verify(condition, error)`: the parser stops with the error if the condition is false.
     #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     Verify { condition: Expr, error: Expr },
     /// `packet.emit(header)`: appended if valid.
     Emit(HeaderRef),
-    /// End of the block for this packet, from however deep.
+    /// Ends the block for this packet, at any nesting depth.
     Exit,
-    /// End of the enclosing [`Stmt::Block`] (an inlined control or function) or action body.
+    /// Leaves the enclosing [`Stmt::Block`] (an inlined control or function) or action body.
     Return,
     /// A scope that [`Stmt::Return`] leaves.
     Block(Vec<Stmt>),
-    /// Statements that are run again and again, until [`Stmt::Leave`] or something that leaves an
-    /// outer scope.
+    /// Statements that are repeated until [`Stmt::Leave`] or a statement that leaves an outer
+    /// scope.
     Loop(LabelId, Vec<Stmt>),
-    /// Statements that [`Stmt::Leave`] skips the rest of.
+    /// Statements that [`Stmt::Leave`] can leave early.
     Labelled(LabelId, Vec<Stmt>),
-    /// Goes on behind the enclosing [`Stmt::Loop`] or [`Stmt::Labelled`] of that label.
+    /// Continues after the enclosing [`Stmt::Loop`] or [`Stmt::Labelled`] with this label.
     Leave(LabelId),
 }
 
 /// A call of an extern's method, or of an extern function.
 #[derive(Clone, Debug)]
 pub struct ExternCall {
-    /// The instance, or none for a function.
+    /// The instance, or `None` for a function.
     pub instance: Option<ExternId>,
     /// Method or function name: `read`, `count`, `mark_to_drop`, `update_checksum`, …
     pub method: String,
-    /// Arguments in the order of the formal parameters. Where the extern returns a value, one more
-    /// [`Arg::Out`] at the end receives it.
+    /// Arguments in the order of the formal parameters. If the extern returns a value, an
+    /// additional [`Arg::Out`] at the end receives it.
     pub args: Vec<Arg>,
 }
 
 /// An argument of an extern call.
 #[derive(Clone, Debug)]
 pub enum Arg {
-    /// A value that goes in.
+    /// An input value.
     In(Expr),
     /// A place that receives a value (`out`), or that is read and then written (`inout`).
     Out(Place, Scalar),
@@ -503,10 +507,10 @@ pub enum Arg {
     List(Vec<Expr>),
     /// A header argument.
     Header(HeaderRef),
-    /// A struct or header passed whole that the extern knows by itself, such as
+    /// A struct or header passed whole to an extern that accesses it directly, such as
     /// `standard_metadata` of `mark_to_drop`.
     Opaque,
-    /// A copy of what the extern would know by itself: the fields, by name.
+    /// A copy of such a struct: its fields by name.
     Copy(Vec<(String, FieldId)>),
     /// A string literal.
     Text(String),
@@ -517,13 +521,13 @@ pub enum Arg {
 /// An action.
 #[derive(Clone, Debug)]
 pub struct Action {
-    /// Hierarchical name as the control plane knows it, for example `ingress.forwarding.to_port`.
+    /// Hierarchical name in the control plane, for example `ingress.forwarding.to_port`.
     pub name: String,
     /// Run-time parameters, in order.
     pub params: Vec<FieldId>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// What it does.
+    /// The body.
     pub body: Vec<Stmt>,
 }
 
@@ -532,7 +536,7 @@ pub struct Action {
 pub struct Table {
     /// Hierarchical name.
     pub name: String,
-    /// What is matched.
+    /// The match keys.
     pub keys: Vec<Key>,
     /// Its actions.
     pub actions: Vec<TableAction>,
@@ -540,13 +544,13 @@ pub struct Table {
     pub default_action: ActionCall,
     /// Whether the control plane may not change the default action.
     pub const_default: bool,
-    /// Entries from the program, in order of their precedence.
+    /// Entries from the program, in order of precedence.
     pub entries: Vec<Entry>,
     /// Whether the control plane may not change the entries.
     pub const_entries: bool,
-    /// Number of entries that the program asks for.
+    /// Number of entries that the program requests.
     pub size: u64,
-    /// `implementation`, a direct counter, a direct meter: the extern instances bound to the table.
+    /// The attached extern instances: `implementation`, a direct counter, a direct meter.
     pub attached: Vec<ExternId>,
     /// Whether `support_timeout` is set.
     pub idle_timeout: bool,
@@ -557,17 +561,17 @@ pub struct Table {
 /// A key of a table.
 #[derive(Clone, Debug)]
 pub struct Key {
-    /// Name as the control plane knows it.
+    /// Name in the control plane.
     pub name: String,
-    /// What is matched.
+    /// The matched value.
     pub value: Expr,
-    /// How.
+    /// The match kind.
     pub kind: MatchKind,
     /// Annotations.
     pub annotations: Vec<Annotation>,
 }
 
-/// How a key is matched.
+/// A match kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the match kinds of core.p4 and v1model.p4, by name")]
 pub enum MatchKind {
@@ -579,13 +583,13 @@ pub enum MatchKind {
     Selector,
 }
 
-/// An action as one table offers it.
+/// An action in a table's action list.
 #[derive(Clone, Debug)]
 pub struct TableAction {
     /// The action.
     pub action: ActionId,
-    /// Values of parameters that the program binds in the table's action list are assigned by
-    /// these statements before the body runs.
+    /// Statements that assign the parameters bound in the table's action list. They run before the
+    /// body.
     pub prologue: Vec<Stmt>,
     /// `@tableonly`: never the default action.
     pub table_only: bool,
@@ -593,7 +597,7 @@ pub struct TableAction {
     pub default_only: bool,
 }
 
-/// An action and the values of its run-time parameters (limbs, as the parameters' types say).
+/// An action with the values of its run-time parameters (limbs according to the parameters' types).
 #[derive(Clone, Debug)]
 pub struct ActionCall {
     /// Index into [`Table::actions`].
@@ -602,21 +606,21 @@ pub struct ActionCall {
     pub args: Vec<Box<[u64]>>,
 }
 
-/// An entry that the program itself installs.
+/// An entry that the program installs.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// One a key.
+    /// One keyset per key.
     pub keys: Vec<Keyset>,
-    /// What happens.
+    /// The action.
     pub call: ActionCall,
-    /// Priority where the program states one, as it states it. Which entry wins is the order of
-    /// [`Table::entries`] alone.
+    /// The priority as stated in the program, if any. Only the order of [`Table::entries`]
+    /// determines which entry wins.
     pub priority: Option<u32>,
     /// Whether the control plane may not change it.
     pub is_const: bool,
 }
 
-/// What a value is compared with, in `select` and in entries.
+/// A keyset, in `select` and in entries.
 #[derive(Clone, Debug)]
 pub enum Keyset {
     /// `_` or `default`.
@@ -629,13 +633,13 @@ pub enum Keyset {
     /// `value/prefix_len`, in entries of lpm keys.
     #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     Prefix { value: Box<[u64]>, len: u32 },
-    /// Inclusive.
+    /// An inclusive range.
     #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     Range { low: Box<[u64]>, high: Box<[u64]> },
-    /// The parser value set of that extern instance: type `value_set`; its type arguments are the
-    /// scalars of a value, its arguments the size and, for each scalar, the symbol of its
-    /// `match_kind`. A set of several scalars is the only keyset of its case, for all that is
-    /// selected on. In BMv2, all are matched exactly.
+    /// The parser value set of this extern instance. The instance has the type `value_set`. Its
+    /// type arguments are the scalars of a value; its arguments are the size and, for each scalar,
+    /// the symbol of its `match_kind`. A set of several scalars is the only keyset of its case, and
+    /// covers all selected values. BMv2 matches all of them exactly.
     ValueSet(ExternId),
 }
 
@@ -653,9 +657,9 @@ pub struct Parser {
 pub struct State {
     /// Hierarchical name.
     pub name: String,
-    /// What it does.
+    /// The statements.
     pub body: Vec<Stmt>,
-    /// Where it goes.
+    /// The transition.
     pub transition: Transition,
 }
 
@@ -664,18 +668,18 @@ pub struct State {
 pub enum Transition {
     /// Unconditional.
     To(Target),
-    /// The first case whose keysets all match. Where none does, the packet is rejected: on Tofino
-    /// with the error `NoMatch`, on BMv2 without an error.
+    /// The first case whose keysets all match. If none does, the packet is rejected: on Tofino with
+    /// the error `NoMatch`, on BMv2 without an error.
     #[expect(missing_docs, reason = "the variant's text says what its fields are")]
     Select { on: Vec<Expr>, cases: Vec<(Vec<Keyset>, Target)> },
 }
 
-/// Where a parser goes next.
+/// The target of a transition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// Done.
+    /// The final state `accept`.
     Accept,
-    /// Done, with an error.
+    /// The final state `reject`.
     Reject,
     /// Another state.
     State(StateId),
@@ -686,7 +690,7 @@ pub enum Target {
 pub struct Control {
     /// Name of its declaration.
     pub name: String,
-    /// What it does.
+    /// The body.
     pub body: Vec<Stmt>,
 }
 
@@ -698,7 +702,7 @@ pub struct Extern {
     /// Its type: `register`, `counter`, `direct_counter`, `meter`, `action_profile`, `value_set`, …
     pub type_name: String,
     /// The scalars of its resolved type arguments, in order; a struct counts as its scalars. For
-    /// TNA's `Register` and `DirectRegister` only those of the cell: one, or two of a pair.
+    /// TNA's `Register` and `DirectRegister` only those of the cell: one, or two for a pair.
     pub type_args: Vec<Scalar>,
     /// Constructor arguments.
     pub args: Vec<CtorArg>,
@@ -706,33 +710,40 @@ pub struct Extern {
     pub annotations: Vec<Annotation>,
 }
 
-/// What a register action does with one cell of its register (`RegisterAction`,
+/// The operation of a register action on one cell of its register (`RegisterAction`,
 /// `DirectRegisterAction`).
 ///
-/// `execute` is: copy the cell's scalars into the fields of `value`; set the field of `result`, if
-/// there is one, to zero; run `body`; copy the fields of `value` back into the cell; the call's
-/// result is the field of `result` (zero where there is none). An index beyond the register's end
-/// reads zero and stores nothing. Nothing else may touch the register in between.
+/// `execute` does the following:
+///
+/// 1. It copies the cell's scalars into the fields of `value`.
+/// 2. It sets the field of `result`, if any, to zero.
+/// 3. It runs `body`.
+/// 4. It copies the fields of `value` back into the cell.
+///
+/// The call's result is the field of `result`, or zero if there is none. An index beyond the
+/// register's end reads zero and stores nothing. No other access to the register may happen in
+/// between.
 #[derive(Clone, Debug)]
 pub struct StatefulAction {
     /// The `RegisterAction` or `DirectRegisterAction`.
     pub instance: ExternId,
-    /// The `Register` or `DirectRegister` it works on. For the latter the cell is that of the table
-    /// entry that matched; the table has the register in [`Table::attached`].
+    /// Its `Register` or `DirectRegister`. For the latter, the cell is that of the matching table
+    /// entry, and the table has the register in [`Table::attached`].
     pub register: ExternId,
     /// The cell: one field, or two (`lo`, then `hi`, in the order of the struct).
     pub value: Vec<FieldId>,
     /// The `out` parameter of `apply`.
     pub result: Option<FieldId>,
-    /// The body of `apply`. Its `Return` leaves it; it applies no table and calls no stateful extern.
+    /// The body of `apply`. Its `Return` leaves the body. It applies no table and calls no stateful
+    /// extern.
     pub body: Vec<Stmt>,
 }
 
 /// A constructor argument.
 #[derive(Clone, Debug)]
 pub enum CtorArg {
-    /// An integer, `bool` included; negative ones in two's complement of the parameter's width. A
-    /// struct is as many arguments as it has scalars (the initial value of a register of pairs).
+    /// An integer or `bool`; negative integers in two's complement of the parameter's width. A
+    /// struct becomes one argument per scalar (the initial value of a register of pairs).
     Int(u128),
     /// Another instance.
     Instance(ExternId),
@@ -747,22 +758,23 @@ pub enum CtorArg {
 pub struct Annotation {
     /// Name without the `@`.
     pub name: String,
-    /// Text between its parentheses or brackets, unquoted where it is one string; empty if none.
+    /// Text between its parentheses or brackets, unquoted if it is a single string; empty if there
+    /// is none.
     pub body: String,
-    /// What stands there.
+    /// The form of its contents.
     pub form: AnnotationForm,
 }
 
-/// What stands behind an annotation's name.
+/// The form of an annotation's contents.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AnnotationForm {
-    /// Nothing, or words in parentheses that mean nothing by themselves.
+    /// None, or unstructured words in parentheses.
     Words,
     /// One string in parentheses.
     Text,
     /// Constants in brackets.
     List(Vec<AnnotationValue>),
-    /// Constants with names in brackets.
+    /// Named constants in brackets.
     Pairs(Vec<(String, AnnotationValue)>),
 }
 

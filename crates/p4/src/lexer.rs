@@ -5,7 +5,7 @@ use logos::Logos;
 use crate::limits::NAME_BYTES;
 use crate::source::{Reporter, Span};
 
-/// What a token is. Words that are keywords only in some places (`apply`, `key`, `actions`,
+/// The kind of a token. Words that are keywords only in some places (`apply`, `key`, `actions`,
 /// `state`, `entries`, `type`, `priority`, `list`) are identifiers.
 #[derive(Logos, Clone, Copy, PartialEq, Eq, Debug)]
 #[logos(skip r"[ \t\r\n\f]+")]
@@ -117,7 +117,7 @@ pub(crate) enum Kind {
     InvalidHeader,
     #[token("<")]
     Less,
-    // `>>` is two of these: `register<bit<8>>` must close twice.
+    // `>>` is two tokens, because `register<bit<8>>` closes two lists.
     #[token(">")]
     Greater,
     #[token("<=")]
@@ -207,7 +207,7 @@ pub(crate) enum Kind {
     #[token("@")]
     At,
 
-    /// The end of the text; also what follows it.
+    /// The end of the text. Further tokens are also of this kind.
     End,
 }
 
@@ -218,8 +218,8 @@ pub(crate) struct Token {
     pub(crate) span: Span,
 }
 
-/// What stands in the parentheses of annotations that mean nothing to the language: any text. In
-/// order; those inside of others are left out.
+/// The contents of parentheses of annotations that have no meaning in the language, in order.
+/// Nested ones are omitted.
 fn free_text(tokens: &[Token], text: &str) -> Vec<Span> {
     let mut free = Vec::new();
     // Open parentheses, and whether each belongs to such an annotation.
@@ -246,14 +246,14 @@ fn free_text(tokens: &[Token], text: &str) -> Vec<Span> {
     free
 }
 
-/// Annotations whose values are constants, in parentheses and not in brackets. The specification of
-/// P4Runtime has the first two, v1model the third; strings may be put together: `@name("a" ++ "b")`.
+/// Annotations with constants in parentheses instead of brackets. The P4Runtime specification
+/// defines the first two, v1model the third. Strings may be concatenated: `@name("a" ++ "b")`.
 pub(crate) fn values_in_parentheses(name: &str) -> bool {
     matches!(name, "pkginfo" | "platform_property" | "field_list" | "name" | "deprecated")
 }
 
-/// Cuts preprocessed text into tokens; the last is [`Kind::End`]. Characters that start no token
-/// are reported and skipped.
+/// Splits preprocessed text into tokens; the last is [`Kind::End`]. Invalid characters are reported
+/// and skipped.
 pub(crate) fn lex(reporter: &mut Reporter<'_>) -> Vec<Token> {
     let text = &reporter.text.text;
     let mut tokens = Vec::with_capacity(text.len() / 4);

@@ -1,10 +1,11 @@
 //! P4_16 front end: preprocess, parse, check, lower to a typed IR, P4Info.
 //!
-//! The phases are modules: `preprocess` makes one text of many files, `lexer` and `parser` make the
-//! syntax tree (`ast`), `check` resolves names, types and constants (`hir`), `lower` instantiates
-//! the package and writes the [`ir`] that an execution engine runs. Architectures are P4 texts
-//! (`arch`): v1model of BMv2, and TNA of Tofino, for which `tofino` refuses what the chip's stateful
-//! ALUs could not do. What a program may cost is bounded, see `limits`. Start reading at [`compile`].
+//! The phases are modules. `preprocess` joins the files into one text. `lexer` and `parser` build
+//! the syntax tree (`ast`). `check` resolves names, types and constants (`hir`). `lower`
+//! instantiates the package and produces the [`ir`] that an execution engine runs. Architectures
+//! are P4 texts (`arch`): v1model of BMv2, and TNA of Tofino, for which `tofino` rejects programs
+//! that the chip's stateful ALUs cannot run. `limits` bounds the cost of a compilation. Start
+//! reading at [`compile`].
 
 mod arch;
 mod ast;
@@ -36,19 +37,19 @@ use source::{Reporter, Span, Text};
 /// A compiled program.
 #[derive(Debug)]
 pub struct Compilation {
-    /// What the execution engine runs.
+    /// The program for the execution engine.
     pub program: ir::Program,
-    /// What the control plane sees.
+    /// The program's control-plane interface.
     pub p4info: P4Info,
     /// Warnings.
     pub warnings: Diagnostics,
 }
 
-/// `(name, value)` of macros that are defined before the first line, as by `-D NAME=VALUE`.
+/// `(name, value)` of predefined macros, as with `-D NAME=VALUE`.
 pub type Defines<'a> = &'a [(String, String)];
 
-/// Makes one self-contained text of a main file and all that it includes. Lines `# n "file"` in it
-/// say where the following line came from; [`compile_text`] understands them.
+/// Joins a main file and all files that it includes into one self-contained text. Lines of the form
+/// `# n "file"` in it give the origin of the following line; [`compile_text`] understands them.
 ///
 /// # Errors
 ///
@@ -68,7 +69,7 @@ pub fn preprocess(
 ///
 /// # Errors
 ///
-/// All errors and warnings that were found, if there is an error.
+/// All errors and warnings, if there is an error.
 pub fn compile(
     sources: &Sources,
     main: &str,
@@ -80,12 +81,12 @@ pub fn compile(
     })
 }
 
-/// Compiles a text, preprocessed or not. It can include the built-in architectures only. `name` is
-/// the file's name for diagnostics, up to the first line marker.
+/// Compiles a text, preprocessed or not. It can include the built-in architectures only.
+/// Diagnostics call the file `name` up to the first line marker.
 ///
 /// # Errors
 ///
-/// All errors and warnings that were found, if there is an error.
+/// All errors and warnings, if there is an error.
 pub fn compile_text(
     name: &str,
     text: &str,
@@ -97,8 +98,8 @@ pub fn compile_text(
     })
 }
 
-/// The phases recurse over the syntax tree, and a macro can make a sum of thousands of terms. Only
-/// what is used of the stack takes memory. `limits` bounds how deep they go.
+/// Stack of the compiler's thread. The phases recurse over the syntax tree, and a macro can produce
+/// a sum of thousands of terms. Only used stack takes memory. `limits` bounds the depth.
 const STACK_BYTES: usize = 512 << 20;
 
 fn on_large_stack<T: Send>(
@@ -150,7 +151,7 @@ fn compile_preprocessed(
     let mut reporter = Reporter::with(text, diagnostics);
     let tokens = lexer::lex(&mut reporter);
     let syntax = parser::parse(&mut reporter, &tokens);
-    // What could be parsed is checked even so: all errors are worth to be known at once.
+    // Check the parsed part even after syntax errors, to report all errors together.
     let complete = !reporter.list.has_errors();
     let checked = check::check(&mut reporter, &syntax, complete);
     if reporter.list.has_errors() {

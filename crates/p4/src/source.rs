@@ -1,4 +1,4 @@
-//! Where source text comes from, and how places in preprocessed text map back to it.
+//! The origin of source text, and the mapping of positions in preprocessed text to it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use crate::arch;
 use crate::diagnostics::{Diagnostic, Diagnostics, EXCERPT, Severity, window};
 use crate::limits::{self, Stop};
 
-/// A source file is regular, since it may be read more than once, and not much larger than what a person
-/// or a generator of programs writes.
+/// Limit of a source file: a regular file, because it may be read more than once, not much larger
+/// than hand-written or generated programs.
 pub const SOURCE: FileLimit = FileLimit::regular("P4 source file", 16 << 20);
 
-/// Finds the files that a program includes: on disk, in a map carried by the binary, or among the
-/// architectures built in (`core.p4`, `v1model.p4`, `tna.p4`).
+/// Finds included files: on disk, in an embedded map, or among the built-in architectures
+/// (`core.p4`, `v1model.p4`, `tna.p4`).
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     search: Vec<PathBuf>,
@@ -24,13 +24,13 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Reads included files from disk: beside the including file, then from the search path.
+    /// Reads included files from disk: next to the including file, then from the search path.
     #[must_use]
     pub fn disk() -> Self {
         Self { disk: true, ..Self::default() }
     }
 
-    /// Knows only the architectures built in and what [`Self::embed`] adds.
+    /// Uses only the built-in architectures and files added by [`Self::embed`].
     #[must_use]
     pub fn embedded() -> Self {
         Self::default()
@@ -43,8 +43,8 @@ impl Sources {
         self
     }
 
-    /// Adds a file that exists only in memory. Its name is a path with `/`; programs reach it by
-    /// that name, or by a path relative to the directory of another embedded file.
+    /// Adds an in-memory file. Its name is a path with `/`. Programs include it by that name, or by
+    /// a path relative to the directory of another embedded file.
     #[must_use]
     pub fn embed(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
         self.embedded.insert(name.into(), text.into());
@@ -56,8 +56,8 @@ impl Sources {
         self.embedded.get(name).cloned().or_else(|| self.read(Path::new(name)))
     }
 
-    /// Resolves an `#include`: the name under which the file goes, and its text. `from` is the name
-    /// of the including file.
+    /// Resolves an `#include`: the name of the file, and its text. `from` is the name of the
+    /// including file.
     pub(crate) fn include(&self, name: &str, angle: bool, from: &str) -> Option<(String, String)> {
         if !angle {
             let beside = beside(from, name);
@@ -126,20 +126,20 @@ impl Span {
         Self { start: start as u32, end: end as u32 }
     }
 
-    /// From the start of `self` to the end of `other`.
+    /// The span from the start of `self` to the end of `other`.
     pub(crate) fn to(self, other: Self) -> Self {
         Self { start: self.start, end: other.end.max(self.end) }
     }
 }
 
-/// Files as they were before preprocessing, by name. Empty for those that were not read here (a
-/// preprocessed text names them only).
+/// Files before preprocessing, by name. Files that were not read here, because a preprocessed text
+/// only names them, are missing.
 pub(crate) type Originals = HashMap<String, Rc<str>>;
 
-/// The preprocessed text with the way back to the sources.
+/// The preprocessed text with its mapping to the sources.
 pub(crate) struct Text {
     pub(crate) text: String,
-    /// Start of each line that is not a marker, with its file and line.
+    /// Start of each line other than markers, with its file and line.
     lines: Vec<(u32, u32, u32)>,
     files: Vec<String>,
     originals: Originals,
@@ -169,7 +169,7 @@ impl Text {
         Self { text, lines, files, originals }
     }
 
-    /// File and line of a place.
+    /// File and line of a position.
     pub(crate) fn locate(&self, span: Span) -> (&str, u32) {
         match self.lines.partition_point(|l| l.0 <= span.start).checked_sub(1) {
             Some(i) => (&self.files[self.lines[i].1 as usize], self.lines[i].2),
@@ -177,7 +177,7 @@ impl Text {
         }
     }
 
-    /// The text of a place.
+    /// The text of a span.
     pub(crate) fn slice(&self, span: Span) -> &str {
         &self.text[span.start as usize..span.end as usize]
     }
@@ -188,7 +188,7 @@ impl Text {
         format!("{file}:{line}")
     }
 
-    /// A diagnostic about a place.
+    /// Creates a diagnostic for a span.
     pub(crate) fn diagnostic(&self, severity: Severity, span: Span, message: String) -> Diagnostic {
         let (file, line) = self.locate(span);
         let index = self.lines.partition_point(|l| l.0 <= span.start).saturating_sub(1);
@@ -249,7 +249,7 @@ impl Excerpt {
     }
 }
 
-/// Markers may claim any line number; none is taken for more than this.
+/// Limit for line numbers, because markers may contain any number.
 const MAX_LINE: u32 = 1 << 30;
 
 /// `# 12 "file"` or `#line 12 "file"`: the number of the next line, and the file if it changes.
@@ -265,13 +265,13 @@ pub(crate) fn parse_marker(line: &str) -> Option<(u32, Option<String>)> {
     Some((number, name))
 }
 
-/// Collects diagnostics while a phase runs, and counts what the program costs.
+/// Collects diagnostics during a phase, and counts the cost of the program.
 pub(crate) struct Reporter<'t> {
     pub(crate) text: &'t Text,
     pub(crate) list: Diagnostics,
-    /// Steps left, see [`limits::STEPS`].
+    /// Number of steps left, see [`limits::STEPS`].
     left: u64,
-    /// What is being compiled.
+    /// The position that is being compiled.
     at: Span,
 }
 
@@ -280,18 +280,18 @@ impl<'t> Reporter<'t> {
         Self::with(text, Diagnostics::default())
     }
 
-    /// Goes on from what the preprocessor reported.
+    /// Continues with the preprocessor's diagnostics.
     pub(crate) fn with(text: &'t Text, list: Diagnostics) -> Self {
         Self { text, list, left: limits::STEPS, at: Span::default() }
     }
 
-    /// One step of compilation, at a place.
+    /// Charges one step, at a position.
     pub(crate) fn step(&mut self, at: Span) {
         self.at = at;
         self.work(1);
     }
 
-    /// So many steps where the last one was.
+    /// Charges steps at the position of the last step.
     pub(crate) fn work(&mut self, steps: u64) {
         match self.left.checked_sub(steps) {
             Some(left) => self.left = left,
@@ -302,12 +302,12 @@ impl<'t> Reporter<'t> {
         }
     }
 
-    /// Steps taken until now.
+    /// Number of steps so far.
     pub(crate) fn steps(&self) -> u64 {
         limits::STEPS - self.left
     }
 
-    /// Ends the compilation with an error where the last step was.
+    /// Ends the compilation with an error at the position of the last step.
     pub(crate) fn stop_here(&mut self, message: impl Into<String>, help: impl Into<String>) -> ! {
         self.stop(self.at, message, help)
     }
@@ -331,7 +331,7 @@ impl<'t> Reporter<'t> {
         self.push(d);
     }
 
-    /// Reports an error and what to do about it.
+    /// Reports an error and how to fix it.
     pub(crate) fn error_help(
         &mut self,
         span: Span,
@@ -343,7 +343,7 @@ impl<'t> Reporter<'t> {
         self.push(d);
     }
 
-    /// Reports an error that another place explains.
+    /// Reports an error with a note on another position.
     pub(crate) fn error_at(
         &mut self,
         span: Span,
@@ -356,14 +356,15 @@ impl<'t> Reporter<'t> {
         self.push(d);
     }
 
-    /// What is looked at twice, such as the parameters of a function, is reported once.
+    /// Adds a diagnostic. Duplicates, from code that is checked twice such as the parameters of a
+    /// function, are dropped.
     fn push(&mut self, d: Diagnostic) {
-        // To find the line took as long as the text is.
+        // Finding the line takes time proportional to the text.
         self.work(100 + self.text.text.len() as u64 / 1000);
         limits::report(&mut self.list, d);
     }
 
-    /// Reports a construct of the language that this compiler does not handle.
+    /// Reports a language construct that this compiler does not support.
     pub(crate) fn unsupported(&mut self, span: Span, what: &str) {
         self.error(span, format!("{what} not supported yet"));
     }

@@ -1,4 +1,4 @@
-//! Types, as the checker knows them.
+//! Types in the checker.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -9,10 +9,10 @@ pub(crate) use crate::ast::{Aggregate, Direction, Str};
 use crate::ast::{FieldDecl, Ident};
 use crate::ir;
 
-/// A type. Two types are the same if they compare equal: declared types by identity.
+/// A type. Equal types are the same type; declared types are compared by identity.
 #[derive(Clone, Debug)]
 pub(crate) enum Type {
-    /// The type of what could not be checked; agrees with everything.
+    /// The type of an invalid expression; compatible with every type.
     Unknown,
     Void,
     Bool,
@@ -35,9 +35,9 @@ pub(crate) enum Type {
     Tuple(Rc<[Type]>),
     /// `list<T>`: any number of values known at compile time.
     List(Rc<Type>),
-    /// `{name = value}` before it meets a struct.
+    /// `{name = value}` before conversion to a struct.
     Record(Rc<[(Str, Type)]>),
-    /// `{#}` before it meets a header.
+    /// `{#}` before conversion to a header.
     Invalid,
     Extern(Rc<ExternType>, Rc<[Type]>),
     Block(Rc<BlockType>),
@@ -45,13 +45,13 @@ pub(crate) enum Type {
     Var(TypeVar),
     /// A parser value set.
     ValueSet(Rc<Type>),
-    /// A generic struct or header with arguments that are not known yet.
+    /// A generic struct or header whose type arguments are not known yet.
     Generic(Rc<GenericStruct>, Rc<[Type]>),
-    /// `...` before it is known what it stands for.
+    /// `...` before it is known which values it replaces.
     Rest,
-    /// What `table.apply()` gives.
+    /// The result of `table.apply()`.
     ApplyResult,
-    /// What `table.apply().action_run` gives.
+    /// The result of `table.apply().action_run`.
     ActionRun,
 }
 
@@ -71,23 +71,23 @@ pub(crate) struct StructType {
     pub(crate) fields: Vec<FieldType>,
     pub(crate) extent: Extent,
     pub(crate) annotations: Vec<ir::Annotation>,
-    /// The generic type and the arguments that it was made from.
+    /// The generic type and the type arguments from which it was instantiated.
     pub(crate) origin: Option<(u32, Rc<[Type]>)>,
 }
 
-/// How large a type is.
+/// The size of a type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
-    /// Scalars that a value of it is made of.
+    /// Number of scalars of a value.
     pub(crate) values: u64,
-    /// Types inside one another.
+    /// Nesting depth.
     pub(crate) depth: u32,
 }
 
 impl Extent {
     const SCALAR: Self = Self { values: 1, depth: 0 };
 
-    /// Of what is put together from parts.
+    /// The extent of a type that consists of these parts.
     pub(crate) fn of_parts<'t>(parts: impl Iterator<Item = &'t Type>) -> Self {
         parts.map(Type::extent).fold(Self { values: 0, depth: 1 }, |all, part| Self {
             values: all.values.saturating_add(part.values),
@@ -96,7 +96,7 @@ impl Extent {
     }
 }
 
-/// A struct, header or union with type parameters, to be made for given arguments.
+/// A generic struct, header or union.
 #[derive(Debug)]
 pub(crate) struct GenericStruct {
     pub(crate) id: u32,
@@ -105,7 +105,7 @@ pub(crate) struct GenericStruct {
     pub(crate) type_params: Vec<Ident>,
     pub(crate) fields: Vec<FieldDecl>,
     pub(crate) annotations: Vec<ir::Annotation>,
-    /// Those made so far.
+    /// Instances so far.
     pub(crate) made: RefCell<Vec<(Rc<[Type]>, Type)>>,
 }
 
@@ -165,7 +165,7 @@ pub(crate) struct Signature {
 }
 
 impl Signature {
-    /// Whether no call could tell the two apart: overloads differ in the names of parameters.
+    /// Whether no call can distinguish the two: overloads differ in the names of parameters.
     pub(crate) fn same_names(&self, other: &Self) -> bool {
         self.params.len() == other.params.len()
             && self.params.iter().zip(&other.params).all(|(a, b)| a.name == b.name)
@@ -203,7 +203,7 @@ pub(crate) struct PackageType {
     pub(crate) params: Vec<ParamType>,
 }
 
-/// What type parameters stand for.
+/// Bindings of type parameters.
 pub(crate) type Substitution = HashMap<u32, Type>;
 
 impl PartialEq for Type {
@@ -250,7 +250,7 @@ impl Type {
         }
     }
 
-    /// How large it is.
+    /// Its size.
     pub(crate) fn extent(&self) -> Extent {
         match self {
             Type::Struct(s) => s.extent,
@@ -274,7 +274,7 @@ impl Type {
         }
     }
 
-    /// A type parameter is in it.
+    /// Whether it contains a type parameter.
     pub(crate) fn is_open(&self) -> bool {
         match self {
             Type::Var(_) | Type::Generic(..) => true,
@@ -286,7 +286,7 @@ impl Type {
         }
     }
 
-    /// The type with parameters replaced by what they stand for.
+    /// The type with type parameters replaced.
     pub(crate) fn substitute(&self, map: &Substitution) -> Type {
         if map.is_empty() || !self.is_open() {
             return self.clone();
@@ -316,7 +316,7 @@ impl Type {
         }
     }
 
-    /// `type` and serialisable enums taken off.
+    /// The underlying type of `type` and serialisable enums.
     pub(crate) fn repr(&self) -> &Type {
         match self {
             Type::New(n) => n.repr.repr(),
@@ -325,7 +325,7 @@ impl Type {
         }
     }
 
-    /// Whether its values are numbers throughout: no header, no varbit.
+    /// Whether all of its values are numbers: no headers, no varbits.
     pub(crate) fn is_plain(&self) -> bool {
         match self.repr() {
             Type::Bool | Type::Bit(_) | Type::Signed(_) | Type::Enum(_) | Type::ErrorCode => true,
@@ -338,7 +338,7 @@ impl Type {
         }
     }
 
-    /// Whether its values differ in size: there is a varbit in it.
+    /// Whether its values differ in size because it contains a varbit.
     pub(crate) fn varies(&self) -> bool {
         match self.repr() {
             Type::Varbit(_) => true,
@@ -349,7 +349,7 @@ impl Type {
         }
     }
 
-    /// Width in bits of what has a fixed one; a varbit counts nothing (`least`) or its maximum.
+    /// Width in bits, if fixed. A varbit counts as zero (`least`) or its maximum.
     pub(crate) fn size_bits(&self, least: bool) -> Option<u64> {
         Some(match self.repr() {
             Type::Bool => 1,

@@ -2,7 +2,7 @@
 
 use crate::hir::{Callee, Expr, ExprKind, Stmt, StmtKind, Through};
 
-/// Calls `f` with an expression and all expressions in it.
+/// Calls `f` with an expression and all of its subexpressions.
 pub(crate) fn expr<'e>(e: &'e Expr, f: &mut impl FnMut(&'e Expr)) {
     f(e);
     match &e.kind {

@@ -1,13 +1,13 @@
-//! Architectures: P4 declaration texts that programs include.
+//! Architectures: P4 declarations that programs include.
 //!
-//! They are data. The compiler treats a few externs of `core.p4` specially (`packet_in`,
-//! `packet_out`, `verify`); everything of `v1model.p4` and `tna.p4` reaches the IR by name, but for
-//! what [`crate::ir`] says of TNA.
+//! They are data. The compiler treats only a few externs of `core.p4` specially (`packet_in`,
+//! `packet_out`, `verify`). Everything in `v1model.p4` and `tna.p4` reaches the IR by name, with
+//! the exceptions for TNA listed in [`crate::ir`].
 
 use std::fmt;
 use std::str::FromStr;
 
-/// An architecture that programs can be written for.
+/// An architecture for which programs can be written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Architecture {
     /// `v1model.p4`, of BMv2's `simple_switch`: package `V1Switch`.
@@ -16,12 +16,12 @@ pub enum Architecture {
     Tna,
 }
 
-/// A name that is no architecture's.
+/// Error: the name is not that of an architecture.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownArchitecture(String);
 
 impl Architecture {
-    /// All that are known.
+    /// All supported architectures.
     pub const ALL: [Self; 2] = [Self::V1model, Self::Tna];
 
     /// Its name: `v1model` or `tna`.
@@ -42,7 +42,7 @@ impl Architecture {
         }
     }
 
-    /// The architecture of a package.
+    /// The architecture to which a package belongs.
     #[must_use]
     pub fn of_package(package: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|a| a.package() == package)
@@ -77,7 +77,8 @@ pub(crate) fn builtin(name: &str) -> Option<&'static str> {
     match name {
         "core.p4" => Some(include_str!("core.p4")),
         "v1model.p4" => Some(include_str!("v1model.p4")),
-        // Programs also name the parts that `tna.p4` consists of elsewhere; here it is one.
+        // Elsewhere `tna.p4` consists of several files, whose names programs may use. Here it is
+        // one.
         "tna.p4" | "tofino1_specs.p4" | "tofino1_base.p4" | "tofino1_arch.p4" => {
             Some(include_str!("tna.p4"))
         }

@@ -1,4 +1,4 @@
-//! Annotations, as the IR has them.
+//! Conversion of annotations to those of the IR.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,7 +18,7 @@ impl Checker<'_, '_> {
         list.iter().map(|annotation| self.annotation(annotation)).collect()
     }
 
-    /// Reports what must not be said twice: an annotation in brackets.
+    /// Reports duplicates of annotations in brackets.
     fn once(&mut self, list: &Annotations) {
         let bracketed = |a: &ast::Annotation| {
             matches!(a.body, AnnotationBody::Structured { .. })
@@ -47,7 +47,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// What stands in `@name(…)`, if it is no string literal: strings that are put together.
+    /// The contents of `@name(…)` if it is not a string literal but a concatenation of strings.
     fn text(&mut self, values: &[ast::AnnotationValue], span: Span) -> (String, AnnotationForm) {
         if let [ast::AnnotationValue { key: None, value }] = values {
             let value = self.expr(value);
@@ -80,8 +80,8 @@ impl Checker<'_, '_> {
         Annotation { name: annotation.name.name.to_string(), body, form }
     }
 
-    /// Annotations of a field. Whoever reads `@field_list` later has no scope to look names up in,
-    /// so its body becomes plain numbers.
+    /// Annotations of a field. Later readers of `@field_list` cannot resolve names, so its body
+    /// becomes plain numbers.
     pub(super) fn field_annotations(&mut self, list: &Annotations) -> Vec<Annotation> {
         self.once(list);
         let spans: Vec<Span> = list.iter().map(|annotation| annotation.name.span).collect();
@@ -100,7 +100,8 @@ impl Checker<'_, '_> {
         list
     }
 
-    /// `@field_list(1, lists.b)`: constants that `bit<8>` holds, as v1model's functions take them.
+    /// `@field_list(1, lists.b)`: constants that fit in `bit<8>`, as required by v1model's
+    /// functions.
     fn field_list(&mut self, annotation: &ast::Annotation) -> Annotation {
         let mut numbers = Vec::new();
         match &annotation.body {

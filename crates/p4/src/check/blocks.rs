@@ -134,7 +134,7 @@ impl Checker<'_, '_> {
         Some(Rc::new(hir::ValueSet { id, name, ty, size, annotations, span: decl.name.span }))
     }
 
-    /// A case that is a value set as a whole.
+    /// A case that consists of a whole value set.
     fn whole_set(&mut self, e: &ast::Expr, types: &[Type]) -> Option<Keyset> {
         let ast::ExprKind::Name(name) = &e.kind else { return None };
         let Some(Entry::Var(var)) = self.lookup(&name.name) else { return None };
@@ -220,7 +220,7 @@ impl Checker<'_, '_> {
                 let types: Vec<Type> = whole.iter().map(|e| e.ty.clone()).collect();
                 let mut on = Vec::with_capacity(whole.len());
                 for e in &whole {
-                    // Each part of a struct has a copy of where the struct is.
+                    // Each part of a struct gets a copy of the expression that selects the struct.
                     self.copied(e, e.ty.extent().values);
                 }
                 whole.into_iter().for_each(|e| take_apart(e, &mut on));
@@ -240,7 +240,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// The sets of one case or entry, one for each key.
+    /// The keysets of one case or entry, one per key.
     pub(super) fn keysets(&mut self, e: &ast::Expr, types: &[Type]) -> Option<Vec<Keyset>> {
         if let Some(set) = self.whole_set(e, types) {
             return Some(vec![set]);
@@ -266,7 +266,7 @@ impl Checker<'_, '_> {
         Some(sets)
     }
 
-    /// The sets of one value, one for each scalar in it.
+    /// The keysets of one value, one per scalar in it.
     fn spread(&mut self, e: &ast::Expr, ty: &Type, out: &mut Vec<Keyset>) {
         let parts = set_parts_of(ty);
         match &e.kind {
@@ -308,7 +308,7 @@ impl Checker<'_, '_> {
                 }
                 Keyset::Range(low, high)
             }
-            // A number as a key of an enum or `type`: its representation is compared.
+            // For a key of an enum or `type`, a number is compared with the representation.
             _ => {
                 let value = self.expr(e);
                 let ty = if value.ty == Type::Int
@@ -337,7 +337,7 @@ fn selectable(ty: &Type) -> bool {
     )
 }
 
-/// Types of the parts of a struct or tuple; nothing for all else.
+/// Types of the parts of a struct or tuple; empty for other types.
 fn set_parts_of(ty: &Type) -> Vec<Type> {
     match ty {
         Type::Struct(s) if s.what == Aggregate::Struct => {
@@ -348,13 +348,13 @@ fn set_parts_of(ty: &Type) -> Vec<Type> {
     }
 }
 
-/// The scalars in a type of values that are selected on.
+/// The scalars in the type of a selected value.
 fn set_parts(ty: &Type) -> Vec<Type> {
     let parts = set_parts_of(ty);
     if parts.is_empty() { vec![ty.clone()] } else { parts.iter().flat_map(set_parts).collect() }
 }
 
-/// The scalars in a value that is selected on.
+/// The scalars in a selected value.
 fn take_apart(e: Expr, out: &mut Vec<Expr>) {
     let parts = set_parts_of(&e.ty);
     if parts.is_empty() {

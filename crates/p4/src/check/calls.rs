@@ -435,7 +435,7 @@ impl Checker<'_, '_> {
         Expr { span, ty, kind: ExprKind::Call(Box::new(call)) }
     }
 
-    /// What the types of `packet_in`'s methods do not say.
+    /// Checks constraints of `packet_in`'s methods that their types do not express.
     fn packet_call(&mut self, method: &str, args: &[CallArg], ret: &Type, span: Span) {
         match (method, args) {
             ("extract", [header, rest @ ..]) => {
@@ -465,13 +465,13 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// Whether an instance is one of the top level.
+    /// Whether an instance is declared at the top level.
     fn at_top(&self, instance: hir::DeclId) -> bool {
         let of = |named: &super::Named| matches!(&named.entry, Entry::Var(v) if v.id == instance);
         self.scopes.first().is_some_and(|scope| scope.values().any(of))
     }
 
-    /// The overload that takes such arguments.
+    /// Selects the overload for these arguments.
     pub(super) fn choose(
         &mut self,
         all: &[Rc<Signature>],
@@ -603,7 +603,7 @@ impl Checker<'_, '_> {
         Some(out)
     }
 
-    /// Sorts arguments to parameters, by name or position; each with its place in the call.
+    /// Matches arguments to parameters, by name or position. Each keeps its index in the call.
     pub(super) fn match_arguments<'a>(
         &mut self,
         name: &str,
@@ -658,7 +658,7 @@ impl Checker<'_, '_> {
         Some(self.pass(param, ty, value))
     }
 
-    /// A value as an argument.
+    /// Passes a value as an argument.
     fn pass(&mut self, param: &ParamType, ty: &Type, value: Expr) -> Expr {
         if matches!(param.direction, Direction::Out | Direction::Inout) {
             if !self.writable(&value) {

@@ -127,7 +127,7 @@ impl Checker<'_, '_> {
         Some(Construct { ty: Type::Package(package.clone()), block: None, args: values })
     }
 
-    /// Says in which parameter a block differs from what the package wants.
+    /// Reports the parameter in which a block differs from the package's requirement.
     fn block_mismatch(&mut self, param: &ParamType, value: &Expr, map: &Substitution) {
         let (Type::Block(wanted), Type::Block(found)) = (&param.ty, &value.ty) else {
             self.error(
@@ -159,7 +159,7 @@ impl Checker<'_, '_> {
     }
 }
 
-/// The type arguments of an extern with what was inferred for those left open (`_`).
+/// The type arguments of an extern, with inferred types for those left open (`_`).
 pub(super) fn given_types(e: &ExternType, given: &[Type], map: &Substitution) -> Rc<[Type]> {
     let one = |(param, given): (&TypeVar, &Type)| match given {
         Type::Var(_) => map.get(&param.id).cloned().unwrap_or_else(|| given.clone()),

@@ -10,7 +10,7 @@ use crate::limits::shown;
 use crate::source::Span;
 use crate::types::{Aggregate, Type};
 
-/// The width of an integer type; `Some(None)` is `int`.
+/// The width of an integer type; `Some(None)` for `int`.
 pub(super) fn integer(ty: &Type) -> Option<Width> {
     match ty {
         Type::Int => Some(None),
@@ -27,7 +27,7 @@ impl Checker<'_, '_> {
         self.coerce(e, ty)
     }
 
-    /// Converts implicitly, or reports that the types do not agree.
+    /// Converts implicitly, or reports a type mismatch.
     pub(super) fn coerce(&mut self, e: Expr, ty: &Type) -> Expr {
         let span = e.span;
         match self.try_coerce(e, ty) {
@@ -43,7 +43,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// Converts implicitly; on failure says what the type was.
+    /// Converts implicitly. On failure returns the expression's type.
     pub(super) fn try_coerce(&mut self, e: Expr, to: &Type) -> Result<Expr, Type> {
         self.charge(to);
         if matches!(e.ty, Type::Unknown) || matches!(to, Type::Unknown) || e.ty == *to {
@@ -111,7 +111,7 @@ impl Checker<'_, '_> {
             (Type::Invalid, Type::Struct(s)) if s.what != Aggregate::Struct => {
                 Ok(Expr { ty: to.clone(), ..e })
             }
-            // A block for a parameter of a parser or control type: the signatures must agree.
+            // A block as an argument for a parser or control type: the signatures must agree.
             (Type::Block(found), Type::Block(wanted)) if found.kind == wanted.kind => {
                 let same = found.params.len() == wanted.params.len()
                     && found
@@ -125,8 +125,8 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// An expression with `...` replaced by the default values that it stands for in a value of a
-    /// type. On failure: what type has none, and where.
+    /// Replaces `...` in an expression with the default values of the type. On failure returns the
+    /// type without a default value, and the position.
     fn with_rest(&mut self, e: Expr, to: &Type) -> Result<Expr, (Type, Span)> {
         let span = e.span;
         if e.ty == Type::Rest || matches!(&e.kind, ExprKind::List(_)) {
@@ -137,7 +137,7 @@ impl Checker<'_, '_> {
             default_value(ty, span).ok_or((ty.clone(), span))
         };
         let mut items = match e.kind {
-            // Each side for itself.
+            // Each side is converted separately.
             ExprKind::Mux(..) => return Ok(e),
             _ if e.ty == Type::Rest => return default(self, to),
             ExprKind::List(items) if items.last().is_some_and(|i| i.ty == Type::Rest) => items,
@@ -196,13 +196,13 @@ impl Checker<'_, '_> {
         Expr { span: e.span, ty: to.clone(), kind: ExprKind::List(items) }
     }
 
-    /// An `int` as an integer of some width; warns if bits are lost.
+    /// Converts an `int` to an integer type of fixed width. Warns if bits are lost.
     fn fit(&mut self, e: Expr, to: &Type) -> Expr {
         let Some(Some((bits, signed))) = integer(to) else { return e };
         let Some(value) = e.int() else { return recast(e, to) };
         self.reporter.work(u64::from(bits) / 1024);
         let (low, high) = bounds(bits, signed);
-        // A bit pattern may be written for a signed type, and `-1` for all ones.
+        // A signed type also accepts a bit pattern, and an unsigned type accepts `-1` for all ones.
         let pattern = (BigInt::from(1) << bits) - 1;
         if *value > high.max(pattern) || *value < low.min(-(BigInt::from(1) << (bits - 1))) {
             let value = shown(value);
@@ -239,7 +239,8 @@ impl Checker<'_, '_> {
             (Type::Bit(_) | Type::Signed(_), Type::Int) => e.int().is_some(),
             _ => false,
         };
-        // A new type becomes what it was made of, or another made of the same, and nothing else.
+        // A new type converts only to its underlying type, or to another new type with the same
+        // one.
         let related = match (&e.ty, to) {
             (Type::New(_), Type::New(_)) => e.ty.repr() == to.repr(),
             (Type::New(new), other) | (other, Type::New(new)) => {
@@ -270,7 +271,7 @@ impl Checker<'_, '_> {
     }
 }
 
-/// The value that a variable of a type has if `...` initialises it.
+/// The value of a variable of this type that is initialised with `...`.
 fn default_value(ty: &Type, span: Span) -> Option<Expr> {
     let all = |types: &mut dyn Iterator<Item = &Type>| -> Option<ExprKind> {
         Some(ExprKind::List(types.map(|ty| default_value(ty, span)).collect::<Option<_>>()?))
@@ -290,7 +291,7 @@ fn default_value(ty: &Type, span: Span) -> Option<Expr> {
     Some(Expr { span, ty: ty.clone(), kind })
 }
 
-/// An expression in another type, folded if it is constant.
+/// Converts an expression to another type, and folds it if it is constant.
 pub(super) fn recast(e: Expr, to: &Type) -> Expr {
     if e.ty == *to {
         return e;
@@ -307,7 +308,7 @@ pub(super) fn recast(e: Expr, to: &Type) -> Expr {
     Expr { span: e.span, ty: to.clone(), kind }
 }
 
-/// What to do about a mismatch.
+/// How to fix a mismatch.
 pub(super) fn cast_help(from: &Type, to: &Type) -> Option<String> {
     match (from, to) {
         (Type::Bit(_), Type::Bit(_)) | (Type::Signed(_), Type::Signed(_)) => {

@@ -26,7 +26,7 @@ impl Checker<'_, '_> {
                 | DeclKind::Extern { .. }
                 | DeclKind::ExternFunction(_)
         ) {
-            // Nobody asks for them, but they must be right.
+            // The result is not needed, but errors must be reported.
             self.annotations(&decl.annotations);
         }
         match &decl.kind {
@@ -111,7 +111,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// Reports names that occur twice.
+    /// Reports duplicate names.
     fn distinct<'a>(&mut self, names: impl Iterator<Item = &'a Ident>) {
         let mut seen = std::collections::HashMap::new();
         for name in names {
@@ -122,7 +122,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// `const T x = e;`, anywhere.
+    /// `const T x = e;` in any scope.
     pub(super) fn constant(&mut self, decl: &Decl) {
         let DeclKind::Const { ty, value } = &decl.kind else { return };
         let ty = self.resolve(ty);
@@ -180,7 +180,7 @@ impl Checker<'_, '_> {
                 match value.int() {
                     Some(v) => {
                         values.push((member.name.clone(), v.clone()));
-                        // Those that follow may use it.
+                        // Later constants may use it.
                         c.scopes.last_mut().map(|scope| {
                             let named =
                                 super::Named { entry: Entry::Const(value), span: member.span };
@@ -230,7 +230,7 @@ impl Checker<'_, '_> {
         self.declare(&decl.name, Entry::Type(ty));
     }
 
-    /// A generic struct with its arguments.
+    /// Instantiates a generic struct.
     pub(super) fn make_struct(&mut self, generic: &Rc<GenericStruct>, args: &[Type]) -> Type {
         if args.iter().any(Type::is_open) {
             return Type::Generic(generic.clone(), args.into());
@@ -265,8 +265,7 @@ impl Checker<'_, '_> {
         ty
     }
 
-    /// Runs `f` where only declarations of the top level are in scope, and what type parameters
-    /// stand for.
+    /// Runs `f` with only top-level declarations and the given type parameters in scope.
     fn at_top_level<T>(
         &mut self,
         type_params: &[Ident],
@@ -367,7 +366,7 @@ impl Checker<'_, '_> {
         self.declare(name, Entry::Extern(Rc::new(ty)));
     }
 
-    /// A prototype; its type parameters go into the current scope.
+    /// A prototype. Its type parameters are declared in the current scope.
     fn signature(&mut self, method: &Method) -> Signature {
         let type_params = self.type_params(&method.type_params);
         let ret = method.ret.as_ref().map_or(Type::Void, |t| self.resolve(t));
@@ -423,7 +422,7 @@ impl Checker<'_, '_> {
         Some(value)
     }
 
-    /// Reports a direction of what is known at compile time only.
+    /// Reports a direction on a parameter that is a compile-time value.
     fn may_have_direction(&mut self, ty: &Type, param: &ast::Param) {
         let fixed = matches!(
             ty,
@@ -445,7 +444,7 @@ impl Checker<'_, '_> {
         self.declare(name, Entry::BlockType(Rc::new(block)));
     }
 
-    /// Parameters with declarations in the current scope.
+    /// Converts parameters, and declares them in the current scope.
     pub(super) fn params(&mut self, params: &[ast::Param], ctor: bool) -> Vec<hir::Param> {
         params
             .iter()
@@ -547,7 +546,7 @@ impl Checker<'_, '_> {
         Rc::new(hir::Function { name, span, params, ret, body })
     }
 
-    /// A generic function with its type arguments; none if it calls itself.
+    /// Instantiates a generic function; `None` if it calls itself.
     pub(super) fn make_function(
         &mut self,
         generic: &Rc<GenericFunction>,
@@ -636,7 +635,7 @@ fn always_returns(body: &[hir::Stmt]) -> bool {
         hir::StmtKind::Switch(_, cases, default) => {
             always_returns(default) && cases.iter().all(|(_, body)| always_returns(body))
         }
-        // Without a condition that fails, a loop ends by `break` or `return` only.
+        // A loop without a condition ends only by `break` or `return`.
         hir::StmtKind::For { condition, body, .. } => {
             matches!(condition.kind, hir::ExprKind::Bool(true)) && !breaks(body)
         }

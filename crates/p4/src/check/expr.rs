@@ -96,7 +96,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// Counts that a value was copied so many times.
+    /// Charges steps for copying a value this many times.
     pub(super) fn copied(&mut self, value: &Expr, times: u64) {
         let mut steps = 0u64;
         walk::expr(value, &mut |e| steps += 1 + e.int().map_or(0, |v| v.bits() / 1024));
@@ -343,7 +343,7 @@ impl Checker<'_, '_> {
         Expr { span, ty, kind }
     }
 
-    /// `base[low +: width]`, where `low` may be known at run time only.
+    /// `base[low +: width]`, where `low` need not be constant.
     fn part(&mut self, base: &ast::Expr, low: &ast::Expr, width: &ast::Expr, span: Span) -> Expr {
         let (base, low) = (self.expr(base), self.expr(low));
         let Some(width) = self.constant_int(width) else { return Expr::error(span) };
@@ -374,7 +374,7 @@ impl Checker<'_, '_> {
         Expr { span, ty: Type::Bit(width), kind: ExprKind::Slice(Box::new(shifted), width - 1, 0) }
     }
 
-    /// Checks that an expression can be stored to; says why not otherwise.
+    /// Checks that an expression is an lvalue. Reports the reason if it is not.
     pub(super) fn writable(&mut self, e: &Expr) -> bool {
         match &e.kind {
             ExprKind::Error => true,
@@ -409,7 +409,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// Size of a type for `minSizeInBits` and its kin.
+    /// The value of `minSizeInBits` and similar constants of a type.
     pub(super) fn size_constant(&mut self, ty: &Type, method: &Ident, span: Span) -> Option<Expr> {
         let (least, bytes) = match &*method.name {
             "minSizeInBits" => (true, false),
@@ -426,7 +426,7 @@ impl Checker<'_, '_> {
         Some(Expr { span, ty: Type::Int, kind: ExprKind::Int(BigInt::from(value)) })
     }
 
-    /// Whether an expression is a header that can be valid or not.
+    /// Whether an expression is a header or header union, which can be valid or invalid.
     pub(super) fn is_header(ty: &Type) -> bool {
         matches!(ty, Type::Struct(s) if s.what != Aggregate::Struct)
     }

@@ -1,14 +1,14 @@
-//! Arithmetic on constants.
+//! Constant folding.
 
 use num_bigint::{BigInt, BigUint};
 use num_traits::{Signed, ToPrimitive, Zero};
 
 use crate::ir::BinaryOp;
 
-/// What an integer of a type can be: `None` is the unbounded `int`.
+/// Width and sign of an integer type; `None` is the unbounded `int`.
 pub(crate) type Width = Option<(u32, bool)>;
 
-/// The value modulo the width; two's complement for signed types.
+/// The value modulo the width, in two's complement for signed types.
 pub(crate) fn wrap(value: BigInt, width: Width) -> BigInt {
     let Some((bits, signed)) = width else { return value };
     let modulus = BigInt::from(1) << bits;
@@ -22,7 +22,7 @@ pub(crate) fn wrap(value: BigInt, width: Width) -> BigInt {
     value
 }
 
-/// Least and greatest value of a type.
+/// Minimum and maximum of a type.
 pub(crate) fn bounds(bits: u32, signed: bool) -> (BigInt, BigInt) {
     let one = BigInt::from(1);
     if signed {
@@ -32,11 +32,11 @@ pub(crate) fn bounds(bits: u32, signed: bool) -> (BigInt, BigInt) {
     }
 }
 
-/// Shifts beyond this are not evaluated for `int`.
+/// Larger shifts are not evaluated for `int`.
 const MAX_SHIFT: u64 = 1 << 16;
 
-/// An arithmetic or bitwise operation on two constants of a type. None: there is no value
-/// (division by zero, a negative shift).
+/// An arithmetic or bitwise operation on two constants of a type. `None` if there is no value
+/// (division by zero, negative shift).
 pub(crate) fn arithmetic(op: BinaryOp, a: &BigInt, b: &BigInt, width: Width) -> Option<BigInt> {
     let saturate = |value: BigInt| match width {
         Some((bits, signed)) => {
@@ -85,7 +85,7 @@ pub(crate) fn compare<T: Ord>(op: BinaryOp, a: &T, b: &T) -> Option<bool> {
     })
 }
 
-/// The limbs of a value of so many bits.
+/// The limbs of a value of `bits` bits.
 pub(crate) fn limbs(value: &BigInt, bits: u32) -> Box<[u64]> {
     let value = wrap(value.clone(), Some((bits, false)));
     let mut limbs: Vec<u64> = value.iter_u64_digits().collect();

@@ -1,11 +1,12 @@
-//! Type arguments from the arguments of a call.
+//! Type inference: type arguments from the arguments of a call.
 
 use super::Checker;
 use crate::source::Span;
 use crate::types::{Substitution, Type, TypeVar};
 
 impl Checker<'_, '_> {
-    /// Makes `formal` equal to `actual` by giving its type parameters a meaning. False: impossible.
+    /// Binds the type parameters in `formal` so that it equals `actual`. Returns false if that is
+    /// impossible.
     pub(super) fn unify(&self, formal: &Type, actual: &Type, map: &mut Substitution) -> bool {
         match (formal, actual) {
             (_, Type::Unknown) => true,
@@ -14,7 +15,7 @@ impl Checker<'_, '_> {
                     map.insert(v.id, actual.clone());
                     true
                 }
-                // A number without a width takes the other one's.
+                // An integer without a width takes the width of the other one.
                 Some(Type::Int) if matches!(actual, Type::Bit(_) | Type::Signed(_) | Type::Int) => {
                     map.insert(v.id, actual.clone());
                     true
@@ -22,7 +23,7 @@ impl Checker<'_, '_> {
                 Some(Type::Bit(_) | Type::Signed(_)) if *actual == Type::Int => true,
                 Some(Type::Unknown) => true,
                 Some(bound) if bound == actual => true,
-                // A list may become what the other one is.
+                // A list may be converted to the other type.
                 Some(Type::Struct(_) | Type::Tuple(_))
                     if matches!(actual, Type::Tuple(_) | Type::Record(_)) =>
                 {
@@ -44,7 +45,7 @@ impl Checker<'_, '_> {
                 }
                 None => false,
             },
-            // Known once the parameters are.
+            // Determined once the parameters are.
             (Type::Generic(..), Type::Tuple(_) | Type::Record(_) | Type::Invalid) => true,
             (Type::List(a), Type::List(b)) => self.unify(a, b, map),
             (Type::List(a), Type::Tuple(items)) => items.iter().all(|b| self.unify(a, b, map)),
@@ -53,7 +54,7 @@ impl Checker<'_, '_> {
                 a.id == b.id && s.iter().zip(t.iter()).all(|(a, b)| self.unify(a, b, map))
             }
             (Type::Block(a), Type::Block(b)) => {
-                // Parameters at the end may be left out if they are optional.
+                // Trailing parameters may be omitted if they are optional.
                 a.kind == b.kind
                     && a.params.len() >= b.params.len()
                     && a.params[b.params.len()..].iter().all(|p| p.optional)
@@ -62,12 +63,12 @@ impl Checker<'_, '_> {
                         a.direction == b.direction && same && self.unify(&a.ty, &b.ty, map)
                     })
             }
-            // What has no parameters is checked by conversion later.
+            // Types without parameters are checked later, by conversion.
             (formal, actual) => !formal.is_open() || formal == actual,
         }
     }
 
-    /// Explicit type arguments, as far as they are given; `_` leaves one to inference.
+    /// Explicit type arguments. Those that are missing or `_` are inferred.
     pub(super) fn explicit(
         &mut self,
         params: &[TypeVar],

@@ -1,4 +1,4 @@
-//! Instances, and the methods that they give themselves: a register action's `apply`.
+//! Instances, and the methods that they define: a register action's `apply`.
 
 use std::rc::Rc;
 
@@ -43,8 +43,8 @@ impl Checker<'_, '_> {
         }))
     }
 
-    /// Checks the methods of an instance against the abstract ones of its type. Type arguments that
-    /// were left open may become known by them.
+    /// Checks the methods of an instance against the abstract methods of its type. They may
+    /// determine type arguments that were left open.
     fn methods(
         &mut self,
         decl: &Decl,
@@ -122,7 +122,7 @@ impl Checker<'_, '_> {
         hir::Function { name: name.name.clone(), span: name.span, params, ret, body }
     }
 
-    /// Whether a method has the parameters that its declaration wants; says so if not.
+    /// Whether a method has the declared parameters. Reports an error if not.
     fn method_fits(&mut self, wanted: &Signature, found: &hir::Function, map: &mut Substitution) {
         let params: Vec<ParamType> = found.params.iter().map(param_type).collect();
         let least = wanted.params.iter().filter(|p| !p.optional).count();
@@ -157,8 +157,8 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// `this.method(…)`: the instance's own methods. There is one that a body may call, `predicate`,
-    /// whose value is computed in place.
+    /// `this.method(…)`: the instance's own methods. A body may only call `predicate`, whose value
+    /// is computed in place.
     pub(super) fn this_call(
         &mut self,
         this: Span,
@@ -187,7 +187,7 @@ impl Checker<'_, '_> {
     }
 }
 
-/// A parameter as a program would write it.
+/// A parameter in P4 syntax.
 fn show(p: &ParamType, map: &Substitution) -> String {
     let direction = match p.direction {
         Direction::None => "",

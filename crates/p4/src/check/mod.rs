@@ -1,7 +1,8 @@
-//! The checker: resolves names, types expressions, evaluates constants, writes implicit casts out.
+//! The checker: resolves names, types expressions, evaluates constants, and makes implicit casts
+//! explicit.
 //!
-//! It goes on after an error; [`Type::Unknown`] and [`hir::ExprKind::Error`] keep one mistake from
-//! being reported twice.
+//! It continues after errors. [`Type::Unknown`] and [`hir::ExprKind::Error`] prevent follow-up
+//! errors.
 
 mod annotations;
 mod blocks;
@@ -28,12 +29,12 @@ use crate::limits::{SUGGESTED_BYTES, SUGGESTIONS};
 use crate::source::{Reporter, Span};
 use crate::types::{BlockType, ExternType, GenericStruct, PackageType, Signature, Type};
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Clone)]
 pub(crate) enum Entry {
     Type(Type),
     Extern(Rc<ExternType>),
-    /// A parser or control type, to be given arguments.
+    /// A parser or control type that needs type arguments.
     BlockType(Rc<BlockType>),
     Block(Rc<hir::Block>),
     Package(Rc<PackageType>),
@@ -46,7 +47,7 @@ pub(crate) enum Entry {
     Generic(Rc<GenericStruct>),
     ExternFunctions(Vec<Rc<Signature>>),
     Table(Rc<hir::Table>),
-    /// Its declaration was wrong, which has been said.
+    /// Its declaration was invalid, which has been reported.
     Broken,
 }
 
@@ -63,11 +64,11 @@ pub(crate) enum FunctionBody {
     Generic(Rc<GenericFunction>),
 }
 
-/// A function with type parameters: checked for each list of arguments.
+/// A generic function, which is checked for each list of type arguments.
 pub(crate) struct GenericFunction {
     name: Ident,
     decl: Rc<ast::FunctionDecl>,
-    /// None while it is being checked.
+    /// `None` while the instance is being checked.
     #[expect(clippy::type_complexity, reason = "a small map")]
     made: RefCell<Vec<(Vec<Type>, Option<Rc<hir::Function>>)>>,
 }
@@ -83,12 +84,12 @@ pub(crate) struct Var {
 pub(crate) enum VarKind {
     Local,
     Param(Direction),
-    /// A constructor parameter: known when the block is instantiated.
+    /// A constructor parameter, which is known when the block is instantiated.
     Ctor,
     Instance,
 }
 
-/// Where statements stand: what may be done there.
+/// The kind of scope, which determines the allowed statements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     TopLevel,
@@ -96,7 +97,7 @@ pub(crate) enum Place {
     Control,
     Action,
     Function,
-    /// A method that an instance gives.
+    /// A method defined by an instance.
     Method,
 }
 
@@ -107,23 +108,23 @@ struct Named {
 
 pub(crate) struct Checker<'r, 't> {
     reporter: &'r mut Reporter<'t>,
-    /// Whether all of the program could be parsed. If not, what is missing is no error.
+    /// Whether the whole program was parsed. If not, missing declarations are not reported.
     complete: bool,
     scopes: Vec<HashMap<Str, Named>>,
     errors: Vec<Str>,
     match_kinds: Vec<Str>,
     next_id: u32,
     place: Place,
-    /// Type that `return` in the current function must have.
+    /// The return type of the current function.
     ret: Type,
     instances: Vec<Rc<hir::Instance>>,
-    /// Generic types and functions that are being made.
+    /// Nesting depth of generic types and functions that are being instantiated.
     depth: u32,
-    /// Loops around the current statement.
+    /// Number of loops around the current statement.
     loops: u32,
     /// In a method of an instance: the instance's type, for `this`.
     this: Option<Type>,
-    /// Name and kind of each variable, by identity.
+    /// Name and kind of each variable.
     vars: HashMap<DeclId, (Str, VarKind)>,
 }
 
@@ -196,7 +197,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// A variable or parameter in the current scope.
+    /// Declares a variable or parameter in the current scope.
     fn declare_var(&mut self, name: &Ident, ty: Type, kind: VarKind) -> DeclId {
         let id = self.fresh();
         self.vars.insert(id, (name.name.clone(), kind));
@@ -219,7 +220,7 @@ impl Checker<'_, '_> {
         result
     }
 
-    /// Runs `f` where statements of another kind of block stand.
+    /// Runs `f` in another kind of scope.
     fn placed<T>(&mut self, place: Place, f: impl FnOnce(&mut Self) -> T) -> T {
         let outer = std::mem::replace(&mut self.place, place);
         let result = f(self);
@@ -239,7 +240,7 @@ impl Checker<'_, '_> {
         self.reporter.unsupported(span, what);
     }
 
-    /// Reports that a name is not known, unless its declaration may have been lost.
+    /// Reports an unknown name, unless its declaration may have been lost to a syntax error.
     fn unknown(&mut self, span: Span, message: String, name: &str) {
         if !self.complete {
             return;
@@ -250,14 +251,14 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// The name in scope that is most like `name`, for "did you mean".
+    /// The most similar name in scope, for "did you mean".
     fn similar(&self, name: &str) -> Option<Str> {
         let names = self.scopes.iter().flat_map(HashMap::keys);
         closest(name, names)
     }
 }
 
-/// Of the names, the one most like `name`, if any is.
+/// The name that is most similar to `name`, if any is similar enough.
 fn closest<'a>(name: &str, names: impl Iterator<Item = &'a Str>) -> Option<Str> {
     if name.len() > SUGGESTED_BYTES {
         return None;

@@ -13,7 +13,7 @@ use crate::limits::{INTEGER_BITS, STRING_BYTES, WIDTH};
 use crate::source::Span;
 use crate::types::Type;
 
-/// A serialisable enum as what represents it; all else as it is.
+/// The representation of a serialisable enum; other expressions are unchanged.
 fn plain(e: Expr) -> Expr {
     match &e.ty {
         Type::SerEnum(s) => {
@@ -129,7 +129,7 @@ impl Checker<'_, '_> {
         Expr { span, ty: Type::Bool, kind }
     }
 
-    /// Two operands as integers of one type.
+    /// Converts two operands to one integer type.
     fn same_integers(
         &mut self,
         op: BinaryOp,
@@ -208,7 +208,7 @@ impl Checker<'_, '_> {
         Expr { span, ty, kind }
     }
 
-    /// Ends the compilation if a number is too large.
+    /// Ends the compilation if an integer is too large.
     fn bounded_int(&mut self, value: Option<&BigInt>, span: Span) {
         let bits = value.map_or(0, BigInt::bits);
         self.reporter.work(bits / 2048);
@@ -296,7 +296,7 @@ impl Checker<'_, '_> {
         let (a, b) = match (&a.ty, &b.ty) {
             (Type::Unknown, _) | (_, Type::Unknown) => return Expr::error(span),
             (x, y) if x == y => (a, b),
-            // Both become what the whole expression is assigned to.
+            // Both take the type of the assignment's target.
             _ if is_untyped(&a) && is_untyped(&b) => (a, b),
             (Type::Int, to) => {
                 let to = to.clone();
@@ -328,7 +328,7 @@ impl Checker<'_, '_> {
     }
 }
 
-/// Whether an expression takes the type of what it meets: a list, named values, `{#}` or `...`.
+/// Whether an expression takes its type from the context: a list, named values, `{#}` or `...`.
 fn is_untyped(e: &Expr) -> bool {
     let open = matches!(e.kind, ExprKind::List(_) | ExprKind::Record(_));
     match &e.ty {
@@ -342,7 +342,7 @@ fn is_composite(ty: &Type) -> bool {
     matches!(ty, Type::Struct(_) | Type::Tuple(_) | Type::Stack(..))
 }
 
-/// Whether two constants are equal; none if one is no constant.
+/// Whether two constants are equal; `None` if one of the operands is not constant.
 fn constants_equal(a: &Expr, b: &Expr) -> Option<bool> {
     match (&a.kind, &b.kind) {
         (ExprKind::Int(x), ExprKind::Int(y)) => Some(x == y),

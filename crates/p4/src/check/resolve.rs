@@ -1,4 +1,4 @@
-//! Type names to types.
+//! Resolution of type names.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use crate::source::Span;
 use crate::types::{BlockType, Extent, ParamType, Substitution, Type, TypeVar};
 
 impl Checker<'_, '_> {
-    /// The type that is written there.
+    /// Resolves a type.
     pub(super) fn resolve(&mut self, ty: &TypeRef) -> Type {
         self.reporter.step(ty.span);
         let resolved = self.resolve_here(ty);
@@ -33,7 +33,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// The same for a list as it is written, which may be as long as a program is.
+    /// The same for a list expression, which may be as long as a program.
     pub(super) fn bounded_list(&mut self, ty: &Type, span: Span) {
         self.charge(ty);
         let Extent { values, depth } = ty.extent();
@@ -43,7 +43,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// Counts that a type was looked at as a whole.
+    /// Charges steps for visiting a whole type.
     pub(super) fn charge(&mut self, ty: &Type) {
         if let Type::Tuple(_) | Type::Record(_) | Type::Stack(..) | Type::Struct(_) = ty {
             self.reporter.work(ty.extent().values / 32);
@@ -64,7 +64,7 @@ impl Checker<'_, '_> {
             TypeKind::Varbit(width) => self.width(width, 1).map_or(Type::Unknown, Type::Varbit),
             TypeKind::Name(name) => self.named(name, &[], ty.span),
             TypeKind::Specialised(name, args) => {
-                // What `_` stands for is found out from an extern's use, or a package's arguments.
+                // `_` is determined by the use of an extern, or by the arguments of a package.
                 let of_object =
                     matches!(self.lookup(&name.name), Some(Entry::Extern(_) | Entry::Package(_)));
                 let mut list = Vec::with_capacity(args.len());
@@ -213,7 +213,7 @@ impl Checker<'_, '_> {
     }
 }
 
-/// Whether variables of the type have storage that can be repeated.
+/// Whether variables of the type have storage, so that arrays of it are possible.
 fn stored(ty: &Type) -> bool {
     matches!(
         ty.repr(),

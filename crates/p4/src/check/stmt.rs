@@ -132,7 +132,7 @@ impl Checker<'_, '_> {
         Some(Stmt { span, kind: StmtKind::ForIn { variable, through, body } })
     }
 
-    /// What a variable of a type goes through.
+    /// The collection over which a variable of this type iterates.
     fn through(&mut self, collection: &ast::Expr, ty: &Type) -> Option<Through> {
         if let ast::ExprKind::Range(low, high) = &collection.kind {
             let (low, high) = (self.expect(low, ty), self.expect(high, ty));
@@ -229,13 +229,13 @@ impl Checker<'_, '_> {
             }
             let body = match &case.body {
                 Some(body) => self.scoped(|c| c.statements(body)),
-                // Nothing follows that the last case could fall through to.
+                // The last case cannot fall through.
                 None if i + 1 == cases.len() => Vec::new(),
                 None => continue,
             };
             let labels = std::mem::take(&mut labels);
             if falls_to_default {
-                // Labels right before the default are checked like others, and have no other body.
+                // Labels directly before `default` are checked like others, and have no other body.
                 if !labels.is_empty() {
                     bodies.push((labels, None));
                 }
@@ -330,7 +330,7 @@ impl Checker<'_, '_> {
         Some(Stmt { span, kind: StmtKind::SwitchAction(table, checked, default) })
     }
 
-    /// Whether a parser state may hold the statement.
+    /// Reports statements that a parser state must not contain.
     pub(super) fn parser_statement(&mut self, s: &Stmt) {
         match &s.kind {
             StmtKind::Switch(..) | StmtKind::SwitchAction(..) => {
@@ -347,7 +347,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// A value that is bool-like for verification by callers.
+    /// Checks a list of expressions.
     pub(super) fn expect_all(&mut self, list: &[ast::Expr]) -> Vec<Expr> {
         list.iter().map(|e| self.expr(e)).collect()
     }

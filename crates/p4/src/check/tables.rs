@@ -28,7 +28,8 @@ impl Checker<'_, '_> {
             idle_timeout: false,
             annotations: self.annotations(&decl.annotations),
         };
-        // Keys and actions first: entries and the default action refer to them, in any order.
+        // Keys and actions come first, because entries and the default action refer to them in any
+        // order.
         let mut seen: Vec<&Ident> = Vec::new();
         for property in &table.properties {
             self.reporter.work(seen.len() as u64 / 16);
@@ -78,7 +79,7 @@ impl Checker<'_, '_> {
         out
     }
 
-    /// Reports a property that stands before the keys or actions which it refers to.
+    /// Reports a property that precedes the keys or actions to which it refers.
     fn comes_after(&mut self, table: &ast::TableDecl, property: &ast::Property) {
         let wanted: &[&str] = match &*property.name.name {
             "entries" => &["key", "actions"],
@@ -91,8 +92,8 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// Which entries may have a priority: those of which several can fit. The first one must, if
-    /// any does, as those without follow the one before them.
+    /// Only entries of tables in which several entries can match may have a priority. If any entry
+    /// has one, the first must, because entries without a priority follow the preceding one.
     fn priorities(&mut self, entries: &[ast::EntryDecl], table: &hir::Table) {
         let Some(given) = entries.iter().find_map(|entry| entry.priority.as_ref()) else { return };
         let wild = |key: &hir::Key| {
@@ -107,7 +108,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// A table without a default action has `NoAction` of `core.p4`.
+    /// A table without a default action uses `NoAction` of `core.p4`.
     fn implicit_default(&mut self, table: &Decl) {
         let fits = match self.lookup_global("NoAction") {
             Some(Entry::Action(action)) => action.params.is_empty(),
@@ -181,7 +182,7 @@ impl Checker<'_, '_> {
                 self.error(name.span, format!("action `{}` is listed twice", name.name));
                 continue;
             }
-            // Arguments stand for the parameters with a direction; the rest are action data.
+            // Arguments are for the parameters with a direction; the others are action data.
             let bound: Vec<ParamType> = action
                 .params
                 .iter()
@@ -204,7 +205,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// The action that a name or call means, with the arguments.
+    /// The action that a name or call refers to, with its arguments.
     fn action_named<'a>(
         &mut self,
         e: &'a ast::Expr,
@@ -263,7 +264,8 @@ impl Checker<'_, '_> {
             .filter(|p| p.direction == Direction::None)
             .map(super::calls::param_type)
             .collect();
-        // The arguments of parameters with a direction may be repeated; they must be those of the list.
+        // Arguments of parameters with a direction may be repeated, but must equal those in the
+        // action list.
         let extra = args.len().checked_sub(data.len()).unwrap_or(usize::MAX);
         let (bound, args) = match extra == table.actions[position].args.len() {
             true => args.split_at(extra),
@@ -363,7 +365,7 @@ impl Checker<'_, '_> {
                     );
                 }
             }
-            // TNA's name for it is `idle_timeout`.
+            // TNA calls it `idle_timeout`.
             "support_timeout" | "idle_timeout" => {
                 let on = self.expect(value, &Type::Bool);
                 match on.kind {
@@ -416,7 +418,8 @@ impl Checker<'_, '_> {
                             format!("did you mean `{s}`?"),
                         );
                     }
-                    // Architectures may define properties of their own: say that this one does nothing.
+                    // Architectures may define their own properties. Warn that this one has no
+                    // effect.
                     None => self.reporter.warning(
                         property.name.span,
                         format!("the table property `{other}` is ignored"),
@@ -426,8 +429,8 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// The name that the control plane has for a key without `@name`: the expression as written,
-    /// with the `@name`s of fields.
+    /// The control-plane name of a key without `@name`: the expression as written, with the
+    /// `@name`s of fields.
     fn key_name(&mut self, e: &ast::Expr) -> Option<String> {
         Some(match &e.kind {
             A::Name(name) | A::Global(name) => name.name.to_string(),
@@ -477,7 +480,7 @@ impl Checker<'_, '_> {
     }
 }
 
-/// Whether an argument that is repeated is the same; numbers may have got their type meanwhile.
+/// Whether a repeated argument is the same. Its integers may have been typed in the meantime.
 fn same_argument(given: &Expr, listed: &Expr) -> bool {
     use hir::ExprKind as K;
     match (&given.kind, &listed.kind) {

@@ -1,21 +1,21 @@
-//! The graphs of parsers and controls.
+//! Builds the graphs of parsers and controls.
 
 use super::text::Text;
 use super::{Edge, Graph, Node, NodeKind};
 use crate::ir::{Control, LabelId, Parser, Program, Stmt, Target, Transition};
 
-/// Lines of one node at most; what is beyond is counted.
+/// Maximum number of lines of a node; further lines are only counted.
 const MOST_LINES: usize = 6;
 
-/// Bytes of an edge's label at most, if it has several cases.
+/// Maximum length in bytes of an edge's label, if it has several cases.
 const MOST_LABEL: usize = 40;
 
-/// An edge that has no end yet.
+/// An edge whose target is not known yet.
 type Open = (usize, String);
 
 pub(super) fn parser(program: &Program, parser: &Parser) -> Graph {
     let mut builder = Builder::new(program, &parser.name);
-    // States come after `start`, then the two ends.
+    // The states follow `start`, and the two final nodes follow the states.
     let (accept, reject) = (parser.states.len() + 1, parser.states.len() + 2);
     let node_of = |target: Target| match target {
         Target::Accept => accept,
@@ -91,7 +91,7 @@ impl<'p> Builder<'p> {
         self.graph.nodes.len() - 1
     }
 
-    /// Edges between the same nodes are one.
+    /// Merges parallel edges.
     fn edge(&mut self, from: usize, to: usize, label: String) {
         let same = |edge: &&mut Edge| (edge.from, edge.to) == (from, to);
         match self.graph.edges.iter_mut().find(same) {
@@ -109,7 +109,7 @@ impl<'p> Builder<'p> {
         }
     }
 
-    /// Nodes that nothing leads to, such as an unused `reject`, are left out.
+    /// Omits unreachable nodes, such as an unused `reject`.
     fn finish(self) -> Graph {
         let Graph { name, nodes, edges } = self.graph;
         let mut reached = vec![false; nodes.len()];
@@ -136,7 +136,7 @@ impl<'p> Builder<'p> {
         Graph { name, nodes: nodes.map(|(node, _)| node).collect(), edges }
     }
 
-    /// Statements that do not branch, as lines; blocks in them are opened.
+    /// Converts statements without branches to lines, including those in blocks.
     fn flatten(&self, statements: &[Stmt], lines: &mut Vec<String>) {
         for statement in statements {
             match statement {
@@ -146,8 +146,8 @@ impl<'p> Builder<'p> {
         }
     }
 
-    /// Adds the nodes of statements; the open edges lead to the first of them, those that are
-    /// returned come from the last.
+    /// Adds the nodes of statements. The open edges lead to the first node; the returned ones come
+    /// from the last.
     fn walk(&mut self, statements: &[Stmt], mut open: Vec<Open>) -> Vec<Open> {
         let mut lines = Vec::new();
         for statement in statements {
@@ -164,7 +164,7 @@ impl<'p> Builder<'p> {
         self.statements(&mut lines, open)
     }
 
-    /// Makes a node of the lines so far, if there are any.
+    /// Creates a node from the lines so far, if there are any.
     fn statements(&mut self, lines: &mut Vec<String>, open: Vec<Open>) -> Vec<Open> {
         if lines.is_empty() || open.is_empty() {
             return open;
@@ -237,7 +237,7 @@ impl<'p> Builder<'p> {
                 }
                 Vec::new()
             }
-            // `branches` names those above.
+            // `branches` returns true only for the statements above.
             _ => open,
         }
     }

@@ -1,7 +1,7 @@
-//! Parsers and controls as graphs, for people to look at.
+//! Graphs of parsers and controls for visualisation.
 //!
-//! A graph is what runs: of the IR, where sub-blocks, functions and constants have been resolved
-//! already. Neighbouring statements are one node. `build` walks the IR, `text` prints expressions and
+//! A graph shows the IR, in which sub-blocks, functions and constants have already been resolved.
+//! Adjacent statements form one node. `build` walks the IR, `text` prints expressions and
 //! statements.
 
 mod build;
@@ -16,16 +16,16 @@ use crate::ir::{Block, Program};
 pub struct Graph {
     /// Name of the parser or control.
     pub name: String,
-    /// Nodes; the first is where packets come in.
+    /// Nodes; the first one is the entry.
     pub nodes: Vec<Node>,
     /// Edges.
     pub edges: Vec<Edge>,
 }
 
-/// What happens to a packet at one place.
+/// A processing step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Node {
-    /// What kind of place it is.
+    /// Its kind.
     pub kind: NodeKind,
     /// Lines of text.
     pub lines: Vec<String>,
@@ -34,32 +34,31 @@ pub struct Node {
 /// Kinds of [`Node`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeKind {
-    /// Where packets come in, or where they have been dealt with.
+    /// The entry, or an end of the processing.
     Terminal,
     /// A parser state.
     State,
-    /// Statements, one after the other.
+    /// A sequence of statements.
     Statements,
-    /// A condition, or a value that decides.
+    /// A condition or a selected value.
     Decision,
     /// A match-action table.
     Table,
 }
 
-/// From one node to another.
+/// An edge between two nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Edge {
     /// Index into [`Graph::nodes`].
     pub from: usize,
     /// Index into [`Graph::nodes`].
     pub to: usize,
-    /// When it is taken; empty if always.
+    /// The condition; empty if it is unconditional.
     pub label: String,
 }
 
 impl Graph {
-    /// The graphs of all blocks that the package names and that do something, in the order of the
-    /// package.
+    /// The graphs of all non-empty blocks of the package, in order.
     #[must_use]
     pub fn of(program: &Program) -> Vec<Self> {
         let graph = |block: Block| match block {
@@ -70,7 +69,7 @@ impl Graph {
         blocks.filter(|graph| graph.nodes.iter().any(|n| n.kind != NodeKind::Terminal)).collect()
     }
 
-    /// The graph in the language of Graphviz.
+    /// The graph in Graphviz DOT.
     #[must_use]
     pub fn to_dot(&self) -> String {
         let mut dot = format!("digraph \"{}\" {{\n", escape(&self.name));
@@ -109,7 +108,7 @@ fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// Fields of a record have characters of their own that mean something.
+/// Escapes characters that have a meaning in record labels.
 fn escape_record(text: &str) -> String {
     let special = |c: char| matches!(c, '{' | '}' | '|' | '<' | '>');
     escape(text).chars().fold(String::new(), |mut out, c| {

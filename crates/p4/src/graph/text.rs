@@ -1,11 +1,11 @@
-//! Expressions and statements as P4 would write them.
+//! Prints expressions and statements in P4 syntax.
 
 use crate::ir::{
     Arg, Expr, ExprKind, ExternCall, FieldId, HeaderRef, Keyset, Place, Program, StackId, Stmt,
     TableId, UnaryOp,
 };
 
-/// Characters of one line at most.
+/// Maximum number of characters of a line.
 const MOST_CHARACTERS: usize = 60;
 
 /// Prints with the names of a program.
@@ -17,7 +17,7 @@ impl Text<'_> {
         shortened(self.whole(expr, false))
     }
 
-    /// `inside`: of another operation, so it may need parentheses.
+    /// `inside` is whether the expression is an operand, so that it may need parentheses.
     fn whole(self, expr: &Expr, inside: bool) -> String {
         let text = match &expr.kind {
             ExprKind::Const(limbs) => return number(limbs),
@@ -167,7 +167,7 @@ impl Text<'_> {
         lines
     }
 
-    /// The value of a `switch` case: of one on the action that a table ran, the action.
+    /// The value of a `switch` case, or the name of the action in a switch on `action_run`.
     pub(super) fn case(self, on: &Expr, value: &[u64]) -> String {
         let table = match &on.kind {
             ExprKind::Field(field) => self.table_of(*field),
@@ -181,7 +181,7 @@ impl Text<'_> {
         action.unwrap_or_else(|| number(value))
     }
 
-    /// The table whose outcome is in a field.
+    /// The table whose outcome is stored in a field.
     fn table_of(self, field: FieldId) -> Option<TableId> {
         fn find(body: &[Stmt], field: FieldId) -> Option<TableId> {
             body.iter().find_map(|stmt| match stmt {
@@ -214,7 +214,7 @@ impl Text<'_> {
     }
 }
 
-/// Small numbers as such, large ones in hexadecimal digits.
+/// Small numbers in decimal, large ones in hexadecimal notation.
 fn number(limbs: &[u64]) -> String {
     let used = limbs.iter().rposition(|limb| *limb != 0).map_or(0, |highest| highest + 1);
     match limbs[..used].split_last() {

@@ -1,5 +1,5 @@
-//! Builders of IR expressions that fold constants on the way: constructor parameters are known only
-//! now, and what depends on them should cost nothing per packet.
+//! Builders of IR expressions that fold constants. Constructor parameters are known only at this
+//! stage, and expressions of them should cost nothing per packet.
 
 use num_bigint::BigInt;
 
@@ -23,7 +23,7 @@ pub(super) fn value(e: &Expr) -> Option<BigInt> {
     }
 }
 
-/// Whether a constant condition holds.
+/// The value of a constant condition.
 pub(super) fn truth(e: &Expr) -> Option<bool> {
     match &e.kind {
         ExprKind::Const(l) => Some(l.iter().any(|l| *l != 0)),

@@ -1,9 +1,10 @@
-//! Calls of functions, actions, controls and parsers: how arguments are bound.
+//! Calls of functions, actions, controls and parsers: binding of arguments.
 //!
-//! P4 copies arguments in and out. Where nobody can tell, a parameter is the argument's own storage
-//! instead: the called block or function sees the caller's storage through its parameters only, so
-//! it is enough that no two arguments overlap of which one is written. Actions see their control's
-//! variables directly too, so for them no argument may overlap what the body names.
+//! P4 copies arguments in and out. If that makes no observable difference, the parameter shares the
+//! argument's storage instead. A called block or function accesses the caller's storage through its
+//! parameters only, so sharing is safe if no written argument overlaps another one. Actions also
+//! access their control's variables directly, so their arguments must in addition not overlap
+//! variables named in the body.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -27,18 +28,18 @@ pub(super) struct BlockInstance {
     pub(super) ctor: Rc<HashMap<DeclId, Binding>>,
     /// The constructor call, for package arguments that name an instance.
     pub(super) construct: Option<Rc<hir::Construct>>,
-    /// What the instance holds, from its first use on.
+    /// The frame, from its first use on.
     pub(super) frame: RefCell<Option<Frame>>,
 }
 
-/// What belongs to an instance for ever: its storage, tables and actions exist once, however often
-/// it is applied.
+/// The permanent part of an instance: its storage, tables and actions exist once, however often it
+/// is applied.
 #[derive(Clone, Default)]
 pub(super) struct Frame {
     pub(super) bindings: HashMap<DeclId, Binding>,
     pub(super) actions: HashMap<DeclId, ActionId>,
     pub(super) tables: HashMap<DeclId, LoweredTable>,
-    /// Parameters that are copies.
+    /// Parameters that are copied.
     pub(super) copied: Vec<DeclId>,
 }
 
@@ -52,7 +53,7 @@ impl BlockInstance {
     }
 }
 
-/// How the arguments of one call are bound.
+/// The bindings of the arguments of one call.
 pub(super) struct Bound {
     pub(super) bindings: Vec<(DeclId, Binding)>,
     pub(super) copied: Vec<DeclId>,
@@ -67,7 +68,7 @@ pub(super) struct Outer {
 }
 
 impl Lowerer<'_, '_> {
-    /// A call; gives the returned value.
+    /// Lowers a call and returns its value.
     pub(super) fn call(&mut self, call: &hir::Call, ty: &Type, span: Span) -> Value {
         match &call.target {
             Callee::Extern { instance, signature } => {
@@ -120,7 +121,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// The header that an expression means.
+    /// The header that an expression refers to.
     pub(super) fn header(&mut self, e: &hir::Expr) -> Option<HeaderRef> {
         let found = match self.value(e) {
             Value::Loc(loc) => self.header_ref(&loc),
@@ -132,7 +133,7 @@ impl Lowerer<'_, '_> {
         found
     }
 
-    /// The instance that `Type.apply(…)` makes.
+    /// The instance that `Type.apply(…)` creates.
     pub(super) fn direct_instance(
         &mut self,
         site: DeclId,
@@ -169,7 +170,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// A direct call of an action: its body, in place.
+    /// Inlines a direct call of an action.
     fn action_call(&mut self, action: &Rc<hir::Action>, args: &[CallArg]) {
         if action.params.is_empty() {
             let id = self.action(action, &[]);
@@ -196,7 +197,7 @@ impl Lowerer<'_, '_> {
         self.copy_back(&bound.copy_outs);
     }
 
-    /// Adds an inlined body; a scope of its own if it returns.
+    /// Adds an inlined body, in its own scope if it returns.
     pub(super) fn splice(&mut self, body: Vec<Stmt>) {
         if returns(&body) {
             self.emit(Stmt::Block(body));
@@ -211,7 +212,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// Copies out all that calls under way would copy out at their end (for `exit`).
+    /// Copies out the parameters of all active calls, for `exit`.
     pub(super) fn copy_out_all(&mut self) {
         self.reporter.work(self.copy_outs.iter().map(|list| 1 + list.len() as u64).sum());
         for list in self.copy_outs.clone().iter().rev() {
@@ -219,7 +220,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// Binds the arguments of an action: all that `params` lists.
+    /// Binds the arguments of an action to `params`.
     pub(super) fn bind_action(
         &mut self,
         action: &hir::Action,
@@ -238,7 +239,7 @@ impl Lowerer<'_, '_> {
         self.bind(params, args, &touched, &|_| true)
     }
 
-    /// Variables that an action's body names, and those of the actions it calls.
+    /// Variables named in an action's body, including those of the actions that it calls.
     fn free_variables(&mut self, action: &hir::Action) -> HashSet<DeclId> {
         let (mut names, mut steps) = (HashSet::new(), 0);
         let mut known = HashSet::from([action.id]);
@@ -265,8 +266,8 @@ impl Lowerer<'_, '_> {
         names
     }
 
-    /// Binds arguments. What overlaps `touched` is copied; `uniform` says of a parameter whether
-    /// its argument is the same at all calls.
+    /// Binds arguments. Arguments that overlap `touched` are copied. `uniform` returns whether a
+    /// parameter's argument is the same at all calls.
     pub(super) fn bind(
         &mut self,
         params: &[hir::Param],
@@ -275,7 +276,7 @@ impl Lowerer<'_, '_> {
         uniform: &dyn Fn(usize) -> bool,
     ) -> Bound {
         let mut bound = Bound { bindings: Vec::new(), copied: Vec::new(), copy_outs: Vec::new() };
-        // Fields that arguments bound by reference cover, and whether they are written.
+        // Fields of arguments bound by reference, and whether they are written.
         self.reporter.work(touched.len() as u64 / 8);
         let mut shared: HashMap<FieldId, bool> = touched.iter().map(|f| (*f, true)).collect();
         let turns = hir::in_turn(args);
@@ -343,7 +344,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// Whether storage may be shared with what is shared already; notes it if so.
+    /// Whether storage may be shared, given the storage that is already shared. If so, records it.
     fn claim(&mut self, store: &Store, written: bool, shared: &mut HashMap<FieldId, bool>) -> bool {
         let mut fields = Vec::new();
         store.fields(&self.program.headers, &mut fields);
@@ -358,7 +359,7 @@ impl Lowerer<'_, '_> {
         true
     }
 
-    /// A location whose index cannot change any more.
+    /// A location whose index no longer changes.
     pub(super) fn fix(&mut self, loc: Loc) -> Loc {
         match loc {
             Loc::Element(HeaderRef::Index(stack, index), ty) => {
@@ -376,7 +377,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// `out` parameters and new variables: their headers start invalid.
+    /// Invalidates the headers of `out` parameters and new variables.
     pub(super) fn invalidate(&mut self, store: &Store) {
         let mut headers = Vec::new();
         store.headers(&mut headers);
@@ -385,7 +386,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// Enters a block's frame; the bindings of its parameters are those of the first call.
+    /// Enters a block's frame. The bindings of its parameters are those of the first call.
     pub(super) fn enter(&mut self, instance: &BlockInstance, frame: Frame) -> Outer {
         self.reporter.work((instance.ctor.len() + frame.bindings.len()) as u64);
         self.vars.extend(instance.ctor.iter().map(|(k, v)| (*k, v.clone())));
@@ -397,7 +398,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// Leaves the frame again; what was added to it is kept.
+    /// Leaves the frame, and keeps the bindings added to it.
     pub(super) fn leave(
         &mut self,
         instance: &BlockInstance,
@@ -411,8 +412,7 @@ impl Lowerer<'_, '_> {
         *instance.frame.borrow_mut() = Some(Frame { bindings, actions, tables, copied });
     }
 
-    /// Binds the arguments of `instance.apply(…)`: anew at the first call, into the same storage at
-    /// later ones.
+    /// Binds the arguments of `instance.apply(…)`. Later calls use the same storage as the first.
     pub(super) fn bind_block(
         &mut self,
         instance: &BlockInstance,
@@ -421,7 +421,7 @@ impl Lowerer<'_, '_> {
     ) -> (Frame, Bound) {
         let params = &instance.block.params;
         let known = instance.frame.borrow().clone();
-        // Names of the copies are the instance's.
+        // The copies are named after the instance.
         let prefix = std::mem::replace(&mut self.prefix, instance.name.clone());
         let result = match known {
             None => {
@@ -481,7 +481,7 @@ impl Lowerer<'_, '_> {
         self.copy_back(&bound.copy_outs);
     }
 
-    /// Notes the calls of each instance in a block's statements.
+    /// Records the calls of each instance in a block's statements.
     pub(super) fn note_sites(&mut self, block: &hir::Block) {
         let mut sites: HashMap<DeclId, Vec<Vec<CallArg>>> = HashMap::new();
         collect_sites(&block.body, &mut sites);
@@ -510,7 +510,7 @@ fn same_argument(a: &CallArg, b: &CallArg) -> bool {
     }
 }
 
-/// Whether two expressions are the same variable or part of one, or the same constant.
+/// Whether two expressions are the same variable, the same part of one, or the same constant.
 fn same_path(a: &hir::Expr, b: &hir::Expr) -> bool {
     match (&a.kind, &b.kind) {
         (ExprKind::Var(a), ExprKind::Var(b)) => a == b,

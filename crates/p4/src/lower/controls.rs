@@ -25,7 +25,7 @@ impl Lowerer<'_, '_> {
         id
     }
 
-    /// The statements of a control whose parameters are bound.
+    /// The statements of a control, after its parameters have been bound.
     pub(super) fn control_body(
         &mut self,
         instance: &BlockInstance,
@@ -44,7 +44,7 @@ impl Lowerer<'_, '_> {
         self.leave(instance, outer, bindings, copied);
     }
 
-    /// Declares a block's variables and instances; initial values are assigned at each use.
+    /// Declares a block's variables and instances. Initial values are assigned at each use.
     pub(super) fn locals(
         &mut self,
         block: &hir::Block,
@@ -81,7 +81,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// The start of a variable's life.
+    /// Initialises a variable at the start of its lifetime.
     pub(super) fn initialise(&mut self, store: &Store, v: &hir::Variable) {
         match &v.init {
             Some(init) => {
@@ -92,8 +92,9 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// The action as a table runs it: parameters with a direction bound to `args`, the others to
-    /// action data. Each action of an instance exists once; bound ones once a table.
+    /// The action as run by a table: parameters with a direction are bound to `args`, the others to
+    /// action data. Each action of an instance exists once; an action with bound arguments exists
+    /// once per table.
     pub(super) fn action(&mut self, action: &Rc<hir::Action>, args: &[CallArg]) -> ActionId {
         let plain = args.is_empty();
         let known = if action.top_level {

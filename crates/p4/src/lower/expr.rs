@@ -10,17 +10,17 @@ use crate::ir::{self, BinaryOp, Expr, Place, Scalar, Stmt};
 use crate::types::Type;
 use crate::walk;
 
-/// Whether evaluating an expression may do more than compute: calls and tables.
+/// Whether evaluating an expression may have side effects: calls and tables.
 pub(super) fn has_effects(e: &hir::Expr) -> bool {
     let mut found = false;
     walk::expr(e, &mut |e| found |= matches!(e.kind, ExprKind::Call(_) | ExprKind::Apply(..)));
     found
 }
 
-/// Parts of an index that is copied rather than stored.
+/// Number of nodes up to which an index is copied rather than stored.
 const LONG_INDEX: usize = 16;
 
-/// How many parts an expression has.
+/// Number of nodes of an expression.
 fn size(e: &Expr) -> usize {
     1 + match &e.kind {
         ir::ExprKind::Const(_) | ir::ExprKind::Field(_) | ir::ExprKind::Valid(_) => 0,
@@ -50,7 +50,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// Stands for a value that has no scalar form; the checker lets none through silently.
+    /// Placeholder for a value without a scalar form. The checker has reported such values.
     fn broken(&mut self, e: &hir::Expr) -> Expr {
         if !matches!(e.ty, Type::Unknown) {
             self.unsupported(e.span, &format!("a value of type {} here is", e.ty));
@@ -193,7 +193,7 @@ impl Lowerer<'_, '_> {
         values
     }
 
-    /// A value that later statements cannot change any more.
+    /// A value that later statements cannot change.
     pub(super) fn keep(&mut self, value: Value, ty: &Type) -> Value {
         match value {
             Value::Scalar(e) if !matches!(e.kind, ir::ExprKind::Const(_)) => {
@@ -240,13 +240,13 @@ impl Lowerer<'_, '_> {
                     self.unsupported(base.span, what);
                     return Value::Void;
                 };
-                // Parts of the element are read one after another.
+                // The parts of the element are read one after another.
                 let index = self.keep_index(index);
                 Value::Loc(Loc::Part { stack, index, at: 0, ty: (**of).clone() })
             }
             (Value::List(mut items), Some(i)) if i < items.len() => items.swap_remove(i),
             (Value::Loc(Loc::Store(store)), None) => {
-                // A long index would be copied to each place that names the element.
+                // A long index would be copied to each place that refers to the element.
                 let long = size(&index) > LONG_INDEX;
                 let index = if long { self.keep_index(index) } else { index };
                 self.chosen_element(&store, &base.ty, Which::Index(index))
@@ -265,7 +265,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// The element of a stack that is known at run time only.
+    /// An element of a stack with a run-time index.
     fn chosen_element(&mut self, stack: &Store, ty: &Type, which: Which) -> Value {
         let Type::Stack(of, _) = ty else { return Value::Void };
         let Type::Struct(s) = &**of else { return Value::Void };
@@ -300,7 +300,7 @@ impl Lowerer<'_, '_> {
         let right = self.scalar(b);
         let limbs = u64::from(left.ty.width / 64) * u64::from(right.ty.width / 64);
         self.reporter.work(limbs / 256);
-        // `int` operands that only constructor parameters make known may differ in width.
+        // `int` operands whose values depend on constructor parameters may differ in width.
         let (left, right) = if a.ty == Type::Int && left.ty != right.ty {
             let wide = Scalar::bit(left.ty.width.max(right.ty.width));
             (build::cast(left, wide), build::cast(right, wide))
@@ -319,7 +319,7 @@ impl Lowerer<'_, '_> {
             let right = self.scalar(b);
             return build::binary(op, left, right);
         }
-        // The right side happens only if the left one leaves the result open.
+        // The right side is evaluated only if the left one does not determine the result.
         let result = self.temp("cond", Scalar::BOOL);
         self.emit(Stmt::Assign(Place::Field(result), left));
         let rest = self.buffered(|l| {
@@ -358,8 +358,8 @@ impl Lowerer<'_, '_> {
         Value::Loc(loc)
     }
 
-    /// Whether two values of a composite type are equal: headers if both are invalid, or both are
-    /// valid with equal fields.
+    /// Whether two values of a composite type are equal. Headers are equal if both are invalid, or
+    /// both are valid with equal fields.
     fn equal(&mut self, a: Value, b: Value, ty: &Type, at: &hir::Expr) -> Expr {
         self.reporter.work(1);
         let all = |list: Vec<Expr>| {
@@ -375,7 +375,7 @@ impl Lowerer<'_, '_> {
             && let (Some((a, _)), Some((b, _))) = (self.varbit(a), self.varbit(b))
             && let (Some(a), Some(b)) = (self.read(&a), self.read(&b))
         {
-            // The numbers, whatever their lengths, as in BMv2.
+            // Compares the numbers independently of their lengths, as in BMv2.
             return build::binary(BinaryOp::Eq, a, b);
         }
         if !matches!(ty, Type::Struct(_) | Type::Tuple(_) | Type::Stack(..)) {

@@ -1,5 +1,5 @@
-//! Extern calls. `packet_in`, `packet_out` and `verify` are statements of the IR; the rest goes to
-//! the execution engine by name.
+//! Extern calls. `packet_in`, `packet_out` and `verify` become statements of the IR; other calls
+//! reach the execution engine by name.
 
 use super::store::{Loc, Store, scalar};
 use super::{Binding, Lowerer, Value};
@@ -84,7 +84,7 @@ impl Lowerer<'_, '_> {
         result
     }
 
-    /// Notes a digest for P4Info; gives its name there.
+    /// Records a digest for P4Info and returns its name there.
     fn note_digest(&mut self, ty: &Type) -> String {
         let name = match ty {
             Type::Struct(s) => s.name.to_string(),
@@ -96,7 +96,7 @@ impl Lowerer<'_, '_> {
         name
     }
 
-    /// A returned value comes through one more argument, the last.
+    /// Adds a last argument that receives the returned value.
     fn result_arg(&mut self, ret: &Type, list: &mut Vec<Arg>, span: Span) -> Value {
         if matches!(ret, Type::Void) {
             return Value::Void;
@@ -111,7 +111,7 @@ impl Lowerer<'_, '_> {
     }
 
     fn extern_args(&mut self, args: &[CallArg]) -> Vec<Arg> {
-        // Optional arguments that are left out are not there at all.
+        // Omitted optional arguments are dropped.
         let mut turns = hir::in_turn(args);
         turns.retain(|(_, a)| a.value.is_some() || a.direction == Direction::Out);
         let mut given: Vec<(usize, Arg)> =
@@ -123,7 +123,7 @@ impl Lowerer<'_, '_> {
     fn extern_arg(&mut self, arg: &CallArg) -> Arg {
         let output = matches!(arg.direction, Direction::Out | Direction::Inout);
         let Some(e) = &arg.value else {
-            // `_`: the result goes nowhere.
+            // `_`: the result is discarded.
             let ty = scalar(&arg.ty).unwrap_or(Scalar::BOOL);
             let temp = self.temp("unused", ty);
             return Arg::Out(crate::ir::Place::Field(temp), ty);
@@ -187,7 +187,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// The scalars of a value, in order; a header's fields without its validity.
+    /// The scalars of a value, in order; for a header its fields without the validity.
     fn flatten(&mut self, value: Value, ty: &Type, span: Span, out: &mut Vec<crate::ir::Expr>) {
         self.reporter.work(1);
         if let (Type::Varbit(_), Value::Loc(loc)) = (ty, &value) {
@@ -250,7 +250,7 @@ impl Lowerer<'_, '_> {
                 let mut all = Vec::new();
                 store.scalars(&mut all);
                 self.reporter.work(all.len() as u64);
-                // First, as making a header valid clears it.
+                // Set the validity first, because it clears the header.
                 let mut headers = Vec::new();
                 store.headers(&mut headers);
                 for header in headers {
@@ -266,7 +266,7 @@ impl Lowerer<'_, '_> {
                 }
                 Value::Void
             }
-            // The packet as it came in, as v1model's metadata has it.
+            // The length of the received packet, as in v1model's metadata.
             "length" if let Some(field) = self.program.intrinsic_field("packet_length") => {
                 Value::Loc(Loc::Store(Store::Scalar(field)))
             }
@@ -309,7 +309,7 @@ impl Lowerer<'_, '_> {
     }
 }
 
-/// Whether a type is v1model's intrinsic metadata, of which a program may have copies.
+/// Whether a type is v1model's intrinsic metadata. A program may have copies of it.
 fn is_standard_metadata(ty: &Type) -> bool {
     matches!(ty, Type::Struct(s) if &*s.name == "standard_metadata_t")
 }

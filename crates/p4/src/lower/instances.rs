@@ -12,14 +12,14 @@ use crate::ir::{self, CtorArg, ExternId};
 use crate::types::{Extent, ExternType, Type};
 
 impl Lowerer<'_, '_> {
-    /// What an instance's name stands for; externs are created.
+    /// The binding of an instance's name. Creates the instance if it is an extern.
     pub(super) fn instance(&mut self, instance: &hir::Instance) -> Binding {
         let name = self.qualify(&instance.name, &instance.annotations);
         let construct = &instance.construct;
         match &construct.ty {
             Type::Extern(e, type_args) => {
                 self.tna_instance(&e.name, instance.span);
-                // P4Info describes the types of each instance anew.
+                // P4Info describes the types of each instance separately.
                 self.reporter.work(Extent::of_parts(type_args.iter()).values);
                 let mut args = Vec::with_capacity(construct.args.len());
                 for arg in &construct.args {
@@ -45,7 +45,7 @@ impl Lowerer<'_, '_> {
                     new.construct = Some(construct.clone());
                     Binding::Block(Rc::new(new))
                 }
-                // A package inside a package: only its constructor call matters.
+                // A nested package: only its constructor call matters.
                 None => Binding::Package(name.into(), construct.clone()),
             },
         }
@@ -77,7 +77,7 @@ impl Lowerer<'_, '_> {
         Binding::Extern(id)
     }
 
-    /// What the constructor parameters of a block stand for.
+    /// The bindings of a block's constructor parameters.
     pub(super) fn constructor_bindings(
         &mut self,
         block: &hir::Block,
@@ -103,7 +103,7 @@ impl Lowerer<'_, '_> {
         map
     }
 
-    /// The constructor arguments that an expression is: one, or the scalars of a list.
+    /// The constructor arguments of an expression: one, or the scalars of a list.
     fn ctor_arg(&mut self, arg: &hir::Expr, out: &mut Vec<CtorArg>) {
         let value = self.value(arg);
         self.ctor_value(value, arg, out);
@@ -144,13 +144,13 @@ impl Lowerer<'_, '_> {
     }
 }
 
-/// How a part of a value set is matched: `@match(kind)`, or exactly.
+/// The match kind of a part of a value set: `@match(kind)`, or exact.
 fn match_kind(annotations: &[ir::Annotation]) -> String {
     let given = annotations.iter().find(|a| a.name == "match");
     given.map_or_else(|| "exact".to_owned(), |a| a.body.trim().to_owned())
 }
 
-/// The scalars of an extern's type arguments; of a register, those of its cell.
+/// The scalars of an extern's type arguments, or for a register those of its cell.
 fn scalar_args(e: &ExternType, args: &[Type]) -> Vec<ir::Scalar> {
     let args = match &*e.name {
         "Register" | "DirectRegister" => args.get(..1).unwrap_or(args),

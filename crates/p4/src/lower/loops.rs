@@ -10,7 +10,7 @@ use crate::ir::{self, BinaryOp, Expr, LabelId, Place, Stmt, UnaryOp};
 use crate::source::Span;
 use crate::types::Type;
 
-/// What `break` and `continue` leave.
+/// The targets of `break` and `continue`.
 #[derive(Clone, Copy)]
 pub(super) struct Labels {
     pub(super) whole: LabelId,
@@ -23,7 +23,7 @@ impl Lowerer<'_, '_> {
         LabelId(self.labels - 1)
     }
 
-    /// Whether the architecture has loops; says so if not.
+    /// Whether the architecture supports loops. Reports an error if not.
     fn may_loop(&mut self, span: Span) -> bool {
         let tofino = self.program.architecture() == Some(Architecture::Tna);
         if tofino {
@@ -94,7 +94,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// A turn for each value, written out.
+    /// Unrolls a loop over a list of values.
     fn for_each(
         &mut self,
         loc: &Loc,
@@ -113,7 +113,8 @@ impl Lowerer<'_, '_> {
         self.emit(Stmt::Labelled(whole, turns));
     }
 
-    /// The ends are evaluated once, and the last value may be the greatest that there is.
+    /// A loop over a range. The ends are evaluated once, and the last value may be the type's
+    /// maximum.
     fn for_range(
         &mut self,
         loc: &Loc,
@@ -146,7 +147,7 @@ impl Lowerer<'_, '_> {
         });
     }
 
-    /// One turn of a loop.
+    /// One iteration of a loop.
     fn turn(&mut self, whole: LabelId, body: &[hir::Stmt]) {
         let turn = self.label();
         self.loops.push(Labels { whole, turn });

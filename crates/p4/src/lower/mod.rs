@@ -1,7 +1,7 @@
-//! Lowering: instantiates the package and everything in it, allocates storage, and writes IR.
+//! Lowering: instantiates the package and its contents, allocates storage, and emits IR.
 //!
-//! A parser or control is lowered once for each instance, in a frame that says what its names stand
-//! for. Arguments are bound by reference where that cannot be told from copying (see [`calls`]).
+//! A parser or control is lowered once per instance, in a frame that binds its names. Arguments are
+//! bound by reference if that is indistinguishable from copying (see [`calls`]).
 
 mod build;
 mod calls;
@@ -32,17 +32,17 @@ use crate::types::{Direction, Type};
 use calls::BlockInstance;
 use store::{Loc, Store};
 
-/// What a name stands for.
+/// The binding of a name.
 #[derive(Clone)]
 enum Binding {
     Loc(Loc),
-    /// An `in` parameter or constructor parameter whose value is known.
+    /// An `in` parameter or constructor parameter with a known value.
     Value(Value),
     Extern(ExternId),
     Block(Rc<BlockInstance>),
-    /// A package inside the package: its name and its constructor call.
+    /// A nested package: its name and its constructor call.
     Package(Rc<str>, Rc<hir::Construct>),
-    /// An object of the architecture that the compiler knows: `packet_in`, `packet_out`.
+    /// An architecture object that the compiler knows: `packet_in`, `packet_out`.
     Packet,
 }
 
@@ -56,85 +56,86 @@ enum Value {
     /// `{#}`
     Invalid,
     Text(Str),
-    /// An enum's member, which externs want by name.
+    /// A member of an enum, which externs need by name.
     Symbol {
         enum_name: Str,
         member: Str,
         code: ir::Expr,
     },
-    /// What `packet_in` and instances are worth as arguments.
+    /// `packet_in` or an instance as an argument.
     Object(Box<Binding>),
     Void,
 }
 
-/// A table that was lowered.
+/// A lowered table.
 #[derive(Clone)]
 struct LoweredTable {
     id: TableId,
-    /// Computes keys that are no plain expressions.
+    /// Computes keys that are not plain expressions.
     pre: Rc<[ir::Stmt]>,
-    /// What these cost, see `limits`.
+    /// The cost of these statements, see `limits`.
     steps: u64,
 }
 
 pub(crate) struct Lowerer<'r, 't> {
     reporter: &'r mut Reporter<'t>,
     program: ir::Program,
-    /// Position of `NoError` in the order of declaration. Its code is zero even so, as all storage
-    /// starts zeroed.
+    /// Position of `NoError` in the order of declaration. Its code is zero in any case, because
+    /// storage starts zeroed.
     no_error: usize,
     info: Info,
-    /// Bindings of everything in scope; declarations are unique, so one map does. A block's
-    /// bindings are put in when it is entered and taken out when it is left.
+    /// Bindings of everything in scope. Declarations are unique, so one map suffices. A block's
+    /// bindings are inserted on entry and removed on exit.
     vars: HashMap<DeclId, Binding>,
-    /// Actions and tables of the block instance being lowered, and actions of the top level.
+    /// Actions and tables of the block instance that is being lowered, and top-level actions.
     actions: HashMap<DeclId, ActionId>,
     tables: HashMap<DeclId, LoweredTable>,
     top_actions: HashMap<DeclId, ActionId>,
     no_action: Option<Rc<hir::Action>>,
-    /// Statements go here.
+    /// The output for statements.
     out: Vec<ir::Stmt>,
-    /// Hierarchical name of the block being lowered.
+    /// Hierarchical name of the block that is being lowered.
     prefix: String,
     temps: u32,
-    /// Calls under way.
+    /// Depth of active calls.
     depth: u32,
-    /// Bits of all fields.
+    /// Total bits of all fields.
     bits: u64,
     labels: u32,
     /// Loops around the current statement, innermost last.
     loops: Vec<loops::Labels>,
-    /// Whether the block being lowered belongs to TNA's egress.
+    /// Whether the current block belongs to TNA's egress.
     egress: bool,
-    /// Whether an action's body is being lowered.
+    /// Whether the current body is that of an action.
     in_action: bool,
-    /// Where a function's `return` puts the value.
+    /// The storage for a function's return value.
     result: Option<Store>,
-    /// What `exit` must copy out, outermost call first.
+    /// The copies that `exit` must write back, outermost call first.
     copy_outs: Vec<Vec<(Loc, Store, Type)>>,
     enums: HashMap<u32, usize>,
-    /// For each header of a union, and each stack of one member of unions: all of that union.
+    /// For each header of a union, and each stack of a union member: all headers or stacks of that
+    /// union.
     unions: HashMap<HeaderId, Rc<[HeaderId]>>,
     union_stacks: HashMap<StackId, Rc<[StackId]>>,
-    /// What register actions take of their registers' stateful ALUs.
+    /// The resources that register actions use of their registers' stateful ALUs.
     uses: Vec<crate::tofino::Use>,
     /// The arguments of all calls of an instance in the block that declares it.
     sites: HashMap<DeclId, Vec<Vec<hir::CallArg>>>,
 }
 
-/// What P4Info needs beyond the IR.
+/// Information for P4Info that is not in the IR.
 #[derive(Debug, Default)]
 pub(crate) struct Info {
     /// Annotations of `main`.
     pub(crate) package: Vec<ir::Annotation>,
     /// For each action: type and annotations of its run-time parameters.
     pub(crate) action_params: Vec<Vec<(Str, Type, Vec<ir::Annotation>)>>,
-    /// For each action: whether a table has it or a block calls it. What only other actions call is
-    /// part of those, and no business of a control plane.
+    /// For each action: whether a table lists it or a block calls it. Actions that are only called
+    /// by actions are inlined there, and the control plane does not see them.
     pub(crate) exposed: Vec<bool>,
     /// For each table.
     pub(crate) tables: Vec<TableInfo>,
-    /// Actions that blocks call directly, with arguments, and so were inlined.
+    /// Actions that blocks call directly with arguments, which are inlined.
     pub(crate) inlined_actions: Vec<InlinedAction>,
     /// Name and type of each digest.
     pub(crate) digests: Vec<(String, Type)>,
@@ -144,19 +145,19 @@ pub(crate) struct Info {
     pub(crate) extern_types: Vec<Vec<Type>>,
     /// For each extern: where it is declared.
     pub(crate) extern_spans: Vec<Span>,
-    /// Where calls of stateful actions stand, by the field that receives the result.
+    /// Positions of calls of stateful actions, by the field that receives the result.
     pub(crate) calls: HashMap<ir::FieldId, Span>,
 }
 
-/// What P4Info needs of a table.
+/// Information on a table for P4Info.
 #[derive(Debug, Default)]
 pub(crate) struct TableInfo {
     pub(crate) key_types: Vec<Type>,
-    /// Annotations in the list of actions.
+    /// Annotations in the action list.
     pub(crate) action_annotations: Vec<Vec<ir::Annotation>>,
 }
 
-/// An action that has no place in the IR.
+/// An action that exists only inlined.
 #[derive(Debug)]
 pub(crate) struct InlinedAction {
     pub(crate) name: String,
@@ -212,7 +213,7 @@ impl Lowerer<'_, '_> {
         self.reporter.error(span, message);
     }
 
-    /// Goes into a function, an action, a parser or a control.
+    /// Enters a function, an action, a parser or a control.
     fn deeper<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
         self.depth += 1;
         if self.depth > CALL_DEPTH {
@@ -230,7 +231,7 @@ impl Lowerer<'_, '_> {
         self.reporter.unsupported(span, what);
     }
 
-    /// Statements that `f` emits, kept apart.
+    /// Collects the statements that `f` emits.
     fn buffered(&mut self, f: impl FnOnce(&mut Self)) -> Vec<ir::Stmt> {
         let outer = std::mem::take(&mut self.out);
         f(self);
@@ -242,7 +243,7 @@ impl Lowerer<'_, '_> {
         self.out.push(stmt);
     }
 
-    /// Hierarchical name of a declaration: in the current block, or as `@name` says.
+    /// Hierarchical name of a declaration: within the current block, or given by `@name`.
     fn qualify(&mut self, name: &str, annotations: &[ir::Annotation]) -> String {
         // The instance has a copy of its annotations.
         let copied: usize = annotations.iter().map(|a| 1 + a.body.len() / 32).sum();
@@ -266,7 +267,7 @@ impl Lowerer<'_, '_> {
         })
     }
 
-    /// The code of the error that is declared at a position.
+    /// The code of the error that is declared at this position.
     fn error_code(&self, position: usize) -> usize {
         match position.cmp(&self.no_error) {
             Ordering::Less => position + 1,
@@ -275,7 +276,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// Storage for locals of any type.
+    /// Allocates storage for a local of any type.
     fn local(&mut self, name: &str, ty: &Type) -> Store {
         let name = if self.prefix.is_empty() {
             name.to_owned()

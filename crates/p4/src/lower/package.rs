@@ -1,4 +1,4 @@
-//! The package: which block plays which role, and the storage that the blocks share.
+//! The package: roles of the blocks, and the storage that they share.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use crate::ir::{Block, FieldRole};
 use crate::source::Span;
 use crate::types::{Aggregate, BlockKind, PackageType, Type};
 
-/// TNA's metadata types, and the role that [`crate::ir::Program::intrinsic`] names each by.
+/// TNA's metadata types, and their roles in [`crate::ir::Program::intrinsic`].
 const TNA_ROLES: [(&str, &str); 8] = [
     ("ingress_intrinsic_metadata_t", "ig_intr_md"),
     ("ingress_intrinsic_metadata_from_parser_t", "ig_prsr_md"),
@@ -26,7 +26,7 @@ const TNA_ROLES: [(&str, &str); 8] = [
 impl Lowerer<'_, '_> {
     pub(super) fn package(&mut self, program: &hir::Program) {
         let Some(main) = &program.main else {
-            // A library, such as a file of headers, is a program all the same.
+            // A library, such as a file of headers, also compiles.
             let message = "the program has no `main`, so that there is nothing to run: instantiate a \
                            package, as in `V1Switch(…) main;` or `Switch(pipe) main;`";
             self.reporter.warning(Span::default(), message);
@@ -65,8 +65,8 @@ impl Lowerer<'_, '_> {
         self.blocks(package, &pipeline.args);
     }
 
-    /// The blocks that a package is given. Parameters of one package type are one storage: the
-    /// headers that the parser fills are those that the controls change and the deparser emits.
+    /// The blocks that are arguments of a package. Parameters of the same package type share
+    /// storage: the parser fills the headers that the controls change and the deparser emits.
     fn blocks(&mut self, package: &Rc<PackageType>, args: &[hir::Expr]) {
         let mut shared: Vec<(Type, Store)> = Vec::new();
         for (param, arg) in package.params.iter().zip(args) {

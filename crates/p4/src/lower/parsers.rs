@@ -1,4 +1,4 @@
-//! Parsers: a graph of states, sub-parsers inlined.
+//! Parsers: a graph of states, with sub-parsers inlined.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use crate::hir::{self, Callee, DeclId, ExprKind, StmtKind};
 use crate::ir::{self, ParserId, State, StateId, Stmt, Target, Transition};
 use crate::types::{BlockKind, Type};
 
-/// The states of the parser being built.
+/// The states of the parser that is being built.
 #[derive(Default)]
 struct Graph {
     states: Vec<State>,
@@ -43,13 +43,13 @@ impl Lowerer<'_, '_> {
     ) -> ParserId {
         let frame = Frame { bindings, ..Frame::default() };
         let mut graph = Graph::default();
-        // States are named without the parser's own name in front.
+        // State names do not include the parser's name.
         let entry = graph.add("start".to_owned());
         let outer = std::mem::take(&mut self.out);
         let start = self.parser_block(instance, frame, Vec::new(), Target::Accept, "", &mut graph);
         let init = std::mem::replace(&mut self.out, outer);
         if init.is_empty() {
-            // `start` itself comes first; the place kept for it is filled by moving it there.
+            // `start` must come first, so move it to the reserved place.
             let real = graph.states[start.index()].clone();
             graph.states[entry.index()] = real;
             redirect(&mut graph.states, start, entry);
@@ -64,7 +64,8 @@ impl Lowerer<'_, '_> {
         id
     }
 
-    /// Lowers a parser's states; what initialises its variables is emitted. Gives the start state.
+    /// Lowers a parser's states, and emits the initialisation of its variables. Returns the start
+    /// state.
     fn parser_block(
         &mut self,
         instance: &Rc<BlockInstance>,
@@ -139,8 +140,8 @@ impl Lowerer<'_, '_> {
         graph.finish(current, body, transition);
     }
 
-    /// Lowers a state's statements into the state `current` and those that sub-parsers need; gives
-    /// the state that goes on behind them.
+    /// Lowers a state's statements into the state `current` and additional states for sub-parsers.
+    /// Returns the state that continues after them.
     fn parser_statements(
         &mut self,
         list: &[hir::Stmt],
@@ -218,7 +219,7 @@ impl Lowerer<'_, '_> {
         })
     }
 
-    /// The parser that a statement applies, if it does.
+    /// The parser that a statement applies, if any.
     fn sub_parser<'s>(
         &mut self,
         s: &'s hir::Stmt,
@@ -253,7 +254,7 @@ fn targets(states: &mut [State], mut f: impl FnMut(&mut StateId)) {
     }
 }
 
-/// Makes all that goes to `from` go to `to`.
+/// Redirects all transitions from `from` to `to`.
 fn redirect(states: &mut [State], from: StateId, to: StateId) {
     targets(states, |id| {
         if *id == from {
@@ -262,7 +263,7 @@ fn redirect(states: &mut [State], from: StateId, to: StateId) {
     });
 }
 
-/// Takes a state that nothing goes to out.
+/// Removes an unreachable state.
 fn remove(states: &mut Vec<State>, id: StateId) {
     states.remove(id.index());
     targets(states, |target| {

@@ -1,4 +1,4 @@
-//! Register actions: methods that instances give themselves.
+//! Register actions: methods defined by instances.
 
 use super::store::{Loc, Store};
 use super::{Binding, Lowerer, Value, build};
@@ -9,7 +9,7 @@ use crate::tofino::{self, Step, alu};
 use crate::types::Type;
 
 impl Lowerer<'_, '_> {
-    /// Lowers the `apply` of a register action, and checks that Tofino's stateful ALU can do it.
+    /// Lowers the `apply` of a register action, and checks that it fits Tofino's stateful ALU.
     pub(super) fn stateful_instance(&mut self, id: ExternId, instance: &hir::Instance) {
         let Some(apply) = instance.methods.iter().find(|m| &*m.name == "apply") else { return };
         let e = &self.program.externs[id.index()];
@@ -92,7 +92,7 @@ impl Lowerer<'_, '_> {
         self.uses.push(used);
     }
 
-    /// Checks what holds of the program as a whole.
+    /// Checks constraints on the program as a whole.
     pub(super) fn check_tofino(&mut self) {
         if self.reporter.list.has_errors() {
             return;
@@ -115,7 +115,7 @@ impl Lowerer<'_, '_> {
         self.reporter.list.push(d);
     }
 
-    /// Statements with the places where they stand.
+    /// Statements with their positions.
     fn steps(&mut self, list: &[hir::Stmt]) -> Vec<Step> {
         let mut steps = Vec::with_capacity(list.len());
         for s in list {
@@ -166,8 +166,8 @@ impl Lowerer<'_, '_> {
         steps
     }
 
-    /// `this.predicate(cmplo, cmphi)`: one of four bits, the comparison of the low unit counting one
-    /// and that of the high unit two.
+    /// `this.predicate(cmplo, cmphi)`: one of four bits, at the index of the low comparison's
+    /// result plus twice that of the high comparison.
     pub(super) fn predicate(&mut self, args: &[CallArg], ty: &Type) -> Value {
         let wide = super::store::scalar(ty).unwrap_or(ir::Scalar::bit(4));
         let bits = ir::Scalar::bit(4);
@@ -183,7 +183,8 @@ impl Lowerer<'_, '_> {
     }
 }
 
-/// Whether a list that is assigned to a struct reads another of its fields than the one it is for.
+/// Whether an element of a list that is assigned to a struct reads another field of the struct than
+/// the one it is assigned to.
 fn crosses(to: &hir::Expr, value: &hir::Expr) -> bool {
     let (ExprKind::Var(cell), ExprKind::List(items)) = (&to.kind, &value.kind) else {
         return false;
@@ -201,7 +202,7 @@ fn crosses(to: &hir::Expr, value: &hir::Expr) -> bool {
     })
 }
 
-/// The arguments of `this.predicate(…)`, through casts.
+/// The arguments of `this.predicate(…)`, ignoring casts.
 fn predicate_arguments(e: &hir::Expr) -> Option<&[CallArg]> {
     match &e.kind {
         ExprKind::Cast(inner) => predicate_arguments(inner),

@@ -23,7 +23,7 @@ impl Lowerer<'_, '_> {
         match &s.kind {
             StmtKind::Var(v) => {
                 let store = self.local(&v.name, &v.ty);
-                // The initial value is evaluated before the variable exists.
+                // The initial value is evaluated before the variable is declared.
                 self.initialise(&store, v);
                 self.vars.insert(v.id, Binding::Loc(Loc::Store(store)));
             }
@@ -100,7 +100,7 @@ impl Lowerer<'_, '_> {
         for (labels, body) in cases {
             for label in labels {
                 let Some(v) = self.constant(label) else { continue };
-                // A body shared by several labels is written out for each.
+                // A body shared by several labels is duplicated.
                 let body = self.buffered(|l| l.statements(body));
                 list.push((limbs(&v, value.ty.width), body));
             }
@@ -181,7 +181,7 @@ impl Lowerer<'_, '_> {
                 None => self.assign_parts(to, ty, |_, _| Value::Invalid),
             },
             (to, Value::List(items)) => {
-                // All values are taken before the first is stored: `{a, b} = {b, a}`.
+                // All values are read before the first one is stored: `{a, b} = {b, a}`.
                 let mut written = Vec::new();
                 if let Loc::Store(store) = to {
                     store.fields(&self.program.headers, &mut written);
@@ -231,7 +231,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// Copies those values that read what is about to be written.
+    /// Copies the values that read the fields to be written.
     fn detach(&mut self, items: Vec<Value>, written: &HashSet<FieldId>, ty: &Type) -> Vec<Value> {
         if items.len() < 2 {
             return items;
@@ -261,7 +261,7 @@ impl Lowerer<'_, '_> {
             self.emit(Stmt::Assign(place, value));
             return;
         }
-        // Bits of a field of a stack's element: read, change, write.
+        // For bits of a field of a stack element: read, modify, write.
         let Loc::Slice(whole, hi, lo) = to else { return };
         let (hi, lo) = (*hi, *lo);
         let Some(old) = self.read(whole) else { return };
@@ -291,7 +291,7 @@ pub(super) fn parts(ty: &Type) -> Vec<Type> {
     }
 }
 
-/// Whether an expression reads one of the fields.
+/// Whether an expression reads any of the fields.
 fn reads_any(e: &Expr, fields: &HashSet<FieldId>) -> bool {
     match &e.kind {
         ir::ExprKind::Const(_) => false,

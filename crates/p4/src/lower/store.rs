@@ -1,4 +1,4 @@
-//! Storage: how values of any type lie in the program's fields, and locations in it.
+//! Storage: the mapping of values of any type to the program's fields, and locations.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use crate::ir::{
 use crate::limits::{FIELD_BITS, FIELDS};
 use crate::types::{Aggregate, StructType, Type};
 
-/// Where a value lies.
+/// The storage of a value.
 #[derive(Clone, Debug)]
 pub(super) enum Store {
     Scalar(FieldId),
@@ -17,8 +17,8 @@ pub(super) enum Store {
     /// A struct or tuple.
     Struct(Rc<[Store]>),
     Stack(StackId, Rc<[Store]>),
-    /// An array of anything else; the stack stands for its elements where an index is known at run
-    /// time only, see [`Lowerer::allocate_array`].
+    /// An array of a type other than headers. The stack represents its elements for run-time
+    /// indices, see [`Lowerer::allocate_array`].
     Array(Option<StackId>, Rc<[Store]>),
     /// The headers of a union.
     Union(Rc<[Store]>),
@@ -27,7 +27,7 @@ pub(super) enum Store {
     Varbit(FieldId, FieldId),
 }
 
-/// A stack of header unions lies in one stack for each member of the union. They have one
+/// A stack of header unions consists of one stack per member of the union, with a common
 /// `nextIndex`.
 #[derive(Debug)]
 pub(super) struct UnionStack {
@@ -35,7 +35,7 @@ pub(super) struct UnionStack {
     pub(super) next_index: FieldId,
 }
 
-/// An element of a stack that is known at run time only.
+/// An element of a stack with a run-time index.
 #[derive(Clone, Debug)]
 pub(super) enum Which {
     Next,
@@ -44,7 +44,7 @@ pub(super) enum Which {
 }
 
 impl Which {
-    /// The element of a stack.
+    /// The element of a particular stack.
     pub(super) fn of(&self, stack: StackId) -> HeaderRef {
         match self {
             Which::Next => HeaderRef::Next(stack),
@@ -54,15 +54,15 @@ impl Which {
     }
 }
 
-/// Something that can be read, and written if the checker allowed it.
+/// A location that can be read, and also written if the checker allowed it.
 #[derive(Clone, Debug)]
 pub(super) enum Loc {
     Store(Store),
-    /// A header of a stack that is known at run time only.
+    /// A header of a stack with a run-time index.
     Element(HeaderRef, Rc<StructType>),
-    /// A union of a stack that is known at run time only.
+    /// A union of a stack with a run-time index.
     UnionElement(Which, Rc<UnionStack>, Rc<StructType>),
-    /// Part of such a header: scalar number `at` and on.
+    /// A part of such a header, from scalar number `at` on.
     Part {
         stack: StackId,
         index: Expr,
@@ -87,14 +87,14 @@ pub(super) fn scalar(ty: &Type) -> Option<Scalar> {
     })
 }
 
-/// Number of scalars that a type takes.
+/// Number of scalars of a type.
 pub(super) fn scalars(ty: &Type) -> u32 {
-    // `limits` bounds it.
+    // The value is bounded by `limits`.
     ty.repr().extent().values as u32
 }
 
 impl Store {
-    /// All scalars, headers' validity bits included.
+    /// All scalars, including headers' validity bits.
     pub(super) fn fields(&self, headers: &[ir::Header], out: &mut Vec<FieldId>) {
         match self {
             Store::Scalar(f) => out.push(*f),
@@ -111,7 +111,7 @@ impl Store {
         }
     }
 
-    /// Its scalars, in order, without validity bits and lengths of varbits.
+    /// Its scalars in order, without validity bits and lengths of varbits.
     pub(super) fn scalars(&self, out: &mut Vec<FieldId>) {
         match self {
             Store::Scalar(f) | Store::Varbit(f, _) => out.push(*f),
@@ -196,7 +196,7 @@ impl Lowerer<'_, '_> {
                 Store::Varbit(value, self.field(format!("{name}.$length$"), LENGTH, role))
             }
             other => {
-                // What has no scalar was refused by the checker.
+                // The checker has rejected types without a scalar form.
                 let ty = scalar(other).unwrap_or(Scalar::bit(1));
                 Store::Scalar(self.field(name.to_owned(), ty, role))
             }
@@ -238,9 +238,9 @@ impl Lowerer<'_, '_> {
         Store::UnionStack(Rc::new(UnionStack { members, next_index }), parts)
     }
 
-    /// An array of what is no header. The IR chooses elements of header stacks only, so each
-    /// element counts as a header as well, which is never valid, nor looked at as a whole. That does
-    /// not work for elements which have headers or varbits inside.
+    /// An array of a type other than headers. The IR supports run-time indices for header stacks
+    /// only, so each element also counts as a header, which is never valid nor accessed as a whole.
+    /// This does not work for elements that contain headers or varbits.
     fn allocate_array(&mut self, name: &str, of: &Type, parts: Rc<[Store]>) -> Store {
         if !of.is_plain() {
             return Store::Array(None, parts);
@@ -256,7 +256,7 @@ impl Lowerer<'_, '_> {
             let bits: u32 =
                 fields.iter().map(|f| self.program.fields[f.index()].ty.width % 8).sum();
             if !bits.is_multiple_of(8) {
-                // Headers are whole bytes.
+                // Headers consist of whole bytes.
                 let ty = Scalar::bit(8 - bits % 8);
                 fields.push(self.field(format!("{name}.$padding$"), ty, FieldRole::Local));
             }
@@ -298,7 +298,8 @@ impl Lowerer<'_, '_> {
         let (mut fields, mut all) = (Vec::new(), Vec::new());
         parts.iter().for_each(|p| p.scalars(&mut fields));
         parts.iter().for_each(|p| p.fields(&self.program.headers, &mut all));
-        // Scalars come in the order of the fields. The only other field is the length after a varbit.
+        // Scalars come in the order of the fields. The only other field is the length after a
+        // varbit.
         let length = (0..all.len()).find(|&at| fields.get(at) != Some(&all[at]));
         let header = &mut self.program.headers[id.index()];
         header.varbit = length.map(|at| (at - 1, all[at]));
@@ -340,7 +341,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// The stack and the index of an element chosen at run time.
+    /// The stack and the index of an element with a run-time index.
     fn element_index(&self, header: &HeaderRef) -> (StackId, Expr) {
         let next = |s: StackId| {
             let field = self.program.stacks[s.index()].next_index;
@@ -357,7 +358,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// The header that a location is.
+    /// The header at a location.
     pub(super) fn header_ref(&self, loc: &Loc) -> Option<HeaderRef> {
         match loc {
             Loc::Store(Store::Header(id, _)) => Some(HeaderRef::Fixed(*id)),
@@ -375,7 +376,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// Where the value and the length of a varbit are.
+    /// The locations of a varbit's value and length.
     pub(super) fn varbit(&self, loc: &Loc) -> Option<(Loc, Loc)> {
         match loc {
             Loc::Store(Store::Varbit(value, length)) => {
@@ -384,7 +385,7 @@ impl Lowerer<'_, '_> {
             }
             Loc::Part { stack, index, at, ty: Type::Varbit(width) } => {
                 let element = self.program.stacks[stack.index()].elements.first()?;
-                // Behind the fields, as [`ir::ExprKind::Element`] says.
+                // After the fields, see [`ir::ExprKind::Element`].
                 let behind = self.program.headers[element.index()].fields.len() as u32;
                 let of = |at, width| {
                     let ty = Type::Bit(width);
@@ -411,8 +412,8 @@ impl Lowerer<'_, '_> {
         })
     }
 
-    /// A scalar location as a place, with the place's type. None for bits of a part of a header
-    /// that is known at run time only.
+    /// A scalar location as a place, with the place's type. `None` for bits of a part of a header
+    /// with a run-time index.
     pub(super) fn place(&self, loc: &Loc) -> Option<(Place, Scalar)> {
         Some(match loc {
             Loc::Store(Store::Scalar(f)) => (Place::Field(*f), self.program.fields[f.index()].ty),
@@ -434,7 +435,7 @@ impl Lowerer<'_, '_> {
         })
     }
 
-    /// `loc[hi:lo]`; slices of slices are one.
+    /// `loc[hi:lo]`; nested slices are merged.
     pub(super) fn slice_of(&self, loc: Loc, hi: u32, lo: u32) -> Loc {
         match loc {
             Loc::Slice(inner, _, base) => Loc::Slice(inner, hi + base, lo + base),
@@ -442,11 +443,11 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// Notes which lists `@field_list(1, 2)` puts a field on.
+    /// Records the lists on which `@field_list(1, 2)` puts a field.
     fn note_field_lists(&mut self, annotations: &[ir::Annotation], store: &Store) {
         for annotation in annotations.iter().filter(|a| a.name == "field_list") {
             for number in annotation.body.split(',') {
-                // The checker put plain numbers there.
+                // The checker has replaced its contents with plain numbers.
                 let Ok(number) = number.trim().parse() else { continue };
                 let mut fields = Vec::new();
                 store.fields(&self.program.headers, &mut fields);

@@ -10,7 +10,7 @@ use crate::check::fold::limbs;
 use crate::hir;
 use crate::ir::{self, ActionCall, FieldId, Keyset, MatchKind, Scalar, Stmt, TableId};
 
-/// Entries of a table that gives no size, on BMv2 and on Tofino.
+/// Default number of entries of a table on BMv2 and on Tofino.
 const DEFAULT_SIZE: u64 = 1024;
 const TOFINO_DEFAULT_SIZE: u64 = 512;
 
@@ -79,7 +79,8 @@ impl Lowerer<'_, '_> {
         for property in &table.attached {
             let value = match &property.value.kind {
                 hir::ExprKind::Construct(construct) => {
-                    // Made in place: the property's name is the control plane's, without a prefix.
+                    // Constructed in place: the property's name is the control-plane name, without
+                    // a prefix.
                     let given = property.annotations.iter().find(|a| a.name == "name");
                     let name = match given {
                         Some(name) => name.body.clone(),
@@ -130,7 +131,7 @@ impl Lowerer<'_, '_> {
         LoweredTable { id, pre: pre.into(), steps }
     }
 
-    /// Position of `NoAction`, the default of a table that names none.
+    /// Position of `NoAction`, the default of a table that names no default action.
     fn no_action(&mut self, table: &hir::Table, actions: &mut Vec<ir::TableAction>) -> u32 {
         let listed =
             table.actions.iter().position(|a| a.action.top_level && &*a.action.name == "NoAction");
@@ -139,7 +140,7 @@ impl Lowerer<'_, '_> {
         }
         let id = match self.no_action.clone() {
             Some(declared) => self.action(&declared, &[]),
-            // An architecture without `core.p4`.
+            // The architecture does not include `core.p4`.
             None => {
                 let name = "NoAction".to_owned();
                 let (params, annotations, body) = Default::default();
@@ -185,7 +186,8 @@ impl Lowerer<'_, '_> {
             None => 1,
         };
         let stated = table.entries.iter().any(|e| e.priority.is_some());
-        // Specification, "Entry priority assignment": those not given follow from the one before.
+        // Specification, "Entry priority assignment": implicit priorities follow from the preceding
+        // one.
         let step = if table.largest_priority_wins { -delta } else { delta };
         let mut next = match table.largest_priority_wins {
             true => (table.entries.len() as i64 - 1).saturating_mul(delta).saturating_add(1),
@@ -205,7 +207,7 @@ impl Lowerer<'_, '_> {
                 lowered.priority = u32::try_from(this).ok();
                 if table.largest_priority_wins { this.saturating_neg() } else { this }
             } else {
-                // BMv2's annotation: without it, an entry has its position, from 1.
+                // BMv2's annotation. Without it, the priority of an entry is its position, from 1.
                 let given = annotation.and_then(|a| a.body.trim().parse().ok());
                 lowered.priority = given.and_then(|p: i64| u32::try_from(p).ok());
                 given.unwrap_or(index as i64 + 1)
@@ -234,7 +236,7 @@ impl Lowerer<'_, '_> {
         Some(ir::Entry { keys: sets, call, priority: None, is_const: entry.is_const })
     }
 
-    /// A keyset of an lpm key as a prefix.
+    /// Converts a keyset of an lpm key to a prefix.
     fn prefix(&mut self, set: Keyset, ty: Scalar, entry: &hir::Entry) -> Option<Keyset> {
         match set {
             Keyset::Value(value) => Some(Keyset::Prefix { value, len: ty.width }),

@@ -1,5 +1,5 @@
-//! What TNA's externs need beyond a call by name: functions that are statements of the IR already,
-//! requests that depend on a type, and what the embedded switch has no model of.
+//! TNA's externs that need more than a call by name: functions that become statements of the IR,
+//! requests that depend on a type, and features that the embedded switch does not model.
 
 use super::store::{Loc, Store, scalar};
 use super::{Lowerer, Value, build};
@@ -11,7 +11,7 @@ use crate::types::Type;
 /// Bits of the port metadata.
 const PORT_METADATA_BITS: u32 = 64;
 
-/// Extern types that are declared, but not modelled, and what to do instead.
+/// Extern types that are declared but not modelled, with alternatives.
 const REFUSED: [(&str, &str); 11] = [
     ("ParserCounter", "parse a fixed number of elements by a state each"),
     ("ParserPriority", "leave the priority of packets to the queues"),
@@ -27,7 +27,7 @@ const REFUSED: [(&str, &str); 11] = [
 ];
 
 impl Lowerer<'_, '_> {
-    /// Reports an instance of an extern that the embedded switch has no model of.
+    /// Reports an instance of an extern that the embedded switch does not model.
     pub(super) fn tna_instance(&mut self, type_name: &str, span: Span) {
         if let Some((_, help)) = REFUSED.iter().find(|(name, _)| *name == type_name) {
             let message = format!("the extern `{type_name}` of TNA is not supported");
@@ -53,7 +53,7 @@ impl Lowerer<'_, '_> {
         true
     }
 
-    /// A mirror, resubmit or digest request under the condition that its instance stands for.
+    /// A mirror, resubmit or digest request, under the condition given by its instance.
     pub(super) fn tna_request(
         &mut self,
         id: ExternId,
@@ -85,7 +85,7 @@ impl Lowerer<'_, '_> {
         Stmt::If { condition, then: vec![call], otherwise: Vec::new() }
     }
 
-    /// The digests of P4Info are the instances of `Digest` that are packed.
+    /// Records a digest for P4Info: an instance of `Digest` that is packed.
     pub(super) fn note_tna_digest(&mut self, id: ExternId) {
         let e = &self.program.externs[id.index()];
         if self.info.digests.iter().any(|(name, _)| *name == e.name) {
@@ -95,7 +95,7 @@ impl Lowerer<'_, '_> {
         self.info.digests.push((e.name.clone(), ty));
     }
 
-    /// Functions of TNA that need no engine. None: it is another function.
+    /// TNA functions that need no engine support. `None` for other functions.
     pub(super) fn tna_function(
         &mut self,
         name: &str,
@@ -148,8 +148,8 @@ impl Lowerer<'_, '_> {
         })
     }
 
-    /// `invalidate` of a scalar: the chip's container counts as not written, which is zero, and no
-    /// port for the unicast copy.
+    /// `invalidate` of a scalar: the chip's container counts as unwritten, which is zero, and for
+    /// the unicast copy no port.
     fn invalidate_field(&mut self, loc: &Loc, ty: &Type, span: Span) {
         let Some(ty) = scalar(ty) else {
             self.unsupported(span, "`invalidate` of this is");
@@ -161,8 +161,8 @@ impl Lowerer<'_, '_> {
         self.assign_scalar(loc, build::constant(&value.into(), ty));
     }
 
-    /// The port metadata follows the intrinsic header: looked at as the program's struct, then
-    /// skipped as a whole.
+    /// The port metadata after the intrinsic header: read as the program's struct, then skipped as
+    /// a whole.
     fn port_metadata(&mut self, ret: &Type, span: Span) -> Value {
         let store = self.local("$port_metadata", ret);
         let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Header unions: when a header of one becomes valid, the others are not any more.
+//! Header unions: when one header becomes valid, the others become invalid.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use super::{Lowerer, build};
 use crate::ir::{BinaryOp, Expr, ExprKind, HeaderId, HeaderRef, Place, Scalar, StackId, Stmt};
 
 impl Lowerer<'_, '_> {
-    /// Notes which headers share a union.
+    /// Records the headers that share a union.
     pub(super) fn note_union(&mut self, parts: &[Store]) {
         let mut headers = Vec::new();
         parts.iter().for_each(|part| part.headers(&mut headers));
@@ -15,7 +15,7 @@ impl Lowerer<'_, '_> {
         self.unions.extend(headers.iter().map(|header| (*header, Rc::clone(&all))));
     }
 
-    /// The other headers of the union that a header is in.
+    /// The other headers of a header's union.
     fn others(&self, header: &HeaderRef) -> Vec<HeaderRef> {
         let stacks = |stack: StackId| {
             let all = self.union_stacks.get(&stack).into_iter().flat_map(|all| all.iter().copied());
@@ -41,7 +41,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// A header whose index is short: each of a union's headers has a copy of it.
+    /// A header with a short index, because each header of a union has a copy of it.
     fn keep_union_index(&mut self, header: HeaderRef) -> HeaderRef {
         match header {
             HeaderRef::Index(stack, index) if self.union_stacks.contains_key(&stack) => {
@@ -59,7 +59,7 @@ impl Lowerer<'_, '_> {
 
     pub(super) fn extract(&mut self, header: HeaderRef, varbit_bits: Option<Expr>) {
         let header = self.keep_union_index(header);
-        // Extraction moves `nextIndex` on.
+        // Extraction increments `nextIndex`.
         let extracted = match header {
             HeaderRef::Next(stack) => HeaderRef::Last(stack),
             ref other => other.clone(),
@@ -68,9 +68,9 @@ impl Lowerer<'_, '_> {
         self.displace_others(&extracted);
     }
 
-    /// Copies a header, its validity included.
+    /// Copies a header, including its validity.
     pub(super) fn copy_header(&mut self, to: HeaderRef, from: HeaderRef) {
-        // The copy may change what the index is computed from.
+        // The copy may change the operands of the index.
         let to = self.keep_union_index(to);
         self.emit(Stmt::CopyHeader { to: to.clone(), from });
         let then = self.buffered(|l| l.displace_others(&to));
@@ -80,7 +80,7 @@ impl Lowerer<'_, '_> {
         }
     }
 
-    /// An index that nothing changes any more.
+    /// An index that no longer changes.
     pub(super) fn keep_index(&mut self, index: Expr) -> Expr {
         if matches!(index.kind, ExprKind::Const(_)) {
             return index;
@@ -98,7 +98,7 @@ impl Lowerer<'_, '_> {
                 [] => build::boolean(false),
                 [header] => valid(header.clone()),
                 _ => {
-                    // As deep as it must be, but no deeper: the phases recurse over it.
+                    // A balanced tree, because the phases recurse over it.
                     let (some, others) = headers.split_at(headers.len().div_ceil(2));
                     build::binary(BinaryOp::Or, any(some), any(others))
                 }
@@ -139,7 +139,7 @@ impl Lowerer<'_, '_> {
         match store {
             Store::Stack(id, _) => self.emit(statement(*id, count)),
             Store::UnionStack(stack, _) => {
-                // Each of the stacks moves `nextIndex`: all from the same place.
+                // Each of the stacks moves `nextIndex` from the same start.
                 let ty = Scalar::bit(32);
                 let before = self.temp("next", ty);
                 let read = |field| Expr { ty, kind: ExprKind::Field(field) };

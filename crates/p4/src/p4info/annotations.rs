@@ -1,4 +1,4 @@
-//! Annotations, as P4Info has them.
+//! Conversion of annotations to those of P4Info.
 
 use tributary_p4runtime_proto::p4::config::v1 as proto;
 
@@ -8,7 +8,7 @@ fn find<'a>(annotations: &'a [Annotation], name: &str) -> Option<&'a Annotation>
     annotations.iter().find(|annotation| annotation.name == name)
 }
 
-/// The name that `@name` gives, or the declared one.
+/// The name given by `@name`, or the declared name.
 pub(super) fn external_name(name: &str, annotations: &[Annotation]) -> String {
     find(annotations, "name").map_or(name, |annotation| &annotation.body).to_owned()
 }
@@ -17,7 +17,7 @@ pub(super) fn hidden(annotations: &[Annotation]) -> bool {
     find(annotations, "hidden").is_some()
 }
 
-/// Those that P4Info does not say in another way.
+/// The annotations that P4Info does not represent in another way.
 fn shown<'a>(
     annotations: &'a [Annotation],
     skip: &'a [&str],
@@ -28,7 +28,7 @@ fn shown<'a>(
     })
 }
 
-/// Unstructured annotations as texts, but for some.
+/// Unstructured annotations as texts, except those in `skip`.
 pub(super) fn texts(annotations: &[Annotation], skip: &[&str]) -> Vec<String> {
     let text = |annotation: &Annotation| {
         let Annotation { name, body, form } = annotation;
@@ -42,7 +42,7 @@ pub(super) fn texts(annotations: &[Annotation], skip: &[&str]) -> Vec<String> {
     shown(annotations, skip).filter_map(text).collect()
 }
 
-/// Structured annotations, but for some.
+/// Structured annotations, except those in `skip`.
 pub(super) fn structured(
     annotations: &[Annotation],
     skip: &[&str],
@@ -89,7 +89,7 @@ pub(super) fn documentation(annotations: &[Annotation]) -> Option<proto::Documen
     })
 }
 
-/// What the annotations of `main` say about the whole program.
+/// The annotations of `main`, which describe the whole program.
 pub(super) fn package(arch: String, annotations: &[Annotation]) -> proto::PkgInfo {
     const ELSEWHERE: &[&str] = &["pkginfo", "platform_property"];
     let mut info = proto::PkgInfo {
@@ -142,11 +142,11 @@ fn pairs<'a>(
     pairs.iter()
 }
 
-/// Annotations of action profiles and selectors that have fields of their own.
+/// Annotations of action profiles and selectors that have their own fields in P4Info.
 pub(super) const OF_PROFILES: &[&str] =
     &["max_group_size", "selector_size_semantics", "max_member_weight"];
 
-/// The largest group, and how its size is counted, that the annotations of a selector give.
+/// The maximum group size of a selector and its unit, from annotations.
 pub(super) fn group_size(
     annotations: &[Annotation],
 ) -> (i32, Option<proto::action_profile::SelectorSizeSemantics>) {

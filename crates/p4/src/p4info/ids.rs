@@ -22,12 +22,12 @@ pub(super) enum Kind {
 
 /// All named objects of a program.
 ///
-/// For TNA, p4c hashes the names of tables and externs with the pipeline's in front, and gives the
-/// names without it.
+/// For TNA, p4c hashes the names of tables and externs with the pipeline's name as a prefix, but
+/// the names in P4Info do not include it.
 #[derive(Default)]
 pub(super) struct Symbols {
     pipeline: Option<String>,
-    /// The names of each kind; the identifier if `@id` gives it.
+    /// The names of each kind, with the identifier if `@id` gives it.
     names: HashMap<Kind, BTreeMap<String, Option<u32>>>,
     ids: HashMap<(Kind, String), u32>,
     /// Set by [`Self::assign`].
@@ -35,12 +35,12 @@ pub(super) struct Symbols {
 }
 
 impl Symbols {
-    /// No objects yet, of a program with that pipeline.
+    /// Creates an empty set for a program with this pipeline.
     pub(super) fn new(pipeline: Option<&str>) -> Self {
         Self { pipeline: pipeline.map(str::to_owned), ..Self::default() }
     }
 
-    /// The name that an identifier is made of.
+    /// The name from which an identifier is computed.
     fn hashed(&self, kind: Kind, name: &str) -> String {
         match (&self.pipeline, kind) {
             (None, _) | (_, Kind::Action | Kind::ControllerHeader) => name.to_owned(),
@@ -48,15 +48,15 @@ impl Symbols {
         }
     }
 
-    /// Adds an object. The same name may come twice.
+    /// Adds an object. The same name may be added twice.
     pub(super) fn add(&mut self, kind: Kind, name: &str, annotations: &[Annotation]) {
         let id = given_id(annotations).map(|id| (id & 0x00ff_ffff) | (kind as u32) << 24);
         self.names.entry(kind).or_default().entry(name.to_owned()).or_insert(id);
     }
 
-    /// Gives aliases to all objects, and identifiers to those that have none: the hash of the name,
-    /// next free one if taken. Names go in alphabetical order, so that the result depends on nothing
-    /// else.
+    /// Assigns aliases to all objects, and identifiers to objects without one: the hash of the
+    /// name, or the next free identifier. Names are processed in alphabetical order, so that the
+    /// result depends on nothing else.
     pub(super) fn assign(&mut self) {
         self.aliases = aliases(self.names.values().flat_map(BTreeMap::keys));
         let given: HashSet<u32> =
@@ -83,16 +83,16 @@ impl Symbols {
         self.ids.get(&(kind, name.to_owned())).copied().unwrap_or(0)
     }
 
-    /// The shortest end of the name that no other name has.
+    /// The shortest suffix of the name that no other name has.
     pub(super) fn alias(&self, name: &str) -> String {
         self.aliases.get(name).map_or(name, String::as_str).to_owned()
     }
 }
 
-/// The shortest end of each name that no other name has.
+/// The shortest suffix of each name that no other name has.
 ///
-/// Names that end alike are neighbours when they are sorted from their last parts on, so comparing
-/// neighbours finds the longest end that each name shares with any other.
+/// If names are sorted by their components from last to first, names with common suffixes are
+/// adjacent. So comparing neighbours finds the longest suffix that each name shares with any other.
 fn aliases<'n>(names: impl Iterator<Item = &'n String>) -> HashMap<String, String> {
     let mut names: Vec<&str> = names.map(String::as_str).collect();
     names.sort_unstable_by(|a, b| a.rsplit('.').cmp(b.rsplit('.')));
@@ -120,7 +120,7 @@ pub(super) fn given_id(annotations: &[Annotation]) -> Option<u32> {
     }
 }
 
-/// Identifiers of parts (match fields, action parameters): `@id`, or 1, 2, 3, … past those taken.
+/// Identifiers of match fields or action parameters: `@id`, or 1, 2, 3, …, skipping those in use.
 pub(super) fn part_ids<'a>(parts: impl Iterator<Item = &'a [Annotation]>) -> Vec<u32> {
     let given: Vec<Option<u32>> = parts.map(given_id).collect();
     let mut taken: HashSet<u32> = given.iter().flatten().copied().collect();
@@ -166,7 +166,7 @@ mod tests {
         let mut symbols = Symbols::default();
         symbols.add(Kind::Action, "NoAction", &[]);
         symbols.assign();
-        // What p4c prints for every program that has a table.
+        // p4c prints this for every program with a table.
         assert_eq!(symbols.id(Kind::Action, "NoAction"), 21_257_015);
     }
 

@@ -1,7 +1,7 @@
-//! P4Info: what the control plane can see of a program, as P4Runtime describes it.
+//! P4Info: the control-plane interface of a program, in P4Runtime's format.
 //!
-//! Names, identifiers and aliases are those that p4c gives to the same program, so a controller
-//! works with either.
+//! Names, identifiers and aliases equal those that p4c assigns to the same program, so a controller
+//! works with either compiler.
 
 mod annotations;
 mod ids;
@@ -16,7 +16,7 @@ use crate::types::{FieldType, StructType, Type};
 use annotations::{documentation, external_name, hidden};
 use ids::{Kind, Symbols, part_ids};
 
-/// Makes the P4Info of a lowered program.
+/// Generates the P4Info of a lowered program.
 pub(crate) fn generate(program: &ir::Program, info: &Info) -> proto::P4Info {
     let arch = match program.architecture() {
         Some(known) => known.to_string(),
@@ -49,13 +49,13 @@ struct Generator<'p> {
     program: &'p ir::Program,
     info: &'p Info,
     symbols: Symbols,
-    /// For each extern: the tables that it is attached to.
+    /// For each extern: the tables to which it is attached.
     users: Vec<Vec<TableId>>,
     types: proto::P4TypeInfo,
     out: proto::P4Info,
 }
 
-/// For each extern: the tables that it is attached to, each once.
+/// For each extern: the tables to which it is attached, without duplicates.
 fn users(program: &ir::Program) -> Vec<Vec<TableId>> {
     let mut users = vec![Vec::new(); program.externs.len()];
     for (table, id) in program.tables.iter().zip(0..).map(|(table, id)| (table, TableId(id))) {
@@ -69,7 +69,7 @@ fn users(program: &ir::Program) -> Vec<Vec<TableId>> {
     users
 }
 
-/// A header's fields with those of structs inside it, by full name.
+/// A header's fields by full name, including those of nested structs.
 fn flatten<'t>(s: &'t StructType, prefix: &str, out: &mut Vec<(String, &'t FieldType)>) {
     for field in &s.fields {
         let name = format!("{prefix}{}", field.name);
@@ -80,7 +80,7 @@ fn flatten<'t>(s: &'t StructType, prefix: &str, out: &mut Vec<(String, &'t Field
     }
 }
 
-/// What kind of object an extern is.
+/// The kind of P4Info object of an extern.
 fn extern_kind(e: &ir::Extern) -> Option<Kind> {
     Some(match e.type_name.as_str() {
         "counter" => Kind::Counter,
@@ -141,7 +141,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Notes a user-defined type.
+    /// Records a user-defined type.
     fn note(&mut self, ty: &Type) {
         if matches!(ty, Type::New(_) | Type::SerEnum(_) | Type::Enum(_) | Type::ErrorCode) {
             types::describe(ty, &self.program.errors, &mut self.types);
@@ -318,7 +318,7 @@ impl Generator<'_> {
             let counter_spec = Some(proto::CounterSpec { unit: unit.into() });
             let meter_spec =
                 Some(proto::MeterSpec { unit: meter_unit.into(), ..Default::default() });
-            // The index type is the last type argument where there is one. p4c has none for TNA.
+            // The index type is the last type argument, if any. p4c has none for TNA.
             let tofino = e.type_name.starts_with(|c: char| c.is_ascii_uppercase());
             let index = match kind {
                 _ if tofino => None,
@@ -403,7 +403,7 @@ impl Generator<'_> {
         });
     }
 
-    /// `@controller_header`: what packet-in and packet-out carry beside the packet.
+    /// `@controller_header`: the metadata of packet-in and packet-out.
     fn headers(&mut self) {
         let info = self.info;
         for header in &info.headers {

@@ -1,4 +1,4 @@
-//! Types, as P4Info describes them.
+//! Conversion of types to those of P4Info.
 
 use num_bigint::BigInt;
 use tributary_p4runtime_proto::p4::config::v1::{
@@ -15,7 +15,7 @@ use crate::check::fold::limbs;
 use crate::ir::Annotation;
 use crate::types::{Aggregate, NewType, StructType, Type};
 
-/// What the controller sees of a `type` with `@p4runtime_translation`.
+/// The controller's representation of a `type` with `@p4runtime_translation`.
 enum Translated {
     Text,
     Bits(i32),
@@ -33,7 +33,7 @@ fn translation(annotations: &[Annotation]) -> Option<(String, Translated)> {
     }
 }
 
-/// Width in bits, as the controller sees it; zero for translated strings.
+/// Width in bits from the controller's point of view; zero for translated strings.
 pub(super) fn width(ty: &Type) -> i32 {
     match ty {
         Type::New(new) => match translation(&new.annotations) {
@@ -48,7 +48,7 @@ pub(super) fn width(ty: &Type) -> i32 {
     }
 }
 
-/// The name of a user-defined type, for fields that have one.
+/// The name of a user-defined type, for fields of such a type.
 pub(super) fn type_name(ty: &Type) -> Option<P4NamedType> {
     match ty {
         Type::New(new) => Some(named(&new.name)),
@@ -60,7 +60,7 @@ fn named(name: &str) -> P4NamedType {
     P4NamedType { name: name.to_owned() }
 }
 
-/// Big-endian bytes, as many as the width takes.
+/// Big-endian bytes, as many as the width needs.
 pub(super) fn bytes(value: &BigInt, width: u32) -> Vec<u8> {
     let limbs = limbs(value, width);
     let all = limbs.iter().rev().flat_map(|limb| limb.to_be_bytes());
@@ -79,7 +79,7 @@ fn bitstring(ty: &Type) -> Option<P4BitstringLikeTypeSpec> {
     Some(P4BitstringLikeTypeSpec { type_spec: Some(spec), ..Default::default() })
 }
 
-/// Describes a type; what it is made of goes into `info`.
+/// Describes a type. The types that it contains are added to `info`.
 pub(super) fn describe(ty: &Type, errors: &[String], info: &mut P4TypeInfo) -> P4DataTypeSpec {
     use p4_data_type_spec::TypeSpec;
     let spec = match ty {
@@ -198,7 +198,7 @@ fn describe_struct(s: &StructType, errors: &[String], info: &mut P4TypeInfo) {
     }
 }
 
-/// A header's fields; those of structs inside it are its own.
+/// A header's fields, including those of nested structs.
 fn flatten(s: &StructType, prefix: &str, out: &mut Vec<p4_header_type_spec::Member>) {
     for field in &s.fields {
         let name = format!("{prefix}{}", field.name);

@@ -1,4 +1,4 @@
-//! Parser value sets: what a member is matched with.
+//! Parser value sets: match fields of their members.
 
 use tributary_p4runtime_proto::p4::config::v1::match_field::{Match, MatchType};
 use tributary_p4runtime_proto::p4::config::v1::{MatchField, Preamble, ValueSet};
@@ -9,7 +9,7 @@ use crate::ir::Annotation;
 use crate::types::Type;
 
 impl Generator<'_> {
-    /// A value set of some element type. Those of tuples, which P4Runtime cannot write, have no
+    /// A value set with this element type. Sets of tuples, which P4Runtime cannot write, have no
     /// fields.
     pub(super) fn value_set(&mut self, preamble: Option<Preamble>, element: &Type, size: i64) {
         let r#match = match element {
@@ -52,7 +52,7 @@ impl Generator<'_> {
     }
 }
 
-/// What `@match` says; fields without it are matched exactly.
+/// The match kind given by `@match`; exact without it.
 fn match_kind(annotations: &[Annotation]) -> Match {
     let kind = annotations.iter().find(|a| a.name == "match").map_or("exact", |a| a.body.trim());
     let kind = match kind {

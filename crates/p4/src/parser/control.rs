@@ -170,7 +170,8 @@ impl Parser<'_, '_> {
                 self.until_brace(|p| {
                     let annotations = p.annotations()?;
                     let value = p.action_call()?;
-                    // A comma between actions is not in the specification, but BMv2 programs have it.
+                    // A comma between actions is not in the specification, but BMv2 programs use
+                    // it.
                     if !p.eat(Kind::Comma) {
                         p.expect_semicolon("the action")?;
                     }

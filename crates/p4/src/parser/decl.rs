@@ -11,7 +11,7 @@ use crate::lexer::Kind;
 use crate::source::Span;
 
 impl Parser<'_, '_> {
-    /// A declaration at the top level; none for a stray `;`.
+    /// A declaration at the top level; `None` for a stray `;`.
     pub(super) fn declaration(&mut self) -> Parse<Option<Decl>> {
         let start = self.span();
         if self.eat(Kind::Semicolon) {
@@ -145,7 +145,7 @@ impl Parser<'_, '_> {
 
     fn external(&mut self, start: Span, annotations: Annotations) -> Parse<Decl> {
         self.bump();
-        // `extern Name {` or `extern Name<T> {` declares a type, all else a function.
+        // `extern Name {` or `extern Name<T> {` declares a type, anything else a function.
         let is_type = self.kind() == Kind::Ident && {
             let mut n = 1;
             if self.ahead(1) == Kind::Less {
@@ -180,7 +180,7 @@ impl Parser<'_, '_> {
         Ok(self.decl(start, annotations, name, DeclKind::Extern { type_params, methods }))
     }
 
-    /// A prototype; in an extern of that name, also its constructor.
+    /// A prototype. In an extern of this name, also its constructor.
     fn method(&mut self, owner: Option<&Ident>) -> Parse<Method> {
         let is_abstract = self.eat(Kind::Abstract);
         let constructor =
@@ -227,7 +227,8 @@ impl Parser<'_, '_> {
         ))
     }
 
-    /// What starts with a type: an instance, a function, and (not at the top level) a variable.
+    /// A declaration that starts with a type: an instance, a function or (not at the top level) a
+    /// variable.
     pub(super) fn typed_declaration(
         &mut self,
         start: Span,

@@ -10,7 +10,7 @@ use crate::lexer::Kind;
 use crate::limits::{DIGITS, WIDTH, shown};
 use crate::source::Span;
 
-/// Precedences, loosest first. `?:` is below all of them.
+/// Precedence levels, loosest first. `?:` is below all of them.
 mod level {
     pub(super) const OR: u8 = 1;
     pub(super) const AND: u8 = 2;
@@ -28,8 +28,8 @@ impl Parser<'_, '_> {
     pub(super) fn expression(&mut self) -> Parse<Expr> {
         self.nested(|p| {
             let mut expression = p.binary(0)?;
-            // To the left, as in p4c and unlike C: in `a ? b : c ? d : e` the first three decide
-            // between the last two.
+            // Left-associative, as in p4c and unlike C: in `a ? b : c ? d : e` the first three are
+            // the condition of the last two.
             while p.eat(Kind::Question) {
                 let then = p.expression()?;
                 p.expect(Kind::Colon, "`:` of `?:`")?;
@@ -43,12 +43,12 @@ impl Parser<'_, '_> {
         })
     }
 
-    /// The width of a type: any expression in which `>` is no operator.
+    /// The width of a type: an expression in which `>` is not an operator.
     pub(super) fn width_expression(&mut self) -> Parse<Expr> {
         self.nested(|p| p.binary(level::ADD))
     }
 
-    /// The binary operator here: its precedence and the number of tokens it takes.
+    /// The binary operator at the current token: its precedence and its number of tokens.
     fn operator(&self) -> Option<(BinaryOp, u8, usize)> {
         let (op, level) = match self.kind() {
             Kind::PipePipe => (BinaryOp::Or, level::OR),
@@ -126,7 +126,7 @@ impl Parser<'_, '_> {
         Ok(Expr { span: self.since(start), kind: ExprKind::Unary(op, Box::new(value)) })
     }
 
-    /// `(type)`, if that is what stands here.
+    /// `(type)`, if the current tokens are a cast.
     fn cast_type(&mut self) -> Option<TypeRef> {
         let type_word = match self.ahead(1) {
             Kind::Ident => {
@@ -193,7 +193,7 @@ impl Parser<'_, '_> {
                         ExprKind::Name(_) | ExprKind::Global(_) | ExprKind::Member(..)
                     ) =>
                 {
-                    // `f<T>(x)` or a comparison: only the former has types and then `(`.
+                    // `f<T>(x)` or a comparison: only the former has types followed by `(`.
                     let type_args = self.attempt(|p| {
                         p.bump();
                         let args = p.comma_list(Kind::Greater, "`>`", |p| {
@@ -282,7 +282,7 @@ impl Parser<'_, '_> {
         Ok(Expr { span: self.since(start), kind })
     }
 
-    /// `{a, b}` or `{x = a, y = b}` after the brace.
+    /// The rest of `{a, b}` or `{x = a, y = b}` after the brace.
     fn braces(&mut self) -> Parse<ExprKind> {
         if self.kind() == Kind::Ident && self.ahead(1) == Kind::Assign {
             return Ok(ExprKind::Record(self.comma_list(Kind::RBrace, "`,` or `}`", |p| {
@@ -301,7 +301,7 @@ impl Parser<'_, '_> {
     /// `Type.member`, `Type(args)`.
     fn type_expression(&mut self) -> Parse<Expr> {
         let start = self.span();
-        // An instance or an index follows; `[` is no stack here.
+        // An instance or an index follows; `[` does not start a stack type here.
         let ty = self.nested(|p| {
             let kind = if p.kind() == Kind::Ident && p.ahead(1) != Kind::Less {
                 TypeKind::Name(p.name("a type")?)
@@ -325,8 +325,8 @@ impl Parser<'_, '_> {
                 kind: ExprKind::TypeMember(Box::new(ty), member),
             });
         }
-        // A name that is a type where a value is expected: the checker says so, unless it finds a
-        // field or action of that name.
+        // The name of a type where a value is expected. The checker reports it, unless it finds a
+        // field or action of this name.
         if let TypeKind::Name(name) = ty.kind {
             return Ok(Expr { span: start, kind: ExprKind::Name(name) });
         }
@@ -431,7 +431,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// A name or call that stands in a list of actions or an entry.
+    /// A name or call in an action list or an entry.
     pub(super) fn action_call(&mut self) -> Parse<Expr> {
         let start = self.span();
         let name = if self.eat(Kind::Dot) {

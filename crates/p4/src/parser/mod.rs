@@ -1,9 +1,9 @@
 //! Recursive-descent parser.
 //!
 //! P4's grammar depends on which names are types: `(a) - b` is a cast or a difference. The parser
-//! keeps the scopes of declared names for that question only; everything else is the checker's.
+//! tracks scopes of declared names only to decide this; the checker does everything else.
 //!
-//! Errors do not stop it: it skips to the next `;` or `}` and goes on.
+//! After an error it skips to the next `;` or `}` and continues.
 
 mod control;
 mod decl;
@@ -19,7 +19,7 @@ use crate::lexer::{Kind, Token, values_in_parentheses};
 use crate::limits::{HEIGHT, NESTING};
 use crate::source::{Reporter, Span};
 
-/// A construct could not be parsed; it was reported.
+/// Error: a construct could not be parsed, which has been reported.
 pub(crate) struct Failed;
 
 pub(crate) type Parse<T> = Result<T, Failed>;
@@ -29,13 +29,13 @@ pub(crate) struct Parser<'r, 't> {
     tokens: &'r [Token],
     at: usize,
     strings: HashSet<Str>,
-    /// Innermost last: whether a name is a type.
+    /// Scopes, innermost last: whether a name is a type.
     scopes: Vec<HashMap<Str, bool>>,
     depth: u32,
-    /// Of what was parsed since this depth was entered: how high the highest tree is.
+    /// Height of the highest tree that was parsed since this depth was entered.
     height: u32,
     no_annotations: Annotations,
-    /// While a reading is only tried, nothing is reported.
+    /// Whether a speculative parse is in progress, during which no errors are reported.
     speculative: bool,
 }
 
@@ -84,7 +84,7 @@ impl<'t> Parser<'_, 't> {
         self.tokens[self.at].span
     }
 
-    /// Span of the token before this one.
+    /// Span of the preceding token.
     fn previous(&self) -> Span {
         self.tokens[self.at.saturating_sub(1)].span
     }
@@ -104,7 +104,7 @@ impl<'t> Parser<'_, 't> {
 
     fn bump(&mut self) -> Token {
         let token = self.tokens[self.at];
-        // Some readings are tried first, so that one token may be taken often.
+        // Some alternatives are tried first, so a token may be consumed several times.
         self.reporter.step(token.span);
         if token.kind != Kind::End {
             self.at += 1;
@@ -128,7 +128,7 @@ impl<'t> Parser<'_, 't> {
         if self.eat(Kind::Semicolon) {
             return Ok(());
         }
-        // The place to mend is where the statement ends, not where the next one starts.
+        // The error is at the end of the statement, not at the start of the next one.
         let end = self.previous().end as usize;
         let found = self.found();
         self.error(
@@ -166,7 +166,7 @@ impl<'t> Parser<'_, 't> {
         s
     }
 
-    /// A name where one is declared or a member is meant.
+    /// A name in a declaration or a member access.
     fn name(&mut self, what: &str) -> Parse<Ident> {
         if self.kind() != Kind::Ident {
             return Err(self.unexpected(what));
@@ -193,7 +193,7 @@ impl<'t> Parser<'_, 't> {
         result
     }
 
-    /// Notes that the tree of this level became higher: a link of a chain was added.
+    /// Records that the tree of this level grew by a link of a chain.
     fn higher(&mut self) {
         self.height += 1;
         if self.height > HEIGHT {
@@ -202,7 +202,7 @@ impl<'t> Parser<'_, 't> {
         }
     }
 
-    /// Tries a reading; on failure nothing has happened.
+    /// Tries an alternative. On failure restores the state.
     fn attempt<T>(&mut self, f: impl FnOnce(&mut Self) -> Parse<T>) -> Option<T> {
         let (at, depth, outer) = (self.at, self.depth, self.speculative);
         self.speculative = true;
@@ -215,10 +215,10 @@ impl<'t> Parser<'_, 't> {
         result
     }
 
-    /// Skips to behind the next `;` or before the `}` that closes the current block; at least one
-    /// token if none was taken since `from`.
+    /// Skips to after the next `;`, or to before the `}` that closes the current block. Skips at
+    /// least one token if none has been consumed since `from`.
     fn recover(&mut self, from: usize) {
-        // What failed may have opened braces that are not closed yet.
+        // The failed construct may have opened braces that are still open.
         let mut depth = 0usize;
         for token in &self.tokens[from.min(self.at)..self.at] {
             match token.kind {
@@ -258,7 +258,8 @@ impl<'t> Parser<'_, 't> {
         self.tokens[self.at.saturating_sub(1)].kind
     }
 
-    /// `item`s until the closing brace, with recovery inside. The opening brace was taken.
+    /// Parses `item`s until the closing brace, with error recovery. The opening brace has been
+    /// consumed.
     fn until_brace(&mut self, mut item: impl FnMut(&mut Self) -> Parse<()>) -> Parse<()> {
         while self.kind() != Kind::RBrace {
             if self.kind() == Kind::End {
@@ -278,8 +279,8 @@ impl<'t> Parser<'_, 't> {
         Ok(())
     }
 
-    /// `item { "," item }` until `close`, which is taken. An empty list and a trailing comma are
-    /// accepted.
+    /// Parses `item { "," item }` up to and including `close`. An empty list and a trailing comma
+    /// are accepted.
     fn comma_list<T>(
         &mut self,
         close: Kind,
@@ -332,7 +333,7 @@ impl<'t> Parser<'_, 't> {
         }
         let mut list = Vec::new();
         while self.eat(Kind::At) {
-            // Any word may name an annotation, keywords too.
+            // Any word may name an annotation, including keywords.
             let span = self.span();
             let text = self.word();
             if !text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
@@ -365,7 +366,7 @@ impl<'t> Parser<'_, 't> {
         Ok(Rc::from(list))
     }
 
-    /// Constants, or constants with names, up to a bracket.
+    /// Constants, or named constants, up to a bracket.
     fn structured(&mut self, close: Kind) -> Parse<AnnotationBody> {
         let start = self.bump().span;
         let mut values: Vec<AnnotationValue> = Vec::new();
@@ -393,7 +394,7 @@ impl<'t> Parser<'_, 't> {
         Ok(AnnotationBody::Structured { text, values })
     }
 
-    /// `@pragma name words`, which ends with its line and is `@name(words)`.
+    /// `@pragma name words`, which ends with its line and is equivalent to `@name(words)`.
     fn pragma(&mut self) -> Option<Annotation> {
         let first = self.span();
         let same_line = |p: &Self, from: Span| {
@@ -414,7 +415,7 @@ impl<'t> Parser<'_, 't> {
         Some(Annotation { name, body: AnnotationBody::Raw { text, string: None } })
     }
 
-    /// The text between brackets, and the span of its token if that is one string.
+    /// The text between brackets, and the span of its token if it is a single string.
     fn balanced(&mut self, open: Kind, close: Kind) -> Parse<(&'t str, Option<Span>)> {
         let start = self.bump().span;
         let first = self.at;

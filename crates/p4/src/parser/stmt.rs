@@ -82,10 +82,10 @@ impl Parser<'_, '_> {
         Ok(Stmt { span: self.since(start), kind })
     }
 
-    /// Whether `type name`, or `type(args) name`, stands here and no expression.
+    /// Whether the current tokens are `type name` or `type(args) name`, rather than an expression.
     fn starts_declaration(&mut self) -> bool {
         if !self.at_type() {
-            // An unknown type: `foo_t x;` can be nothing else.
+            // An unknown type: `foo_t x;` has no other meaning.
             return self.kind() == Kind::ValueSet
                 || (self.kind() == Kind::Ident && self.ahead(1) == Kind::Ident);
         }
@@ -94,7 +94,7 @@ impl Parser<'_, '_> {
         }
         match self.ahead(1) {
             Kind::Dot => false,
-            // `Type(args) name` against the call of something that hides behind a type's name.
+            // Distinguishes `Type(args) name` from a call of an object that shadows a type.
             Kind::LParen => self
                 .attempt(|p| {
                     let at = p.at;
@@ -129,12 +129,12 @@ impl Parser<'_, '_> {
         Ok(kind)
     }
 
-    /// An assignment or a call, up to what ends it.
+    /// An assignment or a call, up to its terminator.
     fn simple_statement(&mut self) -> Parse<StmtKind> {
         if self.kind() == Kind::RParen || self.kind() == Kind::Else {
             return Err(self.unexpected("a statement"));
         }
-        // No binary operators, so that `a |+|= b` reads well.
+        // Binary operators are not allowed, so that `a |+|= b` is parsed correctly.
         let target = self.postfix()?;
         if self.eat(Kind::Assign) {
             return Ok(StmtKind::Assign(target, self.expression()?));
@@ -215,7 +215,7 @@ impl Parser<'_, '_> {
         Ok(StmtKind::For { init, condition, update, body })
     }
 
-    /// `T x in`, the start of a loop through a collection.
+    /// `T x in`, the start of a loop over a collection.
     fn loop_variable(&mut self) -> Parse<Decl> {
         let start = self.span();
         let annotations = self.annotations()?;
@@ -238,8 +238,8 @@ impl Parser<'_, '_> {
         Ok(Expr { span: self.since(start), kind })
     }
 
-    /// The statements between a loop's parentheses: assignments and calls with commas between
-    /// them, and declarations where the loop starts.
+    /// The statements between a loop's parentheses: assignments and calls separated by commas, and
+    /// in the initialisation also declarations.
     fn simple_statements(&mut self, end: Kind, declarations: bool) -> Parse<Vec<Stmt>> {
         let mut list = Vec::new();
         if self.eat(end) {

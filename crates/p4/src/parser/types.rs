@@ -43,7 +43,7 @@ impl Parser<'_, '_> {
         })
     }
 
-    /// `bit<8> name[4]`, as p4c also takes an array: the sizes behind the name of what has the type.
+    /// `bit<8> name[4]`: array sizes after the name, which p4c also accepts.
     pub(super) fn sizes_behind(&mut self, of: TypeRef) -> Parse<TypeRef> {
         let start = of.span;
         let mut sizes = Vec::new();
@@ -114,7 +114,7 @@ impl Parser<'_, '_> {
         if !self.eat(Kind::Less) {
             return Ok(None);
         }
-        // Without parentheses, `>` closes the width and is no comparison.
+        // Without parentheses, `>` closes the width and is not a comparison.
         let width = self.width_expression()?;
         self.expect(Kind::Greater, "`>` after the width")?;
         Ok(Some(Box::new(width)))
@@ -125,7 +125,7 @@ impl Parser<'_, '_> {
         self.comma_list(Kind::Greater, "`,` or `>` between type arguments", Self::type_ref)
     }
 
-    /// `<A, B>` with names that are being declared, if there.
+    /// `<A, B>`, which declares names, if present.
     pub(super) fn type_params(&mut self) -> Parse<Vec<Ident>> {
         if !self.eat(Kind::Less) {
             return Ok(Vec::new());

@@ -2,7 +2,7 @@
 
 use super::token::{Kind, Token};
 
-/// Evaluates a condition whose macros are expanded and whose `defined(…)` are replaced by numbers.
+/// Evaluates a condition after macro expansion, in which `defined(…)` has been replaced by numbers.
 /// Unknown names are zero.
 pub(crate) fn evaluate(tokens: &[Token]) -> Result<i128, String> {
     let mut parser = Parser { tokens, at: 0, depth: 0 };
@@ -13,7 +13,7 @@ pub(crate) fn evaluate(tokens: &[Token]) -> Result<i128, String> {
     }
 }
 
-/// Operators inside one another.
+/// Maximum nesting of operators.
 const DEPTH: u32 = 400;
 
 struct Parser<'t> {
@@ -80,7 +80,7 @@ impl Parser<'_> {
         let Some(operators) = LEVELS.get(level) else { return self.unary() };
         let mut left = self.binary(level + 1)?;
         loop {
-            // `>` `>` are two tokens of the preprocessor.
+            // `>` `>` are two preprocessor tokens.
             let operator = match self.peek() {
                 Some(">")
                     if self.tokens.get(self.at + 1).is_some_and(|t| t.is(">") && !t.space) =>
@@ -162,7 +162,7 @@ fn apply(operator: &str, a: i128, b: i128) -> Result<i128, String> {
     })
 }
 
-/// A number in C's or P4's spelling; a width prefix counts for nothing.
+/// A number in C or P4 syntax; a width prefix is ignored.
 fn number(text: &str) -> Option<i128> {
     let text = text.replace('_', "");
     let digits = match text.find(['w', 's']) {

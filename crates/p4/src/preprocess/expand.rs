@@ -1,5 +1,5 @@
-//! Macro expansion, by the rules of C: arguments are expanded first unless `#` or `##` wants them
-//! raw, the result is scanned again, and no macro expands inside its own expansion.
+//! Macro expansion by the rules of C: arguments are expanded first unless they are operands of `#`
+//! or `##`, the result is scanned again, and a macro is not expanded within its own expansion.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use crate::limits::{MACRO_DEPTH, MACRO_TOKENS, NAME_BYTES, shortened};
 pub(crate) struct Macro {
     /// Parameter names of a function-like macro.
     pub(crate) params: Option<Vec<Rc<str>>>,
-    /// The last parameter is `...`.
+    /// Whether the last parameter is `...`.
     pub(crate) variadic: bool,
     pub(crate) body: Vec<Token>,
 }
@@ -23,9 +23,9 @@ pub(crate) type Macros = HashMap<Rc<str>, Rc<Macro>>;
 /// Expands tokens.
 pub(crate) struct Expander<'m> {
     pub(crate) macros: &'m Macros,
-    /// Tokens that macros of the program produced until now.
+    /// Number of tokens that the program's macros have produced so far.
     pub(crate) produced: usize,
-    /// Calls in whose arguments the current one stands.
+    /// Number of calls in whose arguments the current call is.
     depth: usize,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Expander<'m> {
 #[derive(Debug)]
 pub(crate) enum Failure {
     Wrong(String),
-    /// It takes more than `limits` allows.
+    /// A limit in `limits` was exceeded.
     Endless(String),
 }
 
@@ -42,7 +42,7 @@ impl<'m> Expander<'m> {
         Self { macros, produced, depth: 0 }
     }
 
-    /// Notes tokens that a macro produced.
+    /// Counts tokens that a macro produced.
     fn note(&mut self, tokens: usize, name: &str) -> Result<(), Failure> {
         self.produced += tokens;
         if self.produced <= MACRO_TOKENS {
@@ -54,8 +54,8 @@ impl<'m> Expander<'m> {
         )))
     }
 
-    /// Expands tokens. `more` gives the tokens of the next source line when the arguments of a
-    /// macro go on there.
+    /// Expands tokens. `more` returns the tokens of the next source line if the arguments of a
+    /// macro continue there.
     pub(crate) fn expand(
         &mut self,
         tokens: Vec<Token>,
@@ -87,7 +87,7 @@ impl<'m> Expander<'m> {
                     (self.substitute(&definition, &token.text, &args)?, hidden)
                 }
             };
-            // What is hidden is looked through for each token.
+            // The hidden names are searched for each token.
             let levels = hidden.len();
             if levels > MACRO_DEPTH {
                 let name = shortened(&token.text, 64);
@@ -111,7 +111,7 @@ impl<'m> Expander<'m> {
         Ok(output)
     }
 
-    /// An argument, expanded by itself.
+    /// Expands an argument separately.
     fn argument(&mut self, tokens: Vec<Token>, name: &str) -> Result<Vec<Token>, Failure> {
         self.depth += 1;
         if self.depth > MACRO_DEPTH {
@@ -193,7 +193,7 @@ impl<'m> Expander<'m> {
     }
 }
 
-/// Appends an argument; an empty one leaves a mark for `##`.
+/// Appends an argument; an empty one leaves a placeholder for `##`.
 fn append(out: &mut Vec<Token>, tokens: &[Token], space: bool) {
     if tokens.is_empty() {
         out.push(Token { kind: Kind::Empty, text: Rc::from(""), space, hidden: Hidden::default() });
@@ -207,7 +207,7 @@ fn append(out: &mut Vec<Token>, tokens: &[Token], space: bool) {
     }
 }
 
-/// `##`: joins the last token with the first of `right`.
+/// `##`: joins the last token and the first of `right`.
 fn paste(out: &mut Vec<Token>, mut right: Vec<Token>) {
     if right.is_empty() {
         return;
@@ -244,7 +244,8 @@ fn stringize(tokens: &[Token], space: bool) -> Token {
     }
 }
 
-/// Takes `( a, b, … )` off the input: the arguments and what the closing parenthesis hides.
+/// Consumes `( a, b, … )` from the input. Returns the arguments and the names hidden by the closing
+/// parenthesis.
 fn arguments(
     input: &mut Vec<Token>,
     more: &mut dyn FnMut() -> Option<Vec<Token>>,
@@ -283,7 +284,7 @@ fn arguments(
     }
 }
 
-/// Fits the arguments to the parameters; the variable ones are joined again.
+/// Assigns the arguments to the parameters. Variable arguments are joined again.
 fn arrange(
     mut args: Vec<Vec<Token>>,
     params: usize,

@@ -1,7 +1,7 @@
 //! The preprocessor: `#include`, `#define`, conditionals and macro expansion.
 //!
-//! Its result is one text that needs no other file. Lines of the form `# n "file"` say where the
-//! text came from; preprocessing such a text again changes nothing but drops no such line.
+//! The result is one text that needs no other file. Lines of the form `# n "file"` give the origin
+//! of the text. Preprocessing such a text again changes nothing and keeps these lines.
 
 mod condition;
 mod expand;
@@ -15,7 +15,7 @@ use crate::source::{Originals, Sources, Text, parse_marker};
 use expand::{Expander, Failure, Macro, Macros};
 use token::{Kind, Token, blank_comments, names_any, scan, tokenize, write};
 
-/// Preprocesses a main file and all that it includes, with `(name, value)` defines.
+/// Preprocesses a main file and all files that it includes, with `(name, value)` defines.
 pub(crate) fn run(
     sources: &Sources,
     main: &str,
@@ -51,23 +51,23 @@ struct Preprocessor<'s> {
     out: String,
     originals: Originals,
     diagnostics: Diagnostics,
-    /// Files that include the current one, files included until now, bytes of all of them, tokens
-    /// that macros produced: see `limits`.
+    /// Nesting of the current file, number of files included so far, their total bytes, and number
+    /// of tokens that macros produced: see `limits`.
     depth: usize,
     includes: usize,
     bytes: usize,
     produced: usize,
-    /// Name of the current file, as markers give it.
+    /// Name of the current file in markers.
     file: String,
-    /// File and line that a reader of the output takes the next line for.
+    /// File and line that the markers written so far imply for the next line.
     written: (String, u32),
 }
 
-/// The lines of one file, and where we are.
+/// The lines of one file, and the current position.
 struct Reader<'t> {
     lines: Vec<&'t str>,
     next: usize,
-    /// What markers in the file add to its line numbers.
+    /// Offset that markers in the file add to its line numbers.
     shift: i64,
 }
 
@@ -93,11 +93,11 @@ impl Reader<'_> {
 /// An open `#if`.
 struct Conditional {
     line: u32,
-    /// The text around it is kept.
+    /// Whether the surrounding text is kept.
     outer: bool,
-    /// A branch was kept already.
+    /// Whether a branch has been kept already.
     taken: bool,
-    /// The current branch is kept.
+    /// Whether the current branch is kept.
     active: bool,
     seen_else: bool,
 }
@@ -112,7 +112,7 @@ impl Preprocessor<'_> {
             );
             self.stop(1, &message, "make it smaller, or include each file once");
         }
-        // A text with markers is no original: its lines are those of other files.
+        // A text with markers is not an original: its lines belong to other files.
         if !text.lines().any(|l| parse_marker(l).is_some()) {
             self.originals.entry(name.to_owned()).or_insert_with(|| Rc::from(text));
         }
@@ -179,7 +179,7 @@ impl Preprocessor<'_> {
         self.written.1 += 1;
     }
 
-    /// An expansion that failed: for good where a bound was reached.
+    /// Handles a failed expansion. Ends the compilation if a limit was reached.
     fn failed(&mut self, line: u32, failure: Failure) {
         match failure {
             Failure::Wrong(message) => self.error(line, &message, None),
@@ -203,7 +203,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Makes the next line of the output be taken for that line of the current file.
+    /// Makes the next output line map to this line of the current file.
     fn sync(&mut self, line: u32) {
         if self.written.0 == self.file && self.written.1 <= line && line - self.written.1 < 8 {
             for _ in self.written.1..line {

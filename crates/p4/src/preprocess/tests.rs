@@ -33,7 +33,7 @@ fn the_result_is_scanned_with_the_rest_of_the_line() {
 #[test]
 fn pasting_and_strings() {
     assert_eq!(expand("#define P(a, b) a##b\nP(val, 1) P(, q) P(q,)"), "val1 q q");
-    // Operands of ## are not expanded first, the result is.
+    // Operands of ## are not expanded first, but the result is.
     assert_eq!(expand("#define ONE 1\n#define P(a, b) a##b\nP(ON, E) P(ONE, 2)"), "1 ONE2");
     assert_eq!(expand("#define S(a) #a\nS(x + \"y\\n\")"), r#""x + \"y\\n\"""#);
 }
@@ -73,7 +73,7 @@ fn conditions() {
         "x"
     );
     assert_eq!(expand("#define E\n#undef E\n#ifndef E\nx\n#endif"), "x");
-    // What is skipped need not make sense.
+    // Skipped text need not be valid.
     assert_eq!(expand("#if 0\n#error no\n#nonsense\n' \n#endif\nx"), "x");
 }
 
@@ -123,7 +123,7 @@ fn files_include_each_other_once() {
         .embed("d/sub/b.p4", guard("B", "../a.p4"));
     let text = crate::preprocess(&sources, "d/a.p4", &[]).unwrap();
     assert_eq!(text.matches("A_body").count() + text.matches("B_body").count(), 2);
-    // A_body: the macro is empty, so only what follows it is left.
+    // A_body: the macro is empty, so only the text after it remains.
     assert!(text.contains("# 4 \"d/sub/b.p4\"") || text.contains("\"d/sub/b.p4\""), "{text}");
 }
 

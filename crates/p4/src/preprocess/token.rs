@@ -2,23 +2,23 @@
 
 use std::rc::Rc;
 
-/// What a preprocessing token is.
+/// The kind of a preprocessing token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Ident,
     Number,
     Text,
     Punct,
-    /// Stands for nothing; the result of pasting empty arguments.
+    /// An empty token, from pasting empty arguments.
     Empty,
 }
 
-/// The macros whose expansion a token came from, which must not expand it again.
+/// The macros whose expansion produced a token, and which must not expand it again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hidden(Option<Rc<(Rc<str>, Hidden)>>);
 
 impl Hidden {
-    /// How many they are.
+    /// Number of names.
     pub(crate) fn len(&self) -> usize {
         std::iter::successors(self.0.as_ref(), |node| node.1.0.as_ref()).count()
     }
@@ -74,7 +74,7 @@ impl Hidden {
 pub(crate) struct Token {
     pub(crate) kind: Kind,
     pub(crate) text: Rc<str>,
-    /// White space came before it.
+    /// Whether white space precedes it.
     pub(crate) space: bool,
     pub(crate) hidden: Hidden,
 }
@@ -85,14 +85,14 @@ impl Token {
     }
 }
 
-/// Operators that are one token, longest first.
+/// Operators with several characters, longest first.
 const OPERATORS: [&str; 17] = [
     "|+|", "|-|", "&&&", "...", "<<=", "##", "<<", "<=", ">=", "==", "!=", "&&", "||", "++", "..",
     "+=", "-=",
 ];
 
-/// Length in bytes of the token that starts `text` (which is not empty and starts with no blank),
-/// and what it is.
+/// Length in bytes and kind of the first token of `text`, which must not be empty or start with a
+/// blank.
 pub(crate) fn scan(text: &str) -> (usize, Kind) {
     let bytes = text.as_bytes();
     let word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
@@ -119,7 +119,7 @@ pub(crate) fn scan(text: &str) -> (usize, Kind) {
     }
 }
 
-/// Cuts a line into tokens.
+/// Splits a line into tokens.
 pub(crate) fn tokenize(line: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut rest = line;
@@ -140,7 +140,7 @@ pub(crate) fn tokenize(line: &str) -> Vec<Token> {
     }
 }
 
-/// Whether a line names any identifier for which `known` holds.
+/// Whether a line contains an identifier for which `known` returns true.
 pub(crate) fn names_any(line: &str, known: impl Fn(&str) -> bool) -> bool {
     let mut rest = line.trim_start();
     while !rest.is_empty() {
@@ -153,7 +153,7 @@ pub(crate) fn names_any(line: &str, known: impl Fn(&str) -> bool) -> bool {
     false
 }
 
-/// Appends tokens as text; blanks only where the source had them or tokens would run together.
+/// Appends tokens as text, with blanks only where the source has them or tokens would merge.
 pub(crate) fn write(tokens: &[Token], out: &mut String) {
     for (i, token) in tokens.iter().enumerate() {
         if token.kind == Kind::Empty {
@@ -171,8 +171,8 @@ pub(crate) fn write(tokens: &[Token], out: &mut String) {
     }
 }
 
-/// Replaces comments by blanks, newlines kept, so that columns stay. Returns the line of a comment
-/// that does not end.
+/// Replaces comments with blanks, keeping newlines and columns. Returns the line of an unterminated
+/// comment.
 pub(crate) fn blank_comments(text: &str) -> (String, Option<u32>) {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();

@@ -1,8 +1,8 @@
-//! Who touches which register when: each packet at most once on its way through a pipeline, and all
-//! actions of a table alike.
+//! Access to registers: each packet accesses a register at most once on its way through a pipeline,
+//! and all actions of a table access the same one.
 //!
-//! `p4c-barefoot` (9.13.4) lets a second touch through, and puts both into the register's stage, where
-//! the ALU runs once.
+//! `p4c-barefoot` (9.13.4) accepts a second access, and places both in the register's stage, where
+//! the ALU runs only once.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,16 +13,16 @@ use crate::ir::{
 };
 use crate::source::Span;
 
-/// The registers touched so far on a path, and where.
+/// The registers accessed so far on a path, with positions.
 type Touched = BTreeMap<u32, Span>;
 
 struct Walker<'p> {
     program: &'p Program,
     calls: &'p HashMap<FieldId, Span>,
     spans: &'p [Span],
-    /// States at the `return`s out of the scopes that are open.
+    /// States at the `return`s of the open scopes.
     returns: Vec<Vec<Touched>>,
-    /// After a table: the state for each of its actions, and for a hit and a miss.
+    /// State after a table: for each of its actions, and for a hit and a miss.
     by_action: HashMap<FieldId, Vec<Option<Touched>>>,
     by_hit: HashMap<FieldId, (Option<Touched>, Option<Touched>)>,
     refusals: Vec<Refusal>,
@@ -79,7 +79,7 @@ impl Walker<'_> {
         short(&self.program.externs[register as usize].name)
     }
 
-    /// The register that a call touches, and where the call stands.
+    /// The register that a call accesses, and the position of the call.
     fn touches(&self, call: &ExternCall) -> Option<(u32, Span)> {
         let instance = call.instance?;
         let register = self.program.stateful_action(instance)?.register;
@@ -90,7 +90,7 @@ impl Walker<'_> {
         Some((register.0, span.unwrap_or(self.spans[instance.index()])))
     }
 
-    /// Runs a scope that `return` leaves. None: nothing comes out of it.
+    /// Runs a scope that `return` leaves. `None` if its end is unreachable.
     fn scope(&mut self, list: &[Stmt], state: Touched) -> Option<Touched> {
         self.returns.push(Vec::new());
         let end = self.stmts(list, Some(state));
@@ -176,7 +176,7 @@ impl Walker<'_> {
         all
     }
 
-    /// The states in which a condition holds and does not.
+    /// The states in which a condition is true and false.
     fn after_hit(
         &mut self,
         condition: &Expr,
@@ -240,9 +240,9 @@ impl Walker<'_> {
         self.refusals.push(refusal);
     }
 
-    /// All accesses in statements, those of tables and actions included.
+    /// All accesses in statements, including those of tables and actions.
     fn all_calls(&self, list: &[Stmt], out: &mut Vec<(u32, Span)>, depth: u32) {
-        // Actions do not call themselves; the bound is for broken programs.
+        // Actions do not call themselves; the bound is for invalid programs.
         if depth > 64 {
             return;
         }
@@ -272,7 +272,7 @@ impl Walker<'_> {
         }
     }
 
-    /// A table has one port to stateful ALUs: its actions touch one register, all the same.
+    /// A table has one port to stateful ALUs, so all of its actions access the same register.
     fn table(&mut self, table: &Table) {
         let mut uses: Vec<(&str, Touched)> = Vec::new();
         for offered in &table.actions {
@@ -315,7 +315,7 @@ impl Walker<'_> {
         }
     }
 
-    /// The registers that an action's own statements touch.
+    /// The registers that an action's own statements access.
     fn own(&self, list: &[Stmt], out: &mut Touched) {
         for stmt in list {
             match stmt {
@@ -331,7 +331,7 @@ impl Walker<'_> {
     }
 }
 
-/// The registers touched on any of two paths.
+/// The registers accessed on either of two paths.
 fn join(a: Option<Touched>, b: Option<Touched>) -> Option<Touched> {
     match (a, b) {
         (Some(mut a), Some(b)) => {

@@ -1,5 +1,5 @@
-//! Whether a register action fits the stateful ALU: its body is run over symbols, and what it
-//! compares, stores and returns is laid out over the ALU's units.
+//! Whether a register action fits the stateful ALU: its body is executed symbolically, and its
+//! comparisons, updates and outputs are mapped to the ALU's units.
 
 mod compare;
 
@@ -22,7 +22,7 @@ pub(crate) struct Action<'a> {
     pub(crate) span: Span,
 }
 
-/// Something that happens under a condition.
+/// A value under a condition.
 struct Guarded<T> {
     guard: Guard,
     what: T,
@@ -31,23 +31,23 @@ struct Guarded<T> {
 
 struct Machine<'a, 'u> {
     action: &'a Action<'a>,
-    /// Of one word of the cell.
+    /// Width of one word of the cell.
     width: u32,
     comparisons: Vec<Comparison>,
     writes: [Vec<Guarded<Sym>>; 2],
     outputs: Vec<Guarded<Sym>>,
-    /// Where the new value of each word was read.
+    /// The condition under which the new value of each word was read.
     read: [Guard; 2],
     predicate: Option<Span>,
     locals: HashMap<FieldId, Sym>,
-    /// Where the statement that is being looked at stands.
+    /// The position of the current statement.
     span: Span,
     used: &'u mut Use,
 }
 
 type Checked<T> = Result<T, Refusal>;
 
-/// Checks one register action; what it takes goes into `used`.
+/// Checks one register action, and adds the resources that it needs to `used`.
 pub(crate) fn check(action: &Action<'_>, used: &mut Use) -> Result<(), Refusal> {
     let words: Vec<Scalar> = action.value.iter().map(|f| action.fields[f.index()].ty).collect();
     let fits = match words.as_slice() {
@@ -127,7 +127,7 @@ impl Machine<'_, '_> {
                 then.iter().try_for_each(|s| self.statement(s, guard & holds))?;
                 otherwise.iter().try_for_each(|s| self.statement(s, guard & !holds))
             }
-            // A parameter of the register that the control plane sets.
+            // A register parameter that the control plane sets.
             Stmt::Call(call) if call.method == "read" => {
                 match (call.instance, call.args.as_slice()) {
                     (Some(id), [Arg::Out(Place::Field(to), ty)]) => {
@@ -175,11 +175,11 @@ impl Machine<'_, '_> {
         }
         let mut value = value;
         if half.is_none() {
-            // The output is 32 bits wide, whatever the cell is.
+            // The output is 32 bits wide for any cell.
             while let Kind::Wide(inner) = value.kind {
                 value = *inner;
             }
-            // The compiler takes the word after the update wherever an assignment stands before.
+            // The compiler uses the updated word wherever an assignment precedes.
             if let Kind::Old(word) = value.kind
                 && !self.writes[usize::from(word == Word::Hi)].is_empty()
             {
@@ -195,7 +195,7 @@ impl Machine<'_, '_> {
         }
         let same = |w: Word| half == Some(usize::from(w == Word::Hi));
         if matches!(value.kind, Kind::Old(word) if same(word)) {
-            // What is not stored stays as it is.
+            // A word that is not stored is unchanged.
             return Ok(());
         }
         if let (Kind::Choice(..), Some(_)) = (&value.kind, half) {
@@ -217,8 +217,8 @@ impl Machine<'_, '_> {
             Some(half) => &mut self.writes[half],
             None => &mut self.outputs,
         };
-        // Zero is what comes out where nothing is driven, so it may be overridden; and what nobody
-        // has read may be.
+        // Zero is the output when no unit drives it, so it may be overridden. So may a value that
+        // was not read.
         let zero = |s: &Sym| matches!(s.kind, Kind::Const(0));
         let read = half.map_or(0, |half| self.read[half]);
         list.retain(|g| {
@@ -236,7 +236,7 @@ impl Machine<'_, '_> {
         Ok(())
     }
 
-    /// A local variable stands for its value.
+    /// A local variable represents its value.
     fn local(&mut self, field: FieldId, value: Sym, guard: Guard) -> Checked<()> {
         let role = self.action.fields[field.index()].role;
         if role != crate::ir::FieldRole::Local {
@@ -360,7 +360,8 @@ impl Machine<'_, '_> {
         Ok(Sym { ty, kind: Kind::Binary(Op::Plain(op), a, b) })
     }
 
-    /// An operation on the packet's words alone, which the ALU may do too if it is one of its own.
+    /// An operation on words of the packet alone. The ALU can perform it, too, if it supports the
+    /// operation.
     fn packet_operation(&mut self, e: &Expr, guard: Guard) -> Checked<Sym> {
         match &e.kind {
             ExprKind::Binary(op, a, b) => self.binary(e.ty, *op, a, b, guard),
@@ -377,7 +378,7 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// Whether neither the cell nor a local variable is in an expression.
+    /// Whether an expression contains neither the cell nor a local variable.
     fn only_packet(&self, e: &Expr) -> bool {
         match &e.kind {
             ExprKind::Const(_) | ExprKind::Valid(_) => true,
@@ -418,7 +419,7 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// The operation for a value, its operands noted.
+    /// The operation that computes a value. Records its operands.
     fn operation(&mut self, value: &Sym, span: Span) -> Checked<Operation> {
         let operation =
             value.operation().map_err(|(message, help)| Refusal::new(span, message, help))?;
@@ -447,7 +448,7 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// Lays what is stored out over the operations of each word.
+    /// Maps the updates to the operations of each word.
     fn stores(&mut self) -> Checked<()> {
         for half in 0..2 {
             let list: Vec<(Sym, Span)> =
@@ -457,8 +458,8 @@ impl Machine<'_, '_> {
         Ok(())
     }
 
-    /// The operations that compute all values, of which one word has two. An `or` of two operations
-    /// may be both at once.
+    /// The operations that compute all values; each word has two operations. An `or` of two
+    /// operations may use both at once.
     fn units(&mut self, list: &[(Sym, Span)], splits: bool) -> Checked<()> {
         let mut units: Vec<Operation> = Vec::new();
         let mut parts: Vec<Operation> = Vec::new();
@@ -502,8 +503,8 @@ impl Machine<'_, '_> {
         Ok(())
     }
 
-    /// Lays the output out. Where the cell is no pair, several values come through the operations of
-    /// the free word. Which of them can, and in which order, is the compiler's way of doing it.
+    /// Maps the output. If the cell is not a pair, several values can use the operations of the
+    /// free word. Which values can, and in which order, follows the compiler's behaviour.
     fn output(&mut self) -> Checked<()> {
         let outputs = std::mem::take(&mut self.outputs);
         let driven: Vec<(Sym, Span)> = outputs
@@ -535,7 +536,7 @@ impl Machine<'_, '_> {
                 if *known == value.kind {
                     continue;
                 }
-                // What came out directly so far goes through an operation from now on.
+                // A value that was output directly so far now needs an operation.
                 let moves = matches!(known, Kind::Old(_) | Kind::Input(_))
                     && matches!(value.kind, Kind::Const(_))
                     && !pair;
@@ -560,7 +561,7 @@ impl Machine<'_, '_> {
         if !pair {
             return self.units(&computed, false);
         }
-        // The results of the comparisons, shifted.
+        // The shifted results of the comparisons.
         let power = |kind: &Kind| match kind {
             Kind::Const(c) if *c > 0 && c & (c - 1) == 0 => Some(*c),
             _ => None,
@@ -584,7 +585,7 @@ impl Machine<'_, '_> {
         Ok(())
     }
 
-    /// A word that can be an output as it is.
+    /// Checks that a word can be output without an operation.
     fn is_source(&self, value: &Sym) -> Checked<()> {
         match &value.kind {
             Kind::Slice(inner, _)
@@ -612,7 +613,7 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// A register of single bits sets, clears and reads, and has no comparison.
+    /// A register of single bits supports set, clear and read, but no comparison.
     fn one_bit(&mut self) -> Checked<()> {
         if !self.comparisons.is_empty() {
             return self.refuse(
@@ -646,7 +647,7 @@ impl Machine<'_, '_> {
     }
 }
 
-/// `max(a, b)` and `min(a, b)`, as the front end writes them.
+/// `max(a, b)` and `min(a, b)` in the form generated by the front end.
 fn extreme(c: &Expr, a: &Expr, b: &Expr) -> Option<Op> {
     let ExprKind::Binary(op, x, y) = &c.kind else { return None };
     let op = match op {
@@ -658,8 +659,8 @@ fn extreme(c: &Expr, a: &Expr, b: &Expr) -> Option<Op> {
     (same(x, a) && same(y, b)).then_some(op)
 }
 
-/// Whether the input crossbar and the hash units can bring an expression of the packet to the ALU as
-/// one word: bits of fields, put together, extended, and xor-ed or masked on the way.
+/// Whether the input crossbar and the hash units can deliver an expression of the packet to the ALU
+/// as one word: bits of fields, concatenated, extended, and XORed or masked on the way.
 fn crossbar(e: &Expr) -> bool {
     fn inner(e: &Expr) -> bool {
         match &e.kind {

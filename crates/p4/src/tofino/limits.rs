@@ -1,4 +1,4 @@
-//! What all register actions of a register share.
+//! Resources that all register actions of a register share.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::{ACTIONS, ALUS, INPUTS, ROWS, Refusal, SMALL, STAGES};
 use crate::ir::{ExternId, Program};
 use crate::source::Span;
 
-/// What a register action takes of what its register has.
+/// The resources of a register that a register action uses.
 #[derive(Debug)]
 pub(crate) struct Use {
     pub(crate) register: ExternId,
@@ -18,17 +18,17 @@ pub(crate) struct Use {
     pub(crate) constants: Vec<i128>,
     /// `RegisterParam`s.
     pub(crate) params: Vec<ExternId>,
-    /// Powers of two that the comparisons' results stand for in the output, or (none) all four
-    /// results as they are.
+    /// Powers of two that the comparisons' results represent in the output, or (`None`) all four
+    /// results directly.
     pub(crate) flags: Vec<Option<i128>>,
 }
 
-/// The last part of a hierarchical name.
+/// The last component of a hierarchical name.
 pub(super) fn short(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// Checks what the actions of each register take together.
+/// Checks the total resources that the actions of each register use.
 pub(crate) fn check_registers(program: &Program, uses: &[Use], spans: &[Span]) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     let mut registers = Vec::new();

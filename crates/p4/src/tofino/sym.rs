@@ -1,4 +1,4 @@
-//! Values in a register action, as the stateful ALU sees them.
+//! Symbolic values in a register action, in terms of the stateful ALU.
 
 use crate::ir::{BinaryOp, ExternId, Scalar};
 
@@ -9,14 +9,14 @@ pub(super) enum Word {
     Hi,
 }
 
-/// A set of outcomes of the two comparisons: bit `lo + 2 * hi` for each of the four.
+/// A set of outcomes of the two comparisons: bit `lo + 2 * hi` for each of the four outcomes.
 pub(super) type Guard = u8;
 /// All outcomes.
 pub(super) const ALWAYS: Guard = 0b1111;
-/// Those where comparison 0 or 1 holds.
+/// The outcomes in which comparison 0 or 1 is true.
 pub(super) const HOLDS: [Guard; 2] = [0b1010, 0b1100];
 
-/// What an operation does with two operands.
+/// An operation on two operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Op {
     Plain(BinaryOp),
@@ -24,7 +24,7 @@ pub(super) enum Op {
     Min,
 }
 
-/// A value.
+/// A symbolic value.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Sym {
     pub(super) ty: Scalar,
@@ -36,43 +36,43 @@ pub(super) enum Kind {
     Const(i128),
     /// A `RegisterParam`.
     Param(ExternId),
-    /// A word of the cell, as it was.
+    /// A word of the cell before the update.
     Old(Word),
     /// A word of the cell after the update.
     New(Word),
-    /// A word of the packet, by a text that tells it from others.
+    /// A word of the packet, identified by a text.
     Input(String),
-    /// The outcome of comparisons.
+    /// Whether the comparisons have one of these outcomes.
     Truth(Guard),
     Not(Box<Sym>),
     Binary(Op, Box<Sym>, Box<Sym>),
-    /// Under a condition the first, else the second.
+    /// The first value under the condition, otherwise the second.
     Choice(Guard, Box<Sym>, Box<Sym>),
-    /// Bits of the cell, from the given one up.
+    /// Bits of the cell, from this one up.
     Slice(Box<Sym>, u32),
     /// The cell extended to more bits.
     Wide(Box<Sym>),
-    /// What no ALU operation is: what it is called.
+    /// A value that no ALU operation computes, with its name.
     Other(&'static str),
 }
 
 /// A single operation.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Operation {
-    /// None copies the operand.
+    /// `None` copies the operand.
     pub(super) op: Option<Op>,
     pub(super) signed: bool,
-    /// The result is complemented.
+    /// Whether the result is complemented.
     pub(super) complement: bool,
-    /// Each with whether it is complemented first.
+    /// The operands, and whether each is complemented first.
     pub(super) operands: Vec<(Sym, bool)>,
 }
 
-/// What is wrong, and how to mend it.
+/// The problem, and how to fix it.
 pub(super) type Reason = (String, &'static str);
 
 impl Sym {
-    /// Whether the cell is part of it.
+    /// Whether it depends on the cell.
     pub(super) fn has_cell(&self) -> bool {
         match &self.kind {
             Kind::Old(_) | Kind::New(_) => true,
@@ -82,7 +82,7 @@ impl Sym {
         }
     }
 
-    /// The operation that computes it, or why there is none and how to mend it.
+    /// The operation that computes it, or why there is none and how to fix it.
     pub(super) fn operation(&self) -> Result<Operation, Reason> {
         let (complement, inner) = match &self.kind {
             Kind::Not(a) => (true, &**a),
@@ -139,7 +139,7 @@ impl Sym {
         Ok(Operation { op, signed: self.ty.signed, complement, operands })
     }
 
-    /// Why it is no operand.
+    /// Why it cannot be an operand.
     pub(super) fn no_operand(&self) -> Reason {
         match &self.kind {
             Kind::New(_) => (

@@ -1,4 +1,4 @@
-//! A v1model program around the parts that a test is about.
+//! A v1model program around the tested parts.
 
 use tributary_p4::ir::{ControlId, Program, Stmt};
 use tributary_p4::{Block, Compilation, Diagnostics, compile_text};

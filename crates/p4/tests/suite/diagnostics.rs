@@ -1,4 +1,4 @@
-//! What the compiler says about wrong programs: place, message, help.
+//! Diagnostics for invalid programs: position, message, help.
 
 use crate::common::compile;
 use tributary_p4::{Diagnostics, Sources, compile as compile_files, compile_text};
@@ -226,7 +226,7 @@ fn errors_in_macros_and_includes_point_at_the_source() {
     let in_macro = found.iter().nth(1).unwrap();
     assert_eq!(in_macro.source_line, "FIELDS(D)");
     assert!(in_macro.notes[0].starts_with("after macro expansion: "), "{:?}", in_macro.notes);
-    // The same from the text that goes to a switch.
+    // The same from the text that is sent to a switch.
     let text = tributary_p4::preprocess(&sources, "main.p4", &[]).unwrap();
     let found = compile_text("pushed", &text, &[]).unwrap_err();
     let places: Vec<String> = found.iter().map(|d| format!("{}:{}", d.file, d.line)).collect();
@@ -237,7 +237,7 @@ fn errors_in_macros_and_includes_point_at_the_source() {
     );
 }
 
-/// Whatever the compiler does not do yet, it says so by name.
+/// Unsupported constructs are reported by name.
 #[test]
 fn unsupported_constructs_are_named() {
     let several = "header v { varbit<32> a; varbit<8> b; }";
@@ -474,7 +474,7 @@ fn control_characters_are_escaped() {
     }
     let found = compile_text("t.p4", "#error a\x1b[2Jb\n", &[]).unwrap_err();
     assert_eq!(found.to_string(), "t.p4:1:1: error: #error a\\u{1b}[2Jb");
-    // The place stays right.
+    // The position is still correct.
     let text = "const int a = \x07 + b;";
     let found = compile_text("t.p4", text, &[]).unwrap_err();
     let d = found.iter().last().unwrap();

@@ -14,7 +14,7 @@ fn ingress(locals: &str, body: &str) -> Graph {
     all.pop().expect("ingress does something")
 }
 
-/// `from -label-> to` by the first lines of nodes.
+/// Edges as `from -label-> to`, with the first lines of nodes.
 fn edges(graph: &Graph) -> Vec<String> {
     let name = |node: usize| graph.nodes[node].lines[0].as_str();
     let mut edges: Vec<String> = graph
@@ -81,7 +81,7 @@ fn many_statements_are_counted() {
     assert_eq!(graph.nodes[1].lines.last().unwrap(), "… and 15 more");
 }
 
-/// Whatever our own programs do: each node is reached, ends somewhere, and has text.
+/// In the graphs of our own programs, each node is reachable, leads to an end, and has text.
 #[test]
 fn graphs_are_whole() {
     let sources = tributary_p4::Sources::disk();

@@ -1,18 +1,18 @@
-//! Small texts that would cost minutes or gigabytes: each ends with one clear error, in time.
+//! Small texts that would take minutes or gigabytes: each ends with one clear error, in time.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use tributary_p4::{Diagnostics, Sources, compile, compile_text};
 
-/// What a compilation may take in a development build.
+/// Limits of a compilation in a development build.
 const TIME: Duration = Duration::from_secs(5);
 const MEMORY_KIB: u64 = 1 << 20;
 
-/// What all diagnostics together may say, rendered.
+/// Maximum size of all rendered diagnostics together.
 const OUTPUT: usize = 200_000;
 
-/// Processor time of this process until now. Under nextest it is the test's own.
+/// Processor time of this process. Under nextest it is that of the test.
 fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
@@ -20,14 +20,14 @@ fn processor_time() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// The most memory that this process has had.
+/// Peak memory of this process.
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Compiles within the bounds.
+/// Compiles within the limits.
 fn bounded<T>(what: &str, f: impl FnOnce() -> Result<T, Diagnostics>) -> Result<T, Diagnostics> {
     let before = processor_time();
     let result = f();
@@ -43,7 +43,7 @@ fn bounded<T>(what: &str, f: impl FnOnce() -> Result<T, Diagnostics>) -> Result<
     result
 }
 
-/// The last error has these words and says what to do.
+/// The last error contains these words and a help text.
 fn refuses(text: &str, words: &str) {
     refused(words, || compile_text("t.p4", text, &[]));
 }
@@ -55,7 +55,7 @@ fn refused<T>(words: &str, f: impl FnOnce() -> Result<T, Diagnostics>) {
     assert!(last.help.is_some() && last.line > 0, "{words}: {last:?}");
 }
 
-/// Lines made of a number from 1.
+/// Generates lines from numbers starting at 1.
 fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
     (1..=count).map(|i| line(i) + "\n").collect()
 }
@@ -133,8 +133,9 @@ const WORDS: [&str; 64] = [
     "void f(",
 ];
 
-/// Words in any order, stretches of them many times over. A pair of bytes with an odd first one repeats:
-/// of the words before, as many as its half says, as often as the second byte's square.
+/// Words in any order, with repeated sequences. A pair of bytes with an odd first byte repeats the
+/// preceding words: half of the first byte is their number, the square of the second byte the
+/// number of repetitions.
 fn soup(input: &[u8]) -> String {
     let mut words: Vec<&str> = Vec::new();
     for pair in input.chunks_exact(2) {
@@ -153,7 +154,7 @@ fn soup(input: &[u8]) -> String {
     words.concat()
 }
 
-/// `cargo bolero test -p tributary-p4 limits::fuzz_token_soup` lets a fuzzer search.
+/// `cargo bolero test -p tributary-p4 limits::fuzz_token_soup` runs a fuzzer.
 #[test]
 fn fuzz_token_soup() {
     bolero::check!().for_each(|input: &[u8]| {
@@ -282,12 +283,12 @@ fn nesting_is_bounded() {
     let both = (0..100).fold("1".to_owned(), |inner, _| format!("({inner}{})", " + 1".repeat(500)));
     refuses(&format!("const int a = {both};"), "in a row");
     refuses(&format!("#include <v1model.p4>\nconst {} x = 1;", "tuple<".repeat(50_000)), deep);
-    // Readings that are tried and given up, at each level.
+    // Alternatives that are tried and rejected, at each level.
     for open in ["(bit<(", "f<bit<(", "(list<", "(tuple<bit<("] {
         let text = in_apply(&format!("meta.x = {}", open.repeat(28)));
         bounded(open, || compile_text("t.p4", &text, &[])).err().unwrap();
     }
-    // Labels in front of `default` doubled the body at each level.
+    // Labels before `default` doubled the body at each level.
     let switch = (0..50).fold("{ meta.x = 1; }".to_owned(), |inner, _| {
         format!("{{ switch (meta.z) {{ 1: default: {inner} }} }}")
     });
@@ -497,7 +498,7 @@ fn what_a_control_plane_sees_is_bounded() {
     let sets = lines(50_000, |i| format!("value_set<bit<8>>(1) v{i};"));
     let sets = program("", "").replacen("state start {", &format!("{sets} state start {{"), 1);
     bounded("value sets", || compile_text("t.p4", &sets, &[])).unwrap();
-    // Names that differ in their first parts only.
+    // Names that differ in their first components only.
     let declarations =
         "control K(inout meta_t m) { register<bit<8>>(1) r; direct_counter(CounterType.packets) d;
 table t { key = { m.x : exact; } actions = { NoAction; } counters = d; } apply { t.apply(); } }";

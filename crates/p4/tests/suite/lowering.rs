@@ -1,4 +1,4 @@
-//! What programs become.
+//! The IR of programs.
 
 use crate::common::{compiles, ingress};
 use tributary_p4::ir::{
@@ -40,7 +40,7 @@ fn show(program: &Program, e: &Expr) -> String {
     }
 }
 
-/// Assignments in order, those in branches too.
+/// Assignments in order, including those in branches.
 fn assignments(program: &Program, body: &[Stmt]) -> Vec<String> {
     let mut list = Vec::new();
     for s in body {
@@ -101,7 +101,7 @@ fn constants_fold() {
 
 #[test]
 fn conditionals_group_to_the_left() {
-    // As in p4c. To the right, as in C, it would be true.
+    // As in p4c. Right-associative, as in C, it would be true.
     let declaration = "const bool A = true ? true : true ? false : true;";
     becomes(declaration, "", "meta.flag = A;", &["meta.flag = 0"]);
 }
@@ -203,7 +203,7 @@ control Outer(inout headers_t h, inout meta_t meta, inout standard_metadata_t sm
 
 #[test]
 fn actions_see_their_controls_variables() {
-    // `v` is copied: the body changes what it was given.
+    // `v` is copied, because the body changes its argument.
     becomes(
         "",
         "action a(in bit<32> v) { meta.x = 1; meta.y = v; }",
@@ -247,7 +247,7 @@ fn evaluation_goes_from_left_to_right() {
     let declarations = "bit<32> bump(inout bit<32> v) { v = v + 1; return v; }";
     let program = compiles(declarations, "", "meta.y = meta.x + bump(meta.x);");
     let list = assignments(&program, ingress(&program));
-    // The left operand is taken before `bump` changes it.
+    // The left operand is read before `bump` changes it.
     assert!(list[0].ends_with("= meta.x") && !list[0].starts_with("meta.x"), "{list:?}");
     assert_eq!(list[1], "meta.x = (meta.x + 1)");
 }
@@ -411,7 +411,7 @@ fn parsers_are_graphs_with_sub_parsers_inside() {
     let Transition::To(t) = &find("start").transition else { panic!() };
     assert_eq!(target(t), "sub.start");
     let Transition::Select { cases, .. } = &find("sub.start").transition else { panic!() };
-    // The sub-parser's accept is the state after it.
+    // The sub-parser's `accept` is the state after it.
     assert_eq!(
         cases.iter().map(|(_, t)| target(t)).collect::<Vec<_>>(),
         ["sub.more", "start.after", "reject"]
@@ -505,7 +505,7 @@ fn thousands_of_registers_compile_in_no_time() {
     let start = std::time::Instant::now();
     let program = compiles("", &locals, &apply);
     assert_eq!(program.externs.len(), 2048);
-    // Unoptimised and on a busy machine; a release build takes some tens of milliseconds.
+    // Without optimisation and on a busy machine; a release build takes some tens of milliseconds.
     assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
 }
 

@@ -1,4 +1,4 @@
-//! The front end from outside: programs in, IR, P4Info or diagnostics out.
+//! The front end through its public interface: programs in; IR, P4Info or diagnostics out.
 
 mod common;
 mod diagnostics;

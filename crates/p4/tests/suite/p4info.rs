@@ -1,4 +1,4 @@
-//! P4Info, against what p4c gives to the same declarations (numbers noted from its output).
+//! P4Info, compared with p4c's for the same declarations (numbers copied from its output).
 
 use tributary_p4::{P4Info, compile_text};
 use tributary_p4runtime_proto::p4::config::v1::match_field::{Match, MatchType};
@@ -84,7 +84,7 @@ table d { key = { hdr.h.a : ternary; } actions = { NoAction; } counters = dc; me
     assert_eq!(metadata, [(4, "port", 9), (2, "pad", 7)]);
 }
 
-/// The identifiers that p4c (1.2.5) gives for this program.
+/// The identifiers are those of p4c (1.2.5) for this program.
 #[test]
 fn structured_annotations_are_constants() {
     use tributary_p4runtime_proto::p4::config::v1::expression::Value;
@@ -179,7 +179,8 @@ fn action_ids(text: &str) -> Vec<(String, u32)> {
 
 const CALLS: &str = include_str!("../programs/calls.p4");
 
-/// What only actions call is a part of them. The identifiers are those that p4c (1.2.5) gives.
+/// Actions that only actions call are part of the callers. The identifiers are those of p4c
+/// (1.2.5).
 #[test]
 fn actions_that_only_actions_call_are_not_the_control_planes() {
     let want = [
@@ -191,7 +192,7 @@ fn actions_that_only_actions_call_are_not_the_control_planes() {
     assert_eq!(action_ids(CALLS), want.map(|(n, i)| (n.to_owned(), i)));
 }
 
-/// One that a block calls too is there, whether the block comes first or the action.
+/// An action that a block also calls is visible, whether the block or the action comes first.
 #[test]
 fn an_action_that_a_block_calls_too_is_the_control_planes() {
     for (call, name) in [("helper(4);", "I.helper"), ("deeper();", "I.deeper")] {

@@ -1,4 +1,4 @@
-//! Whatever text comes in, errors come out, never a panic; and nothing takes for ever.
+//! Any text leads to errors, never to a panic, and compilation always ends.
 
 use proptest::prelude::*;
 use tributary_p4::{Sources, compile_text, preprocess};
@@ -71,7 +71,7 @@ hdr.d.e = (bit<8>)tell.execute(hdr.d.index); md.m = max(hdr.d.a, md.n);",
     )
 }
 
-/// Roughly the tokens of a text, blanks kept with them.
+/// Approximate tokens of a text, including blanks.
 fn tokens(text: &str) -> Vec<String> {
     let mut list: Vec<String> = Vec::new();
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -163,7 +163,7 @@ fn mutation() -> impl Strategy<Value = Mutation> {
     ]
 }
 
-/// An error has a place and can be shown.
+/// An error has a position and can be rendered.
 fn check(text: &str) -> Result<(), TestCaseError> {
     if let Err(diagnostics) = compile_text("t.p4", text, &[]) {
         prop_assert!(diagnostics.has_errors());

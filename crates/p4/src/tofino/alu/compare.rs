@@ -1,11 +1,11 @@
-//! Conditions: which comparison goes to which of the two units.
+//! Conditions: assigns comparisons to the two units.
 
 use super::super::COMPARISONS;
 use super::super::sym::{ALWAYS, Guard, HOLDS, Kind, Op, Sym, Word};
 use super::{Checked, Machine};
 use crate::ir::{BinaryOp, Expr, ExprKind, Scalar, UnaryOp};
 
-/// One comparison: what is tested against zero, and how.
+/// One comparison: the expression that is compared with zero, and the operator.
 #[derive(Clone, PartialEq)]
 pub(super) struct Comparison {
     op: BinaryOp,
@@ -18,7 +18,7 @@ pub(super) struct Comparison {
 }
 
 impl Machine<'_, '_> {
-    /// The outcomes of the comparisons for which a condition holds.
+    /// The outcomes of the comparisons for which a condition is true.
     pub(super) fn condition(&mut self, e: &Expr, guard: Guard) -> Checked<Guard> {
         Ok(match &e.kind {
             ExprKind::Const(limbs) => {
@@ -122,7 +122,7 @@ impl Machine<'_, '_> {
         Ok(HOLDS[self.comparisons.len() - 1])
     }
 
-    /// Adds the terms of a sum to what a comparison tests.
+    /// Adds the terms of a sum to the operands of a comparison.
     fn terms(&self, value: &Sym, plus: bool, to: &mut Comparison) -> Checked<()> {
         let twice = |what: &str, help: &str| {
             self.refuse(format!("a comparison of the stateful ALU reads one {what}, not two"), help)

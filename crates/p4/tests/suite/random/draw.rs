@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-/// A type that values are drawn of.
+/// A type of generated values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ty {
     Bit(u32),
     Int(u32),
     Bool,
-    /// One of the enums without numbers, by number.
+    /// An enum without a representation, by number.
     Enum(usize),
     Error,
 }
@@ -27,7 +27,7 @@ impl std::fmt::Display for Ty {
 
 pub(super) const WIDTHS: [u32; 8] = [1, 3, 8, 13, 16, 32, 64, 100];
 
-/// What a mistake puts in place of something.
+/// Replacements that introduce an error.
 const MISTAKES: [&str; 28] = [
     "",
     ";",
@@ -62,19 +62,19 @@ const MISTAKES: [&str; 28] = [
 /// A function: its name, the types of its parameters, and its result.
 pub(super) type Function = (String, Vec<Ty>, Ty);
 
-/// Draws a program from a seed.
+/// Generates a program from a seed.
 pub(super) struct Draw {
     state: u64,
-    /// One in so many things is a mistake; with 0, none.
+    /// One in this many items is an error; 0 for no errors.
     often: u64,
     /// Fields of each header type.
     headers: Vec<Vec<Ty>>,
     enums: Vec<usize>,
     pub(super) functions: Vec<Function>,
-    /// Names that can be read, and whether they can be written.
+    /// Readable names, and whether they are writable.
     pub(super) scope: Vec<(String, Ty, bool)>,
     pub(super) names: usize,
-    /// Loops around the current statement.
+    /// Number of loops around the current statement.
     pub(super) loops: usize,
     pub(super) in_parser: bool,
     pub(super) tables: Vec<String>,
@@ -115,7 +115,7 @@ impl Draw {
         list[self.below(list.len())].clone()
     }
 
-    /// The text, or a mistake.
+    /// The text, or an error.
     pub(super) fn or_mistake(&mut self, text: String) -> String {
         if self.often == 0 || self.below(self.often as usize) != 0 {
             return text;
@@ -214,7 +214,7 @@ struct meta_t {{ bit<8> x; int<8> y; bool z; pair_t<bit<16>, bit<8>> pair; u_t u
         *text += &self.or_mistake(aggregates);
     }
 
-    /// What a parser or control can name.
+    /// Declares the names available in a parser or control.
     fn enter(&mut self) {
         self.scope.clear();
         for (number, fields) in self.headers.iter().enumerate() {

@@ -41,7 +41,7 @@ impl Draw {
         }
     }
 
-    /// An expression whose width is known by itself.
+    /// An expression whose width is independent of the context.
     fn wide(&mut self, ty: Ty, depth: usize) -> String {
         let value = self.expression(ty, depth);
         match ty {
@@ -52,7 +52,7 @@ impl Draw {
 
     fn literal(&mut self, ty: Ty) -> String {
         match ty {
-            // One bit has two values, and its sign in two's complement is one of them.
+            // One bit has two values, and one of them is its sign in two's complement.
             Ty::Bit(width) => {
                 let value = self.below(1 << width.min(20));
                 match self.below(3) {

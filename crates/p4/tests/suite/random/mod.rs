@@ -1,8 +1,8 @@
-//! Programs drawn by the grammar. Those without mistakes compile; those with mistakes are refused
-//! with a place for each, and nothing panics.
+//! Programs generated from the grammar. Programs without errors compile. Programs with errors are
+//! rejected with a position for each error, and nothing panics.
 //!
-//! `TRIBUTARY_PROGRAMS=N` draws so many of each kind (for long runs), `TRIBUTARY_SEED=N` that one
-//! alone, and prints it.
+//! `TRIBUTARY_PROGRAMS=N` generates N programs of each kind (for long runs). `TRIBUTARY_SEED=N`
+//! generates and prints only the program with this seed.
 
 mod draw;
 mod expressions;
@@ -13,7 +13,7 @@ use std::env;
 use draw::Draw;
 use tributary_p4::{Severity, compile_text};
 
-/// Programs of each kind in a default run.
+/// Number of programs of each kind in a default run.
 const PROGRAMS: u64 = 120;
 
 fn seeds() -> std::ops::Range<u64> {
@@ -24,7 +24,7 @@ fn seeds() -> std::ops::Range<u64> {
     }
 }
 
-/// Prints the program that was asked for.
+/// Prints the program if a seed was requested.
 fn show(text: &str) {
     if env::var("TRIBUTARY_SEED").is_ok() {
         println!("{text}");
@@ -46,7 +46,7 @@ fn programs_without_mistakes_compile() {
 fn mistakes_have_a_place_and_nothing_panics() {
     let mut refused = 0;
     for seed in seeds() {
-        // From one mistake in a program to one in a line.
+        // From one error per program to one per line.
         let often = [400, 120, 40, 12][seed as usize % 4];
         let text = Draw::new(seed, often).program();
         show(&text);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::draw::{Draw, Ty, WIDTHS};
 
 impl Draw {
-    /// Some statements for the apply block of a control.
+    /// Statements for the apply block of a control.
     pub(super) fn statements(&mut self, depth: usize) -> String {
         let outer = self.scope.len();
         let mut text = String::new();
@@ -25,7 +25,7 @@ impl Draw {
         text
     }
 
-    /// Statements that may stand anywhere but in parsers.
+    /// Statements that are allowed everywhere except in parsers.
     pub(super) fn plain_statements(&mut self, depth: usize) -> String {
         let outer = self.scope.len();
         let list: Vec<String> = (0..self.below(4)).map(|_| self.statement(depth)).collect();

@@ -1,5 +1,5 @@
-//! Tofino's own compiler, `p4c-barefoot`, says the same of the same programs. Where it is not
-//! installed, one line says so.
+//! Comparison with Tofino's own compiler, `p4c-barefoot`, on the same programs. If it is not
+//! installed, the test prints one line and passes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,7 +31,7 @@ fn tools() -> Option<Tools> {
     Some(Tools { compiler: find("p4c-barefoot")?, assembler: find("bfas")? })
 }
 
-/// A directory of its own under the target directory.
+/// A separate directory under the target directory.
 fn directory(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("barefoot-{name}"));
     let _ = fs::remove_dir_all(&directory);
@@ -39,7 +39,7 @@ fn directory(name: &str) -> PathBuf {
     directory
 }
 
-/// What a program said where it failed.
+/// Runs a program. Returns its error output if it failed.
 fn run(command: &mut Command) -> Result<(), String> {
     let output = command.output().expect("the program starts");
     match output.status.success() {
@@ -52,7 +52,7 @@ fn run(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Compiles and assembles a program; gives what was said where it was refused, and its P4Info.
+/// Compiles and assembles a program. Returns its P4Info, or the error output if it was rejected.
 fn barefoot(tools: &Tools, directory: &Path, source: &str) -> Result<P4Info, String> {
     let file = directory.join("program.p4");
     let info = directory.join("p4info.txtpb");
@@ -105,10 +105,11 @@ fn it_accepts_and_refuses_the_same_register_actions() {
     assert!(different.is_empty(), "{} differ:\n{}", different.len(), different.join("\n"));
 }
 
-/// All that entities are written with, in an order that does not depend on the compiler.
+/// The parts of P4Info that writing entities needs, in an order that is independent of the
+/// compiler.
 fn sorted(mut info: P4Info) -> P4Info {
-    // Which types are described besides, and the port metadata that drivers know, are a compiler's
-    // own affair.
+    // Compilers may differ in the additional types that they describe, and in the port metadata,
+    // which drivers know.
     info.type_info = None;
     info.externs.clear();
     info.tables.sort_by_key(|t| t.preamble.as_ref().map(|p| p.id));

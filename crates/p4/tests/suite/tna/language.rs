@@ -1,4 +1,4 @@
-//! The language that TNA programs need, and what comes out of it.
+//! The language features that TNA programs need, and their IR.
 
 use super::{compile, compiles, program};
 use tributary_p4::ir::{Arg, ExprKind, FieldRole, Place, Program, Scalar, Stmt};
@@ -189,7 +189,7 @@ fn functions_of_tna_are_expressions() {
 funnel_shift_right(hdr.d.r, hdr.d.a, hdr.d.b, 8); invalidate(ig_tm_md.ucast_egress_port); invalidate(hdr.d);",
     );
     let text = format!("{:?}", ingress(&program));
-    // 20 bytes; no call is left.
+    // 20 bytes, and no call remains.
     assert!(text.contains("[20]") && !text.contains("Call"), "{text}");
     assert!(text.contains("SetInvalid") && text.contains("[511]"));
 }

@@ -1,5 +1,5 @@
-//! TNA: its architecture, what Tofino's registers can do, and what its own compiler says of the same
-//! programs.
+//! TNA: its architecture, the capabilities of Tofino's registers, and comparison with Tofino's own
+//! compiler.
 
 mod barefoot;
 mod language;

@@ -2,7 +2,7 @@
 
 use super::{compiles, program};
 
-/// A program with all that P4Info describes, over two controls that one calls.
+/// A program with everything that P4Info describes, in two controls, one of which calls the other.
 pub(super) fn everything() -> String {
     program(
         "header bridged_t { bit<8> x; bit<16> y; }
@@ -64,7 +64,7 @@ table t { key = { hdr.d.a : exact; } actions = { count; } counters = hits; size 
         (p.name.clone(), p.id)
     };
     let (table, id) = name(&info.tables[0].preamble);
-    // One-at-a-time hashes of `pipe.Ingress.t` and so on, computed apart.
+    // One-at-a-time hashes of `pipe.Ingress.t` and so on, computed independently.
     assert_eq!((table.as_str(), id), ("Ingress.t", 0x0200_0000 | one_at_a_time("pipe.Ingress.t")));
     let (action, id) = name(&info.actions[0].preamble);
     assert_eq!(

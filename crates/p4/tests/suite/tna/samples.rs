@@ -1,14 +1,14 @@
-//! Small programs, each about one thing that a stateful ALU can or cannot do. `stateful` asks what
-//! this compiler says of them, `barefoot` what Tofino's own says.
+//! Small programs, each about one capability or limit of a stateful ALU. `stateful` checks the
+//! verdict of this compiler, `barefoot` that of Tofino's own.
 
-/// What a compiler says.
+/// The verdict of a compiler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Fits,
-    /// Refused with a message that contains this.
+    /// Rejected with a message that contains this.
     Refused(&'static str),
-    /// Refused likewise by this compiler. `p4c-barefoot` accepts it, and makes something else of it
-    /// than the language says.
+    /// Rejected in the same way by this compiler. `p4c-barefoot` accepts the program, but compiles
+    /// it to something that differs from the language's semantics.
     Stricter(&'static str),
 }
 
@@ -21,14 +21,14 @@ pub(super) struct Sample {
     pub(super) cell: &'static str,
     /// Type of the result.
     pub(super) result: &'static str,
-    /// The bodies of `apply(inout cell value, out result rv)`, one for each action.
+    /// The bodies of `apply(inout cell value, out result rv)`, one per action.
     pub(super) bodies: &'static [&'static str],
     pub(super) verdict: Verdict,
 }
 
 impl Sample {
-    /// Declarations of the control and its statements: the actions are called on paths that exclude
-    /// each other.
+    /// Declarations of the control and its statements. The actions are called on mutually exclusive
+    /// paths.
     pub(super) fn source(&self) -> String {
         let Self { cell, result, .. } = self;
         let mut locals = format!("Register<{cell}, bit<16>>(1024) reg;\n");
@@ -287,7 +287,7 @@ pub(super) const SAMPLES: &[Sample] = &[
     ),
     word("read_output", &["rv = value; value = rv + 1;"], Fits),
     word("local", &["bit<32> old = value; value = hdr.d.a; rv = old;"], Fits),
-    // What the compiler does besides.
+    // Additional capabilities of the compiler.
     word("slice_out", &["rv = (bit<32>)value[15:8]; value = value + 1;"], Fits),
     of("narrow_out", "bit<32>", "bit<8>", &["rv = value[15:8]; value = value + 1;"], Fits),
     of(
@@ -394,7 +394,7 @@ pub(super) const SAMPLES: &[Sample] = &[
         Refused("too much for a comparison"),
     ),
     of("wide_constant", "bit<8>", "bit<32>", &["rv = 300; value = 1;"], Refused("32 bits, but")),
-    // What all actions of a register share.
+    // Resources that all actions of a register share.
     word(
         "four_actions",
         &[

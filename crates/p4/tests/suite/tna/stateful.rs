@@ -1,5 +1,5 @@
-//! What the compiler says of register actions: it accepts what a stateful ALU can do, and says of the
-//! rest what does not fit and where.
+//! The compiler's verdicts on register actions: it accepts those that fit a stateful ALU, and
+//! reports for the others what does not fit and where.
 
 use super::samples::{SAMPLES, Verdict};
 use super::{compile, program};
@@ -44,7 +44,7 @@ table t { key = { hdr.d.a : exact; } actions = { go_up; go_down; NoAction; } siz
 table u { key = { hdr.d.a : exact; } actions = { go_up; NoAction; } const default_action = NoAction; size = 16; }
 ";
 
-/// The messages of what is refused, each with its place.
+/// The messages of rejected constructs, with positions.
 fn messages(locals: &str, apply: &str) -> Vec<String> {
     match compile(&program("", &format!("{COUNTERS}{locals}"), apply)) {
         Ok(_) => Vec::new(),
@@ -78,7 +78,7 @@ fn each_path_touches_a_register_once() {
         messages("", "switch (t.apply().action_run) { go_up: { up.execute(0); } }"),
         twice("1:42")
     );
-    // An action of a table that comes later.
+    // An action of a later table.
     let found = messages("", "t.apply(); u.apply();");
     assert_eq!(found.len(), 1);
     assert!(found[0].starts_with("locals:6:28"), "{found:?}");
