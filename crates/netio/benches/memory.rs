@@ -21,7 +21,7 @@ fn send_one(port: &mut MemoryPort) {
     port.flush().expect("memory");
 }
 
-/// One frame goes back and forth; returns the time of one way.
+/// Sends one frame back and forth. Returns the one-way time.
 fn ping_pong(
     mut sleep_left: impl FnMut(&mut MemoryPort),
     sleep_right: impl FnMut(&mut MemoryPort) + Send,
@@ -44,7 +44,7 @@ fn ping_pong(
     start.elapsed() / (2 * ROUNDS)
 }
 
-/// One thread sends, one receives; returns frames per second.
+/// One thread sends, one receives. Returns frames per second.
 fn stream(bytes: usize) -> f64 {
     let (mut left, mut right) = memory::link(256, &Waker::new(), &Waker::new());
     let frame = vec![0; bytes];

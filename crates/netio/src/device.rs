@@ -1,4 +1,4 @@
-//! A network interface as a port, by either of the kernel's ways to raw frames.
+//! A network interface as a port, through either of the kernel's interfaces for raw frames.
 
 use std::io;
 use std::str::FromStr;
@@ -9,38 +9,37 @@ use crate::packet::{self, PacketSocket};
 use crate::xdp::{self, XdpSocket};
 use crate::{FrameIo, Watch};
 
-/// Which frames arrive.
+/// The frames to receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traffic {
-    /// Every frame, as a switch's port needs it. VLAN tags are in the frame, as on the wire.
+    /// Every frame, as a switch port needs. VLAN tags are in the frame, as on the wire.
     ///
-    /// An AF_XDP socket takes the frames away from the kernel; an AF_PACKET socket copies them.
+    /// An AF_XDP socket takes the frames from the kernel; an AF_PACKET socket copies them.
     All,
-    /// UDP over IPv4 to this port, to this host's or a multicast address. The UDP port is held, so
-    /// that the kernel does not answer its datagrams with "port unreachable". All other frames are
-    /// the kernel's, as ever.
+    /// UDP over IPv4 to this port, addressed to this host or a multicast group. The UDP port is
+    /// reserved, so that the kernel does not answer its datagrams with "port unreachable". The
+    /// kernel processes all other frames as usual.
     Udp(u16),
 }
 
-/// How to open an interface.
+/// Configuration of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The name of the interface, in the calling thread's network namespace.
     pub interface: String,
-    /// Which frames arrive.
+    /// The frames to receive.
     pub traffic: Traffic,
-    /// Take frames to all Ethernet addresses.
+    /// Whether to receive frames to all Ethernet addresses.
     pub promiscuous: bool,
-    /// Ethernet multicast addresses to take.
+    /// Ethernet multicast addresses to join.
     pub multicast: Vec<[u8; 6]>,
-    /// Bytes of frames that the kernel keeps until they are received. AF_PACKET cuts it down to the
-    /// system's limit (`net.core.rmem_max`) for an ordinary user; AF_XDP keeps one frame for every
-    /// 2 KiB.
+    /// Size of the receive buffer in bytes. For an ordinary user, AF_PACKET reduces it to the
+    /// system's limit (`net.core.rmem_max`). AF_XDP keeps one frame per 2 KiB.
     pub receive_buffer: usize,
 }
 
 impl Config {
-    /// For a host that talks over UDP port `port`.
+    /// For a host that communicates over UDP port `port`.
     pub fn endpoint(interface: impl Into<String>, port: u16) -> Self {
         Self {
             interface: interface.into(),
@@ -51,29 +50,29 @@ impl Config {
         }
     }
 
-    /// For a port of a switch: every frame, to any address.
+    /// For a switch port: every frame, to any address.
     pub fn switch_port(interface: impl Into<String>) -> Self {
         Self { traffic: Traffic::All, promiscuous: true, ..Self::endpoint(interface, 0) }
     }
 }
 
-/// What a socket counted.
+/// Counters of a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Frames handed to the caller.
+    /// Frames passed to the caller.
     pub received: u64,
-    /// Frames taken by the kernel.
+    /// Frames accepted by the kernel.
     pub sent: u64,
-    /// Frames that the kernel dropped because there was no room for them.
+    /// Frames that the kernel dropped because the receive buffer was full.
     pub overrun: u64,
-    /// Frames dropped because they were longer than the interface's MTU allowed when the socket was
-    /// opened; merged by receive offload, most likely.
+    /// Frames dropped because they were longer than the interface's MTU at the time of opening,
+    /// most likely merged by receive offload.
     pub oversized: u64,
     /// Frames that the kernel refused to send.
     pub unsendable: u64,
 }
 
-/// A way to raw frames.
+/// A kernel interface for raw frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Kind {
@@ -93,7 +92,7 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// Neither `packet` nor `xdp`.
+/// Error: the text is neither `packet` nor `xdp`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no way to raw frames; there are `packet` and `xdp`")]
 pub struct UnknownKind(String);
@@ -112,28 +111,29 @@ impl FromStr for Kind {
 /// Why an interface could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// By AF_PACKET.
+    /// An AF_PACKET socket.
     #[error(transparent)]
     Packet(#[from] packet::OpenError),
-    /// By AF_XDP.
+    /// An AF_XDP socket.
     #[error(transparent)]
     Xdp(#[from] xdp::OpenError),
 }
 
-/// A network interface that is open.
+/// An open network interface.
 #[derive(Debug)]
 pub enum Device {
-    /// By AF_PACKET.
+    /// An AF_PACKET socket.
     Packet(Box<PacketSocket>),
-    /// By AF_XDP.
+    /// An AF_XDP socket.
     Xdp(XdpSocket),
 }
 
 impl Device {
-    /// Opens an interface in the calling thread's network namespace; it stays there, wherever the
-    /// thread goes.
+    /// Opens an interface in the calling thread's network namespace. The socket stays in that
+    /// namespace if the thread changes its own.
     ///
     /// # Errors
+    ///
     /// See [`OpenError`].
     pub fn open(kind: Kind, config: &Config) -> Result<Self, OpenError> {
         Ok(match kind {
@@ -145,7 +145,8 @@ impl Device {
     /// Opens all interfaces of a switch, in order. AF_XDP sockets share their memory.
     ///
     /// # Errors
-    /// The first that there is; then none is open.
+    ///
+    /// The first error; then no interface is open.
     pub fn open_all(kind: Kind, configs: &[Config]) -> Result<Vec<Self>, OpenError> {
         match kind {
             Kind::Packet => configs.iter().map(|config| Self::open(kind, config)).collect(),
@@ -153,7 +154,7 @@ impl Device {
         }
     }
 
-    /// The interface, as it was when it was opened.
+    /// The interface, as it was when the socket was opened.
     #[must_use]
     pub fn interface(&self) -> &Interface {
         match self {
@@ -162,10 +163,11 @@ impl Device {
         }
     }
 
-    /// Asks the interface to take frames to a multicast address.
+    /// Joins a multicast address.
     ///
     /// # Errors
-    /// Those of the operating system.
+    ///
+    /// Errors of the operating system.
     pub fn join(&mut self, mac: [u8; 6]) -> io::Result<()> {
         match self {
             Self::Packet(socket) => socket.join(mac),
@@ -173,10 +175,11 @@ impl Device {
         }
     }
 
-    /// Takes back a [`join`](Self::join); without one it does nothing.
+    /// Reverts a [`join`](Self::join); has no effect without one.
     ///
     /// # Errors
-    /// Those of the operating system.
+    ///
+    /// Errors of the operating system.
     pub fn leave(&mut self, mac: [u8; 6]) -> io::Result<()> {
         match self {
             Self::Packet(socket) => socket.leave(mac),
@@ -184,10 +187,11 @@ impl Device {
         }
     }
 
-    /// What was counted so far.
+    /// The counters.
     ///
     /// # Errors
-    /// Those of the operating system.
+    ///
+    /// Errors of the operating system.
     pub fn statistics(&mut self) -> io::Result<Statistics> {
         match self {
             Self::Packet(socket) => socket.statistics(),

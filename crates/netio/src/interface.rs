@@ -1,43 +1,43 @@
-//! What the kernel knows of a network interface of the calling thread's network namespace.
+//! The kernel's data on a network interface of the calling thread's network namespace.
 
 use std::{fs, io};
 
 use crate::sys;
 
-/// A network interface, as it was when it was looked up.
+/// A network interface, as it was at the time of the query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Its name, as given.
     pub name: String,
-    /// The kernel's number for it.
+    /// Its index in the kernel.
     pub index: u32,
     /// Its Ethernet address.
     pub mac: [u8; 6],
-    /// The most bytes that follow an Ethernet header.
+    /// Maximum number of bytes after the Ethernet header.
     pub mtu: usize,
     /// Whether it is administratively up.
     pub up: bool,
 }
 
-/// Why an interface cannot be used.
+/// Why an interface is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum InterfaceError {
-    /// Not in this network namespace.
+    /// It does not exist in this network namespace.
     #[error("there is no network interface `{name}` here; there are: {}", available.join(", "))]
     Unknown {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The names that exist.
+        /// The existing names.
         available: Vec<String>,
     },
-    /// The kernel did not answer.
+    /// A query to the kernel failed.
     #[error("cannot ask for the {what} of network interface `{name}`: {source}")]
     Query {
-        /// Which interface.
+        /// The interface.
         name: String,
-        /// What was asked for.
+        /// The query.
         what: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -46,7 +46,8 @@ impl Interface {
     /// Looks up an interface by its name.
     ///
     /// # Errors
-    /// If it does not exist or the kernel refuses to tell.
+    ///
+    /// If it does not exist, or a query fails.
     pub fn find(name: &str) -> Result<Self, InterfaceError> {
         let unknown = |_| InterfaceError::Unknown { name: name.to_owned(), available: names() };
         let query =
@@ -67,7 +68,7 @@ impl Interface {
 /// The names of all interfaces of the calling thread's network namespace.
 #[must_use]
 pub fn names() -> Vec<String> {
-    // Not /sys: it shows the namespace of whoever mounted it.
+    // Not /sys, which shows the network namespace of the process that mounted it.
     let table = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
     let lines = table.lines().skip(2);
     lines.filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned())).collect()

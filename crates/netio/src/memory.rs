@@ -1,11 +1,11 @@
 //! Links between threads of one process.
 //!
-//! Each direction is a bounded single-producer, single-consumer ring of frames, and a second one
-//! that carries the empty buffers back: after the first frames nothing is allocated. A full ring
-//! is back-pressure, so a memory link by itself loses nothing.
+//! Each direction has a bounded single-producer, single-consumer ring of frames, and a second ring
+//! that returns the empty buffers: after the first frames nothing is allocated. A full ring is
+//! back-pressure, so a memory link itself loses no frames.
 //!
-//! A link whose other end is gone behaves as an unplugged cable: frames sent into it vanish and
-//! none arrive.
+//! If one end is dropped, the link behaves like an unplugged cable: frames sent into it are lost,
+//! and none arrive.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::{ETHERNET_HEADER, FrameIo, Waker, Watch};
 
-/// Frames that a link made by [`pair`] holds in each direction.
+/// Number of frames that a link made by [`pair`] holds per direction.
 pub const DEFAULT_CAPACITY: usize = 256;
 
 /// One end of a link.
@@ -24,12 +24,12 @@ pub struct MemoryPort {
     outgoing: Outgoing,
     incoming: Incoming,
     own: Waker,
-    /// Last, so that the rings are let go before the other end is told.
+    /// Dropped last, so that the rings are released before the other end is woken.
     peer: Peer,
 }
 
-/// The waker of the other end's thread; woken when this end goes away, as that thread may wait for
-/// room that nobody will make.
+/// The waker of the other end's thread. It is woken when this end is dropped, because that thread
+/// may wait for room that will never exist.
 #[derive(Debug)]
 struct Peer(Waker);
 
@@ -43,11 +43,11 @@ impl Drop for Peer {
 struct Outgoing {
     frames: Producer<Vec<u8>>,
     empties: Consumer<Vec<u8>>,
-    /// Set by us when the ring is full, cleared by the other end when it has made room.
+    /// Set by this end when the ring is full, cleared by the other end when it has made room.
     wants_room: Arc<AtomicBool>,
-    /// Frames were put into the ring since the other end was last told.
+    /// Whether frames were put into the ring since the other end was last woken.
     unannounced: bool,
-    /// The last `send` found no room, and no sleep has ended because of new room since.
+    /// Whether the last `send` found no room, and no sleep has ended because of new room since.
     blocked: bool,
 }
 
@@ -60,7 +60,7 @@ struct Incoming {
 
 fn direction(capacity: usize) -> (Outgoing, Incoming) {
     let (frames_in, frames_out) = RingBuffer::new(capacity);
-    // A buffer is in a ring, or in the hands of one of the ends: never more than these.
+    // A buffer is in a ring or held by one of the ends, so this number suffices.
     let (empties_in, empties_out) = RingBuffer::new(capacity + 2);
     let wants_room = Arc::new(AtomicBool::new(false));
     let outgoing = Outgoing {
@@ -73,13 +73,13 @@ fn direction(capacity: usize) -> (Outgoing, Incoming) {
     (outgoing, Incoming { frames: frames_out, empties: empties_in, wants_room })
 }
 
-/// A link of [`DEFAULT_CAPACITY`], each end with a waker of its own.
+/// A link of [`DEFAULT_CAPACITY`] with a separate waker for each end.
 #[must_use]
 pub fn pair() -> (MemoryPort, MemoryPort) {
     link(DEFAULT_CAPACITY, &Waker::new(), &Waker::new())
 }
 
-/// A link that holds `capacity` frames (at least one) in each direction.
+/// A link that holds `capacity` frames (at least one) per direction.
 ///
 /// `first` and `second` wake the threads that use the two ends. Ends used by one thread may share
 /// its [`Poller`](crate::Poller)'s waker, which makes its sleep cheaper.
@@ -125,11 +125,13 @@ impl FrameIo for MemoryPort {
             received += 1;
             sink(&frame);
             frame.clear();
-            // Full only if the other end is gone and takes no buffers back; then it is freed.
+            // The ring is full only if the other end was dropped and takes no buffers back; then
+            // the buffer is freed.
             drop(incoming.empties.push(frame));
         }
         if received > 0 {
-            // Pairs with the fence in `send`: either we see the wish, or the sender the room.
+            // Pairs with the fence in `send`: either this thread sees the request, or the sender
+            // sees the room.
             fence(Ordering::SeqCst);
             if incoming.wants_room.load(Ordering::Relaxed)
                 && incoming.wants_room.swap(false, Ordering::SeqCst)

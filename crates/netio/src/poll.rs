@@ -1,12 +1,11 @@
-//! Sleeping until something happens on any of several ports, and waking a thread that sleeps.
+//! Sleeping until an event occurs on any of several ports, and waking a sleeping thread.
 //!
-//! A [`Waker`] is one word of state and, only if it is ever needed, an eventfd. Threads that wait
-//! for memory alone sleep on the word itself (futex); threads that also wait for descriptors sleep
-//! in ppoll(2), with the eventfd among them. Whoever has something for a thread first publishes it
-//! and then looks at the word; the thread first announces its sleep in the word and then looks
-//! whether there is something. Sequentially consistent order between the two steps, on both sides,
-//! means that at least one of them sees the other: no wake-up is lost, and a busy thread costs its
-//! peers no system call.
+//! A [`Waker`] is one word of state and, only if needed, an eventfd. Threads that wait for memory
+//! links only sleep on the word itself (futex). Threads that also wait for descriptors sleep in
+//! ppoll(2), with the eventfd among them. A producer first publishes its work and then reads the
+//! word. The sleeping thread first announces its sleep in the word and then looks for work.
+//! Sequentially consistent order between the two steps, on both sides, ensures that at least one
+//! side sees the other: no wake-up is lost, and waking a busy thread costs no system call.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -19,18 +18,18 @@ use crate::sys::{self, PollFd};
 
 /// The thread is busy and will look for work before it sleeps.
 const AWAKE: u32 = 0;
-/// Somebody called [`Waker::wake`]; the next sleep ends at once.
+/// [`Waker::wake`] was called; the next sleep ends at once.
 const NOTIFIED: u32 = 1;
-/// The thread has announced its sleep and is still running: a change of the word is enough.
-/// This and the states above it are those in which a thread must be told of new work.
+/// The thread has announced its sleep and is still running, so changing the word suffices. In this
+/// state and the states above, a thread must be told of new work.
 const WATCHING: u32 = 2;
 /// The thread sleeps on the word.
 const PARKED: u32 = 3;
 /// The thread sleeps in ppoll(2) on the eventfd.
 const POLLING: u32 = 4;
 
-/// How often a thread looks at its wakers' words before it really sleeps, if it waits for memory
-/// alone: about the time that going to sleep and being woken would cost. A thread that waits for
+/// Number of times that a thread polls its wakers' words before it sleeps, if it waits for memory
+/// links only. This takes about as long as sleeping and being woken would. A thread that waits for
 /// descriptors does not spin.
 const SPINS: u32 = 200;
 
@@ -46,15 +45,15 @@ struct Bell {
 pub struct Waker(Arc<Bell>);
 
 impl Waker {
-    /// A waker that no thread uses yet.
+    /// A waker that is not used by a thread yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Ends the thread's sleep, or its next one if it does not sleep now. Never blocks.
+    /// Ends the thread's sleep, or its next one if it is not sleeping. Never blocks.
     ///
-    /// What the thread is to find must have been published before.
+    /// The work for the thread must have been published before.
     pub fn wake(&self) {
         match self.0.state.swap(NOTIFIED, Ordering::SeqCst) {
             PARKED => sys::futex_wake(&self.0.state),
@@ -66,8 +65,8 @@ impl Waker {
         }
     }
 
-    /// Like [`wake`](Self::wake), for work that the thread checks for by itself between announcing
-    /// a sleep and sleeping: does nothing, and writes nothing, while the thread is busy.
+    /// Like [`wake`](Self::wake), for work that the thread itself checks for between announcing a
+    /// sleep and sleeping. Does nothing, and writes nothing, while the thread is busy.
     pub(crate) fn wake_if_watching(&self) {
         fence(Ordering::SeqCst);
         if self.0.state.load(Ordering::Relaxed) >= WATCHING {
@@ -77,7 +76,8 @@ impl Waker {
 
     fn descriptor(&self) -> io::Result<RawFd> {
         if self.0.descriptor.get().is_none() {
-            // One thread sleeps on a waker, so nobody sets it meanwhile; if so, ours is closed.
+            // Only one thread sleeps on a waker, so the cell is still empty. If it is not, our
+            // descriptor is closed.
             let _ = self.0.descriptor.set(sys::eventfd()?);
         }
         Ok(self.0.descriptor.get().expect("just set").as_raw_fd())
@@ -87,16 +87,16 @@ impl Waker {
         self.0.state.load(Ordering::Acquire) == NOTIFIED
     }
 
-    /// From watching to `sleep`; false if there was a wake-up in between.
+    /// Changes the state from watching to `sleep`. Returns false if there was a wake-up in between.
     fn fall_asleep(&self, sleep: u32) -> bool {
         let state = &self.0.state;
         state.compare_exchange(WATCHING, sleep, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
 
-/// What one sleep waits for: filled by [`FrameIo::watch`], emptied by [`sleep`](Self::sleep).
+/// The events that end one sleep: filled by [`FrameIo::watch`], emptied by [`sleep`](Self::sleep).
 ///
-/// Reused sleeps do not allocate.
+/// Reusing it avoids allocations.
 #[derive(Debug, Default)]
 pub struct Watch {
     wakers: Vec<Waker>,
@@ -106,15 +106,15 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Waits for nothing yet.
+    /// Creates an empty set of events.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Ends the sleep when `waker` is woken. The calling thread must be the only one that sleeps on
-    /// it. Whatever the waker announces must be checked after this call, and [`ready`](Self::ready)
-    /// called if it is there.
+    /// it. After this call, check for the work that the waker announces, and call
+    /// [`ready`](Self::ready) if there is any.
     pub fn waker(&mut self, waker: &Waker) {
         if self.wakers.iter().any(|known| Arc::ptr_eq(&known.0, &waker.0)) {
             return;
@@ -141,16 +141,17 @@ impl Watch {
         }
     }
 
-    /// There is something already: do not sleep.
+    /// There is work already: do not sleep.
     pub fn ready(&mut self) {
         self.ready = true;
     }
 
-    /// Sleeps until one of the things watched happens or `timeout` has passed, then forgets them.
-    /// May return for no reason.
+    /// Sleeps until one of the events occurs or `timeout` has passed, then clears the events.
+    /// Spurious returns are possible.
     ///
     /// # Errors
-    /// Those of ppoll(2) and eventfd(2); [`io::ErrorKind::InvalidInput`] for a sleep that nothing
+    ///
+    /// Errors of ppoll(2) and eventfd(2); [`io::ErrorKind::InvalidInput`] for a sleep that no event
     /// could end.
     pub fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         if let Some(timeout) = timeout {
@@ -238,13 +239,13 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// With a waker of its own.
+    /// A poller with a new waker.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With a waker that others know already, such as memory links.
+    /// A poller with a waker that others already use, such as memory links.
     #[must_use]
     pub fn with_waker(waker: Waker) -> Self {
         Self { waker, watch: Watch::new() }
@@ -252,27 +253,29 @@ impl Poller {
 
     /// Ends [`wait`](Self::wait) from any thread.
     ///
-    /// Memory links that are made with it ([`memory::link`](crate::memory::link)) let the thread
-    /// sleep most cheaply.
+    /// Sleep is cheapest with memory links that were created with this waker
+    /// ([`memory::link`](crate::memory::link)).
     #[must_use]
     pub fn waker(&self) -> &Waker {
         &self.waker
     }
 
-    /// Flushes `io` and adds it to what the next [`wait`](Self::wait) waits for.
+    /// Flushes `io` and adds its events to the next [`wait`](Self::wait).
     ///
     /// # Errors
-    /// Those of the port.
+    ///
+    /// Errors of the port.
     pub fn add(&mut self, io: &mut (impl FrameIo + ?Sized)) -> io::Result<()> {
         io.flush()?;
         io.watch(&mut self.watch)
     }
 
     /// Blocks until one of the ports added since the last wait may have a frame (or room, after
-    /// back-pressure), the waker fires, or `timeout` has passed. May return for no reason.
+    /// back-pressure), the waker is woken, or `timeout` has passed. Spurious returns are possible.
     ///
     /// # Errors
-    /// Those of the operating system.
+    ///
+    /// Errors of the operating system.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.watch.waker(&self.waker);
         self.watch.sleep(timeout)

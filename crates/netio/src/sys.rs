@@ -1,4 +1,4 @@
-//! The few system calls that sleeping and waking need, each behind a safe function.
+//! The system calls for sleeping and waking, each behind a safe function.
 
 #![allow(unsafe_code)]
 
@@ -19,7 +19,7 @@ fn timespec(duration: Duration) -> libc::timespec {
     }
 }
 
-/// Turns -1 into the error it stands for.
+/// Turns -1 into the last OS error.
 pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -32,21 +32,21 @@ pub(crate) fn set_option<T: Copy>(
     value: &T,
 ) -> io::Result<()> {
     let length = libc::socklen_t::try_from(size_of::<T>()).expect("options are small");
-    // SAFETY: the kernel reads `length` bytes, the size of a live value; the callers pass the type
-    // that the option is documented to take.
+    // SAFETY: the kernel reads `length` bytes, the size of a live value. The callers pass the
+    // documented type of the option.
     let result = unsafe {
         libc::setsockopt(fd.as_raw_fd(), level, name, ptr::from_ref(value).cast(), length)
     };
     check(result).map(drop)
 }
 
-/// The kernel lets a thread's timers be up to 50 µs late unless the thread says otherwise; frames
-/// that are held back for 20 µs need better.
+/// By default the kernel lets a thread's timers be up to 50 µs late, which is too much for frames
+/// that are held back for 20 µs.
 fn tighten_timers() {
     thread_local!(static DONE: Cell<bool> = const { Cell::new(false) });
     DONE.with(|done| {
         if !done.replace(true) {
-            // SAFETY: PR_SET_TIMERSLACK takes an integer and touches no memory of ours.
+            // SAFETY: PR_SET_TIMERSLACK takes an integer and accesses no memory.
             unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000 as libc::c_ulong, 0, 0, 0) };
         }
     });
@@ -57,14 +57,14 @@ pub(crate) fn ppoll(fds: &mut [PollFd], timeout: Option<Duration>) -> io::Result
     tighten_timers();
     let limit = timeout.map(timespec);
     let limit_pointer = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: the pointer and length are those of a live slice of `pollfd`, the time limit is null
-    // or outlives the call, and a null signal mask is allowed.
+    // SAFETY: the pointer and length are those of a live slice of `pollfd`, the timeout is null or
+    // outlives the call, and a null signal mask is allowed.
     let result = unsafe {
         libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, limit_pointer, ptr::null())
     };
     match check(result) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-            // The contents are unspecified after an error; nothing was reported.
+            // The contents are unspecified after an error, so clear them.
             fds.iter_mut().for_each(|fd| fd.revents = 0);
             Ok(())
         }
@@ -77,8 +77,9 @@ pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, timeout: Option<Durati
     tighten_timers();
     let limit = timeout.map(timespec);
     let limit_pointer = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: FUTEX_WAIT reads the aligned 32-bit word, which the borrow keeps alive, and the time
-    // limit, which is null or outlives the call. Every outcome, errors included, means "look again".
+    // SAFETY: FUTEX_WAIT reads the aligned 32-bit word, which the borrow keeps alive, and the
+    // timeout, which is null or outlives the call. Every result, including errors, means "check
+    // again".
     unsafe {
         libc::syscall(
             libc::SYS_futex,
@@ -107,26 +108,27 @@ pub(crate) fn futex_wake(word: &AtomicU32) {
 pub(crate) fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: eventfd takes two integers.
     let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    // SAFETY: the kernel has just created this descriptor, and it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Makes the counter readable.
 pub(crate) fn eventfd_signal(fd: BorrowedFd<'_>) {
     let one = 1_u64;
-    // SAFETY: the kernel reads 8 bytes from a live u64. The only failure of a non-blocking counter
-    // is that it is full, and then it is readable anyway.
+    // SAFETY: the kernel reads 8 bytes from a live u64. A write to a non-blocking counter fails
+    // only if the counter is full, and then it is readable anyway.
     unsafe { libc::write(fd.as_raw_fd(), ptr::from_ref(&one).cast(), 8) };
 }
 
 /// Makes the counter unreadable again.
 pub(crate) fn eventfd_drain(fd: BorrowedFd<'_>) {
     let mut count = 0_u64;
-    // SAFETY: the kernel writes 8 bytes to a live u64; EAGAIN means that it was drained already.
+    // SAFETY: the kernel writes 8 bytes to a live u64. EAGAIN means that the counter was already
+    // drained.
     unsafe { libc::read(fd.as_raw_fd(), ptr::from_mut(&mut count).cast(), 8) };
 }
 
-/// Any socket, to ask the kernel about interfaces.
+/// A socket for queries about interfaces.
 pub(crate) struct InterfaceRequests(OwnedFd);
 
 impl InterfaceRequests {
@@ -135,7 +137,7 @@ impl InterfaceRequests {
         let fd = check(unsafe {
             libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)
         })?;
-        // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+        // SAFETY: the kernel has just created this descriptor, and it has no other owner.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 

@@ -1,4 +1,4 @@
-//! Memory links and sleeping: order, back-pressure, and that no wake-up is lost.
+//! Memory links and sleeping: order, back-pressure, and no lost wake-ups.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -9,7 +9,7 @@ use tributary_netio::faults::{Delay, FaultInjector, Faults, Faulty, Reorder};
 use tributary_netio::memory::{self, MemoryPort};
 use tributary_netio::{FrameIo, Poller, Waker, Watch};
 
-/// Far longer than any sleep here should be: a sleep that lasts this long was not woken.
+/// Far longer than any regular sleep here: a sleep of this length was not woken.
 const FOREVER: Duration = Duration::from_secs(20);
 
 fn frame(number: u64, length: usize) -> Vec<u8> {
@@ -34,7 +34,7 @@ fn wait_and_expect_a_reason(port: &mut impl FrameIo) {
     assert!(start.elapsed() < FOREVER, "a wake-up was lost");
 }
 
-/// Sends frames `0..count` of changing lengths, sleeping when there is no room.
+/// Sends frames `0..count` of different lengths, sleeping when there is no room.
 fn send_numbers(port: &mut impl FrameIo, count: u64) {
     for number in 0..count {
         let length = usize::try_from(number * 7_919 % 9_000).unwrap();
@@ -135,7 +135,7 @@ fn a_sender_that_was_refused_does_not_spin_afterwards() {
     assert!(!left.send(&frame(1, 60)).unwrap());
     assert_eq!(receive_all(&mut right), [0]);
     assert!(left.send(&frame(1, 60)).unwrap());
-    // The wake-up for the room is spent in one wait, or two if it also set the word.
+    // The wake-up for the room is consumed in one wait, or two if it also set the word.
     let start = Instant::now();
     for _ in 0..3 {
         left.wait(Some(Duration::from_millis(50))).unwrap();
@@ -197,7 +197,7 @@ fn a_wake_up_before_the_sleep_ends_it_and_only_it() {
     assert!(start.elapsed() >= Duration::from_millis(30), "the first wait used it up");
 }
 
-/// A port that is a descriptor, as AF_PACKET sockets are, without needing privileges.
+/// A port on a descriptor, like an AF_PACKET socket, that needs no privileges.
 struct DatagramPort(UnixDatagram);
 
 impl FrameIo for DatagramPort {
@@ -245,7 +245,7 @@ fn one_thread_waits_for_ports_of_all_kinds_and_for_other_threads() {
     thread::scope(|scope| {
         let (turn, turns) = std::sync::mpsc::channel();
         scope.spawn(move || {
-            // One event at a time: if its wake-up is lost, nothing else comes to the rescue.
+            // One event at a time: if its wake-up is lost, no other event compensates.
             for round in 0..rounds {
                 let frame = frame(round, 60);
                 match round % 4 {
@@ -285,7 +285,7 @@ fn one_thread_waits_for_ports_of_all_kinds_and_for_other_threads() {
     });
 }
 
-/// Processor time that this thread has used.
+/// Processor time of this thread.
 fn processor_time() -> Duration {
     let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(schedule.split(' ').next().unwrap().parse().unwrap())
@@ -332,7 +332,8 @@ fn faults_in_real_time_are_those_that_the_seed_decides() {
     let mut left = Faulty::new(left, Some(bad_line(0)), None);
     let mut right = Faulty::new(right, None, Some(bad_line(1)));
     let count = 5_000;
-    // Which copies survive both lines; their numbers on the second depend on the first's order.
+    // The copies that survive both lines. Their numbers on the second line depend on the order
+    // after the first.
     let mut first = bad_line(0);
     let expected: usize = (0..count).map(|number| first.decide(0, number).copies().len()).sum();
 
@@ -340,7 +341,7 @@ fn faults_in_real_time_are_those_that_the_seed_decides() {
     thread::scope(|scope| {
         scope.spawn(|| {
             send_numbers(&mut left, count);
-            // What is held back goes on by waiting.
+            // Held-back frames continue while waiting.
             let end = Instant::now() + Duration::from_millis(50);
             while Instant::now() < end {
                 left.wait(Some(Duration::from_millis(1))).unwrap();

@@ -1,4 +1,4 @@
-//! A port whose frames suffer faults in real time.
+//! A port with fault injection in real time.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use super::{FaultInjector, Line, Statistics};
 use crate::{ETHERNET_HEADER, FrameIo, Watch};
 
-/// Frames on a line beyond which it takes no more: what keeps a long delay from eating memory.
+/// Maximum number of frames on a line, which bounds the memory that a long delay takes.
 const LINE_CAPACITY: usize = 16_384;
 
 /// A port with faults in one or both directions.
 ///
-/// Frames that are held back go on when they fall due, in the next call of any method;
+/// A frame that is held back continues when it is due, in the next call of any method;
 /// [`FrameIo::wait`] and [`Poller`](crate::Poller) wake up for it. Frames that are still held back
 /// when the port is dropped are lost.
 #[derive(Debug)]
@@ -19,15 +19,15 @@ pub struct Faulty<Io> {
     inner: Io,
     sends: Option<Line>,
     receives: Option<Line>,
-    /// Which frames suffer the faults.
+    /// Selects the frames that are subject to faults.
     concerns: fn(&[u8]) -> bool,
-    /// `inner` refused a frame that was due.
+    /// Whether `inner` refused a frame that was due.
     refused: bool,
     epoch: Instant,
 }
 
 impl<Io: FrameIo> Faulty<Io> {
-    /// Wraps `inner`; `None` leaves a direction as it is. Times of the faults count from now.
+    /// Wraps `inner`; `None` leaves a direction without faults. Times of the faults count from now.
     pub fn new(inner: Io, sends: Option<FaultInjector>, receives: Option<FaultInjector>) -> Self {
         Self {
             inner,
@@ -39,32 +39,32 @@ impl<Io: FrameIo> Faulty<Io> {
         }
     }
 
-    /// Only frames for which `concerns` is true suffer the faults; all others pass.
+    /// Restricts the faults to frames for which `concerns` returns true.
     #[must_use]
     pub fn only(mut self, concerns: fn(&[u8]) -> bool) -> Self {
         self.concerns = concerns;
         self
     }
 
-    /// What was injected into the frames sent.
+    /// Faults injected into sent frames.
     #[must_use]
     pub fn send_statistics(&self) -> Statistics {
         self.sends.as_ref().map(Line::statistics).unwrap_or_default()
     }
 
-    /// What was injected into the frames received.
+    /// Faults injected into received frames.
     #[must_use]
     pub fn receive_statistics(&self) -> Statistics {
         self.receives.as_ref().map(Line::statistics).unwrap_or_default()
     }
 
-    /// The port inside.
+    /// The wrapped port.
     #[must_use]
     pub fn inner(&self) -> &Io {
         &self.inner
     }
 
-    /// The port inside; frames that are sent through it directly suffer no faults.
+    /// The wrapped port. Frames sent through it directly are not subject to faults.
     pub fn inner_mut(&mut self) -> &mut Io {
         &mut self.inner
     }
@@ -84,7 +84,7 @@ impl<Io: FrameIo> Faulty<Io> {
                 self.refused = true;
                 return Ok(());
             }
-            // A frame that cannot be sent must not hold up those behind it.
+            // A frame that cannot be sent must not block the frames after it.
             line.advance();
             sent?;
         }
@@ -147,7 +147,7 @@ impl<Io: FrameIo> FrameIo for Faulty<Io> {
     fn watch(&mut self, watch: &mut Watch) -> io::Result<()> {
         let now = self.now();
         let in_nanos = |due: u64| Duration::from_nanos(due.saturating_sub(now));
-        // A frame that the port refused goes on when the port has room, not when it is due.
+        // A frame that the port refused continues when the port has room, not when it is due.
         let send_due = self.sends.as_ref().filter(|_| !self.refused).and_then(Line::next_due);
         let receive_due = self.receives.as_ref().and_then(Line::next_due);
         for due in send_due.into_iter().chain(receive_due) {
@@ -155,7 +155,8 @@ impl<Io: FrameIo> FrameIo for Faulty<Io> {
         }
         let full = self.receives.as_ref().is_some_and(|line| line.len() >= LINE_CAPACITY);
         if full {
-            // Arrivals wait in the port until frames have left the line; they would end each sleep.
+            // Arrivals wait in the port until frames have left the line. Watching the port would
+            // end each sleep at once.
             return Ok(());
         }
         self.inner.watch(watch)

@@ -1,21 +1,21 @@
-//! The frames under way on a line with faults.
+//! The frames in flight on a line with faults.
 
 use std::collections::VecDeque;
 
 use super::{FaultInjector, Statistics};
 
-/// A line with faults: frames go in at one time and come out at another, or not at all.
+/// A line with faults: each frame enters at one time and leaves at another, or is lost.
 ///
-/// Time is a number of nanoseconds that never decreases from call to call; where it comes from is
-/// the caller's business. Frames come out in the order they went in, except those that the
-/// injector holds back.
+/// Time is a number of nanoseconds that never decreases from call to call; the caller chooses the
+/// clock. Frames leave in the order in which they entered, except those that the injector holds
+/// back.
 #[derive(Debug)]
 pub struct Line {
     injector: FaultInjector,
     admitted: u64,
-    /// On their way; times never decrease from front to back.
+    /// Frames in flight; times never decrease from front to back.
     under_way: VecDeque<UnderWay>,
-    /// Waiting for others to pass.
+    /// Frames held back until others have passed.
     held_back: Vec<HeldBack>,
     spare: Vec<Vec<u8>>,
 }
@@ -28,10 +28,10 @@ struct UnderWay {
 
 #[derive(Debug)]
 struct HeldBack {
-    /// The frame that must have passed.
+    /// The frame that must pass first.
     after: u64,
     due: u64,
-    /// When it goes even if that frame never comes.
+    /// When it continues even if that frame has not passed.
     patience_ends: u64,
     frame: Vec<u8>,
 }
@@ -49,13 +49,13 @@ impl Line {
         }
     }
 
-    /// What went wrong so far.
+    /// Faults injected so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.injector.statistics()
     }
 
-    /// Copies of frames that are on the line.
+    /// Number of copies of frames on the line.
     #[must_use]
     pub fn len(&self) -> usize {
         self.under_way.len() + self.held_back.len()
@@ -76,7 +76,7 @@ impl Line {
         for copy in decision.copies() {
             let mut buffer = self.spare.pop().unwrap_or_default();
             buffer.extend_from_slice(frame);
-            // A shorter delay does not let it pass those before it.
+            // A shorter delay does not let it overtake earlier frames.
             let before = self.under_way.back().map_or(0, |last| last.due);
             let due = now.saturating_add(copy.delay).max(before);
             if copy.overtaken_by == 0 {
@@ -94,15 +94,15 @@ impl Line {
         self.release_overtaken(now, number);
     }
 
-    /// The frame that comes out next, if it is due at `now`. It stays until
-    /// [`advance`](Self::advance) is called.
+    /// The next frame to leave, if it is due at `now`. It stays until [`advance`](Self::advance) is
+    /// called.
     pub fn front(&mut self, now: u64) -> Option<&[u8]> {
         self.release_impatient(now);
         let next = self.under_way.front()?;
         (next.due <= now).then_some(&next.frame[..])
     }
 
-    /// Removes the frame that [`front`](Self::front) showed.
+    /// Removes the frame that [`front`](Self::front) returned.
     pub fn advance(&mut self) {
         if let Some(UnderWay { mut frame, .. }) = self.under_way.pop_front() {
             frame.clear();
@@ -110,7 +110,7 @@ impl Line {
         }
     }
 
-    /// When [`front`](Self::front) will have something, if nothing more goes in.
+    /// When [`front`](Self::front) will return a frame, if no more frames enter.
     #[must_use]
     pub fn next_due(&self) -> Option<u64> {
         let patience = self.held_back.iter().map(|held| held.patience_ends).min();
@@ -118,7 +118,7 @@ impl Line {
         patience.into_iter().chain(front).min()
     }
 
-    /// Frames go whose overtakers are through, `passed` being the last.
+    /// Releases the frames whose overtakers have passed; `passed` is the last of these.
     fn release_overtaken(&mut self, now: u64, passed: u64) {
         while let Some(index) = self.held_back.iter().position(|held| held.after <= passed) {
             let held = self.held_back.remove(index);
@@ -128,14 +128,14 @@ impl Line {
         }
     }
 
-    /// Frames go that were held back long enough, those first that have waited longest.
+    /// Releases the frames that were held back long enough, longest first.
     fn release_impatient(&mut self, now: u64) {
         loop {
             let next = self.held_back.iter().enumerate().min_by_key(|(_, held)| held.patience_ends);
             match next {
                 Some((index, held)) if held.patience_ends <= now => {
                     let held = self.held_back.remove(index);
-                    // Before those that are under way for longer.
+                    // Insert it before frames that are due later.
                     let due = held.patience_ends;
                     let place = self.under_way.partition_point(|other| other.due <= due);
                     self.under_way.insert(place, UnderWay { due, frame: held.frame });

@@ -1,11 +1,11 @@
-//! Faults from a seed: frames lost, doubled, reordered, delayed.
+//! Faults derived from a seed: loss, duplication, reordering and delay of frames.
 //!
-//! [`FaultInjector`] decides about one frame at a time and knows neither clock nor queue; the
-//! decision depends on the seed, the stream and the frame's number alone. [`Line`] keeps the frames
-//! that are under way, in whatever time the caller counts: the simulator's or the machine's.
-//! [`Faulty`] puts lines around a real port.
+//! [`FaultInjector`] decides about one frame at a time, without a clock or a queue. The decision
+//! depends only on the seed, the stream and the frame's number. [`Line`] holds the frames in
+//! flight, in the caller's time: that of a simulator or of the machine. [`Faulty`] adds lines to a
+//! real port.
 //!
-//! Frames are never corrupted: Ethernet's check sequence turns corruption into loss.
+//! Frames are never corrupted, because Ethernet's frame check sequence turns corruption into loss.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -20,33 +20,34 @@ mod line;
 pub use faulty::Faulty;
 pub use line::Line;
 
-/// What goes wrong on a line. The default is nothing.
+/// Faults of a line. The default is no faults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
     /// Probability that a frame is lost.
     pub loss: f64,
-    /// Frames that are lost in a row, on average: a channel that is good or bad, and loses all frames
-    /// while it is bad (Gilbert 1960). Up to 1, each frame has luck of its own.
+    /// Mean number of frames lost in a row: a channel that is good or bad, and loses all frames
+    /// while it is bad (Gilbert 1960). Up to 1, losses are independent.
     pub burst: u32,
-    /// Probability that a frame which is not lost arrives twice.
+    /// Probability that a frame that is not lost arrives twice.
     pub duplicate: f64,
-    /// Frames that let later ones pass.
+    /// Reordering of frames.
     pub reorder: Reorder,
-    /// How long frames are under way.
+    /// Delay of frames.
     pub delay: Delay,
-    /// Times, in nanoseconds of the caller's clock, in which every frame is lost, as if the cable
-    /// were pulled out.
+    /// Outages: times in nanoseconds of the caller's clock in which every frame is lost, as if the
+    /// cable were unplugged.
     pub outages: Vec<Range<u64>>,
 }
 
-/// Frames that let later ones pass. A copy made by [`Faults::duplicate`] has its own luck.
+/// Reordering of frames. A copy made by [`Faults::duplicate`] is reordered independently.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reorder {
     /// Probability that a frame is held back.
     pub probability: f64,
-    /// The most later frames that pass it; the number is drawn evenly from `1..=displacement`.
+    /// Maximum number of later frames that overtake it; the number is uniformly distributed in
+    /// `1..=displacement`.
     pub displacement: u32,
-    /// A frame is held back no longer than this, even if too few others come.
+    /// Maximum time for which a frame is held back if too few others follow.
     pub patience: Duration,
 }
 
@@ -56,58 +57,58 @@ impl Default for Reorder {
     }
 }
 
-/// How long frames are under way. Delay alone keeps their order: a frame does not overtake one that
-/// drew a longer delay.
+/// Delay of frames. Delay alone preserves their order: a frame does not overtake one with a longer
+/// delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delay {
-    /// For every frame.
+    /// Delay of every frame.
     pub fixed: Duration,
-    /// On top, drawn evenly from zero up to this.
+    /// Maximum additional delay, uniformly distributed from zero.
     pub jitter: Duration,
 }
 
-/// Why [`Faults`] make no sense.
+/// Why [`Faults`] are invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum InvalidFaults {
     /// Not a probability.
     #[error("the probability of {what} is {value}, which is not between 0 and 1")]
     Probability {
-        /// Which of them.
+        /// The parameter.
         what: &'static str,
-        /// What it was set to.
+        /// Its value.
         value: f64,
     },
-    /// Frames are to be held back until no frame has passed.
+    /// Frames would be held back until zero frames have passed.
     #[error("frames are to be reordered by a displacement of 0, which is no reordering")]
     NoDisplacement,
-    /// More frames are to be lost than bursts of that length can lose.
+    /// Bursts of this length cannot lose so many frames.
     #[error("a loss of {loss} needs bursts of at least {least} frames, not of {burst}")]
     ShortBursts {
         /// The probability that a frame is lost.
         loss: f64,
-        /// Frames lost in a row.
+        /// Mean number of frames lost in a row.
         burst: u32,
-        /// The least number that would do.
+        /// The smallest valid mean.
         least: f64,
     },
-    /// More than a u64 of nanoseconds.
+    /// More nanoseconds than fit in a u64.
     #[error("the {what} of {value:?} is longer than five centuries")]
     TooLong {
-        /// Which of them.
+        /// The parameter.
         what: &'static str,
-        /// What it was set to.
+        /// Its value.
         value: Duration,
     },
 }
 
 impl Faults {
-    /// Every frame is late by `delay`: what a straggler's sends look like.
+    /// Every frame is delayed by `delay`, like those of a straggler.
     #[must_use]
     pub fn straggler(delay: Duration) -> Self {
         Self { delay: Delay { fixed: delay, jitter: Duration::ZERO }, ..Self::default() }
     }
 
-    /// Whether nothing ever goes wrong.
+    /// Whether there are no faults.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.loss == 0.0
@@ -117,10 +118,11 @@ impl Faults {
             && self.outages.is_empty()
     }
 
-    /// Checks ranges.
+    /// Validates the parameters.
     ///
     /// # Errors
-    /// The first value that makes no sense.
+    ///
+    /// The first invalid value.
     pub fn check(&self) -> Result<(), InvalidFaults> {
         let probabilities = [
             ("loss", self.loss),
@@ -153,16 +155,16 @@ impl Faults {
     }
 }
 
-/// What happens to one copy of a frame.
+/// The path of one copy of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passage {
-    /// Nanoseconds under way, before any wait for others to pass.
+    /// Delay in nanoseconds, without any time held back.
     pub delay: u64,
-    /// How many later frames pass it.
+    /// Number of later frames that overtake it.
     pub overtaken_by: u32,
 }
 
-/// What happens to one frame: none, one or two copies of it arrive.
+/// The decision about one frame: zero, one or two copies arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     copies: [Passage; 2],
@@ -177,58 +179,59 @@ impl Decision {
     }
 }
 
-/// What was injected so far.
+/// Counters of injected faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Frames decided about.
     pub frames: u64,
-    /// Of them, lost by chance.
+    /// Frames lost at random.
     pub lost: u64,
-    /// Of them, lost in an outage.
+    /// Frames lost in an outage.
     pub cut_off: u64,
-    /// Of them, doubled.
+    /// Frames duplicated.
     pub duplicated: u64,
-    /// Copies held back for others to pass.
+    /// Copies held back for reordering.
     pub reordered: u64,
     /// Copies delayed.
     pub delayed: u64,
 }
 
-/// Decides what happens to the frames of one line.
+/// Decides about the frames of one line.
 ///
 /// The decision about a frame is a function of the seed, the stream, the frame's number and the
-/// outages. It does not depend on what was decided before (with bursts, the luck of all frames up to it counts,
-/// whether they were decided about or not), and a kind of fault that is switched on
-/// or off leaves the luck of the others as it was.
+/// outages. It does not depend on earlier decisions. (With bursts it depends on the random numbers
+/// of all earlier frames, whether they were decided about or not.) Enabling or disabling one kind
+/// of fault does not change the decisions about the others.
 #[derive(Clone, Debug)]
 pub struct FaultInjector {
     faults: Faults,
-    /// The frames that may be lost, doubled or held back, if not all may.
+    /// The frames that may be lost, duplicated or held back; `None` for all.
     only: Option<BTreeSet<u64>>,
     random: ChaCha8Rng,
     bursts: Bursts,
     statistics: Statistics,
 }
 
-/// Where a line is that loses frames in bursts.
+/// State of a line that loses frames in bursts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bursts {
-    /// The frame that comes next.
+    /// The next frame.
     next: u64,
-    /// Whether the last one was lost.
+    /// Whether the last frame was lost.
     bad: bool,
 }
 
-/// 32-bit words of the key stream that belong to one frame: one ChaCha block. Six 64-bit draws need
-/// twelve, and one for bursts is behind them.
+/// Number of 32-bit words of the key stream per frame: one ChaCha block. Six 64-bit draws need
+/// twelve words, and the draw for bursts follows them.
 const WORDS_PER_FRAME: u128 = 16;
 const BURST_WORD: u128 = 12;
 
 impl FaultInjector {
-    /// Faults from `seed`; `stream` tells the lines of one run apart.
+    /// Faults from `seed`. `stream` distinguishes the lines of one run.
     ///
     /// # Errors
-    /// If the faults make no sense.
+    ///
+    /// If the faults are invalid.
     pub fn new(faults: Faults, seed: u64, stream: u64) -> Result<Self, InvalidFaults> {
         faults.check()?;
         let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -237,21 +240,21 @@ impl FaultInjector {
         Ok(Self { faults, only: None, random, bursts, statistics })
     }
 
-    /// Of all the frames to which something would happen, only these are lost, doubled or held back:
-    /// to find out which of the faults of a run it takes to make it fail. Delays and outages stay.
+    /// Restricts loss, duplication and reordering to these frames. This serves to find the faults
+    /// that make a run fail. Delays and outages are unchanged.
     #[must_use]
     pub fn only(mut self, frames: BTreeSet<u64>) -> Self {
         self.only = Some(frames);
         self
     }
 
-    /// What is to go wrong.
+    /// The configured faults.
     #[must_use]
     pub fn faults(&self) -> &Faults {
         &self.faults
     }
 
-    /// What went wrong.
+    /// The counters.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.statistics
@@ -287,8 +290,8 @@ impl FaultInjector {
         decision
     }
 
-    /// Whether a frame is in a burst: of the chain's two probabilities, one gives bursts their length, and the
-    /// other, with it, the loss.
+    /// Whether a frame is in a burst. One of the chain's two probabilities determines the length of
+    /// bursts, and both together the loss.
     fn is_in_burst(&mut self, frame_number: u64) -> bool {
         let Faults { loss, burst, .. } = self.faults;
         let end = 1.0 / f64::from(burst);
@@ -320,14 +323,14 @@ impl FaultInjector {
         Passage { delay, overtaken_by }
     }
 
-    /// Draws 53 bits, which an f64 holds exactly: never at 0, always at 1.
+    /// Draws 53 bits, which fit exactly in an f64: never true at 0, always true at 1.
     fn happens(&mut self, probability: f64) -> bool {
         let drawn = (self.random.next_u64() >> 11) as f64 / 2_f64.powi(53);
         drawn < probability
     }
 }
 
-/// An even draw from `0..limit` (0 if there is none), from 64 random bits.
+/// A uniform draw from `0..limit` (0 if it is empty), from 64 random bits.
 fn scale(random: u64, limit: u64) -> u64 {
     let product = u128::from(random) * u128::from(limit);
     u64::try_from(product >> 64).expect("the upper half of a 128-bit product")

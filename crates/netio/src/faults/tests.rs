@@ -30,8 +30,8 @@ fn decisions(faults: Faults, seed: u64, stream: u64, frames: u64) -> Vec<Decisio
     (0..frames).map(|number| injector.decide(0, number)).collect()
 }
 
-/// Sends frames number `0..` at the given times and lets them out when due; returns
-/// `(time, number)` of all that came out.
+/// Sends frames number `0..` at the given times and removes them when due. Returns `(time, number)`
+/// of all frames that left.
 fn run(line: &mut Line, times: &[u64]) -> Vec<(u64, u64)> {
     let mut out = Vec::new();
     let drain = |line: &mut Line, until: u64, out: &mut Vec<(u64, u64)>| {
@@ -61,7 +61,7 @@ fn a_seed_stands_for_one_course_of_events() {
     assert_ne!(first, decisions(everything(), 7, 4, 2_000), "another stream");
 }
 
-/// Pinned, because a seed that somebody noted down must replay in a later version.
+/// Pinned, because a recorded seed must replay in later versions.
 #[test]
 fn a_noted_seed_still_replays() {
     let decisions = decisions(everything(), 42, 1, 40);
@@ -190,16 +190,16 @@ fn a_straggler_is_late_by_just_its_delay() {
 fn a_frame_held_back_goes_behind_its_overtakers_or_when_patience_ends() {
     let reorder = Reorder { probability: 1.0, displacement: 1, patience: Duration::from_nanos(50) };
     let mut line = Line::new(injector(Faults { reorder, ..Faults::default() }, 1));
-    // Each frame lets one pass: frame 0 goes when 1 has come, 1 when 2 has come, 2 is not followed.
+    // Each frame lets one pass: frame 0 continues after 1, and 1 after 2. No frame follows 2.
     assert_eq!(run(&mut line, &[0, 10, 20]), [(10, 0), (20, 1), (70, 2)]);
-    // Nobody comes in time.
+    // No frame follows in time.
     let mut line = Line::new(injector(Faults { reorder, ..Faults::default() }, 1));
     assert_eq!(run(&mut line, &[0, 100]), [(50, 0), (150, 1)]);
 }
 
 proptest! {
-    /// Whatever the faults: what comes out is what was decided, never early, and out of order by no
-    /// more than was asked for.
+    /// For any faults, the frames that leave are those decided upon, never early, and out of order
+    /// by at most the configured displacement.
     #[test]
     fn a_line_keeps_its_promises(
         loss in 0.0..0.5_f64,
@@ -240,7 +240,7 @@ proptest! {
         }
         prop_assert!(out.is_sorted_by_key(|(time, _)| *time));
         for (position, (_, number)) in out.iter().enumerate() {
-            // Of the frames sent later, only so many come out earlier.
+            // At most this many later frames leave earlier.
             let mut passed: Vec<u64> =
                 out[..position].iter().map(|(_, other)| *other).filter(|other| other > number).collect();
             passed.sort_unstable();

@@ -1,4 +1,4 @@
-//! Classic BPF programs that the kernel runs on every frame, so that foreign traffic is not copied.
+//! Classic BPF programs that the kernel runs on every frame, so that other traffic is not copied.
 
 /// One instruction, as in the kernel's `struct sock_filter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +20,10 @@ const JUMP_IF_EQUAL: u16 = 0x15;
 const JUMP_IF_ANY_BIT: u16 = 0x45;
 const RETURN: u16 = 0x06;
 
-/// Where the kernel shows a frame's direction: `SKF_AD_OFF + SKF_AD_PKTTYPE`.
+/// Offset at which the kernel exposes a frame's direction: `SKF_AD_OFF + SKF_AD_PKTTYPE`.
 const PACKET_TYPE: u32 = (-0x1000_i32 + 4).cast_unsigned();
-/// Whether the kernel or the card has taken a VLAN tag off: `SKF_AD_OFF + SKF_AD_VLAN_TAG_PRESENT`.
+/// Offset at which it exposes whether a VLAN tag was removed: `SKF_AD_OFF +
+/// SKF_AD_VLAN_TAG_PRESENT`.
 const TAG_PRESENT: u32 = (-0x1000_i32 + 48).cast_unsigned();
 const TO_ANOTHER_HOST: u32 = 3;
 const OUTGOING: u32 = 4;
@@ -45,8 +46,8 @@ enum Test {
     NoBitOf(u32),
 }
 
-/// Accepts UDP over IPv4 to `port`, unfragmented and without a VLAN tag, sent by others; to any Ethernet address, or to
-/// those that the interface takes for its own.
+/// Accepts UDP over IPv4 to `port`, unfragmented and without a VLAN tag, from other hosts. The
+/// Ethernet destination is arbitrary, or one that the interface accepts as its own.
 pub(super) fn udp_to(port: u16, any_address: bool) -> Vec<Instruction> {
     let load = |code, k| Instruction { code, jt: 0, jf: 0, k };
     let mut steps = vec![(load(LOAD_WORD, PACKET_TYPE), Some(Test::NotEqual(OUTGOING)))];
@@ -54,8 +55,8 @@ pub(super) fn udp_to(port: u16, any_address: bool) -> Vec<Instruction> {
         steps.push((load(LOAD_WORD, PACKET_TYPE), Some(Test::NotEqual(TO_ANOTHER_HOST))));
     }
     steps.extend([
-        // A switch lets a tagged frame pass as plain traffic, or should not have: it says nothing about
-        // who sent it.
+        // A switch may have forwarded a tagged frame as ordinary traffic without checking its
+        // sender.
         (load(LOAD_WORD, TAG_PRESENT), Some(Test::Equal(0))),
         (load(LOAD_HALF, ETHER_TYPE), Some(Test::Equal(IPV4))),
         (load(LOAD_BYTE, IP_PROTOCOL), Some(Test::Equal(UDP))),
@@ -73,14 +74,14 @@ pub(super) fn nothing() -> Vec<Instruction> {
     vec![Instruction { code: RETURN, jt: 0, jf: 0, k: DROP }]
 }
 
-/// Loads and tests in order; the first test that fails jumps to the drop at the end.
+/// Emits loads and tests in order. The first test that fails jumps to the drop at the end.
 fn assemble(steps: Vec<(Instruction, Option<Test>)>) -> Vec<Instruction> {
     let length: usize = steps.iter().map(|(_, test)| 1 + usize::from(test.is_some())).sum();
     let mut program = Vec::with_capacity(length + 2);
     for (load, test) in steps {
         program.push(load);
         let Some(test) = test else { continue };
-        // From the instruction behind this one, past the "keep", to the "drop".
+        // From the instruction after this one, past the "keep", to the "drop".
         let to_drop = u8::try_from(length - program.len()).expect("programs are short");
         program.push(match test {
             Test::Equal(k) => Instruction { code: JUMP_IF_EQUAL, jt: 0, jf: to_drop, k },
@@ -97,7 +98,7 @@ fn assemble(steps: Vec<(Instruction, Option<Test>)>) -> Vec<Instruction> {
 mod tests {
     use super::*;
 
-    /// An interpreter after the manual, independent of the assembler.
+    /// An interpreter written from the manual, independently of the assembler.
     fn run(program: &[Instruction], frame: &[u8], packet_type: u32) -> u32 {
         run_tagged(program, frame, packet_type, 0)
     }
@@ -132,7 +133,7 @@ mod tests {
                 0x06 => return step.k,
                 other => panic!("instruction {other:#x} is not used here"),
             };
-            // The kernel drops a frame when a load goes beyond its end.
+            // The kernel drops a frame if a load exceeds its end.
             let Some(loaded) = loaded else { return 0 };
             a = loaded;
         }

@@ -1,11 +1,11 @@
-//! Frames over a Linux network interface, by AF_PACKET sockets.
+//! Frames over a Linux network interface, through AF_PACKET sockets.
 //!
-//! Each call to the kernel moves up to [`BATCH`] frames between it and buffers that were allocated
-//! when the socket was opened. There is no memory-mapped ring: with a version 3 ring a lone frame
-//! waits up to a millisecond for its block to retire, which a windowed protocol cannot afford.
+//! Each system call moves up to [`BATCH`] frames between the kernel and buffers that were allocated
+//! when the socket was opened. There is no memory-mapped ring: with a version 3 ring a single frame
+//! waits up to a millisecond for its block to retire, which is too long for a windowed protocol.
 //!
-//! Offloads that let the kernel hand on unfinished or merged frames (transmit checksums, GSO, GRO)
-//! must be off on a switch's ports; the testbed does so for the links it makes.
+//! Offloads that let the kernel pass on incomplete or merged frames (transmit checksums, GSO, GRO)
+//! must be disabled on a switch's ports. The testbed does this for its links.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,92 +19,95 @@ pub use crate::device::{Config, Statistics, Traffic};
 mod filter;
 mod sys;
 
-/// Frames that one system call moves at most.
+/// Maximum number of frames per system call.
 pub const BATCH: usize = 32;
 
-/// Bytes of a VLAN tag, which the MTU does not count.
+/// Bytes of a VLAN tag, which the MTU does not include.
 const TAG: usize = 4;
 
-/// Bytes of the two Ethernet addresses, behind which a VLAN tag stands.
+/// Bytes of the two Ethernet addresses, which precede a VLAN tag.
 const ADDRESSES: usize = 12;
 
-/// How long to wait before offering frames again to a device that was full: there is no event.
+/// Time to wait before offering frames again to a device that was full. The kernel sends no event
+/// for this.
 const DEVICE_RETRY: Duration = Duration::from_micros(50);
 
-/// After so many refusals in a row a frame is given up: some rule drops it, the device is not full.
+/// After this many consecutive refusals a frame is dropped: the device is not full, but some rule
+/// drops the frame.
 const DEVICE_RETRIES: u32 = 100;
 
 /// Why a socket could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// No such interface, or the kernel does not tell.
+    /// The interface does not exist, or a query fails.
     #[error(transparent)]
     Interface(#[from] InterfaceError),
-    /// The interface carries nothing.
+    /// The interface is down.
     #[error("network interface `{0}` is down; bring it up, for instance with `ip link set {0} up`")]
     Down(String),
-    /// The capability is missing.
+    /// A capability is missing.
     #[error(
         "raw frames on `{0}` need the capability CAP_NET_RAW in the user namespace that owns this \
          network namespace; run as root, or give it to the program (`setcap cap_net_raw+ep \
          PROGRAM`), or run in a namespace of your own (`unshare --user --map-root-user --net`)"
     )]
     NotPermitted(String),
-    /// Another program has the UDP port to itself.
+    /// Another program uses the UDP port exclusively.
     #[error("UDP port {port} of this host is in use by another program")]
     PortInUse {
         /// The port.
         port: u16,
     },
-    /// Anything else.
+    /// Another error.
     #[error("cannot {what} on network interface `{interface}`: {source}")]
     System {
-        /// Which interface.
+        /// The interface.
         interface: String,
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// What keeps queued frames from being sent.
+/// The reason why queued frames are not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Obstacle {
     None,
-    /// The socket's send buffer is full; poll(2) tells when it is not.
+    /// The socket's send buffer is full; poll(2) reports when it is not.
     Socket,
-    /// The device's queue is full, found so many times in a row.
+    /// The device's queue is full, for this number of consecutive attempts.
     Device(u32),
 }
 
-/// An AF_PACKET socket on one interface. Frames that this host sends do not come back.
+/// An AF_PACKET socket on one interface. It does not receive frames that this host sends.
 #[derive(Debug)]
 pub struct PacketSocket {
     socket: OwnedFd,
     interface: Interface,
-    /// Whether VLAN tags are put back.
+    /// Whether VLAN tags are restored.
     tags: bool,
-    /// Bytes of each of the [`BATCH`] buffers in `arrived` and in `queued`. The first [`TAG`] bytes
-    /// of an arrival's buffer are free for the tag.
+    /// Size in bytes of each of the [`BATCH`] buffers in `arrived` and in `queued`. The first
+    /// [`TAG`] bytes of a receive buffer are reserved for the tag.
     stride: usize,
     arrived: Box<[u8]>,
     queued: Box<[u8]>,
     lengths: [usize; BATCH],
-    /// The queued frames that are not yet sent.
+    /// The queued frames that have not been sent.
     first: usize,
     end: usize,
     obstacle: Obstacle,
     statistics: Statistics,
-    /// Holds the UDP port; receives nothing.
+    /// Reserves the UDP port; receives nothing.
     _port: Option<OwnedFd>,
 }
 
 impl PacketSocket {
-    /// Opens a socket in the calling thread's network namespace; it stays there, wherever the
-    /// thread goes.
+    /// Opens a socket in the calling thread's network namespace. The socket stays in that namespace
+    /// if the thread changes its own.
     ///
     /// # Errors
+    ///
     /// See [`OpenError`].
     pub fn open(config: &Config) -> Result<Self, OpenError> {
         let interface = Interface::find(&config.interface)?;
@@ -139,8 +142,8 @@ impl PacketSocket {
             sys::membership(fd, interface.index, sys::Membership::Promiscuous, true)
                 .map_err(failed("take all addresses"))?;
         }
-        // For endpoints, too: before a frame comes to the sockets of its EtherType the kernel forgets
-        // that it had a tag of VLAN 0.
+        // Endpoints also bind to all EtherTypes: before a frame reaches the sockets of its
+        // EtherType, the kernel discards the fact that it had a tag of VLAN 0.
         sys::bind_packet(fd, interface.index).map_err(failed("bind"))?;
         let stride = (interface.mtu + ETHERNET_HEADER + 2 * TAG).next_multiple_of(64);
         let mut socket = Self {
@@ -169,28 +172,31 @@ impl PacketSocket {
         &self.interface
     }
 
-    /// Asks the interface to take frames to a multicast address.
+    /// Joins a multicast address.
     ///
     /// # Errors
-    /// Those of the operating system.
+    ///
+    /// Errors of the operating system.
     pub fn join(&mut self, mac: [u8; 6]) -> io::Result<()> {
         let member = sys::Membership::Multicast(mac);
         sys::membership(self.socket.as_fd(), self.interface.index, member, true)
     }
 
-    /// Takes back a [`join`](Self::join); without one it does nothing.
+    /// Reverts a [`join`](Self::join); has no effect without one.
     ///
     /// # Errors
-    /// Those of the operating system.
+    ///
+    /// Errors of the operating system.
     pub fn leave(&mut self, mac: [u8; 6]) -> io::Result<()> {
         let member = sys::Membership::Multicast(mac);
         sys::membership(self.socket.as_fd(), self.interface.index, member, false)
     }
 
-    /// What was counted so far.
+    /// The counters.
     ///
     /// # Errors
-    /// Those of the operating system.
+    ///
+    /// Errors of the operating system.
     pub fn statistics(&mut self) -> io::Result<Statistics> {
         self.statistics.overrun += sys::take_drops(self.socket.as_fd())?;
         Ok(self.statistics)
@@ -203,7 +209,7 @@ impl PacketSocket {
         )
     }
 
-    /// Shows frame `index` of the last batch to `sink`; false if it is not whole.
+    /// Passes frame `index` of the last batch to `sink`. Returns false if it is incomplete.
     fn deliver(
         &mut self,
         index: usize,
@@ -219,7 +225,7 @@ impl PacketSocket {
             sink(&buffer[TAG..end]);
             return true;
         };
-        // The addresses move forward and the tag stands behind them again.
+        // Move the addresses forward, and insert the tag after them.
         buffer.copy_within(TAG..TAG + ADDRESSES, 0);
         buffer[ADDRESSES..ADDRESSES + 2].copy_from_slice(&protocol.to_be_bytes());
         buffer[ADDRESSES + 2..ADDRESSES + TAG].copy_from_slice(&control.to_be_bytes());
@@ -227,7 +233,7 @@ impl PacketSocket {
         true
     }
 
-    /// What to do about a refused first frame: give it up, come back later, or tell the caller.
+    /// Handles a refused first frame: drop it, retry later, or return an error.
     fn refused(&mut self, error: &io::Error) -> io::Result<()> {
         match error.raw_os_error() {
             Some(libc::EINTR) => Ok(()),
@@ -246,7 +252,7 @@ impl PacketSocket {
                 };
                 Ok(())
             }
-            // The MTU was lowered, or a rule forbids this frame; the next may be better.
+            // The MTU was lowered, or a rule forbids this frame. The next frame may succeed.
             Some(libc::EMSGSIZE | libc::EPERM | libc::EINVAL) => {
                 self.give_up(1);
                 Ok(())
@@ -264,7 +270,7 @@ impl PacketSocket {
     }
 }
 
-/// Asks an interface for frames without receiving any: for back ends that receive by other means.
+/// Membership of an interface without receiving frames, for back ends that receive in another way.
 #[derive(Debug)]
 pub(crate) struct Requests {
     socket: OwnedFd,
@@ -272,7 +278,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// What is asked for holds as long as this exists.
+    /// The memberships last as long as this object.
     pub(crate) fn new(interface: &Interface) -> io::Result<Self> {
         Ok(Self { socket: sys::packet_socket()?, index: interface.index })
     }
@@ -332,7 +338,7 @@ impl FrameIo for PacketSocket {
                     _ => return Err(self.named(&error)),
                 },
             };
-            // Oversized frames count too, so that a flood of them cannot hold the thread.
+            // Oversized frames count, too, so that a flood of them does not block the thread.
             looked_at += count;
             for (index, arrival) in arrivals[..count].iter().enumerate() {
                 if self.deliver(index, *arrival, sink) {
@@ -417,7 +423,7 @@ impl FrameIo for PacketSocket {
 }
 
 impl PacketSocket {
-    /// Makes the buffers of sent frames free again.
+    /// Frees the buffers of sent frames.
     fn rewind(&mut self) {
         if self.first == self.end {
             (self.first, self.end) = (0, 0);

@@ -10,20 +10,20 @@ use super::BATCH;
 use super::filter::Instruction;
 use crate::sys::{check, set_option};
 
-/// `value` as it lies in a header.
+/// `value` in network byte order.
 fn network_order(value: u16) -> u16 {
     value.to_be()
 }
 
 fn new_socket(domain: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
     let kind = kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: socket takes three integers. Protocol 0 means that nothing arrives before `bind`.
+    // SAFETY: socket takes three integers. With protocol 0 nothing arrives before `bind`.
     let fd = check(unsafe { libc::socket(domain, kind, 0) })?;
-    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    // SAFETY: the kernel has just created this descriptor, and it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// An unbound raw packet socket that receives nothing yet.
+/// An unbound raw packet socket, which receives nothing yet.
 pub(super) fn packet_socket() -> io::Result<OwnedFd> {
     new_socket(libc::AF_PACKET, libc::SOCK_RAW)
 }
@@ -33,7 +33,7 @@ pub(super) fn udp_socket() -> io::Result<OwnedFd> {
     new_socket(libc::AF_INET, libc::SOCK_DGRAM)
 }
 
-/// Binds to one interface; frames of all EtherTypes arrive from now on.
+/// Binds to one interface. From now on frames of all EtherTypes arrive.
 pub(super) fn bind_packet(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     // SAFETY: `sockaddr_ll` is integers, for which all zeroes are valid.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -44,7 +44,7 @@ pub(super) fn bind_packet(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     bind(fd, &address)
 }
 
-/// Binds to a UDP port of every address; several sockets may share it.
+/// Binds to a UDP port on all addresses. Several sockets may share it.
 pub(super) fn bind_udp(fd: BorrowedFd<'_>, port: u16) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1_i32)?;
     // SAFETY: `sockaddr_in` is integers, for which all zeroes are valid (address 0.0.0.0).
@@ -61,7 +61,7 @@ fn bind<T: Copy>(fd: BorrowedFd<'_>, address: &T) -> io::Result<()> {
     check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(address).cast(), length) }).map(drop)
 }
 
-/// Lets the kernel drop what `program` does not accept, before it is queued.
+/// Lets the kernel drop frames that `program` does not accept before they are queued.
 pub(super) fn attach_filter(fd: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
     let mut code: Vec<libc::sock_filter> = program
         .iter()
@@ -73,24 +73,24 @@ pub(super) fn attach_filter(fd: BorrowedFd<'_>, program: &[Instruction]) -> io::
     set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// Asks not to be shown frames that this host sends.
+/// Excludes frames that this host sends.
 pub(super) fn ignore_outgoing(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option(fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)
 }
 
-/// Asks for the VLAN tags that the kernel takes off.
+/// Requests the VLAN tags that the kernel removes.
 pub(super) fn request_tags(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option(fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, &1_i32)
 }
 
-/// Sets the receive buffer, beyond the system's limit if this process may.
+/// Sets the receive buffer, beyond the system's limit if this process is privileged.
 pub(super) fn set_receive_buffer(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes)
         .or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes))
 }
 
-/// What an interface is asked to let through, for as long as the socket is open.
+/// A membership of an interface, which lasts as long as the socket is open.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Membership {
     Promiscuous,
@@ -119,7 +119,7 @@ pub(super) fn membership(
     set_option(fd, libc::SOL_PACKET, option, &request)
 }
 
-/// Frames that the kernel has dropped for want of buffer space since the last call.
+/// Number of frames that the kernel has dropped for lack of buffer space since the last call.
 pub(super) fn take_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
     let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
     let mut length = libc::socklen_t::try_from(size_of_val(&statistics)).expect("it is small");
@@ -139,9 +139,9 @@ pub(super) fn take_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
 /// One received frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Arrival {
-    /// Its length, of which the buffer may hold less.
+    /// Its length, which may exceed the buffer.
     pub(super) length: usize,
-    /// The VLAN tag that the kernel took off: protocol and control information.
+    /// The VLAN tag that the kernel removed: protocol and control information.
     pub(super) tag: Option<(u16, u16)>,
 }
 
@@ -150,8 +150,8 @@ pub(super) struct Arrival {
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
-/// Receives up to `arrivals.len()` frames without waiting, frame i to `buffers[i * stride + gap..]`.
-/// Returns how many there were.
+/// Receives up to `arrivals.len()` frames without waiting, frame i to `buffers[i * stride +
+/// gap..]`. Returns their number.
 pub(super) fn receive_batch(
     fd: BorrowedFd<'_>,
     buffers: &mut [u8],
@@ -181,8 +181,8 @@ pub(super) fn receive_batch(
     }
     let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
     // SAFETY: each of the first `count` headers points to an iovec and, if tags are wanted, to a
-    // control buffer in the arrays above, and each iovec to its own part of `buffers`; all outlive
-    // the call, with the lengths given. No address is asked for and no time limit set.
+    // control buffer in the arrays above, and each iovec points to its own part of `buffers`. All
+    // outlive the call and have the given lengths. No address and no time limit is requested.
     let received = check(unsafe {
         libc::recvmmsg(
             fd.as_raw_fd(),
@@ -223,8 +223,8 @@ fn tag_of(header: &libc::msghdr) -> Option<(u16, u16)> {
     Some((if has_protocol { data.tp_vlan_tpid } else { 0x8100 }, data.tp_vlan_tci))
 }
 
-/// Sends frames, frame i being the first `lengths[i]` bytes of `buffers[i * stride..]`. Returns how
-/// many were taken, from the first; an error is that of the first.
+/// Sends frames, frame i being the first `lengths[i]` bytes of `buffers[i * stride..]`. Returns the
+/// number of leading frames that were accepted; an error refers to the first frame.
 pub(super) fn send_batch(
     fd: BorrowedFd<'_>,
     buffers: &[u8],

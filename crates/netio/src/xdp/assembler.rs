@@ -1,7 +1,7 @@
-//! A small assembler for eBPF, the kernel's own machine code.
+//! A small assembler for eBPF.
 //!
-//! It knows the instructions that the programs here are made of, by names, and labels that lie
-//! ahead. The kernel checks what comes out when it is loaded: no program reads beyond a frame.
+//! It supports the instructions that the programs here use, and forward labels. The kernel verifies
+//! the programs when they are loaded: none reads beyond a frame.
 
 /// One instruction, as in the kernel's `struct bpf_insn`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,8 +13,8 @@ pub(super) struct Instruction {
     immediate: i32,
 }
 
-/// A register of the machine. Calls return in `R0`, take their arguments in `R1` to `R5` and spoil
-/// them; a program starts with its context in `R1`.
+/// A register. Calls return in `R0`, take their arguments in `R1` to `R5` and overwrite these; a
+/// program starts with its context in `R1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Register {
     R0,
@@ -26,7 +26,7 @@ pub(super) enum Register {
     R6,
 }
 
-/// Bytes that a load reads, in the machine's order.
+/// Number of bytes that a load reads, in native byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Width {
     Byte,
@@ -34,28 +34,28 @@ pub(super) enum Width {
     Word,
 }
 
-/// When a jump is taken.
+/// The condition of a jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
-    /// The lower 32 bits are this.
+    /// The lower 32 bits equal this value.
     Equal(i32),
-    /// The lower 32 bits are not this.
+    /// The lower 32 bits differ from this value.
     NotEqual(i32),
-    /// One of these bits, of the lower 32, is set.
+    /// At least one of these bits is set in the lower 32 bits.
     AnyBit(i32),
-    /// All 64 bits are more than another register's, as numbers without a sign.
+    /// The 64 bits are greater than another register's, as unsigned numbers.
     Above(Register),
 }
 
-/// A kernel function that a program may call.
+/// A kernel helper function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Helper {
-    /// `bpf_redirect_map(map, key, action)`: the answer "hand the frame to the map's entry", or
-    /// `action` if there is none.
+    /// `bpf_redirect_map(map, key, action)`: the action that passes the frame to the map's entry,
+    /// or `action` if there is none.
     RedirectMap = 51,
 }
 
-/// A place in the program that jumps go to. It must be ahead of them: there are no loops.
+/// A jump target. It must be after all jumps to it: there are no loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Label(usize);
 
@@ -75,13 +75,13 @@ const EXIT: u8 = 0x95;
 /// In the source register of a 64-bit immediate: the immediate is a map's descriptor.
 const IS_MAP: u8 = 1;
 
-/// A program that grows.
+/// A program under construction.
 #[derive(Debug, Default)]
 pub(super) struct Assembler {
     program: Vec<Instruction>,
-    /// Where each label is, once it is known.
+    /// Position of each label, once known.
     labels: Vec<Option<usize>>,
-    /// Jumps, and the labels that they go to.
+    /// Jumps with their labels.
     jumps: Vec<(usize, Label)>,
 }
 
@@ -90,13 +90,13 @@ impl Assembler {
         Self::default()
     }
 
-    /// A label for jumps, to be [placed](Self::place) later.
+    /// Creates a label for jumps, to be [placed](Self::place) later.
     pub(super) fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
     }
 
-    /// The next instruction is where `label` is.
+    /// Places `label` at the next instruction.
     pub(super) fn place(&mut self, label: Label) {
         self.labels[label.0] = Some(self.program.len());
     }
@@ -126,14 +126,14 @@ impl Assembler {
         self.push(ADD_IMMEDIATE, to as u8, 0, 0, value);
     }
 
-    /// `to = the map that this process knows by descriptor`.
+    /// `to = map`, given by its descriptor in this process.
     pub(super) fn set_map(&mut self, to: Register, descriptor: i32) {
         self.push(LOAD_64_BIT_IMMEDIATE, to as u8, IS_MAP, 0, descriptor);
-        // Its upper half takes a second slot.
+        // The upper half takes a second slot.
         self.push(0, 0, 0, 0, 0);
     }
 
-    /// Goes on at `label` if `register` is so.
+    /// Jumps to `label` if the condition on `register` holds.
     pub(super) fn jump_if(&mut self, register: Register, when: When, label: Label) {
         let (code, other, immediate) = match when {
             When::Equal(value) => (JUMP_IF_EQUAL_32, 0, value),
@@ -150,15 +150,16 @@ impl Assembler {
         self.push(CALL, 0, 0, 0, helper as i32);
     }
 
-    /// Ends the program with `R0` for its answer.
+    /// Ends the program with `R0` as its result.
     pub(super) fn exit(&mut self) {
         self.push(EXIT, 0, 0, 0, 0);
     }
 
-    /// The program, with the distances of all jumps filled in.
+    /// Returns the program with the distances of all jumps filled in.
     ///
     /// # Panics
-    /// If a label was not placed, or not ahead of a jump to it.
+    ///
+    /// If a label was not placed, or not after a jump to it.
     pub(super) fn finish(mut self) -> Vec<Instruction> {
         for (from, label) in self.jumps {
             let to = self.labels[label.0].expect("every label is placed");
@@ -180,7 +181,8 @@ mod tests {
     use super::Register::*;
     use super::*;
 
-    /// As the kernel's documentation of the instruction set writes them, on a little-endian machine.
+    /// Encodings from the kernel's documentation of the instruction set, on a little-endian
+    /// machine.
     #[test]
     #[cfg(target_endian = "little")]
     fn instructions_are_the_kernels() {

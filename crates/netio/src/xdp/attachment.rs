@@ -1,8 +1,8 @@
 //! An XDP program on an interface.
 //!
-//! The program hangs on a link, which is a descriptor of this process: when the process ends, by
-//! whatever signal, the kernel closes the link, which takes the program off the interface, and then
-//! nothing refers to program and map any more.
+//! The program is attached through a BPF link, which is a descriptor of this process. When the
+//! process ends, by any signal, the kernel closes the link, which detaches the program from the
+//! interface. Program and map are then unreferenced.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -12,7 +12,7 @@ use super::program::{self, Action, Wanted};
 use super::sys::bpf::{self, Mode};
 use crate::interface::Interface;
 
-/// A program, attached until this is dropped.
+/// A program, attached until this object is dropped.
 #[derive(Debug)]
 pub(super) struct Attachment {
     _link: OwnedFd,
@@ -22,8 +22,9 @@ pub(super) struct Attachment {
 }
 
 impl Attachment {
-    /// Attaches a program that hands the wanted frames of `interface` to sockets, which are
-    /// [added](Self::add) later: to the driver, or, if that takes none, to the kernel's generic hook.
+    /// Attaches a program that redirects the wanted frames of `interface` to sockets, which are
+    /// [added](Self::add) later. It is attached to the driver or, if the driver does not support
+    /// that, to the kernel's generic hook.
     pub(super) fn new(
         interface: &Interface,
         wanted: Wanted,
@@ -70,7 +71,7 @@ impl Attachment {
         Ok(Self { _link: link, program, sockets, mode })
     }
 
-    /// Hands frames that come in by `queue` to `socket` from now on.
+    /// Redirects frames that arrive on `queue` to `socket` from now on.
     pub(super) fn add(&self, queue: u32, socket: &impl AsFd) -> io::Result<()> {
         bpf::set_socket(self.sockets.as_fd(), queue, socket.as_fd())
     }
@@ -79,7 +80,7 @@ impl Attachment {
         self.mode
     }
 
-    /// The number by which the system knows the program.
+    /// The program's ID in the system.
     pub(super) fn program_id(&self) -> io::Result<u32> {
         bpf::program_id(self.program.as_fd())
     }

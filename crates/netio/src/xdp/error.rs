@@ -1,4 +1,4 @@
-//! Why an AF_XDP socket could not be opened, and what to do about it.
+//! Why an AF_XDP socket could not be opened, and how to fix it.
 
 use std::io;
 
@@ -9,16 +9,16 @@ use crate::packet;
 /// Why an AF_XDP socket could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// No such interface, or the kernel does not tell.
+    /// The interface does not exist, or a query fails.
     #[error(transparent)]
     Interface(#[from] InterfaceError),
-    /// The UDP port cannot be held.
+    /// The UDP port cannot be reserved.
     #[error(transparent)]
     Port(#[from] packet::OpenError),
-    /// The interface carries nothing.
+    /// The interface is down.
     #[error("network interface `{0}` is down; bring it up, for instance with `ip link set {0} up`")]
     Down(String),
-    /// The capabilities are missing.
+    /// Capabilities are missing.
     #[error(
         "AF_XDP on `{0}` needs the capabilities CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF outside of \
          any user namespace; run as root, or give them to the program (`setcap \
@@ -26,44 +26,44 @@ pub enum OpenError {
          packet`)"
     )]
     NotPermitted(String),
-    /// The kernel was built without it.
+    /// The kernel was built without AF_XDP.
     #[error(
         "this kernel has no AF_XDP (CONFIG_XDP_SOCKETS, CONFIG_BPF_SYSCALL; Linux 5.10 or newer); \
          use AF_PACKET (`--io packet`)"
     )]
     Unsupported,
-    /// There is an XDP program on the interface.
+    /// Another XDP program is attached to the interface.
     #[error(
         "another XDP program is on network interface `{0}` already (`ip link show {0}` tells its \
          number); end the program that put it there, which may be another worker or switch, or \
          take it off with `ip link set {0} xdp off`"
     )]
     Attached(String),
-    /// There is an AF_XDP socket on the queue.
+    /// Another AF_XDP socket is bound to the queue.
     #[error(
         "another program has an AF_XDP socket on queue {queue} of network interface `{interface}`; \
          end that program"
     )]
     QueueTaken {
-        /// Which interface.
+        /// The interface.
         interface: String,
-        /// Which of its queues.
+        /// The queue.
         queue: u32,
     },
-    /// Neither the driver nor the kernel runs a program on the interface.
+    /// Neither the driver nor the generic hook accepts a program.
     #[error(
         "network interface `{interface}` takes no XDP program, neither its driver ({native}) nor \
          the kernel for it ({generic}); use AF_PACKET (`--io packet`)"
     )]
     NoProgram {
-        /// Which interface.
+        /// The interface.
         interface: String,
-        /// What the driver had to say.
+        /// The driver's error.
         native: io::Error,
-        /// What the kernel had to say.
+        /// The generic hook's error.
         generic: io::Error,
     },
-    /// Frames would not fit.
+    /// The interface's frames do not fit.
     #[error(
         "network interface `{interface}` has an MTU of {mtu}, and AF_XDP takes at most {most} \
          there: longer frames need several buffers each (Linux 6.6 or newer, and with zero-copy a \
@@ -71,41 +71,41 @@ pub enum OpenError {
          AF_PACKET (`--io packet`)"
     )]
     FramesTooLong {
-        /// Which interface.
+        /// The interface.
         interface: String,
         /// Its MTU.
         mtu: usize,
-        /// The largest MTU that would do.
+        /// The maximum supported MTU.
         most: usize,
     },
-    /// This process may not lock so much memory.
+    /// The process's limit of locked memory is too low.
     #[error(
         "AF_XDP on `{interface}` needs {} MiB of locked memory, more than this process may have; \
          raise the limit (`ulimit -l`, in a systemd unit `LimitMEMLOCK=`), or run as root",
         bytes.div_ceil(1 << 20)
     )]
     LockedMemory {
-        /// Which interface.
+        /// The interface.
         interface: String,
-        /// How much is needed.
+        /// The required size in bytes.
         bytes: usize,
     },
-    /// The kernel's verifier did not accept the program: a fault of this crate.
+    /// The kernel's verifier rejected the program: a bug in this crate.
     #[error("the kernel rejects the XDP program ({source}): {report}")]
     Rejected {
-        /// What it said.
+        /// The verifier's report.
         report: String,
         /// The error.
         source: io::Error,
     },
-    /// Anything else.
+    /// Another error.
     #[error("cannot {what} on network interface `{interface}`: {source}")]
     System {
-        /// Which interface.
+        /// The interface.
         interface: String,
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
 }

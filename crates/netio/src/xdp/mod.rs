@@ -1,27 +1,28 @@
-//! Frames over a Linux network interface, by AF_XDP sockets.
+//! Frames over a Linux network interface, through AF_XDP sockets.
 //!
-//! An XDP program on the interface hands frames to a socket before the kernel's network stack sees
-//! them. Frames lie in memory that this process shares with the kernel, and rings say which: there
-//! is no system call for a frame that arrives, and one for a batch that leaves.
+//! An XDP program on the interface passes frames to a socket before the kernel's network stack
+//! processes them. Frames are in memory that this process shares with the kernel, and rings refer
+//! to them. Receiving a frame needs no system call, and sending a batch needs one.
 //!
-//! What the program takes depends on the [`Traffic`]: for a host only UDP to one port, so that ARP,
-//! TCP and the rest stay the kernel's; for a switch's port everything, because the switch forwards
-//! everything by itself. The kernel then gets nothing from that interface: do not give a switch the
-//! interface that you administer the machine over.
+//! The frames that the program takes depend on the [`Traffic`]. For a host it is only UDP to one
+//! port, so that ARP, TCP and other traffic stay with the kernel. For a switch's port it is
+//! everything, because the switch itself forwards all frames. The kernel then receives nothing from
+//! that interface: do not use the interface over which you administer the machine.
 //!
-//! - Every receive queue of the interface has a socket; frames leave by the first. An interface with
-//!   several queues needs no setting.
-//! - The driver is asked to share the memory (zero-copy) and to run the program; where it does not,
-//!   the kernel copies, and runs the program itself. A log line tells which.
+//! - Every receive queue of the interface has a socket; frames are sent through the first. An
+//!   interface with several queues needs no configuration.
+//! - The driver is asked to share the memory (zero-copy) and to run the program. If it does not
+//!   support that, the kernel copies the frames or runs the program itself. A log line reports the
+//!   outcome.
 //! - The sockets of a switch share their memory ([`XdpSocket::open_all`]).
-//! - Frames longer than a chunk of that memory take several, where the kernel can do so.
-//! - The program goes when the socket is dropped and when the process ends, however it does.
+//! - Frames longer than a chunk of that memory use several chunks, if the kernel supports it.
+//! - The program is detached when the socket is dropped and when the process ends, for any reason.
 //!
-//! There is no queueing discipline on the way out: traffic shaping does not see these frames, nor do
-//! packet captures on the sending host.
+//! Sent frames bypass queueing disciplines: neither traffic shaping nor packet captures on the
+//! sending host see them.
 //!
-//! Start reading at [`XdpSocket`], then `queue` (a socket and its rings), `ring` (the rings' rules),
-//! `program` (what the kernel runs) and `attachment`. All unsafe code is in `sys`.
+//! Start reading at [`XdpSocket`], then `queue` (a socket and its rings), `ring` (the rings'
+//! rules), `program` (the XDP program) and `attachment`. All unsafe code is in `sys`.
 
 use std::io;
 use std::sync::Arc;
@@ -50,52 +51,53 @@ use sys::bpf::Mode;
 use sys::socket::Sizes;
 use umem::Umem;
 
-/// Bytes of a VLAN tag, which the MTU does not count.
+/// Bytes of a VLAN tag, which the MTU does not include.
 const TAG: usize = 4;
 
-/// What stands behind the Ethernet addresses of a frame with a VLAN tag.
+/// EtherTypes that mark a VLAN tag after the Ethernet addresses.
 const TAG_PROTOCOLS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
 
-/// Sizes of chunks to choose from: the kernel takes no others, without huge pages.
+/// Sizes of chunks: the kernel accepts no others without huge pages.
 const CHUNKS: [usize; 2] = [2048, 4096];
 
-/// Bytes at the beginning of a chunk that the kernel leaves free when a frame arrives.
+/// Bytes at the beginning of a chunk that the kernel leaves free for an arriving frame.
 const HEADROOM: usize = 256;
 
 /// Bytes of [`Config::receive_buffer`] for each frame that the kernel can keep.
 const BYTES_A_FRAME: usize = 2048;
 
-/// Least and most frames that a queue keeps.
+/// Minimum and maximum number of frames that a queue keeps.
 const RECEIVE: (usize, usize) = (64, 1 << 15);
 
-/// Entries of a transmit ring.
+/// Number of entries of a transmit ring.
 const TRANSMIT: u32 = 1024;
 
-/// Chunks for frames that leave: of each queue, on average over all that share the memory.
+/// Number of chunks for sent frames, per queue on average over all that share the memory.
 const TRANSMIT_CHUNKS: usize = 512;
 
-/// How long to wait before offering frames again to a device that was full: there is no event.
+/// Time to wait before offering frames again to a device that was full. The kernel sends no event
+/// for this.
 const DEVICE_RETRY: Duration = Duration::from_micros(50);
 
-/// AF_XDP sockets on all queues of one interface. Frames that this host sends do not come back.
+/// AF_XDP sockets on all queues of one interface. They do not receive frames that this host sends.
 #[derive(Debug)]
 pub struct XdpSocket {
-    // In this order: no frame is to be handed to a socket that is closed.
+    // Dropped in this order, so that no frame is passed to a closed socket.
     attachment: Attachment,
     queues: Vec<Queue>,
     interface: Interface,
-    /// Which queue is the first to be asked for frames next time.
+    /// The first queue to be polled for frames next time.
     turn: usize,
-    /// A frame found no room, or the device took no more: there is something to do soon.
+    /// Whether a frame found no room, or the device accepted no more: retry soon.
     blocked: bool,
     statistics: Statistics,
-    /// Groups and other addresses that the interface is asked to take.
+    /// The interface's memberships in groups, and promiscuous mode.
     requests: Requests,
-    /// Holds the UDP port; receives nothing.
+    /// Reserves the UDP port; receives nothing.
     _port: Option<std::os::fd::OwnedFd>,
 }
 
-/// What is known of an interface before its sockets are opened.
+/// Data on an interface before its sockets are opened.
 struct Plan<'a> {
     config: &'a Config,
     interface: Interface,
@@ -103,7 +105,7 @@ struct Plan<'a> {
     sizes: Sizes,
 }
 
-/// What the sockets of one memory have in common.
+/// The common layout of the sockets that share memory.
 #[derive(Clone, Copy)]
 struct Layout {
     chunk_size: usize,
@@ -111,7 +113,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// For frames of up to `longest` bytes.
+    /// The layout for frames of up to `longest` bytes.
     fn new(longest: usize) -> Self {
         let fits = |size: &usize| longest <= size - HEADROOM;
         match CHUNKS.into_iter().find(fits) {
@@ -121,7 +123,7 @@ impl Layout {
     }
 }
 
-/// The longest frame that fits an interface.
+/// The length of the longest frame of an interface.
 fn longest_frame(interface: &Interface) -> usize {
     interface.mtu + ETHERNET_HEADER + TAG
 }
@@ -144,7 +146,7 @@ impl<'a> Plan<'a> {
         self.queues as usize * (self.sizes.receive as usize + TRANSMIT_CHUNKS)
     }
 
-    /// Memory for the interfaces of some plans.
+    /// The memory for the interfaces of some plans.
     fn memory(plans: &[Self], layout: Layout) -> Result<Arc<Umem>, OpenError> {
         let chunks = plans.iter().map(Self::chunks).sum();
         let umem = Umem::new(chunks, layout.chunk_size).map_err(|source| {
@@ -156,21 +158,23 @@ impl<'a> Plan<'a> {
 }
 
 impl XdpSocket {
-    /// Opens sockets in the calling thread's network namespace; they stay there, wherever the thread
-    /// goes.
+    /// Opens sockets in the calling thread's network namespace. They stay in that namespace if the
+    /// thread changes its own.
     ///
     /// # Errors
+    ///
     /// See [`OpenError`].
     pub fn open(config: &Config) -> Result<Self, OpenError> {
         let mut sockets = Self::open_all(std::slice::from_ref(config))?;
         Ok(sockets.pop().expect("one was asked for"))
     }
 
-    /// Opens several interfaces, in order, with memory that all share: what one does not need for
-    /// frames that leave, others may use.
+    /// Opens several interfaces, in order, with shared memory: chunks for sent frames that one
+    /// interface does not need are available to the others.
     ///
     /// # Errors
-    /// The first that there is; then none is open.
+    ///
+    /// The first error; then no interface is open.
     pub fn open_all(configs: &[Config]) -> Result<Vec<Self>, OpenError> {
         let plans = configs.iter().map(Plan::new).collect::<Result<Vec<_>, _>>()?;
         let Some(longest) = plans.iter().map(|plan| longest_frame(&plan.interface)).max() else {
@@ -207,7 +211,8 @@ impl XdpSocket {
                 (Wanted::Udp { port, address }, Some(packet::hold_port(port, name)?))
             }
         };
-        // The program before the sockets: drivers give a queue to a socket only then.
+        // Attach the program before opening the sockets: drivers assign a queue to a socket only
+        // then.
         let attachment = Attachment::new(interface, wanted, plan.queues)?;
         let queues = plan.open_queues(layout, attachment.mode(), umem, owner)?;
         for (number, queue) in queues.iter().enumerate() {
@@ -244,52 +249,56 @@ impl XdpSocket {
         &self.interface
     }
 
-    /// How many sockets there are: one for each receive queue of the interface.
+    /// Number of sockets: one for each receive queue of the interface.
     #[must_use]
     pub fn queues(&self) -> usize {
         self.queues.len()
     }
 
-    /// Whether the driver runs the program; otherwise the kernel does so for it.
+    /// Whether the driver runs the program, rather than the kernel's generic hook.
     #[must_use]
     pub fn is_native(&self) -> bool {
         self.attachment.mode() == Mode::Native
     }
 
-    /// Whether frames are not copied between the driver and this process.
+    /// Whether the driver and this process exchange frames without copying.
     #[must_use]
     pub fn is_zero_copy(&self) -> bool {
         self.queues.iter().all(Queue::is_zero_copy)
     }
 
-    /// The number by which the system knows the XDP program.
+    /// The XDP program's ID in the system.
     ///
     /// # Errors
-    /// Those of the operating system.
+    ///
+    /// Errors of the operating system.
     pub fn program_id(&self) -> io::Result<u32> {
         self.attachment.program_id()
     }
 
-    /// Asks the interface to take frames to a multicast address.
+    /// Joins a multicast address.
     ///
     /// # Errors
-    /// Those of the operating system.
+    ///
+    /// Errors of the operating system.
     pub fn join(&mut self, mac: [u8; 6]) -> io::Result<()> {
         self.requests.join(mac)
     }
 
-    /// Takes back a [`join`](Self::join); without one it does nothing.
+    /// Reverts a [`join`](Self::join); has no effect without one.
     ///
     /// # Errors
-    /// Those of the operating system.
+    ///
+    /// Errors of the operating system.
     pub fn leave(&mut self, mac: [u8; 6]) -> io::Result<()> {
         self.requests.leave(mac)
     }
 
-    /// What was counted so far.
+    /// The counters.
     ///
     /// # Errors
-    /// Those of the operating system.
+    ///
+    /// Errors of the operating system.
     pub fn statistics(&mut self) -> io::Result<Statistics> {
         let mut statistics = self.statistics;
         for queue in &self.queues {
@@ -308,7 +317,7 @@ impl XdpSocket {
         )
     }
 
-    /// Refuses frames that the medium can never carry.
+    /// Rejects frames that the medium can never carry.
     fn check(&self, frame: &[u8]) -> io::Result<()> {
         let tagged = TAG_PROTOCOLS.iter().any(|tag| frame.get(12..14) == Some(tag));
         let most = self.interface.mtu + ETHERNET_HEADER + if tagged { TAG } else { 0 };
@@ -335,7 +344,7 @@ impl Plan<'_> {
         umem: &Arc<Umem>,
         owner: Option<&Queue>,
     ) -> Result<Vec<Queue>, OpenError> {
-        // Zero-copy frames go past the kernel's own hook.
+        // Zero-copy frames bypass the kernel's generic hook.
         let copy = mode == Mode::Generic;
         let owner = owner.filter(|owner| !(copy && owner.is_zero_copy()));
         let mut queues: Vec<Queue> = Vec::with_capacity(self.queues as usize);
@@ -352,7 +361,7 @@ impl Plan<'_> {
                 None => Queue::open(setting, Memory::Own(Arc::clone(umem))),
             };
             let opened = match opened {
-                // The driver cannot share the way that the first interface's can.
+                // The driver cannot share memory in the way of the first interface's driver.
                 Err(failed) if queues.is_empty() && owner.is_some() && !failed.is_taken() => {
                     tracing::info!(
                         interface = self.interface.name,

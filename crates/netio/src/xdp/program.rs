@@ -1,61 +1,60 @@
-//! The programs that the kernel runs on every frame that an interface receives, before anything
-//! else sees it.
+//! The XDP programs that the kernel runs on every received frame, before any other processing.
 //!
-//! Each answers either "to the socket of the frame's queue" or "to the kernel, as ever".
+//! Each returns either "redirect to the socket of the frame's queue" or "pass to the kernel".
 
 use super::assembler::Register::{R0, R1, R2, R3, R4, R5, R6};
 use super::assembler::{Assembler, Helper, Instruction, Label, When, Width};
 
-/// What becomes of a frame that a program does not redirect.
+/// The action for a frame that a program does not redirect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// It is dropped.
     #[cfg(test)]
     Drop = 1,
-    /// It goes on into the kernel's network stack.
+    /// It is passed to the kernel's network stack.
     Pass = 2,
 }
 
-/// Whose frames a program takes.
+/// The frames that a program redirects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// Everybody's: a switch's port.
+    /// All frames: for a switch's port.
     All,
     /// UDP over IPv4 to this port, unfragmented and without IP options.
     Udp {
         port: u16,
-        /// Only frames to this Ethernet address or to groups.
+        /// Only frames to this Ethernet address or to multicast groups.
         address: Option<[u8; 6]>,
     },
 }
 
-// `struct xdp_md`, the context: where things lie in it.
+// Offsets in `struct xdp_md`, the context.
 const FRAME_START: i16 = 0;
 const FRAME_END: i16 = 4;
 const QUEUE: i16 = 16;
 
-// Where things lie in a frame.
+// Offsets in a frame.
 const DESTINATION: i16 = 0;
 const ETHER_TYPE: i16 = 12;
 const IP_VERSION_AND_LENGTH: i16 = 14;
 const IP_FRAGMENT: i16 = 14 + 6;
 const IP_PROTOCOL: i16 = 14 + 9;
 const UDP_DESTINATION: i16 = 14 + 20 + 2;
-/// The three headers together.
+/// Length of the three headers together.
 const HEADERS: i32 = 14 + 20 + 8;
 
 const GROUP_BIT: i32 = 1;
 const IPV4: u16 = 0x0800;
 const VERSION_4_WITHOUT_OPTIONS: i32 = 0x45;
-/// "More fragments" and the fragment's offset; a whole datagram has neither.
+/// "More fragments" and the fragment offset; both are zero in an unfragmented datagram.
 const FRAGMENT_BITS: u16 = 0x3fff;
 const UDP: i32 = 17;
 
-/// Redirects the wanted frames to the entry of `map` (a descriptor) for the queue that they came in
-/// by; `unclaimed` is for those whose queue has no entry. All others pass.
+/// Redirects the wanted frames to the entry of `map` (a descriptor) for their receive queue.
+/// `unclaimed` applies if the queue has no entry. All other frames pass.
 pub(super) fn redirect(wanted: Wanted, map: i32, unclaimed: Action) -> Vec<Instruction> {
     let mut program = Assembler::new();
-    // The context is needed again behind the tests.
+    // The context is needed again after the tests.
     program.copy(R6, R1);
     if let Wanted::Udp { port, address } = wanted {
         let pass = program.label();
@@ -74,7 +73,8 @@ pub(super) fn redirect(wanted: Wanted, map: i32, unclaimed: Action) -> Vec<Instr
     program.finish()
 }
 
-/// Goes to `take` if the frame is what [`Wanted::Udp`] says; if it is not, to `pass` or on.
+/// Jumps to `take` if the frame matches [`Wanted::Udp`]; otherwise jumps to `pass` or falls
+/// through.
 fn test_headers(
     program: &mut Assembler,
     port: u16,
@@ -84,7 +84,7 @@ fn test_headers(
 ) {
     program.load(Width::Word, R2, R1, FRAME_START);
     program.load(Width::Word, R3, R1, FRAME_END);
-    // The kernel lets a program read only what it has found to lie within the frame.
+    // The verifier allows reads only within bounds that the program has checked.
     program.copy(R4, R2);
     program.add(R4, HEADERS);
     program.jump_if(R4, When::Above(R3), pass);
@@ -130,7 +130,8 @@ mod tests {
     const PORT: u16 = 29_810;
     const OWN: [u8; 6] = [0x02, 0xff, 0x80, 0x7f, 0x01, 0xfe];
 
-    /// A program that drops what the real one gives to a socket, so that its answer tells.
+    /// A program that drops the frames that the real one redirects, so that its result reveals the
+    /// decision.
     fn load(wanted: Wanted) -> Option<OwnedFd> {
         let map = match bpf::create_socket_map(1) {
             Ok(map) => map,
@@ -157,7 +158,7 @@ mod tests {
         }
     }
 
-    /// What the program is to take, found another way: by cutting the frame up.
+    /// The expected decision, computed independently by parsing the frame.
     fn expected(frame: &[u8], port: u16, address: Option<[u8; 6]>) -> bool {
         let Some((ethernet, rest)) = frame.split_at_checked(14) else { return false };
         let Some((ip, rest)) = rest.split_at_checked(20) else { return false };
@@ -187,9 +188,9 @@ mod tests {
         prop_oneof![3 => Just(OWN), 1 => Just([1, 0, 0x5e, 0x54, 0, 1]), 1 => any::<[u8; 6]>()]
     }
 
-    /// Frames that are ours, with up to three bytes of the headers changed.
+    /// Frames for us, with up to three bytes of the headers changed.
     fn nearly_ours() -> impl Strategy<Value = Vec<u8>> {
-        // Zero, all ones, and single bits find more mistakes than any byte.
+        // Zero, all ones and single bits find more errors than random bytes.
         let byte = prop_oneof![Just(0), Just(0xff), (0_u32..8).prop_map(|n| 1 << n), any::<u8>()];
         let changes = prop::collection::vec((0_usize..42, byte), 0..=3);
         (mac(), 42_usize..1_500, changes).prop_map(|(destination, length, changes)| {
@@ -207,8 +208,8 @@ mod tests {
         })
     }
 
-    /// Nothing but bytes, and frames that end early. The kernel runs programs only on frames that
-    /// have an Ethernet header.
+    /// Random bytes, and truncated frames. The kernel runs programs only on frames with an Ethernet
+    /// header.
     fn hostile() -> impl Strategy<Value = Vec<u8>> {
         prop_oneof![
             prop::collection::vec(any::<u8>(), 14..200),
@@ -248,7 +249,7 @@ mod tests {
         check(Wanted::All, frames(), |_| true);
     }
 
-    /// The format is `tributary-wire`'s: whatever it writes is taken, of all protocols and kinds.
+    /// Every packet that `tributary-wire` writes is redirected, for all protocols and kinds.
     #[test]
     fn every_aggregation_packet_is_taken() {
         let host = |mac| Host { mac: Mac(mac), ip: [10, 0, 0, 1].into() };
@@ -283,7 +284,7 @@ mod tests {
     #[test]
     fn what_is_no_program_is_rejected_with_the_verifiers_reason() {
         let mut assembler = Assembler::new();
-        // It reads the frame without looking how long it is.
+        // Reads the frame without checking its length.
         assembler.load(Width::Word, R2, R1, FRAME_START);
         assembler.load(Width::Byte, R0, R2, 0);
         assembler.exit();

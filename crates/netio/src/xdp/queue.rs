@@ -1,8 +1,8 @@
 //! One AF_XDP socket: a queue of an interface, with its four rings.
 //!
-//! A chunk is in one of five places: in the memory's pool, in this socket's `spare` ones, in the
-//! fill ring or a frame that arrives, in the transmit ring or a frame that leaves, or in the
-//! completion ring. The kernel has it, for the program here, wherever it is in a ring.
+//! A chunk is in one of five places: in the memory's pool, in this socket's `spare` list, in the
+//! fill ring or an arriving frame, in the transmit ring or a frame being sent, or in the completion
+//! ring. Any chunk in a ring counts as owned by the kernel.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,13 +16,13 @@ use super::sys::memory::{Chunk, Descriptor, DescriptorCell, Ring};
 use super::sys::socket::{self, Binding, Rings, Sizes};
 use super::umem::Umem;
 
-/// Frames that the kernel is asked to send in one kick, in place of 32.
+/// Number of frames that the kernel sends per kick, instead of 32.
 pub(super) const KICK: u32 = 64;
 
-/// Chunks that a socket takes from the pool at a time; it keeps up to twice as many.
+/// Number of chunks that a socket takes from the pool at a time. It keeps up to twice as many.
 const SPARE: usize = 64;
 
-/// How long the kernel may take to free a queue.
+/// Maximum time that the kernel takes to release a queue.
 const RELEASE_TIME: Duration = Duration::from_secs(1);
 
 /// A socket.
@@ -34,55 +34,55 @@ pub(super) struct Queue {
     receive: Consumer<Ring<DescriptorCell>>,
     transmit: Producer<Ring<DescriptorCell>>,
     completion: Consumer<Ring<AtomicU64>>,
-    /// For frames to be sent.
+    /// Chunks for frames to be sent.
     spare: Vec<Chunk>,
-    /// Of received frames, that the fill ring had no place for yet.
+    /// Chunks of received frames for which the fill ring had no room yet.
     waiting: Vec<Chunk>,
-    /// The beginning of a frame that takes several chunks.
+    /// The beginning of a frame that uses several chunks.
     partial: Vec<u8>,
     zero_copy: bool,
-    /// Descriptors that name no chunk of ours; never, unless the kernel is broken.
+    /// Number of descriptors that refer to no chunk of ours; zero unless the kernel has a bug.
     pub(super) misplaced: u64,
 }
 
-/// What came in.
+/// The outcome of receiving.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Received {
     pub(super) delivered: usize,
     pub(super) oversized: u64,
 }
 
-/// What became of the frames that were to be sent.
+/// The outcome of flushing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flushed {
-    /// The kernel has taken all.
+    /// The kernel has accepted all frames.
     All,
-    /// The device takes no more now.
+    /// The device accepts no more frames for now.
     Stuck,
 }
 
-/// Where a socket's memory comes from.
+/// The source of a socket's memory.
 pub(super) enum Memory<'a> {
-    /// Its own, which it registers.
+    /// Its own memory, which it registers.
     Own(Arc<Umem>),
-    /// That of a socket that is bound already.
+    /// The memory of a socket that is already bound.
     Of(&'a Queue),
 }
 
-/// How a socket is opened.
+/// Settings of a socket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
-    /// The interface's number.
+    /// The interface's index.
     pub(super) interface: u32,
     pub(super) queue: u32,
     pub(super) sizes: Sizes,
-    /// Do not ask the driver for zero-copy.
+    /// Whether to bind in copy mode, without asking the driver for zero-copy.
     pub(super) copy: bool,
-    /// Frames may take several chunks.
+    /// Whether frames may use several chunks.
     pub(super) several_chunks: bool,
 }
 
-/// What went wrong, and at which step.
+/// A failed step, with its error.
 #[derive(Debug)]
 pub(super) struct Failed {
     pub(super) step: Step,
@@ -90,12 +90,12 @@ pub(super) struct Failed {
 }
 
 impl Failed {
-    /// Whether somebody else has the queue.
+    /// Whether another socket uses the queue.
     pub(super) fn is_taken(&self) -> bool {
         self.step == Step::Bind && self.error.raw_os_error() == Some(libc::EBUSY)
     }
 
-    /// Whether the kernel, or the driver, does not know what was asked for.
+    /// Whether the kernel or the driver does not support the settings.
     pub(super) fn is_unsupported(&self) -> bool {
         self.step == Step::Bind
             && matches!(self.error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
@@ -110,8 +110,8 @@ pub(super) enum Step {
     Bind,
 }
 
-/// Binds a socket to its queue. The kernel frees the queue of a socket that was closed only some time
-/// later: whoever is started again at once waits for that.
+/// Binds a socket to its queue. The kernel releases the queue of a closed socket with a delay, so
+/// retry for a program that was restarted at once.
 fn bind(socket: &OwnedFd, setting: Setting, binding: Binding<'_>) -> io::Result<()> {
     let deadline = Instant::now() + RELEASE_TIME;
     loop {
@@ -141,7 +141,7 @@ impl Queue {
         let rings = socket::make_rings(socket.as_fd(), setting.sizes).map_err(at(Step::Rings))?;
         let bytes = setting.sizes.transmit as usize * 2 * umem.area.chunk_size();
         socket::set_send_buffer(socket.as_fd(), bytes).map_err(at(Step::Rings))?;
-        // Kernels before 6.17 send 32 a kick whatever they are told.
+        // Kernels before 6.17 always send 32 frames per kick.
         let _ = socket::set_kick(socket.as_fd(), KICK);
         bind(&socket, setting, binding).map_err(at(Step::Bind))?;
         let zero_copy = socket::is_zero_copy(socket.as_fd()).map_err(at(Step::Bind))?;
@@ -166,7 +166,7 @@ impl Queue {
         }
     }
 
-    /// Gives the kernel chunks for frames that arrive.
+    /// Passes chunks for arriving frames to the kernel.
     fn stock(&mut self, count: u32) {
         let mut chunks = Vec::with_capacity(count as usize);
         self.umem.take(count as usize, &mut chunks);
@@ -180,7 +180,7 @@ impl Queue {
         self.zero_copy
     }
 
-    /// Shows up to `max` frames of up to `longest` bytes to `sink`.
+    /// Passes up to `max` frames of up to `longest` bytes to `sink`.
     pub(super) fn receive(
         &mut self,
         max: usize,
@@ -211,8 +211,9 @@ impl Queue {
                 }
                 self.partial.clear();
             }
-            // The kernel shows received frames before it gives the places of their chunks free, so
-            // the ring may look full for a moment although no more chunks than places are on the way.
+            // The kernel publishes received frames before it releases the places of their chunks.
+            // So the ring may look full for a moment, although there are no more chunks than
+            // places.
             if self.fill.has_room(1) {
                 self.fill.push(area.lend(chunk));
             } else {
@@ -223,7 +224,7 @@ impl Queue {
         received
     }
 
-    /// Gives the chunks of received frames to the kernel again.
+    /// Returns the chunks of received frames to the kernel.
     pub(super) fn refill(&mut self) {
         while self.fill.has_room(1)
             && let Some(chunk) = self.waiting.pop()
@@ -231,13 +232,13 @@ impl Queue {
             self.fill.push(self.umem.area.lend(chunk));
         }
         if self.fill.publish() && wants_kick(&self.fill) {
-            // It only tells the driver to look; whatever there is to say, later calls say it.
+            // This only triggers the driver; later calls report any error.
             let _ = socket::kick_receive(self.socket.as_fd());
         }
     }
 
-    /// Puts a frame into the transmit ring, to be sent by [`flush`](Self::flush); false if there is
-    /// no room for it.
+    /// Puts a frame into the transmit ring, to be sent by [`flush`](Self::flush). Returns false if
+    /// there is no room for it.
     pub(super) fn send(&mut self, frame: &[u8]) -> bool {
         let chunk_size = self.umem.area.chunk_size();
         let needed = frame.len().div_ceil(chunk_size);
@@ -266,7 +267,7 @@ impl Queue {
         self.spare.len() >= needed
     }
 
-    /// Takes back the chunks of frames that were sent.
+    /// Takes back the chunks of sent frames.
     fn reap(&mut self) {
         while let Some(address) = self.completion.pop() {
             match self.umem.area.take_back(address) {
@@ -278,12 +279,12 @@ impl Queue {
         self.umem.give(2 * SPARE, &mut self.spare);
     }
 
-    /// Descriptors that wait for a [`flush`](Self::flush).
+    /// Number of descriptors that wait for a [`flush`](Self::flush).
     pub(super) fn unflushed(&self) -> u32 {
         self.transmit.unpublished()
     }
 
-    /// Shows the kernel what is in the transmit ring and makes it send. `refused` counts frames that
+    /// Publishes the transmit ring to the kernel and triggers sending. `refused` counts frames that
     /// the device dropped.
     pub(super) fn flush(&mut self, refused: &mut u64) -> io::Result<Flushed> {
         self.transmit.publish();
@@ -292,7 +293,7 @@ impl Queue {
         Ok(flushed)
     }
 
-    /// In copy mode the kernel sends while it is called, a number of frames a call.
+    /// In copy mode the kernel sends during the call, a limited number of frames per call.
     fn kick_all(&mut self, refused: &mut u64) -> io::Result<Flushed> {
         let mut left = self.transmit.unconsumed();
         while left > 0 {
@@ -300,12 +301,12 @@ impl Queue {
             let before = std::mem::replace(&mut left, self.transmit.unconsumed());
             match result.map_err(|error| (error.raw_os_error(), error)) {
                 Ok(()) | Err((Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS), _)) => {}
-                // The device dropped a frame; those behind it were not tried.
+                // The device dropped a frame; the frames after it were not tried.
                 Err((Some(libc::EBUSY), _)) => *refused += u64::from(left < before),
                 Err((_, error)) => return Err(error),
             }
             if left == before {
-                // Either the device is full, or completions were not taken back for long.
+                // Either the device is full, or completions have not been taken back for long.
                 self.reap();
                 return Ok(Flushed::Stuck);
             }
@@ -313,7 +314,7 @@ impl Queue {
         Ok(Flushed::All)
     }
 
-    /// With zero-copy the driver takes frames by itself, once it is awake.
+    /// With zero-copy the driver sends frames by itself once it is awake.
     fn kick_driver(&mut self) -> io::Result<Flushed> {
         if self.transmit.unconsumed() > 0 && wants_kick(&self.transmit) {
             match socket::kick_transmit(self.socket.as_fd()) {
@@ -331,21 +332,21 @@ impl Queue {
         Ok(Flushed::All)
     }
 
-    /// Frames that the kernel could not put into the receive ring, and frames in the transmit ring
-    /// that it found no good.
+    /// Number of frames that the kernel could not put into the receive ring, and number of invalid
+    /// entries in the transmit ring.
     pub(super) fn dropped(&self) -> io::Result<(u64, u64)> {
         let counted = socket::statistics(self.socket.as_fd())?;
         Ok((counted.rx_dropped + counted.rx_ring_full, counted.tx_invalid_descs))
     }
 }
 
-/// Whether the kernel wants to be told of what was just published.
+/// Whether the kernel must be notified of published entries.
 fn wants_kick<C>(ring: &Producer<Ring<C>>) -> bool
 where
     Ring<C>: super::ring::Shared,
 {
-    // The kernel sets the flag and then looks at the counter once more; we have set the counter and
-    // look at the flag. One of the two must see the other.
+    // The kernel sets the flag and then reads the counter again; we have set the counter and then
+    // read the flag. At least one side sees the other.
     fence(Ordering::SeqCst);
     ring.memory().needs_wakeup()
 }

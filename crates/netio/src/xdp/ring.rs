@@ -1,25 +1,26 @@
 //! The rings between this process and the kernel: one side produces, the other consumes.
 //!
-//! A ring is a power of two of entries and two counters that only grow, modulo 2³². The producer
-//! writes entries and then its counter; the consumer reads that counter and then the entries. The
-//! other way round for room. Each counter is stored with release and read with acquire order, so
-//! that the entries before it are seen with it.
+//! A ring has a power of two of entries, and two counters that only increase, modulo 2³². The
+//! producer writes entries and then its counter; the consumer reads that counter and then the
+//! entries. Room is signalled in the same way in the other direction. Each counter is stored with
+//! release and read with acquire order, so that the entries before it are visible with it.
 //!
-//! The rules are apart from the memory ([`Shared`]): the memory that the kernel maps is in `sys`,
-//! and a model of it in the tests, where `loom` goes through every order of the two sides' steps.
+//! The rules are separate from the memory ([`Shared`]). The memory mapped by the kernel is in
+//! `sys`, and a model of it is in the tests, in which `loom` explores every interleaving of the two
+//! sides.
 
-/// Which counter.
+/// One of the two counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counter {
-    /// Entries ever produced.
+    /// Number of entries ever produced.
     Produced,
-    /// Entries ever consumed.
+    /// Number of entries ever consumed.
     Consumed,
 }
 
-/// What both sides of a ring see.
+/// The memory that both sides of a ring share.
 pub(super) trait Shared {
-    /// What lies in the ring.
+    /// Type of the entries.
     type Entry: Copy;
 
     /// The number of entries, a power of two.
@@ -28,24 +29,24 @@ pub(super) trait Shared {
     /// Reads a counter, with acquire order.
     fn load(&self, counter: Counter) -> u32;
 
-    /// Sets a counter, with release order. Only the side that it belongs to does so.
+    /// Sets a counter, with release order. Only the side that owns the counter may call it.
     fn store(&self, counter: Counter, value: u32);
 
-    /// The entry at a position; positions go round.
+    /// Reads the entry at a position, modulo the size.
     fn read(&self, position: u32) -> Self::Entry;
 
-    /// Replaces the entry at a position; positions go round.
+    /// Replaces the entry at a position, modulo the size.
     fn write(&self, position: u32, entry: Self::Entry);
 }
 
-/// The end where entries go in.
+/// The producing end of a ring.
 #[derive(Debug)]
 pub(super) struct Producer<M> {
     memory: M,
-    /// Entries ever written, beyond the counter if they are not published yet.
+    /// Number of entries ever written, including unpublished ones.
     written: u32,
     published: u32,
-    /// The other side's counter, as it was when it was last looked at.
+    /// The last known value of the other side's counter.
     consumed: u32,
 }
 
@@ -70,9 +71,10 @@ impl<M: Shared> Producer<M> {
         self.memory.size() - self.written.wrapping_sub(self.consumed) >= count
     }
 
-    /// Writes an entry, which the other side sees after [`publish`](Self::publish).
+    /// Writes an entry, which becomes visible to the other side after [`publish`](Self::publish).
     ///
     /// # Panics
+    ///
     /// If there is no room.
     pub(super) fn push(&mut self, entry: M::Entry) {
         assert!(self.has_room(1), "the caller looks for room");
@@ -80,7 +82,7 @@ impl<M: Shared> Producer<M> {
         self.written = self.written.wrapping_add(1);
     }
 
-    /// Shows the other side what was written. Returns whether that was anything.
+    /// Publishes the written entries. Returns whether there were any.
     pub(super) fn publish(&mut self) -> bool {
         if self.published == self.written {
             return false;
@@ -90,26 +92,26 @@ impl<M: Shared> Producer<M> {
         true
     }
 
-    /// Entries that were written and not published.
+    /// Number of written entries that are not published.
     pub(super) fn unpublished(&self) -> u32 {
         self.written.wrapping_sub(self.published)
     }
 
-    /// Entries that were published and that the other side has not taken.
+    /// Number of published entries that the other side has not consumed.
     pub(super) fn unconsumed(&mut self) -> u32 {
         self.consumed = self.memory.load(Counter::Consumed);
         self.published.wrapping_sub(self.consumed)
     }
 }
 
-/// The end where entries come out.
+/// The consuming end of a ring.
 #[derive(Debug)]
 pub(super) struct Consumer<M> {
     memory: M,
-    /// Entries ever read, beyond the counter if they are not released yet.
+    /// Number of entries ever read, including those not released.
     read: u32,
     released: u32,
-    /// The other side's counter, as it was when it was last looked at.
+    /// The last known value of the other side's counter.
     produced: u32,
 }
 
@@ -120,7 +122,7 @@ impl<M: Shared> Consumer<M> {
         Self { memory, read, released: read, produced }
     }
 
-    /// The next entry. Its place is free for another after [`release`](Self::release).
+    /// Reads the next entry. Its place becomes free after [`release`](Self::release).
     pub(super) fn pop(&mut self) -> Option<M::Entry> {
         if self.read == self.produced {
             self.produced = self.memory.load(Counter::Produced);
@@ -133,7 +135,7 @@ impl<M: Shared> Consumer<M> {
         Some(entry)
     }
 
-    /// Gives the other side the places of what was read.
+    /// Releases the places of the entries that were read.
     pub(super) fn release(&mut self) {
         if self.released != self.read {
             self.released = self.read;
@@ -151,12 +153,12 @@ mod tests {
 
     use super::*;
 
-    /// A ring in which `loom` notices an entry that one side touches while the other may.
+    /// A ring in which `loom` detects conflicting accesses to an entry.
     #[derive(Clone)]
     struct Model(Arc<(AtomicU32, AtomicU32, Vec<UnsafeCell<u32>>)>);
 
     impl Model {
-        /// A ring that has been used for `past` entries already.
+        /// A ring that has already been used for `past` entries.
         fn new(size: u32, past: u32) -> Self {
             let entries = (0..size).map(|_| UnsafeCell::new(0)).collect();
             Self(Arc::new((AtomicU32::new(past), AtomicU32::new(past), entries)))
@@ -191,7 +193,8 @@ mod tests {
         }
 
         fn read(&self, position: u32) -> u32 {
-            // SAFETY: `loom` panics if the other side may write it at the same time: the test's aim.
+            // SAFETY: `loom` panics if the other side may write it at the same time, which the test
+            // checks.
             self.cell(position).with(|entry| unsafe { *entry })
         }
 
@@ -201,8 +204,8 @@ mod tests {
         }
     }
 
-    /// In whatever order the two sides run: all entries arrive, once, whole and in order, and none is
-    /// overwritten before it was read. The counters pass 2³² on the way.
+    /// In every interleaving all entries arrive, once, whole and in order, and none is overwritten
+    /// before it was read. The counters wrap around at 2³².
     #[test]
     fn two_threads_pass_entries_in_order() {
         loom::model(|| {
@@ -270,14 +273,15 @@ mod tests {
         ]
     }
 
-    /// Against a queue that is written down in the most obvious way.
+    /// Compares the ring with a straightforward queue.
     fn compare(size: u32, past: u32, steps: &[Step]) {
         let memory = Model::new(size, past);
         let mut producer = Producer::new(memory.clone());
         let mut consumer = Consumer::new(memory);
         let mut next = 0;
         let (mut hidden, mut visible) = (Vec::new(), std::collections::VecDeque::new());
-        // Places that are taken: by hidden and visible entries, and by those read but not released.
+        // Occupied places: unpublished and published entries, and entries that were read but not
+        // released.
         let mut unreleased = 0;
         for step in steps {
             match step {
@@ -319,7 +323,8 @@ mod tests {
             past in prop_oneof![Just(0), Just(u32::MAX - 3), any::<u32>()],
             steps in prop::collection::vec(step(), 0..60),
         ) {
-            // The model's cells exist only inside a model; there is one thread, so one order.
+            // The model's cells exist only inside a loom model. There is one thread, so one
+            // interleaving.
             loom::model(move || compare(1 << size, past, &steps));
         }
     }

@@ -1,11 +1,11 @@
-//! The memory that the sockets of a switch, or a socket alone, keep frames in.
+//! The memory for frames of the sockets of a switch, or of a single socket.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::sys::memory::{Area, Chunk};
 
-/// An area, and those of its chunks that no socket holds.
+/// An area, and its chunks that no socket holds.
 #[derive(Debug)]
 pub(super) struct Umem {
     pub(super) area: Area,
@@ -13,7 +13,7 @@ pub(super) struct Umem {
 }
 
 impl Umem {
-    /// Memory for `count` chunks of `chunk_size` bytes.
+    /// Allocates `count` chunks of `chunk_size` bytes.
     pub(super) fn new(count: usize, chunk_size: usize) -> io::Result<Self> {
         let (area, free) = Area::new(count, chunk_size)?;
         Ok(Self { area, free: Mutex::new(free) })
@@ -26,14 +26,14 @@ impl Umem {
         into.extend(free.drain(rest..));
     }
 
-    /// Takes the chunks of `from` beyond the first `keep` back.
+    /// Takes back the chunks of `from` after the first `keep`.
     pub(super) fn give(&self, keep: usize, from: &mut Vec<Chunk>) {
         if from.len() > keep {
             self.lock().extend(from.drain(keep..));
         }
     }
 
-    /// Sockets of one switch live on one thread: the lock is hardly ever waited for.
+    /// The sockets of one switch are used by one thread, so the lock is rarely contended.
     fn lock(&self) -> MutexGuard<'_, Vec<Chunk>> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }

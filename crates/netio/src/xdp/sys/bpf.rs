@@ -20,25 +20,27 @@ const LINK_CREATE: libc::c_int = 28;
 const MAP_OF_SOCKETS: u32 = 17;
 const XDP_PROGRAM: u32 = 6;
 const ATTACH_XDP: u32 = 37;
-/// The program runs also on frames that lie in several buffers.
+/// The program supports frames in several buffers.
 const TAKES_FRAGMENTS: u32 = 1 << 5;
 
-/// What the kernel asks for: which of its functions a program may call depends on it.
+/// Required by the kernel: it determines the helper functions that a program may call.
 const LICENSE: &CStr = c"Apache-2.0";
-/// Shown by tools beside the program and the map.
+/// The name that tools show for the program and the map.
 const NAME: [u8; 16] = *b"tributary\0\0\0\0\0\0\0";
-/// Bytes of the verifier's report that are kept.
+/// Maximum length of the verifier's report in bytes.
 const LOG: usize = 1 << 16;
 
 /// Calls bpf(2) with one of its argument structures.
 ///
 /// # Safety
-/// `T` must be laid out as the arguments of `command`, and pointers in it must lead to memory that
-/// is as long as the structure says and may be read, or written where the command writes.
+///
+/// `T` must have the layout of the arguments of `command`. Pointers in it must refer to memory with
+/// the length given in the structure. The memory must be readable, or writable where the command
+/// writes.
 unsafe fn bpf<T>(command: libc::c_int, arguments: &mut T) -> io::Result<libc::c_int> {
     let size = libc::c_uint::try_from(size_of::<T>()).expect("arguments are small");
-    // SAFETY: the kernel reads and writes at most `size` bytes, those of a live value; the rest is
-    // the caller's promise.
+    // SAFETY: the kernel reads and writes at most `size` bytes, those of a live value. The caller
+    // upholds the rest.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, ptr::from_mut(arguments), size) };
     if result < 0 {
         return Err(io::Error::last_os_error());
@@ -46,13 +48,14 @@ unsafe fn bpf<T>(command: libc::c_int, arguments: &mut T) -> io::Result<libc::c_
     libc::c_int::try_from(result).map_err(io::Error::other)
 }
 
-/// Calls a command that gives a descriptor.
+/// Calls a command that returns a descriptor.
 ///
 /// # Safety
-/// As [`bpf`].
+///
+/// As for [`bpf`].
 unsafe fn bpf_descriptor<T>(command: libc::c_int, arguments: &mut T) -> io::Result<OwnedFd> {
-    // SAFETY: passed on from the caller. The kernel has just given us this descriptor, which it
-    // closes on exec; nobody else owns it.
+    // SAFETY: the caller upholds the contract of `bpf`. The kernel has just created this
+    // close-on-exec descriptor, and it has no other owner.
     unsafe { Ok(OwnedFd::from_raw_fd(bpf(command, arguments)?)) }
 }
 
@@ -68,7 +71,7 @@ struct MapCreate {
     name: [u8; 16],
 }
 
-/// A map from the queues 0 to `queues` - 1 to AF_XDP sockets, empty.
+/// Creates an empty map from the queues 0 to `queues` - 1 to AF_XDP sockets.
 pub(in crate::xdp) fn create_socket_map(queues: u32) -> io::Result<OwnedFd> {
     let mut arguments = MapCreate {
         kind: MAP_OF_SOCKETS,
@@ -80,7 +83,7 @@ pub(in crate::xdp) fn create_socket_map(queues: u32) -> io::Result<OwnedFd> {
         node: 0,
         name: NAME,
     };
-    // SAFETY: laid out as the command's arguments; there are no pointers.
+    // SAFETY: the layout is that of the command's arguments, and there are no pointers.
     unsafe { bpf_descriptor(MAP_CREATE, &mut arguments) }
 }
 
@@ -93,7 +96,7 @@ struct MapUpdate {
     flags: u64,
 }
 
-/// Puts the socket of a queue into a map.
+/// Stores the socket of a queue in a map.
 pub(in crate::xdp) fn set_socket(
     map: BorrowedFd<'_>,
     queue: u32,
@@ -107,8 +110,8 @@ pub(in crate::xdp) fn set_socket(
         value: ptr::from_ref(&descriptor) as u64,
         flags: 0,
     };
-    // SAFETY: laid out as the command's arguments; the pointers lead to a live key and value of the
-    // sizes that such maps have, which the kernel reads.
+    // SAFETY: the layout is that of the command's arguments. The pointers refer to a live key and
+    // value of the sizes that such maps have, which the kernel reads.
     unsafe { bpf(MAP_UPDATE, &mut arguments) }.map(drop)
 }
 
@@ -128,26 +131,26 @@ struct ProgramLoad {
     attach_type: u32,
 }
 
-/// Why a program was not loaded.
+/// Why loading a program failed.
 #[derive(Debug)]
 pub(in crate::xdp) struct LoadError {
     pub(in crate::xdp) error: io::Error,
-    /// What the kernel's verifier had to say, if it came to that.
+    /// The report of the kernel's verifier, if it ran.
     pub(in crate::xdp) report: String,
 }
 
-/// Has the kernel check an XDP program and compile it.
+/// Lets the kernel verify and compile an XDP program.
 pub(in crate::xdp) fn load_program(code: &[Instruction]) -> Result<OwnedFd, LoadError> {
     let flags = match try_load(code, TAKES_FRAGMENTS, &mut []) {
         Ok(program) => return Ok(program),
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
             return Err(LoadError { error, report: String::new() });
         }
-        // Kernels before 5.18 know no frames in several buffers, so nobody needs the flag there.
+        // Kernels before 5.18 have no frames in several buffers, so the flag is unnecessary there.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => 0,
         Err(_) => TAKES_FRAGMENTS,
     };
-    // Once more, to be told why not.
+    // Load again to obtain the verifier's report.
     let mut log = vec![0; LOG];
     try_load(code, flags, &mut log).map_err(|error| {
         let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
@@ -171,18 +174,18 @@ fn try_load(code: &[Instruction], flags: u32, log: &mut [u8]) -> io::Result<Owne
         interface: 0,
         attach_type: ATTACH_XDP,
     };
-    // SAFETY: laid out as the command's arguments; the pointers lead to live instructions, laid out
-    // as the kernel's, and a string that ends with a zero byte, which the kernel reads, and to a
-    // buffer, or none, which it writes.
+    // SAFETY: the layout is that of the command's arguments. The pointers refer to live
+    // instructions in the kernel's layout and a zero-terminated string, which the kernel reads, and
+    // to a buffer, possibly empty, which it writes.
     unsafe { bpf_descriptor(PROGRAM_LOAD, &mut arguments) }
 }
 
-/// How a program is attached to an interface.
+/// The attachment mode of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::xdp) enum Mode {
     /// The driver runs it, on its own buffers.
     Native,
-    /// The kernel runs it, on any interface.
+    /// The kernel's generic hook runs it, on any interface.
     Generic,
 }
 
@@ -194,8 +197,8 @@ struct LinkCreate {
     flags: u32,
 }
 
-/// Attaches a program to an interface of the calling thread's network namespace. The kernel detaches
-/// it when the descriptor is closed, however that comes about.
+/// Attaches a program to an interface of the calling thread's network namespace. The kernel
+/// detaches it when the descriptor is closed for any reason.
 pub(in crate::xdp) fn attach(
     program: BorrowedFd<'_>,
     interface: u32,
@@ -211,7 +214,7 @@ pub(in crate::xdp) fn attach(
             Mode::Generic => 1 << 1,
         },
     };
-    // SAFETY: laid out as the command's arguments; there are no pointers.
+    // SAFETY: the layout is that of the command's arguments, and there are no pointers.
     unsafe { bpf_descriptor(LINK_CREATE, &mut arguments) }
 }
 
@@ -222,17 +225,17 @@ struct ObjectInfo {
     info: u64,
 }
 
-/// The number by which the system knows a program.
+/// A program's ID in the system.
 pub(in crate::xdp) fn program_id(program: BorrowedFd<'_>) -> io::Result<u32> {
-    // The first members of `struct bpf_prog_info`: kind and number.
+    // The first members of `struct bpf_prog_info`: type and ID.
     let mut info = [0_u32; 2];
     let mut arguments = ObjectInfo {
         descriptor: program.as_raw_fd().cast_unsigned(),
         length: u32::try_from(size_of_val(&info)).expect("it is small"),
         info: info.as_mut_ptr() as u64,
     };
-    // SAFETY: laid out as the command's arguments; the pointer leads to a live buffer of the length
-    // given, which the kernel fills as far as it goes.
+    // SAFETY: the layout is that of the command's arguments. The pointer refers to a live buffer of
+    // the given length, which the kernel fills at most.
     unsafe { bpf(OBJECT_INFO, &mut arguments) }?;
     Ok(info[1])
 }
@@ -259,7 +262,7 @@ struct TestRun {
     _padding: u32,
 }
 
-/// Runs a program on a frame and returns its answer.
+/// Runs a program on a frame and returns its result.
 #[cfg(test)]
 pub(in crate::xdp) fn test_run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
     let mut arguments = TestRun {
@@ -269,8 +272,8 @@ pub(in crate::xdp) fn test_run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Res
         repeat: 1,
         ..TestRun::default()
     };
-    // SAFETY: laid out as the command's arguments; the pointer leads to a live frame, which the
-    // kernel reads.
+    // SAFETY: the layout is that of the command's arguments. The pointer refers to a live frame,
+    // which the kernel reads.
     unsafe { bpf(PROGRAM_TEST_RUN, &mut arguments) }?;
     Ok(arguments.answer)
 }

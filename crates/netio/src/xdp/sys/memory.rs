@@ -1,4 +1,4 @@
-//! Memory that the kernel and this process share: chunks for frames, and rings.
+//! Memory shared by the kernel and this process: chunks for frames, and rings.
 
 use std::io;
 use std::marker::PhantomData;
@@ -15,8 +15,8 @@ struct Mapping {
     length: usize,
 }
 
-// SAFETY: a mapping belongs to the process, not to a thread. What lies in it is accessed by the rules
-// of the types below.
+// SAFETY: a mapping belongs to the process, not to a thread. The types below define how its
+// contents are accessed.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -24,18 +24,19 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     fn anonymous(length: usize) -> io::Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
-        // SAFETY: an anonymous mapping at an address that the kernel chooses touches nothing of ours.
+        // SAFETY: an anonymous mapping at an address that the kernel chooses does not affect
+        // existing memory.
         let start = unsafe {
             libc::mmap(ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
         };
         Self::of(start, length)
     }
 
-    /// The part of an AF_XDP socket that stands for one of its rings.
+    /// Maps one of the rings of an AF_XDP socket.
     fn of_socket(fd: BorrowedFd<'_>, offset: u64, length: usize) -> io::Result<Self> {
         let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        // SAFETY: a mapping at an address that the kernel chooses touches nothing of ours.
+        // SAFETY: a mapping at an address that the kernel chooses does not affect existing memory.
         let start = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -57,35 +58,36 @@ impl Mapping {
         Ok(Self { start, length })
     }
 
-    /// A pointer to a `T` at an offset, which must lie in the mapping and be aligned.
+    /// A pointer to a `T` at an offset, which must be within the mapping and aligned.
     fn at<T>(&self, offset: u64) -> io::Result<NonNull<T>> {
         let offset = usize::try_from(offset).map_err(io::Error::other)?;
         let end = offset.checked_add(size_of::<T>()).ok_or(io::ErrorKind::InvalidData)?;
         if end > self.length || offset % align_of::<T>() != 0 {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        // SAFETY: the offset was just found to lie within the mapping.
+        // SAFETY: the offset was just found to be within the mapping.
         Ok(unsafe { self.start.byte_add(offset) }.cast())
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is the one that was mapped; nothing that borrows from it outlives its
-        // owner. The kernel keeps the pages that it still needs.
+        // SAFETY: this range was mapped, and no borrow from it outlives its owner. The kernel keeps
+        // the pages that it still needs.
         unsafe { libc::munmap(self.start.as_ptr(), self.length) };
     }
 }
 
-/// The right to read and write a chunk of an [`Area`]. There is one for each chunk, here or lent to
-/// the kernel.
+/// The right to read and write a chunk of an [`Area`]. Each chunk has exactly one, held here or
+/// lent to the kernel.
 #[derive(Debug)]
 pub(in crate::xdp) struct Chunk {
     area: u32,
     index: usize,
 }
 
-/// Memory for frames (a "UMEM"): chunks of one size, each held by this process or lent to the kernel.
+/// Memory for frames (a "UMEM"): chunks of one size, each held by this process or lent to the
+/// kernel.
 #[derive(Debug)]
 pub(in crate::xdp) struct Area {
     id: u32,
@@ -95,7 +97,8 @@ pub(in crate::xdp) struct Area {
 }
 
 impl Area {
-    /// Memory for `count` chunks of `chunk_size` bytes (a power of two), and the right to each.
+    /// Allocates `count` chunks of `chunk_size` bytes (a power of two), and returns the right to
+    /// each.
     pub(in crate::xdp) fn new(count: usize, chunk_size: usize) -> io::Result<(Self, Vec<Chunk>)> {
         static AREAS: AtomicU32 = AtomicU32::new(0);
         assert!(chunk_size.is_power_of_two(), "the kernel takes only powers of two");
@@ -119,22 +122,22 @@ impl Area {
         self.mapping.length
     }
 
-    /// What a chunk holds.
+    /// The contents of a chunk.
     pub(in crate::xdp) fn bytes<'a>(&'a self, chunk: &'a Chunk) -> &'a [u8] {
         assert_eq!(chunk.area, self.id, "a chunk of another area");
-        // SAFETY: the chunk lies in the mapping, by its index. Nobody writes it meanwhile: not the
-        // kernel, which does so only with chunks that are lent to it, and there is no `Chunk` for
-        // those; not this process, which would have to borrow the only `Chunk` mutably.
+        // SAFETY: the chunk is within the mapping, by its index. No write happens meanwhile: the
+        // kernel only writes to chunks that are lent to it, for which no `Chunk` exists, and this
+        // process would have to borrow the only `Chunk` mutably.
         unsafe {
             let start = self.mapping.start.cast::<u8>().add(chunk.index * self.chunk_size);
             std::slice::from_raw_parts(start.as_ptr(), self.chunk_size)
         }
     }
 
-    /// What a chunk holds, to be written.
+    /// The contents of a chunk, for writing.
     pub(in crate::xdp) fn bytes_mut<'a>(&'a self, chunk: &'a mut Chunk) -> &'a mut [u8] {
         assert_eq!(chunk.area, self.id, "a chunk of another area");
-        // SAFETY: as in `bytes`; and nobody reads it either, because the only `Chunk` is borrowed
+        // SAFETY: as in `bytes`. No read happens either, because the only `Chunk` is borrowed
         // mutably.
         unsafe {
             let start = self.mapping.start.cast::<u8>().add(chunk.index * self.chunk_size);
@@ -142,15 +145,15 @@ impl Area {
         }
     }
 
-    /// Gives up a chunk, to be named to the kernel by the address that comes back.
+    /// Lends a chunk to the kernel. Returns the address that identifies it to the kernel.
     pub(in crate::xdp) fn lend(&self, chunk: Chunk) -> u64 {
         assert_eq!(chunk.area, self.id, "a chunk of another area");
         self.lent[chunk.index].store(true, Ordering::Release);
         (chunk.index * self.chunk_size) as u64
     }
 
-    /// The chunk that the kernel gives back by an address in it, and the address's distance from its
-    /// start. Nothing if that chunk was not lent.
+    /// Takes back the chunk that contains an address from the kernel. Returns the chunk and the
+    /// address's offset in it, or `None` if that chunk was not lent.
     pub(in crate::xdp) fn take_back(&self, address: u64) -> Option<(Chunk, usize)> {
         let address = usize::try_from(address).ok()?;
         let index = address / self.chunk_size;
@@ -159,8 +162,8 @@ impl Area {
     }
 }
 
-/// One entry of a ring as it lies in memory. All access is atomic, so that whatever the other side
-/// does is no undefined behaviour.
+/// One entry of a ring in memory. All access is atomic, so that no behaviour of the other side
+/// causes undefined behaviour.
 pub(in crate::xdp) trait Cell {
     type Entry: Copy;
     fn get(&self) -> Self::Entry;
@@ -185,11 +188,11 @@ impl Cell for AtomicU64 {
 pub(in crate::xdp) struct Descriptor {
     pub(in crate::xdp) address: u64,
     pub(in crate::xdp) length: u32,
-    /// Whether the next descriptor goes on with the same frame.
+    /// Whether the next descriptor continues the same frame.
     pub(in crate::xdp) continues: bool,
 }
 
-/// An entry of the receive and transmit rings, laid out as the kernel's `struct xdp_desc`.
+/// An entry of the receive and transmit rings, with the layout of the kernel's `struct xdp_desc`.
 #[derive(Debug)]
 #[repr(C)]
 pub(in crate::xdp) struct DescriptorCell {
@@ -217,7 +220,7 @@ impl Cell for DescriptorCell {
     }
 }
 
-/// Where a ring's parts lie in its mapping, as the kernel tells.
+/// Offsets of a ring's parts in its mapping, as reported by the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offsets {
     pub(super) produced: u64,
@@ -226,7 +229,7 @@ pub(super) struct Offsets {
     pub(super) entries: u64,
 }
 
-/// A ring of entries that lie in `C`s, mapped from a socket.
+/// A ring of entries of type `C`, mapped from a socket.
 #[derive(Debug)]
 pub(in crate::xdp) struct Ring<C> {
     produced: NonNull<AtomicU32>,
@@ -238,12 +241,12 @@ pub(in crate::xdp) struct Ring<C> {
     _cells: PhantomData<C>,
 }
 
-// SAFETY: the pointers lead into the mapping, which the ring owns and which belongs to no thread; all
-// that lies there is atomic.
+// SAFETY: the pointers refer to the mapping, which the ring owns and which belongs to no thread.
+// All of its contents are atomic.
 unsafe impl<C: Sync> Send for Ring<C> {}
 
 impl<C> Ring<C> {
-    /// Maps the ring of `size` entries that `fd` has at `page_offset`.
+    /// Maps the ring of `size` entries at `page_offset` of `fd`.
     pub(super) fn map(
         fd: BorrowedFd<'_>,
         page_offset: u64,
@@ -265,9 +268,9 @@ impl<C> Ring<C> {
         })
     }
 
-    /// Whether the kernel wants to be told when something was put into the ring.
+    /// Whether the kernel must be notified of new entries.
     pub(in crate::xdp) fn needs_wakeup(&self) -> bool {
-        // SAFETY: the pointer leads into the mapping, which lives as long as `self`.
+        // SAFETY: the pointer refers to the mapping, which lives as long as `self`.
         let flags = unsafe { self.flags.as_ref() };
         flags.load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }
@@ -277,14 +280,14 @@ impl<C> Ring<C> {
             Counter::Produced => self.produced,
             Counter::Consumed => self.consumed,
         };
-        // SAFETY: the pointer leads into the mapping, which lives as long as `self`.
+        // SAFETY: the pointer refers to the mapping, which lives as long as `self`.
         unsafe { counter.as_ref() }
     }
 
     fn cell(&self, position: u32) -> &C {
         let index = (position & (self.size - 1)) as usize;
-        // SAFETY: the mapping is long enough for `size` cells from `entries` on and lives as long as
-        // `self`, and the index is less than `size`.
+        // SAFETY: the mapping contains `size` cells from `entries` on and lives as long as `self`,
+        // and the index is less than `size`.
         unsafe { self.entries.add(index).as_ref() }
     }
 }

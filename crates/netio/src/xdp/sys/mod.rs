@@ -1,4 +1,4 @@
-//! All that is unsafe about AF_XDP and bpf(2), behind safe functions and types.
+//! All unsafe code for AF_XDP and bpf(2), behind safe functions and types.
 
 #![allow(unsafe_code)]
 

@@ -8,24 +8,24 @@ use std::sync::atomic::AtomicU64;
 use super::memory::{Area, DescriptorCell, Offsets, Ring};
 use crate::sys::{check, set_option};
 
-/// How many frames one kick may send; kernels since 6.17 know it, and others send 32.
+/// Maximum number of frames per kick. Kernels before 6.17 do not have this option and send 32.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
 /// From linux/ethtool.h.
 const GET_CHANNELS: u32 = 0x3c;
 
-/// A socket that is bound to nothing yet.
+/// Creates an unbound socket.
 pub(in crate::xdp) fn open() -> io::Result<OwnedFd> {
     // SAFETY: socket takes three integers.
     let fd = check(unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })?;
-    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    // SAFETY: the kernel has just created this descriptor, and it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn get_option<T: Copy>(fd: BorrowedFd<'_>, name: libc::c_int, value: &mut T) -> io::Result<()> {
     let mut length = libc::socklen_t::try_from(size_of::<T>()).expect("options are small");
-    // SAFETY: the kernel writes at most `length` bytes, the size of a live value; the callers pass
-    // the type that the option is documented to give, which is integers.
+    // SAFETY: the kernel writes at most `length` bytes, the size of a live value. The callers pass
+    // the documented type of the option, which consists of integers.
     check(unsafe {
         libc::getsockopt(
             fd.as_raw_fd(),
@@ -38,19 +38,19 @@ fn get_option<T: Copy>(fd: BorrowedFd<'_>, name: libc::c_int, value: &mut T) -> 
     .map(drop)
 }
 
-/// Registers memory for frames. The kernel pins it: it counts as locked memory.
+/// Registers memory for frames. The kernel pins it, so it counts as locked memory.
 pub(in crate::xdp) fn register(fd: BorrowedFd<'_>, area: &Area) -> io::Result<()> {
     // SAFETY: `xdp_umem_reg` is integers, for which all zeroes are valid.
     let mut registration: libc::xdp_umem_reg = unsafe { std::mem::zeroed() };
     registration.addr = area.start();
     registration.len = area.length() as u64;
     registration.chunk_size = u32::try_from(area.chunk_size()).expect("chunks are small");
-    // The kernel holds on to the pages, not to the mapping: when the area is dropped before the
-    // socket, the kernel does not write to what takes its place.
+    // The kernel references the pages, not the mapping. If the area is dropped before the socket,
+    // the kernel does not write to memory that replaces it.
     set_option(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)
 }
 
-/// How many entries a socket's rings are to have: powers of two.
+/// Numbers of entries of a socket's rings: powers of two.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::xdp) struct Sizes {
     /// Of the fill and the receive ring.
@@ -62,17 +62,17 @@ pub(in crate::xdp) struct Sizes {
 /// The four rings of a socket.
 #[derive(Debug)]
 pub(in crate::xdp) struct Rings {
-    /// Chunks for frames that arrive: this process produces.
+    /// Chunks for arriving frames: this process produces.
     pub(in crate::xdp) fill: Ring<AtomicU64>,
-    /// Frames that arrived: the kernel produces.
+    /// Received frames: the kernel produces.
     pub(in crate::xdp) receive: Ring<DescriptorCell>,
     /// Frames to be sent: this process produces.
     pub(in crate::xdp) transmit: Ring<DescriptorCell>,
-    /// Chunks of frames that were sent: the kernel produces.
+    /// Chunks of sent frames: the kernel produces.
     pub(in crate::xdp) completion: Ring<AtomicU64>,
 }
 
-/// Makes and maps a socket's rings.
+/// Creates and maps a socket's rings.
 pub(in crate::xdp) fn make_rings(fd: BorrowedFd<'_>, sizes: Sizes) -> io::Result<Rings> {
     for (option, size) in [
         (libc::XDP_UMEM_FILL_RING, sizes.receive),
@@ -108,18 +108,18 @@ pub(in crate::xdp) fn make_rings(fd: BorrowedFd<'_>, sizes: Sizes) -> io::Result
 /// How a socket is bound to a queue.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::xdp) enum Binding<'a> {
-    /// With memory of its own.
+    /// With its own memory.
     Own {
-        /// Do not ask the driver for zero-copy.
+        /// Whether to bind in copy mode, without asking the driver for zero-copy.
         copy: bool,
-        /// Frames may take several chunks.
+        /// Whether frames may use several chunks.
         several_chunks: bool,
     },
-    /// With the memory, and all settings, of another socket.
+    /// With the memory and all settings of another socket.
     Shared(BorrowedFd<'a>),
 }
 
-/// Binds a socket to a queue of an interface; frames arrive as soon as a program sends them here.
+/// Binds a socket to a queue of an interface. Frames arrive as soon as a program redirects them.
 pub(in crate::xdp) fn bind(
     fd: BorrowedFd<'_>,
     interface: u32,
@@ -146,27 +146,27 @@ pub(in crate::xdp) fn bind(
     check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(&address).cast(), length) }).map(drop)
 }
 
-/// Lets one kick send up to `frames`, if the kernel knows of that.
+/// Sets the maximum number of frames per kick, if the kernel supports it.
 pub(in crate::xdp) fn set_kick(fd: BorrowedFd<'_>, frames: u32) -> io::Result<()> {
     set_option(fd, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &frames)
 }
 
-/// Sets how many bytes of frames may be under way in copy mode, beyond the system's limit if this
-/// process may.
+/// Sets the maximum bytes of frames in flight in copy mode, beyond the system's limit if this
+/// process is privileged.
 pub(in crate::xdp) fn set_send_buffer(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes)
         .or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes))
 }
 
-/// Whether the driver and this process share the memory, or the kernel copies between.
+/// Whether the driver uses the memory directly (zero-copy), rather than the kernel copying frames.
 pub(in crate::xdp) fn is_zero_copy(fd: BorrowedFd<'_>) -> io::Result<bool> {
     let mut options = libc::xdp_options { flags: 0 };
     get_option(fd, libc::XDP_OPTIONS, &mut options)?;
     Ok(options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
 }
 
-/// What the kernel has counted since the socket was opened.
+/// The kernel's counters since the socket was opened.
 pub(in crate::xdp) fn statistics(fd: BorrowedFd<'_>) -> io::Result<libc::xdp_statistics> {
     // SAFETY: `xdp_statistics` is integers, for which all zeroes are valid.
     let mut statistics: libc::xdp_statistics = unsafe { std::mem::zeroed() };
@@ -174,17 +174,17 @@ pub(in crate::xdp) fn statistics(fd: BorrowedFd<'_>) -> io::Result<libc::xdp_sta
     Ok(statistics)
 }
 
-/// Makes the kernel look at the transmit ring.
+/// Notifies the kernel of entries in the transmit ring.
 pub(in crate::xdp) fn kick_transmit(fd: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: no buffer and no address; the frames are in the ring.
+    // SAFETY: there is no buffer and no address; the frames are in the ring.
     let result =
         unsafe { libc::sendto(fd.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Makes the driver look at the fill ring.
+/// Notifies the driver of entries in the fill ring.
 pub(in crate::xdp) fn kick_receive(fd: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: no buffer and no address; the frames come in the ring.
+    // SAFETY: there is no buffer and no address; the frames arrive in the ring.
     let result = unsafe {
         libc::recvfrom(
             fd.as_raw_fd(),
@@ -210,7 +210,7 @@ struct Channels {
     combined: u32,
 }
 
-/// The receive queues of an interface of the calling thread's network namespace.
+/// Number of receive queues of an interface of the calling thread's network namespace.
 pub(in crate::xdp) fn receive_queues(interface: &str) -> io::Result<u32> {
     if interface.len() >= libc::IFNAMSIZ {
         return Err(io::Error::from_raw_os_error(libc::ENODEV));
@@ -218,7 +218,7 @@ pub(in crate::xdp) fn receive_queues(interface: &str) -> io::Result<u32> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
     // SAFETY: socket takes three integers.
     let fd = check(unsafe { libc::socket(libc::AF_INET, kind, 0) })?;
-    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    // SAFETY: the kernel has just created this descriptor, and it has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     let mut channels = Channels { command: GET_CHANNELS, ..Channels::default() };
     // SAFETY: `ifreq` is integers and pointers, for which all zeroes are valid.
@@ -227,13 +227,13 @@ pub(in crate::xdp) fn receive_queues(interface: &str) -> io::Result<u32> {
         *to = from.cast_signed();
     }
     request.ifr_ifru.ifru_data = ptr::from_mut(&mut channels).cast();
-    // SAFETY: SIOCETHTOOL reads the name, which ends with a zero byte because it is shorter than the
+    // SAFETY: SIOCETHTOOL reads the name, which is zero-terminated because it is shorter than the
     // field, and follows the data pointer to a live `ethtool_channels`, which this command fills.
     let result = unsafe {
         libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, ptr::from_mut(&mut request))
     };
     match check(result) {
-        // A driver that has nothing to tell has one queue.
+        // A driver without this command has one queue.
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(1),
         Err(error) => Err(error),
         Ok(_) => Ok((channels.receive + channels.combined).max(1)),
