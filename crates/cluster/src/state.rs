@@ -77,7 +77,7 @@ impl<'c> State<'c> {
         }
     }
 
-    /// What there is.
+    /// The cluster.
     #[must_use]
     pub const fn cluster(&self) -> &'c Cluster {
         self.cluster

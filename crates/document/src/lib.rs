@@ -21,7 +21,7 @@ pub use reader::{Item, Place, Table};
 
 use error::Source;
 
-/// Maximum file size in bytes: hundreds of times more than anyone writes by hand.
+/// Maximum file size in bytes: hundreds of times the size of a hand-written file.
 const MAX_BYTES: usize = 4 << 20;
 
 /// A kind of file, for messages.

@@ -45,7 +45,7 @@ pub enum RunError {
         policy: String,
         /// Number of violations.
         count: usize,
-        /// The first of them.
+        /// The first violation.
         first: String,
     },
     /// The testbed failed: a bug in this program.

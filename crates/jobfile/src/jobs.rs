@@ -258,7 +258,7 @@ fn worker_count(item: &Item<'_>) -> Result<u32, Error> {
     item.integer32(1..=u32::from(WORKERS_MAX))
 }
 
-/// What jobs refer to.
+/// The objects to which jobs refer.
 struct Context<'t, 'a> {
     topology: &'t Topology,
     switch: &'t SwitchSettings,

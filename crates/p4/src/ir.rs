@@ -42,18 +42,20 @@
 //!
 //! Semantics of calls (arguments as [`Arg`] describes, with a result last):
 //!
-//! - `RegisterAction.execute(In index, Out result)`, `DirectRegisterAction.execute(Out result)`: see
-//!   [`StatefulAction`].
+//! - `RegisterAction.execute(In index, Out result)`, `DirectRegisterAction.execute(Out result)`:
+//!   see [`StatefulAction`].
 //! - `Mirror.emit(In session, List data?)`, `Resubmit.emit(List data?)`, `Digest.pack(List data)`,
 //!   in deparsers: the call makes the request, with the scalars of the data in wire order. An
 //!   instance that names its type (`Mirror(3w1)`) is already called under a condition on
 //!   `mirror_type`, `resubmit_type` or `digest_type`.
-//! - `Hash.get(List or In data, Out)`; constructor arguments `HashAlgorithm_t` and, for `CUSTOM`, the
-//!   instance of `CRCPolynomial` (coefficient, reversed, msb, extended, initial value, final xor).
-//! - `Random.get(Out)`, `Counter.count(In index, In adjustment?)`, `DirectCounter.count(In adjustment?)`.
+//! - `Hash.get(List or In data, Out)`; constructor arguments `HashAlgorithm_t` and, for `CUSTOM`,
+//!   the instance of `CRCPolynomial` (coefficient, reversed, msb, extended, initial value, final xor).
+//! - `Random.get(Out)`, `Counter.count(In index, In adjustment?)`,
+//!   `DirectCounter.count(In adjustment?)`.
 //! - `Checksum.add(List or In)`, `subtract(…)`, `verify(Out bool)`, `get(Out)`,
-//!   `subtract_all_and_deposit(Out)`, `update(List or In, In zeros_as_ones?, Out)`: an instance's sum
-//!   is zero at the start of each packet. `update` is the complement of the sum of its argument alone.
+//!   `subtract_all_and_deposit(Out)`, `update(List or In, In zeros_as_ones?, Out)`: the sum of an
+//!   instance is zero at the start of each packet. `update` is the complement of the sum of its
+//!   argument alone.
 //!
 //! `port_metadata_unpack`, `sizeInBits`, `sizeInBytes`, `max`, `min`, `funnel_shift_right`,
 //! `invalidate` and `predicate` have already been converted to statements and expressions of the

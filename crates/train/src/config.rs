@@ -110,7 +110,7 @@ pub enum Error {
         key: &'static str,
         /// Its value.
         value: String,
-        /// What the value must satisfy.
+        /// The requirement on the value.
         requirement: String,
     },
     /// The job has no worker with this index.

@@ -36,7 +36,7 @@ pub struct Dataset {
 pub struct DatasetError {
     /// Number of the line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: &'static str,
 }
 

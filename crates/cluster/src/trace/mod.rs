@@ -138,7 +138,7 @@ pub enum Error {
         file: Arc<str>,
         /// Number of omitted records.
         left_out: u64,
-        /// The reason for the first of them.
+        /// The reason for the first omission.
         why: String,
     },
 }

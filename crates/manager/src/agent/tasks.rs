@@ -16,7 +16,7 @@ pub struct Tasks(BTreeMap<TaskId, State>);
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum State {
     Running,
-    /// It was told to end.
+    /// The agent was told to end it.
     Stopping,
     Exited(Exit),
 }

@@ -1,5 +1,5 @@
 //! Builders of IR expressions that fold constants. Constructor parameters are known only at this
-//! stage, and expressions of them should cost nothing per packet.
+//! stage, and expressions that depend on them should cost nothing per packet.
 
 use num_bigint::BigInt;
 

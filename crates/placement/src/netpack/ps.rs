@@ -22,7 +22,7 @@ pub(super) struct Placed {
 /// The inputs of equation 1 besides the plan.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Equation<'a> {
-    /// What there is.
+    /// The cluster.
     pub(super) cluster: &'a Cluster,
     /// The steady state before the job starts.
     pub(super) network: &'a Network,

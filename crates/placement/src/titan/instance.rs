@@ -7,7 +7,7 @@ use crate::machines::{Machine, with_idle_gpus};
 /// A job's ranks, the machines available to them, and the traffic between them.
 #[derive(Clone, Debug)]
 pub struct Instance<'c> {
-    /// What there is.
+    /// The cluster.
     pub cluster: &'c Cluster,
     /// Machines with idle GPUs, in order.
     pub machines: Vec<Machine>,

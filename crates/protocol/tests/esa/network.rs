@@ -26,7 +26,7 @@ pub(crate) struct Faults {
     pub(crate) jitter: Duration,
 }
 
-/// What is in flight.
+/// A frame, message or event in flight.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Flight {
     /// A frame to the switches.

@@ -25,7 +25,7 @@ pub use program::optimum;
 /// A small case: jobs that fit on an idle cluster.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Instance {
-    /// What there is.
+    /// The cluster.
     pub cluster: Cluster,
     /// The jobs, all of which must be placed.
     pub jobs: Vec<Job>,
