@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn like_racks_named_one_by_one_are_the_same_cluster() {
+    fn identical_racks_listed_individually_are_the_same_cluster() {
         let text = "gpus_per_server = 8\noversubscription = 4\nracks_per_pod = 2\n\
                     [[rack]]\nservers = 8\n[[rack]]\nservers = 8\ncount = 4\n";
         let shape = Shape {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_say_where_and_how_to_mend() {
+    fn errors_name_the_position_and_the_fix() {
         for (text, expected) in [
             ("rack = 3", "c.toml:1:8: `rack` is an integer but must be an array"),
             ("racks = 0", "c.toml:1:9: `racks` is 0, out of range; choose a value from 1 to 65536"),
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_are_what_they_say() {
+    fn the_examples_match_their_comments() {
         let example = |text: &str| {
             let described = read(text);
             let servers = described.cluster.servers().len();
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there() {
+    fn a_missing_file() {
         let error = load("no/such.toml").unwrap_err().to_string();
         assert!(error.starts_with("no/such.toml: cannot read the cluster file: "), "{error}");
     }

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_a_file_have_their_place() {
+    fn errors_of_a_file_have_their_position() {
         let fault = |text: &str| Profiles::known().parse(text, "p.toml").unwrap_err().to_string();
         let new = fault("[[model]]\nname = \"mine\"\nparameters = 1000\n");
         assert_eq!(new, "p.toml:1:1: [[model]] has no `compute_s`; add `compute_s = 0.185`");

@@ -108,7 +108,7 @@ mod tests {
     use crate::topology::{Cluster, ServerIndex, Shape};
 
     #[test]
-    fn in_the_network_nobody_is_left_without_a_server() {
+    fn distributed_jobs_in_the_network_get_a_parameter_server() {
         let shape = Shape { racks: 2, servers_per_rack: 2, gpus_per_server: 4, ..Shape::default() };
         let cluster = Cluster::uniform(&shape);
         let job = |id| Job {

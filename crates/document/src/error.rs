@@ -85,8 +85,8 @@ impl Source<'_> {
     }
 }
 
-/// Escapes control characters in text from the file, such as line breaks, which a message must not
-/// contain.
+/// Replaces control characters, such as line breaks in text from the file, with blanks, so that the
+/// message is one line.
 fn one_line(text: &str) -> String {
     if !text.contains(|c: char| c.is_control()) {
         return text.to_owned();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_one_line_whatever_it_quotes() {
+    fn an_error_is_one_line_even_if_it_quotes_control_characters() {
         let source = Source { file: "a\nb.toml", text: "x" };
         let text = source.fault(&(0..1), "key \"a\nb\"", "remove\r\nit").to_string();
         assert_eq!(text, "a b.toml:1:1: key \"a b\"; remove  it");

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_straight_line_correlates_whatever_its_slope() {
+    fn a_line_of_any_slope_correlates() {
         let agreement = Agreement::of(&[(1.0, 3.0), (2.0, 5.0), (4.0, 9.0)]);
         assert!((agreement.correlation - 1.0).abs() < 1e-12);
         assert!((agreement.fit.0 - 2.0).abs() < 1e-12 && (agreement.fit.1 - 1.0).abs() < 1e-12);
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn what_falls_correlates_the_other_way_and_errors_do_not_cancel() {
+    fn falling_values_correlate_negatively_and_errors_do_not_cancel() {
         let agreement = Agreement::of(&[(1.0, 1.1), (1.1, 1.05), (1.2, 0.9)]);
         assert!(agreement.correlation < -0.9, "{agreement:?}");
         assert!(agreement.error.mean > agreement.bias.mean.abs(), "{agreement:?}");

@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_is_refused() {
+    fn values_outside_the_scale_are_rejected() {
         let nothing = lines([Scale::Linear; 2], &[]).to_svg().unwrap_err();
         assert_eq!(nothing.to_string(), "cannot draw “JCT by size”: there is nothing to draw");
         let nan = lines([Scale::Linear; 2], &[(1.0, f64::NAN)]).to_svg().unwrap_err();

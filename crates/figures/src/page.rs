@@ -88,7 +88,7 @@ mod tests {
     use crate::table::Cell;
 
     #[test]
-    fn what_users_name_is_escaped() {
+    fn user_supplied_names_are_escaped() {
         let mut table = Table::new(["<policy>"]);
         table.push(vec![Cell::text("a & b")]);
         let figure = Figure {

@@ -79,7 +79,7 @@ mod tests {
     use tributary_cluster::trace::Generator;
 
     #[test]
-    fn a_part_of_a_trace_has_the_load_that_was_asked_for() {
+    fn a_part_of_a_trace_has_the_requested_load() {
         let trace = Generator::trace(2_000, 7);
         let cluster = Cluster::uniform(&Shape::default());
         let profiles = Profiles::netpack();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_no_policy_can_place_are_left_out() {
+    fn jobs_that_no_policy_can_place_are_omitted() {
         let trace = Generator::trace(5_000, 7);
         let shape = Shape { racks: 1, servers_per_rack: 2, ..Shape::default() };
         let cluster = Cluster::uniform(&shape);

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_under_way_fits_the_queues_of_bmv2() {
+    fn packets_in_flight_fit_in_the_queues_of_bmv2() {
         for (workers, slots) in [(1, 64), (2, 32), (3, 16), (4, 16), (5, 8), (16, 4), (32, 4)] {
             let scenario = paced(&format!("[topology]\nworkers = {workers}\n[[job]]\n"));
             let job = &scenario.jobs[0];
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_slow_already_stays_as_it_is() {
+    fn settings_that_are_already_slow_are_kept() {
         let text = "[topology]\nworkers = 2\n[protocol]\nslots = 8\nwindow = 3\n\
                     [switch]\necn_threshold = 5\nidle_timeout = \"3s\"\n[[job]]\n";
         let scenario = paced(text);

@@ -207,7 +207,7 @@ fn segments_and_partitions() {
 }
 
 #[test]
-fn who_needs_a_parameter_server_and_who_cannot_have_one() {
+fn jobs_that_need_or_must_not_have_a_parameter_server() {
     let racks = "[topology]\nracks = 2\nps_hosts = 0\n";
     assert_eq!(
         refused(&format!("protocol = \"p4inc\"\n{racks}‸[[job]]\n")),
@@ -232,7 +232,7 @@ fn who_needs_a_parameter_server_and_who_cannot_have_one() {
 }
 
 #[test]
-fn more_fragments_than_a_job_of_p4inc_can_number() {
+fn too_many_fragments_for_a_p4inc_job() {
     let job = "[[job]]\nworkload = ‸{ kind = \"random\", elements = 4294967296, tensors = 9 }\n";
     refused(&format!("protocol = \"p4inc\"\n{job}"));
     assert!(parse(&job.replace('‸', ""), "f.toml").is_ok(), "ATP has eight times as many");
@@ -476,7 +476,7 @@ fn faults_of_links() {
 }
 
 #[test]
-fn a_file_that_is_not_there() {
+fn a_missing_file() {
     let error = tributary_jobfile::load("/nonexistent/job.toml").expect_err("no such file");
     let message = error.to_string();
     assert!(message.starts_with("/nonexistent/job.toml: cannot read the job file: "), "{message}");
@@ -484,7 +484,7 @@ fn a_file_that_is_not_there() {
 }
 
 #[test]
-fn tensor_files_that_are_not_there() {
+fn missing_tensor_files() {
     let directory = std::env::temp_dir().join(format!("tributary-jobfile-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let path = directory.join("job.toml");
@@ -499,7 +499,7 @@ fn tensor_files_that_are_not_there() {
 }
 
 #[test]
-fn underflow_has_a_share_and_a_word() {
+fn underflow_keys_are_checked() {
     refused("[[job]]\nmax_underflow = ‸1.5\n");
     let message = refused("[protocol]\non_underflow = ‸\"refuse\"\n[[job]]\n");
     assert!(message.contains("choose one of `warn`, `fail`"), "{message}");

@@ -39,7 +39,7 @@ fn the_smallest_file_is_one_line() {
 }
 
 #[test]
-fn a_job_may_say_its_id_and_share_a_host_with_its_parameter_server() {
+fn a_job_may_set_its_id_and_share_a_host_with_its_parameter_server() {
     let scenario = scenario("[[job]]\nid = 700\nworkers = [\"w1\"]\nps = \"w1\"\n[[job]]\n");
     let ids: Vec<u16> = scenario.jobs.iter().map(|job| job.id.get()).collect();
     assert_eq!(ids, [700, 2]);
@@ -146,7 +146,7 @@ fn a_file_names_its_protocol_in_one_of_three_places() {
 }
 
 #[test]
-fn jobs_of_esa_say_how_they_train_and_where_their_agent_is() {
+fn esa_jobs_have_a_profile_and_an_agent() {
     let scenario = scenario(
         "protocol = \"esa\"\n[topology]\nworkers = 4\nps_hosts = 2\n[switch]\npreemption = \"coin\"\n\
          [[job]]\nworkers = 2\nlayers = 12\ncommunication = \"2ms\"\ncomputation = \"500us\"\n\
@@ -271,7 +271,7 @@ fn priorities_follow_from_the_profile() {
 }
 
 #[test]
-fn faults_of_a_link_refine_those_of_all() {
+fn faults_of_a_link_override_the_global_ones() {
     let scenario = scenario(
         "[faults]\nloss = 0.5\ndelay = \"1ms\"\n[[faults.link]]\nbetween = [\"s1\", \"w2\"]\nloss = 0\n[[job]]\n",
     );
@@ -294,7 +294,7 @@ fn jumbo_packets_get_jumbo_links() {
 }
 
 #[test]
-fn examples_say_what_they_show() {
+fn examples_match_their_comments() {
     let digits = example("digits.toml");
     assert_eq!(digits.jobs[0].workers.len(), 4);
     assert!(matches!(digits.jobs[0].workload, Workload::Digits(_)));

@@ -151,7 +151,7 @@ mod tests {
     const LIMIT: FileLimit = FileLimit::new("letter", 8);
 
     #[test]
-    fn a_file_of_the_limit_is_read_and_a_larger_one_is_refused() {
+    fn a_file_at_the_limit_is_read_and_a_larger_one_is_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("letter");
         std::fs::write(&path, "12345678").unwrap();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sparse_file_of_a_tebibyte_is_refused_before_it_is_read() {
+    fn a_sparse_file_of_a_tebibyte_is_rejected_before_reading() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("large");
         File::create(&path).unwrap().set_len(1 << 40).unwrap();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_or_no_text_is_said() {
+    fn missing_files_and_binary_files_are_errors() {
         let directory = tempfile::tempdir().unwrap();
         let error = LIMIT.read(directory.path()).unwrap_err();
         assert_eq!(error.to_string(), "it is a directory");

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_tells_what_is_available() {
+    fn the_kernel_reports_available_memory() {
         assert_eq!(of_machine("MemTotal: 9 kB\nMemAvailable:    1024 kB\n"), Some(1 << 20));
         assert_eq!(of_machine("MemTotal: 9 kB\n"), None);
         assert!(available().is_some_and(|bytes| bytes > 1 << 20));

@@ -135,7 +135,7 @@ fn faults_are_named_with_their_place() {
 type Spoilt = (&'static str, fn(&mut Request));
 
 #[test]
-fn requests_that_make_no_sense_are_refused() {
+fn invalid_requests_are_rejected() {
     let site = site();
     assert_eq!(site.check(&request()), Ok(()));
     let spoilt: [Spoilt; 9] = [
@@ -190,7 +190,7 @@ fn the_database_gives_back_what_was_recorded() {
 }
 
 #[test]
-fn what_is_no_database_is_refused() {
+fn other_files_are_not_opened_as_databases() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("m.redb");
     std::fs::write(&path, "hello").unwrap();
@@ -200,7 +200,7 @@ fn what_is_no_database_is_refused() {
 }
 
 #[test]
-fn a_damaged_database_is_refused_or_what_it_was() {
+fn a_damaged_database_is_rejected_or_intact() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("m.redb");
     let mut store = Redb::open(&path).unwrap();

@@ -79,7 +79,7 @@ fn frames_arrive_whole_and_in_order_both_ways_through_a_narrow_link() {
 }
 
 #[test]
-fn a_lone_frame_back_and_forth_is_never_forgotten() {
+fn no_wake_up_is_lost_for_single_frames() {
     let (mut left, mut right) = memory::pair();
     let rounds = 20_000;
     let answer = |port: &mut MemoryPort| {
@@ -111,7 +111,7 @@ fn a_lone_frame_back_and_forth_is_never_forgotten() {
 }
 
 #[test]
-fn a_full_link_takes_nothing_and_tells_when_there_is_room() {
+fn a_full_link_refuses_frames_and_signals_room() {
     let (mut left, mut right) = memory::link(4, &Waker::new(), &Waker::new());
     for number in 0..4 {
         assert!(left.send(&frame(number, 60)).unwrap());
@@ -129,7 +129,7 @@ fn a_full_link_takes_nothing_and_tells_when_there_is_room() {
 }
 
 #[test]
-fn a_sender_that_was_refused_does_not_spin_afterwards() {
+fn a_refused_sender_does_not_spin() {
     let (mut left, mut right) = memory::link(1, &Waker::new(), &Waker::new());
     assert!(left.send(&frame(0, 60)).unwrap());
     assert!(!left.send(&frame(1, 60)).unwrap());
@@ -164,7 +164,7 @@ fn a_link_without_its_other_end_is_an_unplugged_cable() {
 }
 
 #[test]
-fn frames_sent_before_the_end_went_away_still_arrive() {
+fn frames_sent_before_an_end_is_dropped_still_arrive() {
     let (mut left, mut right) = memory::pair();
     left.send(&frame(0, 60)).unwrap();
     left.send(&frame(1, 60)).unwrap();
@@ -173,7 +173,7 @@ fn frames_sent_before_the_end_went_away_still_arrive() {
 }
 
 #[test]
-fn what_is_no_frame_is_refused() {
+fn invalid_frames_are_rejected() {
     let (mut left, mut right) = memory::pair();
     let error = left.send(&[0; 13]).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
@@ -327,7 +327,7 @@ fn bad_line(stream: u64) -> FaultInjector {
 }
 
 #[test]
-fn faults_in_real_time_are_those_that_the_seed_decides() {
+fn real_time_faults_are_those_of_the_seed() {
     let (left, right) = memory::link(16, &Waker::new(), &Waker::new());
     let mut left = Faulty::new(left, Some(bad_line(0)), None);
     let mut right = Faulty::new(right, None, Some(bad_line(1)));
@@ -400,7 +400,7 @@ fn back_pressure_passes_through_a_line_without_faults() {
 }
 
 #[test]
-fn frames_that_are_not_concerned_pass_a_line_that_loses_everything() {
+fn frames_exempt_from_faults_pass_a_line_that_loses_everything() {
     let lossy = || {
         let faults = Faults { loss: 1.0, ..Faults::default() };
         Some(FaultInjector::new(faults, 1, 0).unwrap())

@@ -156,7 +156,7 @@ mod tests {
     /// The order alone separates a rank from its representative, for six ranks on machines of four
     /// and two.
     #[test]
-    fn places_change_where_the_order_does_badly() {
+    fn exchanges_improve_a_bad_order() {
         let collective = Collective::HalvingDoubling;
         let mut dealer = Dealer::new(collective, 6);
         let changed = crossing(collective, &dealer.deal(&[(0, 4), (1, 2)]));

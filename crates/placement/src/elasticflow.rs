@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_the_idle_gpus_closest_to_what_is_wanted() {
+    fn takes_the_tightest_fit() {
         let cluster = cluster(5, 8);
         let mut state = occupied(&cluster, &[8, 5, 4, 7, 3]);
         let plan = place_one(&mut elasticflow(), &mut state, 4).unwrap();

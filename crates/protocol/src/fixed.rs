@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_scales_give_zeros_and_nothing_worse() {
+    fn the_smallest_scales_give_zeros() {
         let scale = Scale::new(1e-300).unwrap().at(COARSEST);
         let mut payload = [0xff; 4];
         assert!(encode(&[f32::MAX], scale, 1, &mut payload));

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_out_of_range() {
+    fn every_value_is_in_range() {
         for value in [0.0, -1.0, f64::NAN, f64::NEG_INFINITY, 1e-300] {
             assert_eq!(Priority::compress(value), Priority::LOWEST, "{value}");
         }

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expires_each_once() {
+    fn each_timer_expires_once() {
         let mut timers = Timers::<2>::new();
         assert_eq!(timers.next(), None);
         timers.set(1usize, Time::from_nanos(5));

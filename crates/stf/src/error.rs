@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_keeps_the_ends_of_what_it_quotes() {
+    fn a_long_message_keeps_both_ends() {
         let place = Place { line: 1, column: 2 };
         assert_eq!(place.error("`é` is too much").to_string(), "1:2: `é` is too much");
         let word = "é".repeat(1 << 20);

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_said() {
+    fn invalid_numbers_are_reported() {
         for text in ["", "0x", "12a", "0b2", "1*", "port", "9".repeat(60).as_str()] {
             assert!(Number::parse(text).unwrap_err().contains(text), "{text}");
         }

@@ -156,7 +156,7 @@ pub enum Error {
         /// Number of sums passed.
         got: usize,
     },
-    /// Sums were applied twice without computing gradients in between.
+    /// Sums were applied before computing the gradients of this step.
     #[error("sums applied before the gradients of step {step} were computed")]
     OutOfTurn {
         /// Number of the step, from 0.

@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn learns_without_hidden_layer_and_momentum() {
+    fn learns_without_a_hidden_layer_and_momentum() {
         let config =
             TrainConfig { hidden: 0, momentum: 0.0, learning_rate: 0.5, ..TrainConfig::default() };
         let outcome = reference(&config, network).unwrap();

@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_found_and_told() {
+    fn differences_are_reported() {
         assert_eq!(same_bits(&[1.0, f32::NAN], &[1.0, f32::NAN]), Ok(()));
         let error = same_bits(&[1.0, 0.0], &[1.0, -0.0]).unwrap_err();
         assert_eq!(error.to_string(), "value 1 is -0 (0x80000000) instead of 0 (0x00000000)");

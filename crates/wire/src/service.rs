@@ -81,7 +81,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn contains_what_lies_between_offset_and_end(offset: u32, size: u32, near in 0u32..4, at: u32) {
+        fn contains_indices_from_offset_to_end(offset: u32, size: u32, near in 0u32..4, at: u32) {
             let segment = Segment { offset: AggregatorIndex(offset), size };
             if let Some(end) = segment.end() {
                 let edges = [offset.wrapping_sub(near), offset.saturating_add(near), end.0.saturating_sub(near), at];

@@ -173,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn a_token_equals_itself_alone(token: [u8; 16], at in 0usize..16, bit in 0u32..8) {
+    fn a_token_equals_only_itself(token: [u8; 16], at in 0usize..16, bit in 0u32..8) {
         let mut other = token;
         other[at] ^= 1 << bit;
         prop_assert_eq!(Token(token), Token(token));
@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stream_is_cut_wherever_it_was_read(
+    fn a_stream_is_split_for_any_read_boundaries(
         messages in prop::collection::vec(from_worker(), 1..8),
         chunk in 1usize..700,
     ) {
@@ -261,7 +261,7 @@ fn every_fault_has_its_error() {
 }
 
 #[test]
-fn texts_that_are_no_tokens() {
+fn texts_that_are_not_tokens() {
     let good = "000102030405060708090a0b0c0d0e0f";
     assert!(good.parse::<Token>().is_ok());
     for bad in [

@@ -138,7 +138,7 @@ fn every_case_has_its_files_and_every_file_its_case() {
 }
 
 #[test]
-fn decode_to_what_their_files_say() {
+fn vectors_decode_to_the_described_packets() {
     for vector in VECTORS {
         let (name, values) = stem(vector);
         let cases = cases();

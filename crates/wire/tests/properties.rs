@@ -176,7 +176,7 @@ fn broken(name: &str, changes: &[(usize, &[u8])]) -> Result<Repr, Error> {
 }
 
 #[test]
-fn errors_name_what_is_wrong() {
+fn each_error_names_the_wrong_field() {
     let gradient = |at, bytes: &[u8]| broken("gradient_v64", &[(at, bytes)]).unwrap_err();
     assert_eq!(gradient(12, &[0x08, 0x06]), Error::EtherType(0x0806));
     assert_eq!(gradient(14, &[0x65]), Error::Version(6));
@@ -220,13 +220,13 @@ fn errors_name_what_is_wrong() {
 }
 
 #[test]
-fn foreign_frames_are_told_from_broken_ones() {
+fn foreign_frames_are_distinguished_from_malformed_ones() {
     assert!(Error::EtherType(0x0806).is_foreign() && Error::Port(53).is_foreign());
     assert!(!Error::HeaderChecksum.is_foreign() && !Error::Job.is_foreign());
 }
 
 #[test]
-fn ignores_what_says_nothing() {
+fn ignores_fields_without_meaning() {
     // DSCP, identification, DF, TTL, source port.
     for (at, bytes) in
         [(15, &[0xb8u8][..]), (18, &[1, 2]), (20, &[0, 0]), (22, &[1]), (34, &[4, 210])]

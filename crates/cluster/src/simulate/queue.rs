@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_order_whatever_is_taken_out() {
+    fn keeps_the_order_after_any_removals() {
         let mut random = 1u32;
         for _ in 0..200 {
             let mut queue = Queue::new(1.0);

@@ -197,7 +197,7 @@ fn an_all_reduce_takes_the_time_of_the_plan_and_no_more() {
 }
 
 #[test]
-fn what_cannot_run_is_counted_with_its_reason() {
+fn jobs_that_cannot_run_are_counted_with_reasons() {
     let jobs = [
         job(0, 0.0, 5, 10.0),
         job(1, 1.0, 0, 10.0),
@@ -217,7 +217,7 @@ fn what_cannot_run_is_counted_with_its_reason() {
 }
 
 #[test]
-fn jobs_without_bandwidth_stall_and_those_behind_them_are_not_placed() {
+fn jobs_without_bandwidth_stall_and_later_jobs_are_not_placed() {
     let shape = Shape { link_gbps: 0.0, racks: 1, servers_per_rack: 2, ..Shape::default() };
     let cluster = Cluster::uniform(&shape);
     for options in [AT_ONCE, Options::default(), Options { period_s: 0.0, ..Options::default() }] {
@@ -241,7 +241,7 @@ impl Policy for Idle {
 }
 
 #[test]
-fn a_policy_that_places_nothing_comes_to_an_end() {
+fn a_simulation_ends_even_if_the_policy_places_nothing() {
     let jobs = [job(0, 0.0, 1, 10.0), job(1, 100.0, 1, 1.0)];
     for options in [AT_ONCE, Options::default(), Options { ageing: 0.0, ..Options::default() }] {
         let outcome = simulate(&cluster(1, 1, 1), &jobs, &mut Idle, &options, &mut ());
@@ -265,7 +265,7 @@ impl Policy for NoPs {
 }
 
 #[test]
-fn a_job_that_sums_in_the_network_gets_a_parameter_server_others_do_not() {
+fn only_jobs_summed_in_the_network_get_a_parameter_server() {
     let jobs = [job(0, 0.0, 2, 10.0)];
     let plan = |options| {
         let outcome = simulate(&cluster(1, 2, 2), &jobs, &mut NoPs, &options, &mut ());
@@ -322,7 +322,7 @@ fn without_ageing_a_cheap_job_starves() {
 }
 
 #[test]
-fn samples_tell_what_a_cluster_looks_like() {
+fn samples_describe_the_cluster() {
     let cluster = cluster(2, 2, 4);
     let jobs = [job(0, 0.0, 3, 10.0), job(1, 2.0, 5, 2.0)];
     let outcome = run(&cluster, &jobs, &AT_ONCE);
@@ -495,7 +495,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_is_what_the_plain_way_gives(
+    fn equals_the_naive_simulation(
         cluster in some_cluster(),
         jobs in some_jobs(),
         options in some_options(),
@@ -550,7 +550,7 @@ proptest! {
 }
 
 #[test]
-fn a_made_up_day_runs_to_its_end() {
+fn a_generated_trace_of_a_day_finishes() {
     let trace = Generator::trace(3000, 5);
     let jobs = trace.jobs(Profiles::netpack().all(), 5);
     let cluster = Cluster::uniform(&Shape::default());

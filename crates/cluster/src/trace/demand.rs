@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_asks_for_one_gpu_at_least() {
+    fn a_job_requests_at_least_one_gpu() {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         for demand in [Demand::Poisson { mean: 0.5 }, Demand::Normal { mean: 0.0, deviation: 3.0 }]
         {

@@ -160,7 +160,7 @@ fn a_log_that_is_cut_off_keeps_what_is_whole() {
 }
 
 #[test]
-fn bad_rows_are_left_out_with_their_line() {
+fn invalid_rows_are_omitted_with_their_line() {
     let text = "timestamp,duration,num_gpus\n\
         2017-10-09 07:00:00,-5,1\n\
         2017-10-09 07:00:00,5,0\n\
@@ -201,7 +201,7 @@ fn rows_that_are_not_text_are_left_out() {
 }
 
 #[test]
-fn so_many_warnings_that_they_are_only_counted() {
+fn excess_warnings_are_only_counted() {
     let mut text = "submit_s,duration_s,gpus\n0,5,1\n".to_owned();
     text.push_str(&"0,0,1\n".repeat(MAX_WARNINGS + 5));
     let trace = read(&text);
@@ -211,7 +211,7 @@ fn so_many_warnings_that_they_are_only_counted() {
 }
 
 #[test]
-fn what_is_no_trace_is_one_clear_line() {
+fn an_invalid_trace_gives_one_clear_line() {
     assert_eq!(
         error("a,b,c\n1,2,3\n", None),
         "t:1: this is no trace that is known (it begins with `a,b,c`); give one of philly-csv, \
@@ -285,7 +285,7 @@ fn our_own_format_keeps_what_a_trace_says() {
 }
 
 #[test]
-fn the_sample_is_what_the_generator_makes() {
+fn the_sample_equals_the_generators_output() {
     let sample = include_str!("../../../../examples/placement/sample.csv");
     let mut made = Vec::new();
     Generator::trace(400, 1).write(&mut made).unwrap();
@@ -403,7 +403,7 @@ fn generated_marginals_are_those_of_the_trace() {
 }
 
 #[test]
-fn distances_are_told() {
+fn statistical_distances_are_computed() {
     let mut low: Vec<f64> = (0..100).map(f64::from).collect();
     let mut high: Vec<f64> = (50..150).map(f64::from).collect();
     assert!((distance(&mut low, &mut high) - 0.5).abs() < 1e-9);
@@ -436,7 +436,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read(
+    fn a_written_trace_can_be_read(
         rows in prop::collection::vec((0.0..1e7_f64, 0.001..1e6_f64, 1..2000_u32), 1..50),
     ) {
         let mut text = "submit_s,duration_s,gpus\n".to_owned();

@@ -94,7 +94,7 @@ fn shares(event: &mut Event) -> &mut Vec<Share> {
 }
 
 #[test]
-fn a_run_without_fault_breaks_nothing() {
+fn a_valid_run_has_no_violations() {
     assert_eq!(broken(|_| {}), []);
 }
 
@@ -166,7 +166,7 @@ fn a_distributed_job_has_a_parameter_server_that_exists() {
 }
 
 #[test]
-fn racks_aggregate_for_jobs_that_are_there() {
+fn racks_aggregate_only_for_jobs_in_them() {
     let id = JobId(0);
     let set = |racks: &[u32]| {
         let racks: Vec<_> = racks.iter().copied().map(RackIndex).collect();
@@ -186,7 +186,7 @@ fn racks_aggregate_for_jobs_that_are_there() {
 }
 
 #[test]
-fn every_job_that_sends_has_a_rate_that_makes_sense() {
+fn every_job_on_the_network_has_a_valid_rate() {
     let id = JobId(0);
     assert_eq!(broken(|events| shares(&mut events[2]).clear()), [Broken::Reported(id)]);
     let twice = broken(|events| {

@@ -100,7 +100,7 @@ fn is_fair(seed: u64, cluster: &Cluster, all: &[Given]) {
 }
 
 #[test]
-fn everyone_has_a_bottleneck() {
+fn every_job_has_a_bottleneck() {
     let sizes = [(1, 3), (2, 2), (4, 4), (6, 10)];
     for seed in seeds(400) {
         let (racks, servers_per_rack) = sizes[seed as usize % sizes.len()];

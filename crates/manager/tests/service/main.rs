@@ -257,7 +257,7 @@ fn a_controller_that_forgets_is_told_again() {
 }
 
 #[test]
-fn an_agent_that_ends_takes_its_processes_along_and_its_jobs_wait() {
+fn a_stopped_agent_ends_its_processes_and_its_jobs_wait() {
     let place = Place::start();
     let _first = place.agent("w1");
     let (stop, ended) = place.agent("w2");

@@ -180,7 +180,7 @@ fn jobs_of_a_lost_database_are_released_once() {
 }
 
 #[test]
-fn a_job_that_someone_else_admits_again_is_left_alone() {
+fn a_job_readmitted_by_another_client_is_left_alone() {
     let setting = Setting::start(&[9]);
     setting.until(&[]);
     setting.runtime.block_on(admit(&setting.scheduler, 9));

@@ -54,7 +54,7 @@ fn run(line: &mut Line, times: &[u64]) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn a_seed_stands_for_one_course_of_events() {
+fn a_seed_determines_all_faults() {
     let first = decisions(everything(), 7, 3, 2_000);
     assert_eq!(first, decisions(everything(), 7, 3, 2_000));
     assert_ne!(first, decisions(everything(), 8, 3, 2_000), "another seed");
@@ -63,7 +63,7 @@ fn a_seed_stands_for_one_course_of_events() {
 
 /// Pinned, because a recorded seed must replay in later versions.
 #[test]
-fn a_noted_seed_still_replays() {
+fn a_recorded_seed_still_replays() {
     let decisions = decisions(everything(), 42, 1, 40);
     let count = |copies: usize| -> Vec<usize> {
         (0..40).filter(|number| decisions[*number].copies().len() == copies).collect()
@@ -74,7 +74,7 @@ const LOST_UNDER_SEED_42: &[usize] = &[8, 11];
 const DOUBLED_UNDER_SEED_42: &[usize] = &[10, 19, 34, 38];
 
 #[test]
-fn a_decision_does_not_depend_on_earlier_ones() {
+fn a_decision_does_not_depend_on_earlier_decisions() {
     let in_order = decisions(everything(), 1, 0, 500);
     let mut injector = injector(everything(), 1);
     for number in (0..500).rev() {
@@ -96,7 +96,7 @@ fn kinds_of_faults_do_not_disturb_each_other() {
 }
 
 #[test]
-fn frames_that_are_spared_leave_the_others_their_luck() {
+fn exempt_frames_do_not_change_the_decisions_on_others() {
     let all = decisions(everything(), 7, 3, 2_000);
     let chosen: BTreeSet<u64> = (0..2_000).filter(|number| number % 3 == 0).collect();
     let mut injector = injector_at(everything(), 7, 3).only(chosen.clone());
@@ -113,7 +113,7 @@ fn frames_that_are_spared_leave_the_others_their_luck() {
 }
 
 #[test]
-fn rates_are_those_asked_for() {
+fn rates_are_those_configured() {
     let frames = 100_000_u32;
     let mut injector = injector(everything(), 99);
     for number in 0..u64::from(frames) {
@@ -155,7 +155,7 @@ fn certainty_and_impossibility_are_exact() {
 }
 
 #[test]
-fn nonsense_is_refused_by_name() {
+fn invalid_faults_are_rejected_by_name() {
     let refuse = |faults: Faults| FaultInjector::new(faults, 0, 0).unwrap_err().to_string();
     for value in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
         let message = refuse(Faults { loss: value, ..Faults::default() });
@@ -187,7 +187,7 @@ fn a_straggler_is_late_by_just_its_delay() {
 }
 
 #[test]
-fn a_frame_held_back_goes_behind_its_overtakers_or_when_patience_ends() {
+fn a_held_back_frame_follows_its_overtakers_or_its_patience() {
     let reorder = Reorder { probability: 1.0, displacement: 1, patience: Duration::from_nanos(50) };
     let mut line = Line::new(injector(Faults { reorder, ..Faults::default() }, 1));
     // Each frame lets one pass: frame 0 continues after 1, and 1 after 2. No frame follows 2.
@@ -201,7 +201,7 @@ proptest! {
     /// For any faults, the frames that leave are those decided upon, never early, and out of order
     /// by at most the configured displacement.
     #[test]
-    fn a_line_keeps_its_promises(
+    fn a_line_obeys_the_decisions(
         loss in 0.0..0.5_f64,
         duplicate in 0.0..0.5_f64,
         probability in 0.0..1.0_f64,
@@ -254,7 +254,7 @@ proptest! {
 }
 
 #[test]
-fn bursts_have_the_loss_and_the_length_asked_for() {
+fn bursts_have_the_configured_loss_and_length() {
     for (loss, burst) in [(0.01, 8), (0.2, 3), (0.5, 50)] {
         let faults = Faults { loss, burst, ..Faults::default() };
         let lost: Vec<bool> =
@@ -268,7 +268,7 @@ fn bursts_have_the_loss_and_the_length_asked_for() {
 }
 
 #[test]
-fn a_frames_luck_in_bursts_is_that_of_its_number() {
+fn burst_loss_of_a_frame_depends_on_its_number() {
     let faults = Faults { loss: 0.3, burst: 4, ..Faults::default() };
     let all = decisions(faults.clone(), 5, 2, 1_000);
     let mut injector = injector_at(faults, 5, 2);

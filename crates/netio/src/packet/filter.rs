@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_with_a_tag_is_dropped() {
+    fn tagged_frames_are_dropped() {
         for any_address in [false, true] {
             let program = udp_to(29_810, any_address);
             assert_eq!(run_tagged(&program, &frame(0, 29_810), 0, 1), DROP);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_nothing() {
+    fn the_empty_program_accepts_nothing() {
         assert_eq!(run(&nothing(), &frame(0, 29_810), 0), DROP);
     }
 }

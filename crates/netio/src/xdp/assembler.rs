@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "every label is placed")]
-    fn a_label_without_a_place_is_noticed() {
+    fn an_unplaced_label_is_detected() {
         let mut assembler = Assembler::new();
         let nowhere = assembler.label();
         assembler.jump_if(R0, When::AnyBit(1), nowhere);
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "jumps go forward")]
-    fn a_jump_backwards_is_noticed() {
+    fn a_backward_jump_is_detected() {
         let mut assembler = Assembler::new();
         let back = assembler.label();
         assembler.place(back);

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_answers_is_told_in_terms_of_the_cause() {
+    fn kernel_errors_are_explained_by_their_cause() {
         let queue = |step, code| {
             OpenError::of_queue("eth0", 3, 5 << 20, Failed { step, error: os(code) }).to_string()
         };

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_program_is_rejected_with_the_verifiers_reason() {
+    fn invalid_programs_are_rejected_with_the_verifiers_report() {
         let mut assembler = Assembler::new();
         // Reads the frame without checking its length.
         assembler.load(Width::Word, R2, R1, FRAME_START);

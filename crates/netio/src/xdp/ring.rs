@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_seen_as_a_whole_or_not_at_all() {
+    fn a_batch_is_visible_entirely_or_not_at_all() {
         loom::model(|| {
             let memory = Model::new(4, u32::MAX - 2);
             let mut producer = Producer::new(memory.clone());

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_annotation_gets_the_kind_in_front() {
+    fn an_id_annotation_gets_the_kind_as_first_byte() {
         let mut symbols = Symbols::default();
         let id = |n: &str| {
             [Annotation { name: "id".into(), body: n.into(), form: AnnotationForm::Words }]
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn aliases_are_unique_ends() {
+    fn aliases_are_unique_suffixes() {
         let mut symbols = Symbols::default();
         for name in ["d.a.c", "e.b.c", "x.y", "y"] {
             symbols.add(Kind::Table, name, &[]);

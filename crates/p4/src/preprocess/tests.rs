@@ -140,7 +140,7 @@ fn endless_recursion_ends() {
 }
 
 #[test]
-fn preprocessing_again_changes_nothing_that_matters() {
+fn preprocessing_is_idempotent() {
     let sources = Sources::embedded()
         .embed(
             "m.p4",
@@ -157,7 +157,7 @@ fn preprocessing_again_changes_nothing_that_matters() {
 }
 
 #[test]
-fn defines_from_outside() {
+fn predefined_macros() {
     let (text, _) = run(&Sources::embedded(), "t.p4", "bit<W> x;", &[("W".into(), "16".into())]);
     assert!(text.text.contains("bit<16> x;"), "{}", text.text);
 }

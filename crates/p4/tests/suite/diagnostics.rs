@@ -51,7 +51,7 @@ fn names() {
 }
 
 #[test]
-fn what_cannot_be_changed() {
+fn only_lvalues_can_be_assigned() {
     says("sm = sm; 5 = 6;", "1:10: error: this is a value: it cannot be changed");
     let found = errors("", "action a(bit<8> p) { p = 1; }", "a(1);");
     assert_eq!(found.to_string(), "locals:1:22: error: `p` cannot be changed");
@@ -254,7 +254,7 @@ parser R(packet_in p) { Q() q; state start { if (true) { q.apply(p); } transitio
 }
 
 #[test]
-fn what_can_be_parsed_is_checked_when_something_cannot() {
+fn the_parsed_part_is_checked_despite_syntax_errors() {
     let found = errors(
         "struct lost_t { bit<8> a; bit<8 b; }
 const bit<8> N = 8s1;",
@@ -279,7 +279,7 @@ const bit<8> N = 8s1;",
 }
 
 #[test]
-fn arrays_of_what_is_no_header() {
+fn arrays_of_types_other_than_headers() {
     let said = |apply: &str| errors("", "", apply).to_string();
     assert_eq!(
         said("bit<8>[4] a; meta.z = a.next;"),
@@ -318,7 +318,7 @@ fn annotations_of_others_hold_any_text() {
 }
 
 #[test]
-fn field_lists_that_are_no_numbers() {
+fn field_lists_must_be_numbers() {
     let said = |list: &str| errors(&format!("struct s {{ {list} bit<8> f; }}"), "", "").to_string();
     let number = "a field list is a number that is known at compile time";
     assert_eq!(said("@field_list(1, true)"), format!("declarations:1000:27: error: {number}"));
@@ -330,7 +330,7 @@ fn field_lists_that_are_no_numbers() {
 }
 
 #[test]
-fn what_only_looks_right_is_refused() {
+fn plausible_but_invalid_programs_are_rejected() {
     let cases = [
         (
             "extern X { X(); } control c(in X x) { apply { } }",

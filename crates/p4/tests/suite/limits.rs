@@ -484,7 +484,7 @@ fn instances_and_calls_are_bounded() {
 }
 
 #[test]
-fn what_a_control_plane_sees_is_bounded() {
+fn p4info_is_bounded() {
     let program = |locals: &str, apply: &str| crate::common::program("", locals, apply);
     for (what, each) in [
         ("registers", "register<bit<8>>(1)"),

@@ -479,7 +479,7 @@ fn field_lists_and_intrinsics() {
 }
 
 #[test]
-fn exit_copies_out_what_is_under_way() {
+fn exit_copies_out_all_active_calls() {
     let declarations = "control S(inout bit<32> v) { apply { v = 4; exit; } }";
     let program = compiles(
         declarations,

@@ -38,7 +38,7 @@ fn a_forwarder() {
 }
 
 #[test]
-fn the_rest_of_what_a_control_plane_sees() {
+fn other_objects_in_p4info() {
     let declarations = "@controller_header(\"packet_in\") header in_t { @id(4) bit<9> port; bit<7> pad; }
 @p4runtime_translation(\"uri\", 32) type bit<9> port_t;
 enum bit<8> K { A = 1 }
@@ -182,7 +182,7 @@ const CALLS: &str = include_str!("../programs/calls.p4");
 /// Actions that only actions call are part of the callers. The identifiers are those of p4c
 /// (1.2.5).
 #[test]
-fn actions_that_only_actions_call_are_not_the_control_planes() {
+fn actions_called_only_by_actions_are_not_in_p4info() {
     let want = [
         ("I.both", 22_354_482),
         ("I.direct", 20_336_992),
@@ -194,7 +194,7 @@ fn actions_that_only_actions_call_are_not_the_control_planes() {
 
 /// An action that a block also calls is visible, whether the block or the action comes first.
 #[test]
-fn an_action_that_a_block_calls_too_is_the_control_planes() {
+fn an_action_called_by_a_block_is_in_p4info() {
     for (call, name) in [("helper(4);", "I.helper"), ("deeper();", "I.deeper")] {
         for body in [format!("t.apply(); {call} direct();"), format!("{call} t.apply(); direct();")]
         {

@@ -85,7 +85,7 @@ fn tokens(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_programs_compile_unharmed() {
+fn the_unmodified_programs_compile() {
     for text in [FORWARDER.to_owned(), rich(), tofino()] {
         if let Err(d) = compile_text("t.p4", &text, &[]) {
             panic!("{}", d.render(false));

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_value_is_what_is_left_less_what_others_lose() {
+    fn a_servers_value_is_its_rest_minus_the_loss_of_others() {
         assert_eq!(offer(0, 100.0, 100.0).value(0), kbps(100.0));
         assert_eq!(offer(1, 100.0, 40.0).value(0), kbps(40.0 - 60.0 / 2.0));
         assert_eq!(offer(3, 100.0, 0.0).value(0), kbps(-25.0));

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn ageing_gets_a_job_placed_in_the_end() {
+    fn ageing_eventually_places_a_job() {
         let mut waiting = waiting(&[(8, 1.0), (4, 1.0), (4, 1.0)]);
         let rounds = (0..100)
             .take_while(|_| {
@@ -223,14 +223,14 @@ mod tests {
     }
 
     #[test]
-    fn jobs_larger_than_what_is_free_are_left_out() {
+    fn jobs_larger_than_the_free_gpus_are_omitted() {
         assert_eq!(subset(&waiting(&[(9, 100.0), (8, 1.0)]), 8), [1]);
         assert!(subset(&waiting(&[(9, 100.0)]), 0).is_empty());
     }
 
     proptest! {
         #[test]
-        fn the_fast_way_chooses_what_the_plain_one_does(
+        fn the_fast_search_equals_the_plain_one(
             jobs in prop::collection::vec((1_u32..12, 0_u32..6), 0..40),
             free_gpus in 0_u32..120,
         ) {

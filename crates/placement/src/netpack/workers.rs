@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_job_does_not_need_is_released_where_least_is_going_on() {
+    fn surplus_gpus_are_released_on_the_least_loaded_server() {
         let servers = vec![offer(1, 4, 0, 60), offer(2, 4, 0, 50), offer(0, 4, 1, 90)];
         let candidate = Candidate { flows: 1, value: 0, servers };
         let shares = |gpus| -> Vec<_> {

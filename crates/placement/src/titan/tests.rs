@@ -89,7 +89,7 @@ fn the_bandwidth_constraint_changes_the_plan() {
 }
 
 #[test]
-fn a_job_that_bandwidth_keeps_back_waits_unless_it_always_would() {
+fn a_job_waits_for_bandwidth_unless_it_would_wait_forever() {
     let cluster = cluster(3, 4);
     let mut state = occupied(&cluster, &[2, 2, 2]);
     let mut titan = Titan { phase_s: 1e-6, ..Titan::default() };
@@ -229,7 +229,7 @@ fn titan_is_within_5_percent_of_the_optimum() {
 }
 
 #[test]
-fn what_waits_is_placed_in_the_order_of_submission() {
+fn waiting_jobs_are_placed_in_the_order_of_submission() {
     let cluster = cluster(2, 4);
     let mut state = State::new(&cluster);
     let pending = |id, gpus| Pending { job: job(id, gpus), value: 1.0 };

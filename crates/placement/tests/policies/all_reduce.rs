@@ -12,7 +12,7 @@ use crate::common::{any_batches, any_cluster, job, place, waiting};
 
 proptest! {
     #[test]
-    fn plans_can_be_followed(
+    fn plans_are_feasible(
         cluster in any_cluster(),
         batches in any_batches(),
         ends in prop::collection::vec(any::<prop::sample::Index>(), 8),
@@ -55,7 +55,7 @@ proptest! {
 
 /// Two racks that cannot reach each other: the GPUs of one rack must suffice.
 #[test]
-fn no_job_is_torn_between_racks_without_an_uplink() {
+fn no_job_spans_racks_without_an_uplink() {
     let shape = Shape { racks: 2, servers_per_rack: 2, gpus_per_server: 4, ..Shape::default() };
     let joined = Cluster::uniform(&shape);
     let mut racks = joined.racks().to_vec();

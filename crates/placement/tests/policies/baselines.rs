@@ -92,7 +92,7 @@ fn comb_looks_at_memory_and_bandwidth_where_gpus_tie() {
 }
 
 #[test]
-fn a_job_that_does_not_fit_lets_those_behind_it_pass() {
+fn later_jobs_pass_a_job_that_does_not_fit() {
     let cluster = cluster();
     for (queue, started) in [(Queue::Fifo, vec![0, 2]), (Queue::Knapsack, vec![1, 2])] {
         let mut state = State::new(&cluster);

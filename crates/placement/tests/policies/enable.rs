@@ -44,7 +44,7 @@ fn the_job_with_more_flows_to_aggregate_is_served_first() {
 }
 
 #[test]
-fn memory_is_used_up_by_what_jobs_send_not_by_their_number() {
+fn memory_is_used_by_rate_not_by_number_of_jobs() {
     // Sharing the switch evenly, three jobs send at 58 Gb/s, and two jobs use up 110 Gb/s. Of 130,
     // at 62 each, some is left for the third.
     let served = |pat_gbps| {
@@ -55,7 +55,7 @@ fn memory_is_used_up_by_what_jobs_send_not_by_their_number() {
 }
 
 #[test]
-fn jobs_of_earlier_rounds_keep_what_they_have() {
+fn jobs_of_earlier_rounds_keep_their_memory() {
     let cluster = rack(12, 80.0);
     let (mut state, racks) = enabled(&cluster, &[2]);
     assert_eq!(racks, [[RackIndex(0)]]);

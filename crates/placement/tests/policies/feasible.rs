@@ -41,7 +41,7 @@ fn check_gpus(cluster: &Cluster, state: &State<'_>) -> Result<(), TestCaseError>
 
 proptest! {
     #[test]
-    fn plans_can_be_followed(
+    fn plans_are_feasible(
         cluster in any_cluster(),
         batches in any_batches(),
         ends in prop::collection::vec(any::<prop::sample::Index>(), 8),

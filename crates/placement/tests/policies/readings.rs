@@ -138,7 +138,7 @@ fn gpus_beyond_the_jobs_are_released_on_the_least_loaded_server() {
 }
 
 #[test]
-fn a_job_that_fits_on_one_server_goes_where_least_is_left_over() {
+fn a_job_on_one_server_takes_the_tightest_fit() {
     let cluster = cluster(&[(&[(4, 100.0), (3, 100.0), (2, 100.0)], 1e3, 1e3)]);
     let mut state = State::new(&cluster);
     run(&mut state, 9, &[(2, 1)], None);

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn large_segments_do_not_take_long() {
+    fn large_segments_are_fast() {
         let permutation = permutation(1, 0, 1 << 20);
         assert_eq!(permutation.index(5), permutation.index((1 << 20) + 5));
     }

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_collision_moves_a_slot_and_no_other() {
+    fn a_collision_moves_only_its_slot() {
         let mut places = places(Protocol::Atp, 0);
         let (before, other) = (places.index(13), places.index(6));
         let mut seen = vec![before];
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_that_disagree_on_a_salt_agree_again_when_one_tells_the_other() {
+    fn endpoints_agree_again_after_adopting_a_salt() {
         let (mut ahead, mut behind) = (places(Protocol::Atp, 0), places(Protocol::Atp, 0));
         for _ in 0..300 {
             ahead.over(13, true);

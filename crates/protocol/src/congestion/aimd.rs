@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn opens_by_one_a_result_then_by_one_a_window() {
+    fn opens_by_one_per_result_then_by_one_per_window() {
         let mut aimd = Aimd::new(8, 100);
         for expected in 9..=20 {
             aimd.on_result();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_once_a_window_of_data() {
+    fn halves_once_per_window_of_data() {
         let mut aimd = Aimd::new(64, 64);
         for sequence in 0..64 {
             aimd.on_congestion(Sequence(sequence), Sequence(64));

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_cannot_be_summed() {
+    fn rejects_values_that_cannot_be_summed() {
         let limit = i32::MAX / 32;
         let mut tensors = tensors(Protocol::Atp, 4, 1.0);
         let mut submit = |tensor| tensors.submit(tensor, Priority::LOWEST);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_last_rung_is_refused_where_there_is_a_ladder() {
+    fn values_beyond_the_last_rung_are_rejected_on_a_ladder() {
         // 2^128 / 2^128 · scale, which must be at most 2^26 with 32 workers.
         let great = || Tensor::F32(vec![0.0, f32::MAX]);
         let refused = SubmitError::OffLadder { position: 1, value: f32::MAX };

@@ -74,7 +74,7 @@ fn a_lone_worker_gets_its_own_numbers() {
 }
 
 #[test]
-fn without_a_ps_for_long_all_go_on_when_it_is_back() {
+fn workers_continue_when_the_ps_returns_after_a_long_outage() {
     let mut net = Net::new(5, job(3), Faults { loss: 0.3, ..Faults::default() });
     net.stop_ps();
     for worker in &mut net.workers {

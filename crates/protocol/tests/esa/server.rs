@@ -49,7 +49,7 @@ fn brought(
 }
 
 #[test]
-fn disjoint_parts_make_a_result_that_goes_to_all() {
+fn disjoint_parts_complete_a_task_and_the_result_is_multicast() {
     let mut server = server(job(3));
     gradient(&mut server, 4, 0b011, [10, 20]);
     assert_eq!(told(&mut server), [entry(4, 0b011, false, false)]);
@@ -62,7 +62,7 @@ fn disjoint_parts_make_a_result_that_goes_to_all() {
 }
 
 #[test]
-fn a_part_that_overlaps_is_dropped_whole_and_what_is_missing_is_urgent() {
+fn an_overlapping_part_is_dropped_and_makes_the_entry_urgent() {
     let mut server = server(job(3));
     gradient(&mut server, 0, 0b001, [1, 1]);
     gradient(&mut server, 0, 0b011, [5, 5]);
@@ -79,7 +79,7 @@ fn a_part_that_overlaps_is_dropped_whole_and_what_is_missing_is_urgent() {
 }
 
 #[test]
-fn who_lacks_a_result_gets_it_if_it_is_there() {
+fn a_worker_that_lacks_a_result_gets_the_kept_one() {
     let mut server = server(job(3));
     gradient(&mut server, 0, 0b111, [1, 2]);
     told(&mut server);
@@ -112,7 +112,7 @@ fn a_reminder_makes_an_entry_and_a_workers_result_closes_it() {
 }
 
 #[test]
-fn an_entry_of_a_task_that_is_over_goes() {
+fn entries_of_completed_tasks_are_dropped() {
     let mut server = server(job(3));
     gradient(&mut server, 0, 0b001, [1, 1]);
     server.handle_message(ms(2), ToServer::Over { sequence: Sequence(0) });
@@ -121,7 +121,7 @@ fn an_entry_of_a_task_that_is_over_goes() {
 }
 
 #[test]
-fn who_sends_a_window_later_has_the_result() {
+fn a_worker_that_sends_a_window_later_has_the_result() {
     let mut server = server(job(3));
     gradient(&mut server, 3, 0b001, [1, 1]);
     gradient(&mut server, 11, 0b011, [1, 1]);
@@ -154,7 +154,7 @@ fn question(sequence: u32, worker: u8) -> (Repr, Vec<i32>) {
 }
 
 #[test]
-fn a_worker_that_lacks_a_result_has_another_one_asked() {
+fn a_repair_packet_makes_the_server_ask_another_worker() {
     let mut server = server(job(3));
     repair(&mut server, 4, 1, Repaired::Contribution, [1, 1]);
     assert_eq!(sent(&mut server, ms(5)), [question(4, 0)]);
@@ -174,7 +174,7 @@ fn a_worker_that_lacks_a_result_has_another_one_asked() {
 }
 
 #[test]
-fn all_that_lack_a_result_send_their_values_and_get_their_sum() {
+fn repair_packets_of_all_workers_complete_a_task() {
     let mut server = server(job(3));
     for worker in 0..3 {
         repair(&mut server, 4, worker, Repaired::Contribution, [1 << worker, 1]);
@@ -187,7 +187,7 @@ fn all_that_lack_a_result_send_their_values_and_get_their_sum() {
 }
 
 #[test]
-fn repairs_that_make_no_sense_are_dropped_and_counted() {
+fn invalid_repairs_are_dropped_and_counted() {
     let mut server = server(job(3));
     let mut header = repr(&job(3), Kind::Gradient, 4, Bitmap(0b001), Flags::REPAIR);
     for (code, bitmap) in [(0, 1), (1, 1), (6, 1), (7, 1), (8, 1), (255, 1), (2, 3), (2, 0), (4, 3)]
@@ -203,7 +203,7 @@ fn repairs_that_make_no_sense_are_dropped_and_counted() {
 }
 
 #[test]
-fn floats_throw_integers_out_and_ask_all_others() {
+fn floats_discard_integers_and_query_all_other_workers() {
     let mut server = server(job(3));
     gradient(&mut server, 0, 0b011, [1, 1]);
     brought(&mut server, 0, 0b100, floats(&[1e20, -0.5]));
@@ -248,7 +248,7 @@ fn memory_is_bounded_by_two_windows() {
 }
 
 #[test]
-fn a_full_dictionary_gives_up_what_is_farthest_ahead() {
+fn a_full_dictionary_drops_its_highest_entry() {
     let mut server = server(job(3));
     for ahead in 0..16 {
         missing(&mut server, 1_000_000 + ahead, 0b001);
@@ -271,7 +271,7 @@ fn a_new_agent_is_told_of_all_entries() {
 }
 
 #[test]
-fn says_once_that_a_task_waits_too_long() {
+fn a_stall_is_reported_once() {
     let mut server = server(job(3));
     gradient(&mut server, 5, 0b001, [1, 1]);
     let at = server.poll_timeout().unwrap();
@@ -288,7 +288,7 @@ fn says_once_that_a_task_waits_too_long() {
 }
 
 #[test]
-fn what_is_not_right_is_dropped_and_counted() {
+fn invalid_packets_are_dropped_and_counted() {
     let job = job(3);
     let good = repr(&job, Kind::Gradient, 0, Bitmap(1), Flags::COLLISION);
     let other_job = JobId::new(2).unwrap();

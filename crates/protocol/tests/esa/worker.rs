@@ -70,7 +70,7 @@ fn three_later_results_make_it_remind_once_and_send_nothing_again() {
 }
 
 #[test]
-fn a_timeout_reminds_of_the_lowest_and_each_result_of_two_more() {
+fn a_timeout_reminds_of_the_lowest_and_each_result_releases_two_more() {
     let mut worker = loaded(8);
     sent(&mut worker, ms(0));
     worker.handle_timeout(ms(19));
@@ -85,7 +85,7 @@ fn a_timeout_reminds_of_the_lowest_and_each_result_of_two_more() {
 }
 
 #[test]
-fn a_reminder_that_became_pointless_is_not_said() {
+fn an_obsolete_reminder_is_not_sent() {
     let mut worker = loaded(8);
     sent(&mut worker, ms(0));
     worker.handle_timeout(ms(20));
@@ -117,7 +117,7 @@ fn answers_with_its_values_its_result_or_that_it_has_neither() {
 }
 
 #[test]
-fn what_was_asked_for_too_early_goes_straight_to_the_server_when_its_turn_comes() {
+fn a_fragment_queried_early_goes_directly_to_the_server_when_due() {
     let mut worker = loaded(10);
     sent(&mut worker, ms(0));
     query(&mut worker, 1, 8, false);
@@ -172,7 +172,7 @@ fn sends(worker: &mut Worker, at: u64) -> Vec<(u32, Flags, u8)> {
 }
 
 #[test]
-fn what_is_lost_twice_goes_around_the_switches_and_the_agent_is_reminded_at_last() {
+fn fragments_lost_twice_bypass_the_switches_and_finally_cause_a_reminder() {
     let mut worker = repairing(3);
     sends(&mut worker, 0);
     result(&mut worker, 10, 1);
@@ -251,7 +251,7 @@ fn stays_until_all_are_done() {
 }
 
 #[test]
-fn an_early_dismissal_means_nothing() {
+fn an_early_dismissal_is_ignored() {
     let mut worker = loaded(1);
     worker.handle_message(ms(0), ToWorker::Dismissed);
     assert!(!worker.is_dismissed());

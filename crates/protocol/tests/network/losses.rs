@@ -150,7 +150,7 @@ fn a_dead_worker_is_named_by_the_server() {
 }
 
 #[test]
-fn a_network_that_carries_nothing_is_told_from_a_dead_worker() {
+fn a_dead_network_is_distinguished_from_a_dead_worker() {
     for fabric in FABRICS {
         let mut net = Net::new(1, fabric, QUIET, &[setup()]);
         for worker in &mut net.jobs[0].workers {

@@ -41,7 +41,7 @@ fn wait(worker: &mut Worker, until: u64) -> Vec<(u64, Vec<u32>)> {
 }
 
 #[test]
-fn what_was_sent_later_and_answered_makes_each_earlier_one_lost() {
+fn an_answered_later_transmission_marks_earlier_ones_as_lost() {
     let (mut worker, _) = loaded(6);
     assert_eq!(sends(&mut worker, 0).len(), 6);
     // One later result suffices after a quarter of a round trip, because packets may be reordered.
@@ -86,7 +86,7 @@ fn silence_is_probed_with_the_lowest_and_the_highest() {
 }
 
 #[test]
-fn a_process_that_is_late_itself_gives_packets_more_time() {
+fn scheduling_delay_extends_the_timeout() {
     let (mut worker, _) = loaded(6);
     sends(&mut worker, 0);
     result(&mut worker, 100, 0);

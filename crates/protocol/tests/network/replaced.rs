@@ -48,7 +48,7 @@ fn adopted(net: &Net) -> u64 {
 }
 
 #[test]
-fn before_it_has_sent_anything() {
+fn before_the_server_has_sent_a_result() {
     for fabric in FABRICS {
         let nothing = |from, _, repr: &Repr| matches!(from, Node::Server(_)) && is_result(repr);
         let net =
@@ -98,7 +98,7 @@ fn when_only_one_worker_has_a_result() {
 }
 
 #[test]
-fn when_switches_hold_partial_sums_or_have_flushed_them_to_the_dead() {
+fn when_switches_hold_partial_sums_or_flushed_them_to_the_old_server() {
     for fabric in [Fabric::OneSwitch, Fabric::TwoLevels] {
         // Worker 2 is silent until then. The other workers' values wait in the switch, and are
         // resent.
@@ -189,7 +189,7 @@ fn give(ps: &mut ParameterServer, at: u64, repr: Repr, words: &[i32]) -> Vec<Sen
 }
 
 #[test]
-fn asks_for_a_result_below_what_is_due_and_passes_it_on() {
+fn asks_for_a_lost_result_and_forwards_it() {
     let mut ps = successor();
     let job = ps.config().job;
     let gradient = |sequence, bitmap, flags| repr(&job, Kind::Gradient, sequence, bitmap, flags);
@@ -219,7 +219,7 @@ fn asks_for_a_result_below_what_is_due_and_passes_it_on() {
 }
 
 #[test]
-fn gives_up_what_it_collects_for_a_task_that_is_over() {
+fn discards_a_partial_task_when_its_result_is_handed_over() {
     let mut ps = successor();
     let job = ps.config().job;
     let gradient = |sequence, bitmap, flags| repr(&job, Kind::Gradient, sequence, bitmap, flags);
@@ -243,7 +243,7 @@ fn gives_up_what_it_collects_for_a_task_that_is_over() {
 }
 
 #[test]
-fn a_result_that_names_no_aggregator_of_its_slot_or_several_workers_is_not_taken() {
+fn a_result_with_a_wrong_aggregator_or_several_workers_is_rejected() {
     let mut ps = successor();
     let job = ps.config().job;
     let good = repr(&job, Kind::Gradient, 8, 0b001, Flags::RESULT);

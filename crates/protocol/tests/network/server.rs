@@ -64,7 +64,7 @@ fn completes_once_and_multicasts() {
 }
 
 #[test]
-fn an_overlap_is_dropped_whole_and_the_missing_are_asked_at_most_once_a_timeout() {
+fn an_overlap_is_dropped_and_missing_workers_are_queried_once_per_timeout() {
     let (mut ps, _) = server(3);
     give(&mut ps, us(0), 0, 0b001, NONE);
     for _ in 0..5 {
@@ -83,7 +83,7 @@ fn an_overlap_is_dropped_whole_and_the_missing_are_asked_at_most_once_a_timeout(
 }
 
 #[test]
-fn a_query_is_not_sent_for_what_has_come_in_meanwhile() {
+fn no_query_for_values_that_have_arrived() {
     let (mut ps, _) = server(3);
     give(&mut ps, us(0), 0, 0b001, NONE);
     give(&mut ps, us(1), 0, 0b001, NONE);
@@ -154,7 +154,7 @@ fn sequences_that_are_not_due_change_nothing() {
 }
 
 #[test]
-fn a_later_run_takes_the_place_of_the_one_before_and_nothing_of_that_enters_its_sums() {
+fn a_later_run_replaces_the_current_one_and_their_values_do_not_mix() {
     let (mut ps, first) = server(2);
     let later = JobConfig { epoch: first.epoch.next().unwrap(), ..first };
     let gradient = |job: &JobConfig, bitmap, values: [i32; 2]| {
@@ -266,7 +266,7 @@ fn one_float_makes_the_task_a_float_task() {
 }
 
 #[test]
-fn asks_at_the_timeout_with_backing_off_and_names_who_is_missing() {
+fn timeouts_query_the_missing_workers_with_backoff() {
     let (mut ps, _) = server(4);
     give(&mut ps, us(0), 1, 0b0001, RESEND);
     give(&mut ps, us(50), 2, 0b0011, RESEND);
@@ -300,7 +300,7 @@ fn asks_at_the_timeout_with_backing_off_and_names_who_is_missing() {
 }
 
 #[test]
-fn an_idle_server_wants_nothing() {
+fn an_idle_server_has_no_timeout() {
     let (mut ps, _) = server(2);
     give(&mut ps, us(0), 0, 0b01, NONE);
     give(&mut ps, us(1), 0, 0b10, NONE);

@@ -54,7 +54,7 @@ fn events(worker: &mut Worker) -> Vec<Event> {
 }
 
 #[test]
-fn sends_its_own_bit_to_the_server_as_far_as_the_slots_go() {
+fn sends_its_own_bit_to_the_server_up_to_the_number_of_slots() {
     let (mut worker, job) = loaded(20);
     let all = sent(&mut worker, us(0));
     assert_eq!(sequences(&all), (0..8).map(|s| (s, NONE)).collect::<Vec<_>>());
@@ -260,7 +260,7 @@ fn the_timeout_of_an_idle_worker_does_nothing() {
 }
 
 #[test]
-fn a_query_is_answered_at_once_unless_the_result_is_in() {
+fn a_query_is_answered_at_once_unless_the_result_arrived() {
     let (mut worker, _) = loaded(20);
     sent(&mut worker, us(0));
     result(&mut worker, 1, 1, NONE);
@@ -278,7 +278,7 @@ fn a_query_is_answered_at_once_unless_the_result_is_in() {
 }
 
 #[test]
-fn a_fragment_that_was_asked_for_early_goes_straight_to_the_server() {
+fn a_fragment_queried_early_goes_directly_to_the_server() {
     let setup = Setup { values: 2, initial_window: Some(2), ..Setup::papers() };
     let mut worker = Worker::new(setup.worker(0, 1)).unwrap();
     // Queried before a tensor is submitted.
@@ -303,7 +303,7 @@ fn a_fragment_that_was_asked_for_early_goes_straight_to_the_server() {
 }
 
 #[test]
-fn what_would_overflow_goes_as_floats_and_stays_so() {
+fn overflowing_fragments_are_sent_as_floats_and_stay_floats() {
     let (mut worker, job) = worker();
     // The limit is (2^31 − 1) / 3 = 715 827 882 at scale 1000.
     let values = vec![715_827.0, 1.0, -715_900.0, 2.0, 3.0, 4.0];
@@ -363,7 +363,7 @@ fn a_collision_moves_the_slot_and_only_that() {
 }
 
 #[test]
-fn a_mark_halves_the_window_once_a_window() {
+fn a_mark_halves_the_window_once_per_window() {
     let (mut worker, _) = loaded(40);
     assert_eq!(worker.window(), 8);
     sent(&mut worker, us(0));
@@ -375,7 +375,7 @@ fn a_mark_halves_the_window_once_a_window() {
 }
 
 #[test]
-fn says_that_it_stalls_once_for_each_fragment() {
+fn a_stall_is_reported_once_per_fragment() {
     let (mut worker, _) = loaded(2);
     let start = us(3_000_000);
     sent(&mut worker, start);

@@ -216,7 +216,7 @@ fn forwarded_jobs_are_exact() {
 }
 
 #[test]
-fn a_job_is_moved_between_iterations_while_packets_of_before_are_under_way() {
+fn a_job_is_moved_while_old_packets_are_in_flight() {
     let mut late = 0;
     for seed in 0..SEEDS {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -297,7 +297,7 @@ fn a_server_is_replaced_at_random_times_in_an_iteration() {
 }
 
 #[test]
-fn too_large_a_window_over_two_units_is_turned_back_and_halved_and_yet_exact() {
+fn a_too_large_window_over_two_units_is_halved_and_sums_are_exact() {
     // 32 slots on 4 aggregators, in a network without faults.
     let setup = Setup { slots: 32, size: 4, workers: 4, initial_window: Some(32), ..PARTIAL };
     let case = Case { setup, units: 2, faults: QUIET, great: 0.0 };

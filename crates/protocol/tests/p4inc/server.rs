@@ -33,7 +33,7 @@ fn gradient(
 }
 
 #[test]
-fn sums_of_units_and_gradients_of_workers_make_a_result_for_everyone() {
+fn sums_of_units_and_gradients_of_workers_complete_a_result() {
     for setup in [PARTIAL, FORWARDED] {
         let mut server = server(setup);
         assert!(gradient(&mut server, setup, (5, 0), 0b011, NONE, 10).is_empty());
@@ -47,7 +47,7 @@ fn sums_of_units_and_gradients_of_workers_make_a_result_for_everyone() {
 }
 
 #[test]
-fn what_overlaps_is_dropped_and_asked_for() {
+fn overlapping_gradients_are_dropped_and_queried() {
     let mut server = server(PARTIAL);
     gradient(&mut server, PARTIAL, (0, 0), 0b001, RESEND, 1);
     let all = gradient(&mut server, PARTIAL, (0, 0), 0b011, NONE, 3);
@@ -61,7 +61,7 @@ fn what_overlaps_is_dropped_and_asked_for() {
 }
 
 #[test]
-fn a_finished_round_is_replied_to_those_who_resend() {
+fn resends_of_a_finished_round_get_a_reply() {
     let mut server = server(PARTIAL);
     gradient(&mut server, PARTIAL, (0, 0), EVERYONE, NONE, 9);
     assert!(gradient(&mut server, PARTIAL, (0, 0), 0b011, NONE, 3).is_empty());
@@ -74,7 +74,7 @@ fn a_finished_round_is_replied_to_those_who_resend() {
 }
 
 #[test]
-fn an_overflow_makes_the_next_rung_due_and_its_absence_the_next_fragment() {
+fn overflow_makes_the_next_rung_due_and_otherwise_the_next_fragment() {
     let mut server = server(PARTIAL);
     gradient(&mut server, PARTIAL, (3, 0), 0b001, OVERFLOW, 0);
     let all = gradient(&mut server, PARTIAL, (3, 0), 0b110, NONE, 5);
@@ -107,7 +107,7 @@ fn an_overflow_makes_the_next_rung_due_and_its_absence_the_next_fragment() {
 }
 
 #[test]
-fn the_last_rung_is_followed_by_the_next_fragment_whatever_it_says() {
+fn the_last_rung_is_always_followed_by_the_next_fragment() {
     let mut server = server(PARTIAL);
     for rung in 0..8 {
         gradient(&mut server, PARTIAL, (0, rung), EVERYONE, OVERFLOW, 0);
@@ -116,7 +116,7 @@ fn the_last_rung_is_followed_by_the_next_fragment_whatever_it_says() {
 }
 
 #[test]
-fn a_server_that_comes_between_two_iterations_learns_where_the_job_is() {
+fn a_server_started_between_iterations_learns_the_due_tasks() {
     let mut server = server(FORWARDED);
     // A late packet of an iteration that another server had is assumed to be due, until a later one
     // arrives.
@@ -133,7 +133,7 @@ fn a_server_that_comes_between_two_iterations_learns_where_the_job_is() {
 }
 
 #[test]
-fn a_job_is_moved_and_what_is_late_is_told_from_it() {
+fn late_packets_of_the_old_assignment_are_recognised() {
     let mut server = server(PARTIAL);
     gradient(&mut server, PARTIAL, (0, 0), EVERYONE, NONE, 1);
     gradient(&mut server, PARTIAL, (8, 0), 0b001, NONE, 1);

@@ -80,7 +80,7 @@ fn every_command_is_read() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn errors_are_reported_with_their_position() {
     for (text, message) in [
         ("expct 1 00", "1:1: `expct` is no command: the commands are packet, expect,"),
         ("packet 1 00\nexpct 1 00", "2:1: `expct` is neither a command nor bytes"),

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_beyond_a_mapping_is_refused() {
+    fn an_offset_beyond_a_mapping_is_rejected() {
         let mapping = Mapping::anonymous(4096).unwrap();
         assert!(mapping.at::<AtomicU64>(4096 - 8).is_ok());
         for bad in [4096 - 4, 4096, 4, u64::MAX, u64::MAX - 7] {

@@ -214,7 +214,7 @@ fn port_metadata_is_skipped_as_a_whole() {
 }
 
 #[test]
-fn what_has_no_model_is_refused_by_name() {
+fn unmodelled_externs_are_rejected_by_name() {
     for (declaration, name) in [
         ("ParserCounter() c;", "ParserCounter"),
         ("ParserPriority() c;", "ParserPriority"),

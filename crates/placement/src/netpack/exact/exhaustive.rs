@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn splits_are_all_there() {
+    fn all_splits_are_enumerated() {
         assert_eq!(splits(&[2, 1, 2], 2).len(), 5, "200 110 101 011 002");
         assert!(splits(&[2, 1], 4).is_empty());
         assert_eq!(ways(&[2, 1, 2], 2).len(), 2 + 3 * 3);

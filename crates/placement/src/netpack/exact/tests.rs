@@ -76,7 +76,7 @@ fn as_printed_memory_of_a_rack_that_no_gradient_passes_counts() {
 }
 
 #[test]
-fn cases_without_a_placement_say_why() {
+fn unsolvable_cases_have_a_reason() {
     let too_many = Instance { cluster: cluster(&[(&[(1, 1.0)], 0.0)]), jobs: jobs(&[(2, 1.0)]) };
     let error = optimum(&too_many, Memory::OnTheWay).unwrap_err();
     assert_eq!(error, Unsolved::TooMany { wanted: 2, there: 1 });
@@ -104,7 +104,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_program_finds_what_trying_all_placements_finds(instance in any_instance()) {
+    fn the_program_equals_the_exhaustive_search(instance in any_instance()) {
         match (optimum(&instance, Memory::OnTheWay), exhaustive(&instance)) {
             (Ok(found), Ok(best)) => {
                 prop_assert!(close(found.cost_s, best.cost_s), "{found:?} and {best:?}");

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_reminds_the_switches_where_something_can_be_missing_and_then_asks() {
+    fn a_timer_reminds_the_relevant_switches_and_then_asks_the_workers() {
         let mut agent = agent();
         // The values of both workers of the other rack have arrived.
         agent.handle_server(at(0), JOB, entry(7, 0b0011, false));
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_fetched_is_not_asked() {
+    fn workers_whose_values_were_fetched_are_not_asked() {
         let mut agent = agent();
         agent.handle_server(at(0), JOB, entry(7, 0, true));
         assert_eq!(reminders(&mut agent, at(0)), [(7, 0b0011), (7, 0b1111)]);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_needed_nothing_set_the_timeout() {
+    fn entries_without_reminders_set_the_timeout() {
         let mut agent = agent();
         for sequence in 0..50 {
             agent.handle_server(at(10 * u64::from(sequence)), JOB, entry(sequence, 1, false));
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_dropped_and_counted() {
+    fn unknown_jobs_and_entries_are_dropped_and_counted() {
         let mut agent = agent();
         let worker = WorkerIndex::new(0).unwrap();
         let stranger = JobId::new(2).unwrap();

@@ -82,7 +82,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn is_a_list(steps in prop::collection::vec((0usize..8, any::<bool>()), 0..60)) {
+        fn behaves_like_a_list(steps in prop::collection::vec((0usize..8, any::<bool>()), 0..60)) {
             let mut order = SendOrder::new(8);
             let mut expected: Vec<usize> = Vec::new();
             for (slot, push) in steps {

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_least_long_ago_is_forgotten() {
+    fn the_minimum_expires() {
         let mut times = Times::new();
         times.add(us(1));
         for _ in 0..LEAST_OF {

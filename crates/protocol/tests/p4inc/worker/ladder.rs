@@ -8,7 +8,7 @@ use super::{NONE, OVERFLOW, RESEND, floats, fresh, loaded, result, sums};
 use crate::setup::{LOCAL, Setup, rounds, sent, us};
 
 #[test]
-fn what_does_not_fit_goes_as_zeros_with_the_flag_and_again_one_rung_up_when_that_is_the_result() {
+fn values_that_do_not_fit_are_sent_as_zeros_and_again_at_the_next_rung() {
     // At scale 1000 and with three workers, values up to 715 827 882 fit: 7e5 does, 1e7 needs 2^4,
     // and the others need further rungs in turn.
     for (value, rung) in
@@ -38,7 +38,7 @@ fn what_does_not_fit_goes_as_zeros_with_the_flag_and_again_one_rung_up_when_that
 }
 
 #[test]
-fn who_could_have_stayed_repeats_too_and_the_repeat_does_not_wait_for_the_window() {
+fn workers_whose_values_fit_also_repeat_and_repeats_ignore_the_window() {
     let mut config = LOCAL.papers(1);
     config.initial_window = Some(1);
     let mut worker = Worker::new(config).unwrap();
@@ -97,7 +97,7 @@ fn workers_that_cannot_climb_give_up() {
 }
 
 #[test]
-fn values_beyond_the_last_rung_are_refused_with_their_place() {
+fn values_beyond_the_last_rung_are_rejected_with_their_position() {
     let setup = Setup { scale: 1e9, ..LOCAL };
     let mut worker = Worker::new(setup.papers(0)).unwrap();
     let error = worker.submit(Tensor::F32(vec![1.0, -3e38])).unwrap_err();
@@ -106,7 +106,7 @@ fn values_beyond_the_last_rung_are_refused_with_their_place() {
 }
 
 #[test]
-fn a_repeat_that_could_not_leave_yet_is_not_taken_for_lost() {
+fn an_unsent_repeat_is_not_marked_as_lost() {
     let mut worker = Worker::new(LOCAL.papers(1)).unwrap();
     worker.submit(Tensor::F32(vec![1.0; 16])).unwrap();
     assert_eq!(rounds(&mut worker, us(0)), fresh(0..8));

@@ -75,7 +75,7 @@ fn every_packet_names_service_round_and_a_place_in_the_segment() {
 }
 
 #[test]
-fn fragments_go_as_far_as_the_window_from_the_lowest_without_a_final_result() {
+fn the_window_starts_at_the_lowest_fragment_without_a_final_result() {
     let mut worker = loaded(LOCAL, 20);
     assert_eq!(rounds(&mut worker, us(0)), fresh(0..8));
     result(&mut worker, LOCAL, 1, (1, 0), NONE);
@@ -290,7 +290,7 @@ fn a_stall_names_the_round() {
 }
 
 #[test]
-fn tensors_keep_their_order_whatever_order_results_have() {
+fn tensors_keep_their_order_for_any_order_of_results() {
     let mut worker = Worker::new(LOCAL.papers(1)).unwrap();
     assert_eq!(worker.submit(Tensor::F32(vec![1.0; 2])), Ok(TensorId(0)));
     assert_eq!(worker.submit(Tensor::I32(vec![4])), Ok(TensorId(1)));

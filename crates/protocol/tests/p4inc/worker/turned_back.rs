@@ -13,7 +13,7 @@ fn turned_back(worker: &mut Worker, setup: Setup, micros: u64, round: (u32, u8))
 }
 
 #[test]
-fn what_is_turned_back_halves_the_window_once_and_goes_again_when_the_aggregator_is_free() {
+fn a_returned_packet_halves_the_window_once_and_is_resent_when_the_aggregator_is_free() {
     let mut worker = loaded(WIDE, 40);
     assert_eq!(rounds(&mut worker, us(0)).len(), 16);
     for fragment in [8, 9, 15] {
@@ -36,7 +36,7 @@ fn what_is_turned_back_halves_the_window_once_and_goes_again_when_the_aggregator
 }
 
 #[test]
-fn what_is_turned_back_is_not_taken_for_lost_by_later_results_but_by_the_timeout() {
+fn only_the_timeout_marks_a_returned_packet_as_lost() {
     let mut worker = loaded(WIDE, 16);
     rounds(&mut worker, us(0));
     turned_back(&mut worker, WIDE, 1, (8, 0));
@@ -61,7 +61,7 @@ fn what_is_turned_back_is_not_taken_for_lost_by_later_results_but_by_the_timeout
 }
 
 #[test]
-fn turned_back_too_late_it_goes_at_once_but_once() {
+fn a_packet_returned_late_is_resent_at_once_but_only_once() {
     let mut worker = loaded(WIDE, 16);
     rounds(&mut worker, us(0));
     result(&mut worker, WIDE, 1, (0, 0), NONE);
