@@ -49,8 +49,15 @@ pub fn run(
         let esa = |job: &&Job| own(job) && job.protocol == Protocol::Esa;
         let follower = Follower::start(args, scenario.jobs.iter().filter(esa), stop)?;
         tell(&Event::Ready);
-        let report = |job, event| tell(&Event::of(job, &event));
-        let servers = serve(servers, &mut channels, io, waker.clone(), follower.over(), report)?;
+        let mut report = |job, event| tell(&Event::of(job, &event));
+        let servers = serve(
+            servers,
+            &mut channels,
+            Box::new(io),
+            waker.clone(),
+            follower.over(),
+            &mut report,
+        )?;
         if let Some(hub) = channels.hub() {
             tracing::info!("peers: {:?}", hub.stats());
         }

@@ -36,10 +36,10 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub fn serve(
     servers: Servers,
     channels: &mut Channels,
-    io: impl FrameIo,
+    io: Box<dyn FrameIo>,
     waker: Waker,
     stop: &AtomicBool,
-    mut report: impl FnMut(JobId, Event),
+    report: &mut dyn FnMut(JobId, Event),
 ) -> io::Result<Servers> {
     let mut driver = Driver::new(servers, io);
     if !channels.is_empty() {

@@ -56,7 +56,7 @@ pub fn run(
         let mut hub = hub.context("an agent has jobs")?;
         let follower = Follower::start(args, scenario.jobs.iter().filter(own), stop)?;
         tell(Event::Ready);
-        let agent = serve(agent, &mut hub, io, waker.clone(), follower.over())?;
+        let agent = serve(agent, &mut hub, Box::new(io), waker.clone(), follower.over())?;
         tracing::info!("peers: {:?}", hub.stats());
         tell(Event::Done(&agent));
     }

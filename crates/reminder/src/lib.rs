@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub fn serve(
     agent: Backend,
     hub: &mut Hub,
-    io: impl FrameIo,
+    io: Box<dyn FrameIo>,
     waker: Waker,
     stop: &AtomicBool,
 ) -> io::Result<Backend> {

@@ -29,7 +29,7 @@ pub fn work(
     position: usize,
     verifier: Verifier,
     stop: &Arc<AtomicBool>,
-    tell: impl FnMut(Event),
+    tell: &mut dyn FnMut(Event),
 ) -> Result<WorkerReport> {
     let job = deployment.job(position);
     ensure!(
@@ -49,12 +49,19 @@ pub fn work(
     let served = AtomicBool::new(false);
     thread::scope(|scope| {
         let serve = || {
-            let stall = |_, event| tracing::warn!("the parameter server: {event:?}");
-            tributary_ps::serve(servers, &mut Channels::default(), far, far_waker, &served, stall)
+            let mut stall = |_, event| tracing::warn!("the parameter server: {event:?}");
+            tributary_ps::serve(
+                servers,
+                &mut Channels::default(),
+                Box::new(far),
+                far_waker,
+                &served,
+                &mut stall,
+            )
         };
         let server = thread::Builder::new().name("ps".into()).spawn_scoped(scope, serve);
         let server = server.context("cannot start a thread")?;
-        let port = Port { io, waker, link: None, may_be_replaced: false };
+        let port = Port { io: Box::new(io), waker, link: None, may_be_replaced: false };
         let first = WorkerIndex::new(0).expect("an index");
         let outcome = live::work(deployment, position, first, port, verifier, stop, tell);
         served.store(true, Ordering::Relaxed);

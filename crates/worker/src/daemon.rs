@@ -56,7 +56,7 @@ pub fn run(
     let verifier = Verifier::new(job, scenario.switch.values_per_packet, 1);
     if which.alone {
         let deployment = Arc::new(deployment);
-        let report = alone::work(&deployment, at, verifier, stop, |event| tell(&event))?;
+        let report = alone::work(&deployment, at, verifier, stop, &mut |event| tell(&event))?;
         return Ok(warn(job, report));
     }
     let tokens = args.tokens()?;
@@ -74,8 +74,9 @@ pub fn run(
         channel::worker_link(deployment.scenario(), deployment.job(at), index, &tokens, address)?;
     // Who reads events has started the parameter server, too, and sees whether it lives.
     let may_be_replaced = !args.json_events;
-    let port = Port { io, waker: Waker::new(), link, may_be_replaced };
+    let port = Port { io: Box::new(io), waker: Waker::new(), link, may_be_replaced };
     let deployment = Arc::new(deployment);
-    let report = live::work(&deployment, at, index, port, verifier, stop, |event| tell(&event))?;
+    let report =
+        live::work(&deployment, at, index, port, verifier, stop, &mut |event| tell(&event))?;
     Ok(warn(job, report))
 }

@@ -15,9 +15,9 @@ use crate::rounds::{Event, Rounds, WorkerReport};
 use crate::workload::Verifier;
 
 /// How a worker reaches the others.
-pub struct Port<Io> {
+pub struct Port {
     /// Packets.
-    pub io: Io,
+    pub io: Box<dyn FrameIo>,
     /// The port's, if it is in memory.
     pub waker: Waker,
     /// The way to the reminder agent (ESA).
@@ -35,10 +35,10 @@ pub fn work(
     deployment: &Arc<Deployment>,
     job: usize,
     index: WorkerIndex,
-    port: Port<impl FrameIo + 'static>,
+    port: Port,
     verifier: Verifier,
     stop: &Arc<AtomicBool>,
-    mut tell: impl FnMut(Event),
+    tell: &mut dyn FnMut(Event),
 ) -> Result<WorkerReport> {
     let mut rounds = Rounds::new(Arc::clone(deployment), job, index, verifier)?;
     let config = deployment.worker(job, index);

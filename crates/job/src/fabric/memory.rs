@@ -189,9 +189,10 @@ impl Fabric for Memory {
             let mut channels =
                 tributary_ps::channels(scenario, host, &tokens, hub, &waker, from(host))?;
             self.servers.push(spawn(format!("ps on {name}"), move || {
-                let tell =
+                let mut tell =
                     |job, event| send(&notes, Note::Servers(servers::Event::of(job, &event)));
-                let ended = tributary_ps::serve(servers, &mut channels, io, waker, &stop, tell);
+                let ended =
+                    tributary_ps::serve(servers, &mut channels, io, waker, &stop, &mut tell);
                 let note = match ended {
                     Ok(servers) => Note::Servers(servers::Event::done(&servers)),
                     Err(error) => Note::Broken(format!("parameter server: {error}")),
@@ -211,8 +212,9 @@ impl Fabric for Memory {
                 let (notes, stop) = (notes.clone(), Arc::clone(&self.stop));
                 let (deployment, verifier) = (Arc::clone(&deployment), verifier.clone());
                 self.workers.push(spawn(format!("{} worker {worker}", its.name), move || {
-                    let tell = |event| send(&notes, Note::Worker { job, worker, event });
-                    let outcome = live::work(&deployment, job, index, port, verifier, &stop, tell);
+                    let mut tell = |event| send(&notes, Note::Worker { job, worker, event });
+                    let outcome =
+                        live::work(&deployment, job, index, port, verifier, &stop, &mut tell);
                     tell(match outcome {
                         Ok(report) => rounds::Event::Done(Box::new(report)),
                         Err(error) => rounds::Event::Failed { reason: crate::one_line(&error) },
@@ -257,11 +259,12 @@ impl Fabric for Memory {
 
 impl Memory {
     /// The host's end of its link, with the link's faults, and its waker.
-    fn port(&mut self, host: HostId) -> Result<(impl FrameIo + use<>, Waker)> {
+    fn port(&mut self, host: HostId) -> Result<(Box<dyn FrameIo>, Waker)> {
         let (io, waker) = self.ports.remove(&host).context("a host has one process")?;
         let scenario = self.deployment.scenario();
         let link = scenario.topology.host(host).link;
-        Ok((scenario.faulty(link, End::Host(host), scenario.seed, io)?, waker))
+        let io = scenario.faulty(link, End::Host(host), scenario.seed, io)?;
+        Ok((Box::new(io), waker))
     }
 }
 
