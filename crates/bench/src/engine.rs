@@ -396,7 +396,7 @@ fn frames(
     let envelope = Envelope { source, destination: to, ecn: Ecn::Ect0 };
     let frame = |cell| {
         let repr = Repr {
-            protocol: scenario.protocol().into(),
+            protocol: scenario.protocol(),
             kind,
             flags: Flags::NONE,
             priority,

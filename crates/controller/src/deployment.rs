@@ -81,7 +81,7 @@ impl Deployment {
         let Some(memory) = memory else { return Ok(Assignment::NONE) };
         let its = &scenario.jobs[job];
         let placement = Placement::unassigned(its);
-        let protocol = its.protocol.into();
+        let protocol = its.protocol;
         let mode = services::mode(&scenario.topology, &placement, protocol, aggregation)?;
         assignments[job] = memory.assign(&scenario.topology, &placement, mode, its.segment)?;
         Ok(assignments[job])

@@ -55,7 +55,7 @@ impl Memory {
     /// [`Error::Partitions`] if the pool is too small.
     pub(crate) fn of(scenario: &Scenario) -> Result<Option<Self>, Error> {
         let (switches, pool) = (scenario.topology.switches.len(), scenario.switch.pool);
-        match scenario.protocol().into() {
+        match scenario.protocol() {
             Protocol::Atp | Protocol::Esa => Ok(None),
             Protocol::P4inc => Ok(Some(Self::new(switches, pool))),
             Protocol::SwitchMl => {

@@ -10,7 +10,6 @@ use tributary_controller::{Catalogue, Error};
 use tributary_jobfile::Protocol;
 
 use super::check::{Area, Check};
-use tributary_job::program::spoken;
 
 /// How long a switch may take to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -124,7 +123,7 @@ fn program(area: &mut Area, facts: &Facts, wanted: Option<&Wanted>) {
     };
     let catalogue = running.p4info.as_ref().map(Catalogue::new);
     let ours = match &catalogue {
-        Some(Ok(catalogue)) => format!("speaks {}", spoken(catalogue.protocol())),
+        Some(Ok(catalogue)) => format!("speaks {}", catalogue.protocol().name()),
         Some(Err(_)) => "is none of Tributary's".into(),
         None => "is unknown".into(),
     };
@@ -138,7 +137,7 @@ fn program(area: &mut Area, facts: &Facts, wanted: Option<&Wanted>) {
         area.ok("program", format!("the job's: {said}"));
         return;
     }
-    let same = |catalogue: &Catalogue| spoken(catalogue.protocol()) == wanted.protocol.name();
+    let same = |catalogue: &Catalogue| catalogue.protocol().name() == wanted.protocol.name();
     let cookie = wanted.pipeline.cookie();
     match catalogue {
         Some(Ok(catalogue)) if same(&catalogue) => area.warn(

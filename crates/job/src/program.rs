@@ -93,7 +93,7 @@ pub fn compile_for(
 /// # Errors
 /// If it does, or lacks what a controller uses.
 pub fn must_speak(scenario: &Scenario, program: &str, p4info: &P4Info) -> Result<()> {
-    let speaks = spoken(Catalogue::new(p4info)?.protocol());
+    let speaks = Catalogue::new(p4info)?.protocol().name();
     let wanted = scenario.protocol().name();
     ensure!(
         speaks == wanted,
@@ -101,17 +101,6 @@ pub fn must_speak(scenario: &Scenario, program: &str, p4info: &P4Info) -> Result
          write another protocol into the file"
     );
     Ok(())
-}
-
-/// The word of job files for the protocol that a program speaks.
-pub fn spoken(protocol: tributary_wire::Protocol) -> &'static str {
-    use tributary_wire::Protocol;
-    match protocol {
-        Protocol::Atp => "atp",
-        Protocol::Esa => "esa",
-        Protocol::P4inc => "p4inc",
-        Protocol::SwitchMl => "switchml",
-    }
 }
 
 /// What switches of a kind take of a program that was compiled for the embedded switch.

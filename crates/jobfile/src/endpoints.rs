@@ -35,7 +35,7 @@ impl Scenario {
     #[must_use]
     pub fn job_config(&self, job: &Job, assignment: Assignment) -> JobConfig {
         JobConfig {
-            protocol: job.protocol.into(),
+            protocol: job.protocol,
             job: job.id,
             epoch: job.epoch,
             workers: u8::try_from(job.workers.len()).expect("at most 32 workers"),

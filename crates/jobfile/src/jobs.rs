@@ -7,11 +7,12 @@ use std::time::Duration;
 use tributary_document::{Error, Item, Table, suggest};
 use tributary_wire::{Epoch, FRAGMENTS_MAX, JobId, WORKERS_MAX};
 
+use crate::Protocol;
 use crate::network::Servers;
 use crate::protocol::{self, Choice, ESA_KEYS, P4INC_KEYS};
 use crate::scenario::{
-    Aggregation, Digits, Distribution, Job, OnUnderflow, Protocol, RandomTensors, Straggler,
-    SwitchSettings, TensorFiles, Workload, worker_index,
+    Aggregation, Digits, Distribution, Job, OnUnderflow, RandomTensors, Straggler, SwitchSettings,
+    TensorFiles, Workload, worker_index,
 };
 use crate::topology::{HostId, HostRole, Topology};
 

@@ -26,13 +26,14 @@ use tributary_document::{Document, Kind};
 use tributary_protocol::rtt::RttConfig;
 
 pub use scenario::{
-    Aggregation, Digits, Distribution, Duty, Job, OnUnderflow, Preemption, Profile, Protocol,
-    RandomTensors, Scenario, Straggler, SwitchSettings, TensorFiles, Workload,
+    Aggregation, Digits, Distribution, Duty, Job, OnUnderflow, Preemption, Profile, RandomTensors,
+    Scenario, Straggler, SwitchSettings, TensorFiles, Workload,
 };
 pub use topology::{
     End, Host, HostId, HostRole, Link, LinkFaults, LinkId, Switch, SwitchId, Topology,
 };
 pub use tributary_document::{Error, Fault};
+pub use tributary_wire::Protocol;
 
 pub use jobs::SCALES;
 

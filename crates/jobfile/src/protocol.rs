@@ -6,7 +6,8 @@ use tributary_document::{Error, Item, Table};
 use tributary_protocol::Recovery;
 
 use crate::LONGEST;
-use crate::scenario::{Aggregation, Preemption, Profile, Protocol};
+use crate::Protocol;
+use crate::scenario::{Aggregation, Preemption, Profile};
 
 /// Keys of `[protocol]`.
 const KEYS: [&str; 8] = [

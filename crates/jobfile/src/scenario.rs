@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tributary_protocol::Recovery;
 use tributary_protocol::rtt::RttConfig;
-use tributary_wire::{Epoch, JobId, Run, WorkerIndex};
+use tributary_wire::{Epoch, JobId, Protocol, Run, WorkerIndex};
 
 use crate::topology::{HostId, Topology};
 
@@ -130,44 +130,6 @@ impl SwitchSettings {
     #[must_use]
     pub fn partition(&self) -> u32 {
         (self.pool / self.partitions) & !1
-    }
-}
-
-/// The aggregation protocol of a job.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Protocol {
-    /// Statistical aggregation: first come, first served.
-    Atp,
-    /// Preemptive aggregation: a packet of higher priority takes an aggregator from another task.
-    Esa,
-    /// Each job has its own segment of the aggregators, and the switch turns the last packet of a
-    /// fragment into the result.
-    P4inc,
-    /// Each job has an equal, static partition of the aggregators, with two versions of each slot.
-    SwitchMl,
-}
-
-impl From<Protocol> for tributary_wire::Protocol {
-    fn from(protocol: Protocol) -> Self {
-        match protocol {
-            Protocol::Atp => Self::Atp,
-            Protocol::Esa => Self::Esa,
-            Protocol::P4inc => Self::P4inc,
-            Protocol::SwitchMl => Self::SwitchMl,
-        }
-    }
-}
-
-impl Protocol {
-    /// The name in job files and reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Atp => "atp",
-            Self::Esa => "esa",
-            Self::P4inc => "p4inc",
-            Self::SwitchMl => "switchml",
-        }
     }
 }
 

@@ -142,7 +142,6 @@ fn a_file_names_its_protocol_in_one_of_three_places() {
     for text in ["protocol = \"atp\"\n[[job]]\n", "[protocol]\nslots = 2\nwindow = 1\n[[job]]\n"] {
         assert_eq!(scenario(text).protocol(), Protocol::Atp, "{text}");
     }
-    assert_eq!(tributary_wire::Protocol::from(Protocol::Esa), tributary_wire::Protocol::Esa);
 }
 
 #[test]

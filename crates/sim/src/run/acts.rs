@@ -195,7 +195,7 @@ impl Run<'_> {
         }
         let host = job.workers[worker];
         let repr = Repr {
-            protocol: job.protocol.into(),
+            protocol: job.protocol,
             kind: Kind::Gradient,
             flags: Flags::NONE,
             priority: assignment.service.get(),

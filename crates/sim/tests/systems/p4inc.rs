@@ -344,7 +344,7 @@ fn packet(scenario: &Scenario, job: usize, kind: Kind, service: Service, index: 
     let everyone = Bitmap::first(u8::try_from(own.workers.len()).unwrap());
     let first = WorkerIndex::new(0).unwrap();
     let repr = Repr {
-        protocol: own.protocol.into(),
+        protocol: own.protocol,
         kind,
         flags: Flags::NONE,
         priority: service.get(),

@@ -14,6 +14,16 @@ pub enum Protocol {
 }
 
 impl Protocol {
+    /// Its name in job files, on command lines and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Atp => "atp",
+            Self::Esa => "esa",
+            Self::P4inc => "p4inc",
+            Self::SwitchMl => "switchml",
+        }
+    }
+
     /// Whether its packets carry a [`Service`](crate::Service) in the priority byte.
     pub const fn has_services(self) -> bool {
         matches!(self, Self::P4inc | Self::SwitchMl)
