@@ -1,6 +1,6 @@
 //! Packets a second of one core: a program that sums all values of a packet into registers.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/suite/common/mod.rs"]
 mod common;
 
 use std::hint::black_box;

@@ -1,21 +1,21 @@
-//! The cases of the other files once more, in machine code.
+//! The suite in machine code.
 #![allow(clippy::duplicate_mod, reason = "each file has what it needs, here as on its own")]
 
-#[path = "arithmetic.rs"]
+#[path = "suite/arithmetic.rs"]
 mod arithmetic;
-#[path = "externs.rs"]
+#[path = "suite/externs.rs"]
 mod externs;
-#[path = "hashing.rs"]
+#[path = "suite/hashing.rs"]
 mod hashing;
-#[path = "language/main.rs"]
+#[path = "suite/language/mod.rs"]
 mod language;
-#[path = "robustness.rs"]
+#[path = "suite/robustness.rs"]
 mod robustness;
-#[path = "source.rs"]
+#[path = "suite/source.rs"]
 mod source;
-#[path = "tables.rs"]
+#[path = "suite/tables.rs"]
 mod tables;
-#[path = "tna.rs"]
+#[path = "suite/tna.rs"]
 mod tna;
-#[path = "v1model.rs"]
+#[path = "suite/v1model.rs"]
 mod v1model;

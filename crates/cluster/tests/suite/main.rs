@@ -1,0 +1,4 @@
+//! The steady-state simulator.
+
+mod single_job;
+mod steady;

@@ -1,0 +1,6 @@
+//! The manager: faults, its service, and site files.
+
+mod faults;
+mod first_fit;
+mod service;
+mod site;
