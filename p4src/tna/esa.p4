@@ -44,9 +44,6 @@
 #include "../include/tna/aggregator/marks.p4"
 #include "../include/tna/aggregator/values.p4"
 
-// ECT(0) of RFC 3168.
-const bit<2> ECN_CAPABLE = 2;
-
 control EsaIngress(inout headers_t hdr, inout metadata_t meta,
                    in ingress_intrinsic_metadata_t intrinsic,
                    in ingress_intrinsic_metadata_from_parser_t from_parser,

@@ -75,3 +75,7 @@
         }
         RULES_SIZE
     }
+
+    // Hooks of apply.p4: all packets keep their addresses, and the server gives the results.
+    #define READDRESS
+    #define PUBLISH

@@ -104,3 +104,10 @@
         }
         RULES_SIZE
     }
+
+    // Hooks of apply.p4: a packet with the result of its round, or that came too early, returns to its
+    // sender; every packet that an aggregator was read for has the flags of what it carries; and a result
+    // for all workers is on its way already.
+    #define TURNS_BACK meta.outcome == outcome_t.REPEATED || meta.outcome == outcome_t.ASYNCHRONOUS
+    #define SPEAKS meta.access != access_t.NONE && (meta.forward == 1 || meta.result == 1)
+    #define KEPT_BACK meta.outcome != outcome_t.DISTRIBUTED

@@ -52,3 +52,9 @@
         }
         RULES_SIZE
     }
+
+    // Hooks of apply.p4: a packet with the result of its round returns to its sender; only results have
+    // flags.
+    #define TURNS_BACK meta.outcome == outcome_t.REPEATED
+    #define SPEAKS meta.outcome == outcome_t.REPEATED || meta.outcome == outcome_t.COMPLETED
+    #define KEPT_BACK true

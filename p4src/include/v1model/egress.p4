@@ -3,7 +3,6 @@
 #define EGRESS_P4
 
 #include "../headers.p4"
-#include "metadata.p4"
 #include "congestion.p4"
 
 control AggregationEgress(inout headers_t hdr, inout metadata_t meta,

@@ -2,8 +2,6 @@
 #ifndef OUTCOMES_P4
 #define OUTCOMES_P4
 
-#include "metadata.p4"
-
 control Outcomes(in metadata_t meta) {
     // Index: job slot above, outcome below.
     counter(JOB_SLOTS * 32, CounterType.packets_and_bytes) outcomes;

@@ -4,7 +4,6 @@
 #define SCREENING_P4
 
 #include "../headers.p4"
-#include "metadata.p4"
 
 control Screening(in headers_t hdr, in standard_metadata_t standard, in protocol_t protocol,
                   inout metadata_t meta) {

@@ -10,6 +10,9 @@ const port_t CPU_PORT = 510;
 // BMv2's instance types that we tell apart.
 const bit<32> RECIRCULATED = 4;
 
+// The field list that survives a resubmit or a recirculation.
+const bit<8> KEPT = 1;
+
 // How the controls that both architectures share send packets.
 #define SENDING inout standard_metadata_t standard
 #define SEND(port) standard.egress_spec = port;

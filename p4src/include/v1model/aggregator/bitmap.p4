@@ -5,8 +5,6 @@
 #ifndef BITMAP_P4
 #define BITMAP_P4
 
-#include "../metadata.p4"
-
 control Contributions(in bitmap_t bitmap, in index_t index, inout metadata_t meta) {
     register<bitmap_t>(POOL) bitmaps;
 

@@ -4,7 +4,6 @@
 #define COPIES_P4
 
 #include "../../headers.p4"
-#include "../metadata.p4"
 
 // Which round the copy is of: its number plus one; 0: none.
 control Copied(in sequence_t sequence, in index_t index, inout metadata_t meta) {

@@ -4,8 +4,6 @@
 #ifndef FLAGS_P4
 #define FLAGS_P4
 
-#include "../metadata.p4"
-
 control Flags(in index_t index, inout metadata_t meta) {
     register<bit<2>>(POOL) flags;
     bit<2> old = 0;

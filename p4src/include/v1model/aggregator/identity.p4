@@ -4,8 +4,6 @@
 #ifndef IDENTITY_P4
 #define IDENTITY_P4
 
-#include "../metadata.p4"
-
 control Identity(in epoch_t epoch, in sequence_t sequence, in index_t index, inout metadata_t meta) {
     register<bit<64>>(POOL) tasks;
     bit<64> task = epoch ++ sequence;

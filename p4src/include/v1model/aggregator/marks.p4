@@ -2,8 +2,6 @@
 #ifndef MARKS_P4
 #define MARKS_P4
 
-#include "../metadata.p4"
-
 control Marks(in index_t index, inout metadata_t meta) {
     register<bit<1>>(POOL) marks;
     bit<1> old = 0;

@@ -9,8 +9,6 @@
 #ifndef PRIORITY_P4
 #define PRIORITY_P4
 
-#include "../metadata.p4"
-
 // Whether this packet may evict that holder.
 #if PREEMPTION == 0
 #define DECIDE(packet, holder) meta.stronger = packet > holder ? 1w1 : 1w0;

@@ -3,8 +3,6 @@
 #ifndef RECENCY_P4
 #define RECENCY_P4
 
-#include "../metadata.p4"
-
 control Recency(in bit<48> now_us, in index_t index, inout metadata_t meta) {
     register<bit<32>>(POOL) last_uses;
     bit<32> now = now_us[31:0];

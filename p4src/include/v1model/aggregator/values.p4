@@ -3,7 +3,6 @@
 #define VALUES_P4
 
 #include "../../headers.p4"
-#include "../metadata.p4"
 
 #define SUM_REGISTER(i) register<bit<32>>(POOL) sums##i;
 #define SUM_STORE(i) sums##i.write(index, values.v##i);

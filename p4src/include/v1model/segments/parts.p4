@@ -1,0 +1,25 @@
+// The files that P4INC and SwitchML have in common, without their ingress control.
+//
+// A program defines COPIES before this file if its aggregators have shadow copies (P4INC).
+#ifndef SEGMENTS_PARTS_P4
+#define SEGMENTS_PARTS_P4
+
+#include "../../sizes.p4"
+#include "../../types.p4"
+#include "../target.p4"
+#include "../../headers.p4"
+#include "metadata.p4"
+#include "../parser.p4"
+#include "../deparser.p4"
+#include "../screening.p4"
+#include "../egress.p4"
+#include "../../forwarding.p4"
+#include "../../membership.p4"
+#include "../../services.p4"
+#include "../../answers.p4"
+#include "../outcomes.p4"
+#include "../aggregator/rounds.p4"
+#include "../aggregator/flags.p4"
+#include "../aggregator/values.p4"
+
+#endif
