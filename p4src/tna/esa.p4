@@ -12,57 +12,34 @@
 // that is to take an aggregator over, or to free the one that it has completed, is resubmitted and
 // does that in a pass of its own. Other packets may come between; why that is no harm is said at the
 // rules of these passes.
+//
+// The ingress control is ATP's too, except for the tables of intents and rules and for the hooks below:
+// declarations.p4 and apply.p4 in include/tna/pool/ are its common part.
 
+// Aggregators have priorities: for the fields of the metadata.
+#define PRIORITIES
 #define PROTOCOL (bit<8>)protocol_t.ESA
-
-// As many as one pass through the stages can add.
-#ifndef VALUES
-#define VALUES 32
-#endif
 
 #include <core.p4>
 #include <tna.p4>
 
-#include "../include/sizes.p4"
-#include "../include/types.p4"
-#include "../include/tna/headers.p4"
-#include "../include/tna/target.p4"
-#include "../include/headers.p4"
-#include "../include/tna/metadata.p4"
-#include "../include/tna/parser.p4"
-#include "../include/tna/deparser.p4"
-#include "../include/tna/screening.p4"
-#include "../include/tna/egress.p4"
-#include "../include/forwarding.p4"
-#include "../include/membership.p4"
+#include "../include/tna/pool/parts.p4"
 #include "../include/tna/workers.p4"
 #include "../include/servers.p4"
 #include "../include/groups.p4"
-#include "../include/tna/outcomes.p4"
-#include "../include/tna/aggregator/bitmap.p4"
 #include "../include/tna/aggregator/priority.p4"
-#include "../include/tna/aggregator/marks.p4"
-#include "../include/tna/aggregator/values.p4"
 
 control EsaIngress(inout headers_t hdr, inout metadata_t meta,
                    in ingress_intrinsic_metadata_t intrinsic,
                    in ingress_intrinsic_metadata_from_parser_t from_parser,
                    inout ingress_intrinsic_metadata_for_deparser_t for_deparser,
                    inout ingress_intrinsic_metadata_for_tm_t for_tm) {
-    Screening() screening;
+    #include "../include/tna/pool/declarations.p4"
     Workers() workers;
-    Membership() membership;
-    Contributions() contributions;
     Priorities() priorities;
-    Marks() marks;
-    Values() values;
     Servers() servers;
-    Forwarding() forwarding;
-    Outcomes() outcomes;
 
-    // --- What the packet wants of its aggregator, and whose that is ---------------------------
-
-    #include "../include/tna/aggregator/identity.p4"
+    // --- Intents: what a packet does to its aggregator, and the identity register ------------
 
     // Takes it, and tells whose it was: nobody's or the packet's own task's if zero.
     RegisterAction<task_t, index_t, bit<32>>(tasks) swap_task = {
@@ -83,19 +60,10 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
         meta.found = swap_task.execute(hdr.aggregation.index);
     }
 
-    action pass(outcome_t outcome) {
-        meta.forward = 1;
-        meta.outcome = outcome;
-    }
-
     // What it brings is the result.
     action publish() {
         meta.outcome = outcome_t.COMPLETED;
         meta.result = 1;
-    }
-
-    action refuse(outcome_t outcome) {
-        meta.outcome = outcome;
     }
 
     table intents {
@@ -148,164 +116,31 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
         size = 32;
     }
 
-    // --- What becomes of it -------------------------------------------------------------------
+    // --- Rules: what happens to the packet ---------------------------------------------------
 
     bit<1> top = 0; // the packet's workers are all of the job, and this is the switch that says so
 
     #include "../include/esa/rules.p4"
 
-    // --- The two together ---------------------------------------------------------------------
+    // --- Hooks: what the common part of the ingress leaves to the program --------------------
 
-    // In a table of its own, as what is worked out in one stage is compared in the
-    // next, and a condition works nothing out.
+    #include "../include/esa/addresses.p4"
 
-    action unite() {
-        meta.together = meta.held | hdr.aggregation.bitmap;
-    }
-
-    table union {
-        actions = { unite; }
-        const default_action = unite();
-        size = 1;
-    }
-
-    // To whom it came from.
-    action turn_back() {
-        mac_t mac = hdr.ethernet.source;
-        hdr.ethernet.source = hdr.ethernet.destination;
-        hdr.ethernet.destination = mac;
-        ipv4_address_t address = hdr.ipv4.source;
-        hdr.ipv4.source = hdr.ipv4.destination;
-        hdr.ipv4.destination = address;
-    }
-
-    // Straight to all workers; the sender of the last contribution stays the source.
-    action announce() {
-        hdr.ethernet.destination = GROUP_MAC ++ hdr.aggregation.job;
-        hdr.ipv4.destination = GROUP_IPV4 ++ hdr.aggregation.job;
-        hdr.aggregation.kind = kind_t.PARAMETER;
-        hdr.aggregation.priority = 0;
-        hdr.aggregation.congested = meta.mark;
-        for_tm.mcast_grp_a = meta.group;
-    }
-
-    action drop() {
-        for_deparser.drop_ctl = 1;
-    }
-
-    action join_marks() {
-        meta.marked = meta.marked | meta.old_marks;
-    }
-
-    action ask_again() {
-        for_deparser.resubmit_type = AGAIN;
-        hdr.passed.setValid();
-        hdr.passed.empty = 0;
-        hdr.passed.pass = meta.pass;
-        hdr.passed.unused = 0;
-    }
-
-    action step() {
-        hdr.aggregation.index = hdr.aggregation.index + 1;
-    }
-
-    apply {
-        // For the egress.
-        hdr.bridge.setValid();
-        hdr.bridge.unused = 0;
-        hdr.bridge.flooded = 0;
-        hdr.bridge.port = meta.port;
-
-        screening.apply(hdr, from_parser, meta);
-        if (hdr.aggregation.isValid()) {
-            membership.apply(hdr, meta);
-            workers.apply(hdr, meta);
+    #define AFTER_MEMBERSHIP workers.apply(hdr, meta);
+    #define BEFORE_INTENTS meta.priority = (bit<32>)hdr.aggregation.priority;
+    #define AFTER_INTENTS \
+        if (meta.group != 0) { \
+            top = 1; \
         }
-        if (hdr.aggregation.congested == 1 || hdr.ipv4.ecn == ECN_CONGESTION_EXPERIENCED) {
-            meta.marked = 1;
-        }
-        meta.priority = (bit<32>)hdr.aggregation.priority;
-
-        if (meta.ours == 1 && meta.member == 0) {
-            meta.outcome = outcome_t.REJECTED;
-        } else if (meta.ours == 1 && meta.transit == 1) {
-            meta.outcome = outcome_t.BYPASSED;
-            meta.forward = 1;
-        } else if (meta.ours == 1 || meta.sweep == 1) {
-            intents.apply();
-        } else {
-            // What is wrong with itself is counted for no job, whatever it names.
-            meta.slot = 0;
-        }
-
-        if (meta.group != 0) {
-            top = 1;
-        }
-        contributions.apply(hdr.aggregation.bitmap, hdr.aggregation.index, meta);
-        priorities.apply(hdr.aggregation.sequence, hdr.aggregation.priority,
+    #define AFTER_BITMAP \
+        priorities.apply(hdr.aggregation.sequence, hdr.aggregation.priority, \
                          hdr.aggregation.index, meta);
-        marks.apply(hdr.aggregation.index, meta);
-        values.apply(hdr, meta);
+    #define NOT_JOINED meta.holder = holder_t.OTHER;
+    #define BEFORE_MARKS meta.held_epoch = meta.found;
+    #define AFTER_MARKS meta.mark = meta.marked[0:0];
+    #define MARKED meta.mark == 1
 
-        // In the terms of the rules.
-        if (meta.joined == 0) {
-            meta.holder = holder_t.OTHER;
-        } else if (meta.held != 0) {
-            meta.holder = holder_t.MINE;
-        }
-        if (meta.common != 0) {
-            meta.overlap = 1;
-        }
-        union.apply();
-        if (meta.together == meta.members) {
-            meta.last = 1;
-        }
-        meta.held_epoch = meta.found;
-        join_marks();
-        meta.mark = meta.marked[0:0];
-        rules.apply();
-
-        // A packet that comes again is counted then.
-        outcomes.apply(meta);
-        if (meta.again == 1) {
-            ask_again();
-        }
-
-        if (meta.outcome == outcome_t.PREEMPTED) {
-            // Of its mark, the sum has a flag.
-            hdr.aggregation.congested = meta.mark;
-            if (hdr.ipv4.ecn == ECN_CONGESTION_EXPERIENCED) {
-                hdr.ipv4.ecn = ECN_CAPABLE;
-            }
-            servers.apply(hdr, meta);
-        } else if (meta.outcome == outcome_t.REMINDED || meta.outcome == outcome_t.ABSENT) {
-            turn_back();
-        }
-
-        if (meta.access == access_t.SWEEP) {
-            if (meta.joined == 1) {
-                hdr.aggregation.bitmap = hdr.aggregation.bitmap + 1;
-            }
-            if (hdr.aggregation.index == POOL - 1) {
-                for_tm.ucast_egress_port = CPU_PORT;
-            } else {
-                for_tm.ucast_egress_port = RECIRCULATION_PORT;
-            }
-            step();
-        } else if (meta.entering == 1) {
-            for_tm.ucast_egress_port = RECIRCULATION_PORT;
-        } else if (meta.result == 1) {
-            announce();
-        } else if (meta.forward == 1) {
-            // What is in no need of an aggregator here passes untouched.
-            if (meta.access != access_t.NONE && meta.mark == 1) {
-                hdr.aggregation.congested = 1;
-            }
-            forwarding.apply(hdr, for_deparser, for_tm);
-        } else if (meta.outcome != outcome_t.DISTRIBUTED && meta.again == 0) {
-            drop();
-        }
-    }
+    #include "../include/tna/pool/apply.p4"
 }
 
 // Kind and flags, which one action may write, in containers of their own.

@@ -140,6 +140,7 @@ impl Pipeline {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
     use std::time::Duration;
 
     use super::*;
@@ -161,6 +162,33 @@ mod tests {
                 }
                 let wanted = parts.join("/");
                 assert!(atp.files.iter().any(|(path, _)| *path == wanted), "{path}: {wanted}");
+            }
+        }
+    }
+
+    /// The fields of `metadata_t` in a preprocessed program, comments and annotations left out.
+    fn metadata_fields(text: &str) -> Vec<&str> {
+        let (_, rest) = text.split_once("struct metadata_t {").unwrap();
+        let (fields, _) = rest.split_once('}').unwrap();
+        let code = fields.lines().map(|line| line.split("//").next().unwrap().trim());
+        code.filter_map(|line| line.strip_suffix(';')?.split_whitespace().last()).collect()
+    }
+
+    #[test]
+    fn the_metadata_of_a_program_names_only_what_the_program_uses() {
+        for architecture in [Architecture::V1model, Architecture::Tna] {
+            for name in Source::names(architecture) {
+                let source = Source::built_in_for(architecture, name).unwrap();
+                let compiled = compile(&source, &[]).unwrap_or_else(|error| panic!("{error}"));
+                let text = String::from_utf8(compiled.pipeline.device_config).unwrap();
+                let fields = metadata_fields(&text);
+                assert!(fields.contains(&"outcome"), "{architecture}/{name}: {fields:?}");
+                let words = text.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '.');
+                let used: HashSet<&str> =
+                    words.filter_map(|word| word.strip_prefix("meta.")).collect();
+                let unused: Vec<&str> =
+                    fields.into_iter().filter(|field| !used.contains(field)).collect();
+                assert!(unused.is_empty(), "{architecture}/{name}: {unused:?}");
             }
         }
     }

@@ -105,9 +105,9 @@
         RULES_SIZE
     }
 
-    // Hooks of apply.p4: a packet with the result of its round, or that came too early, returns to its
-    // sender; every packet that an aggregator was read for has the flags of what it carries; and a result
-    // for all workers is on its way already.
+    // Hooks of apply.p4: a packet returns to its sender if it has the result of its round, or came too early;
+    // a packet that used an aggregator has the flags of what it carries; and a result of the server for all
+    // workers, which is neither this switch's result nor to be forwarded, is not dropped.
     #define TURNS_BACK meta.outcome == outcome_t.REPEATED || meta.outcome == outcome_t.ASYNCHRONOUS
     #define SPEAKS meta.access != access_t.NONE && (meta.forward == 1 || meta.result == 1)
     #define KEPT_BACK meta.outcome != outcome_t.DISTRIBUTED

@@ -54,7 +54,7 @@
     }
 
     // Hooks of apply.p4: a packet with the result of its round returns to its sender; only results have
-    // flags.
+    // flags; and a packet that is neither a result nor to be forwarded is always dropped.
     #define TURNS_BACK meta.outcome == outcome_t.REPEATED
     #define SPEAKS meta.outcome == outcome_t.REPEATED || meta.outcome == outcome_t.COMPLETED
     #define KEPT_BACK true

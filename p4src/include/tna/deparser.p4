@@ -3,7 +3,6 @@
 #define DEPARSER_P4
 
 #include "../headers.p4"
-#include "metadata.p4"
 
 #define EMIT_BLOCK(n) packet.emit(hdr.values##n);
 

@@ -2,8 +2,6 @@
 #ifndef OUTCOMES_P4
 #define OUTCOMES_P4
 
-#include "metadata.p4"
-
 control Outcomes(inout metadata_t meta) {
     // Index: job slot above, outcome below.
     Counter<bit<64>, bit<13>>(JOB_SLOTS * 32, CounterType_t.PACKETS_AND_BYTES) outcomes;

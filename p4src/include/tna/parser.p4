@@ -4,7 +4,6 @@
 #define PARSER_P4
 
 #include "../headers.p4"
-#include "metadata.p4"
 
 #define EXTRACT_BLOCK(n) packet.extract(hdr.values##n);
 

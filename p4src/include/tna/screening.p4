@@ -5,7 +5,6 @@
 #define SCREENING_P4
 
 #include "../headers.p4"
-#include "metadata.p4"
 
 // Kind, count and lengths must agree; and an index is below the pool.
 #define FULL VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL

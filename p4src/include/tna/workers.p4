@@ -3,7 +3,6 @@
 #define WORKERS_P4
 
 #include "../headers.p4"
-#include "metadata.p4"
 
 #define ONE_WORKER(i) (1 << i): one();
 

@@ -4,8 +4,6 @@
 #ifndef BITMAP_P4
 #define BITMAP_P4
 
-#include "../metadata.p4"
-
 control Contributions(in bitmap_t bitmap, in index_t index, inout metadata_t meta) {
     Register<bitmap_t, index_t>(POOL, 0) bitmaps;
     Register<bitmap_t, index_t>(POOL, 0) doubles;

@@ -6,7 +6,6 @@
 #define COPIES_P4
 
 #include "../../headers.p4"
-#include "../metadata.p4"
 
 // Which round the copy, or the sum that will be the copy, is the result of: its number plus one; 0:
 // none.

@@ -4,8 +4,6 @@
 #ifndef FLAGS_P4
 #define FLAGS_P4
 
-#include "../metadata.p4"
-
 struct flags_t {
     bit<8> sum;  // congestion 2, overflow 1
     bit<8> copy;

@@ -2,8 +2,6 @@
 #ifndef MARKS_P4
 #define MARKS_P4
 
-#include "../metadata.p4"
-
 control Marks(in index_t index, inout metadata_t meta) {
     Register<bit<8>, index_t>(POOL, 0) marks;
 

@@ -12,8 +12,6 @@
 #ifndef PRIORITY_P4
 #define PRIORITY_P4
 
-#include "../metadata.p4"
-
 struct rank_t {
     bit<32>    rank;     // priority, and above its eight bits how often it was challenged
     sequence_t sequence;

@@ -3,8 +3,6 @@
 #ifndef RECENCY_P4
 #define RECENCY_P4
 
-#include "../metadata.p4"
-
 // Longer than 4.29 s is for ever.
 #if IDLE_US > 4294966
 #define IDLE_NS 0xffffffff

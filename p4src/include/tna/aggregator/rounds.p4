@@ -12,8 +12,6 @@
 #ifndef ROUNDS_P4
 #define ROUNDS_P4
 
-#include "../metadata.p4"
-
 // There is no round of this number: plus one, it would be that of an aggregator never used.
 const sequence_t NO_ROUND = 0xffffffff;
 

@@ -7,7 +7,6 @@
 #define VALUES_P4
 
 #include "../../headers.p4"
-#include "../metadata.p4"
 
 control Value(inout bit<32> value, in index_t index, in metadata_t meta) {
     Register<bit<32>, index_t>(POOL, 0) sums;

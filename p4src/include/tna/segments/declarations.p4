@@ -1,0 +1,27 @@
+// The beginning of the ingress control of P4INC and SwitchML: blocks that both have, and the actions that
+// both tables of intents call. The control goes on with what is the program's own, and ends with apply.p4.
+
+Screening() screening;
+Membership() membership;
+Workers() workers;
+Services() services;
+Rounds() rounds;
+Flags() flags;
+Values() values;
+TurnBack() turn_back;
+Announce() announce;
+Forwarding() forwarding;
+Outcomes() outcomes;
+
+action touch(access_t access) {
+    meta.access = access;
+}
+
+action pass(outcome_t outcome) {
+    meta.outcome = outcome;
+    meta.forward = 1;
+}
+
+action refuse(outcome_t outcome) {
+    meta.outcome = outcome;
+}
