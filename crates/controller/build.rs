@@ -1,4 +1,4 @@
-//! Carries `p4src/` in the library: a list of every P4 file's path and text.
+//! Embeds `p4src/` in the library: a list of every P4 file's path and text.
 
 use std::error::Error;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Names of a P4 program to the numbers that P4Runtime uses.
+//! The numbers that P4Runtime uses for the names of a P4 program.
 
 use tributary_p4runtime_proto::p4::config::v1::{Action, P4Info, Preamble, Table};
 use tributary_wire::Protocol;
@@ -7,7 +7,7 @@ use crate::Error;
 
 const REBUILD: &str = "use a program built from the blocks in p4src/include";
 
-/// What the controller uses of a program: found once by name, then used by number.
+/// What the controller uses of a program: looked up once by name, then used by number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Catalogue {
     pub(crate) memberships: TableIds<4>,
@@ -16,38 +16,38 @@ pub struct Catalogue {
     pub(crate) remind: ActionIds<2>,
     pub(crate) answer: ActionIds<1>,
     pub(crate) pass: ActionIds<1>,
-    /// Only programs that evict have servers to send evicted sums to.
+    /// `None` if the program does not evict partial sums.
     pub(crate) servers: Option<Servers>,
-    /// Only programs whose jobs have memory of their own know services.
+    /// `None` if the program does not give jobs aggregators of their own.
     pub(crate) services: Option<Services>,
     pub(crate) hosts: TableIds<1>,
     pub(crate) to_port: ActionIds<1>,
     pub(crate) outcomes: u32,
-    /// Counter slots for jobs, slot 0 aside.
+    /// Number of counter slots for jobs, without slot 0.
     pub(crate) slots: usize,
 }
 
-/// Where evicted sums go.
+/// The table that names the destination of evicted sums.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Servers {
     pub(crate) table: TableIds<1>,
     pub(crate) to_server: ActionIds<3>,
 }
 
-/// How jobs are served.
+/// The table that says how a switch serves each job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Services {
     pub(crate) table: TableIds<2>,
     pub(crate) aggregate: ActionIds<3>,
     pub(crate) forward: ActionIds<0>,
-    /// Whether cells keep a copy of their last result while they make the next one.
+    /// Whether an aggregator keeps a copy of its last result while it computes the next one.
     copies: bool,
-    /// Aggregators of a switch.
+    /// Number of aggregators of a switch.
     pub(crate) pool: u32,
 }
 
 impl Services {
-    /// `None` if the program knows no services.
+    /// `None` if the program has no services.
     fn new(info: &P4Info) -> Result<Option<Self>, Error> {
         let Ok(services) = table(info, "services") else { return Ok(None) };
         let register = |name: &str| {
@@ -65,28 +65,28 @@ impl Services {
     }
 }
 
-/// A table and its key fields, in the order in which they were asked for.
+/// A table and its key fields, in the order of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TableIds<const N: usize> {
     pub(crate) id: u32,
     pub(crate) fields: [u32; N],
 }
 
-/// An action and its parameters, in the order in which they were asked for.
+/// An action and its parameters, in the order of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ActionIds<const N: usize> {
     pub(crate) id: u32,
     pub(crate) params: [u32; N],
 }
 
-/// Counters of a slot: room for all outcomes of all programs.
+/// Counters per slot: enough for the outcomes of any program.
 pub(crate) const SLOT_COUNTERS: usize = 32;
 
 impl Catalogue {
     /// Looks up what the controller needs.
     ///
     /// # Errors
-    /// [`Error::Program`] names the first thing that the program does not have.
+    /// [`Error::Program`] names the first thing that the program lacks.
     pub fn new(info: &P4Info) -> Result<Self, Error> {
         let membership = table(info, "memberships")?;
         let hosts = table(info, "hosts")?;
@@ -124,7 +124,7 @@ impl Catalogue {
         })
     }
 
-    /// The protocol that the program speaks, by what only that one has.
+    /// The protocol that the program implements, recognised by what only that protocol has.
     #[must_use]
     pub fn protocol(&self) -> Protocol {
         match &self.services {
@@ -135,19 +135,19 @@ impl Catalogue {
         }
     }
 
-    /// How many jobs the program counts apart.
+    /// How many jobs the program counts separately.
     #[must_use]
     pub fn job_slots(&self) -> usize {
         self.slots
     }
 
-    /// Aggregators of a switch, if jobs have some of their own.
+    /// Number of aggregators of a switch, if jobs have aggregators of their own.
     #[must_use]
     pub fn pool(&self) -> Option<u32> {
         self.services.as_ref().map(|services| services.pool)
     }
 
-    /// Tables whose entries are the controller's.
+    /// Tables whose entries belong to the controller.
     pub(crate) fn tables(&self) -> impl Iterator<Item = u32> {
         let servers = self.servers.as_ref().map(|servers| servers.table.id);
         let services = self.services.as_ref().map(|services| services.table.id);
@@ -163,7 +163,7 @@ fn id(preamble: Option<&Preamble>) -> u32 {
     preamble.map_or(0, |preamble| preamble.id)
 }
 
-/// Whether the last part of a hierarchical name is `name`: programs differ in the rest.
+/// Whether `name` is the last part of a hierarchical name: programs differ in the other parts.
 fn is_named(preamble: Option<&Preamble>, name: &str) -> bool {
     preamble.is_some_and(|preamble| preamble.name.rsplit('.').next() == Some(name))
 }

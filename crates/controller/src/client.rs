@@ -1,7 +1,7 @@
-//! One connection to one switch: P4Runtime's calls, with errors in words.
+//! One connection to one switch: P4Runtime's calls with readable errors.
 //!
-//! A [`Client`] does what it is told, once. [`Session`](crate::session::Session) is what keeps a
-//! switch as it should be.
+//! A [`Client`] performs each call once. A [`Session`](crate::session::Session) keeps a switch in
+//! the desired state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,49 +28,49 @@ use crate::programs::Pipeline;
 use crate::reconcile::describe;
 use crate::tls::Tls;
 
-/// Largest message: a pipeline's source is one.
+/// Largest message in bytes: pipelines contain their source.
 const MAX_MESSAGE: usize = 256 << 20;
-/// Updates in one Write.
+/// Updates per Write.
 const BATCH: usize = 1000;
-/// Largest status: it has an error for each update of a batch, which the specification reckons at 100
-/// bytes.
+/// Largest status in bytes: it has an error for each update of a batch, about 100 bytes each
+/// according to the specification.
 const MAX_STATUS: u32 = (8 << 10) + 200 * BATCH as u32;
 /// Requests that may wait in an open stream.
 const STREAM_ROOM: usize = 256;
 
-/// Where a switch's P4Runtime server is.
+/// Address of a switch's P4Runtime server.
 #[derive(Clone, Debug)]
 pub enum Target {
     /// `HOST:PORT` or `unix:PATH`.
     Address(String),
-    /// A channel that the caller made, for example to a server in the same process. It reconnects
-    /// by itself.
+    /// A channel made by the caller, for example to a server in the same process. It reconnects by
+    /// itself.
     Channel(Channel),
 }
 
-/// A switch, and who we are to it.
+/// A switch, and how to connect to it.
 #[derive(Clone, Debug)]
 pub struct SwitchConfig {
-    /// Name for messages.
+    /// Name in messages.
     pub name: String,
-    /// Where it is.
+    /// Address of its P4Runtime server.
     pub target: Target,
-    /// What to encrypt the connection with; `None` for a server in the clear.
+    /// Encryption of the connection; `None` for a plaintext server.
     pub tls: Option<Tls>,
     /// The device behind that server.
     pub device_id: u64,
-    /// Of several controllers the one with the highest ID may write.
+    /// Of several controllers, the one with the highest election ID may write.
     pub election_id: u128,
-    /// How long to wait for a connection, and for the answer to a request.
+    /// Timeout for connecting, and for each request.
     pub request_timeout: Duration,
     /// How long an operation waits for a lost connection to come back.
     pub patience: Duration,
-    /// Pause between looks at whether the switch still answers and holds what it should.
+    /// Interval between audits, which check that the switch answers and holds the desired state.
     pub audit: Duration,
 }
 
 impl SwitchConfig {
-    /// A switch with device ID 1, election ID 1 and time limits that fit a local network.
+    /// A switch with device ID 1, election ID 1 and timeouts that fit a local network.
     #[must_use]
     pub fn new(name: impl Into<String>, target: Target) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl SwitchConfig {
         }
     }
 
-    /// Where the switch is, for messages.
+    /// The address, for messages.
     #[must_use]
     pub fn address(&self) -> &str {
         match &self.target {
@@ -94,12 +94,13 @@ impl SwitchConfig {
         }
     }
 
-    /// An error that means that the connection is gone.
+    /// An error for a lost connection.
     pub(crate) fn lost(&self, reason: impl Into<String>) -> Error {
         Error::Lost { switch: self.name.clone(), reason: reason.into() }
     }
 
-    /// What a switch said, or what broke the connection to it, and perhaps why.
+    /// What the switch answered, or how the connection broke, with a hint at the cause if there is
+    /// one.
     fn reason(&self, status: &Status) -> String {
         let plain = self.tls.is_none()
             && matches!(&self.target, Target::Address(address) if !address.starts_with("unix:"));
@@ -111,7 +112,8 @@ impl SwitchConfig {
         }
     }
 
-    /// An error for a request that failed. A lost connection is told apart: it may come back.
+    /// An error for a failed request. [`Error::Lost`] is separate because connections may come
+    /// back.
     fn failed(&self, what: &'static str, status: &Status) -> Error {
         match is_lost(status) {
             true => self.lost(self.reason(status)),
@@ -131,8 +133,8 @@ fn is_lost(status: &Status) -> bool {
         || (status.code() == Code::Unknown && transport)
 }
 
-/// Whether the connection broke because of what came by it, not because it ended: encryption where
-/// none was expected looks like that.
+/// Whether the connection broke because of invalid bytes, as happens if only one side uses
+/// encryption.
 fn is_garbled(status: &Status) -> bool {
     let mut cause = std::error::Error::source(status);
     while let Some(inner) = cause.and_then(std::error::Error::source) {
@@ -141,7 +143,7 @@ fn is_garbled(status: &Status) -> bool {
     cause.is_some_and(|cause| !cause.is::<std::io::Error>())
 }
 
-/// What a switch said, or what broke the connection to it.
+/// What the switch answered, or how the connection broke.
 fn reason(status: &Status) -> String {
     if let Some(source) = std::error::Error::source(status) {
         return root_cause(source);
@@ -152,26 +154,26 @@ fn reason(status: &Status) -> String {
     }
 }
 
-/// Who rules a switch.
+/// The primary controller of a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mastership {
-    /// A controller with this election ID.
+    /// The controller with this election ID is primary.
     Held(u128),
-    /// Nobody.
+    /// There is no primary controller.
     Vacant,
 }
 
-/// What a switch says that it runs.
+/// What a switch reports to run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Running {
-    /// What whoever pushed it called it; 0 if nothing.
+    /// The cookie that was pushed with the pipeline; 0 if none.
     pub cookie: u64,
-    /// Names and numbers of its tables, actions and counters.
+    /// The P4Info, which names the tables, actions and counters.
     pub p4info: Option<P4Info>,
 }
 
 impl Running {
-    /// Whether that is the pipeline, as far as the controller has to do with it.
+    /// Whether the switch runs this pipeline, as far as the controller uses it.
     #[must_use]
     pub fn is(&self, pipeline: &Pipeline, catalogue: &Catalogue) -> bool {
         let same = |info: &P4Info| Catalogue::new(info).is_ok_and(|found| found == *catalogue);
@@ -184,7 +186,7 @@ impl Running {
 pub struct Client {
     config: Arc<SwitchConfig>,
     rpc: P4RuntimeClient<Channel>,
-    /// What arbitration was won with: the configured ID, or a higher one.
+    /// The election ID that won arbitration: the configured ID, or a higher one.
     election_id: u128,
 }
 
@@ -221,7 +223,7 @@ impl Client {
         Ok(Self { config, rpc, election_id })
     }
 
-    /// A request with the time limit that all have.
+    /// Adds the timeout of all requests.
     fn request<T>(&self, message: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(message);
         request.set_timeout(self.config.request_timeout);
@@ -229,7 +231,6 @@ impl Client {
     }
 
     fn election_id(&self) -> Option<Uint128> {
-        // The two halves.
         Some(Uint128 { high: (self.election_id >> 64) as u64, low: self.election_id as u64 })
     }
 
@@ -245,12 +246,12 @@ impl Client {
 
     /// Opens the stream and becomes the primary controller.
     ///
-    /// A switch remembers the highest election ID that it has seen. If that controller is gone and
-    /// there is no primary, we outbid it: nobody is deposed.
+    /// A switch remembers the highest election ID that it has seen. If that controller has left and
+    /// there is no primary, this call bids a higher ID. It never replaces a primary.
     ///
     /// # Errors
-    /// [`Error::NotPrimary`] if another controller is, [`Error::Device`] if there is no such
-    /// device, [`Error::Lost`] and [`Error::Unreachable`] if nobody answers.
+    /// [`Error::NotPrimary`] if another controller is primary, [`Error::Device`] if the device does
+    /// not exist, [`Error::Lost`] and [`Error::Unreachable`] if no server answers.
     pub async fn arbitrate(&mut self) -> Result<Stream, Error> {
         let limit = self.config.request_timeout;
         match tokio::time::timeout(limit, self.win_arbitration()).await {
@@ -262,7 +263,7 @@ impl Client {
     async fn win_arbitration(&mut self) -> Result<Stream, Error> {
         let (requests, receiver) = mpsc::channel(STREAM_ROOM);
         let closed = |_| self.config.lost("the stream closed");
-        // Some switches open the stream only once something came by it.
+        // Some switches open the stream only after the first message.
         requests.send(self.arbitration()).await.map_err(closed)?;
         let responses = self.rpc.stream_channel(ReceiverStream::new(receiver)).await;
         let responses = responses.map_err(|status| self.refused(&status))?.into_inner();
@@ -280,7 +281,7 @@ impl Client {
         }
     }
 
-    /// Who rules the switch, without a bid of our own: nobody is deposed.
+    /// Returns the primary controller of the switch, without bidding for it.
     ///
     /// # Errors
     /// [`Error::Device`], [`Error::Unreachable`], [`Error::Lost`].
@@ -314,7 +315,7 @@ impl Client {
         }
     }
 
-    /// Why the stream did not open.
+    /// The reason why the stream did not open.
     fn refused(&self, status: &Status) -> Error {
         if is_lost(status) {
             return Error::Unreachable {
@@ -326,7 +327,8 @@ impl Client {
         stream_error(&self.config, status)
     }
 
-    /// What the switch runs; `None` if it runs nothing. Needs no stream, and not to be primary.
+    /// Returns what the switch runs; `None` if it runs nothing. Needs neither a stream nor to be
+    /// primary.
     ///
     /// # Errors
     /// [`Error::Request`], [`Error::Lost`].
@@ -342,7 +344,7 @@ impl Client {
                 let nothing = cookie == 0 && config.p4info.is_none();
                 (!nothing).then_some(Running { cookie, p4info: config.p4info })
             })),
-            // That is how switches say that there is no pipeline.
+            // Switches without a pipeline answer with these codes.
             Err(status) if matches!(status.code(), Code::FailedPrecondition | Code::NotFound) => {
                 Ok(None)
             }
@@ -350,7 +352,7 @@ impl Client {
         }
     }
 
-    /// Makes the switch run a pipeline. Its tables, groups and registers are empty afterwards.
+    /// Pushes a pipeline. Tables, groups and registers are empty afterwards.
     ///
     /// # Errors
     /// [`Error::PipelineRefused`] with the switch's reasons, [`Error::Lost`].
@@ -441,7 +443,7 @@ impl Client {
         }
     }
 
-    /// Reads what matches the given entities.
+    /// Reads the entities that match the given ones.
     ///
     /// # Errors
     /// [`Error::Request`], [`Error::Lost`].
@@ -482,7 +484,7 @@ pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
     one_line(&cause.to_string())
 }
 
-/// The errors of single updates that a status carries.
+/// The errors of single updates in a status.
 fn details(status: &Status) -> Vec<p4::Error> {
     let Ok(status) = rpc::Status::decode(status.details()) else { return Vec::new() };
     let own = |any: &&prost_types::Any| any.type_url.ends_with(&p4::Error::full_name());
@@ -498,16 +500,16 @@ pub struct Stream {
     responses: Streaming<StreamMessageResponse>,
 }
 
-/// What comes by the stream.
+/// An event of the stream.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// We are the primary controller.
+    /// This controller is primary.
     Primary,
-    /// Nobody is; the highest election ID that the switch has seen.
+    /// There is no primary; contains the highest election ID that the switch has seen.
     Vacant(u128),
-    /// A frame for the controller.
+    /// A frame for the controller's port.
     PacketIn(Vec<u8>),
-    /// Something that the switch complains about.
+    /// An error that the switch reports.
     Complaint(String),
 }
 
@@ -548,14 +550,14 @@ impl Stream {
         }
     }
 
-    /// A sender for frames that the switch is to take in from its controller's port.
+    /// A sender for frames into the switch at the controller's port.
     #[must_use]
     pub fn packets(&self) -> PacketSender {
         PacketSender { config: self.config.clone(), requests: self.requests.clone() }
     }
 }
 
-/// Sends frames to a switch as if they came in at its controller's port.
+/// Sends frames into a switch at the controller's port.
 #[derive(Clone, Debug)]
 pub struct PacketSender {
     config: Arc<SwitchConfig>,
@@ -578,7 +580,7 @@ impl PacketSender {
 fn stream_error(config: &SwitchConfig, status: &Status) -> Error {
     let switch = config.name.clone();
     match status.code() {
-        // How switches refuse an election ID that another controller has.
+        // Switches use these codes if another controller has the election ID.
         Code::InvalidArgument | Code::AlreadyExists | Code::PermissionDenied => {
             Error::NotPrimary { switch, primary: config.election_id, own: config.election_id }
         }

@@ -1,4 +1,5 @@
-//! A scenario, and what follows from it for each switch, worker, parameter server and reminder agent.
+//! A scenario, and the settings that follow from it for each switch, worker, parameter server and
+//! reminder agent.
 
 use tributary_jobfile::{Aggregation, HostId, Job, Scenario};
 use tributary_protocol::esa::{AgentJob, Target};
@@ -10,16 +11,16 @@ use crate::memory::Memory;
 use crate::plan::{self, JobAtSwitch, Placement};
 use crate::services;
 
-/// A scenario together with the assignment of each of its jobs.
+/// A scenario with the assignment of each job.
 ///
-/// Computed once per process. As it follows from the scenario alone, processes on different hosts that
-/// read the same job file agree.
+/// Each process computes it once. It follows from the scenario alone, so processes on different
+/// hosts that read the same job file agree.
 #[derive(Clone, Debug)]
 pub struct Deployment {
     scenario: Scenario,
-    /// `None` where all jobs share the aggregators.
+    /// `None` if all jobs share the aggregators.
     memory: Option<Memory>,
-    /// By job, in the order of the file.
+    /// Per job, in the order of the file.
     assignments: Vec<Assignment>,
 }
 
@@ -38,22 +39,21 @@ impl Deployment {
         Ok(deployment)
     }
 
-    /// The scenario.
     #[must_use]
     pub fn scenario(&self) -> &Scenario {
         &self.scenario
     }
 
-    /// The job at a position of the file.
+    /// The job at an index of the file.
     ///
     /// # Panics
-    /// If the file has no such job; so do all methods that take a position.
+    /// If the file has no such job; all methods that take an index panic then.
     #[must_use]
     pub fn job(&self, job: usize) -> &Job {
         &self.scenario.jobs[job]
     }
 
-    /// Names the run that an endpoint has joined.
+    /// Sets the run that an endpoint has joined.
     pub fn set_epoch(&mut self, job: usize, epoch: Epoch) {
         self.scenario.jobs[job].epoch = epoch;
     }
@@ -74,8 +74,8 @@ impl Deployment {
     /// [released](Self::release).
     ///
     /// # Errors
-    /// [`Error::Memory`] if the switches have no room; [`Error::NoServer`] or [`Error::NotLocal`] if the
-    /// job cannot be aggregated there.
+    /// [`Error::Memory`] if the switches have no room; [`Error::NoServer`] or [`Error::NotLocal`]
+    /// if the job cannot be aggregated there.
     pub fn assign(&mut self, job: usize, aggregation: Aggregation) -> Result<Assignment, Error> {
         let Self { scenario, memory, assignments } = self;
         let Some(memory) = memory else { return Ok(Assignment::NONE) };
@@ -87,7 +87,7 @@ impl Deployment {
         Ok(assignments[job])
     }
 
-    /// Takes a job's segment back.
+    /// Frees a job's segment.
     pub fn release(&mut self, job: usize) {
         let assignment = std::mem::replace(&mut self.assignments[job], Assignment::NONE);
         if let Some(memory) = &mut self.memory {
@@ -95,7 +95,7 @@ impl Deployment {
         }
     }
 
-    /// Where a job's endpoints are, and how switches serve it.
+    /// The hosts of a job's endpoints, and how switches serve the job.
     #[must_use]
     pub fn placement(&self, job: usize) -> Placement {
         Placement::unassigned(self.job(job)).assigned(self.assignments[job])
@@ -120,7 +120,7 @@ impl Deployment {
         its.ps.map(|_| self.scenario.ps_config(its, self.assignments[job]))
     }
 
-    /// What a job's reminder agent must know of it (ESA); `None` if the job has no agent.
+    /// The settings of a job's reminder agent (ESA); `None` if the job has no agent.
     ///
     /// # Errors
     /// [`Error::AgentAside`] if the agent cannot reach a switch that adds for the job.
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(p4inc.assignment(2), assigned(32, 16, Mode::Local));
         assert_eq!(p4inc.placement(2).assignment, p4inc.assignment(2));
 
-        // A job that comes again gets another service.
+        // A job that is assigned again gets another service.
         p4inc.release(0);
         assert_eq!(p4inc.assignment(0), Assignment::NONE);
         let again = p4inc.assign(0, Aggregation::Network).unwrap();

@@ -1,4 +1,4 @@
-//! Entities in words, by the names of the program: for people who want to see what is pushed.
+//! Entities as readable text, with the names of the program.
 
 use tributary_p4runtime_proto::p4::config::v1::{Action, P4Info, Preamble, Table};
 use tributary_p4runtime_proto::p4::v1::{
@@ -6,7 +6,8 @@ use tributary_p4runtime_proto::p4::v1::{
     table_action,
 };
 
-/// One line about an entity: `hosts hdr.ethernet.destination=0x2000a000101 → to_port port=1`.
+/// Describes an entity in one line: `hosts hdr.ethernet.destination=0x2000a000101 → to_port
+/// port=1`.
 #[must_use]
 pub fn describe(info: &P4Info, entity: &Entity) -> String {
     match &entity.entity {
@@ -76,7 +77,7 @@ fn short(preamble: &Preamble) -> &str {
     preamble.name.rsplit('.').next().unwrap_or_default()
 }
 
-/// Small numbers are counted, large ones are addresses and bitmaps.
+/// Small numbers in decimal; addresses and bitmaps in hexadecimal.
 fn number(bytes: &[u8]) -> String {
     let known = bytes.iter().try_fold(0_u128, |number, &byte| {
         number.checked_mul(256).map(|number| number | u128::from(byte))

@@ -1,6 +1,6 @@
 //! A plan as P4Runtime entities, and as the updates that install or remove them.
 //!
-//! Nothing here needs a connection: a driver that holds a switch in its hand applies the updates
+//! Nothing here needs a connection: a driver with direct access to a switch can apply the updates
 //! itself.
 
 use tributary_p4runtime_proto::p4::v1::{
@@ -14,8 +14,7 @@ use crate::catalogue::{ActionIds, Catalogue, SLOT_COUNTERS, TableIds};
 use crate::plan::{Forwarding, JobAtSwitch, Part};
 use crate::services::ServiceAtSwitch;
 
-/// Where a switch counts what becomes of a job's packets. Never zero: slot 0 counts what belongs to
-/// no job.
+/// The counter slot of a job in a switch. Never zero: slot 0 counts packets that belong to no job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct JobSlot(u8);
 
@@ -26,7 +25,6 @@ impl JobSlot {
         if slot == 0 { None } else { Some(Self(slot)) }
     }
 
-    /// The number.
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0
@@ -39,10 +37,10 @@ impl JobSlot {
     }
 }
 
-/// The multicast group that frames for all are flooded to, as the programs have it.
+/// The multicast group that floods, as in the programs.
 pub const FLOOD_GROUP: u32 = 1;
 
-/// What a switch needs to forward plain frames.
+/// The entities for forwarding plain frames.
 #[must_use]
 pub fn forwarding(catalogue: &Catalogue, plan: &Forwarding) -> Vec<Entity> {
     let group = group(FLOOD_GROUP, plan.flood.iter().copied());
@@ -53,21 +51,21 @@ pub fn forwarding(catalogue: &Catalogue, plan: &Forwarding) -> Vec<Entity> {
     std::iter::once(group).chain(hosts).collect()
 }
 
-/// What a switch needs to do its part for a job: its [`service`] and its [`memberships`].
+/// The entities for a job's part in a switch: its [`service`] and its [`memberships`].
 #[must_use]
 pub fn job(catalogue: &Catalogue, plan: &JobAtSwitch, run: Run, slot: JobSlot) -> Vec<Entity> {
     let service = service(catalogue, plan, run.job).into_iter();
     service.chain(memberships(catalogue, plan, run, slot)).collect()
 }
 
-/// The entry that says how a switch serves a job, with P4INC and SwitchML. It is the first to come and
-/// the last to go: the sweep of the job's segment needs it.
+/// The entry that says how a switch serves a job of P4INC or SwitchML. It is installed first and
+/// removed last, because the sweep of the job's segment needs it.
 #[must_use]
 pub fn service(catalogue: &Catalogue, plan: &JobAtSwitch, job: JobId) -> Option<Entity> {
     serve(catalogue, job, plan.assignment.service, plan.service())
 }
 
-/// The entry by which a switch serves those packets of a job that name a service.
+/// The entry for those packets of a job that name a service.
 pub(crate) fn serve(
     catalogue: &Catalogue,
     job: JobId,
@@ -85,7 +83,7 @@ pub(crate) fn serve(
     })
 }
 
-/// What lets the packets of a job's run in: where they may come from and where they go.
+/// The entries that admit packets of a job's run: from which ports, and where they are sent.
 #[must_use]
 pub fn memberships(
     catalogue: &Catalogue,
@@ -124,7 +122,7 @@ pub fn memberships(
             Part::Pass => entry(table, keys, &catalogue.pass, [slot_bytes.clone()]),
         }
     });
-    // Only a switch that adds holds anything that could be evicted.
+    // Only a switch that adds holds partial sums that could be evicted.
     let evicts = catalogue.servers.iter().zip(plan.server).filter(|_| plan.aggregates());
     let servers = evicts.map(|(servers, server)| {
         let to = [job.value.clone(), canonical(&server.mac.0), canonical(&server.ip.octets())];
@@ -133,7 +131,7 @@ pub fn memberships(
     groups.into_iter().chain(servers).chain(memberships).collect()
 }
 
-/// Sets a job's outcome counters to zero: the slot may have counted another job before.
+/// Updates that set a job's outcome counters to zero: the slot may have counted another job before.
 #[must_use]
 pub fn reset_counters(catalogue: &Catalogue, slot: JobSlot) -> Vec<Update> {
     let first = i64::from(slot.get()) * SLOT_COUNTERS as i64;
@@ -149,13 +147,13 @@ pub fn reset_counters(catalogue: &Catalogue, slot: JobSlot) -> Vec<Update> {
         .collect()
 }
 
-/// Updates that install entities: what is referred to comes before what refers to it.
+/// Updates that install entities, referenced entities before those that refer to them.
 #[must_use]
 pub fn insert(entities: Vec<Entity>) -> Vec<Update> {
     entities.into_iter().map(|entity| update(update::Type::Insert, entity)).collect()
 }
 
-/// Updates that remove entities: what refers comes before what is referred to.
+/// Updates that remove entities, referring entities before those that they refer to.
 #[must_use]
 pub fn delete(entities: Vec<Entity>) -> Vec<Update> {
     entities.into_iter().rev().map(|entity| update(update::Type::Delete, entity)).collect()
@@ -222,7 +220,7 @@ fn bytes(value: u64) -> Vec<u8> {
     canonical(&value.to_be_bytes())
 }
 
-/// P4Runtime's shortest form of a number: big-endian without zeros in front, at least one byte.
+/// P4Runtime's canonical form of a number: big-endian, at least one byte, no leading zeros.
 pub(crate) fn canonical(value: &[u8]) -> Vec<u8> {
     let start = value.iter().position(|&byte| byte != 0).unwrap_or(value.len());
     let rest = &value[start..];
@@ -237,13 +235,13 @@ pub(crate) fn run_of(catalogue: &Catalogue, entry: &p4::TableEntry) -> Option<Ru
     Some(JobId::new(job?)?.run(Epoch::new(epoch?)?))
 }
 
-/// The run that an entry says the server of.
+/// The run whose server an entry names.
 pub(crate) fn server_of(catalogue: &Catalogue, entry: &p4::TableEntry) -> Option<Epoch> {
     let table = catalogue.servers.as_ref()?.table;
     Epoch::new(key(entry, table.id, table.fields[0])?)
 }
 
-/// What an entry of that table has in one of its exact keys.
+/// The value of one exact key field, if the entry is in that table.
 fn key(entry: &p4::TableEntry, table: u32, field: u32) -> Option<u32> {
     if entry.table_id != table {
         return None;

@@ -1,41 +1,42 @@
-//! Epochs: a number for each run of each job, never given twice.
+//! Epochs: a number for each run of each job, never issued twice.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tributary_wire::{Epoch, JobId, Run};
 
-/// Epochs that the clock makes in a second.
+/// Epochs per second.
 const RATE: u64 = 16;
 
-/// Seconds from 1970 to the time that epochs are counted from, the beginning of 2026.
+/// Start of the epochs' clock in Unix seconds: the beginning of 2026.
 const ORIGIN: u64 = 1_767_225_600;
 
 /// Issues epochs.
 ///
-/// An epoch is the current time in sixteenths of a second. Each is issued once, and never ahead of the clock:
-/// a second request within a sixteenth waits for the next one. Any earlier controller whose clock agrees has
-/// therefore issued earlier epochs, however many runs it began, and no file has to record the last one. The
-/// numbers start again after eight years, which [`Epoch::is_after`] takes into account.
+/// An epoch is the current time in sixteenths of a second. Each is issued once and never ahead of
+/// the clock: a second request within a sixteenth waits for the next one. Any earlier controller
+/// whose clock agrees has therefore issued earlier epochs, however many runs it began, and no file
+/// has to record the last one. Epochs wrap around after eight years, which [`Epoch::is_after`]
+/// takes into account.
 #[derive(Clone, Debug)]
 pub struct Epochs {
-    /// The last one that is known, in ticks of the clock.
+    /// The last known epoch, in ticks of the clock.
     last: u64,
-    /// Of runs that switches served already; `None` where they do not agree.
+    /// Epochs of runs that switches already served; `None` where switches disagree.
     found: BTreeMap<JobId, Option<Epoch>>,
 }
 
 impl Epochs {
-    /// Starts after the current sixteenth of a second, whose epoch another process may have issued.
+    /// Starts after the current tick, whose epoch another process may have issued.
     #[must_use]
     pub fn new() -> Self {
         Self { last: ticks(), found: BTreeMap::new() }
     }
 
-    /// An epoch that no run has had.
+    /// Issues a new epoch.
     ///
     /// # Errors
-    /// How long to wait before there is one.
+    /// The time until the next epoch can be issued.
     pub fn issue(&mut self) -> Result<Epoch, Duration> {
         self.issue_at(ticks())
     }
@@ -54,7 +55,7 @@ impl Epochs {
         tick(epoch, now).checked_sub(now + 1).map(|ticks| duration(ticks + 1))
     }
 
-    /// A switch serves a run already.
+    /// Records a run that a switch already serves.
     pub(crate) fn found(&mut self, run: Run) {
         self.found_at(run, ticks());
     }
@@ -65,7 +66,7 @@ impl Epochs {
         self.found.entry(run.job).and_modify(other).or_insert(Some(run.epoch));
     }
 
-    /// The run of a job that all switches that have one serve.
+    /// The run of a job that all switches with such a run serve.
     pub(crate) fn of(&self, job: JobId) -> Option<Epoch> {
         self.found.get(&job).copied().flatten()
     }
@@ -77,7 +78,7 @@ impl Default for Epochs {
     }
 }
 
-/// The clock.
+/// The current time in ticks.
 fn ticks() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = now.saturating_sub(Duration::from_secs(ORIGIN));
@@ -88,16 +89,16 @@ fn duration(ticks: u64) -> Duration {
     Duration::from_secs(1) * u32::try_from(ticks).unwrap_or(u32::MAX) / RATE as u32
 }
 
-/// How many epochs there are before they begin again: all numbers but zero.
+/// Number of epochs before they wrap around: all 32-bit numbers but zero.
 const EPOCHS: u64 = u32::MAX as u64;
 
-/// The epoch of a time.
+/// The epoch of a tick.
 fn epoch(tick: u64) -> Epoch {
     let number = u32::try_from(tick % EPOCHS + 1).ok().and_then(Epoch::new);
     number.expect("from 1 to 2^32 - 1")
 }
 
-/// The time of an epoch: of all that it may have, the one that is nearest.
+/// The tick of an epoch that is nearest to `now`.
 fn tick(epoch: Epoch, now: u64) -> u64 {
     let ahead = (u64::from(epoch.get() - 1) + EPOCHS - now % EPOCHS) % EPOCHS;
     if ahead <= EPOCHS / 2 { now + ahead } else { (now + ahead).saturating_sub(EPOCHS) }
@@ -130,7 +131,7 @@ mod tests {
     #[test]
     fn a_later_process_issues_later_epochs() {
         let mut last = None;
-        // Some thousand processes, around the time when the numbers begin again.
+        // Several thousand processes, around the time when epochs wrap around.
         for process in 0..3_000 {
             let mut now = 6 * EPOCHS - 5_000 + 10 * process;
             let mut epochs = epochs(now);
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_in_switches_is_not_issued_again() {
+    fn epochs_found_in_switches_are_not_issued_again() {
         let [a, b] = [1, 2].map(|job| JobId::new(job).unwrap());
         let mut epochs = epochs(NOW);
         for (job, number) in [(a, NOW + 7), (b, NOW + 9), (a, NOW + 7), (b, NOW - 8), (b, NOW - 8)]

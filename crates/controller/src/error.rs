@@ -1,5 +1,5 @@
-//! What can go wrong between the controller and its switches: each one line that says what, where,
-//! and how to mend it.
+//! Errors between the controller and its switches: one line each, with the problem, its place and a
+//! fix.
 
 use tonic::Code;
 use tributary_p4::Architecture;
@@ -7,10 +7,10 @@ use tributary_wire::{Epoch, JobId, Run};
 
 use crate::segments::Refusal;
 
-/// Why the controller could not do what it was asked to.
+/// Why the controller could not do what was requested.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
-    /// The switch's address cannot be one.
+    /// The switch's address is invalid.
     #[error(
         "switch {switch}: `{address}` is no address of a P4Runtime server; write HOST:PORT or \
          unix:PATH"
@@ -18,13 +18,13 @@ pub enum Error {
     Address {
         /// Name of the switch.
         switch: String,
-        /// What was given.
+        /// The given address.
         address: String,
     },
-    /// The certificates for encrypted connections are no good.
+    /// The certificates for encrypted connections are unusable.
     #[error("cannot use the TLS certificates: {0}")]
     Certificates(String),
-    /// Nobody answers.
+    /// No server answers.
     #[error(
         "switch {switch}: no P4Runtime server answers at {address} ({reason}); start the switch or \
          correct the address"
@@ -32,9 +32,9 @@ pub enum Error {
     Unreachable {
         /// Name of the switch.
         switch: String,
-        /// Where it was looked for.
+        /// The address.
         address: String,
-        /// What happened instead.
+        /// The cause.
         reason: String,
     },
     /// The connection broke, and did not come back in time.
@@ -45,51 +45,51 @@ pub enum Error {
     Lost {
         /// Name of the switch.
         switch: String,
-        /// What happened.
+        /// The cause.
         reason: String,
     },
-    /// The switch listens to another controller.
+    /// Another controller is primary.
     #[error("switch {switch}: {}", not_primary(*primary, *own))]
     NotPrimary {
         /// Name of the switch.
         switch: String,
-        /// The other's election ID; 0 if the switch does not tell.
+        /// Its election ID; 0 if the switch does not report it.
         primary: u128,
-        /// Ours.
+        /// Our election ID.
         own: u128,
     },
-    /// The switch has no device of that ID.
+    /// The switch has no device with that ID.
     #[error("switch {switch}: it has no device {device} ({reason}); correct --device-id")]
     Device {
         /// Name of the switch.
         switch: String,
-        /// The device ID asked for.
+        /// The requested device ID.
         device: u64,
-        /// What the switch said.
+        /// The switch's answer.
         reason: String,
     },
-    /// The switch does not take the program.
+    /// The switch does not accept the program.
     #[error("switch {switch}: the pipeline was refused: {diagnostics}; correct the P4 program")]
     PipelineRefused {
         /// Name of the switch.
         switch: String,
-        /// What the switch said.
+        /// The switch's answer.
         diagnostics: String,
     },
-    /// The switch did not do all that was asked.
+    /// Some updates failed.
     #[error("switch {switch}: {failed} of {all} updates failed, first {what}: {reason}; {mend}")]
     Write {
         /// Name of the switch.
         switch: String,
-        /// Updates that failed.
+        /// Number of updates that failed.
         failed: usize,
-        /// Updates in the batch.
+        /// Number of updates in the batch.
         all: usize,
-        /// The first one that failed, in words.
+        /// Description of the first update that failed.
         what: String,
-        /// Why.
+        /// Why it failed.
         reason: String,
-        /// What to do.
+        /// How to fix it.
         mend: &'static str,
         /// Code of the first failure.
         code: Code,
@@ -99,14 +99,14 @@ pub enum Error {
     Request {
         /// Name of the switch.
         switch: String,
-        /// What was asked for.
+        /// What was requested.
         what: &'static str,
         /// gRPC status code.
         code: Code,
-        /// What the switch said.
+        /// The switch's answer.
         reason: String,
     },
-    /// What a target is to run cannot be built, or is not what it should be.
+    /// A target's pipeline cannot be built, or is invalid.
     #[error("{what}: {reason}")]
     Bundle {
         /// The file or directory.
@@ -114,32 +114,32 @@ pub enum Error {
         /// What is wrong, and what to do.
         reason: String,
     },
-    /// The job has not so many workers.
+    /// The job does not have that many workers.
     #[error("job {job} has workers 0 to {}, and no other", .workers - 1)]
     NoWorker {
         /// The job.
         job: JobId,
-        /// How many it has.
+        /// How many workers it has.
         workers: u32,
     },
-    /// The controller did not tell which run of its job a process is in.
+    /// The controller did not name the run that a process belongs to.
     #[error(
         "the controller at {address} (--controller) names no run: {reason}; start it with \
          --listen, and the endpoints after it"
     )]
     Joining {
-        /// Where it was asked.
+        /// The controller's address.
         address: String,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
-    /// The clock was set back, or a switch was given an epoch of the future.
+    /// The clock was set back, or a switch has an epoch from the future.
     #[error(
         "the clock is {seconds} s behind the epoch of the latest run, so a new run could get the epoch \
          of an old one; correct the clock, or restart the switches if it is correct"
     )]
     Clock {
-        /// How far it is behind.
+        /// How far the clock is behind, in seconds.
         seconds: u64,
     },
     /// A client names an epoch that was not issued yet.
@@ -147,15 +147,15 @@ pub enum Error {
         "epoch {epoch} is {seconds} s ahead of the clock, so it was never issued; send 0 for a new run"
     )]
     FutureEpoch {
-        /// What it named.
+        /// The epoch.
         epoch: Epoch,
-        /// How far it is ahead.
+        /// How far it is ahead, in seconds.
         seconds: u64,
     },
-    /// Another job has the epoch: aggregators are told apart by it.
+    /// Another job has the epoch, but aggregators are identified by epochs.
     #[error("{0}: job {1} has the same epoch; let the controller issue another one")]
     EpochTaken(Run, JobId),
-    /// The file that says which ports of a switch those of the job file are.
+    /// The port map is invalid.
     #[error("{file}: {reason}")]
     Ports {
         /// The file.
@@ -168,7 +168,7 @@ pub enum Error {
     Program {
         /// What is missing, for example ``table `memberships` ``.
         what: String,
-        /// What to do.
+        /// How to fix it.
         mend: &'static str,
     },
     /// The P4 program cannot be compiled.
@@ -179,28 +179,28 @@ pub enum Error {
     ReadProgram {
         /// The file.
         path: String,
-        /// What the operating system said.
+        /// The operating system's error.
         reason: String,
     },
-    /// A program that is needed is not installed.
+    /// A required program is not installed.
     #[error("{program} is not on the PATH; {mend}")]
     NoTool {
         /// The program.
         program: &'static str,
-        /// What to do.
+        /// How to fix it.
         mend: &'static str,
     },
-    /// There is no program of that name.
+    /// The library has no program of that name.
     #[error("there is no P4 program `{name}` for {architecture}; the ones built in are {known}")]
     UnknownProgram {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The architecture asked for.
+        /// The requested architecture.
         architecture: Architecture,
-        /// The names that there are.
+        /// The existing names.
         known: String,
     },
-    /// The job is there already, or its ID has not been freed by a sweep yet.
+    /// The job already exists, or a sweep has not freed its ID yet.
     #[error("job {0} is {1}; choose another job ID, or remove the job first")]
     JobTaken(JobId, &'static str),
     /// The job was not admitted.
@@ -219,27 +219,28 @@ pub enum Error {
         /// Name of the switch.
         switch: String,
     },
-    /// Sums of several switches, or of none, are the parameter server's to make.
+    /// The job needs a parameter server: its workers are attached to several switches, or switches
+    /// only forward.
     #[error(
         "job {0} needs a parameter server: its workers hang on several switches, or switches are only \
          to forward its packets; give it one"
     )]
     NoServer(JobId),
-    /// SwitchML knows no other jobs than those at one switch.
+    /// SwitchML serves only jobs whose workers are attached to one switch.
     #[error(
         "job {0}: with SwitchML, all workers of a job hang on one switch and are summed there; place \
          them so, or use P4INC"
     )]
     NotLocal(JobId),
-    /// Switch memory is short, or what was asked for is not to be had.
+    /// Switches cannot provide the requested memory.
     #[error("switch {switches}: {refusal}; ask for fewer, or wait until a job ends")]
     Memory {
-        /// Names of the switches that it is about, with commas in between.
+        /// Names of these switches, separated by commas.
         switches: String,
-        /// Why not.
+        /// The cause.
         refusal: Refusal,
     },
-    /// There is less memory than parts that it is to have.
+    /// The switches have too few aggregators for that many parts.
     #[error(
         "{pool} aggregators cannot be divided into {partitions} parts of two or more; enlarge the pool, \
          or have fewer parts"
@@ -247,7 +248,7 @@ pub enum Error {
     Partitions {
         /// Aggregators of a switch.
         pool: u32,
-        /// Parts wanted.
+        /// Requested number of parts.
         partitions: u32,
     },
     /// The program gives jobs no aggregators of their own.
@@ -261,7 +262,7 @@ pub enum Error {
     Assignment {
         /// The job.
         job: JobId,
-        /// What does not fit, and what to do.
+        /// What does not fit, and how to fix it.
         reason: &'static str,
     },
     /// All counter slots are taken.
@@ -277,12 +278,12 @@ pub enum Error {
         switch: String,
         /// The job.
         job: JobId,
-        /// How long the controller waited.
+        /// How long the controller waited, in seconds.
         seconds: u64,
     },
 }
 
-/// Who rules instead of us, and what to do.
+/// Names the primary controller, and how to fix it.
 fn not_primary(primary: u128, own: u128) -> String {
     match primary {
         0 => format!(
@@ -301,7 +302,7 @@ fn not_primary(primary: u128, own: u128) -> String {
     }
 }
 
-/// Text from a switch may have many lines; an error is one.
+/// Joins the lines of a switch's message.
 pub(crate) fn one_line(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines.join(" | ")

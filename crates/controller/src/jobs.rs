@@ -23,7 +23,7 @@ use crate::services::ServiceAtSwitch;
 use crate::session::{Found, Session};
 use crate::sweep::sweep;
 
-/// How long a walk through a switch's aggregators may take. BMv2 visits about 20 000 a second.
+/// Time limit for a sweep of a switch's aggregators. BMv2 visits about 20 000 per second.
 const SWEEP_LIMIT: Duration = Duration::from_secs(30);
 
 /// The switches of a topology and the jobs that they serve.
@@ -32,26 +32,26 @@ pub struct Controller {
     pub(crate) topology: Topology,
     ports: PortMap,
     pub(crate) catalogue: Catalogue,
-    /// By [`SwitchId`].
+    /// Indexed by [`SwitchId`].
     switches: Vec<Session>,
     jobs: Mutex<BTreeMap<JobId, Admitted>>,
     epochs: Mutex<Epochs>,
-    /// Who holds which aggregators, where jobs have some of their own.
+    /// Services and segments, if jobs have aggregators of their own.
     pub(crate) memory: Option<Mutex<Memory>>,
 }
 
-/// How far a controller is with its switches.
+/// Progress of connecting to the switches.
 #[derive(Clone, Copy, Debug)]
 pub enum Progress<'s> {
-    /// It connects to a switch.
+    /// The controller connects to this switch.
     Connecting(&'s SwitchConfig),
-    /// It makes the switch of that name as it should be.
+    /// The controller installs the desired state in the switch of this name.
     Installing(&'s str),
-    /// It has: what it found there, and did.
+    /// The state is installed; contains what the controller found and changed.
     Installed(&'s str, &'s Found),
 }
 
-/// A job that has a counter slot, and so an ID that is taken.
+/// A job with a counter slot, whose ID is therefore taken.
 #[derive(Clone, Debug)]
 pub(crate) struct Admitted {
     pub(crate) slot: JobSlot,
@@ -65,25 +65,25 @@ pub(crate) enum State {
     Running,
     /// Its entries are being installed or removed, or its aggregators are being swept.
     Changing,
-    /// An attempt to remove or to move it failed half-way.
+    /// Removing or moving it failed half-way.
     Leaving,
 }
 
 /// How far the clock may be behind the last epoch; NTP may step it by a few seconds.
 const CLOCK_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a sweep freed, by switch.
+/// Number of aggregators that a sweep freed in each switch.
 pub type Freed = BTreeMap<SwitchId, u32>;
 
 impl Controller {
-    /// Connects to all switches of a topology (given by [`SwitchId`]), pushes the pipeline where it
-    /// does not run yet, installs forwarding, and removes what other runs of the controller left.
+    /// Connects to all switches of a topology (indexed by [`SwitchId`]), pushes the pipeline where
+    /// it does not run yet, installs forwarding, and removes what earlier controllers left.
     ///
     /// # Errors
-    /// The first thing that keeps a switch from being as it should be.
+    /// The first error of a switch.
     ///
     /// # Panics
-    /// If there are not as many switches as the topology has.
+    /// If the number of switches differs from the topology's.
     pub async fn connect(
         topology: &Topology,
         switches: Vec<SwitchConfig>,
@@ -92,15 +92,14 @@ impl Controller {
         Self::connect_ports(topology, &PortMap::default(), switches, pipeline, |_| {}).await
     }
 
-    /// [`connect`](Self::connect) for switches that have numbers of their own for their ports.
-    /// `progress` is told how far it is. Nothing is changed in any switch before all of them are
-    /// connected and listen to us.
+    /// [`connect`](Self::connect) for switches with their own port numbers. Reports progress to
+    /// `progress`. Changes no switch before it is primary at all of them.
     ///
     /// # Errors
-    /// The first thing that keeps a switch from being as it should be.
+    /// The first error of a switch.
     ///
     /// # Panics
-    /// If there are not as many switches as the topology has.
+    /// If the number of switches differs from the topology's.
     pub async fn connect_ports(
         topology: &Topology,
         ports: &PortMap,
@@ -139,19 +138,18 @@ impl Controller {
         Ok(Self { topology, ports, catalogue, switches: sessions, jobs, epochs, memory })
     }
 
-    /// The switches, by [`SwitchId`].
     #[must_use]
     pub fn switches(&self) -> &[Session] {
         &self.switches
     }
 
-    /// The epoch for a new run of a job. Waits until the clock has gone on since the last one.
+    /// Issues the epoch of a new run. Waits until the clock has advanced since the last one.
     ///
     /// # Errors
     /// [`Error::Clock`].
     pub async fn issue(&self) -> Result<Epoch, Error> {
         loop {
-            // Outside of the match, so that the lock is not held during the wait.
+            // A separate statement, so that the lock is not held during the wait.
             let issued = lock(&self.epochs).issue();
             match issued {
                 Ok(epoch) => return Ok(epoch),
@@ -163,7 +161,7 @@ impl Controller {
         }
     }
 
-    /// An epoch that a client names, for a run that goes on.
+    /// Checks an epoch that a client names to continue a run.
     ///
     /// # Errors
     /// [`Error::FutureEpoch`] if it cannot have been issued.
@@ -174,7 +172,7 @@ impl Controller {
         }
     }
 
-    /// The current runs of all jobs that are admitted, and their workers.
+    /// The current runs of all admitted jobs, and their workers.
     pub(crate) fn admitted(&self) -> Vec<(Run, Bitmap)> {
         self.jobs().values().map(Admitted::run).collect()
     }
@@ -184,20 +182,20 @@ impl Controller {
         self.jobs().get(&job).map(Admitted::run).ok_or(Error::UnknownJob(job))
     }
 
-    /// The epoch of the run of a job that switches served for another run of the controller, if they
-    /// agree on it: workers may be in the middle of it.
+    /// The epoch of a job's run that switches already served when this controller connected, if
+    /// they agree: workers may be in the middle of that run.
     #[must_use]
     pub fn found(&self, job: JobId) -> Option<Epoch> {
         lock(&self.epochs).of(job)
     }
 
-    /// Admits a job: the packets of its run are summed from now on. Where jobs have aggregators of their own, its
-    /// are those of the placement's assignment.
+    /// Admits a job: switches sum the packets of its run from now on. If jobs have aggregators of
+    /// their own, the placement's assignment names them.
     ///
     /// # Errors
-    /// [`Error::JobTaken`], [`Error::EpochTaken`], [`Error::Full`], [`Error::AgentAside`], [`Error::NoServer`],
-    /// [`Error::Assignment`], [`Error::Memory`], or what kept a switch from taking its part. The job
-    /// is then nowhere.
+    /// [`Error::JobTaken`], [`Error::EpochTaken`], [`Error::Full`], [`Error::AgentAside`],
+    /// [`Error::NoServer`], [`Error::Assignment`], [`Error::Memory`], or the error of a switch. No
+    /// switch serves the job then.
     ///
     /// # Panics
     /// If the placement has no worker or more than 32, or names a host that the topology does not
@@ -211,7 +209,7 @@ impl Controller {
         .map(|(slot, _)| slot)
     }
 
-    /// [`admit`](Self::admit) with an assignment that is made once the job's ID is reserved.
+    /// [`admit`](Self::admit) with an assignment that is computed after the job's ID is reserved.
     pub(crate) async fn admit_assigned(
         &self,
         placement: Placement,
@@ -237,8 +235,8 @@ impl Controller {
         outcome
     }
 
-    /// Makes the switches serve a job, or none of them. Counters go on where the job had a part
-    /// `before`.
+    /// Makes all switches serve a job, or none. Counters continue in switches where the job had a
+    /// part `before`.
     pub(crate) async fn serve(
         &self,
         placement: &Placement,
@@ -261,7 +259,7 @@ impl Controller {
                 for part in &parts[..done] {
                     let entities = self.entities(part, placement, slot);
                     if let Err(error) = self.switches[part.switch.0].remove(&entities).await {
-                        // They go as soon as the switch is back.
+                        // The session removes them when the switch is back.
                         tracing::warn!("{error}");
                     }
                 }
@@ -271,13 +269,13 @@ impl Controller {
         Ok(())
     }
 
-    /// Begins a new run of a job: no packet of the run before is let in any more, what it holds is
-    /// swept, and then the switches serve the new one. Workers of the run before wait in vain from now
-    /// on.
+    /// Begins a new run of a job: stops admitting packets of the previous run, sweeps its
+    /// aggregators, and makes the switches serve the new run. Workers of the previous run receive
+    /// no more results.
     ///
     /// # Errors
-    /// [`Error::Clock`]; [`Error::UnknownJob`]; [`Error::JobTaken`] if the job is being changed right now;
-    /// or what kept a switch from changing over: no switch serves the job then, and it can be renewed again, or
+    /// [`Error::Clock`]; [`Error::UnknownJob`]; [`Error::JobTaken`] if the job is being changed; or
+    /// the error of a switch: no switch serves the job then, and it can be renewed again or
     /// removed.
     pub async fn renew(&self, job: JobId) -> Result<Epoch, Error> {
         let epoch = self.issue().await?;
@@ -291,13 +289,13 @@ impl Controller {
         renewed.map(|()| epoch)
     }
 
-    /// Removes a job: first its entries, so that no packet of it is served any more, then what it
-    /// holds. Its ID, slot and segment are free afterwards. Returns how many aggregators were freed.
+    /// Removes a job: first its entries, so that no packet of it is served any more, then its
+    /// aggregators. Its ID, slot and segment are free afterwards. Returns how many aggregators were
+    /// freed.
     ///
     /// # Errors
-    /// [`Error::UnknownJob`], [`Error::JobTaken`] if it is being admitted, moved or removed right
-    /// now, or what kept a switch from forgetting it. The ID then stays taken, and the removal can be
-    /// repeated.
+    /// [`Error::UnknownJob`]; [`Error::JobTaken`] if the job is being admitted, moved or removed;
+    /// or the error of a switch. The ID then stays taken, and the removal can be repeated.
     pub async fn remove(&self, job: JobId) -> Result<Freed, Error> {
         let admitted = self.begin_change(job)?;
         let outcome = self.clear(&admitted).await;
@@ -311,8 +309,8 @@ impl Controller {
         outcome
     }
 
-    /// Makes the switches forget a job. What lets its packets in goes first; what says which cells
-    /// are its own goes last, for the sweep is bound by it.
+    /// Removes a job from the switches. The entries that admit its packets go first. The entry with
+    /// its segment goes last, because the sweep is limited to that segment.
     pub(crate) async fn clear(&self, admitted: &Admitted) -> Result<Freed, Error> {
         let Admitted { slot, ref placement, ref parts, state } = *admitted;
         let job = placement.job;
@@ -328,7 +326,7 @@ impl Controller {
                 continue;
             }
             if let (Some(service), State::Leaving) = (&service, state) {
-                // The attempt before may have taken it out.
+                // An earlier attempt may have removed the entry.
                 session.install(&[], std::slice::from_ref(service)).await?;
             }
             let count = sweep(session, placement.run(), placement.assignment, SWEEP_LIMIT).await?;
@@ -341,7 +339,7 @@ impl Controller {
         Ok(freed)
     }
 
-    /// What became of a job's packets in each switch on its tree, since it was admitted.
+    /// Outcomes of a job's packets in each switch on its tree, since it was admitted.
     ///
     /// # Errors
     /// [`Error::UnknownJob`], [`Error::Request`], [`Error::Lost`].
@@ -355,8 +353,8 @@ impl Controller {
         Ok(all)
     }
 
-    /// How many partial sums of a job were evicted in each switch on its tree, since it was admitted;
-    /// none by programs that do not evict.
+    /// Number of a job's evicted partial sums in each switch on its tree, since it was admitted;
+    /// empty for programs that do not evict.
     ///
     /// # Errors
     /// [`Error::UnknownJob`], [`Error::Request`], [`Error::Lost`].
@@ -377,7 +375,7 @@ impl Controller {
         Ok(all)
     }
 
-    /// What became of packets that belong to no job, in each switch, since its pipeline was pushed.
+    /// Outcomes of packets that belong to no job, in each switch, since its pipeline was pushed.
     ///
     /// # Errors
     /// [`Error::Request`], [`Error::Lost`].
@@ -435,7 +433,7 @@ impl Controller {
         Ok(slot)
     }
 
-    /// The job as it is, and from now on being changed.
+    /// Returns the job and marks it as being changed.
     pub(crate) fn begin_change(&self, job: JobId) -> Result<Admitted, Error> {
         let mut jobs = self.jobs();
         let admitted = jobs.get_mut(&job).ok_or(Error::UnknownJob(job))?;
@@ -455,7 +453,7 @@ impl Admitted {
     }
 
     /// # Errors
-    /// [`Error::JobTaken`] if nothing but its removal can be done with the job.
+    /// [`Error::JobTaken`] if the job can only be removed.
     pub(crate) fn check_whole(&self) -> Result<(), Error> {
         match self.state {
             State::Leaving => Err(Error::JobTaken(self.placement.job, LEAVING)),
@@ -467,7 +465,7 @@ impl Admitted {
 const CHANGING: &str = "being admitted, moved or removed";
 const LEAVING: &str = "not swept yet";
 
-/// Frees what a former run of the controller left in a switch whose cells say whose they are.
+/// Frees the aggregators of earlier jobs in a switch whose aggregators name their job.
 async fn free_orphans(session: &Session) -> Result<(), Error> {
     for &run in session.orphans() {
         tracing::warn!(switch = session.name(), %run, "freeing what a former run left");
@@ -476,8 +474,8 @@ async fn free_orphans(session: &Session) -> Result<(), Error> {
     Ok(())
 }
 
-/// Frees all cells of a switch whose cells do not say whose they are: for as long as that takes,
-/// somebody who is no job has all of them.
+/// Frees all aggregators of a switch whose aggregators do not name their job. Until that is done, a
+/// placeholder job holds all of them.
 async fn wipe(session: &Session, pool: u32) -> Result<(), Error> {
     if !session.was_running() {
         return Ok(());
@@ -497,7 +495,7 @@ async fn wipe(session: &Session, pool: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// No holder of these locks can panic half-way through a change.
+/// Ignores poisoning: no holder of these locks can panic half-way through a change.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

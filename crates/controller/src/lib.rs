@@ -1,28 +1,28 @@
-//! The control plane: tells switches over P4Runtime what to be and which jobs to serve.
+//! The control plane: configures switches over P4Runtime and decides which jobs they serve.
 //!
-//! - [`targets`]: what each kind of switch takes as a pipeline, and whether it is whole;
-//! - [`ports`]: which ports of a real switch the job file's ports are;
-//! - [`programs`]: the P4 programs, carried in the library, and their compile-time constants;
-//! - [`p4c`]: the same compiled for BMv2 by p4c, where that is installed;
-//! - [`Deployment`]: a scenario, and what it gives each switch and endpoint;
-//! - [`plan`]: from a topology and a job's place in it to each switch's part, without I/O;
-//! - [`entries`]: a plan as P4Runtime updates, for whoever holds a switch in their hand;
-//! - [`describe`]: those in words;
+//! - [`targets`]: the pipeline formats of each kind of switch, and their validation;
+//! - [`ports`]: port numbers of real switches;
+//! - [`programs`]: the P4 programs, embedded in the library, and their compile-time constants;
+//! - [`p4c`]: the same programs compiled for BMv2 by p4c, where that is installed;
+//! - [`Deployment`]: a scenario, and the settings of each switch and endpoint;
+//! - [`plan`]: from a topology and a job's placement to each switch's part, without I/O;
+//! - [`entries`]: a plan as P4Runtime updates;
+//! - [`describe`]: entities as readable text;
 //! - [`client`]: one connection to one switch;
-//! - [`session`]: a switch kept as it should be, over lost connections and restarts;
-//! - [`jobs`]: jobs admitted and removed at run time, counters read, aggregators swept;
+//! - [`session`]: keeps a switch in the desired state, over lost connections and restarts;
+//! - [`jobs`]: admits and removes jobs at run time, reads counters, sweeps aggregators;
 //! - [`services`]: how switches serve the jobs of P4INC and SwitchML;
-//! - [`segments`]: which aggregators are whose, where jobs have memory of their own;
-//! - [`memory`]: jobs with segments admitted, and moved between the network and their servers;
-//! - [`outcomes`]: what became of packets;
+//! - [`segments`]: allocates aggregators, where jobs have aggregators of their own;
+//! - [`memory`]: admits jobs with segments, and moves them between the network and their servers;
+//! - [`outcomes`]: counters of packets;
 //! - [`epochs`](Epochs): a number for each run of each job;
-//! - [`runs`]: the gRPC service by which processes started by hand join a run;
-//! - [`server`]: the socket that such a service is on;
-//! - [`scheduler`]: the gRPC service by which others decide about jobs;
-//! - [`sweep`]: the packet that frees what a job holds.
+//! - [`runs`]: the gRPC service through which separately started processes join a run;
+//! - [`server`]: the socket of such a service;
+//! - [`scheduler`]: the gRPC service through which external schedulers control jobs;
+//! - [`sweep`]: the packet that frees a job's aggregators.
 //!
-//! The crate implements no switch logic: what a table does is in `p4src/`, and every name that is
-//! used here is looked up in the program's P4Info ([`Catalogue`]).
+//! The crate implements no switch logic: `p4src/` defines what tables do, and every name used here
+//! is looked up in the program's P4Info ([`Catalogue`]).
 //!
 //! Start reading at [`jobs::Controller`].
 

@@ -1,11 +1,10 @@
-//! Jobs that have aggregators of their own: who gets which, and how a job is moved from the parameter
-//! server into the network and back.
+//! Jobs with aggregators of their own: allocation, and moving jobs between the parameter server and
+//! the network.
 //!
-//! A job is moved while it is idle. No packet of the old way is let in any more, then the cells of the
-//! old segment are swept, and only then do the switches learn the new way, under another service ID. So
-//! whatever is late, and comes before, between or after, meets nothing that it could be added to: it
-//! names a service that there is not. What the workers send in the new way, once they have been told
-//! of it, finds every switch prepared.
+//! A job is moved while it is idle. First, no packet under the old assignment is admitted any more.
+//! Then the old segment is swept. Only then do the switches learn the new assignment, with another
+//! service ID. So late packets, at any time, name a service that does not exist and are never
+//! added. Workers learn the new assignment after all switches are prepared for it.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -20,28 +19,28 @@ use crate::plan::{self, Placement};
 use crate::segments::{Allocator, Demand};
 use crate::services;
 
-/// The aggregators of all switches, and which service and segment each job holds.
+/// The aggregators of all switches, and the service and segment of each job.
 #[derive(Clone, Debug)]
 pub struct Memory {
     segments: Allocator,
-    /// The last service of each job ID, released jobs included: a late packet of a job that is gone is
-    /// not one of the next job with its ID.
+    /// The last service of each job ID, including released jobs: late packets of a released job
+    /// must not match the next job with its ID.
     last: BTreeMap<JobId, Service>,
     /// Per switch.
     aggregators: u32,
 }
 
 impl Memory {
-    /// The aggregators of `switches` switches with `pool` each, all of them free.
+    /// The aggregators of `switches` switches with `pool` aggregators each, all free.
     pub(crate) fn new(switches: usize, pool: u32) -> Self {
         let segments = Allocator::new(switches, pool);
         Self { segments, last: BTreeMap::new(), aggregators: pool }
     }
 
-    /// The same, divided into equal parts of which a job gets one: SwitchML's static pools.
+    /// The same, divided into equal parts of which each job gets one: SwitchML's static pools.
     ///
     /// # Errors
-    /// [`Error::Partitions`] if there are not enough aggregators for so many parts.
+    /// [`Error::Partitions`] if there are too few aggregators for that many parts.
     fn partitioned(switches: usize, pool: u32, partitions: u32) -> Result<Self, Error> {
         let segments = Allocator::partitioned(switches, pool, partitions)
             .ok_or(Error::Partitions { pool, partitions })?;
@@ -49,7 +48,7 @@ impl Memory {
         Ok(Self { segments, last: BTreeMap::new(), aggregators })
     }
 
-    /// The aggregators of a scenario's switches; `None` where all jobs share them (ATP, ESA).
+    /// The aggregators of a scenario's switches; `None` if all jobs share them (ATP, ESA).
     ///
     /// # Errors
     /// [`Error::Partitions`] if the pool is too small.
@@ -64,7 +63,7 @@ impl Memory {
         }
     }
 
-    /// Gives a job its next service, and a segment of `size` aggregators if switches add for it.
+    /// Gives a job its next service and, if switches add for it, a segment of `size` aggregators.
     ///
     /// # Errors
     /// [`Error::Memory`] if the switches have no room.
@@ -87,7 +86,7 @@ impl Memory {
         Ok(Assignment { service, segment, mode })
     }
 
-    /// Gives a job the segment that its placement names.
+    /// Reserves the segment that a job's placement names.
     fn claim(&mut self, topology: &Topology, placement: &Placement) -> Result<(), Error> {
         let Assignment { service, segment, .. } = placement.assignment;
         if !service.is_aggregated() {
@@ -100,7 +99,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Takes back what a job holds for an assignment.
+    /// Frees what a job holds for an assignment.
     pub(crate) fn release(&mut self, job: JobId, assignment: Assignment) {
         self.segments.release(job, assignment.service);
     }
@@ -111,25 +110,24 @@ fn demand(topology: &Topology, placement: &Placement, service: Service, size: u3
     Demand { job: placement.job, service, units, size }
 }
 
-/// How much of a switch's aggregators is left.
+/// Free aggregators of a switch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Room {
-    /// The switch.
     pub switch: SwitchId,
-    /// All that can be given to jobs.
+    /// Aggregators that can be given to jobs.
     pub aggregators: u32,
-    /// Those that nobody holds.
+    /// Free aggregators.
     pub free: u32,
-    /// Those in the largest piece that nobody holds.
+    /// Aggregators in the largest free piece.
     pub largest: u32,
 }
 
 impl Controller {
-    /// The same, with the aggregators of every switch divided into equal parts, of which a job gets
-    /// one: SwitchML's static pools. Nothing changes where jobs have no aggregators of their own.
+    /// Divides the aggregators of every switch into equal parts, of which each job gets one:
+    /// SwitchML's static pools. Has no effect if jobs have no aggregators of their own.
     ///
     /// # Errors
-    /// [`Error::Partitions`] if there are not enough aggregators for so many parts.
+    /// [`Error::Partitions`] if there are too few aggregators for that many parts.
     pub fn partitioned(self, partitions: u32) -> Result<Self, Error> {
         if let Some(memory) = &self.memory {
             let mut memory = lock(memory);
@@ -139,8 +137,8 @@ impl Controller {
         Ok(self)
     }
 
-    /// Admits a job with a service ID and, for aggregation in the network, a segment of its own. Where
-    /// jobs share all aggregators (ATP), it is given neither, and `size` does not count.
+    /// Admits a job with a service ID and, for aggregation in the network, a segment of its own. If
+    /// jobs share all aggregators (ATP), it gets neither, and `size` is ignored.
     ///
     /// # Errors
     /// As [`admit`](Self::admit); and [`Error::NotLocal`], [`Error::Unassigned`].
@@ -163,14 +161,14 @@ impl Controller {
         admitted.map(|(_, assignment)| assignment)
     }
 
-    /// Moves a job, which must be idle: none of its workers has anything under way. While it is
-    /// moved from one segment to another it holds both.
+    /// Moves a job, which must be idle: none of its workers has anything in flight. While a job
+    /// moves from one segment to another, it holds both.
     ///
     /// # Errors
-    /// [`Error::UnknownJob`]; [`Error::JobTaken`] if it is being changed or was left half-way;
-    /// [`Error::Memory`], [`Error::NoServer`], [`Error::NotLocal`]: the job is then as it was. Else
-    /// what kept a switch from taking its part: no switch serves the job then, and all that can be
-    /// done is to [`remove`](Self::remove) it.
+    /// [`Error::UnknownJob`]; [`Error::JobTaken`] if the job is being changed or a change failed
+    /// half-way; [`Error::Memory`], [`Error::NoServer`], [`Error::NotLocal`]: the job is unchanged
+    /// then. Otherwise the error of a switch: no switch serves the job then, and it can only be
+    /// [`remove`](Self::remove)d.
     pub async fn relocate(
         &self,
         job: JobId,
@@ -199,7 +197,7 @@ impl Controller {
         served.map(|()| assignment)
     }
 
-    /// The placement that a job is moved to; `None` if it is there already.
+    /// The placement that a job is moved to; `None` if it does not change.
     fn next_placement(
         &self,
         before: &Admitted,
@@ -219,13 +217,13 @@ impl Controller {
         Ok(Some(old.clone().assigned(assignment)))
     }
 
-    /// Whether switches serve a job, and nobody is changing that.
+    /// Whether switches serve a job, and it is not being changed.
     #[must_use]
     pub fn serves(&self, job: JobId) -> bool {
         self.jobs().get(&job).is_some_and(|admitted| admitted.state == State::Running)
     }
 
-    /// How much memory is left, by switch; nothing where jobs have none of their own.
+    /// Free memory per switch; empty if jobs have no aggregators of their own.
     #[must_use]
     pub fn room(&self) -> Vec<Room> {
         let Some(memory) = &self.memory else { return Vec::new() };
@@ -243,7 +241,7 @@ impl Controller {
         services::mode(&self.topology, placement, self.catalogue.protocol(), aggregation)
     }
 
-    /// Whether a placement can be served as it is.
+    /// Checks that a placement can be served as it is.
     pub(crate) fn check(&self, placement: &Placement) -> Result<(), Error> {
         let Placement { job, ps, assignment, .. } = *placement;
         let refused = |reason| Err(Error::Assignment { job, reason });
@@ -273,7 +271,7 @@ impl Controller {
         }
     }
 
-    /// Gives a job the segment that its assignment says.
+    /// Reserves the segment of a job's assignment.
     pub(crate) fn claim(&self, placement: &Placement) -> Result<(), Error> {
         match &self.memory {
             Some(memory) => lock(memory).claim(&self.topology, placement),
@@ -281,13 +279,13 @@ impl Controller {
         }
     }
 
-    /// Finds a job a segment.
+    /// Allocates a segment for a job.
     fn assign(&self, placement: &Placement, mode: Mode, size: u32) -> Result<Assignment, Error> {
         let memory = self.memory.as_ref().ok_or(Error::Unassigned)?;
         lock(memory).assign(&self.topology, placement, mode, size)
     }
 
-    /// Takes a job's segment back.
+    /// Frees a job's segment.
     pub(crate) fn free(&self, job: JobId, assignment: Assignment) {
         if let Some(memory) = &self.memory {
             lock(memory).release(job, assignment);

@@ -1,4 +1,4 @@
-//! What became of packets, as the switches count it.
+//! Outcomes of packets, as switches count them.
 
 use std::ops::{AddAssign, Index};
 
@@ -10,31 +10,32 @@ use tributary_wire::Epoch;
 use crate::catalogue::{Catalogue, SLOT_COUNTERS};
 use crate::entries::{self, JobSlot};
 
-/// What became of a packet. Each packet is counted under one of these, in the order of the P4
+/// The outcome of a packet. Each packet is counted under exactly one, in the order of the P4
 /// programs' `outcome_t`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Outcome {
-    /// Plain traffic.
+    /// Plain traffic, forwarded.
     Forwarded,
-    /// First of its task: took an empty aggregator.
+    /// First of its task: occupied an empty aggregator.
     Absorbed,
     /// Added to its task's aggregator.
     Added,
-    /// Added as the last one; left with the sum.
+    /// Added as the last contribution; left with the sum.
     Completed,
-    /// Found another task's aggregator; left alone, marked. In ESA that aggregator's priority was
-    /// halved.
+    /// Found another task's aggregator; forwarded unchanged and marked. ESA halves that
+    /// aggregator's priority.
     Collided,
-    /// Needed no aggregator here: marked before, overflowed, whole already, or for another switch.
+    /// Needed no aggregator here: already marked, overflowed, already complete, or for another
+    /// switch.
     Bypassed,
     /// A resend that found no aggregator.
     Resent,
-    /// Took its task's partial sum along to the parameter server and freed the aggregator: a resend
-    /// in ATP.
+    /// A resend in ATP that took its task's partial sum to the parameter server and freed the
+    /// aggregator.
     Flushed,
-    /// Its contribution was in the aggregator already.
+    /// Its contribution was already in the aggregator.
     Duplicate,
-    /// Took over an aggregator that was idle for long.
+    /// Took over an aggregator that had been idle for long.
     Seized,
     /// A result, multicast to the workers.
     Distributed,
@@ -44,30 +45,29 @@ pub enum Outcome {
     Queried,
     /// One step of a sweep.
     Swept,
-    /// Not a packet that its port may send for its job.
+    /// Its port may not send such packets for its job.
     Rejected,
     /// Wrong length, count, flags, bitmap, priority or index.
     Malformed,
-    /// Took another task's aggregator and left as that task's partial sum. Counted for the job that
-    /// took it.
+    /// Evicted another task from its aggregator and left as that task's partial sum. Counted for
+    /// the job that took the aggregator.
     Preempted,
     /// A reminder that fetched a partial sum and freed the aggregator.
     Reminded,
-    /// A reminder that found nothing.
+    /// A reminder that found no partial sum.
     Absent,
-    /// What another switch said to a reminder, on its way through.
+    /// An answer of another switch to a reminder, forwarded.
     Answered,
     /// Named an aggregator outside its job's segment.
     Outside,
-    /// Its round was over here: the result went back to its sender, from the copy.
+    /// Its round was over: the result was returned to its sender, from the copy.
     Repeated,
-    /// Came for an aggregator that is still busy with an earlier round: turned back to its sender,
-    /// marked.
+    /// Named an aggregator still busy with an earlier round: returned to its sender, marked.
     Asynchronous,
-    /// Of a round that the aggregator has left behind, and whose result it does not keep any more.
+    /// Of an old round whose result the aggregator no longer keeps.
     Stale,
-    /// Plain traffic in which a host could find an aggregation packet: tags, other EtherTypes than
-    /// those of IPv4, IPv6 and ARP, UDP with IP options or in fragments, tunnels. Dropped.
+    /// Plain traffic that a host could parse as an aggregation packet: tags, EtherTypes other than
+    /// IPv4, IPv6 and ARP, UDP with IP options or in fragments, tunnels. Dropped.
     Barred,
 }
 
@@ -101,7 +101,7 @@ impl Outcome {
         Self::Barred,
     ];
 
-    /// The word for it in reports.
+    /// Name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -134,7 +134,7 @@ impl Outcome {
     }
 }
 
-/// Packets, and the bytes in them.
+/// A number of packets and their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Count {
     /// Packets.
@@ -159,7 +159,7 @@ impl AddAssign for Count {
     }
 }
 
-/// How many packets had each outcome: `outcomes[Outcome::Absorbed].packets`.
+/// Packets per outcome: `outcomes[Outcome::Absorbed].packets`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcomes([Count; Outcome::ALL.len()]);
 
@@ -169,7 +169,7 @@ impl Outcomes {
         Outcome::ALL.into_iter().zip(self.0)
     }
 
-    /// What to read of a switch: the counters of a job, or (`None`) of what belongs to no job.
+    /// The counters to read: those of a job, or (`None`) of packets that belong to no job.
     #[must_use]
     pub fn request(catalogue: &Catalogue, slot: Option<JobSlot>) -> Vec<Entity> {
         let first = i64::from(slot.map_or(0, JobSlot::get)) * SLOT_COUNTERS as i64;
@@ -183,7 +183,7 @@ impl Outcomes {
             .collect()
     }
 
-    /// The counts among what a switch answered to [`Outcomes::request`].
+    /// The counts in a switch's answer to [`Outcomes::request`].
     #[must_use]
     pub fn of(catalogue: &Catalogue, slot: Option<JobSlot>, answer: &[Entity]) -> Self {
         let mut counts = Self::default();
@@ -219,8 +219,7 @@ impl AddAssign for Outcomes {
     }
 }
 
-/// What to read of a switch to learn how many of its jobs' partial sums were evicted; nothing where
-/// the program does not evict.
+/// The counters of evicted partial sums to read; empty if the program does not evict.
 #[must_use]
 pub fn evictions_request(catalogue: &Catalogue) -> Vec<Entity> {
     let servers = catalogue.servers.iter();
@@ -231,8 +230,7 @@ pub fn evictions_request(catalogue: &Catalogue) -> Vec<Entity> {
     all.map(|all| entries::entity(entity::Entity::DirectCounterEntry(all))).collect()
 }
 
-/// Partial sums of a run that packets of other tasks evicted, among what a switch answered to
-/// [`evictions_request`].
+/// Number of a run's evicted partial sums, from a switch's answer to [`evictions_request`].
 #[must_use]
 pub fn evictions(catalogue: &Catalogue, epoch: Epoch, answer: &[Entity]) -> Count {
     let mut count = Count::default();

@@ -1,7 +1,7 @@
-//! Programs compiled by p4c, for switches that do not take P4 source.
+//! Programs compiled by p4c, for switches that do not accept P4 source.
 //!
-//! The compiler is looked up on the `PATH`. Programs of the library exist only in memory: they are
-//! written to a directory that is gone when the compiler is done.
+//! The compiler is looked up on the `PATH`. Programs of the library exist only in memory, so they
+//! are written to a temporary directory.
 
 use std::env;
 use std::ffi::OsStr;
@@ -16,14 +16,14 @@ use tributary_p4runtime_proto::text;
 use crate::Error;
 use crate::programs::{Pipeline, Source};
 
-/// What p4c writes: our largest program becomes 2 MB.
+/// Limit of p4c's output: our largest program compiles to 2 MB.
 const OUTPUT: FileLimit = FileLimit::regular("compiled program", 256 << 20);
 
-/// Lines of a compiler's messages that an error repeats.
+/// Number of lines of compiler messages in an error.
 const LINES: usize = 12;
 
-/// A program on the `PATH`, for example `simple_switch_grpc`. `mend` says what to do if it is not
-/// there.
+/// Finds a program on the `PATH`, for example `simple_switch_grpc`. `mend` is the advice in the
+/// error.
 ///
 /// # Errors
 /// [`Error::NoTool`].
@@ -43,12 +43,12 @@ pub fn bmv2_compiler() -> Result<PathBuf, Error> {
     find("p4c-bm2-ss", "install p4c, whose back end for BMv2 it is (docs/bmv2.md)")
 }
 
-/// Compiles a program for BMv2 with the given constants (see [`programs::defines`]): BMv2's JSON, and
-/// the P4Info that p4c gives it.
+/// Compiles a program for BMv2 with the given constants (see [`programs::defines`]) into BMv2's
+/// JSON and p4c's P4Info.
 ///
 /// # Errors
-/// [`Error::NoTool`] without `p4c-bm2-ss` on the `PATH`, [`Error::Compile`] with what it says of the
-/// program, [`Error::ReadProgram`] if files cannot be written or read.
+/// [`Error::NoTool`] without `p4c-bm2-ss` on the `PATH`, [`Error::Compile`] with the compiler's
+/// messages, [`Error::ReadProgram`] if files cannot be written or read.
 ///
 /// [`programs::defines`]: crate::programs::defines
 pub fn bmv2(source: &Source, defines: &[(String, String)]) -> Result<Pipeline, Error> {
@@ -70,8 +70,8 @@ pub fn bmv2(source: &Source, defines: &[(String, String)]) -> Result<Pipeline, E
     let arguments = [OsStr::new("--p4v"), OsStr::new("16"), OsStr::new("-o"), json.as_ref()];
     let mut command = Command::new(&compiler);
     if !source.files.is_empty() {
-        // The compiler writes the sources' names into what it makes: they are to be the same each time,
-        // so that a switch is known to run the program already.
+        // The output contains the paths of the sources. Relative paths keep it the same in each
+        // run, so that a switch that already runs the program is recognised.
         command.current_dir(at.join("p4src"));
     }
     let output = command
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_on_the_path_is_named_with_what_to_do() {
+    fn a_missing_program_is_named_with_advice() {
         let error = find("no-such-compiler", "install it").unwrap_err().to_string();
         assert_eq!(error, "no-such-compiler is not on the PATH; install it");
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn p4c_makes_of_atp_what_the_controller_uses() {
+    fn p4c_compiles_atp_to_what_the_controller_uses() {
         if let Err(error) = bmv2_compiler() {
             println!("skipped: {error}");
             return;

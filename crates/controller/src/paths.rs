@@ -1,22 +1,22 @@
 //! Shortest paths between switches, the same in both directions.
 //!
-//! A result must come back through the very switches that its gradients went through, for there are
-//! the aggregators that it frees. So among equally short paths the choice may depend on nothing but
-//! the links: each has a tiny length of its own beside the hop, and the shortest path is unique.
+//! A result must return through the switches that its gradients passed, because they hold the
+//! aggregators that it frees. So the choice among equally short paths may depend only on the links:
+//! each link adds a tiny unique length to its hop, which makes the shortest path unique.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use tributary_jobfile::{End, LinkId, SwitchId, Topology};
 
-/// Hops above, sum of the links' own lengths below. Sums of 64-bit lengths over fewer than 2^32 links
-/// never reach the hops.
+/// Hops in the upper bits, the sum of the links' unique lengths in the lower 96 bits. Sums of
+/// 64-bit lengths over fewer than 2^32 links never reach the hops.
 type Cost = u128;
 
 const HOP: Cost = 1 << 96;
 
-/// A link's own length: spread by its number, so that two sums are practically never equal.
-/// (The finaliser of SplitMix64.)
+/// A link's unique length: its number, hashed by the finaliser of SplitMix64 so that two sums are
+/// practically never equal.
 fn own_length(link: LinkId) -> Cost {
     let mut x = (link.0 as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -24,19 +24,19 @@ fn own_length(link: LinkId) -> Cost {
     Cost::from(x ^ (x >> 31))
 }
 
-/// The shortest paths from every switch towards one: a tree.
+/// The tree of shortest paths from every switch to one.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
-    /// For each switch but the root: the port towards the root, and where it leads.
+    /// For each switch but the root: the port towards the root, and the other end of its link.
     next: Vec<Option<Hop>>,
 }
 
 /// One step towards the root.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hop {
-    /// The port that the step leaves by.
+    /// The port towards the root.
     pub(crate) out: u16,
-    /// The switch that it leads to, and the port there.
+    /// The switch at the other end, and the port there.
     pub(crate) to: SwitchId,
     pub(crate) into: u16,
 }
@@ -75,7 +75,7 @@ impl Tree {
 mod tests {
     use super::*;
 
-    /// A ring of switches with one host each: two ways round.
+    /// A ring of switches with one host each.
     fn ring(switches: usize) -> Topology {
         let mut text = String::new();
         for s in 0..switches {

@@ -1,22 +1,20 @@
-//! What each switch must be told: from a topology to forwarding, from a job's place in it to its
-//! part in every switch. Nothing here talks to a switch.
+//! From a topology to forwarding, and from a job's placement to its part in every switch. Nothing
+//! here talks to a switch.
 //!
 //! # Levels of aggregation
 //!
-//! The paths from a job's workers to its parameter server (PS) form a tree. Where the paths of two
-//! or more workers meet in a switch, that switch adds: first in the workers' rack, at last in the
-//! PS's. A switch in between that only one port's packets pass through has nothing to add; its part
-//! is the same, with one unit that is all there is, and the program passes that on at once. Should
-//! several racks meet in a switch in between (a spine above three racks, say), it adds too: from
-//! there on they are one unit, so that every port has one unit, which is what the program checks
-//! fresh packets against.
+//! The paths from a job's workers to its parameter server (PS) form a tree. A switch adds where the
+//! paths of two or more workers meet: first in the workers' rack, last in the PS's rack. A switch
+//! whose packets all come from one port has nothing to add: its part has one unit, which is
+//! complete, so the program passes it on at once. If several racks meet in a switch in between (a
+//! spine above three racks, say), that switch adds too. From there on they are one unit, so every
+//! port has one unit, which the program checks fresh packets against.
 //!
-//! In ESA the lowest switch where all workers meet is the job's *top*: it sends the results. The
-//! reminder agent, which may be anywhere, must reach every switch that adds ([`targets`]).
+//! In ESA the lowest switch where all workers meet is the job's *top*, which sends the results. The
+//! reminder agent may be on any host and must reach every switch that adds ([`targets`]).
 //!
-//! P4INC and SwitchML add at one level only, in the switches that workers hang on; what comes from
-//! there passes other switches untouched. Their jobs have an [`Assignment`], which says how far that
-//! goes: see [`services`].
+//! P4INC and SwitchML add at one level only, in the switches that workers are attached to; other
+//! switches pass their sums unchanged. Their jobs have an [`Assignment`]: see [`services`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,14 +32,14 @@ use crate::services;
 pub struct Forwarding {
     /// The port towards each host, by its MAC address.
     pub hosts: BTreeMap<Mac, u16>,
-    /// Ports that frames for all are flooded to: those of a spanning tree, hosts included.
+    /// Ports that flood frames for all hosts: those of a spanning tree, hosts included.
     pub flood: Vec<u16>,
 }
 
-/// How each switch forwards, by [`SwitchId`].
+/// How each switch forwards, indexed by [`SwitchId`].
 ///
-/// Frames for a host take the shortest path; there and back are the same path. Frames for all go
-/// along a tree that spans the network, so they do not circle.
+/// Frames for a host take the shortest path, which is the same in both directions. Flooded frames
+/// follow a spanning tree of the network, so they do not loop.
 #[must_use]
 pub fn forwarding(topology: &Topology) -> Vec<Forwarding> {
     let mut plan = vec![Forwarding::default(); topology.switches.len()];
@@ -69,7 +67,7 @@ pub fn forwarding(topology: &Topology) -> Vec<Forwarding> {
     plan
 }
 
-/// The links that plain frames from one host to another take, in this order.
+/// The links that plain frames from one host to another take, in order.
 #[must_use]
 pub fn way(topology: &Topology, from: HostId, to: HostId) -> Vec<LinkId> {
     let mut way = vec![topology.host(from).link];
@@ -83,21 +81,22 @@ pub fn way(topology: &Topology, from: HostId, to: HostId) -> Vec<LinkId> {
     way
 }
 
-/// Where a job's endpoints are.
+/// The hosts of a job's endpoints, and how the job is served.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placement {
     /// The job.
     pub job: JobId,
-    /// Which run of it.
+    /// The epoch of its run.
     pub epoch: Epoch,
     /// Host of each worker, by worker index: at most 32, all different.
     pub workers: Vec<HostId>,
-    /// Host of the parameter server. `None`: all workers hang on one switch, which needs none.
+    /// Host of the parameter server; `None` for a job without one, whose workers are all attached
+    /// to one switch.
     pub ps: Option<HostId>,
     /// Host of the reminder agent, for ESA.
     pub agent: Option<HostId>,
-    /// Whether switches add at all, with ATP; the other protocols have it in their assignment, or
-    /// always add.
+    /// Whether switches add at all, with ATP. P4INC and SwitchML have it in their assignment; ESA
+    /// always adds.
     pub aggregation: Aggregation,
     /// How switches serve a job of P4INC or SwitchML; [`Assignment::NONE`] with ATP and ESA.
     pub assignment: Assignment,
@@ -110,8 +109,8 @@ impl Placement {
         self.job.run(self.epoch)
     }
 
-    /// Where a job file puts a job's endpoints, without an assignment. Where jobs have aggregators of
-    /// their own, the assignment depends on all jobs of the file: see
+    /// The placement of a job file, without an assignment. If jobs have aggregators of their own,
+    /// the assignment depends on all jobs of the file: see
     /// [`Deployment::placement`](crate::Deployment::placement).
     #[must_use]
     pub fn unassigned(job: &Job) -> Self {
@@ -126,37 +125,37 @@ impl Placement {
         }
     }
 
-    /// The same endpoints, served in this way.
+    /// The same placement with this assignment.
     #[must_use]
     pub fn assigned(self, assignment: Assignment) -> Self {
         Self { assignment, ..self }
     }
 }
 
-/// A job's part in one switch: on the tree from its workers to its parameter server, or on the way of
-/// its reminders.
+/// A job's part in one switch: on the tree from its workers to its parameter server, or on the path
+/// of its reminders.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobAtSwitch {
     /// The switch.
     pub switch: SwitchId,
-    /// Workers below each port, and so what a fresh packet from there must hold.
+    /// Workers below each port, which a fresh packet from there must contain.
     pub units: BTreeMap<u16, Bitmap>,
-    /// Those of these ports that lead to other switches.
+    /// Those ports that lead to other switches.
     pub lower: BTreeSet<u16>,
     /// All workers below the switch.
     pub members: Bitmap,
     /// All workers of the job.
     pub everyone: Bitmap,
-    /// The port towards the parameter server; `None` for a switch that is not on the tree, and where
-    /// there is no parameter server.
+    /// The port towards the parameter server; `None` if the switch is not on the tree or the job
+    /// has no parameter server.
     pub uplink: Option<u16>,
     /// Whether this is the lowest switch where all workers of the job meet.
     pub top: bool,
     /// The parameter server, if there is one.
     pub server: Option<Host>,
-    /// Ports that reminders come from.
+    /// Ports on which reminders arrive.
     pub reminders: BTreeSet<u16>,
-    /// Ports that answers to reminders come from: each leads to another switch.
+    /// Ports on which answers to reminders arrive: each leads to another switch.
     pub answers: BTreeSet<u16>,
     /// Whether the switch only forwards, with ATP.
     pub forwards: bool,
@@ -165,7 +164,7 @@ pub struct JobAtSwitch {
 }
 
 impl JobAtSwitch {
-    /// Whether the switch adds anything for the job, or just passes its packets on.
+    /// Whether the switch adds for the job, instead of only passing its packets on.
     #[must_use]
     pub fn aggregates(&self) -> bool {
         self.units.len() > 1 && !self.forwards
@@ -194,7 +193,7 @@ impl JobAtSwitch {
         self.units.keys().copied()
     }
 
-    /// What packets of the job each port may send, and what the switch does with them.
+    /// The packets of the job that each port may send, and what the switch does with them.
     #[must_use]
     pub fn memberships(&self, protocol: Protocol) -> Vec<Membership> {
         if matches!(protocol, Protocol::P4inc | Protocol::SwitchMl) {
@@ -226,7 +225,7 @@ impl JobAtSwitch {
             }
             for &port in &self.answers {
                 add(port, Kind::Absent, Part::Answer);
-                // Where gradients come from anyway, partial sums do.
+                // Ports with gradients admit partial sums anyway.
                 if !self.units.contains_key(&port) {
                     add(port, Kind::Gradient, Part::Pass);
                 }
@@ -250,37 +249,37 @@ pub struct Membership {
 /// What a switch does with packets of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// Add them: each speaks for the workers of `unit`, and `members` meet in the switch.
+    /// Add them: each contains the workers of `unit`, and `members` meet in the switch.
     Contribute {
         /// Workers below the port.
         unit: Bitmap,
         /// Workers below the switch.
         members: Bitmap,
-        /// Whether their sum is the result: the switch multicasts it to the job's group.
+        /// Whether the sum is the result, which the switch multicasts to the job's group.
         top: bool,
     },
-    /// Give up partial sums where they are for the switch in which `members` meet; forward others.
+    /// Answer those for the switch in which `members` meet with its partial sums; forward others.
     Remind {
         /// Workers below the switch.
         members: Bitmap,
     },
     /// Multicast them to the job's group.
     Distribute,
-    /// Forward them to the host that they are for.
+    /// Forward them to their destination host.
     Answer,
-    /// Forward them, whatever they are: answers to reminders in a switch that adds nothing up from
-    /// that side.
+    /// Forward them regardless of content: answers to reminders, in a switch that adds nothing from
+    /// that port.
     Pass,
 }
 
-/// A job's part in every switch: first those on the tree from its workers to its parameter server,
-/// the PS's rack at their head, then by [`SwitchId`]; at last those that only reminders pass. A
+/// A job's part in every switch: first the tree from its workers to its parameter server, starting
+/// with the PS's rack and then by [`SwitchId`]; then the switches that only reminders pass. A
 /// switch that the agent cannot reach gets no reminders: see [`targets`].
 ///
 /// # Panics
 /// If the placement has more than 32 workers or names a host that the topology does not have; if it
-/// has no parameter server, or an assignment that needs none, and its workers hang on several
-/// switches.
+/// has no parameter server, or an assignment that needs none, and its workers are attached to
+/// several switches.
 #[must_use]
 pub fn job(topology: &Topology, placement: &Placement) -> Vec<JobAtSwitch> {
     let tree = parts_in_tree(topology, placement);
@@ -304,7 +303,7 @@ pub fn job(topology: &Topology, placement: &Placement) -> Vec<JobAtSwitch> {
 
 /// The parts of [`job`] that are on the tree, without reminders.
 pub(crate) fn parts_in_tree(topology: &Topology, placement: &Placement) -> Vec<JobAtSwitch> {
-    // Where one switch makes the sums, nothing goes to the parameter server.
+    // If one switch computes the sums, no packet goes to the parameter server.
     let ps = placement.ps.filter(|_| placement.assignment.mode != Mode::Local);
     let server = ps.map(|ps| topology.host(ps).address);
     let (root, ps_port) = match ps {
@@ -342,7 +341,7 @@ pub(crate) fn parts_in_tree(topology: &Topology, placement: &Placement) -> Vec<J
     for part in parts.values_mut() {
         part.lower = lower.remove(&part.switch).unwrap_or_default();
     }
-    // From any worker on up, the first switch where all meet is the same.
+    // The first switch where all workers meet is the same from every worker.
     let mut lowest = placement.workers.first().map(|&worker| topology.attachment(worker).0);
     while let Some(switch) = lowest {
         let hop = tree.hop(switch);
@@ -364,7 +363,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Where a frame for a host goes, hop by hop, and whether it arrives there.
+    /// Follows a frame for a host hop by hop, and returns the host where it arrives.
     fn follow(topology: &Topology, plan: &[Forwarding], from: SwitchId, mac: Mac) -> HostId {
         let mut switch = from;
         for _ in 0..=topology.switches.len() {
@@ -400,7 +399,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_only_the_server_is_to_sum_is_passed_on() {
+    fn switches_pass_on_a_job_summed_by_its_server() {
         let scenario = scenario("[topology]\nracks = 2\n[[job]]");
         let placement = Placement {
             aggregation: Aggregation::Server,
@@ -513,8 +512,8 @@ pub(crate) mod tests {
             }
         }
 
-        /// A frame that is flooded by the rule (all ports of the group but the one it came from)
-        /// reaches every host but its sender exactly once.
+        /// A flooded frame leaves by all ports of the group but the one it came from, and reaches
+        /// every host but its sender exactly once.
         #[test]
         fn a_flooded_frame_reaches_every_host_once(text in network()) {
             let topology = scenario(&text).topology;
@@ -540,7 +539,7 @@ pub(crate) mod tests {
             prop_assert!(reached[1..].iter().all(|&times| times == 1), "{:?}", reached);
         }
 
-        /// Walks gradients up and results down by the plan alone.
+        /// Follows gradients up and results down by the plan alone.
         #[test]
         fn units_add_up_and_results_come_back_the_same_way(text in network()) {
             let scenario = scenario(&text);
@@ -560,7 +559,7 @@ pub(crate) mod tests {
                     sum |= unit;
                 }
                 prop_assert_eq!(sum, part.members);
-                // What leaves by the uplink is what the next switch expects there.
+                // The next switch expects what leaves by the uplink.
                 match peer(part.switch, part.uplink.unwrap()) {
                     End::Host(host) => {
                         prop_assert_eq!(host, scenario.jobs[0].server());
@@ -570,7 +569,7 @@ pub(crate) mod tests {
                         prop_assert_eq!(parts[&next].units[&into], part.members);
                     }
                 }
-                // What a worker's port expects is that worker.
+                // A worker's port expects that worker.
                 for (&port, &unit) in &part.units {
                     if let End::Host(host) = peer(part.switch, port) {
                         let index = workers.iter().position(|&worker| worker == host).unwrap();
@@ -578,7 +577,7 @@ pub(crate) mod tests {
                     }
                 }
             }
-            // A result reaches every worker exactly once, and passes every switch of the tree.
+            // A result reaches every worker exactly once and passes every switch of the tree.
             let mut reached = vec![0; workers.len()];
             let mut passed = 0;
             let mut frames = vec![topology.attachment(scenario.jobs[0].server()).0];

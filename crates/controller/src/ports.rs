@@ -1,9 +1,9 @@
-//! Which ports of a real switch the job file's ports are.
+//! Port numbers of real switches.
 //!
-//! A job file counts a switch's ports from 1, in the order of its links. The embedded switch and BMv2
-//! are started with the same numbers. A Tofino has numbers of its own: P4Runtime's entries name
-//! *device ports*, which follow from the board's wiring, and the front panel says connector and
-//! channel. A file tells them apart:
+//! A job file counts a switch's ports from 1, in the order of its links. The embedded switch and
+//! BMv2 are started with the same numbers. A Tofino has its own: P4Runtime's entries name *device
+//! ports*, which follow from the board's wiring, and the front panel has connectors and channels. A
+//! port map translates:
 //!
 //! ```toml
 //! [[port]]
@@ -17,9 +17,9 @@
 //! autoneg = true
 //! ```
 //!
-//! A Tofino's registers exist once for each of its pipes, and a device port's pipe is its number
-//! divided by 128. Gradients that are to be added up must come in by one pipe; and as sweeps walk by the
-//! recirculation port of pipe 0 (`p4src/include/tna/target.p4`), that is the one.
+//! A Tofino has one copy of each register per pipe, and a device port's pipe is its number divided
+//! by 128. Gradients to be added must arrive in one pipe. That is pipe 0, whose recirculation port
+//! the sweeps use (`p4src/include/tna/target.p4`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,13 +31,13 @@ use tributary_limits::FileLimit;
 use crate::error::{Error, one_line};
 use crate::plan::{Forwarding, JobAtSwitch};
 
-/// Hundreds of times the ports of the largest switch.
+/// Hundreds of times the size for the largest switch.
 const FILE: FileLimit = FileLimit::new("port map", 4 << 20);
 
-/// Device ports a pipe.
+/// Device ports per pipe.
 const PIPE_PORTS: u16 = 128;
 
-/// The port of pipe 0 that leads back into it.
+/// The recirculation port of pipe 0.
 const RECIRCULATION: u16 = 68;
 
 /// A port of a real switch.
@@ -49,7 +49,7 @@ pub struct Panel {
     pub connector: u16,
     /// Its channel within the connector, from 1; 0 if it has all lanes.
     pub channel: u8,
-    /// Bits a second.
+    /// Bits per second.
     pub speed_bps: u64,
     /// Forward error correction; `None` leaves it to the switch.
     pub fec: Option<bool>,
@@ -57,7 +57,7 @@ pub struct Panel {
     pub autoneg: Option<bool>,
 }
 
-/// Real ports of the job file's ports. Without any, the numbers are the same.
+/// Device ports of the job file's ports. Without entries, the numbers are the same.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PortMap(BTreeMap<(SwitchId, u16), Panel>);
 
@@ -84,10 +84,10 @@ struct Entry {
 }
 
 impl PortMap {
-    /// Reads a file.
+    /// Reads a port map.
     ///
     /// # Errors
-    /// [`Error::Ports`]: every port of the topology must be there once, and they must be of
+    /// [`Error::Ports`]: the map must contain every port of the topology once, and all must be in
     /// pipe 0.
     pub fn read(path: &Path, topology: &Topology) -> Result<Self, Error> {
         let failed = |reason: String| Error::Ports { file: path.display().to_string(), reason };
@@ -150,7 +150,7 @@ impl PortMap {
         Ok(())
     }
 
-    /// What is known about a port.
+    /// The entry of a port.
     #[must_use]
     pub fn panel(&self, switch: SwitchId, port: u16) -> Option<&Panel> {
         self.0.get(&(switch, port))
@@ -162,7 +162,7 @@ impl PortMap {
         self.panel(switch, port).map_or(port, |panel| panel.device_port)
     }
 
-    /// A plan with the numbers that the switch has.
+    /// Translates a plan to the switch's port numbers.
     #[must_use]
     pub fn forwarding(&self, switch: SwitchId, plan: Forwarding) -> Forwarding {
         let number = |port| self.device_port(switch, port);
@@ -174,7 +174,7 @@ impl PortMap {
         }
     }
 
-    /// A job's part with the numbers that the switch has.
+    /// Translates a job's part to the switch's port numbers.
     #[must_use]
     pub fn part(&self, part: JobAtSwitch) -> JobAtSwitch {
         let number = |port| self.device_port(part.switch, port);
@@ -316,14 +316,14 @@ pub(crate) mod tests {
         assert!(mapped.units.values().eq(part.units.values()));
         assert_eq!(mapped.uplink, Some(20));
         assert_eq!((mapped.members, mapped.lower), (part.members, BTreeSet::new()));
-        // Without a file, nothing changes.
+        // Without a map, nothing changes.
         let same = PortMap::default();
         assert_eq!(same.part(part.clone()), part);
         assert_eq!(same.forwarding(switch, forwarding.clone()), forwarding);
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_maps_are_reported() {
         let changed = |from: &str, to: &str| read(&FILE.replacen(from, to, 1)).unwrap_err();
         for (from, to, expected) in [
             ("\"s1\"", "\"s2\"", "the job file has no switch `s2`"),

@@ -1,4 +1,4 @@
-//! The P4 programs: carried in the library, or replaced by a file.
+//! The P4 programs: embedded in the library, or read from a file.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use tributary_p4runtime_proto::p4::config::v1::P4Info;
 
 use crate::Error;
 
-/// All of `p4src/`: paths within it, and texts.
+/// All files of `p4src/`: relative paths and contents.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/p4src.rs"));
 
 /// A P4 program as source.
@@ -18,12 +18,12 @@ pub struct Source {
     /// Path of the main file: within [`Source::files`], or on disk.
     pub main: String,
     /// Files that exist only in memory: path and text. Empty for a program on disk, whose includes
-    /// are looked up beside it.
+    /// are resolved relative to it.
     pub files: Vec<(String, String)>,
 }
 
 impl Source {
-    /// A program of the library for the v1model architecture, such as `atp`.
+    /// An embedded program for the v1model architecture, such as `atp`.
     ///
     /// # Errors
     /// [`Error::UnknownProgram`].
@@ -31,7 +31,7 @@ impl Source {
         Self::built_in_for(Architecture::V1model, name)
     }
 
-    /// A program of the library for an architecture.
+    /// An embedded program for an architecture.
     ///
     /// # Errors
     /// [`Error::UnknownProgram`].
@@ -45,7 +45,7 @@ impl Source {
         Ok(Self { main, files: files.collect() })
     }
 
-    /// Names of the programs of the library for an architecture.
+    /// Names of the embedded programs for an architecture.
     pub fn names(architecture: Architecture) -> impl Iterator<Item = &'static str> {
         let directory = architecture.name();
         FILES.iter().filter_map(move |(path, _)| {
@@ -65,8 +65,8 @@ impl Source {
     }
 }
 
-/// The compile-time constants of a program for given settings: names and values as
-/// `p4src/include/sizes.p4` has them, for the compiler's `-D`.
+/// The compile-time constants of a program for these settings: names as in
+/// `p4src/include/sizes.p4`, and values, for the compiler's `-D`.
 #[must_use]
 pub fn defines(settings: &SwitchSettings) -> Vec<(String, String)> {
     let preemption = match settings.preemption {
@@ -88,18 +88,18 @@ pub fn defines(settings: &SwitchSettings) -> Vec<(String, String)> {
 /// A program compiled for the embedded switch.
 #[derive(Debug)]
 pub struct Compiled {
-    /// What a P4Runtime server takes.
+    /// What a P4Runtime server accepts.
     pub pipeline: Pipeline,
     /// What an execution engine in this process runs.
     pub program: ir::Program,
-    /// Warnings with the lines that they are about; empty if there are none.
+    /// Warnings with their lines; empty if there are none.
     pub warnings: String,
 }
 
 /// Compiles a program with the given constants (see [`defines`]).
 ///
 /// # Errors
-/// [`Error::Compile`] with all diagnostics, each with the line that it is about.
+/// [`Error::Compile`] with all diagnostics and their lines.
 pub fn compile(source: &Source, defines: &[(String, String)]) -> Result<Compiled, Error> {
     let base = if source.files.is_empty() { Sources::disk() } else { Sources::embedded() };
     let files = source.files.iter();
@@ -114,18 +114,18 @@ pub fn compile(source: &Source, defines: &[(String, String)]) -> Result<Compiled
     })
 }
 
-/// A compiled program as a switch takes it.
+/// A compiled program in the form that a switch accepts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pipeline {
-    /// Names and numbers of tables, actions, counters.
+    /// Names and IDs of tables, actions, counters.
     pub p4info: P4Info,
-    /// What the target runs: for the embedded switch the preprocessed P4 source.
+    /// The target's executable: for the embedded switch the preprocessed P4 source.
     pub device_config: Vec<u8>,
 }
 
 impl Pipeline {
-    /// Tells one pipeline from another, the same in every run: a switch that runs this one already
-    /// is not disturbed. (FNV-1a over both parts.)
+    /// Identifies the pipeline across processes, so that a switch that already runs it is not
+    /// disturbed: FNV-1a over both parts.
     #[must_use]
     pub fn cookie(&self) -> u64 {
         let info = self.p4info.encode_to_vec();
@@ -133,7 +133,7 @@ impl Pipeline {
         let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
-        // Zero is what a switch without a pipeline might say.
+        // A switch without a pipeline may report zero.
         hash.max(1)
     }
 }
@@ -219,12 +219,12 @@ mod tests {
     }
 
     #[test]
-    fn atp_has_all_that_the_controller_uses() {
+    fn atp_has_everything_that_the_controller_uses() {
         let compiled = compiled(&[]);
         let catalogue = crate::Catalogue::new(&compiled.pipeline.p4info).unwrap();
         assert_eq!(catalogue.slots, 255);
         assert_eq!(catalogue.protocol(), tributary_wire::Protocol::Atp);
-        // The preprocessed text is the whole program: it compiles by itself, to the same P4Info.
+        // The preprocessed text is the whole program: it compiles alone, to the same P4Info.
         let text = String::from_utf8(compiled.pipeline.device_config).unwrap();
         let again = tributary_p4::compile_text("atp.p4", &text, &[]).unwrap();
         assert_eq!(again.p4info, compiled.pipeline.p4info);

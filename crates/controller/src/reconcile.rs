@@ -1,4 +1,4 @@
-//! The difference between what a switch has and what it should have.
+//! The difference between the present and the desired state of a switch.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use tributary_p4runtime_proto::p4::v1::{
 
 use crate::entries::{canonical, update};
 
-/// What tells one entity from another: at most one with a key can be in a switch. Groups come
-/// before entries, which refer to them.
+/// Identifies an entity: a switch holds at most one per key. Groups come before entries, which
+/// refer to them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Key {
     Group(u32),
     Entry { table: u32, priority: i32, matches: Vec<(u32, Vec<u8>)> },
 }
 
-/// What an entity does, in a form that can be compared: two switches may write it differently.
+/// The effect of an entity, in a comparable form: two switches may encode it differently.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Body {
     Group(Vec<(u32, u32)>),
@@ -25,7 +25,7 @@ enum Body {
     Other,
 }
 
-/// Entities by their keys.
+/// Entities by key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Desired(BTreeMap<Key, Entity>);
 
@@ -46,8 +46,8 @@ impl Desired {
         }
     }
 
-    /// Updates that turn what a switch has into what is desired, and nothing more: first what has
-    /// to go (entries before the groups that they refer to), then what is new or different.
+    /// The minimal updates from the present to the desired state: first deletions (entries before
+    /// the groups that they refer to), then insertions and changes.
     pub(crate) fn difference(&self, present: &[Entity]) -> Vec<Update> {
         let present: BTreeMap<Key, &Entity> =
             present.iter().filter_map(|entity| Some((key(entity)?, entity))).collect();
@@ -70,7 +70,7 @@ impl Desired {
     }
 }
 
-/// `None` for what the controller does not keep: counters, default actions, constant entries.
+/// `None` for what the controller does not manage: counters, default actions, constant entries.
 fn key(entity: &Entity) -> Option<Key> {
     match entity.entity.as_ref()? {
         entity::Entity::TableEntry(entry) if !entry.is_default_action && !entry.is_const => {
@@ -92,7 +92,7 @@ fn key_field(field: &FieldMatch) -> (u32, Vec<u8>) {
     use field_match::FieldMatchType;
     let value = match &field.field_match_type {
         Some(FieldMatchType::Exact(exact)) => canonical(&exact.value),
-        // The controller installs no other kind; whatever one is present stays apart by its text.
+        // The controller installs no other kind; the text keeps those that are present distinct.
         other => format!("{other:?}").into_bytes(),
     };
     (field.field_id, value)
@@ -140,7 +140,7 @@ fn egress_port(port: Option<&replica::PortKind>) -> u32 {
     }
 }
 
-/// What an update is about, for messages: `inserting an entry of table 7`.
+/// What an update changes, for messages: `inserting an entry of table 7`.
 pub(crate) fn describe(update: &Update) -> String {
     let verb = match update.r#type() {
         update::Type::Insert => "inserting",

@@ -1,9 +1,9 @@
 //! How the reminder agent of an ESA job reaches the switches that add for it.
 //!
-//! A reminder names a switch by the workers that meet in it and is addressed to one of them, so that
-//! plain forwarding brings it there. It comes from wherever the agent is: from above where the agent
-//! is at the parameter server, else from any side, through switches that have no other part in the
-//! job. What the switch answers goes back the same way.
+//! A reminder names a switch by the workers that meet in it and is addressed to one of these
+//! workers, so that plain forwarding brings it to the switch. It comes from above if the agent is
+//! at the parameter server, otherwise from any side, also through switches that have no other part
+//! in the job. The switch's answer returns the same way.
 
 use tributary_jobfile::{HostId, SwitchId, Topology};
 use tributary_wire::Bitmap;
@@ -19,7 +19,8 @@ pub struct Target {
     pub switch: SwitchId,
     /// The workers that meet in it.
     pub members: Bitmap,
-    /// One of them, such that packets for it from the agent pass the switch.
+    /// The worker that reminders for the switch are addressed to: packets for it from the agent
+    /// pass the switch.
     pub via: HostId,
 }
 
@@ -27,8 +28,8 @@ pub struct Target {
 /// agent reaches them.
 ///
 /// # Errors
-/// [`Error::AgentAside`] if it cannot reach one. It always can where it is at the parameter server,
-/// and wherever switches form a tree.
+/// [`Error::AgentAside`] if it cannot reach one. An agent at the parameter server always can, and
+/// so can every agent where switches form a tree.
 ///
 /// # Panics
 /// If the placement has more than 32 workers or names a host that the topology does not have.
@@ -47,13 +48,13 @@ pub fn targets(topology: &Topology, placement: &Placement) -> Result<Vec<Target>
         .collect()
 }
 
-/// A switch on the way of a reminder.
+/// A switch on the path of a reminder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Step {
     pub(crate) switch: SwitchId,
-    /// The port that the reminder comes from.
+    /// The port on which the reminder arrives.
     pub(crate) into: u16,
-    /// The port that it leaves by, and that the answer comes from.
+    /// The port by which the reminder leaves, and on which the answer arrives.
     pub(crate) out: u16,
 }
 
@@ -69,7 +70,7 @@ pub(crate) fn way_to(
         let mut steps = path(topology, agent, worker);
         let end = steps.iter().position(|step| step.switch == target.switch)?;
         steps.truncate(end + 1);
-        // What comes back passes only ports that speak for all that may be in it.
+        // Answers must pass only ports whose unit contains all workers that an answer may contain.
         let fits = |step: &Step| {
             let part = parts.iter().find(|part| part.switch == step.switch);
             let unit = part.and_then(|part| part.units.get(&step.out));
@@ -79,7 +80,7 @@ pub(crate) fn way_to(
     })
 }
 
-/// The switches between two hosts, as plain forwarding goes.
+/// The switches between two hosts on the path of plain forwarding.
 fn path(topology: &Topology, from: HostId, to: HostId) -> Vec<Step> {
     let (home, last) = topology.attachment(to);
     let tree = Tree::towards(topology, home);
@@ -101,8 +102,8 @@ mod tests {
     use super::*;
     use crate::plan::{Membership, Part, job};
 
-    /// What a job is told each switch, by the switch's name, and where its reminders go: the switch,
-    /// its workers, and one of them.
+    /// A job's memberships by switch name, and the targets of its reminders: the switch, its
+    /// workers, and the worker that reminders are addressed to.
     struct Plan {
         memberships: Vec<(String, Vec<Membership>)>,
         targets: Vec<(String, u32, String)>,
@@ -155,24 +156,24 @@ mod tests {
         Membership { port, kind: Kind::Reminder, part }
     }
 
-    /// A reminder that is for another switch.
+    /// A reminder for another switch.
     fn forward(port: u16) -> Membership {
         Membership { port, kind: Kind::Reminder, part: Part::Answer }
     }
 
-    /// The answer of another switch that had nothing.
+    /// The answer of another switch that had no partial sum.
     fn absent(port: u16) -> Membership {
         Membership { port, kind: Kind::Absent, part: Part::Answer }
     }
 
-    /// The answer of another switch that had something, where no gradients come from.
+    /// The answer of another switch that had a partial sum, on a port without gradients.
     fn fetched(port: u16) -> Membership {
         Membership { port, kind: Kind::Gradient, part: Part::Pass }
     }
 
-    /// Two racks that are plugged into each other. Rack 1 has w1 at port 1, w2 at 2, the PS at 3 and
-    /// rack 2 at 4; rack 2 has w3 at 1, w4 at 2 and rack 1 at 3. The agent's host is plugged in as the
-    /// text says, at the next port; ports are numbered in the order of the cables.
+    /// Two connected racks. Rack 1 has w1 at port 1, w2 at 2, the PS at 3 and rack 2 at 4; rack 2
+    /// has w3 at 1, w4 at 2 and rack 1 at 3. `agent` names the switch of the agent's host, which
+    /// gets the next port; ports are numbered in the order of the links.
     fn racks(agent: &str) -> String {
         let mut text = String::new();
         for switch in ["rack1", "rack2", "far"] {
@@ -204,7 +205,7 @@ mod tests {
 
         let apart = Plan::of(&format!("{star}agent = \"ps2\"\n"));
         assert_eq!(apart.targets(), together.targets());
-        // A result comes from the PS alone, and a reminder from the agent alone.
+        // A result comes only from the PS, and a reminder only from the agent.
         let expected = [&gradients[..], &[distribute(3), remind(4, 0b11)]].concat();
         assert_eq!(apart.at("s1"), expected);
         assert_eq!(apart.memberships.len(), 1);
@@ -235,9 +236,9 @@ mod tests {
     #[test]
     fn in_two_racks_an_agent_in_the_lower_one_reminds_the_upper_one_from_below() {
         let plan = Plan::of(&racks("agent-rack2"));
-        // What goes to worker 1 from there passes both.
+        // Packets from there to worker 1 pass both racks.
         assert_eq!(plan.targets(), [("rack1", 0b1111, "w1"), ("rack2", 0b1100, "w1")]);
-        // Down there gradients are contributions; from the other side they can only be answers.
+        // On lower ports gradients are contributions; on the other side they can only be answers.
         let expected = [
             contribute(1, 0b0100, 0b1100, false),
             contribute(2, 0b1000, 0b1100, false),
@@ -278,8 +279,8 @@ mod tests {
 
     #[test]
     fn an_agent_that_cannot_reach_a_switch_is_named() {
-        // Three switches in a ring: the agent's way to any worker passes that worker's rack alone,
-        // and the PS's switch, where the racks meet, is on none of them.
+        // Three switches in a ring: the agent's path to any worker passes only that worker's rack.
+        // The PS's switch, where the racks meet, is on none of these paths.
         let mut text = String::new();
         for switch in ["top", "left", "right"] {
             text += &format!("[[topology.switch]]\nname = \"{switch}\"\n");
@@ -299,10 +300,10 @@ mod tests {
         assert!(matches!(error, Error::AgentAside { .. }), "{error}");
         let message = error.to_string();
         assert!(message.contains("agent") && message.contains("top"), "{message}");
-        // The switch is told of no reminders, so that none is taken from a wrong side.
+        // The switches get no reminders, so none is accepted on a wrong port.
         let parts = job(&scenario.topology, &placement);
         assert!(parts.iter().all(|part| part.reminders.is_empty()));
-        // Beside the PS it reaches all.
+        // Beside the PS it reaches all switches.
         let beside = Placement { agent: placement.ps, ..placement };
         assert_eq!(targets(&scenario.topology, &beside).unwrap().len(), 1);
     }

@@ -1,9 +1,9 @@
-//! Runs of jobs whose processes are started by hand: who is in which.
+//! Runs of jobs whose processes are started separately, and which process is in which run.
 //!
-//! The workers of a job begin a run together. Each one that starts asks to join, and waits until all of
-//! them have asked; then a new run begins with exactly these workers. A worker that is started twice, or
-//! again in the middle of a run, does not disturb that run: it waits for the others. The controller sweeps
-//! what the previous run left in switches before the new run begins.
+//! The workers of a job begin a run together. Each worker asks to join when it starts, and waits
+//! until all have asked; then a new run begins with exactly these workers. A worker that is started
+//! twice, or again in the middle of a run, does not disturb that run: it waits for the others. The
+//! controller sweeps what the previous run left in switches before the new run begins.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -25,9 +25,10 @@ use crate::error::Error;
 use crate::jobs::Controller;
 use crate::server::MESSAGE_LIMIT;
 
-/// Asks the controller at an address, HOST:PORT or unix:PATH, which run of a job a process takes part
-/// in. A worker waits for the other workers of its job; `missing` is called with those that have not joined
-/// yet, first at once and then after each change. Dropping the future withdraws the worker.
+/// Asks the controller at an address, HOST:PORT or unix:PATH, which run of a job a process belongs
+/// to. A worker waits for the other workers of its job: `missing` is called with those that have
+/// not joined yet, once at first and then after each change. Dropping the future withdraws the
+/// worker.
 ///
 /// # Errors
 /// [`Error::Joining`].
@@ -50,10 +51,10 @@ pub async fn ask(
     }
 }
 
-/// Returns when a job has another run than this one, as the controller at an address says.
+/// Returns when a job has another run than `run`, according to the controller at an address.
 ///
 /// # Errors
-/// [`Error::Joining`]; there may be another run or not then.
+/// [`Error::Joining`]; it is unknown then whether there is another run.
 pub async fn over(address: &str, job: JobId, run: Epoch) -> Result<(), Error> {
     let mut answers = Answers::to(address, job, None).await?;
     loop {
@@ -109,7 +110,8 @@ fn failed(address: &str, reason: String) -> Error {
     Error::Joining { address: address.to_owned(), reason }
 }
 
-/// Timeout of the connection, and of the first answer, which waits while switches change over to a new run.
+/// Timeout of the connection, and of the first answer, which waits while switches change to a new
+/// run.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Interval and timeout of the HTTP/2 pings that detect a lost controller.
@@ -128,7 +130,7 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     gatherings: BTreeMap<JobId, Gathering>,
-    /// No run begins any more.
+    /// No more runs begin.
     closed: bool,
 }
 
@@ -138,7 +140,7 @@ struct Gathering {
     waiting: Crew,
     /// The last run that workers have begun.
     begun: watch::Sender<Option<Epoch>>,
-    /// Held while switches change over to another run.
+    /// Held while switches change to another run.
     changing: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -147,12 +149,12 @@ struct Gathering {
 pub enum Progress {
     /// It waits for others.
     Waiting {
-        /// Those that have not come yet. Empty while switches change over to the new run.
+        /// Workers that have not joined yet. Empty while switches change to the new run.
         missing: Bitmap,
     },
     /// The run has begun.
     Begun(Epoch),
-    /// Another process has joined as the same worker and replaced it.
+    /// Another process has joined as the same worker and replaced this one.
     Displaced,
     /// The run could not begin.
     Failed(Error),
@@ -169,7 +171,7 @@ impl State {
 }
 
 impl Gathering {
-    /// Tells all who wait which workers are missing, and returns them if none is.
+    /// Tells all waiting workers which workers are missing, and returns the crew if none is.
     fn look(&mut self, workers: Bitmap) -> Option<Crew> {
         self.waiting.retain(|_, worker| !worker.is_closed());
         let there =
@@ -191,7 +193,7 @@ impl Gathering {
 type Crew = BTreeMap<WorkerIndex, watch::Sender<Progress>>;
 
 impl Runs {
-    /// For the jobs that a controller has admitted. A run that was found in the switches counts as begun.
+    /// Serves the jobs that a controller has admitted. Runs found in the switches count as begun.
     #[must_use]
     pub fn new(controller: Arc<Controller>) -> Self {
         let jobs = controller.admitted();
@@ -204,8 +206,8 @@ impl Runs {
         Self(Arc::new(Shared { controller, state }))
     }
 
-    /// The current run of a job, for the servers of its workers. Waits while switches change over to another
-    /// run.
+    /// The current run of a job, for its parameter server and reminder agent. Waits while switches
+    /// change to another run.
     ///
     /// # Errors
     /// [`Error::UnknownJob`].
@@ -216,8 +218,9 @@ impl Runs {
         self.0.controller.run(job).map(|(run, _)| run.epoch)
     }
 
-    /// A worker waits for the next run of its job, for as long as it keeps what is returned, or until it
-    /// is told the last of [`Progress`]. The channel closes when [`close`](Self::close) is called.
+    /// Registers a worker for the next run of its job. It stays registered until the returned
+    /// receiver is dropped or gets the last [`Progress`]. The channel closes when
+    /// [`close`](Self::close) is called.
     ///
     /// # Errors
     /// [`Error::UnknownJob`], [`Error::NoWorker`].
@@ -239,17 +242,18 @@ impl Runs {
         Ok(receiver)
     }
 
-    /// Looks who waits, and begins a run if all workers do.
+    /// Begins a run if all workers of the job wait.
     fn go_on(&self, job: JobId, state: &mut State) {
         let workers = self.0.controller.run(job).ok().filter(|_| !state.closed);
         let Some((_, workers)) = workers else { return state.gathering(job).waiting.clear() };
         if let Some(crew) = state.gathering(job).look(workers) {
-            // A separate task, so that a worker that leaves does not stop switches half-way.
+            // A separate task, so that a worker that leaves does not interrupt the switches'
+            // change.
             tokio::spawn(self.clone().begin(job, crew));
         }
     }
 
-    /// The switches change over to a new run, unless the current one is still to begin.
+    /// Changes the switches to a new run, unless the current one has not begun.
     async fn begin(self, job: JobId, crew: Crew) {
         let changing = self.state().changing(job);
         let _changing = changing.lock().await;
@@ -271,7 +275,7 @@ impl Runs {
                 tracing::info!(%job, %epoch, "a new run begins");
                 tell_all(crew, Progress::Begun(epoch));
             }
-            // A worker has left in the meantime: the others wait until it, or its replacement, joins.
+            // A worker has left in the meantime: the others wait until it or its replacement joins.
             Ok(_) => {
                 for (index, worker) in crew {
                     match gathering.waiting.entry(index) {
@@ -295,7 +299,7 @@ impl Runs {
         Ok(run.epoch)
     }
 
-    /// Stops beginning runs and disconnects the workers that wait. Returns when no switch is changing over.
+    /// Stops beginning runs and disconnects waiting workers. Returns when no switch is changing.
     pub async fn close(&self) {
         let gatherings = {
             let mut state = self.state();
@@ -336,7 +340,8 @@ impl Runs {
         }
     }
 
-    /// Tells a client how its worker's joining goes, until it is told the end or leaves.
+    /// Sends a client the progress of its worker until the last message, or until the client
+    /// leaves.
     async fn tell(self, job: JobId, mut progress: watch::Receiver<Progress>, client: Client) {
         loop {
             let now = progress.borrow_and_update().clone();
@@ -346,7 +351,7 @@ impl Runs {
             }
             tokio::select! {
                 changed = progress.changed() => if changed.is_err() {
-                    // If it cannot be told, it is gone.
+                    // An error means that the client has left.
                     let _ = client.send(Err(Status::unavailable("the controller ends"))).await;
                     return;
                 },

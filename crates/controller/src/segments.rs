@@ -1,13 +1,13 @@
-//! Segments of switch memory: who holds which aggregators (P4INC-AOI §VI-B).
+//! Segments of switch memory: allocation of aggregators to jobs (P4INC-AOI §VI-B).
 //!
-//! A job's workers address aggregators by themselves, and they know one offset: the segment of a job
-//! that is summed in several switches starts at the same aggregator in each of them. Segments of
-//! different jobs never overlap in a switch, and the switch holds the workers to theirs.
+//! A job's workers choose aggregators themselves, relative to one offset: the segment of a job that
+//! is summed in several switches starts at the same aggregator in each switch. Segments of
+//! different jobs never overlap in a switch, and the switch confines each worker to its job's
+//! segment.
 //!
-//! Admission takes the first place that is free in all switches of the job. Release gives it back, and
-//! neighbouring free pieces are one piece again, so that what many small jobs leave serves a large
-//! one. Running jobs are never moved to make room: their workers have packets under way that name
-//! aggregators.
+//! Admission takes the first place that is free in all switches of the job. Release merges
+//! neighbouring free pieces, so that space left by many small jobs can serve a large one. Running
+//! jobs are never moved to make room: their workers have packets in flight that name aggregators.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -17,17 +17,17 @@ use tributary_wire::{AggregatorIndex, JobId, Segment, Service};
 
 use crate::Error;
 
-/// What a job asks for.
+/// A job's request for a segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Demand {
     /// The job.
     pub job: JobId,
-    /// The service that the segment is for. A job that is being moved from one to another holds both
-    /// segments: the old one is not free before it was swept.
+    /// The service that uses the segment. A job that moves from one segment to another holds both
+    /// until the old one is swept.
     pub service: Service,
-    /// The switches that add for it; not none.
+    /// The switches that add for the job; not empty.
     pub units: BTreeSet<SwitchId>,
-    /// Aggregators in each of them; not zero.
+    /// Aggregators in each switch; not zero.
     pub size: u32,
 }
 
@@ -41,32 +41,32 @@ pub enum Refusal {
     Short {
         /// The job.
         job: JobId,
-        /// Aggregators that it asked for.
+        /// Requested number of aggregators.
         wanted: u32,
         /// Aggregators in the largest piece that it could have had.
         largest: u32,
-        /// The switch whose memory is short; or, where each has room but at different places, all of
+        /// The switch that is short of memory; or, if each has room but at different places, all of
         /// the job's switches.
         switches: BTreeSet<SwitchId>,
     },
     /// The job holds a segment already.
     #[error("job {0} holds a segment already")]
     Holds(JobId),
-    /// A segment that was asked for by its place is another job's in part, or not in the switch.
+    /// The requested segment overlaps with another job's, or exceeds the pool.
     #[error("job {job} cannot have the aggregators {segment}: they are not free")]
     Taken {
         /// The job.
         job: JobId,
-        /// What it asked for.
+        /// The requested segment.
         segment: Segment,
     },
-    /// Nothing was asked for: no switch, or no aggregator.
+    /// The request names no switch or no aggregators.
     #[error("job {0} asks for no aggregators")]
     Nothing(JobId),
 }
 
 impl Refusal {
-    /// The error that names the switches.
+    /// The error with the names of the switches.
     pub(crate) fn in_words(self, topology: &Topology, demand: &Demand) -> Error {
         let switches = match &self {
             Self::Short { switches, .. } => switches,
@@ -77,17 +77,17 @@ impl Refusal {
     }
 }
 
-/// Hands out segments of the aggregators of a set of switches that are all alike.
+/// Allocates segments in a set of identical switches.
 #[derive(Clone, Debug)]
 pub struct Allocator {
-    /// What is free, by [`SwitchId`].
+    /// Free pieces, indexed by [`SwitchId`].
     free: Vec<FreeList>,
     held: BTreeMap<(JobId, Service), Holding>,
-    /// The size of every segment, if that is not the jobs' to say.
+    /// The size of every segment, if jobs cannot choose it.
     part: Option<u32>,
 }
 
-/// What a job holds.
+/// The segment of a job and its switches.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Holding {
     units: BTreeSet<SwitchId>,
@@ -95,16 +95,15 @@ struct Holding {
 }
 
 impl Allocator {
-    /// For switches that have `pool` aggregators each, all of them free.
+    /// An allocator for switches with `pool` aggregators each, all free.
     #[must_use]
     pub fn new(switches: usize, pool: u32) -> Self {
         let free = vec![FreeList::all(pool); switches];
         Self { free, held: BTreeMap::new(), part: None }
     }
 
-    /// As [`new`](Self::new), with the pool divided into equal parts of an even size once and for
-    /// all, of which a job gets one whatever it asks for: SwitchML's static pools. What the division
-    /// leaves over is nobody's.
+    /// As [`new`](Self::new), with the pool divided once into equal parts of an even size. A job
+    /// gets one part regardless of its request: SwitchML's static pools. The remainder is unused.
     ///
     /// `None` if a part would be empty.
     #[must_use]
@@ -122,7 +121,7 @@ impl Allocator {
     /// [`Refusal`]; nothing has changed then.
     ///
     /// # Panics
-    /// If the demand names a switch that there is not.
+    /// If the demand names an unknown switch.
     pub fn admit(&mut self, demand: &Demand) -> Result<Segment, Refusal> {
         let &Demand { job, service, ref units, size: wanted } = demand;
         self.check((job, service), units, wanted)?;
@@ -130,7 +129,7 @@ impl Allocator {
         let common = self.common(units);
         let place = if wanted <= size { common.first_fit(size) } else { None };
         let Some(offset) = place else {
-            // A switch that is short by itself is the one to name.
+            // If one switch alone is too short, the error names it.
             let largest = |switch: &SwitchId| self.free[switch.0].largest();
             let shortest = units.iter().copied().min_by_key(largest);
             let alone = shortest.filter(|switch| largest(switch) < size);
@@ -147,14 +146,13 @@ impl Allocator {
         Ok(segment)
     }
 
-    /// Gives a job the segment that somebody has chosen for it, whose size is then that of the
-    /// demand.
+    /// Gives a job the segment at `offset` with the demand's size.
     ///
     /// # Errors
     /// [`Refusal`]; nothing has changed then.
     ///
     /// # Panics
-    /// If the demand names a switch that there is not.
+    /// If the demand names an unknown switch.
     pub fn claim(&mut self, demand: &Demand, offset: AggregatorIndex) -> Result<(), Refusal> {
         let &Demand { job, service, ref units, size } = demand;
         let segment = Segment { offset, size };
@@ -167,13 +165,13 @@ impl Allocator {
         Ok(())
     }
 
-    /// The size of the segment that a job gets if it asks for so many aggregators, and gets one.
+    /// The size of the segment that a request for `wanted` aggregators gets, if it gets one.
     #[must_use]
     pub fn rounded(&self, wanted: u32) -> u32 {
         self.part.unwrap_or(wanted).max(wanted)
     }
 
-    /// Takes the segment back that a job has for a service. `None` if it has none.
+    /// Frees a job's segment for a service. `None` if it has none.
     pub fn release(&mut self, job: JobId, service: Service) -> Option<Segment> {
         let Holding { units, segment } = self.held.remove(&(job, service))?;
         for switch in units {
@@ -182,7 +180,7 @@ impl Allocator {
         Some(segment)
     }
 
-    /// Aggregators of a switch that nobody holds.
+    /// Free aggregators of a switch.
     ///
     /// # Panics
     /// If there is no such switch.
@@ -191,7 +189,7 @@ impl Allocator {
         self.free[switch.0].0.iter().map(|(start, end)| end - start).sum()
     }
 
-    /// Aggregators of the largest piece of a switch that nobody holds.
+    /// Aggregators in the largest free piece of a switch.
     ///
     /// # Panics
     /// If there is no such switch.
@@ -216,7 +214,7 @@ impl Allocator {
         Ok(())
     }
 
-    /// What is free in all of these switches.
+    /// The pieces that are free in all of these switches.
     fn common(&self, units: &BTreeSet<SwitchId>) -> FreeList {
         let lists = units.iter().map(|switch| &self.free[switch.0]);
         lists.cloned().reduce(|common, list| common.intersection(&list)).unwrap_or_default()
@@ -230,12 +228,12 @@ impl Allocator {
     }
 }
 
-/// Of a segment that is in the pool, and so ends at an index.
+/// The range of a segment within the pool, so that its end is an index.
 fn range(segment: Segment) -> Range<u32> {
     segment.offset.0..segment.offset.0 + segment.size
 }
 
-/// Free pieces of one switch: where each starts, and where it ends. No two touch.
+/// Free pieces of one switch, from start to end. No two pieces touch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct FreeList(BTreeMap<u32, u32>);
 
@@ -252,7 +250,7 @@ impl FreeList {
         self.0.iter().map(|(start, end)| end - start).max().unwrap_or(0)
     }
 
-    /// The piece that holds all of a range.
+    /// The piece that contains a range.
     fn around(&self, range: &Range<u32>) -> Option<Range<u32>> {
         let (&start, &end) = self.0.range(..=range.start).next_back()?;
         (range.end <= end).then_some(start..end)
@@ -263,7 +261,7 @@ impl FreeList {
         segment.end().and_then(around).is_some()
     }
 
-    /// Takes a range out of the piece that holds it.
+    /// Removes a range from the piece that contains it.
     fn take(&mut self, range: Range<u32>) {
         let piece = self.around(&range).expect("only what is free is taken");
         self.0.remove(&piece.start);
@@ -274,7 +272,7 @@ impl FreeList {
         }
     }
 
-    /// Gives a range back, as one piece with its neighbours.
+    /// Adds a range and merges it with its neighbours.
     fn give(&mut self, mut range: Range<u32>) {
         if let Some((&start, &end)) = self.0.range(..range.start).next_back()
             && end == range.start
@@ -295,7 +293,7 @@ impl FreeList {
             if start < end {
                 both.insert(start, end);
             }
-            // The piece that ends first meets no other.
+            // The piece that ends first overlaps with no later piece.
             if a_end <= b_end {
                 own.next()
             } else {
@@ -334,7 +332,7 @@ mod tests {
             let segment = memory.admit(&demand(number, &[0], 20)).unwrap();
             assert_eq!(segment, at(u32::from(number - 1) * 20, 20));
         }
-        // Whatever the order in which three neighbours go, one piece is left that takes a large job.
+        // In whatever order three neighbours are freed, they merge into one piece for a large job.
         for order in [[2, 3, 4], [2, 4, 3], [4, 3, 2], [3, 2, 4]] {
             for number in order {
                 memory.release(job(number), ONE).unwrap();
@@ -352,15 +350,15 @@ mod tests {
         let mut memory = Allocator::new(3, 64);
         assert_eq!(memory.admit(&demand(1, &[0], 16)), Ok(at(0, 16)));
         assert_eq!(memory.admit(&demand(2, &[1], 32)), Ok(at(0, 32)));
-        // Free in both from 32 on.
+        // Both are free from 32 on.
         assert_eq!(memory.admit(&demand(3, &[0, 1], 32)), Ok(at(32, 32)));
-        // The third switch is nobody's yet.
+        // The third switch is still free.
         assert_eq!(memory.admit(&demand(4, &[2], 64)), Ok(at(0, 64)));
         assert_eq!([0, 1, 2].map(|unit| memory.free(SwitchId(unit))), [16, 0, 0]);
     }
 
     #[test]
-    fn a_refusal_names_job_wish_largest_piece_and_switch() {
+    fn a_refusal_names_job_demand_largest_piece_and_switch() {
         let mut memory = Allocator::new(2, 64);
         memory.admit(&demand(1, &[0], 40)).unwrap();
         memory.admit(&demand(2, &[1], 30)).unwrap();
@@ -371,7 +369,7 @@ mod tests {
             refusal.to_string(),
             "job 3 wants 32 aggregators in one piece, and the largest free piece has 24"
         );
-        // Room in both, at different places.
+        // Both have room, at different places.
         memory.admit(&demand(4, &[0], 8)).unwrap();
         memory.release(job(1), ONE).unwrap();
         let refusal = memory.admit(&demand(3, &[0, 1], 20)).unwrap_err();
@@ -380,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_held_twice_and_nothing_is_nothing() {
+    fn a_job_holds_one_segment_and_empty_demands_are_refused() {
         let mut memory = Allocator::new(1, 8);
         memory.admit(&demand(1, &[0], 2)).unwrap();
         assert_eq!(memory.admit(&demand(1, &[0], 2)), Err(Refusal::Holds(job(1))));
@@ -424,7 +422,7 @@ mod tests {
     fn static_parts_are_equal_and_even() {
         assert!(Allocator::partitioned(1, 15, 8).is_none());
         assert!(Allocator::partitioned(1, 15, 0).is_none());
-        // 100 / 8 is 12.5: parts of 12, and 4 are nobody's.
+        // 100 / 8 is 12.5: parts of 12, and 4 aggregators unused.
         let mut memory = Allocator::partitioned(2, 100, 8).unwrap();
         for number in 1..=8 {
             let wanted = u32::from(number);
@@ -438,11 +436,11 @@ mod tests {
         };
         assert_eq!(refusal, short(1, 0, 0));
         assert_eq!((memory.rounded(1), memory.rounded(12)), (12, 12));
-        // A part is all that a job can have, however much is free.
+        // A job can have only one part, however much is free.
         assert_eq!(memory.admit(&demand(9, &[1], 13)), Err(short(13, 12, 1)));
     }
 
-    /// What the allocator does, done again without any thought: an owner for every cell.
+    /// A naive allocator: an owner for every aggregator.
     struct Cells(Vec<Vec<Option<u16>>>);
 
     impl Cells {
@@ -492,8 +490,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1000))]
 
-        /// Random histories beside an owner per cell: segments never overlap, the first place is
-        /// taken, a refusal is right about everything that it says, and nothing leaks.
+        /// Compares random histories with an owner per aggregator: segments never overlap, the
+        /// first free place is taken, the fields of refusals are correct, and nothing leaks.
         #[test]
         fn histories_agree_with_one_owner_per_cell(acts in proptest::collection::vec(act(), 1..120)) {
             let mut memory = Allocator::new(SWITCHES, POOL);
@@ -539,13 +537,13 @@ mod tests {
             for number in held.into_keys() {
                 memory.release(job(number), ONE);
             }
-            // One piece again, in every switch.
+            // One piece again in every switch.
             let everywhere = (0..SWITCHES).map(SwitchId).collect();
             let all = Demand { job: job(99), service: ONE, units: everywhere, size: POOL };
             prop_assert_eq!(memory.admit(&all), Ok(at(0, POOL)));
         }
 
-        /// Static parts: as many jobs as there are parts, never two on one, whatever came and went.
+        /// Static parts: as many jobs as parts, never two jobs in one part.
         #[test]
         fn parts_are_given_once(acts in proptest::collection::vec((1..8_u16, any::<bool>()), 1..80)) {
             let mut memory = Allocator::partitioned(1, 50, 4).unwrap();

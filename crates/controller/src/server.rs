@@ -1,4 +1,4 @@
-//! A gRPC server of the controller's, on a TCP or a Unix socket.
+//! The controller's gRPC server, on a TCP or a Unix socket.
 
 use std::fmt;
 use std::io;
@@ -14,29 +14,29 @@ use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::service::Routes;
 use tributary_limits::connections::bounded;
 
-/// How long requests that are under way may keep the server from ending.
+/// How long requests in progress may delay the end of the server.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Most open connections, most calls of a connection, and the flow-control window of a connection.
+/// Limits: open connections, calls per connection, and the flow-control window of a connection.
 const CONNECTIONS: usize = 512;
 const CALLS_PER_CONNECTION: u32 = 32;
 const CONNECTION_WINDOW: u32 = 256 << 10;
 
-/// Longest request, which names the hosts of 32 workers. With the limits above, unfinished requests take at
-/// most 1.2 GB of memory.
+/// Longest request, which names the hosts of 32 workers. With the limits above, unfinished requests
+/// take at most 1.2 GB of memory.
 pub(crate) const MESSAGE_LIMIT: usize = 64 << 10;
 
-/// Where to serve.
+/// The address of the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Listen {
     /// On a TCP socket; port 0 takes a free one.
     Tcp(SocketAddr),
-    /// On a Unix socket with this path, which only this user may connect to. It is removed when the
-    /// server stops.
+    /// On a Unix socket with this path, to which only the current user may connect. It is removed
+    /// when the server stops.
     Unix(PathBuf),
 }
 
-/// Neither kind of address.
+/// The text is neither kind of address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("write ADDRESS:PORT or unix:PATH")]
 pub struct BadAddress;
@@ -62,7 +62,7 @@ impl fmt::Display for Listen {
     }
 }
 
-/// Services that are being served. Dropping it ends that at once.
+/// A running server. Dropping it stops it at once.
 #[derive(Debug)]
 pub struct Server {
     address: Listen,
@@ -71,18 +71,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves.
+    /// Starts a server.
     ///
     /// # Errors
-    /// If the address cannot be listened at.
+    /// If it cannot listen at the address.
     pub async fn start(services: Routes, address: &Listen) -> io::Result<Self> {
         let (stop, stopped) = oneshot::channel::<()>();
         let stopped = async {
-            // An error means that the sender is gone, which ends the server as well.
+            // An error means that the sender was dropped, which also ends the server.
             let _ = stopped.await;
         };
         let router = tonic::transport::Server::builder()
-            // Notices clients that are gone without a word, whose streams would stay.
+            // Detects clients that vanished without closing, whose streams would stay open.
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_concurrent_streams(CALLS_PER_CONNECTION)
@@ -104,13 +104,13 @@ impl Server {
         Ok(Self { address, stop: Some(stop), task })
     }
 
-    /// Where it listens.
+    /// The address that it listens at.
     #[must_use]
     pub fn address(&self) -> &Listen {
         &self.address
     }
 
-    /// Accepts no new requests, and waits for a moment for the answers to those that are under way.
+    /// Stops accepting requests, and waits briefly for those in progress.
     pub async fn stop(mut self) {
         self.stop.take();
         // The watch of a job that could not be released never ends by itself.
@@ -133,7 +133,7 @@ async fn complain(serving: impl Future<Output = Result<(), tonic::transport::Err
     }
 }
 
-/// Binds a Unix socket; one that a killed server left behind is replaced.
+/// Binds a Unix socket, replacing one that a killed server left behind.
 async fn bind(path: &Path) -> io::Result<UnixListener> {
     use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
     let listener = match UnixListener::bind(path) {

@@ -1,19 +1,19 @@
 //! How switches serve the jobs of P4INC and SwitchML, which have an assignment.
 //!
-//! Sums are made at one level, in the switches that workers hang on (P4INC-AOI §VI-A). What a switch
-//! does for a job follows from the assignment's mode:
+//! Sums are computed at one level, in the switches that workers are attached to (P4INC-AOI §VI-A).
+//! A switch's part in a job follows from the assignment's mode:
 //!
-//! | mode | switches that workers hang on | other switches on the tree |
+//! | mode | switches that workers are attached to | other switches on the tree |
 //! | --- | --- | --- |
-//! | local | the one there is makes the result and multicasts it | none: there is no tree |
-//! | partial | add their own workers up and send the sum to the parameter server | pass gradients on |
+//! | local | the only one computes the result and multicasts it | none: there is no tree |
+//! | partial | add their own workers and send the sum to the parameter server | pass gradients on |
 //! | forwarded | pass gradients on | pass gradients on |
 //!
-//! Except for local jobs, every switch on the tree multicasts what comes from the parameter server
-//! to the ports below which workers are.
+//! Except for local jobs, every switch on the tree multicasts packets from the parameter server to
+//! the ports with workers below.
 //!
-//! Two tables let a packet in: the program's `services` table has the job's service ID, so packets of
-//! an assignment that is over are dropped; the `memberships` table has who may send what from where.
+//! Two tables admit a packet. The program's `services` table has the job's service ID, so packets
+//! of an earlier assignment are dropped. The `memberships` table has who may send what from where.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,8 @@ use tributary_wire::{Bitmap, Kind, Protocol, Segment, Service};
 use crate::Error;
 use crate::plan::{JobAtSwitch, Membership, Part, Placement};
 
-/// The switches that a job's workers hang on: those that add for it, and in which it needs a segment.
+/// The switches that a job's workers are attached to: those that add for it, and in which it needs
+/// a segment.
 ///
 /// # Panics
 /// If the placement names a host that the topology does not have.
@@ -33,11 +34,11 @@ pub fn units(topology: &Topology, placement: &Placement) -> BTreeSet<SwitchId> {
     placement.workers.iter().map(|&worker| topology.attachment(worker).0).collect()
 }
 
-/// The mode that brings a job's aggregation about.
+/// The mode for a job's place of aggregation.
 ///
 /// # Errors
-/// [`Error::NoServer`] if that takes a parameter server and the job has none; [`Error::NotLocal`] if
-/// the protocol is SwitchML, which knows jobs at one switch only.
+/// [`Error::NoServer`] if the mode needs a parameter server and the job has none;
+/// [`Error::NotLocal`] if the protocol is SwitchML, which serves jobs at one switch only.
 ///
 /// # Panics
 /// As [`units`].
@@ -61,17 +62,17 @@ pub fn mode(
     Ok(mode)
 }
 
-/// The service ID after another, never [`Service::FORWARDED`]. It comes again after 255 of them: long
-/// after the last packet that carried it is gone.
+/// The next service ID, never [`Service::FORWARDED`]. IDs repeat after 255, long after the last
+/// packet that carried the ID is gone.
 #[must_use]
 pub fn next(service: Service) -> Service {
     Service::new(service.get() % u8::MAX + 1)
 }
 
-/// What the `services` table of a switch says of a job.
+/// A job's entry in the `services` table of a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServiceAtSwitch {
-    /// The switch adds for the job, in this segment, and `everyone` are the job's workers.
+    /// The switch adds for the job, in this segment; `everyone` contains all workers.
     Aggregate {
         /// The job's aggregators.
         segment: Segment,
@@ -83,7 +84,7 @@ pub enum ServiceAtSwitch {
 }
 
 impl JobAtSwitch {
-    /// What the `services` table says of the job, if the protocol has one.
+    /// The job's entry in the `services` table, if the protocol has one.
     #[must_use]
     pub fn service(&self) -> ServiceAtSwitch {
         match self.segment() {
@@ -92,21 +93,21 @@ impl JobAtSwitch {
         }
     }
 
-    /// The aggregators that the job has in the switch, if it has an assignment that gives it some.
+    /// The job's aggregators in the switch, if its assignment has any.
     #[must_use]
     pub fn segment(&self) -> Option<Segment> {
         let adds = self.assignment.service.is_aggregated() && self.own().next().is_some();
         adds.then_some(self.assignment.segment)
     }
 
-    /// The workers that hang on the switch, by their ports.
+    /// The workers attached to the switch, by port.
     fn own(&self) -> impl Iterator<Item = (u16, Bitmap)> {
         let units = self.units.iter().map(|(&port, &unit)| (port, unit));
         units.filter(|(port, _)| !self.lower.contains(port))
     }
 }
 
-/// What packets of a job with an assignment each port may send.
+/// The packets of a job with an assignment that each port may send.
 pub(crate) fn memberships(part: &JobAtSwitch) -> Vec<Membership> {
     let members = part.own().fold(Bitmap::EMPTY, |all, (_, unit)| all | unit);
     let top = part.assignment.mode == Mode::Local;
@@ -150,7 +151,7 @@ mod tests {
         job(&scenario.topology, &placement)
     }
 
-    /// Port, kind and part of each membership, in short.
+    /// Port, kind and part of each membership, abbreviated.
     fn listed(part: &JobAtSwitch) -> Vec<String> {
         let entries = part.memberships(Protocol::P4inc).into_iter();
         let text = entries.map(|entry| match entry.part {
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_job_has_results_of_its_switch_and_none_of_a_server() {
+    fn a_local_job_gets_results_from_its_switch_and_none_from_a_server() {
         let scenario = scenario("[[job]]\nworkers = 3");
         let parts = parts(&scenario, Mode::Local);
         let [part] = &parts[..] else { panic!("one switch: {parts:?}") };
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn two_units_add_their_own_and_pass_the_others() {
+    fn two_units_add_their_own_workers_and_pass_the_others() {
         let scenario = scenario("[topology]\nracks = 2\n[[job]]");
         let parts = parts(&scenario, Mode::Partial);
         let [upper, lower] = &parts[..] else { panic!("two switches: {parts:?}") };
@@ -202,7 +203,7 @@ mod tests {
                 "3 Query: Answer",
             ]
         );
-        // Results reach the other unit too.
+        // Results reach the other unit, too.
         assert_eq!(upper.group().collect::<Vec<_>>(), [1, 2, 4]);
         assert_eq!(
             listed(lower),
@@ -241,7 +242,7 @@ mod tests {
         for (forwarded, partial) in forwarded.iter().zip(&partial) {
             assert_eq!(forwarded.service(), ServiceAtSwitch::Forward);
             assert_eq!(forwarded.segment(), None);
-            // Whose bit may come from where does not depend on who adds.
+            // The ports of each worker's bit do not depend on who adds.
             assert_eq!(listed(forwarded), listed(partial));
         }
     }
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn service_numbers_go_round_without_zero() {
+    fn service_numbers_wrap_around_without_zero() {
         let mut service = Service::FORWARDED;
         let numbers = std::iter::repeat_with(|| {
             service = next(service);
@@ -281,9 +282,9 @@ mod tests {
     }
 
     proptest! {
-        /// Walks a job's packets through the plan: every contribution is added or let through once,
-        /// by the switch that its worker hangs on, what leaves there reaches the server untouched,
-        /// and a result of the server reaches everyone once.
+        /// Follows a job's packets through the plan: every contribution is added or passed on once,
+        /// by the switch of its worker; it then reaches the server unchanged; and a result of the
+        /// server reaches each worker once.
         #[test]
         fn every_packet_finds_its_way(text in network(), in_network: bool) {
             let scenario = scenario(&text);

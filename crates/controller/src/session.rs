@@ -1,8 +1,8 @@
-//! A switch kept as it should be.
+//! Keeps a switch in the desired state.
 //!
 //! A [`Session`] knows what its switch should run and hold. When it connects, and whenever a lost
-//! connection comes back, it compares and writes only the difference: a switch that kept its state
-//! is left in peace, one that was restarted gets all of it.
+//! connection comes back, it writes only the difference: a switch that kept its state is not
+//! changed, and a restarted switch gets the whole state.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,16 +23,16 @@ use crate::error::Error;
 use crate::programs::Pipeline;
 use crate::reconcile::Desired;
 
-/// Pause before the first attempt to reconnect; doubled after each that fails.
+/// Pause before the first attempt to reconnect; doubled after each failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// How long another controller may have our election ID before we give up.
+/// How long to tolerate that another controller has our election ID.
 const GRACE: Duration = Duration::from_secs(1);
-/// Frames from a switch that a slow reader may leave waiting.
+/// Frames from a switch that may wait for a slow reader.
 const PACKETS_WAITING: usize = 256;
 
-/// A switch kept as it should be. Dropping it closes the connection and changes nothing in the
-/// switch.
+/// Keeps a switch in the desired state. Dropping it closes the connection and changes nothing in
+/// the switch.
 #[derive(Debug)]
 pub struct Session {
     shared: Arc<Shared>,
@@ -40,7 +40,7 @@ pub struct Session {
     found: Found,
 }
 
-/// A connection to a switch that we are the primary controller of, before anything was changed in it.
+/// A connection to a switch as its primary controller, before any change.
 #[derive(Debug)]
 pub struct Opened {
     shared: Arc<Shared>,
@@ -48,16 +48,16 @@ pub struct Opened {
     stream: Stream,
 }
 
-/// What a connection found in the switch, and did about it.
+/// What the first connection found in the switch, and changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// Runs of jobs that it had entries of which are not desired.
+    /// Runs of jobs with entries in the switch that are not desired.
     pub orphans: Vec<Run>,
-    /// The cookie of the pipeline that it ran; `None` if it ran none.
+    /// The cookie of the previous pipeline; `None` if there was none.
     pub before: Option<u64>,
-    /// Whether it ran the pipeline already, and so may have something in its registers.
+    /// Whether the switch already ran the pipeline, so that registers may be in use.
     pub running: bool,
-    /// Entries and groups that were inserted, changed or deleted.
+    /// Number of entries and groups that were inserted, changed or deleted.
     pub updates: usize,
 }
 
@@ -67,10 +67,10 @@ struct Shared {
     pipeline: Pipeline,
     catalogue: Catalogue,
     desired: Mutex<Desired>,
-    /// Held by whoever changes the switch.
+    /// Held while the switch is changed.
     changes: AsyncMutex<()>,
     link: watch::Sender<Link>,
-    /// The connection by which the switch did not answer in time.
+    /// The last connection on which the switch did not answer in time.
     doubted: watch::Sender<u64>,
     packets: broadcast::Sender<Vec<u8>>,
 }
@@ -78,19 +78,18 @@ struct Shared {
 /// The state of the connection.
 #[derive(Clone, Debug)]
 enum Link {
-    /// The switch is as it should be. The number counts connections.
+    /// The switch has the desired state. The number counts connections.
     Up(u64, Client, PacketSender),
-    /// It is not, for this reason; the supervisor is at it.
+    /// The switch does not have the desired state, for this reason; the supervisor is repairing it.
     Down(u64, Error),
 }
 
 impl Session {
-    /// Connects, becomes primary, and makes the switch run `pipeline` and hold `entities` and
-    /// nothing else in the tables that are the controller's.
+    /// Connects, becomes primary, and makes the switch run `pipeline` and hold exactly `entities`
+    /// in the tables that belong to the controller.
     ///
     /// # Errors
-    /// Whatever keeps the switch from being as it should be. Later losses are repaired behind the
-    /// scenes; this first time they are reported.
+    /// Any error of this first connection. Later losses are repaired in the background.
     pub async fn connect(
         config: SwitchConfig,
         pipeline: Pipeline,
@@ -99,12 +98,11 @@ impl Session {
         Self::open(config, pipeline).await?.establish(entities).await
     }
 
-    /// The first half of [`connect`](Self::connect): becomes primary and changes nothing yet. Whoever
-    /// has several switches opens all of them before they change one.
+    /// The first half of [`connect`](Self::connect): becomes primary and changes nothing yet. With
+    /// several switches, open all before changing one.
     ///
     /// # Errors
-    /// [`Error::Program`] if the pipeline is none for the controller; whatever keeps us from being
-    /// primary.
+    /// [`Error::Program`] if the controller cannot use the pipeline; any error of becoming primary.
     pub async fn open(config: SwitchConfig, pipeline: Pipeline) -> Result<Opened, Error> {
         let catalogue = Catalogue::new(&pipeline.p4info)?;
         let config = Arc::new(config);
@@ -122,28 +120,27 @@ impl Session {
         Ok(Opened { shared, client, stream })
     }
 
-    /// The protocol that the switch's program speaks.
+    /// The protocol of the switch's program.
     #[must_use]
     pub fn protocol(&self) -> Protocol {
         self.shared.catalogue.protocol()
     }
 
-    /// The switch's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.shared.config.name
     }
 
-    /// The program's names as numbers.
+    /// The numbers of the program's names.
     #[must_use]
     pub fn catalogue(&self) -> &Catalogue {
         &self.shared.catalogue
     }
 
-    /// Whether the switch is connected and as it should be; else why not.
+    /// Whether the switch is connected and in the desired state.
     ///
     /// # Errors
-    /// What is wrong right now. The session keeps trying to mend it.
+    /// The current problem. The session keeps trying to repair it.
     pub fn health(&self) -> Result<(), Error> {
         match &*self.shared.link.borrow() {
             Link::Up(..) => Ok(()),
@@ -151,7 +148,7 @@ impl Session {
         }
     }
 
-    /// How often a connection was made.
+    /// Number of connections so far.
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.shared.link.borrow().generation()
@@ -161,7 +158,7 @@ impl Session {
     /// resets).
     ///
     /// # Errors
-    /// What kept the switch from taking them; it then holds none of them.
+    /// The switch's error; it then holds none of the entities.
     pub async fn install(&self, first: &[Update], entities: &[Entity]) -> Result<(), Error> {
         let shared = &*self.shared;
         let deadline = shared.deadline();
@@ -172,7 +169,7 @@ impl Session {
             let undo = entries::delete(entities.to_vec());
             let undone = shared.change(deadline, |desired| desired.remove(entities), &undo).await;
             if let Err(error) = undone {
-                // The session does it as soon as it can: the entities are not desired any more.
+                // The session removes them as soon as it can, because they are no longer desired.
                 tracing::warn!("{error}");
             }
         }
@@ -182,8 +179,7 @@ impl Session {
     /// Removes entities.
     ///
     /// # Errors
-    /// What kept the switch from removing them. They stay unwanted: they go as soon as the switch
-    /// is back.
+    /// The switch's error. The session removes the entities when the switch is back.
     pub async fn remove(&self, entities: &[Entity]) -> Result<(), Error> {
         let updates = entries::delete(entities.to_vec());
         let deadline = self.shared.deadline();
@@ -203,7 +199,7 @@ impl Session {
         self.retry(deadline, read).await
     }
 
-    /// Sends a frame into the switch by its controller's port.
+    /// Sends a frame into the switch at the controller's port.
     ///
     /// # Errors
     /// [`Error::Lost`].
@@ -212,33 +208,33 @@ impl Session {
         sender.send(frame).await
     }
 
-    /// Frames that the switch sends to its controller from now on.
+    /// A receiver of the frames that the switch sends to its controller from now on.
     #[must_use]
     pub fn packets_in(&self) -> broadcast::Receiver<Vec<u8>> {
         self.shared.packets.subscribe()
     }
 
-    /// What the first connection found, and did about it.
+    /// What the first connection found and changed.
     #[must_use]
     pub fn found(&self) -> &Found {
         &self.found
     }
 
-    /// Runs whose entries were in the switch at the first connection, and were removed: another run
-    /// of the controller left them. Their aggregators may still be taken.
+    /// Runs whose entries the first connection found and removed: an earlier controller left them.
+    /// Their aggregators may still be occupied.
     #[must_use]
     pub fn orphans(&self) -> &[Run] {
         &self.found.orphans
     }
 
-    /// Whether the switch ran the pipeline already at the first connection: then there may be
-    /// something in its registers.
+    /// Whether the switch already ran the pipeline at the first connection, so that registers may
+    /// be in use.
     #[must_use]
     pub fn was_running(&self) -> bool {
         self.found.running
     }
 
-    /// Calls until it works, or fails for another reason than a lost connection.
+    /// Repeats a call until it succeeds, or fails for another reason than a lost connection.
     async fn retry<T, F: Future<Output = Result<T, Error>>>(
         &self,
         deadline: Instant,
@@ -261,17 +257,16 @@ impl Session {
 }
 
 impl Opened {
-    /// The switch's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.shared.config.name
     }
 
-    /// Makes the switch run the pipeline and hold `entities` and nothing else in the tables that are
-    /// the controller's.
+    /// Makes the switch run the pipeline and hold exactly `entities` in the tables that belong to
+    /// the controller.
     ///
     /// # Errors
-    /// Whatever keeps the switch from being as it should be.
+    /// Any error of the switch.
     pub async fn establish(self, entities: &[Entity]) -> Result<Session, Error> {
         let Self { shared, client, stream } = self;
         lock(&shared.desired).add(entities);
@@ -308,7 +303,7 @@ impl Shared {
         Instant::now() + self.config.patience
     }
 
-    /// The connection, once there is one made after the given one.
+    /// Waits for a connection that was made after the given one.
     async fn up(
         &self,
         deadline: Instant,
@@ -329,7 +324,7 @@ impl Shared {
         }
     }
 
-    /// Changes what is desired, and the switch with it.
+    /// Changes the desired state, and the switch with it.
     async fn change(
         &self,
         deadline: Instant,
@@ -337,7 +332,7 @@ impl Shared {
         updates: &[Update],
     ) -> Result<(), Error> {
         let guard = self.changes.lock().await;
-        // Whenever a connection comes back, the switch is made to hold what is desired by then.
+        // A connection that comes back applies the desired state of that time.
         desire(&mut lock(&self.desired));
         let current = self.link.borrow().clone();
         let after = match current {
@@ -345,7 +340,8 @@ impl Shared {
                 let lost = match client.write(updates).await {
                     Ok(()) => return Ok(()),
                     Err(Error::Lost { .. }) => true,
-                    // An update may fail because it is done already: the difference decides.
+                    // An update may fail because it is already applied: compare with the desired
+                    // state.
                     Err(error) => match self.reconcile(&client).await {
                         Ok(_) => return Ok(()),
                         Err(Error::Lost { .. }) => true,
@@ -363,8 +359,8 @@ impl Shared {
         self.up(deadline, after).await.map(|_| ())
     }
 
-    /// A request by this connection was not answered: nobody knows what came of it. Only a new
-    /// connection, which compares, tells.
+    /// Records that a request on this connection got no answer, so that its effect is unknown. A
+    /// new connection compares the state.
     fn doubt(&self, generation: u64) {
         self.doubted.send_if_modified(|doubted| {
             let later = generation > *doubted;
@@ -373,15 +369,15 @@ impl Shared {
         });
     }
 
-    /// Ends when this connection is doubted.
+    /// Returns when this connection is doubted.
     async fn doubted(&self, generation: u64) -> Error {
-        // The sender is ours, and does not go.
+        // `wait_for` fails only without a sender, and `self` has it.
         let _ = self.doubted.subscribe().wait_for(|doubted| *doubted >= generation).await;
         self.config.lost("a request was not answered in time")
     }
 
-    /// Looks from time to time whether the switch answers and is as it should be, and mends it; ends
-    /// when that is not to be had by this connection.
+    /// Periodically checks that the switch answers and has the desired state, and repairs it.
+    /// Returns if that fails on this connection.
     async fn audit(&self) -> Error {
         loop {
             tokio::time::sleep(self.config.audit).await;
@@ -396,8 +392,8 @@ impl Shared {
         }
     }
 
-    /// The first connection. A controller that was just stopped may have had our election ID: the
-    /// switch needs a moment to notice that it is gone.
+    /// The first connection. A controller that was just stopped may have had our election ID, and
+    /// the switch takes a moment to notice that it has left.
     async fn open_first(&self) -> Result<(Client, Stream), Error> {
         let deadline = Instant::now() + GRACE;
         loop {
@@ -419,7 +415,7 @@ impl Shared {
         Ok((client, stream))
     }
 
-    /// Makes the switch as it should be, and from then on the connection the one that is used.
+    /// Brings the switch to the desired state, then publishes the connection.
     async fn settle(
         &self,
         generation: u64,
@@ -432,15 +428,14 @@ impl Shared {
         Ok(found)
     }
 
-    /// A connection in place of a lost one.
+    /// Replaces a lost connection.
     async fn establish(&self, generation: u64) -> Result<Stream, Error> {
         let (client, stream) = self.open().await?;
         self.settle(generation, client, &stream).await?;
         Ok(stream)
     }
 
-    /// Writes the difference between what the switch has and what is desired. The caller holds
-    /// `changes`.
+    /// Writes the difference between the present and the desired state. The caller holds `changes`.
     async fn reconcile(&self, client: &Client) -> Result<Found, Error> {
         let before = client.running().await?;
         let running = before.as_ref().is_some_and(|at| at.is(&self.pipeline, &self.catalogue));
@@ -479,7 +474,7 @@ impl Shared {
     }
 }
 
-/// Passes on what comes from the switch; reconnects when it ends.
+/// Passes on events of the switch; reconnects when the stream ends.
 async fn supervise(shared: Arc<Shared>, mut stream: Stream) {
     let mut generation = 1;
     loop {
@@ -508,7 +503,7 @@ async fn supervise(shared: Arc<Shared>, mut stream: Stream) {
     }
 }
 
-/// Passes on what comes from the switch until the stream ends; says why it did.
+/// Passes on events of the switch until the stream ends; returns why it ended.
 async fn pump(shared: &Shared, stream: &mut Stream) -> Error {
     loop {
         match stream.next().await {
@@ -517,7 +512,7 @@ async fn pump(shared: &Shared, stream: &mut Stream) -> Error {
                 return shared.config.lost("the switch has no primary controller");
             }
             Ok(Event::PacketIn(frame)) => {
-                // An error means that nobody listens.
+                // An error means that there is no receiver.
                 let _ = shared.packets.send(frame);
             }
             Ok(Event::Complaint(text)) => {
@@ -528,7 +523,7 @@ async fn pump(shared: &Shared, stream: &mut Stream) -> Error {
     }
 }
 
-/// No holder of these locks can panic half-way through a change.
+/// Ignores poisoning: no holder of these locks can panic half-way through a change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The walk that frees a job's aggregators: a packet goes into the switch, visits every cell by
+//! The sweep that frees a job's aggregators: a packet enters the switch, visits every aggregator by
 //! recirculation, and comes back.
 
 use std::net::Ipv4Addr;
@@ -16,17 +16,17 @@ use tributary_wire::{
 use crate::Error;
 use crate::session::Session;
 
-/// A walk that is not back by then is sent out again: it may have been lost.
+/// A sweep that is not back by then is sent again: it may have been lost.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// Tells one walk from another.
+/// Distinguishes sweeps.
 static NONCE: AtomicU32 = AtomicU32::new(1);
 
-/// The packet that starts a walk through a switch whose program speaks a protocol: through all cells,
-/// or through the segment that a job of P4INC or SwitchML has there.
+/// The packet that starts a sweep in a switch with this protocol: of all aggregators, or of the
+/// segment of a P4INC or SwitchML job.
 #[must_use]
 pub fn frame(protocol: Protocol, run: Run, assignment: Assignment, nonce: Sequence) -> Vec<u8> {
-    // Nobody but the switch sees it: the addresses only have to be some.
+    // Only the switch sees the frame, so any addresses do.
     let nobody = Host { mac: Mac([0x02, 0, 0, 0, 0, 0]), ip: Ipv4Addr::UNSPECIFIED };
     let envelope = Envelope { source: nobody, destination: nobody, ecn: Ecn::NotEct };
     let repr = Repr {
@@ -46,7 +46,7 @@ pub fn frame(protocol: Protocol, run: Run, assignment: Assignment, nonce: Sequen
     frame
 }
 
-/// Cells that a walk freed, if the frame is that walk coming back.
+/// Number of aggregators that the sweep freed, if the frame is this sweep coming back.
 #[must_use]
 pub fn freed(frame: &[u8], run: Run, nonce: Sequence) -> Option<u32> {
     let packet = Packet::new_checked(frame).ok()?;
@@ -55,8 +55,8 @@ pub fn freed(frame: &[u8], run: Run, nonce: Sequence) -> Option<u32> {
     own.then(|| packet.bitmap().0)
 }
 
-/// Frees all aggregators of a run in a switch. Returns how many the walk found: where a walk was
-/// lost on its way, fewer than there were.
+/// Frees all aggregators of a run in a switch. Returns how many the last sweep freed: fewer than
+/// were occupied if an earlier one was lost on its way.
 pub(crate) async fn sweep(
     session: &Session,
     run: Run,
@@ -84,7 +84,7 @@ pub(crate) async fn sweep(
                         Some(freed) => return Some(freed),
                         None => continue,
                     },
-                    // Ours may have been among those missed: walk again.
+                    // The frame may have been among those missed: sweep again.
                     Err(RecvError::Lagged(_) | RecvError::Closed) => return None,
                 }
             }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_its_own_walk_counts() {
+    fn only_the_frame_of_the_same_sweep_counts() {
         let job = JobId::new(7).unwrap();
         let (run, nonce) = (job.run(Epoch::FIRST), Sequence(9));
         let mut walk = frame(Protocol::Esa, run, Assignment::NONE, nonce);
@@ -116,7 +116,8 @@ mod tests {
         assert_eq!(freed(&walk, JobId::new(8).unwrap().run(run.epoch), nonce), None);
         assert_eq!(freed(&walk, job.run(Epoch::new(2).unwrap()), nonce), None);
         assert_eq!(freed(&walk, run, Sequence(8)), None);
-        // The count is the bitmap: the last byte of bytes 16 to 19 of the header.
+        // The bitmap field has the count: its last byte is the last of bytes 16 to 19 of the
+        // header.
         let at = walk.len() - 28 + 19;
         walk[at] = 3;
         assert_eq!(freed(&walk, run, nonce), Some(3));
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_through_a_segment_starts_where_it_does() {
+    fn a_sweep_of_a_segment_starts_at_its_offset() {
         let segment = Segment { offset: AggregatorIndex(512), size: 64 };
         let assignment = Assignment { service: Service::new(9), segment, mode: Mode::Local };
         let run = JobId::new(7).unwrap().run(Epoch::FIRST);

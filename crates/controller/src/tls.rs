@@ -8,17 +8,17 @@ use tributary_limits::FileLimit;
 use crate::client::root_cause;
 use crate::error::Error;
 
-/// Certificates, or a key: a whole bundle of public roots has 200 KB.
+/// Certificates or a key: a complete bundle of public roots has 200 KB.
 const PEM: FileLimit = FileLimit::new("PEM file", 4 << 20);
 
-/// Whom to trust, and who we are.
+/// Trusted roots, and the controller's certificate.
 #[derive(Clone, Debug)]
 pub struct Tls(ClientTlsConfig);
 
 impl Tls {
-    /// Reads PEM files: the roots that switches' certificates must come from and, for switches that
-    /// want to know who we are, our certificate and its key. `name` is what switches' certificates
-    /// are made out to, where that is not the host in their addresses.
+    /// Reads PEM files: the roots of switches' certificates and, for switches that require client
+    /// certificates, our certificate and its key. `name` is the name in switches' certificates, if
+    /// it differs from the host in their addresses.
     ///
     /// # Errors
     /// [`Error::Certificates`] if a file cannot be read.

@@ -1,31 +1,31 @@
-//! The steps of a job's training, one after the other.
+//! The iterations of a job's training, one after the other.
 
 use tributary_wire::{Bitmap, WorkerIndex};
 
-/// Where a job is in its training: in an iteration, or between two.
+/// The state of a job's training: in an iteration, or between two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Iteration {
-    /// Iterations begun so far, so that the first one is number 1.
+    /// Number of iterations begun so far; the first one is number 1.
     pub number: u64,
-    /// Workers that have not finished it; none between two iterations.
+    /// Workers that have not finished it; empty between two iterations.
     pub unfinished: Bitmap,
 }
 
-/// Why there is no such step.
+/// Why a step is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OutOfTurn {
-    /// The last iteration is not over.
+    /// The last iteration is still running.
     #[error("iteration {0} runs; workers {1} have not finished it")]
     Running(u64, Bitmap),
-    /// Another number is next.
+    /// Another number is due.
     #[error("iteration {next} is the next one, not {asked}")]
     Number {
-        /// The number that the next iteration gets.
+        /// The number of the next iteration.
         next: u64,
-        /// The number asked for.
+        /// The requested number.
         asked: u64,
     },
-    /// It has not begun.
+    /// The iteration has not begun.
     #[error("iteration {0} has not begun")]
     NotBegun(u64),
 }
@@ -34,14 +34,14 @@ impl Iteration {
     /// Before the first iteration.
     pub const NONE: Self = Self { number: 0, unfinished: Bitmap::EMPTY };
 
-    /// Whether some worker may have something under way.
+    /// Whether some worker may have packets in flight.
     #[must_use]
     pub const fn is_running(self) -> bool {
         !self.unfinished.is_empty()
     }
 
-    /// The iteration that follows, with everyone in it. `asked` is its number, or 0 if that does not
-    /// matter. To ask again for the one that runs, by its number, changes nothing.
+    /// The next iteration, with all workers unfinished. `asked` is its number, or 0 for any.
+    /// Starting the running iteration again by its number changes nothing.
     ///
     /// # Errors
     /// [`OutOfTurn`].
@@ -57,8 +57,8 @@ impl Iteration {
         }
     }
 
-    /// The same without a worker that has finished iteration `number`. Whoever says so again, even
-    /// later, changes nothing.
+    /// The same iteration after a worker has finished iteration `number`. Repeated reports, even
+    /// late ones, change nothing.
     ///
     /// # Errors
     /// [`OutOfTurn::NotBegun`].

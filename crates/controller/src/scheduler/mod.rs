@@ -1,12 +1,12 @@
-//! The job scheduler: jobs admitted, moved, stepped from iteration to iteration and released by
-//! whoever decides about them from outside (P4INC-AOI §III).
+//! The job scheduler: external clients admit, move, step and release jobs (P4INC-AOI §III).
 //!
-//! [`Scheduler`] knows each job's state and asks the [`Controller`] for what the switches must do.
-//! A [`Server`](crate::server::Server) offers it over gRPC, as `proto/tributary/scheduler/v1/scheduler.proto` describes.
+//! [`Scheduler`] knows each job's state and asks the [`Controller`] for changes of the switches. A
+//! [`Server`](crate::server::Server) offers it over gRPC, as
+//! `proto/tributary/scheduler/v1/scheduler.proto` describes.
 //!
-//! A job is moved between iterations only. An iteration begins with [`Scheduler::start`] and ends when
-//! every worker has reported that it has all its results: then nothing of the job is under way but
-//! late copies, which name a service that is over once the job has been moved.
+//! A job is moved only between iterations. An iteration begins with [`Scheduler::start`] and ends
+//! when every worker has reported that it has all results. Then only late copies are in flight, and
+//! after a move these name a service that no longer exists.
 
 mod iteration;
 mod service;
@@ -31,22 +31,22 @@ use crate::plan::Placement;
 use crate::segments;
 use crate::server::MESSAGE_LIMIT;
 
-/// A request that cannot be met.
+/// Why a request is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
     /// There is no such job.
     #[error("job {0} is not admitted")]
     Unknown(JobId),
-    /// The job is admitted.
+    /// The job is already admitted.
     #[error("job {0} is admitted already; release it first")]
     Admitted(JobId),
-    /// Another request is at it.
+    /// Another request is changing the job.
     #[error("job {0} is being changed by another request; ask again when that is done")]
     Busy(JobId),
     /// A change failed half-way.
     #[error("job {0} was left half-way by a change that failed; release it")]
     Broken(JobId),
-    /// The job's iterations are not that far, or farther.
+    /// The step does not follow from the job's iteration.
     #[error("job {0}: {1}")]
     OutOfTurn(JobId, OutOfTurn),
     /// The job has no such worker.
@@ -54,21 +54,21 @@ pub enum Refusal {
     Worker {
         /// The job.
         job: JobId,
-        /// The index given.
+        /// The given index.
         worker: u32,
         /// How many workers the job has.
         workers: usize,
     },
-    /// The scheduler is about to end.
+    /// The scheduler is stopping.
     #[error("the scheduler is shutting down")]
     Closing,
-    /// The controller could not do it.
+    /// The controller failed.
     #[error("{0}")]
     Controller(#[from] Error),
 }
 
 impl Refusal {
-    /// The status that tells a client what to do about it.
+    /// The gRPC status code, which tells a client how to proceed.
     #[must_use]
     pub fn code(&self) -> Code {
         match self {
@@ -97,25 +97,25 @@ impl Refusal {
     }
 }
 
-/// What is told of a job to those who watch it.
+/// The state of a job as watchers receive it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Standing {
     /// Its last iteration.
     pub iteration: Iteration,
-    /// How switches serve it, in that iteration if it runs.
+    /// How switches serve the job, in the current iteration if one runs.
     pub assignment: Assignment,
 }
 
 /// A job as [`Scheduler::list`] gives it.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// Where its endpoints are.
+    /// The hosts of its endpoints.
     pub placement: Placement,
     /// Its state.
     pub standing: Standing,
 }
 
-/// The job scheduler. Clones are the same one.
+/// The job scheduler. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     controller: Arc<Controller>,
@@ -133,7 +133,7 @@ struct Jobs {
 #[derive(Debug)]
 struct Entry {
     phase: Phase,
-    /// `None` as long as it is being admitted. Watchers hear that it is gone when this is dropped.
+    /// `None` while the job is being admitted. Dropping it closes the watchers' channels.
     served: Option<Served>,
 }
 
@@ -145,16 +145,16 @@ struct Served {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
-    /// Requests may come.
+    /// Ready for requests.
     Settled,
-    /// One is being met.
+    /// A request is in progress.
     Changing,
-    /// One failed, and left the job to be released.
+    /// A request failed; the job can only be released.
     Broken,
 }
 
 impl Scheduler {
-    /// A scheduler for the switches of a controller. Of `known` jobs it is enough to name the ID.
+    /// A scheduler for the switches of a controller. Jobs in `known` can be admitted by ID alone.
     #[must_use]
     pub fn new(controller: Controller, known: impl IntoIterator<Item = Placement>) -> Self {
         let known = known.into_iter().map(|placement| (placement.job, placement)).collect();
@@ -168,26 +168,24 @@ impl Scheduler {
         Routes::new(server.max_decoding_message_size(MESSAGE_LIMIT))
     }
 
-    /// The network that jobs are in.
     #[must_use]
     pub fn topology(&self) -> &Topology {
         &self.controller.topology
     }
 
-    /// How jobs are summed.
     #[must_use]
     pub fn protocol(&self) -> Protocol {
         self.controller.catalogue.protocol()
     }
 
-    /// Where the endpoints of a known job are.
+    /// The placement of a known job.
     #[must_use]
     pub fn known(&self, job: JobId) -> Option<&Placement> {
         self.known.get(&job)
     }
 
-    /// Admits a job, for a run with an epoch that is issued now, or for one that is `continued` after
-    /// the controller that admitted it is gone. It goes through even if nobody waits for it any more.
+    /// Admits a job, for a new run, or for one that is `continued` after the controller that
+    /// admitted it has stopped. Completes even if the returned future is dropped.
     ///
     /// # Errors
     /// [`Refusal::Admitted`], [`Refusal::Closing`], [`Refusal::Controller`].
@@ -234,11 +232,11 @@ impl Scheduler {
         .await
     }
 
-    /// Ends a job, whatever it is doing. Returns how many aggregators it had not finished.
+    /// Ends a job in any state. Returns how many aggregators were still occupied.
     ///
     /// # Errors
-    /// [`Refusal::Unknown`], [`Refusal::Busy`], [`Refusal::Controller`]. The job is still there then,
-    /// and after the last of these can only be released again.
+    /// [`Refusal::Unknown`], [`Refusal::Busy`], [`Refusal::Controller`]. The job still exists then,
+    /// and after the last of these it can only be released again.
     pub async fn release(&self, job: JobId) -> Result<u32, Refusal> {
         self.jobs().begin_release(job)?;
         let own = self.clone();
@@ -254,11 +252,11 @@ impl Scheduler {
         .await
     }
 
-    /// Moves a job to where it is to be summed from the next iteration on, or to a segment of another
-    /// size. It goes through even if nobody waits for it any more.
+    /// Moves a job to another place of aggregation, or to a segment of another size, from the next
+    /// iteration on. Completes even if the returned future is dropped.
     ///
     /// # Errors
-    /// [`Refusal::OutOfTurn`] as long as an iteration runs; [`Refusal::Unknown`], [`Refusal::Busy`],
+    /// [`Refusal::OutOfTurn`] while an iteration runs; [`Refusal::Unknown`], [`Refusal::Busy`],
     /// [`Refusal::Broken`], [`Refusal::Controller`].
     pub async fn relocate(
         &self,
@@ -300,7 +298,7 @@ impl Scheduler {
         })
     }
 
-    /// Notes that a worker has all results of an iteration, and nothing under way.
+    /// Records that a worker has all results of an iteration, and nothing in flight.
     ///
     /// # Errors
     /// [`Refusal::Worker`], [`Refusal::OutOfTurn`], [`Refusal::Unknown`], [`Refusal::Busy`],
@@ -331,7 +329,7 @@ impl Scheduler {
         Ok(standing)
     }
 
-    /// A job's standing, now and after each change; closed when the job has been released.
+    /// A job's standing, now and after each change; closed when the job is released.
     ///
     /// # Errors
     /// [`Refusal::Unknown`].
@@ -341,7 +339,7 @@ impl Scheduler {
         Ok(served.ok_or(Refusal::Unknown(job))?.standing.subscribe())
     }
 
-    /// All jobs that have been admitted, by ID.
+    /// All admitted jobs, by ID.
     #[must_use]
     pub fn list(&self) -> Vec<Listed> {
         let jobs = self.jobs();
@@ -353,13 +351,13 @@ impl Scheduler {
         listed.collect()
     }
 
-    /// How much memory is left, by switch.
+    /// Free memory per switch.
     #[must_use]
     pub fn room(&self) -> Vec<Room> {
         self.controller.room()
     }
 
-    /// Lets no more jobs in, and releases those that there are. Returns what could not be removed.
+    /// Admits no more jobs and releases all. Returns the jobs that could not be released.
     pub async fn close(&self) -> BTreeMap<JobId, Refusal> {
         self.jobs().closing = true;
         let mut left = BTreeMap::new();
@@ -372,7 +370,7 @@ impl Scheduler {
             for job in jobs {
                 match self.release(job).await {
                     Ok(_) | Err(Refusal::Unknown(_)) => {}
-                    // Whatever is done to it takes its time.
+                    // Wait until the other request is done.
                     Err(Refusal::Busy(_)) => tokio::time::sleep(BUSY_PAUSE).await,
                     Err(refusal) => drop(left.insert(job, refusal)),
                 }
@@ -385,7 +383,7 @@ impl Scheduler {
     }
 }
 
-/// Between attempts to release a job that another request is changing.
+/// Pause between attempts to release a job that another request is changing.
 const BUSY_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
 impl Jobs {
@@ -431,19 +429,19 @@ impl Jobs {
     }
 }
 
-/// Runs a change to its end in a task of its own: a client that hangs up must not leave it half-way.
+/// Runs a change to its end in a separate task: a client that hangs up must not leave it half-way.
 async fn carry_through<T: Send + 'static>(
     change: impl Future<Output = Result<T, Refusal>> + Send + 'static,
 ) -> Result<T, Refusal> {
     match tokio::spawn(change).await {
         Ok(outcome) => outcome,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // The runtime is going down.
+        // The runtime is shutting down.
         Err(_) => Err(Refusal::Closing),
     }
 }
 
-/// Host names of a placement, for those who know no numbers.
+/// Host names of a placement, for clients, which do not know host numbers.
 fn names<'t>(topology: &'t Topology, hosts: &'t [HostId]) -> impl Iterator<Item = String> + 't {
     hosts.iter().map(|&host| topology.host(host).name.clone())
 }

@@ -1,4 +1,4 @@
-//! The scheduler's gRPC service: messages in, values, messages out.
+//! The scheduler's gRPC service: converts messages to values and back.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -134,7 +134,7 @@ fn job(id: u32) -> Result<JobId, Status> {
     job.ok_or_else(|| invalid(format!("a job ID is between 1 and {}, not {id}", u16::MAX)))
 }
 
-/// Where a job is to be summed, and with how many aggregators.
+/// The requested place of aggregation and number of aggregators.
 fn wish(aggregation: v1::Aggregation, size: u32) -> Result<(Aggregation, u32), Status> {
     match aggregation {
         v1::Aggregation::Unspecified => Err(invalid("say where the job is to be summed")),
@@ -146,8 +146,8 @@ fn wish(aggregation: v1::Aggregation, size: u32) -> Result<(Aggregation, u32), S
     }
 }
 
-/// Where the endpoints of the job are: as the request says, else as is known. The epoch is issued when
-/// the job is admitted.
+/// The placement in the request, or else the known one. The epoch is issued when the job is
+/// admitted.
 fn placement(scheduler: &Scheduler, request: &v1::AdmitRequest) -> Result<Placement, Status> {
     let job = job(request.job_id)?;
     if request.workers.is_empty() {
@@ -166,7 +166,7 @@ fn placement(scheduler: &Scheduler, request: &v1::AdmitRequest) -> Result<Placem
     }
     let ps = Some(&request.parameter_server).filter(|name| !name.is_empty());
     let ps = ps.map(host).transpose()?;
-    // With ATP a process each may share a host.
+    // With ATP, the PS may share a host with a worker, in a process of its own.
     let apart = ps.iter().filter(|_| scheduler.protocol() != Protocol::Atp);
     let apart: Vec<_> = workers.iter().chain(apart).collect();
     if apart.iter().collect::<BTreeSet<_>>().len() < apart.len() {

@@ -21,11 +21,11 @@ pub fn compile(source: &Source, defines: &[(String, String)]) -> Result<Built, E
     Ok(Built { pipeline, origin: format!("{}, compiled by {COMPILER}", source.main) })
 }
 
-/// Takes JSON that was compiled before: a file, or a directory with one such file. Its P4Info is
-/// beside it, unless it is named.
+/// Loads JSON that was compiled before: a file, or a directory with one such file. Its P4Info is in
+/// the same directory, unless it is named.
 ///
 /// # Errors
-/// [`Error::Bundle`] if the JSON is not whole or the P4Info is not that program's.
+/// [`Error::Bundle`] if the JSON is incomplete or the P4Info is of another program.
 pub fn load(bundle: &Path, p4info: Option<&Path>) -> Result<Built, Error> {
     let (directory, file) = match bundle.is_dir() {
         false => (bundle.parent().unwrap_or(Path::new(".")), bundle.to_owned()),
@@ -62,7 +62,7 @@ pub fn load(bundle: &Path, p4info: Option<&Path>) -> Result<Built, Error> {
     Ok(Built { pipeline: Pipeline { p4info, device_config }, origin })
 }
 
-/// Whether JSON and P4Info describe one program; else what differs.
+/// Checks that JSON and P4Info describe one program; the error describes the difference.
 fn check(json: &Value, info: &P4Info) -> Result<(), String> {
     let array = |name: &str| json[name].as_array().map_or(&[][..], Vec::as_slice);
     if array("pipelines").is_empty() || array("parsers").is_empty() {
@@ -97,7 +97,7 @@ fn check(json: &Value, info: &P4Info) -> Result<(), String> {
     let found = difference("table", &tables_of(info), &tables)
         .or_else(|| difference("counter", &counters, &arrays("counter_arrays")))
         .or_else(|| difference("register", &registers, &arrays("register_arrays")))
-        // A program with more values a packet has all that one with fewer has.
+        // A program with more values per packet also has everything that one with fewer has.
         .or_else(|| {
             let more = arrays("register_arrays");
             let more = more.iter().find(|one| registers.iter().all(|ours| ours.name != one.name));
@@ -142,7 +142,7 @@ mod tests {
         })
     }
 
-    /// Loads JSON with a P4Info beside it; the directory's name is taken out of errors.
+    /// Loads JSON with a P4Info in the same directory; errors omit the directory's name.
     fn loaded(json: &str, info: &P4Info) -> Result<Built, String> {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("atp.json"), json).unwrap();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_of_the_compiler_is_refused() {
+    fn other_json_is_refused() {
         let info = info("atp", &[]);
         let whole = json(&info).to_string();
         let error = loaded(&whole[..whole.len() / 2], &info).unwrap_err();

@@ -1,7 +1,7 @@
 //! Stratum's chassis configuration: which ports of a Tofino are up, and how fast.
 //!
-//! P4Runtime knows ports only by their numbers. What they are on the front panel, Stratum reads when it
-//! starts (`-chassis_config_file`) or takes over gNMI.
+//! P4Runtime knows ports only by number. Stratum reads their place on the front panel when it
+//! starts (`-chassis_config_file`) or over gNMI.
 
 use std::fmt::Write as _;
 
@@ -10,13 +10,13 @@ use tributary_jobfile::{SwitchId, Topology};
 use crate::error::Error;
 use crate::ports::PortMap;
 
-/// Bytes of a frame beside an IP packet: Ethernet's header and check sequence.
+/// Bytes of a frame around an IP packet: Ethernet header and check sequence.
 const ETHERNET: u32 = 18;
 
-/// The text of a switch's configuration. P4Runtime's device ID is the number of the node.
+/// The text of a switch's configuration. P4Runtime's device ID is the node's number.
 ///
 /// # Errors
-/// [`Error::Ports`] if the map says nothing about a port of the switch.
+/// [`Error::Ports`] if the map lacks a port of the switch.
 pub fn config(
     topology: &Topology,
     ports: &PortMap,

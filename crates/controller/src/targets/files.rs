@@ -10,7 +10,7 @@ use tributary_p4runtime_proto::text;
 use super::bundle_error;
 use crate::error::{Error, one_line};
 
-/// A file of a bundle: a pipeline has some MB, and no message over gRPC may be larger.
+/// Limit of a bundle's file: pipelines have some MB, and a gRPC message may not be larger.
 const BUNDLE: FileLimit = FileLimit::new("file of a pipeline", 256 << 20);
 
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Error> {
@@ -23,7 +23,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// Paths in a directory, sorted.
+/// Sorted paths in a directory.
 pub(super) fn list(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let failed =
         |error: std::io::Error| bundle_error(directory, format!("cannot be read: {error}"));
@@ -36,7 +36,7 @@ pub(super) fn list(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
-/// The only file of a directory for which `is` holds; `None` if there is none.
+/// The only file of a directory that satisfies `is`; `None` if there is none.
 pub(super) fn only(
     directory: &Path,
     what: &str,
@@ -72,7 +72,7 @@ pub(super) fn p4info(path: &Path) -> Result<P4Info, Error> {
     Ok(info)
 }
 
-/// The P4Info that was named, or the one in a directory.
+/// The named P4Info, or the one in a directory.
 pub(super) fn p4info_of(
     directory: &Path,
     given: Option<&Path>,

@@ -1,13 +1,13 @@
-//! What each kind of switch takes as the pipeline that it is to run.
+//! The pipeline formats of each kind of switch.
 //!
-//! | kind | takes | made by |
+//! | kind | accepts | made by |
 //! | --- | --- | --- |
 //! | [`Kind::Embedded`] | the preprocessed P4 source | [`programs::compile`] |
 //! | [`Kind::Bmv2`] | BMv2's JSON | p4c-bm2-ss, see [`bmv2`] |
 //! | [`Kind::Stratum`] | a protobuf message around what a Tofino loads | p4c-barefoot, see [`stratum`] |
 //!
-//! What comes from a file is checked before any switch sees it: whether it is whole, and whether the
-//! P4Info beside it is of the same program. Switches check little of that, and late.
+//! Files are checked before any switch gets them: that they are complete, and that the P4Info is of
+//! the same program. Switches check little of that, and late.
 
 pub mod bmv2;
 pub mod chassis;
@@ -29,18 +29,18 @@ use crate::programs::{self, Pipeline, Source};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Kind {
-    /// The embedded switch (`tributary switch`): takes the P4 source.
+    /// The embedded switch (`tributary switch`): accepts P4 source.
     #[default]
     Embedded,
-    /// BMv2's simple_switch_grpc: takes the JSON that p4c-bm2-ss makes. It is slow, so windows are
-    /// small and timeouts long.
+    /// BMv2's simple_switch_grpc: accepts the JSON of p4c-bm2-ss. It is slow, so windows are small
+    /// and timeouts long.
     Bmv2,
-    /// A Tofino under Stratum: takes what p4c-barefoot and bfas make, in one message.
+    /// A Tofino under Stratum: accepts the output of p4c-barefoot and bfas in one message.
     Stratum,
 }
 
 impl Kind {
-    /// The word for it on the command line and in reports.
+    /// Name on the command line and in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -57,25 +57,25 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What is there already and needs no compiler.
+/// Compiled files, which need no compiler.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Given {
     /// A file, or a directory with a compiler's output.
     pub bundle: Option<PathBuf>,
-    /// The program's P4Info, if it is not found beside that.
+    /// The program's P4Info, if it is not in the same directory.
     pub p4info: Option<PathBuf>,
 }
 
-/// A pipeline, and where it is from.
+/// A pipeline and its origin.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Built {
-    /// What is pushed.
+    /// The pipeline to push.
     pub pipeline: Pipeline,
-    /// Of what it was made, in words.
+    /// What it was made from, for messages.
     pub origin: String,
 }
 
-/// Makes what a kind of switch runs: of what is given, or else of the program.
+/// Makes the pipeline of a kind of switch: from the given files, or else from the program.
 ///
 /// # Errors
 /// [`Error::Compile`], [`Error::NoTool`], [`Error::Bundle`].
@@ -104,7 +104,7 @@ pub fn build(
     }
 }
 
-/// A program of the library in its variant for Tofino; any other as it is.
+/// The Tofino variant of a library program; any other program unchanged.
 fn for_tofino(source: &Source) -> Source {
     let variant = source.main.replacen("v1model/", "tna/", 1);
     match source.files.iter().any(|(path, _)| *path == variant) {
@@ -134,7 +134,7 @@ fn run_compiler(
     Err(Error::Compile(format!("{tool} ended with {}:\n{errors}\n", output.status)))
 }
 
-/// A directory for what compilers write. It goes when it is dropped.
+/// A temporary directory for compilers' output, removed when dropped.
 fn scratch() -> Result<tempfile::TempDir, Error> {
     tempfile::tempdir().map_err(|error| Error::Bundle {
         what: std::env::temp_dir().display().to_string(),
@@ -142,7 +142,7 @@ fn scratch() -> Result<tempfile::TempDir, Error> {
     })
 }
 
-/// A program as files for a compiler: those of the library are written below `directory`.
+/// Writes a program to files for a compiler: library programs below `directory`.
 fn on_disk(source: &Source, directory: &Path) -> Result<PathBuf, Error> {
     for (path, text) in &source.files {
         let path = directory.join(path);
@@ -156,7 +156,7 @@ fn on_disk(source: &Source, directory: &Path) -> Result<PathBuf, Error> {
     })
 }
 
-/// A table, register or counter as two descriptions of a program have it.
+/// A table, register or counter in one of two descriptions of a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Shape {
     name: String,
@@ -191,7 +191,7 @@ fn tables_of(info: &P4Info) -> Vec<Shape> {
     info.tables.iter().map(table).collect()
 }
 
-/// What `ours` has and `theirs` lacks or has otherwise, in words.
+/// Describes what `ours` has and `theirs` lacks or has differently.
 fn difference(what: &str, ours: &[Shape], theirs: &[Shape]) -> Option<String> {
     for shape in ours {
         let Some(other) = theirs.iter().find(|other| other.name == shape.name) else {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compiler_that_is_not_there_is_named() {
+    fn a_missing_compiler_is_named() {
         let error = run_compiler("p4c-nowhere", |command| command).unwrap_err();
         let expected = "p4c-nowhere is not on the PATH; install p4c's Tofino back end, or give";
         assert!(error.to_string().starts_with(expected), "{error}");

@@ -1,18 +1,17 @@
-//! What Stratum takes for a Tofino: one protobuf message with the compiler's three files in it.
+//! Stratum's pipeline format for a Tofino: one protobuf message with the compiler's three files.
 //!
-//! Stratum's Tofino agent (`stratum_bfrt`) reads `p4_device_config` as its message
-//! `stratum.hal.barefoot.BfPipelineConfig`; [`BfPipelineConfig`] has the same fields under the same
-//! numbers. Of the older forms (an archive of the compiler's output; name, binary and context one
-//! after the other, each behind its length) the agents of today read none, and the older agents read
-//! this one too.
+//! Stratum's Tofino agent (`stratum_bfrt`) parses `p4_device_config` as its message
+//! `stratum.hal.barefoot.BfPipelineConfig`; [`BfPipelineConfig`] has the same fields and numbers.
+//! Current agents read none of the older forms (an archive of the compiler's output; name, binary
+//! and context, each behind its length), and older agents also read this one.
 //!
-//! The compiler's output directory has
+//! The compiler's output directory contains:
 //!
-//! | file | is |
+//! | file | content |
 //! | --- | --- |
 //! | `bfrt.json` | names and numbers of tables for the run-time library |
 //! | `pipe/context.json` | where the tables are in the chip |
-//! | `pipe/tofino.bin` | what registers and memories are set to ([`super::tofino_bin`]) |
+//! | `pipe/tofino.bin` | the initial values of registers and memories ([`super::tofino_bin`]) |
 //! | `NAME.conf` | which of these files are for which pipes; may be missing |
 //! | `*p4info*` | the P4Info |
 
@@ -31,13 +30,13 @@ use crate::programs::{Pipeline, Source};
 
 /// The compiler.
 pub const COMPILER: &str = "p4c-barefoot";
-/// The assembler that belongs to it.
+/// Its assembler.
 pub const ASSEMBLER: &str = "bfas";
 
-/// Pipes of a Tofino. Where it has two, the others are not looked at.
+/// Pipes of a Tofino. Chips with two pipes ignore the others.
 const PIPES: u32 = 4;
 
-/// A program as Stratum takes it.
+/// A program in Stratum's format.
 #[derive(Clone, PartialEq, Message)]
 pub struct BfPipelineConfig {
     /// Name of the program.
@@ -46,12 +45,12 @@ pub struct BfPipelineConfig {
     /// The file `bfrt.json`.
     #[prost(bytes = "vec", tag = "2")]
     pub bfruntime_info: Vec<u8>,
-    /// What the pipes run.
+    /// The pipelines.
     #[prost(message, repeated, tag = "3")]
     pub profiles: Vec<Profile>,
 }
 
-/// What some of the pipes run.
+/// The pipeline of some pipes.
 #[derive(Clone, PartialEq, Message)]
 pub struct Profile {
     /// Name of the pipeline within the program.
@@ -81,12 +80,12 @@ pub fn compile(source: &Source, defines: &[(String, String)]) -> Result<Built, E
     Ok(Built { origin: format!("{}, compiled by {COMPILER}", source.main), ..built })
 }
 
-/// Compiles a file, and leaves what the compiler writes in a directory.
+/// Compiles a file into a directory.
 fn compile_into(main: &Path, defines: &[(String, String)], output: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(output).map_err(|error| bundle_error(output, error.to_string()))?;
     run_compiler(COMPILER, |command| {
         command.args(["--std", "p4-16", "--target", "tofino", "--arch", "tna"]);
-        // Counters and registers as P4Runtime's own kinds, not as the architecture's.
+        // Counters and registers as P4Runtime's own kinds instead of the architecture's.
         command.arg("--p4runtime-force-std-externs");
         command.args(defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         command.arg("--p4runtime-files").arg(output.join("p4info.txtpb"));
@@ -101,12 +100,12 @@ fn compile_into(main: &Path, defines: &[(String, String)], output: &Path) -> Res
     Ok(())
 }
 
-/// Takes what was compiled before: the compiler's output directory, or a file that holds the message
-/// already (Stratum's `bf_pipeline_builder` writes such files).
+/// Loads a compiled program: the compiler's output directory, or a file with the message (as
+/// Stratum's `bf_pipeline_builder` writes it).
 ///
 /// # Errors
-/// [`Error::Bundle`] if a file is missing or cut off, is for another chip, or is not of the same
-/// program as the others.
+/// [`Error::Bundle`] if a file is missing or truncated, is for another chip, or belongs to another
+/// program than the others.
 pub fn load(bundle: &Path, p4info: Option<&Path>) -> Result<Built, Error> {
     let config = match bundle.is_dir() {
         true => assemble(bundle)?,
@@ -141,7 +140,7 @@ pub fn load(bundle: &Path, p4info: Option<&Path>) -> Result<Built, Error> {
     Ok(Built { pipeline: Pipeline { p4info, device_config }, origin })
 }
 
-/// Puts a compiler's output together.
+/// Assembles a compiler's output.
 fn assemble(directory: &Path) -> Result<BfPipelineConfig, Error> {
     match files::only(directory, "the compiler's .conf", |name| name.ends_with(".conf"))? {
         Some(conf) => by_conf(directory, &conf),
@@ -149,8 +148,8 @@ fn assemble(directory: &Path) -> Result<BfPipelineConfig, Error> {
     }
 }
 
-/// As the `.conf` says. Its paths are from where the compiler ran; where that is not here, the files
-/// are looked for at their places in the directory.
+/// Follows the `.conf`. Its paths are relative to the compiler's working directory; if they do not
+/// exist here, the files are looked up at their usual places in the directory.
 fn by_conf(directory: &Path, conf: &Path) -> Result<BfPipelineConfig, Error> {
     let bad = |what: &str| bundle_error(conf, format!("{what}; compile the program again"));
     let json: Value = serde_json::from_slice(&files::read(conf)?)
@@ -192,7 +191,7 @@ fn by_conf(directory: &Path, conf: &Path) -> Result<BfPipelineConfig, Error> {
     })
 }
 
-/// By the names of the files: one pipeline for all pipes.
+/// Finds the files by name: one pipeline for all pipes.
 fn by_names(directory: &Path) -> Result<BfPipelineConfig, Error> {
     let bfrt =
         files::only(directory, "bfrt.json", |name| ["bfrt.json", "bf-rt.json"].contains(&name))?
@@ -248,7 +247,7 @@ fn json_of(bytes: &[u8], name: &str) -> Result<Value, String> {
     })
 }
 
-/// Whether all parts are whole and of one program.
+/// Checks that all parts are complete and of one program.
 fn check(config: &BfPipelineConfig) -> Result<(), String> {
     if config.p4_name.is_empty() {
         return Err("the program has no name; Stratum wants one".into());
@@ -294,7 +293,8 @@ fn check(config: &BfPipelineConfig) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the run-time description has all of a P4Info, by which the controller writes entries.
+/// Checks that the run-time description contains everything of a P4Info, which the controller uses
+/// to write entries.
 fn check_info(config: &BfPipelineConfig, info: &P4Info) -> Result<(), String> {
     let bfrt = json_of(&config.bfruntime_info, "bfrt.json")?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -302,7 +302,7 @@ fn check_info(config: &BfPipelineConfig, info: &P4Info) -> Result<(), String> {
     let theirs: Vec<Shape> = array(&bfrt["tables"])
         .iter()
         .map(|table| {
-            // Besides its own keys, a table with priorities has one for them.
+            // A table with priorities has an additional key field for them.
             let keys = array(&table["key"]).iter().map(|key| text(&key["name"]));
             let keys = keys.filter(|name| name != "$MATCH_PRIORITY");
             let keys = keys.map(|name| format!("key {name}"));
@@ -343,7 +343,7 @@ mod tests {
     use crate::programs;
     use crate::targets::tofino_bin::tests::sample;
 
-    /// A directory as the compiler writes it, around a P4Info of ours.
+    /// A compiler's output directory with a P4Info of ours.
     struct Output(tempfile::TempDir);
 
     impl Output {
@@ -381,7 +381,7 @@ mod tests {
         }
     }
 
-    /// A run-time description of the tables of a P4Info, with the names that a Tofino's compiler gives.
+    /// A run-time description of the tables of a P4Info, with the names of a Tofino compiler.
     fn bfrt(info: &P4Info) -> Value {
         let tables = tables_of(info).into_iter().map(|shape| {
             let part = |prefix: &str, key: &str| -> Vec<Value> {
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!(profile.binary, sample("atp", "tofino"));
         assert_eq!(profile.context, fs::read(output.path("pipe/context.json")).unwrap());
 
-        // The message as a file is as good as the directory.
+        // A file with the message is equivalent to the directory.
         output.write("atp.pb.bin", &built.pipeline.device_config);
         let again = load(&output.path("atp.pb.bin"), None).unwrap();
         assert_eq!(again.pipeline, built.pipeline);
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conf_says_what_is_for_which_pipe() {
+    fn a_conf_assigns_files_to_pipes() {
         let output = Output::new();
         fs::rename(output.path("pipe"), output.path("left")).unwrap();
         let conf = |scopes: [&str; 2]| {
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_files_are_named() {
         for (missing, expected) in [
             ("pipe/tofino.bin", "DIR/pipe/tofino.bin: cannot be read: No such file"),
             ("pipe/context.json", "DIR/pipe/context.json: cannot be read: No such file"),
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_refused() {
+    fn truncated_files_are_refused() {
         for name in ["pipe/tofino.bin", "pipe/context.json", "bfrt.json"] {
             let output = Output::new();
             let whole = fs::read(output.path(name)).unwrap();
@@ -538,7 +538,7 @@ mod tests {
             output.refused(),
             "DIR: tofino.bin of pipeline pipe is for the chip Tofino2; compile for --target tofino"
         );
-        // BMv2's JSON is no bundle.
+        // BMv2's JSON is not a bundle.
         output.write("pipe/tofino.bin", b"{\"program\": \"atp.p4\"}");
         assert!(output.refused().contains("there is no block at byte 0"), "{}", output.refused());
 
@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compiler_that_failed_half_way_is_told_apart() {
+    fn incomplete_compiler_output_is_reported() {
         let output = Output::new();
         output.write("pipe/context.json", r#"{"program_name": "atp", "tables": []}"#);
         let error = output.refused();

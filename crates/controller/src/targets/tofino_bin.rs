@@ -1,7 +1,9 @@
-//! `tofino.bin`: what a Tofino's registers and memories are set to, as the assembler of p4c's Tofino
-//! back end writes it. Read here only as far as to tell whether it is whole, and of which program.
+//! `tofino.bin`: the initial values of a Tofino's registers and memories, as the assembler of p4c's
+//! Tofino back end writes them. The parser reads only enough to check that the file is complete and
+//! which program it is of.
 //!
-//! The file is a row of blocks. Each begins with a little-endian word whose top byte is a letter:
+//! The file is a sequence of blocks. Each begins with a little-endian word whose top byte is a
+//! letter:
 //!
 //! | letter | then |
 //! | --- | --- |
@@ -9,24 +11,24 @@
 //! | `C` | a BSON document: a context, embedded |
 //! | `P` | 4 bytes: which parser the next blocks are for |
 //! | `R` | address (4), value (4) |
-//! | `B`, `D` | address (8), bits a word (4), words (4), the words |
-//! | `S` | selector's address (8) and value (4), address (8), bits a word (4), words (4), the words |
+//! | `B`, `D` | address (8), bits per word (4), words (4), the words |
+//! | `S` | selector's address (8) and value (4), address (8), bits per word (4), words (4), the words |
 
-/// What the header says.
+/// The content of the header.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Binary {
     /// Name of the program.
     pub program: Option<String>,
     /// Name of the chip, such as `tofino`.
     pub chip: Option<String>,
-    /// Blocks, the header aside.
+    /// Number of blocks, without the header.
     pub blocks: usize,
 }
 
-/// Walks through all blocks.
+/// Checks all blocks.
 ///
 /// # Errors
-/// What is wrong with the file, in words.
+/// A description of the problem.
 pub fn inspect(bytes: &[u8]) -> Result<Binary, String> {
     let mut reader = Reader { bytes, at: 0 };
     let mut binary = Binary::default();
@@ -96,7 +98,7 @@ impl<'b> Reader<'b> {
         Ok(u32::from_le_bytes(bytes.try_into().expect("four bytes")))
     }
 
-    /// Their width and number, and the words.
+    /// Skips width, count and the words themselves.
     fn words(&mut self) -> Result<(), String> {
         let (width, count) = (self.word()?, self.word()?);
         let bits = u64::from(width) * u64::from(count);
@@ -104,7 +106,7 @@ impl<'b> Reader<'b> {
         self.take(length).map(|_| ())
     }
 
-    /// A BSON document, which begins with its length.
+    /// Reads a BSON document, which begins with its length.
     fn document(&mut self) -> Result<&'b [u8], String> {
         let start = self.at;
         let length = self.word()? as usize;
@@ -116,7 +118,7 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// A text of a BSON document's top level.
+/// A string at the top level of a BSON document.
 fn string_in(document: &[u8], wanted: &str) -> Option<String> {
     let mut rest = document.get(4..)?;
     while let Some((&kind, after)) = rest.split_first() {
@@ -185,7 +187,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_whole_file_tells_its_program() {
+    fn a_complete_file_names_its_program() {
         let binary = inspect(&sample("atp", "tofino")).unwrap();
         let expected =
             Binary { program: Some("atp".into()), chip: Some("tofino".into()), blocks: 4 };
@@ -193,10 +195,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_anywhere_is_refused_unless_between_blocks() {
+    fn a_file_truncated_inside_a_block_is_refused() {
         let whole = sample("atp", "tofino");
         let cuts = (0..whole.len()).filter(|&end| inspect(&whole[..end]).is_ok()).count();
-        // After the parser's number, the register, and the first row of words.
+        // After the parser's number, the register, and the first block of words.
         assert_eq!(cuts, 3);
         let error = inspect(&whole[..whole.len() - 5]).unwrap_err();
         assert_eq!(
@@ -209,12 +211,12 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_cause_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = inspect(&bytes);
         }
 
         #[test]
-        fn damage_makes_no_panic(at in 0_usize..160, byte in any::<u8>()) {
+        fn damaged_files_cause_no_panic(at in 0_usize..160, byte in any::<u8>()) {
             let mut file = sample("atp", "tofino");
             let end = file.len();
             file[at % end] = byte;

@@ -47,12 +47,12 @@ impl Kit for Bmv2 {
     }
 }
 
-/// With `atp.p4`, if the tools are installed.
+/// A switch with `atp.p4`, if the tools are installed.
 fn bmv2() -> Option<Bmv2> {
     running("atp")
 }
 
-/// With a program, if the tools are installed.
+/// A switch with a program, if the tools are installed.
 fn running(program: &str) -> Option<Bmv2> {
     for tool in ["simple_switch_grpc", "p4c-bm2-ss"] {
         let found = std::env::var_os("PATH")

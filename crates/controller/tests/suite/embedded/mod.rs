@@ -27,13 +27,13 @@ struct Embedded {
     pipeline: Pipeline,
 }
 
-/// The server goes before the switch that it serves.
+/// Fields are dropped in order: the server before its switch.
 struct Running {
     _server: ServerHandle,
     _switch: SwitchHandle,
 }
 
-/// The far ends of the cables in a switch's ports, from port 1 up.
+/// The far ends of the switch's cables, from port 1 up.
 type Cables = Vec<MemoryPort>;
 
 fn runtime() -> (Runtime, Cables) {
@@ -50,7 +50,7 @@ fn runtime() -> (Runtime, Cables) {
 fn serve(runtime: Runtime, listen: Listen) -> Running {
     let (switch, packets_in) = runtime.start().unwrap();
     let service = server::Service::new(switch.control().clone(), packets_in);
-    // The server brings a tokio runtime of its own, which cannot start within the test's.
+    // The server creates a tokio runtime, which is not allowed inside the test's.
     let server = std::thread::spawn(|| ServerHandle::start(service, listen).unwrap());
     let server = server.join().unwrap();
     Running { _server: server, _switch: switch }
@@ -129,7 +129,7 @@ async fn a_switch_behind_a_channel_of_the_caller() {
     assert!(session.health().is_ok());
 }
 
-/// What a job has taken is free when it has gone, and counted; what it has finished was summed.
+/// After its removal, a job's aggregators are free and were counted; completed tasks were summed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_removed_job_leaves_no_aggregator() {
     let scenario = parse("[switch]\npool = 64\n[[job]]\nworkers = 2\n", "test").unwrap();
@@ -168,14 +168,14 @@ async fn a_removed_job_leaves_no_aggregator() {
     // Task 0's aggregator waits for a result that never came.
     assert_eq!(controller.remove(placement.job).await.unwrap()[&switch], 6);
 
-    // Admitted again under the same ID, it finds nothing of its former life.
+    // After admission under the same ID, no state of the removed job is left.
     controller.admit(&placement).await.unwrap();
     let outcomes = controller.outcomes(placement.job).await.unwrap()[&switch];
     assert!(outcomes.iter().all(|(_, count)| count.packets == 0));
     assert_eq!(controller.remove(placement.job).await.unwrap()[&switch], 0);
 }
 
-/// The cases about failures, with a controller that comes to know of them late.
+/// The cases about failures, with a controller that learns of failures late.
 mod failures {
     use std::time::{Duration, Instant};
 
@@ -195,7 +195,7 @@ mod failures {
         failures::a_switch_that_falls_silent(&embedded()).await;
     }
 
-    /// A server that takes connections and says nothing is given up in time, and named.
+    /// A server that accepts connections and never answers times out and is named.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_server_that_never_answers() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -17,7 +17,7 @@ use tributary_wire::{Bitmap, Kind, Protocol, Round, Service};
 use crate::embedded::running;
 use crate::support::{self, Kit, free_port, gradient};
 
-/// A gradient of the first job with P4INC, for its parameter server if it goes that far.
+/// A gradient of the first job with P4INC, addressed to its parameter server.
 fn p4inc_gradient(scenario: &Scenario, by: Assignment, worker: u8, fragment: u32) -> Vec<u8> {
     let index = by.segment.offset.0 + fragment % 8;
     let mut frame = gradient(scenario, worker, Round::first(fragment).sequence().0, index);
@@ -27,8 +27,8 @@ fn p4inc_gradient(scenario: &Scenario, by: Assignment, worker: u8, fragment: u32
     frame
 }
 
-/// The next frame that comes out of a cable: what it is, of which service and round, for whom, and the
-/// first of its values, which must all be the same.
+/// The next frame from a cable: kind, service, round, bitmap, and the first of its values, which
+/// must all be equal.
 fn received(cable: &mut MemoryPort) -> (Kind, Service, Round, Bitmap, i32) {
     let start = Instant::now();
     let mut frames: Vec<Vec<u8>> = Vec::new();
@@ -53,29 +53,30 @@ fn send(cable: &mut MemoryPort, frame: &[u8]) {
     cable.flush().unwrap();
 }
 
-/// What a worker sends besides what is due.
+/// What a worker sends in addition to what is due.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Late {
-    /// Packets of services that are over.
+    /// Packets of earlier services.
     Over,
-    /// Whatever it has ever sent.
+    /// Any packet that it has ever sent.
     All,
 }
 
-/// Every packet of a service that is over is refused and counted, and nobody sees anything of it.
+/// Packets of an earlier service are refused and counted, and have no effect.
 #[tokio::test(flavor = "multi_thread")]
 async fn packets_of_a_service_that_is_over_are_refused() {
     no_sum_of_a_moved_job_holds_what_is_late(Late::Over).await;
 }
 
-/// Copies of packets come before a move, during and after it, those of the server's time among them.
+/// Copies of packets arrive before, during and after a move, including packets for the server, and
+/// are never added.
 #[tokio::test(flavor = "multi_thread")]
 async fn copies_around_a_move_are_summed_nowhere() {
     no_sum_of_a_moved_job_holds_what_is_late(Late::All).await;
 }
 
-/// A job is moved to and fro while packets that are late arrive all the time. Every iteration's sums
-/// hold each worker once, as the network or the server makes them.
+/// Moves a job back and forth while late packets arrive. Every iteration's sums contain each worker
+/// once, whether the network or the server adds.
 async fn no_sum_of_a_moved_job_holds_what_is_late(what: Late) {
     let scenario = parse("[switch]\npool = 64\n[[job]]\nworkers = 3\n", "test").unwrap();
     let kit = running("p4inc");
@@ -90,13 +91,13 @@ async fn no_sum_of_a_moved_job_holds_what_is_late(what: Late) {
 
     let mut server = cables.remove(3);
     let mut late_port = cables.remove(2);
-    // One contribution is left behind in the switch: its worker stopped half-way.
+    // One contribution stays in the switch: its worker stopped half-way.
     send(&mut cables[0], &p4inc_gradient(&scenario, first, 0, 5));
 
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let scene = scenario.clone();
-    // The third worker's port: what it has to say now, and in between what it has said long ago.
+    // The third worker sends current packets, interleaved with old ones.
     let (tell, told) = mpsc::channel::<(Assignment, u32)>();
     let straggler = std::thread::spawn(move || {
         let mut results = Vec::new();
@@ -115,7 +116,7 @@ async fn no_sum_of_a_moved_job_holds_what_is_late(what: Late) {
         while !stopped.load(Ordering::Relaxed) {
             if let Ok((new, fragment)) = told.try_recv() {
                 if new != by {
-                    // Those of the server's are not told apart by their service.
+                    // Packets for the server all have the same service.
                     let over = std::mem::take(&mut current);
                     late.extend(over.into_iter().filter(|_| by.service.is_aggregated()));
                     by = new;
@@ -128,7 +129,7 @@ async fn no_sum_of_a_moved_job_holds_what_is_late(what: Late) {
                 }
             }
             if !late.is_empty() {
-                // Most of all what was sent last.
+                // Prefer the latest packets.
                 let at = if sent % 2 == 0 { late.len() - 1 } else { sent / 2 % late.len() };
                 send(&mut late_port, &late[at]);
                 sent += 1;
@@ -142,7 +143,7 @@ async fn no_sum_of_a_moved_job_holds_what_is_late(what: Late) {
     let mut assignment = first;
     let mut expected = Vec::new();
     for iteration in 0..12_u32 {
-        // Fragments whose indices are those that the late packets name.
+        // Fragments with the same indices as the late packets.
         for fragment in 8 * iteration..8 * iteration + 8 {
             if iteration == 0 && fragment == 5 {
                 continue;
@@ -161,13 +162,13 @@ async fn no_sum_of_a_moved_job_holds_what_is_late(what: Late) {
                 }
                 expected.push((service, round, Some(1 + 2 + 3)));
             } else {
-                // The server adds: here, whatever comes of this round.
+                // The server adds all packets of this round.
                 let mut sum = 0;
                 let mut seen = Bitmap::EMPTY;
                 while seen != everyone {
                     let (kind, from, at, bitmap, value) = received(&mut server);
                     assert_eq!((kind, from), (Kind::Gradient, service));
-                    // Like a server: what is over, or in already, is dropped.
+                    // As a real server does, drop old rounds and duplicates.
                     if what == Late::All && (at < round || !seen.is_disjoint(bitmap)) {
                         assert_eq!(bitmap, Bitmap(0b100));
                         continue;
@@ -193,7 +194,7 @@ async fn no_sum_of_a_moved_job_holds_what_is_late(what: Late) {
     let (mut results, sent) = straggler.join().unwrap();
     assert!(sent > 100, "{sent} late packets");
     if what == Late::All {
-        // A result that was asked for again, from the copy, is the same.
+        // A repeated result, from the copy, is the same.
         results.sort();
         results.dedup();
     }

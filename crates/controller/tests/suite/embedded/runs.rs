@@ -1,4 +1,4 @@
-//! Workers that join runs of a job, over gRPC, in front of the embedded switch.
+//! Workers that join runs of a job, over gRPC, with the embedded switch.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -46,7 +46,7 @@ async fn setting() -> Setting {
     Setting { runs, server, controller, job, port, _switch: switch }
 }
 
-/// A controller that has admitted the job, as the run that it found in the switch if there is one.
+/// A controller that has admitted the job, continuing the run in the switch if there is one.
 async fn admitted(port: u16, election_id: u128) -> (Arc<Controller>, JobId) {
     let scenario = parse("[switch]\npool = 64\n[[job]]\nworkers = 3\n", "test").unwrap();
     let configs = vec![SwitchConfig { election_id, ..support::config("s1", port) }];
@@ -66,7 +66,7 @@ fn index(worker: u8) -> WorkerIndex {
     WorkerIndex::new(worker).unwrap()
 }
 
-/// A worker's process that asks to join.
+/// A worker process that asks to join.
 type Joining = JoinHandle<Result<Epoch, Error>>;
 
 impl Setting {
@@ -79,7 +79,7 @@ impl Setting {
         ask(&self.server.address().to_string(), self.job, None, |_| {}).await.unwrap()
     }
 
-    /// Until exactly these workers are missing, as one of them that waits is told.
+    /// Waits until exactly these workers are missing, according to a waiting worker.
     async fn missing(&self, told: &mut tokio::sync::watch::Receiver<Progress>, missing: u32) {
         let missing = Progress::Waiting { missing: Bitmap(missing) };
         let there = told.wait_for(|progress| *progress == missing);
@@ -137,7 +137,7 @@ async fn a_controller_that_was_started_again_begins_a_new_run() {
     for worker in workers {
         epochs.push(epoch(worker).await);
     }
-    // Dies without a word: the job stays in the switch.
+    // The controller stops abruptly: the job stays in the switch.
     let (again, job) = admitted(setting.port, 2).await;
     let runs = Runs::new(again);
     assert_eq!(runs.current(job).await, Ok(epochs[0]), "workers of the run go on");
@@ -148,8 +148,8 @@ async fn a_controller_that_was_started_again_begins_a_new_run() {
     assert!(matches!(begun, Progress::Begun(epoch) if epoch.is_after(epochs[0])), "{begun:?}");
 }
 
-/// However fast runs follow each other, their epochs do not run ahead of the clock, from which the next
-/// controller takes its own when nothing is left in the switch.
+/// However fast runs follow each other, epochs never exceed the clock. The next controller takes
+/// its epochs from the clock if the switch is empty.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_later_controller_issues_an_epoch_again() {
     let setting = setting().await;
@@ -199,8 +199,8 @@ async fn requests_that_make_no_sense_are_refused() {
     }
 }
 
-/// Processes come, leave at any moment and come twice, also while switches change over. Whatever they
-/// do, a worker is told a run at most once, and when they behave again, a run begins.
+/// Processes come, leave at any moment and come twice, also while switches change to a new run. A
+/// worker is told of a run at most once, and when processes behave again, a run begins.
 #[tokio::test(flavor = "multi_thread")]
 async fn processes_that_come_and_go_at_random_block_no_run() {
     const SEEDS: u64 = 6;
@@ -231,7 +231,7 @@ async fn processes_that_come_and_go_at_random_block_no_run() {
                 workers.iter().all(|one| workers.iter().filter(|two| *two == one).count() == 1);
             assert!(each, "seed {seed}: run {epoch} was told to {workers:?}");
         }
-        // The controller notices that they are gone.
+        // The controller notices that they have left.
         let mut probe = setting.runs.join(setting.job, index(0)).unwrap();
         setting.missing(&mut probe, 0b110).await;
         drop(probe);

@@ -1,4 +1,4 @@
-//! The job scheduler over gRPC, in front of the embedded switch.
+//! The job scheduler over gRPC, with the embedded switch.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -25,8 +25,8 @@ const NETWORK: i32 = v1::Aggregation::Network as i32;
 const SERVER: i32 = v1::Aggregation::Server as i32;
 const SOON: Duration = Duration::from_secs(10);
 
-/// A scheduler of two racks with four workers and 64 aggregators each, whose file knows one job over
-/// both racks; and a client.
+/// A scheduler of two racks with four workers and 64 aggregators each, with one known job over both
+/// racks; and a client.
 struct Setting {
     server: Server,
     scheduler: Scheduler,
@@ -119,7 +119,7 @@ async fn told(stream: &mut Streaming<v1::WatchResponse>) -> Option<v1::WatchResp
     timeout(SOON, stream.message()).await.expect("nothing is told").unwrap()
 }
 
-/// A job's whole life, as a watcher hears of it.
+/// A job's whole life, as a watcher sees it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_admitted_stepped_moved_and_released() {
     let mut setting = setting("p4inc").await;
@@ -134,7 +134,7 @@ async fn a_job_is_admitted_stepped_moved_and_released() {
     assert_eq!(setting.start(1, 1).await.unwrap(), iteration(1, &everyone).unwrap());
     assert_eq!(told(&mut watcher).await, at(iteration(1, &everyone), partial));
 
-    // No move while it runs; and the same start again is the same one.
+    // A running job is not moved; repeating the same start changes nothing.
     let there = v1::MoveRequest { job_id: 1, aggregation: SERVER, size: 0 };
     let message = refused(setting.client.r#move(there).await, Code::FailedPrecondition);
     assert!(message.starts_with("job 1: iteration 1 runs; workers {0, 1, 2,"), "{message}");
@@ -145,7 +145,7 @@ async fn a_job_is_admitted_stepped_moved_and_released() {
         let left: Vec<u32> = (worker + 1..8).collect();
         assert_eq!(setting.finish(1, 1, worker).await.unwrap(), iteration(1, &left).unwrap());
         assert_eq!(told(&mut watcher).await, at(iteration(1, &left), partial));
-        // Said twice is said once.
+        // A repeated report changes nothing.
         assert_eq!(setting.finish(1, 1, worker).await.unwrap(), iteration(1, &left).unwrap());
     }
     assert_eq!(setting.finish(1, 1, 8).await.unwrap_err().code(), Code::InvalidArgument);
@@ -168,7 +168,7 @@ async fn a_job_is_admitted_stepped_moved_and_released() {
     let memory: Vec<_> = listed.memory.iter().map(|m| (m.switch.as_str(), m.free)).collect();
     assert_eq!(memory, [("rack1", 32), ("rack2", 32)]);
 
-    // In the midst of an iteration it may end; whoever watches is told.
+    // A job may end during an iteration, and watchers are told.
     setting.start(1, 0).await.unwrap();
     assert_eq!(told(&mut watcher).await.unwrap().iteration, iteration(2, &everyone));
     let release = v1::ReleaseRequest { job_id: 1 };
@@ -226,7 +226,7 @@ async fn what_cannot_be_is_refused_with_the_right_status() {
         "switch rack1: job 2 wants 5 aggregators in one piece, and the largest free piece has 4; ask \
          for fewer, or wait until a job ends"
     );
-    // It is as it was, and goes on.
+    // The job is unchanged and continues.
     setting.start(2, 1).await.unwrap();
     setting.finish(2, 1, 1).await.unwrap();
     setting.finish(2, 1, 0).await.unwrap();
@@ -234,8 +234,8 @@ async fn what_cannot_be_is_refused_with_the_right_status() {
     refused(setting.client.release(unnamed).await, Code::InvalidArgument);
 }
 
-/// Many clients at once want more than there is: nobody gets what another one has, what is refused is
-/// refused for good reason, and all is free in the end.
+/// Many concurrent clients request more memory than exists: segments never overlap, refusals are
+/// justified, and everything is free in the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn clients_at_once_never_share_a_segment() {
     let mut setting = setting("p4inc").await;
@@ -272,8 +272,8 @@ async fn clients_at_once_never_share_a_segment() {
     assert!(listed.memory.iter().all(|memory| (memory.free, memory.largest) == (64, 64)));
 }
 
-/// Of two clients that want the same change of one job, one gets it; and a worker's report is counted
-/// once, whoever brings it.
+/// If two clients request the same change of a job, one succeeds; and a worker's report is counted
+/// once, whichever client sends it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn clients_at_once_change_a_job_one_after_the_other() {
     let mut setting = setting("p4inc").await;
@@ -305,7 +305,7 @@ async fn clients_at_once_change_a_job_one_after_the_other() {
         let listed = setting.list().await;
         assert_eq!(listed.jobs[0].iteration, iteration(number, &[]));
 
-        // Half of them want it here, half there: each is met, or told to ask again.
+        // Half of the clients request one place, half the other: each succeeds or is told to retry.
         let mut tasks = tokio::task::JoinSet::new();
         for (number, mut client) in clients.iter().cloned().enumerate() {
             let aggregation = if number % 2 == 0 { NETWORK } else { SERVER };
@@ -322,7 +322,7 @@ async fn clients_at_once_change_a_job_one_after_the_other() {
     }
 }
 
-/// A watcher that hangs up is forgotten, and one that does not read holds nobody up.
+/// A watcher that hangs up is forgotten, and one that does not read delays no one else.
 #[tokio::test(flavor = "multi_thread")]
 async fn watchers_come_and_go() {
     let mut setting = setting("p4inc").await;
@@ -340,7 +340,7 @@ async fn watchers_come_and_go() {
         setting.start(7, number).await.unwrap();
         setting.finish(7, number, 0).await.unwrap();
     }
-    // Numbers go up, whatever was skipped, and the last state is always told.
+    // Numbers increase even if some are skipped, and the last state is always sent.
     let mut last = 0;
     while last < 2000 {
         let number = told(&mut faithful).await.unwrap().iteration.unwrap().number;
@@ -352,7 +352,7 @@ async fn watchers_come_and_go() {
     drop(idle);
 }
 
-/// A client that hangs up half-way through an admission leaves a job that is whole, or none.
+/// A client that hangs up half-way through an admission leaves a complete job, or none.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_admission_outlives_its_client() {
     let mut setting = setting("p4inc").await;
@@ -361,7 +361,7 @@ async fn an_admission_outlives_its_client() {
         let patience = Duration::from_micros(200 * round);
         let _ = timeout(patience, client.admit(admit(1, NETWORK, 8))).await;
         drop(client);
-        // Whatever became of it, the job is let go of, or was never there.
+        // Either way the job is released, or never existed.
         loop {
             match setting.client.release(v1::ReleaseRequest { job_id: 1 }).await {
                 Err(status) if status.code() == Code::Aborted => {}
@@ -392,7 +392,7 @@ async fn closing_releases_all_jobs() {
     assert!(again.is_err(), "nobody listens any more");
 }
 
-/// A switch that is gone: the job can be released when it is back, and nothing else be done with it.
+/// After a switch is lost, its job can only be released, once the switch is back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_broken_by_a_lost_switch_can_be_released() {
     let scenario = scenario();
@@ -446,11 +446,11 @@ async fn switchml_jobs_get_static_parts() {
     refused(setting.client.admit(local(5, &["w4", "w5"], 1)).await, Code::InvalidArgument);
     let there = v1::MoveRequest { job_id: 1, aggregation: SERVER, size: 0 };
     refused(setting.client.r#move(there).await, Code::InvalidArgument);
-    // A part is a part: nothing to be moved.
+    // All parts have the same size, so there is nothing to move.
     let same = v1::MoveRequest { job_id: 1, aggregation: NETWORK, size: 9 };
     let answer = setting.client.r#move(same).await.unwrap().into_inner();
     assert_eq!(answer.assignment, assignment(1, 0, 16, v1::Mode::Local));
-    // Released in any order, each part serves another job.
+    // In any order of release, each part serves another job.
     for job_id in [2, 4, 1, 3] {
         setting.client.release(v1::ReleaseRequest { job_id }).await.unwrap();
     }

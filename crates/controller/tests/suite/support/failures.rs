@@ -1,5 +1,5 @@
-//! Switches that fall silent, go away or are meddled with, at any moment: a switch holds all of what
-//! it should in the end, or nothing of it.
+//! Switches that stop answering, disconnect or are changed by another client, at any moment: in the
+//! end a switch holds its whole desired state, or nothing of a job.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use tributary_p4runtime_proto::p4::v1::{
 
 use super::{Kit, config, contents, free_port, scenario, wait_until};
 
-/// A cable between controller and switch that can be cut or held.
+/// A link between controller and switch that can be cut or held.
 pub(crate) struct Wire {
     address: SocketAddr,
     state: Arc<State>,
@@ -30,7 +30,7 @@ pub(crate) struct Wire {
 }
 
 struct State {
-    /// Nothing passes, and nobody is told.
+    /// No bytes pass, and neither end is notified.
     held: AtomicBool,
     /// Bytes that may still pass towards the switch before everything is cut.
     budget: AtomicI64,
@@ -75,7 +75,7 @@ impl Wire {
         self.state.held.store(held, Ordering::SeqCst);
     }
 
-    /// Cuts after so many more bytes towards the switch; and from then on all the time.
+    /// Cuts the link after `bytes` more bytes towards the switch, and keeps it cut.
     fn cut_after(&self, bytes: i64) {
         self.state.budget.store(bytes, Ordering::SeqCst);
     }
@@ -85,7 +85,7 @@ impl Wire {
     }
 }
 
-/// Until either end closes, or the wire is cut.
+/// Copies until either end closes, or the link is cut.
 async fn carry(near: TcpStream, far: TcpStream, state: &State) {
     let (mut near_in, mut near_out) = near.into_split();
     let (mut far_in, mut far_out) = far.into_split();
@@ -119,8 +119,8 @@ async fn carry(near: TcpStream, far: TcpStream, state: &State) {
     }
 }
 
-/// The connection to one switch of two breaks after any number of bytes of a job's admission: the job
-/// is in both switches, or in none.
+/// The connection to one of two switches breaks after any number of bytes of a job's admission: the
+/// job is in both switches, or in none.
 pub(crate) async fn an_admission_is_whole_wherever_it_breaks(kit: &impl Kit) {
     let scenario = scenario();
     let ports = [free_port(), free_port()];
@@ -160,8 +160,8 @@ pub(crate) async fn an_admission_is_whole_wherever_it_breaks(kit: &impl Kit) {
     assert!(failed >= 3 && done >= 1, "{failed} failed, {done} did not");
 }
 
-/// A switch that takes requests and answers none: the caller is told in time, and what the switch may
-/// have done after all is undone when it answers again.
+/// A switch accepts requests and stops answering: the caller gets an error in time, and any change
+/// that the switch made is undone when it answers again.
 pub(crate) async fn a_switch_that_falls_silent(kit: &impl Kit) {
     let scenario = scenario();
     let ports = [free_port(), free_port()];
@@ -176,7 +176,7 @@ pub(crate) async fn a_switch_that_falls_silent(kit: &impl Kit) {
     let start = Instant::now();
     let placement = Placement::unassigned(&scenario.jobs[0]);
     let error = controller.admit(&placement).await.unwrap_err();
-    // The updates, and taking them back: a patience each, and an answer that is waited for.
+    // The updates and their removal: one timeout each, and one wait for an answer.
     assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
     assert!(error.to_string().starts_with("switch rack2: "), "{error}");
     wait_until(async || session.health().is_err()).await;
@@ -188,7 +188,7 @@ pub(crate) async fn a_switch_that_falls_silent(kit: &impl Kit) {
     assert_eq!(contents(session, &pipeline).await, clean);
 }
 
-/// Whoever knows the primary's election ID can write: what it changes is put right.
+/// A client that knows the primary's election ID can write: its changes are undone.
 pub(crate) async fn a_stray_hand_is_undone(kit: &impl Kit) {
     let scenario = scenario();
     let ports = [free_port(), free_port()];
@@ -223,7 +223,8 @@ pub(crate) async fn a_stray_hand_is_undone(kit: &impl Kit) {
     assert_eq!(session.connections(), 1);
 }
 
-/// A switch runs another program under our pipeline's cookie: it is told by its P4Info, and replaced.
+/// A switch that runs another program under our pipeline's cookie is recognised by its P4Info, and
+/// its program is replaced.
 pub(crate) async fn another_program_under_our_cookie(kit: &impl Kit, other: Pipeline) {
     let scenario = scenario();
     let ports = [free_port(), free_port()];

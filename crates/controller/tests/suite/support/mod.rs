@@ -1,5 +1,5 @@
-//! What a controller must be able to do with any switch. The cases are the same for every target;
-//! a target says how to start one.
+//! What a controller must be able to do with any switch. The cases are the same for every target; a
+//! [`Kit`] starts its switches.
 
 pub(crate) mod failures;
 
@@ -33,7 +33,7 @@ pub(crate) trait Kit {
     type Switch;
     /// A program for a small pool, compiled for this target.
     fn pipeline(&self) -> Pipeline;
-    /// Starts a switch whose P4Runtime server listens at this port of the loopback interface.
+    /// Starts a switch whose P4Runtime server listens at this loopback port.
     fn start(&self, port: u16) -> Self::Switch;
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn esa_scenario() -> Scenario {
     parse(text, "test").unwrap()
 }
 
-/// A port that nobody uses right now.
+/// A port that is free right now.
 pub(crate) fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -59,7 +59,7 @@ pub(crate) fn config(name: &str, port: u16) -> SwitchConfig {
     SwitchConfig::new(name, Target::Address(format!("127.0.0.1:{port}")))
 }
 
-/// Every entity of ours that a switch holds, in a form that can be compared.
+/// Every entity of ours in a switch, in a comparable form.
 async fn contents(session: &Session, pipeline: &Pipeline) -> Vec<String> {
     let named = |name: &str| {
         let tables = pipeline.p4info.tables.iter();
@@ -96,8 +96,7 @@ async fn contents(session: &Session, pipeline: &Pipeline) -> Vec<String> {
     found
 }
 
-/// The entries of a table as "keys → action parameters", by the names and in the order that the
-/// program gives them.
+/// The entries of a table as "keys → action parameters", with the program's names and order.
 async fn entries_of(session: &Session, pipeline: &Pipeline, table: &str) -> Vec<String> {
     let info = &pipeline.p4info;
     let is =
@@ -140,7 +139,7 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-/// A fresh gradient of a worker: every value is the worker's number from 1.
+/// A fresh gradient of a worker: every value is the worker's number, counted from 1.
 pub(crate) fn gradient(scenario: &Scenario, worker: u8, sequence: u32, index: u32) -> Vec<u8> {
     let job = &scenario.jobs[0];
     let host = |id| scenario.topology.host(id).address;
@@ -177,7 +176,7 @@ async fn connect(
     Controller::connect(&scenario.topology, configs, &kit.pipeline()).await
 }
 
-/// Push, admit, count, remove, sweep; and the switch is as clean as before.
+/// Push, admit, count, remove, sweep; the switch is as clean as before.
 pub(crate) async fn a_job_comes_and_goes(kit: &impl Kit) {
     let scenario = scenario();
     let ports = [free_port(), free_port()];
@@ -195,7 +194,8 @@ pub(crate) async fn a_job_comes_and_goes(kit: &impl Kit) {
     let taken = controller.admit(&placement).await.unwrap_err();
     assert!(matches!(taken, Error::JobTaken(..)), "{taken}");
 
-    // Packets from the controller's own port are no member's: counted, and harmless.
+    // Packets from the controller's own port belong to no member: they are counted, and have no
+    // effect.
     let job = placement.job;
     for sequence in 0..3 {
         rack2.packet_out(gradient(&scenario, 2, sequence, sequence)).await.unwrap();
@@ -218,8 +218,8 @@ pub(crate) async fn a_job_comes_and_goes(kit: &impl Kit) {
     controller.admit(&placement).await.unwrap();
 }
 
-/// ESA: what a job's ports may send, and where its evicted sums go, is in each switch; and is not
-/// when the job has gone.
+/// ESA: each switch has what a job's ports may send and where its evicted sums go, until the job is
+/// removed.
 pub(crate) async fn an_esa_job_comes_and_goes(kit: &impl Kit) {
     let scenario = esa_scenario();
     let ports = [free_port(), free_port()];
@@ -237,8 +237,8 @@ pub(crate) async fn an_esa_job_comes_and_goes(kit: &impl Kit) {
     controller.admit(&placement).await.unwrap();
     let server = scenario.topology.host(placement.ps.unwrap()).address;
     let (mac, ip) = (number(&server.mac.0), number(&server.ip.octets()));
-    // Keys are job, epoch, port and kind: 1 a gradient, 2 a result, 6 a reminder, 7 what it did not find.
-    // The job counts in slot 1 and has multicast group 2.
+    // Keys are job, epoch, port and kind: 1 a gradient, 2 a result, 6 a reminder, 7 the answer
+    // "absent". The job counts in slot 1 and has multicast group 2.
     let upper = [
         "1 1 1 1 → contribute 0x1 0xf 0x2 0x1",
         "1 1 2 1 → contribute 0x2 0xf 0x2 0x1",
@@ -266,7 +266,7 @@ pub(crate) async fn an_esa_job_comes_and_goes(kit: &impl Kit) {
         assert!(entries_of(session, &pipeline, ".servers").await.is_empty());
         assert_eq!(&contents(session, &pipeline).await, clean);
     }
-    // What a controller that died left behind goes too.
+    // The next controller also removes what a killed one left behind.
     controller.admit(&placement).await.unwrap();
     drop(controller);
     let successor = connect(kit, &scenario, ports).await.unwrap();
@@ -276,14 +276,15 @@ pub(crate) async fn an_esa_job_comes_and_goes(kit: &impl Kit) {
     }
 }
 
-/// Two racks of two workers; one job over both, and one that needs no parameter server in the first.
+/// Two racks of two workers; one job over both, and one in the first rack that needs no parameter
+/// server.
 pub(crate) fn segment_scenario() -> Scenario {
     let text = "[topology]\nracks = 2\n[switch]\npool = 64\n[[job]]\n\
                 [[job]]\nworkers = [\"w1\", \"w2\"]\n";
     parse(text, "test").unwrap()
 }
 
-/// P4INC: jobs get segments and lose them; what each switch is told goes with where a job is summed.
+/// P4INC: jobs get and free segments; the entries of each switch follow the place of aggregation.
 pub(crate) async fn p4inc_jobs_come_move_and_go(kit: &impl Kit) {
     let scenario = segment_scenario();
     let ports = [free_port(), free_port()];
@@ -298,14 +299,15 @@ pub(crate) async fn p4inc_jobs_come_move_and_go(kit: &impl Kit) {
     };
     assert_eq!(room(&controller), [64, 64]);
 
-    // A job over both racks: 16 aggregators in each, at the same place.
+    // A job over both racks: 16 aggregators in each, at the same offset.
     let wide = Placement::unassigned(&scenario.jobs[0]);
     let assigned = controller.admit_sized(wide.clone(), Aggregation::Network, 16).await.unwrap();
     let segment = |offset, size| Segment { offset: AggregatorIndex(offset), size };
     let expected =
         |number, segment, mode| Assignment { service: Service::new(number), segment, mode };
     assert_eq!(assigned, expected(1, segment(0, 16), Mode::Partial));
-    // Keys are job, epoch, port and kind: 1 a gradient, 2 a result, 3 one for one worker, 4 a question.
+    // Keys are job, epoch, port and kind: 1 a gradient, 2 a result, 3 one for one worker, 4 a
+    // query.
     let upper = [
         "1 1 1 1 → contribute 0x1 0x3 0x0 0x1",
         "1 1 2 1 → contribute 0x2 0x3 0x0 0x1",
@@ -327,7 +329,7 @@ pub(crate) async fn p4inc_jobs_come_move_and_go(kit: &impl Kit) {
         assert_eq!(services(session).await, ["1 1 → aggregate 0x0 0x10 0xf"]);
     }
 
-    // A local one beside it, in the first rack only.
+    // A local job beside it, in the first rack only.
     let local = Placement { ps: None, ..Placement::unassigned(&scenario.jobs[1]) };
     let assigned = controller.admit_sized(local.clone(), Aggregation::Network, 40).await.unwrap();
     assert_eq!(assigned, expected(1, segment(16, 40), Mode::Local));
@@ -337,7 +339,8 @@ pub(crate) async fn p4inc_jobs_come_move_and_go(kit: &impl Kit) {
     assert_eq!(memberships[6], "2 2 1 1 → contribute 0x1 0x3 0x3 0x2");
     assert_eq!(memberships[7], "2 2 2 1 → contribute 0x2 0x3 0x3 0x2");
     assert_eq!((memberships.len(), room(&controller)), (8, vec![8, 48]));
-    // Not a third one, not even by a segment of its own choice; and nothing is left of the attempt.
+    // A third job does not fit, even with a segment of its own choice, and the attempt leaves
+    // nothing behind.
     let (job, epoch) = (JobId::new(3).unwrap(), Epoch::new(3).unwrap());
     let third = Placement { job, epoch, ..local.clone() };
     let short = controller.admit_sized(third.clone(), Aggregation::Network, 9).await.unwrap_err();
@@ -368,7 +371,7 @@ pub(crate) async fn p4inc_jobs_come_move_and_go(kit: &impl Kit) {
     let moved = controller.relocate(wide.job, Aggregation::Network, 8).await.unwrap();
     assert_eq!(moved, expected(2, segment(0, 8), Mode::Partial));
     assert_eq!(services(rack2).await, ["1 2 → aggregate 0x0 0x8 0xf"]);
-    // From one segment to another: both are held until the old one is swept.
+    // From one segment to another: the job holds both until the old one is swept.
     let moved = controller.relocate(wide.job, Aggregation::Network, 4).await.unwrap();
     assert_eq!(moved, expected(3, segment(8, 4), Mode::Partial));
     assert_eq!(room(&controller), [20, 60]);
@@ -377,7 +380,7 @@ pub(crate) async fn p4inc_jobs_come_move_and_go(kit: &impl Kit) {
     let alone = controller.relocate(local.job, Aggregation::Server, 0).await.unwrap_err();
     assert_eq!(alone, Error::NoServer(local.job));
 
-    // Gone, and nothing is left; only the segment was swept.
+    // After removal nothing is left; only the segment was swept.
     let freed = controller.remove(wide.job).await.unwrap();
     assert_eq!(freed.into_values().collect::<Vec<_>>(), [0, 0]);
     controller.remove(local.job).await.unwrap();
@@ -387,11 +390,11 @@ pub(crate) async fn p4inc_jobs_come_move_and_go(kit: &impl Kit) {
     }
     let traffic = controller.traffic().await.unwrap();
     assert_eq!(traffic[&SwitchId(1)][Outcome::Swept].packets, 16 + 8 + 4);
-    // The ID was used before: the service goes on from there.
+    // The ID was used before: its services continue from there.
     let assigned = controller.admit_sized(wide.clone(), Aggregation::Network, 1).await.unwrap();
     assert_eq!(assigned.service, Service::new(4));
 
-    // Who takes over sweeps every cell, as they do not say whose they are.
+    // The next controller sweeps every aggregator, because they do not name their job.
     drop(controller);
     let successor = connect(kit, &scenario, ports).await.unwrap();
     for (session, clean) in successor.switches().iter().zip(&clean) {
@@ -430,12 +433,12 @@ pub(crate) async fn a_restarted_switch_gets_everything_back(kit: &impl Kit) {
     wait_until(async || session.health().is_ok()).await;
     assert_eq!(session.connections(), 2);
     assert_eq!(contents(session, &pipeline).await, before);
-    // And it is of use.
+    // The restarted switch works.
     controller.remove(placement.job).await.unwrap();
     assert!(contents(session, &pipeline).await.len() < before.len());
 }
 
-/// A job removed while a switch is away is gone from it when it is back.
+/// A job removed while a switch is disconnected is removed from it when it is back.
 pub(crate) async fn changes_reach_a_switch_that_was_away(kit: &impl Kit) {
     let scenario = scenario();
     let port = free_port();
@@ -459,8 +462,8 @@ pub(crate) async fn changes_reach_a_switch_that_was_away(kit: &impl Kit) {
     assert_eq!(contents(&session, &pipeline).await.len(), entities.len());
 }
 
-/// A new run of the controller finds what the last one left: it keeps what is right, mends what is
-/// not, and removes the rest.
+/// A new controller finds the state of the last one: it keeps what is correct, repairs what is not,
+/// and removes the rest.
 pub(crate) async fn a_new_controller_reconciles(kit: &impl Kit) {
     let scenario = scenario();
     let ports = [free_port(), free_port()];
@@ -470,7 +473,7 @@ pub(crate) async fn a_new_controller_reconciles(kit: &impl Kit) {
     let first = connect(kit, &scenario, ports).await.unwrap();
     let clean = contents(&first.switches()[0], &pipeline).await;
     first.admit(&placement).await.unwrap();
-    // One host's entry and the flood group go, another job comes: as if by a stray hand.
+    // Delete one host's entry and the flood group, and add another job, as a stray client would.
     let catalogue = Catalogue::new(&pipeline.p4info).unwrap();
     let forwarding = &tributary_controller::plan::forwarding(&scenario.topology)[0];
     let some = entries::forwarding(&catalogue, forwarding)[..2].to_vec();
@@ -487,14 +490,14 @@ pub(crate) async fn a_new_controller_reconciles(kit: &impl Kit) {
     let session = &second.switches()[0];
     assert_eq!(session.orphans(), [placement.run(), strange]);
     assert_eq!(contents(session, &pipeline).await, clean);
-    // The orphans were swept, and the pipeline was not pushed again: counters go on.
+    // The orphans were swept. The pipeline was not pushed again, so counters continue.
     let swept = second.traffic().await.unwrap()[&tributary_jobfile::SwitchId(0)];
     assert_eq!(swept[Outcome::Swept].packets, 2 * 64);
     second.admit(&placement).await.unwrap();
 }
 
-/// Of two controllers the one with the higher election ID rules; the other is told who does, and
-/// takes over when nobody rules any more.
+/// Of two controllers, the one with the higher election ID is primary; the other gets its ID, and
+/// takes over when there is no primary any more.
 pub(crate) async fn a_second_controller_is_told(kit: &impl Kit) {
     let port = free_port();
     let _switch = kit.start(port);
@@ -507,7 +510,7 @@ pub(crate) async fn a_second_controller_is_told(kit: &impl Kit) {
         "switch s1: another controller is primary (election ID 7, ours is 1); stop it, or take over \
          with --election-id 8"
     );
-    // A higher one deposes the ruler.
+    // A higher election ID replaces the primary.
     let usurper = SwitchConfig { election_id: 8, ..config("s1", port) };
     let usurper = Session::connect(usurper, kit.pipeline(), &[]).await.unwrap();
     wait_until(async || matches!(ruler.health(), Err(Error::NotPrimary { .. }))).await;
@@ -516,7 +519,7 @@ pub(crate) async fn a_second_controller_is_told(kit: &impl Kit) {
     wait_until(async || ruler.health().is_ok()).await;
 }
 
-/// Nobody listens; the address is none; the program is refused.
+/// No server listens; the address is invalid; the program is refused.
 pub(crate) async fn bad_switches_are_named(kit: &impl Kit) {
     let port = free_port();
     let error = Session::connect(config("s1", port), kit.pipeline(), &[]).await.unwrap_err();
@@ -535,13 +538,13 @@ pub(crate) async fn bad_switches_are_named(kit: &impl Kit) {
     assert!(!error.to_string().contains('\n'), "{error}");
     let other = SwitchConfig { device_id: 42, ..config("s1", port) };
     let error = Session::connect(other, kit.pipeline(), &[]).await.unwrap_err();
-    // BMv2 takes any device ID for a new one, until it is to run something.
+    // BMv2 accepts any device ID until it gets a pipeline.
     let expected =
         matches!(error, Error::Device { device: 42, .. } | Error::PipelineRefused { .. });
     assert!(expected, "{error:?}");
 }
 
-/// What one switch refuses is rolled back on all.
+/// If one switch refuses a job, all switches undo it.
 pub(crate) async fn a_failed_admission_leaves_nothing(kit: &impl Kit) {
     let scenario = scenario();
     let ports = [free_port(), free_port()];

@@ -1,4 +1,5 @@
-//! What p4c's Tofino back end makes, as it is handed to Stratum: where the back end is on the `PATH`.
+//! The output of p4c's Tofino back end, as it is handed to Stratum: only if the back end is on the
+//! `PATH`.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use tributary_controller::programs::Source;
 use tributary_controller::targets::stratum::{self, BfPipelineConfig};
 use tributary_controller::targets::tofino_bin;
 
-/// Says so where a tool is not there.
+/// Whether the tools are installed; prints a message if not.
 fn tools() -> bool {
     [stratum::COMPILER, stratum::ASSEMBLER].into_iter().all(|tool| {
         let found = p4c::find(tool, "").is_ok();
@@ -42,12 +43,12 @@ fn a_program_is_compiled_assembled_and_put_together() {
     let binary = tofino_bin::inspect(&profile.binary).unwrap();
     assert_eq!((binary.program.as_deref(), binary.chip.as_deref()), (Some("mini"), Some("tofino")));
     assert!(binary.blocks > 100, "{binary:?}");
-    // Cut anywhere inside a block, it is not whole.
+    // Truncated inside a block, it is incomplete.
     for missing in [1, 2, 3] {
         let error = tofino_bin::inspect(&profile.binary[..profile.binary.len() - missing]);
         assert!(error.unwrap_err().contains("cut off"));
     }
-    // Counters are P4Runtime's own, which `--p4runtime-force-std-externs` is for.
+    // `--p4runtime-force-std-externs` makes counters P4Runtime's own.
     let info = &built.pipeline.p4info;
     assert_eq!(info.counters.len(), 1);
     assert_eq!(info.counters[0].size, 256);
