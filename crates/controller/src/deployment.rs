@@ -39,6 +39,7 @@ impl Deployment {
         Ok(deployment)
     }
 
+    /// The scenario.
     #[must_use]
     pub fn scenario(&self) -> &Scenario {
         &self.scenario

@@ -25,6 +25,7 @@ impl JobSlot {
         if slot == 0 { None } else { Some(Self(slot)) }
     }
 
+    /// The number.
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0

@@ -138,6 +138,7 @@ impl Controller {
         Ok(Self { topology, ports, catalogue, switches: sessions, jobs, epochs, memory })
     }
 
+    /// The switches, indexed by [`SwitchId`].
     #[must_use]
     pub fn switches(&self) -> &[Session] {
         &self.switches

@@ -113,6 +113,7 @@ fn demand(topology: &Topology, placement: &Placement, service: Service, size: u3
 /// Free aggregators of a switch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Room {
+    /// The switch.
     pub switch: SwitchId,
     /// Aggregators that can be given to jobs.
     pub aggregators: u32,

@@ -126,6 +126,7 @@ impl Session {
         self.shared.catalogue.protocol()
     }
 
+    /// The switch's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.shared.config.name
@@ -257,6 +258,7 @@ impl Session {
 }
 
 impl Opened {
+    /// The switch's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.shared.config.name

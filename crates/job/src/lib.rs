@@ -1,10 +1,10 @@
 //! The life of a job: admission, endpoints, work, report, sweep.
 //!
-//! [`run()`] takes a job file through it on a [`Fabric`]: threads of one process
-//! ([`fabric::Memory`]), processes in network namespaces ([`fabric::Netns`]), or virtual time
-//! ([`fabric::Sim`]). All of them give the same [`report`].
+//! [`run()`] runs a job file on a [`Fabric`]: threads of one process ([`fabric::Memory`]),
+//! processes in network namespaces ([`fabric::Netns`]), or virtual time ([`fabric::Sim`]). All
+//! produce the same kind of [`report`].
 //!
-//! | module | concern |
+//! | module | content |
 //! | --- | --- |
 //! | [`mod@run`] | the steps, the same on every fabric |
 //! | [`fabric`] | where switches and endpoints run |
@@ -21,8 +21,8 @@ pub mod run;
 pub use fabric::Fabric;
 pub use run::{Options, run};
 
-/// The chain of causes in one line; a cause that is part of its error's text is not repeated. Errors can
-/// contain names from files and other machines, so control characters are escaped.
+/// The chain of causes in one line, without causes that their error's text already contains. Errors
+/// can contain names from files and other machines, so control characters are escaped.
 #[must_use]
 pub fn one_line(error: &anyhow::Error) -> String {
     let line = error.chain().skip(1).fold(error.to_string(), |line, cause| {

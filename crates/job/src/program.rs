@@ -1,4 +1,4 @@
-//! The P4 program of a job file, compiled for the switches that are to run it.
+//! The P4 program of a job file, compiled for its switches.
 
 use std::path::Path;
 
@@ -38,7 +38,7 @@ fn source(
     })
 }
 
-/// The program of the library that speaks the scenario's protocol, for v1model.
+/// The library's v1model program for the scenario's protocol.
 ///
 /// # Errors
 /// If the jobs have different protocols.
@@ -50,16 +50,16 @@ fn built_in_for(scenario: &Scenario, architecture: Architecture) -> Result<Sourc
     Ok(Source::built_in_for(architecture, protocol(scenario)?)?)
 }
 
-/// The program of a scenario's switches for v1model: its protocol's, or the one in a file.
+/// The v1model program of a scenario's switches: its protocol's, or a file.
 ///
 /// # Errors
-/// If it cannot be read or has errors; they are shown, and the error is one line.
+/// If it cannot be read or has errors; they are printed, and the error is one line.
 pub fn compile(scenario: &Scenario, replacement: Option<&Path>) -> Result<Compiled> {
     compile_for(scenario, Architecture::V1model, replacement)
 }
 
-/// The program of a scenario's switches for an architecture. One in a file says by itself which it is
-/// for.
+/// The program of a scenario's switches for an architecture. A file determines its architecture
+/// itself.
 ///
 /// # Errors
 /// As [`compile`].
@@ -88,10 +88,10 @@ pub fn compile_for(
     }
 }
 
-/// Refuses a program that speaks another protocol than the scenario's jobs, before a switch sees it.
+/// Refuses a program with another protocol than the scenario's jobs, before a switch gets it.
 ///
 /// # Errors
-/// If it does, or lacks what a controller uses.
+/// If the protocol differs, or the program lacks something that the controller uses.
 pub fn must_speak(scenario: &Scenario, program: &str, p4info: &P4Info) -> Result<()> {
     let speaks = Catalogue::new(p4info)?.protocol().name();
     let wanted = scenario.protocol().name();
@@ -103,11 +103,11 @@ pub fn must_speak(scenario: &Scenario, program: &str, p4info: &P4Info) -> Result
     Ok(())
 }
 
-/// What switches of a kind take of a program that was compiled for the embedded switch.
+/// The pipeline for another kind of switch, from a program compiled for the embedded switch.
 ///
 /// # Errors
-/// If they need another compiler, and it is missing or refuses the program; what it says is shown,
-/// and the error is one line.
+/// If the switch needs another compiler that is missing or refuses the program; its messages are
+/// printed, and the error is one line.
 pub fn pipeline(
     scenario: &Scenario,
     replacement: Option<&Path>,

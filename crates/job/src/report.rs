@@ -1,4 +1,4 @@
-//! What a run came to, as a table for people and as JSON for programs.
+//! The result of a run, as a table for people and as JSON for programs.
 
 mod segments;
 
@@ -19,14 +19,14 @@ use crate::fabric;
 
 pub use segments::{SegmentReport, aggregator_bits};
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunReport {
     /// Name of the job file.
     pub name: String,
     /// Fabric.
     pub fabric: &'static str,
-    /// What the switches were.
+    /// Kind of the switches.
     pub switch: &'static str,
     /// Seed.
     pub seed: u64,
@@ -38,35 +38,36 @@ pub struct RunReport {
     pub switches: Vec<SwitchReport>,
 }
 
-/// What preemption and the reminders of a job came to (ESA).
+/// Counters of preemption and reminders of a job (ESA).
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct EsaReport {
     /// Packets of the job that took an aggregator from another task.
     pub preemptions: u64,
-    /// Partial sums of the job that lost their aggregator to another task.
+    /// Partial sums of the job that another task evicted.
     pub evictions: u64,
-    /// Packets of the job that failed to, and so halved an aggregator's priority.
+    /// Packets of the job that failed to preempt, and so halved an aggregator's priority.
     pub downgradings: u64,
     /// Reminder packets sent to switches.
     pub reminders: u64,
-    /// Of them, answered with a partial sum.
+    /// Reminders answered with a partial sum.
     pub fetched: u64,
-    /// Of them, answered with "nothing here".
+    /// Reminders answered with "nothing here".
     pub absent: u64,
-    /// Workers asked for a fragment.
+    /// Queries to workers for a fragment.
     pub queries: u64,
     /// Times that a worker's values went to the parameter server over TCP.
     pub retransmissions: u64,
-    /// Fragments whose result came from a switch alone.
+    /// Fragments that switches completed.
     pub results_of_switches: u64,
     /// Fragments that the parameter server completed.
     pub results_of_server: u64,
-    /// Results that workers got over TCP, from the parameter server or through it from each other.
+    /// Results that workers received over TCP, from the parameter server or forwarded from each
+    /// other.
     pub delivered: u64,
 }
 
 impl EsaReport {
-    /// From the reports of a job's endpoints, and what all switches together counted for it.
+    /// Combines the reports of a job's endpoints with the counters of all switches.
     fn new(
         fragments: u64,
         server: &ServerReport,
@@ -90,47 +91,47 @@ impl EsaReport {
     }
 }
 
-/// What a job came to.
+/// The result of a job.
 #[derive(Clone, Debug, Serialize)]
 pub struct JobReport {
     /// Its name.
     pub name: String,
-    /// How it aggregated.
+    /// Its protocol.
     pub protocol: &'static str,
     /// Bytes that each worker had summed.
     pub bytes: u64,
-    /// Bytes summed a second in all-reduce at the slowest worker, in Gb/s.
+    /// Bytes summed per second of all-reduce at the slowest worker, in Gb/s.
     pub goodput_gbps: f64,
-    /// Share of the additions that switches made.
+    /// Fraction of the additions that switches performed.
     pub summed_in_network: Option<f64>,
-    /// Numbers compared with sums computed apart, over all workers; all were equal.
+    /// Values compared with separately computed sums, over all workers; all were equal.
     pub verified: u64,
-    /// Whether the final weights equal those of the same training with the sums in one process.
+    /// Whether the final weights equal those of the same training in one process.
     pub matches_reference: Option<bool>,
-    /// Fragments.
+    /// Number of fragments.
     pub fragments: u64,
-    /// What preemption and the reminders came to (ESA).
+    /// Preemption and reminders (ESA).
     pub esa: Option<EsaReport>,
-    /// What came of its segment (P4INC, SwitchML).
+    /// Its segment (P4INC, SwitchML).
     pub segment: Option<SegmentReport>,
-    /// Bytes of gradient packets that came into switches and did not leave them.
+    /// Bytes of gradient packets that entered switches and did not leave them.
     pub kept_bytes: u64,
-    /// Packets in the switches by what became of them.
+    /// Packets in the switches by outcome.
     pub outcomes: BTreeMap<&'static str, u64>,
-    /// What fixed point made of the values of all workers.
+    /// Effect of fixed point on the values of all workers.
     pub rounding: RoundingReport,
-    /// What the user should know, though the job is done.
+    /// Warnings for the user about a job that finished.
     pub warnings: Vec<String>,
-    /// What the training came to.
+    /// Result of the training.
     pub training: Option<TrainingReport>,
-    /// What the parameter server did, if there was one.
+    /// The parameter server's report, if there was one.
     pub server: Option<ServerReport>,
-    /// What the workers did, by index.
+    /// The workers' reports, by index.
     pub workers: Vec<WorkerReport>,
 }
 
 impl JobReport {
-    /// From the reports of its endpoints, and what all switches together counted for it.
+    /// Combines the reports of a job's endpoints with the counters of all switches.
     pub fn new(
         job: &Job,
         server: Option<ServerReport>,
@@ -178,20 +179,20 @@ impl JobReport {
     }
 }
 
-/// What all switches together counted for a job.
+/// Counters of a job, summed over all switches.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counted {
-    /// Its packets.
+    /// Outcomes of its packets.
     pub outcomes: Outcomes,
-    /// Its partial sums that left in a packet of another task (ESA).
+    /// Its partial sums that another task evicted (ESA).
     pub evictions: Count,
 }
 
 impl Counted {
-    /// Bytes of the job's gradients (with all headers) that came into switches and did not leave
-    /// them. In: packets that were stored, added, dropped as they were in already or their round was
-    /// over, or swapped for another task's partial sum. Out again: partial sums in place of another task's packet or of a
-    /// reminder. Every other gradient that comes in leaves in some form.
+    /// Bytes of the job's gradients (with all headers) that entered switches and did not leave
+    /// them. Entered: packets that were stored, added, dropped as duplicates or for a past round,
+    /// or swapped for another task's partial sum. Left: partial sums in place of another task's
+    /// packet or of a reminder. Every other gradient leaves in some form.
     fn kept_bytes(&self) -> u64 {
         const IN: [Outcome; 6] = [
             Outcome::Absorbed,
@@ -207,23 +208,23 @@ impl Counted {
     }
 }
 
-/// What a switch came to.
+/// The result of a switch.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SwitchReport {
     /// Its name.
     pub name: String,
-    /// Packets by what became of them, all jobs together.
+    /// Packets of all jobs by outcome.
     pub outcomes: BTreeMap<&'static str, u64>,
-    /// Longest egress queue, in packets; `None` where the switch does not tell.
+    /// Longest egress queue, in packets; `None` if the switch does not report it.
     pub longest_queue: Option<u64>,
-    /// Packets dropped at full queues; `None` where the switch does not tell.
+    /// Packets dropped at full queues; `None` if the switch does not report them.
     pub queue_drops: Option<u64>,
-    /// Processor time that it took while the workers ran, in seconds; `None` where it is no process of
-    /// its own.
+    /// Processor time in seconds while the workers ran; `None` if the switch has no process of its
+    /// own.
     pub cpu_seconds: Option<f64>,
-    /// Aggregators that were still held when the jobs ended, and were freed.
+    /// Aggregators still occupied when the jobs ended, which were then freed.
     pub swept: u64,
-    /// Bytes that all its aggregators take.
+    /// Memory of all aggregators, in bytes.
     pub memory_bytes: u64,
 }
 
@@ -363,8 +364,8 @@ impl RunReport {
     }
 
     fn switch_table(&self) -> Table {
-        // What comes between the completed ones and the duplicates depends on the program. With ESA a
-        // collision that does not preempt halves the priority of the aggregator.
+        // The outcomes between completed and duplicate depend on the program. In ESA a collision
+        // without preemption halves the aggregator's priority.
         let between: [(&str, &[&str]); 3] = if self.jobs.iter().any(|job| job.segment.is_some()) {
             [
                 ("turned back", &["asynchronous"]),
@@ -411,7 +412,7 @@ impl RunReport {
     }
 }
 
-/// An empty table; all columns but the first hold numbers.
+/// An empty table; all columns but the first are numeric.
 pub fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_header(header);
@@ -433,7 +434,7 @@ pub fn bytes(count: u64) -> String {
     if unit == 0 { format!("{count} B") } else { format!("{value:.1} {}", UNITS[unit]) }
 }
 
-/// A rate, given in Gb/s, with three digits in the unit that suits it.
+/// A rate in Gb/s as three digits with a suitable unit.
 fn rate(gbps: f64) -> String {
     const UNITS: [&str; 4] = ["Gb/s", "Mb/s", "kb/s", "b/s"];
     let (mut value, mut unit) = (gbps, 0);
@@ -454,7 +455,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_readable() {
+    fn numbers_have_units_and_few_digits() {
         assert_eq!(grouped(0), "0");
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1_234_567), "1 234 567");

@@ -23,10 +23,10 @@ use crate::fabric::{self, Bmv2, Fabric, Memory, Netns, Note, Sim, Stopped};
 use crate::program;
 use crate::report::{Counted, JobReport, RunReport, SegmentReport, SwitchReport, aggregator_bits};
 
-/// How often a run looks whether a part is stopped.
+/// Interval of checks for stopped parts.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// How long parameter servers have for their reports.
+/// Time limit for the reports of parameter servers.
 const REPORT_TIME: Duration = Duration::from_secs(5);
 
 /// What to run, and how.
@@ -34,26 +34,26 @@ const REPORT_TIME: Duration = Duration::from_secs(5);
 pub struct Options {
     /// The job file.
     pub job_file: PathBuf,
-    /// Where.
+    /// The fabric.
     pub fabric: fabric::Kind,
-    /// What the switches are.
+    /// Kind of the switches.
     pub target: Target,
     /// Architecture of the program.
     pub arch: Architecture,
-    /// Seed in place of the file's.
+    /// Seed that replaces the file's.
     pub seed: Option<u64>,
-    /// P4 program in place of the built-in one.
+    /// P4 program that replaces the built-in one.
     pub p4: Option<PathBuf>,
-    /// How frames go in and out of interfaces, on the fabric `netns`.
+    /// How frames are sent and received on interfaces, on the fabric `netns`.
     pub io: Io,
-    /// What executes the program in embedded switches.
+    /// Execution engine of embedded switches.
     pub engine: EngineKind,
-    /// Record every frame, on the fabric `sim`.
+    /// Whether to record every frame, on the fabric `sim`.
     pub trace: bool,
 }
 
 impl Options {
-    /// On embedded switches in memory, as the job file has it.
+    /// Embedded switches in memory, with the job file's settings.
     #[must_use]
     pub fn new(job_file: PathBuf) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl Options {
         }
     }
 
-    /// Refuses what does not go together.
+    /// Refuses options that exclude each other.
     fn check(&self) -> Result<()> {
         let Self { fabric, target, arch, io, engine, .. } = self;
         ensure!(
@@ -99,7 +99,7 @@ impl Options {
                     *arch == Architecture::V1model,
                     "--target bmv2 runs programs for v1model, not for {arch}: leave --target out"
                 );
-                // Missing programs are reported before anything is done.
+                // Missing programs are reported before the run starts.
                 Bmv2::find()?;
             }
         }
@@ -107,18 +107,18 @@ impl Options {
     }
 }
 
-/// Hears of a run's progress.
+/// Receives the progress of a run.
 pub trait Observer {
     /// The jobs that are to run.
     fn begin(&mut self, _scenario: &Scenario) {}
 
-    /// A worker's round is over: so many of `of`, and what was reached, where that is worth a line.
+    /// A worker finished `done` of `of` rounds; `note` describes a milestone.
     fn round(&mut self, _job: usize, _worker: usize, _done: u64, _of: u64, _note: Option<&str>) {}
 
     /// All endpoints are about to end.
     fn end(&mut self) {}
 
-    /// What happened on the network, where it was recorded; also of a run that failed.
+    /// The recorded trace of the network; also of a failed run.
     ///
     /// # Errors
     /// If it cannot be stored.
@@ -132,7 +132,7 @@ impl Observer for () {}
 /// Runs a job file. `stop` ends the run early.
 ///
 /// # Errors
-/// One line that says what went wrong; everything is cleaned up then.
+/// One line that describes the problem; everything is cleaned up then.
 pub fn run(
     options: &Options,
     stop: &AtomicBool,
@@ -141,12 +141,11 @@ pub fn run(
     options.check()?;
     let mut scenario =
         tributary_endpoint::load(&options.job_file, options.seed, options.target, options.arch)?;
-    // The network is new, so no packets of earlier runs are in it.
+    // The network is new, so it contains no packets of earlier runs.
     let epochs = successors(Some(Epoch::FIRST), |epoch| epoch.next());
     scenario.jobs.iter_mut().zip(epochs).for_each(|(job, epoch)| job.epoch = epoch);
     need::check_run(&scenario, options.fabric == fabric::Kind::Netns)?;
-    // What is wrong with a workload or too large for the switches is reported before anything is
-    // started.
+    // Report invalid workloads and excessive demands before starting anything.
     for job in &scenario.jobs {
         workload::of(job, 0).with_context(|| format!("job {}", job.name))?;
     }
@@ -158,7 +157,7 @@ pub fn run(
     let aggregator_bits = aggregator_bits(&program.program, scenario.switch.pool);
     program.pipeline = program::pipeline(scenario, replacement, program.pipeline, options.target)?;
     if options.fabric == fabric::Kind::Netns {
-        // Before there is a second thread.
+        // This must happen before there is a second thread.
         tributary_testbed::enter_user_namespace_if_needed()?;
     }
     let run = Run { options, deployment: &deployment, aggregator_bits, interrupted: stop };
@@ -185,21 +184,21 @@ pub fn run(
 struct Run<'a> {
     options: &'a Options,
     deployment: &'a Deployment,
-    /// Memory that an aggregator takes.
+    /// Memory per aggregator, in bits.
     aggregator_bits: u64,
     interrupted: &'a AtomicBool,
 }
 
-/// Watches for parts that live and do nothing.
+/// Watches for stopped processes.
 #[derive(Default)]
 struct Watch {
-    /// When it looked last.
+    /// Time of the last check.
     looked: Option<Instant>,
-    /// The part that was found first.
+    /// The stopped part that was found first.
     found: Option<Found>,
 }
 
-/// A part that does nothing.
+/// A stopped part.
 struct Found {
     part: Stopped,
     since: Instant,
@@ -217,7 +216,7 @@ impl Found {
 }
 
 impl Watch {
-    /// Looks, if it did not just now.
+    /// Checks again if the interval is over.
     fn look(&mut self, fabric: &impl Fabric) -> Option<&Found> {
         let now = Instant::now();
         if self.looked.is_none_or(|looked| now - looked >= LOOK) {
@@ -232,11 +231,11 @@ impl Watch {
     }
 }
 
-/// What came in of the endpoints.
+/// The reports of the endpoints so far.
 struct Gathered {
     workers: Vec<Vec<Option<WorkerReport>>>,
     servers: BTreeMap<u16, ServerReport>,
-    /// Of agents that have a host of their own.
+    /// Reports of agents on hosts of their own.
     agents: BTreeMap<u16, AgentReport>,
 }
 
@@ -266,7 +265,7 @@ impl Run<'_> {
         };
         let seconds = fabric.elapsed().as_secs_f64();
         observer.end();
-        // The endpoints are ended in any case, and the switches are left clean.
+        // Endpoints end and switches are cleaned even after an error.
         tokio::task::block_in_place(|| fabric.stop_endpoints());
         if outcome.is_ok() {
             self.gather_servers(fabric, &mut gathered).await?;
@@ -294,7 +293,7 @@ impl Run<'_> {
         })
     }
 
-    /// Until all workers are done.
+    /// Receives notes until all workers are done.
     async fn follow(
         &self,
         fabric: &mut impl Fabric,
@@ -303,7 +302,7 @@ impl Run<'_> {
     ) -> Result<()> {
         let mut watch = Watch::default();
         let outcome = self.follow_notes(fabric, observer, &mut watch, gathered).await;
-        // The first part to give up may have waited for one that is stopped.
+        // The first part to fail may have waited for a stopped one.
         match (outcome, watch.look(fabric)) {
             (Err(_), Some(found)) if !self.interrupted.load(Ordering::Relaxed) => {
                 Err(found.error())
@@ -388,7 +387,7 @@ impl Run<'_> {
         }
     }
 
-    /// The parameter servers report when they end.
+    /// Collects the reports of the parameter servers, which they send when they end.
     async fn gather_servers(
         &self,
         fabric: &mut impl Fabric,
@@ -403,7 +402,7 @@ impl Run<'_> {
             && Instant::now() < deadline
         {
             if let Some(Note::Servers(event)) = fabric.next_note().await? {
-                // A server that stalls now misses nobody.
+                // A stall reported at the end is not a fault.
                 if let servers::Event::Done { .. } = event {
                     self.hear(event, gathered)?;
                 }
@@ -412,8 +411,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Removes the jobs from the switches: what each switch counted for all jobs, and all switches for
-    /// each job.
+    /// Removes the jobs from the switches. Returns the counters of each switch for all jobs, and of
+    /// all switches for each job.
     async fn clean(&self, fabric: &mut impl Fabric) -> Result<(Vec<SwitchReport>, Vec<Counted>)> {
         let switches = &self.scenario().topology.switches;
         let report = |name: &String| SwitchReport { name: name.clone(), ..SwitchReport::default() };
@@ -493,7 +492,8 @@ impl Run<'_> {
     }
 }
 
-/// Final weights: the same at all workers, and the same as with the sums taken in one process.
+/// Checks that the final weights are the same at all workers, and equal those of a training in one
+/// process.
 fn check_training(scenario: &Scenario, job: &Job, report: &mut JobReport) -> Result<()> {
     let (Workload::Digits(digits), Some(training)) = (&job.workload, &report.training) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The servers of a host, and their channels, as a deployment has them.
+//! The servers of a host and their channels, from a deployment.
 
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ use tributary_wire::channel::Role;
 
 use crate::{Channels, Job, Servers};
 
-/// The parameter servers of a host, and the agents of their jobs that are with them.
+/// The parameter servers of a host, with those of their jobs' agents that run on the same host.
 ///
 /// # Errors
 /// If their settings contradict each other.
@@ -27,8 +27,8 @@ pub fn servers(deployment: &Deployment, host: HostId) -> Result<Servers> {
     Ok(Servers::new(described.collect::<Result<Vec<_>>>()?)?)
 }
 
-/// The channels of a host's servers: a hub if their agent is with them, and links to agents that are
-/// elsewhere. `at` tells where.
+/// The channels of a host's servers: a hub if their agent is in the same process, and links to
+/// agents elsewhere, whose addresses `at` returns.
 ///
 /// # Errors
 /// As of [`hub`].

@@ -8,16 +8,16 @@ use tributary_wire::channel::{FromServer, ToServer};
 
 use crate::Servers;
 
-/// Messages taken from one channel in one turn before packets get their chance.
+/// Most messages of one channel per turn, so that packets are also handled.
 const BATCH: usize = 256;
 
 /// The channel of a server to the agent of its job, on another host.
 pub type ServerLink = Link<ToServer, FromServer>;
 
-/// What the servers of a host say and hear over TCP. ATP's have nothing of it.
+/// The TCP channels of a host's servers. ATP's servers have none.
 #[derive(Debug, Default)]
 pub struct Channels {
-    /// Where workers of jobs whose agent is in this process connect.
+    /// For workers of jobs whose agent is in this process.
     hub: Option<Hub>,
     /// To the agents of the other jobs.
     links: Vec<Linked>,
@@ -50,7 +50,7 @@ impl Channels {
         self.hub.as_ref()
     }
 
-    /// Carries messages both ways. Returns whether there were any.
+    /// Sends and receives messages. Returns whether there were any.
     pub(crate) fn exchange(&mut self, now: Time, servers: &mut Servers) -> bool {
         let backend = servers.backend_mut();
         let mut moved = self.hub.as_mut().is_some_and(|hub| hub.exchange(now, backend));
@@ -74,11 +74,11 @@ impl Linked {
                 }
                 LinkEvent::Closed => self.open = false,
                 LinkEvent::Message(message) => backend.handle_agent(now, self.job, message),
-                // The link has said it in the log, and goes on trying.
+                // The link has logged it and keeps trying.
                 LinkEvent::Refused(_) => {}
             }
         }
-        // While nobody listens nothing is kept: all is said again when the channel opens.
+        // While the channel is closed, messages are dropped: all state is sent again when it opens.
         while !self.open || self.link.has_room() {
             let Some(message) = backend.poll_to_agent(self.job) else { break };
             moved = true;

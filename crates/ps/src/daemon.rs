@@ -13,11 +13,11 @@ use tributary_netio::Waker;
 use crate::report::Event;
 use crate::{channels, serve, servers};
 
-/// Serves the jobs that have their parameter server on a host until `stop` is raised; `tell` hears of it,
-/// with the name of the host's switch.
+/// Serves the jobs that have their parameter server on a host until `stop` is raised. `tell` gets
+/// each event with the name of the host's switch.
 ///
 /// # Errors
-/// One line that says what went wrong.
+/// One line that describes the problem.
 pub fn run(
     args: &Args,
     host: &str,

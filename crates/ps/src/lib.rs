@@ -1,9 +1,9 @@
 //! Parameter-server runtime: the servers of one host, on one port.
 //!
-//! The protocol is in `tributary-protocol`; here it gets a port, a thread, and for ESA the reliable
-//! channel. [`Servers`] lets several jobs share the port, of whatever protocol; [`serve`] runs them
-//! until it is told to stop. The reminder agent of an ESA job is in this process too, unless it has a
-//! host of its own. [`daemon`] is `tributary ps`, [`report`] what it reports.
+//! The protocol is in `tributary-protocol`; this crate adds a port, a thread, and for ESA the
+//! reliable channel. [`Servers`] lets several jobs, of any protocol, share the port; [`serve`] runs
+//! them until it is stopped. The reminder agent of an ESA job also runs in this process, unless it
+//! has a host of its own. [`daemon`] is `tributary ps`; its reports are in [`report`].
 
 mod assembly;
 mod channels;
@@ -25,10 +25,10 @@ pub use assembly::{channels, servers};
 pub use channels::{Channels, ServerLink};
 pub use servers::{Job, Servers, Stats};
 
-/// How long the thread sleeps before it looks whether it should stop.
+/// Sleep between two checks of the stop flag.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Serves until `stop` is raised, and tells `report` what the servers have to say. `waker` is the one
+/// Serves until `stop` is raised, and passes the servers' events to `report`. `waker` is the one
 /// that the channels were made with. Returns the servers, for their counters.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! What parameter servers and reminder agents report.
+//! Events and reports of parameter servers and reminder agents.
 
 use serde::{Deserialize, Serialize};
 use tributary_protocol::esa::Backend;
@@ -6,34 +6,34 @@ use tributary_protocol::{esa, server};
 
 use crate::{Servers, Stats};
 
-/// What the servers of a host tell while they run.
+/// An event of a host's servers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The servers take packets.
+    /// The servers accept packets.
     Ready,
     /// A fragment has waited too long for some workers.
     Stalled {
         /// The job's ID.
         job: u16,
-        /// Indices of the workers that were not heard of.
+        /// Indices of the workers whose values are missing.
         missing: Vec<u8>,
-        /// For how many seconds.
+        /// How long, in seconds.
         seconds: f64,
-        /// Whether no worker at all was heard of: nothing comes from the switch.
+        /// Whether the values of all workers are missing: no packets come from the switch.
         quiet: bool,
     },
     /// The servers and agents have ended.
     Done {
-        /// What each server did, by the job's ID; with what its agent did if they share a process.
+        /// The report of each server, by job ID; it includes the agent's if they share a process.
         servers: Vec<(u16, ServerReport)>,
-        /// What each agent on a host of its own did, by the job's ID.
+        /// The report of each agent on a host of its own, by job ID.
         agents: Vec<(u16, AgentReport)>,
     },
 }
 
 impl Event {
-    /// From an event of a server.
+    /// Converts an event of a server.
     #[must_use]
     pub fn of(job: tributary_wire::JobId, event: &server::Event) -> Self {
         let server::Event::Stalled { missing, waited, quiet, .. } = event;
@@ -45,7 +45,7 @@ impl Event {
         }
     }
 
-    /// What a host's servers did.
+    /// The reports of a host's servers.
     #[must_use]
     pub fn done(servers: &Servers) -> Self {
         let report = |stats: Stats<'_>| match stats {
@@ -58,7 +58,7 @@ impl Event {
         Self::Done { servers: reports.collect(), agents: Vec::new() }
     }
 
-    /// What the servers and the agent of an ESA backend did.
+    /// The reports of an ESA backend's servers and agent.
     #[must_use]
     pub fn backend(backend: &Backend) -> Self {
         let (mut servers, mut agents) = (Vec::new(), Vec::new());
@@ -76,45 +76,45 @@ impl Event {
     }
 }
 
-/// What a parameter server did for a job.
+/// The report of a parameter server for a job.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct ServerReport {
     /// Fragments completed.
     pub completed: u64,
-    /// Of them, those that one packet completed: summed by the switches alone.
+    /// Fragments completed by one packet: the switches summed them alone.
     pub complete_on_arrival: u64,
-    /// Packets merged; with ESA also what came over TCP.
+    /// Packets merged; with ESA also messages over TCP.
     pub merged: u64,
-    /// Fragments of which a packet met another task's aggregator (ATP).
+    /// Fragments with a packet that collided with another task (ATP).
     pub collisions: u64,
     /// Fragments collected in floating point.
     pub overflows: u64,
-    /// Partial sums dropped because they overlapped what was there.
+    /// Partial sums dropped because they overlapped with merged values.
     pub overlaps: u64,
-    /// Results sent to one worker: once more (ATP), or over TCP (ESA).
+    /// Results sent to one worker: repeated (ATP), or over TCP (ESA).
     pub replies: u64,
-    /// Workers asked for a fragment (ATP; with ESA the reminder agent asks).
+    /// Queries to workers for a fragment (ATP; with ESA the reminder agent asks).
     pub queries: u64,
-    /// What the reminder agent did for the job (ESA), wherever it ran.
+    /// The report of the job's reminder agent (ESA), wherever it ran.
     pub agent: Option<AgentReport>,
 }
 
-/// What the reminder agent did for a job (ESA).
+/// The report of the reminder agent for a job (ESA).
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct AgentReport {
-    /// Times that a worker reminded.
+    /// Reminders from workers.
     pub reminded: u64,
     /// Reminder packets sent to switches.
     pub reminders: u64,
-    /// Of them, answered with a partial sum.
+    /// Reminder packets answered with a partial sum.
     pub fetched: u64,
-    /// Of them, answered with "nothing here". The rest was lost, or the answer was.
+    /// Reminder packets answered with "nothing here". The others, or their answers, were lost.
     pub absent: u64,
-    /// Workers asked for a fragment.
+    /// Queries to workers for a fragment.
     pub queries: u64,
-    /// Of them, answered with the worker's values.
+    /// Queries answered with the worker's values.
     pub values: u64,
-    /// Of them, answered with the result, which the worker had.
+    /// Queries answered with the result, which the worker had.
     pub results: u64,
 }
 
@@ -165,9 +165,9 @@ impl From<&server::Stats> for ServerReport {
 }
 
 impl ServerReport {
-    /// Share of the additions of so many fragments that switches made. A fragment of n workers needs
-    /// n − 1 additions; the parameter server made one a packet it merged, but for the first of each
-    /// fragment that it completed. `None` if there was nothing to add.
+    /// Fraction of the additions for `fragments` fragments that switches performed. A fragment of n
+    /// workers needs n − 1 additions. The parameter server performs one per merged packet, except
+    /// for the first packet of each fragment that it completes. `None` if there was nothing to add.
     #[must_use]
     pub fn summed_in_network(&self, fragments: u64, workers: usize) -> Option<f64> {
         let needed = fragments * (workers as u64 - 1);
@@ -182,16 +182,16 @@ mod tests {
 
     #[test]
     fn share_of_the_additions_made_in_the_network() {
-        // 10 fragments of 4 workers: 30 additions. 8 arrive whole; of the ninth the parameter
-        // server merged 2 partial sums, of the tenth 4 packets.
+        // 10 fragments of 4 workers: 30 additions. 8 arrive complete; the parameter server merged 2
+        // partial sums of the ninth and 4 packets of the tenth.
         let server = ServerReport { completed: 10, merged: 14, ..ServerReport::default() };
         let share = server.summed_in_network(10, 4).unwrap();
         assert!((share - 26.0 / 30.0).abs() < 1e-12, "{share}");
         assert_eq!(server.summed_in_network(10, 1), None);
-        // With ESA the parameter server does not hear of the eight.
+        // With ESA the parameter server does not see the eight.
         let server = ServerReport { completed: 2, merged: 6, ..ServerReport::default() };
         assert_eq!(server.summed_in_network(10, 4), Some(share));
-        // It may merge in vain what a switch completes all the same.
+        // It may merge packets of fragments that a switch also completes.
         let server = ServerReport { completed: 0, merged: 31, ..ServerReport::default() };
         assert_eq!(server.summed_in_network(10, 4), Some(0.0));
     }

@@ -17,7 +17,7 @@ pub struct Job {
     pub agent: Option<AgentJob>,
 }
 
-/// What a job's server has counted.
+/// The counters of a job's server.
 #[derive(Clone, Copy, Debug)]
 pub enum Stats<'a> {
     /// A server of any protocol but ESA.
@@ -26,22 +26,22 @@ pub enum Stats<'a> {
     Esa(&'a esa::server::Stats, Option<&'a esa::agent::Stats>),
 }
 
-/// The parameter servers of a host, one per job. As an endpoint it hands each packet to the server of
+/// The parameter servers of a host, one per job. This endpoint hands each packet to the server of
 /// its job, and lets the servers send in turn.
 #[derive(Debug)]
 pub struct Servers {
     plain: Vec<ParameterServer>,
     esa: Backend,
-    /// The server that may send next.
+    /// Index of the server that may send next.
     turn: usize,
     rejected: Rejected,
 }
 
 impl Servers {
-    /// A host with the servers of these jobs.
+    /// The servers of these jobs.
     ///
     /// # Errors
-    /// If one of the configurations contradicts itself.
+    /// If a configuration contradicts itself.
     pub fn new(jobs: impl IntoIterator<Item = Job>) -> Result<Self, ConfigError> {
         let mut servers = Self {
             plain: Vec::new(),
@@ -54,7 +54,7 @@ impl Servers {
                 servers.esa.add_server(server)?;
                 agent.map_or(Ok(()), |agent| servers.esa.add_agent(agent))?;
             } else {
-                // Nothing tells a first start from one in the middle of a job.
+                // A first start cannot be distinguished from a restart in the middle of a job.
                 servers.plain.push(ParameterServer::successor(server)?);
             }
         }
@@ -66,7 +66,7 @@ impl Servers {
         self.plain.is_empty() && self.esa.is_empty()
     }
 
-    /// What each job's server has counted.
+    /// The counters of each job's server.
     pub fn stats(&self) -> impl Iterator<Item = (JobId, Stats<'_>)> {
         let plain =
             self.plain.iter().map(|server| (server.config().job.job, Stats::Plain(server.stats())));
@@ -74,12 +74,12 @@ impl Servers {
         plain.chain(esa.filter_map(|(job, server, agent)| Some((job, Stats::Esa(server?, agent)))))
     }
 
-    /// Frames that were for none of the servers.
+    /// Counters of frames for none of the servers.
     pub fn rejected(&self) -> &Rejected {
         &self.rejected
     }
 
-    /// The ESA servers, and the agent of those whose agent is in this process.
+    /// The ESA servers, and the agent of those jobs whose agent is in this process.
     pub(crate) fn backend_mut(&mut self) -> &mut Backend {
         &mut self.esa
     }
@@ -118,7 +118,7 @@ impl Endpoint for Servers {
     }
 
     fn poll_transmit(&mut self, now: Time, frame: &mut Vec<u8>) -> bool {
-        // All ESA servers and their agent take one turn together.
+        // All ESA servers and their agent share one turn.
         let count = self.plain.len() + 1;
         for offset in 0..count {
             let at = (self.turn + offset) % count;

@@ -13,20 +13,20 @@ use tributary_protocol::esa::Backend;
 
 use crate::{agent, serve};
 
-/// What the daemon tells.
+/// An event of the daemon.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// The agent listens.
     Ready,
-    /// The agent has ended: what it counted.
+    /// The agent has ended; contains its counters.
     Done(&'a Backend),
 }
 
-/// Runs the agent of the jobs that have it on a host, apart from their parameter server, until `stop` is
-/// raised.
+/// Runs the agent of the jobs that have it on this host without their parameter server, until
+/// `stop` is raised.
 ///
 /// # Errors
-/// One line that says what went wrong.
+/// One line that describes the problem.
 pub fn run(
     args: &Args,
     host: &str,

@@ -1,8 +1,9 @@
 //! Reminder agent: fetches partial sums of ESA jobs from switches.
 //!
 //! The protocol is in `tributary-protocol`, the channel to workers and parameter servers in
-//! [`tributary_driver::channel`]. Here the agent has a host of its own; by default it shares the process
-//! of the parameter server (`tributary-ps`). [`daemon`] is `tributary reminder`.
+//! [`tributary_driver::channel`]. This crate is for agents with a host of their own; by default an
+//! agent shares the process of the parameter server (`tributary-ps`). [`daemon`] is `tributary
+//! reminder`.
 
 pub mod daemon;
 
@@ -20,7 +21,7 @@ use tributary_netio::{FrameIo, Waker};
 use tributary_protocol::Timing;
 use tributary_protocol::esa::Backend;
 
-/// How long the thread sleeps before it looks whether it should stop.
+/// Sleep between two checks of the stop flag.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Runs an agent until `stop` is raised: reminder packets over the port, messages over the hub.

@@ -1,7 +1,7 @@
-//! A job's only worker and its parameter server in one process: nothing goes to the network.
+//! A job's only worker and its parameter server in one process, without a network.
 //!
-//! It is how a job on one server runs: its GPUs sum among themselves (NetPack §2.1). The endpoints are
-//! those of every other job, joined by a link in memory.
+//! Jobs on one server run like this: its GPUs sum among themselves (NetPack §2.1). The endpoints
+//! are those of every other job, joined by a link in memory.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -20,10 +20,10 @@ use crate::workload::Verifier;
 /// Frames that the link holds in each direction.
 const CAPACITY: usize = 1 << 10;
 
-/// Runs the only worker of the job at a position of the file to its end.
+/// Runs the only worker of the job with this index in the file.
 ///
 /// # Errors
-/// One line that says what went wrong.
+/// One line that describes the problem.
 pub fn work(
     deployment: &Arc<Deployment>,
     position: usize,

@@ -14,21 +14,21 @@ use crate::live::{self, Port};
 use crate::rounds::{Event, WorkerReport};
 use crate::workload::{Verifier, need};
 
-/// Which worker of a job file to be.
+/// Selects a worker of a job file.
 #[derive(Clone, Copy, Debug)]
 pub struct Which<'a> {
     /// Name of the job; may be left out if the file has one job.
     pub job: Option<&'a str>,
     /// Index of the worker.
     pub worker: u8,
-    /// Be the parameter server, too, of a job that has no other worker.
+    /// Whether the process is also the parameter server of a job that has no other worker.
     pub alone: bool,
 }
 
 /// Runs a worker to its end. `tell` gets one event per round.
 ///
 /// # Errors
-/// One line that says what went wrong.
+/// One line that describes the problem.
 pub fn run(
     args: &Args,
     which: Which<'_>,
@@ -61,7 +61,7 @@ pub fn run(
     }
     let tokens = args.tokens()?;
     let address = |agent| channel::agent_address(&scenario, agent);
-    // What is wrong with its token is reported before the worker takes its place in the run.
+    // Report an invalid token before the worker joins the run.
     channel::worker_link(&scenario, job, index, &tokens, address)?;
     let _claim = claim(&args.interface, "worker", [job])?;
     let io = open_interface(&scenario, host, args)?;
@@ -72,7 +72,7 @@ pub fn run(
     deployment.set_epoch(at, epoch);
     let link =
         channel::worker_link(deployment.scenario(), deployment.job(at), index, &tokens, address)?;
-    // Who reads events has started the parameter server, too, and sees whether it lives.
+    // The reader of JSON events also started the parameter server, and sees if it fails.
     let may_be_replaced = !args.json_events;
     let port = Port { io: Box::new(io), waker: Waker::new(), link, may_be_replaced };
     let deployment = Arc::new(deployment);

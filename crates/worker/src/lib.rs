@@ -1,18 +1,19 @@
-//! Worker runtime: tensors in, summed tensors out.
+//! Worker runtime: tensors in, sums out.
 //!
-//! A [`Node`] is a worker of a job on a network port; [`tensors`] reads and writes the files that
-//! tensors come from and sums go to. The protocol itself is in `tributary-protocol`.
+//! A [`Node`] is a worker of a job on a network port; [`tensors`] reads and writes files of tensors
+//! and sums. The protocol itself is in `tributary-protocol`.
 //!
-//! | module | concern |
+//! | module | content |
 //! | --- | --- |
-//! | [`workload`] | where a job's tensors come from, and what their sums must be |
-//! | [`rounds`] | one worker's rounds: tensors, pauses, comparison with sums computed apart |
+//! | [`workload`] | the source of a job's tensors, and their expected sums |
+//! | [`rounds`] | one worker's rounds: tensors, pauses, verification |
 //! | [`live`] | those rounds over a port, in real time |
 //! | [`alone`] | a worker with its parameter server in one process |
-//! | [`rounding`] | what fixed point made of the values |
+//! | [`rounding`] | the effect of fixed point on the values |
 //! | [`daemon`] | `tributary worker` |
 //!
-//! Sums of floats are exact after rounding to fixed point; [`Node::stats`] tells what that cost.
+//! Sums of floats are exact after rounding to fixed point; [`Node::stats`] counts the effect of
+//! that rounding.
 
 pub mod alone;
 pub mod daemon;

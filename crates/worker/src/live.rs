@@ -1,5 +1,5 @@
-//! One worker of a job over a port, in real time: what a thread of the memory fabric and the
-//! `tributary worker` process have in common.
+//! One worker of a job over a port, in real time: shared by the threads of the memory fabric and
+//! the `tributary worker` process.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,23 +14,23 @@ use crate::node::{Error, Node};
 use crate::rounds::{Event, Rounds, WorkerReport};
 use crate::workload::Verifier;
 
-/// How a worker reaches the others.
+/// A worker's connections.
 pub struct Port {
     /// Packets.
     pub io: Box<dyn FrameIo>,
-    /// The port's, if it is in memory.
+    /// The port's waker, if the port is in memory.
     pub waker: Waker,
-    /// The way to the reminder agent (ESA).
+    /// The channel to the reminder agent (ESA).
     pub link: Option<LinkConfig>,
-    /// Whether the parameter server may be replaced by one that knows nothing. Then the worker stays
-    /// until all others have their results.
+    /// Whether a replacement without state may take over the parameter server. Then the worker
+    /// stays until all others have their results.
     pub may_be_replaced: bool,
 }
 
-/// Runs a worker of the job at a position of the file to its end. `tell` gets one event per round.
+/// Runs a worker of the job with this index in the file. `tell` gets one event per round.
 ///
 /// # Errors
-/// One line that says what went wrong.
+/// One line that describes the problem.
 pub fn work(
     deployment: &Arc<Deployment>,
     job: usize,
@@ -70,7 +70,7 @@ pub fn work(
     Ok(rounds.report(&node.stats()))
 }
 
-/// Sleeps, but not past the stop flag.
+/// Sleeps, but at most until `stop` is raised.
 fn sleep(pause: Duration, stop: &AtomicBool) -> Result<()> {
     let end = Instant::now() + pause;
     loop {

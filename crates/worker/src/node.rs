@@ -1,4 +1,4 @@
-//! A worker on a port: tensors in, their sums out.
+//! A worker on a port: tensors in, sums out.
 
 use std::io;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use tributary_protocol::{ConfigError, Endpoint, SubmitError, Tensor, Worker, Wor
 use tributary_wire::Sequence;
 use tributary_wire::channel::{FromWorker, Refusal, ToWorker};
 
-/// How long a worker sleeps before it looks whether it should stop.
+/// Sleep between two checks of the stop flag.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Messages taken in one turn before packets get their chance.
+/// Most messages per turn, so that packets are also handled.
 const BATCH: usize = 256;
 
 /// The channel of a worker to the reminder agent.
@@ -34,15 +34,15 @@ pub enum Error {
     /// A tensor cannot be summed.
     #[error("tensor {tensor}: {source}")]
     Submit {
-        /// Position in the list given.
+        /// Index of the tensor in the list.
         tensor: usize,
-        /// Why.
+        /// The cause.
         source: SubmitError,
     },
     /// The port failed.
     #[error("network: {0}")]
     Io(#[from] io::Error),
-    /// Results stopped coming. Who knows the network says more.
+    /// Results stopped coming.
     #[error(
         "no result came for {waited:.1?} (fragment {sequence} is due){}",
         .channel.as_ref().map(|why| format!(" (no channel to the reminder agent: {why})"))
@@ -51,28 +51,28 @@ pub enum Error {
     Stalled {
         /// The lowest fragment whose result is due.
         sequence: Sequence,
-        /// How long.
+        /// How long the worker waited.
         waited: Duration,
-        /// ESA: why the channel to the reminder agent is not open, if it is not.
+        /// ESA: why the channel to the reminder agent is closed, if it is.
         channel: Option<String>,
     },
-    /// The reminder agent does not let the worker in.
+    /// The reminder agent refused the worker.
     #[error("the reminder agent refused this worker: {0}")]
     Refused(Refusal),
     /// The protocol gave up.
     #[error(transparent)]
     Failed(#[from] Failure),
-    /// Somebody raised the stop flag.
+    /// The stop flag was raised.
     #[error("stopped")]
     Stopped,
 }
 
 /// A worker of a job, on a port.
 ///
-/// An ATP worker works in the thread that calls [`all_reduce`](Self::all_reduce), and only then:
-/// between two calls the parameter server answers for it, and one that took its place waits. An ESA
-/// worker keeps results that others may have missed, so it has a thread of its own that also answers
-/// between the calls. At the end a worker [leaves](Self::leave).
+/// An ATP worker runs in the thread that calls [`all_reduce`](Self::all_reduce), during the call
+/// only: between calls the parameter server answers for it, and a replacement server waits. An ESA
+/// worker keeps results that others may have missed, so it has a thread of its own that also
+/// answers between calls. At the end a worker [leaves](Self::leave).
 #[derive(Debug)]
 pub struct Node<Io> {
     place: Place<Io>,
@@ -85,24 +85,24 @@ enum Place<Io> {
     Apart(Apart),
 }
 
-/// A worker's thread and the way to it.
+/// A worker's thread and its channels.
 #[derive(Debug)]
 struct Apart {
-    /// Dropped to end the thread.
+    /// Dropping it ends the thread.
     orders: Option<Sender<Order>>,
     answers: Receiver<Answer>,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the worker's thread is to do.
+/// An order to the worker's thread.
 #[derive(Debug)]
 enum Order {
     Reduce(Vec<(Tensor, Priority)>),
     Leave(Duration, bool),
 }
 
-/// What came of it.
+/// The result of an order.
 #[derive(Debug)]
 struct Answer {
     outcome: Result<Vec<Tensor>, Error>,
@@ -111,8 +111,8 @@ struct Answer {
 }
 
 impl<Io: FrameIo> Node<Io> {
-    /// Puts an ATP worker on a port. `stop` ends [`all_reduce`](Self::all_reduce) early, from any
-    /// thread.
+    /// Puts an ATP worker on a port. Raising `stop` in any thread ends
+    /// [`all_reduce`](Self::all_reduce) early.
     ///
     /// # Errors
     /// [`Error::Config`].
@@ -122,11 +122,11 @@ impl<Io: FrameIo> Node<Io> {
         Ok(Self { place: Place::Here(Box::new(runner)), stats: Stats::default() })
     }
 
-    /// Puts an ESA worker on a port, with a channel to the reminder agent. `waker` is the port's own
-    /// if it is in memory, else any.
+    /// Puts an ESA worker on a port, with a channel to the reminder agent. `waker` is the port's
+    /// waker if the port is in memory, otherwise any.
     ///
     /// # Errors
-    /// [`Error::Config`], or [`Error::Io`] if a thread cannot be started.
+    /// [`Error::Config`], or [`Error::Io`] if the thread cannot be started.
     pub fn with_channel(
         config: WorkerConfig,
         io: Io,
@@ -154,7 +154,7 @@ impl<Io: FrameIo> Node<Io> {
     /// priorities have no effect.
     ///
     /// # Errors
-    /// [`Error`] tells. After an error the worker is of no use any more.
+    /// [`Error`]. The worker is unusable after an error.
     pub fn all_reduce(&mut self, tensors: Vec<(Tensor, Priority)>) -> Result<Vec<Tensor>, Error> {
         match &mut self.place {
             Place::Here(runner) => {
@@ -170,13 +170,13 @@ impl<Io: FrameIo> Node<Io> {
         }
     }
 
-    /// Ends the worker's part in the job: returns when the other workers have all their results too,
-    /// or after `patience`. Returns whether they have. With ATP and P4INC the parameter server has the
-    /// results that others lack; only if it `may_be_replaced` does the worker stay for them. All
-    /// workers of a job must agree on that.
+    /// Ends the worker's part in the job: returns when the other workers have all their results,
+    /// too, or after `patience`. Returns whether they have. With ATP and P4INC the parameter server
+    /// has the results that others lack; the worker stays for them only if the server
+    /// `may_be_replaced`. All workers of a job must agree on that.
     ///
     /// # Errors
-    /// As of [`all_reduce`](Self::all_reduce).
+    /// As [`all_reduce`](Self::all_reduce).
     pub fn leave(&mut self, patience: Duration, may_be_replaced: bool) -> Result<bool, Error> {
         match &mut self.place {
             Place::Here(runner) => runner.leave(patience, may_be_replaced),
@@ -188,7 +188,7 @@ impl<Io: FrameIo> Node<Io> {
         }
     }
 
-    /// What the worker had counted at the end of the last call.
+    /// The worker's counters at the end of the last call.
     pub fn stats(&self) -> Stats {
         self.stats
     }
@@ -201,7 +201,7 @@ impl Apart {
         self.waker.wake();
         match sent.ok().and_then(|()| self.answers.recv().ok()) {
             Some(answer) => answer,
-            // It ended after an error that was said before, or panicked.
+            // The thread ended after an error that was already returned, or panicked.
             None => {
                 let outcome = Err(Error::Stopped);
                 Answer { outcome, dismissed: false, stats: Stats::default() }
@@ -215,13 +215,13 @@ impl Drop for Apart {
         self.orders.take();
         self.waker.wake();
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been reported by itself.
+            // The panic hook has reported a panic of the thread.
             drop(thread.join());
         }
     }
 }
 
-/// A worker at work.
+/// The state machine with its port and channel.
 #[derive(Debug)]
 struct Runner<Io> {
     driver: Driver<Worker, Io>,
@@ -230,7 +230,7 @@ struct Runner<Io> {
 }
 
 impl<Io: FrameIo> Runner<Io> {
-    /// Does what it is told, and is there for other workers meanwhile, until nobody gives orders.
+    /// Executes orders and serves other workers in between, until the channel of orders closes.
     fn obey(&mut self, orders: &Receiver<Order>, answers: &Sender<Answer>) {
         loop {
             let mut dismissed = false;
@@ -245,11 +245,11 @@ impl<Io: FrameIo> Runner<Io> {
                 Err(TryRecvError::Disconnected) => return,
                 Err(TryRecvError::Empty) => match self.turn() {
                     Ok(()) => {
-                        // Nothing is due: whatever it says is about others.
+                        // Nothing is due, so no event is about this worker's tensors.
                         while self.driver.endpoint_mut().poll_event().is_some() {}
                         continue;
                     }
-                    // Told as the outcome of the next order.
+                    // Returned as the result of the next order.
                     Err(error) => match orders.recv() {
                         Ok(_) => Err(error),
                         Err(_) => return,
@@ -296,8 +296,9 @@ impl<Io: FrameIo> Runner<Io> {
         let deadline = Instant::now() + patience;
         let worker = self.driver.endpoint_mut();
         if may_be_replaced && worker.has_server() {
-            // All send one more fragment, each when it has all results before it: so when the sum of
-            // that is in, nobody lacks anything else. Without sequence numbers left no worker stays.
+            // Each worker sends one more fragment when it has all earlier results. So when its sum
+            // arrives, no worker lacks anything else. Without sequence numbers left no worker
+            // stays.
             let _ = worker.submit(Tensor::I32(vec![0]));
         }
         worker.leave();
@@ -313,7 +314,7 @@ impl<Io: FrameIo> Runner<Io> {
         Ok(true)
     }
 
-    /// Packets and messages, both ways; sleeps if there are none.
+    /// Handles packets and messages in both directions; sleeps if there are none.
     fn turn(&mut self) -> Result<(), Error> {
         let Some(link) = &mut self.link else { return Ok(self.driver.turn(PATIENCE)?) };
         let mut refused = None;
@@ -326,12 +327,12 @@ impl<Io: FrameIo> Runner<Io> {
                     LinkEvent::Opened => worker.channel_opened(),
                     LinkEvent::Message(message) => worker.handle_message(now, message),
                     LinkEvent::Closed => {}
-                    // An agent that does not know the job or its run yet may be told of it.
+                    // The agent may learn of the job or its run later.
                     LinkEvent::Refused(Refusal::Job | Refusal::Run) => {}
                     LinkEvent::Refused(refusal) => refused = Some(refusal),
                 }
             }
-            // Values are looked up when there is room for them, not before.
+            // Values are looked up only when there is room for them.
             while link.has_room() {
                 let Some(message) = worker.poll_message() else { break };
                 moved = true;

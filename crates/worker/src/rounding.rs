@@ -1,21 +1,21 @@
-//! What fixed point made of a job's values, and what to do if that was too much.
+//! The effect of fixed point on a job's values, and advice if it was too large.
 
 use serde::{Deserialize, Serialize};
 use tributary_jobfile::{Job, SCALES};
 use tributary_protocol::fixed::{self, Rounding};
 
-/// What the conversion to integers did to values.
+/// The effect of the conversion to integers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundingReport {
-    /// Values that are not zero.
+    /// Number of non-zero values.
     pub values: u64,
-    /// Of these, values that became zero.
+    /// Those that became zero.
     pub zeroed: u64,
-    /// Of these, values whose fragment was summed at a coarser scale (P4INC, SwitchML).
+    /// Those whose fragment was summed at a coarser scale and that became zero (P4INC, SwitchML).
     pub zeroed_coarser: u64,
     /// The largest relative error of a value.
     pub largest_error: f64,
-    /// The greatest magnitude in the fragments that were summed at the job's scale.
+    /// The greatest magnitude in fragments that were summed at the job's scale.
     pub greatest: f32,
 }
 
@@ -27,7 +27,7 @@ impl From<Rounding> for RoundingReport {
 }
 
 impl RoundingReport {
-    /// That of several workers together.
+    /// Combines several workers.
     pub fn of_all(workers: impl Iterator<Item = Self>) -> Self {
         workers.fold(Self::default(), |all, own| Self {
             values: all.values + own.values,
@@ -38,12 +38,12 @@ impl RoundingReport {
         })
     }
 
-    /// Share of the non-zero values that became zero.
+    /// Fraction of the non-zero values that became zero.
     fn underflow(&self) -> f64 {
         self.zeroed as f64 / self.values.max(1) as f64
     }
 
-    /// One sentence; `None` if there was nothing to round.
+    /// A one-sentence summary; `None` if nothing was rounded.
     pub fn text(&self) -> Option<String> {
         let error = match self.largest_error {
             error if error < 0.001 => format!("{error:.1e}"),
@@ -62,8 +62,8 @@ impl RoundingReport {
         )
     }
 
-    /// What is wrong with the job's scale if a worker lost more than the job allows, and what would
-    /// be better. `greatest` is the greatest magnitude of the workers that are known.
+    /// The problem with the job's scale if a worker lost more than the job allows, with advice.
+    /// `greatest` is the greatest magnitude at the known workers.
     pub fn complaint(&self, job: &Job, greatest: f32) -> Option<String> {
         if self.underflow() <= job.max_underflow {
             return None;
@@ -91,13 +91,13 @@ impl RoundingReport {
     }
 }
 
-/// The greatest power of two at which values up to `greatest` fit, if that is finer than the job's
+/// The greatest power of two at which values up to `greatest` fit, if it is finer than the job's
 /// scale.
 fn better_scale(job: &Job, greatest: f32) -> Option<f64> {
     let workers = u8::try_from(job.workers.len()).expect("at most 32 workers");
     let most = f64::from(fixed::limit(workers)) / f64::from(greatest);
     let most = most.min(*SCALES.end());
-    // Clears the fraction: what is left is the power of two below.
+    // Clear the fraction, which leaves the power of two below.
     let scale = f64::from_bits(most.to_bits() & !((1 << 52) - 1));
     (scale > job.scale).then_some(scale)
 }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_scale_helps_none_is_advised() {
+    fn no_scale_is_advised_if_none_helps() {
         let complaint = ALL.complaint(&job(""), 1000.0).unwrap();
         assert!(complaint.contains("no greater scale fits"), "{complaint}");
         let coarser = RoundingReport { zeroed: 63, zeroed_coarser: 63, ..ALL };
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_job_allows_is_no_complaint() {
+    fn allowed_rounding_causes_no_complaint() {
         let ten = RoundingReport { zeroed: 10, ..ALL };
         assert_eq!(ten.complaint(&job(""), 1.0), None);
         assert!(ten.complaint(&job("max_underflow = 0.0099"), 1.0).is_some());

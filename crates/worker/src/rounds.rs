@@ -1,5 +1,4 @@
-//! One worker's rounds, from its first tensor to its report: what is the same in real and in virtual
-//! time.
+//! One worker's rounds, from its first tensor to its report: shared by real and virtual time.
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,75 +14,75 @@ use tributary_wire::WorkerIndex;
 use crate::rounding::RoundingReport;
 use crate::workload::{self, Pauses, TrainingReport, Verifier, Workload};
 
-/// What a worker tells while it runs.
+/// An event of a running worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The worker waits until the others have joined.
     Waiting {
-        /// Indices of workers that have not joined; empty while switches change over to the run.
+        /// Indices of workers that have not joined; empty while switches change to the new run.
         missing: Vec<u8>,
     },
     /// A round is over.
     Round {
-        /// Rounds over.
+        /// Number of rounds finished.
         done: u64,
-        /// Rounds of the whole job, at most.
+        /// Most rounds of the whole job.
         of: u64,
-        /// What was reached, where something was.
+        /// A milestone, if there is one.
         note: Option<String>,
     },
     /// All rounds are over.
     Done(Box<WorkerReport>),
     /// The worker failed.
     Failed {
-        /// Why, in one line.
+        /// The cause, in one line.
         reason: String,
     },
 }
 
-/// What a worker did.
+/// The report of a worker.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WorkerReport {
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u64,
-    /// Numbers summed.
+    /// Number of values summed.
     pub values: u64,
-    /// Of them, compared with a sum computed apart and equal.
+    /// Number of values that equal a separately computed sum.
     pub verified: u64,
-    /// Seconds in all-reduce; computing, pauses and comparing are not in it.
+    /// Seconds in all-reduce, without computing, pauses and verification.
     pub reduce_seconds: f64,
-    /// Packets sent, resends included.
+    /// Packets sent, including resends.
     pub packets: u64,
-    /// Packets sent again.
+    /// Packets resent.
     pub resends: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Results whose task met another one's aggregator.
+    /// Results whose task collided with another one's aggregator.
     pub collisions: u64,
     /// Results with a congestion mark.
     pub marked: u64,
-    /// Fragments that were summed as floats, as an integer would have overflowed.
+    /// Fragments summed as floats because integers would have overflowed.
     pub overflows: u64,
     /// P4INC, SwitchML: results that made all workers repeat a fragment at a coarser scale.
     pub coarser: u64,
-    /// P4INC: own packets that a switch turned back.
+    /// P4INC: own packets that a switch returned.
     pub turned_back: u64,
-    /// Fragments: each has one result.
+    /// Number of fragments: each has one result.
     pub fragments: u64,
     /// ESA: reminders sent to the reminder agent.
     pub reminders: u64,
-    /// ESA: times that own values went to the parameter server over TCP.
+    /// ESA: fragments whose values went to the parameter server over TCP, with repetitions.
     pub direct: u64,
     /// ESA: results that came over TCP.
     pub delivered: u64,
-    /// ESA: results given over TCP for workers that missed them.
+    /// ESA: results sent over TCP for workers that missed them.
     pub lent: u64,
-    /// Frames dropped because of what they were.
+    /// Invalid or unexpected frames that were dropped.
     pub rejected: u64,
-    /// What fixed point made of its values.
+    /// Effect of fixed point on its values.
     pub rounding: RoundingReport,
-    /// What the training came to, if it was one.
+    /// Result of the training, if there was one.
     pub training: Option<TrainingReport>,
 }
 
@@ -99,7 +98,7 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// The rounds of a worker of the job at a position of the file.
+    /// The rounds of a worker of the job with this index in the file.
     ///
     /// # Errors
     /// If the workload's files cannot be read or do not fit together.
@@ -116,8 +115,8 @@ impl Rounds {
         Ok(Self { deployment, job, index, workload, verifier, pauses, report })
     }
 
-    /// The tensors of the next round, and the pause before they are submitted; `None` after the last
-    /// round.
+    /// The tensors of the next round, and the pause before they are submitted; `None` after the
+    /// last round.
     ///
     /// # Errors
     /// If the workload fails.
@@ -126,8 +125,8 @@ impl Rounds {
         Ok(tensors.map(|tensors| (self.pauses.draw(), tensors)))
     }
 
-    /// The tensors of a round with their priorities (ESA §5.4) when the job has run for `elapsed`:
-    /// front to back over the tensors of a round, or over the rounds if each has one tensor.
+    /// Adds priorities (ESA §5.4) to the tensors of a round, `elapsed` after the job's start: front
+    /// to back over the tensors of a round, or over the rounds if each has one tensor.
     #[must_use]
     pub fn prioritize(&self, tensors: Vec<Tensor>, elapsed: Duration) -> Vec<(Tensor, Priority)> {
         let profile = &self.deployment.job(self.job).profile;
@@ -140,10 +139,11 @@ impl Rounds {
         tensors.into_iter().enumerate().map(|(at, tensor)| (tensor, priority(at))).collect()
     }
 
-    /// Takes the sums of a round, which took `reduce`, and compares them with sums computed apart.
+    /// Takes the sums of a round, which took `reduce`, and verifies them against separately
+    /// computed sums.
     ///
     /// # Errors
-    /// If a sum is wrong or too great, too many values became zero, or the workload fails.
+    /// If a sum is wrong or infinite, too many values became zero, or the workload fails.
     pub fn end(&mut self, sums: Vec<Tensor>, reduce: Duration, stats: &Stats) -> Result<Event> {
         let job = self.deployment.job(self.job);
         let report = &mut self.report;
@@ -163,7 +163,7 @@ impl Rounds {
         Ok(Event::Round { done, of, note })
     }
 
-    /// What the worker did, at its end.
+    /// The report of the worker at its end.
     #[must_use]
     pub fn report(&self, stats: &Stats) -> WorkerReport {
         WorkerReport {
@@ -192,7 +192,7 @@ impl Rounds {
         2 * self.deployment.scenario().worker_timeout
     }
 
-    /// What may be wrong if no results come: a worker knows nothing more of the network.
+    /// Possible causes if no results arrive, as far as a worker can know.
     #[must_use]
     pub fn explain_stall(&self, error: &impl std::fmt::Display) -> anyhow::Error {
         let (scenario, job) = (self.deployment.scenario(), self.deployment.job(self.job));
@@ -217,7 +217,7 @@ impl Rounds {
     }
 }
 
-/// The inputs are finite, so an infinite sum is one that no `f32` can hold (I5: never silently).
+/// The inputs are finite, so an infinite sum exceeds `f32` (I5: no silent overflow).
 fn refuse_infinite(sums: &[Tensor]) -> Result<()> {
     for (tensor, sum) in sums.iter().enumerate() {
         if let Tensor::F32(values) = sum

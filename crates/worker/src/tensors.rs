@@ -1,11 +1,11 @@
 //! Tensor files: `.npy` and `.safetensors`, in and out.
 //!
-//! Only `f32` and `i32` can be summed in the network, so only they are read. Files are read whole;
-//! values stand in memory in C order (the last axis runs fastest), whatever the file's order and
-//! byte order. Files are untrusted: anything malformed is an error that names the file.
+//! Only `f32` and `i32` can be summed in the network, so only these are read. Files are read as a
+//! whole. In memory, values are in C order (the last axis varies fastest), whatever the file's
+//! order and byte order. Files are untrusted: anything malformed is an error that names the file.
 //!
-//! Before a job starts, [`check_agreement`] compares what its workers bring, and
-//! [`TensorFile::check_values`] finds what cannot be summed.
+//! Before a job starts, [`check_agreement`] compares the files of its workers, and
+//! [`TensorFile::check_values`] finds values that cannot be summed.
 
 mod npy;
 mod safetensors;
@@ -18,27 +18,27 @@ use std::path::{Path, PathBuf};
 
 use tributary_limits::FileLimit;
 
-/// Name of the one tensor of a `.npy` file, which itself stores none.
+/// Name of the only tensor of a `.npy` file, which stores no name.
 pub const NPY_TENSOR: &str = "array";
 
-/// As large as the largest tensor of a job file. Values are not taken from a pipe: whether they fit
-/// into memory must be known before they are read.
+/// As large as the largest tensor of a job file. Pipes are refused: the size must be known before
+/// reading, to check that it fits into memory.
 const FILE: FileLimit = FileLimit::regular("tensor file", 16 << 30);
 
 /// Most axes of a tensor: NumPy's own limit.
 const MAX_RANK: usize = 64;
 
-/// Format of a tensor file, told by its extension.
+/// Format of a tensor file, determined by its extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// NumPy's format, one array a file.
+    /// NumPy's format, one array per file.
     Npy,
     /// Named tensors with a JSON header.
     SafeTensors,
 }
 
 impl Format {
-    /// The format that `path`'s extension stands for.
+    /// The format for the extension of `path`.
     ///
     /// # Errors
     /// [`TensorError::UnknownFormat`].
@@ -87,7 +87,7 @@ impl Data {
         }
     }
 
-    /// Whether there are no values: some axis has length 0.
+    /// Whether there are no values because some axis has length 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -100,7 +100,7 @@ impl Data {
         }
     }
 
-    /// Four bytes a value, as both formats store them.
+    /// Decodes four bytes per value, as both formats store them.
     fn from_bytes(dtype: Dtype, big_endian: bool, bytes: &[u8]) -> Self {
         let words = bytes.as_chunks::<4>().0.iter().map(|word| match big_endian {
             true => u32::from_be_bytes(*word),
@@ -121,7 +121,7 @@ impl Data {
     }
 }
 
-/// A tensor with its name and shape. `shape` multiplied out is the number of values.
+/// A tensor with its name and shape. The product of `shape` is the number of values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedTensor {
     /// Its name in the file; [`NPY_TENSOR`] in a `.npy` file.
@@ -135,13 +135,13 @@ pub struct NamedTensor {
 /// The contents of a tensor file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TensorFile {
-    /// Where it was read from; names the file in errors.
+    /// The path that it was read from, which names the file in errors.
     pub path: PathBuf,
-    /// Its format, in which it is also written.
+    /// Its format, which [`write`](Self::write) also uses.
     pub format: Format,
-    /// Free text entries of a `.safetensors` header, kept because readers look for some of them.
+    /// Free text entries of a `.safetensors` header, kept because some readers need them.
     pub metadata: BTreeMap<String, String>,
-    /// The tensors, sorted by name: files that store them in different orders still agree.
+    /// The tensors, sorted by name, so that files with different orders still agree.
     pub tensors: Vec<NamedTensor>,
 }
 
@@ -178,11 +178,11 @@ impl TensorFile {
         }
     }
 
-    /// The bytes of a file with these contents. Equal contents give equal bytes.
+    /// Encodes the contents. Equal contents give equal bytes.
     ///
     /// # Errors
-    /// [`TensorError::Malformed`] if the contents cannot be written in the format: shapes that do
-    /// not fit their values, names that occur twice, other than one tensor for `.npy`.
+    /// [`TensorError::Malformed`] if the format cannot hold the contents: shapes that do not fit
+    /// their values, duplicate names, other than one tensor for `.npy`.
     pub fn encode(&self) -> Result<Vec<u8>, TensorError> {
         let malformed = |problem| TensorError::Malformed { path: self.path.clone(), problem };
         for tensor in &self.tensors {
@@ -206,9 +206,9 @@ impl TensorFile {
         }
     }
 
-    /// Writes the file to `path`, in [`format`](Self::format) whatever the extension, replacing a
-    /// file that is there. It appears whole or not at all: the bytes go to a new file beside it
-    /// that is renamed when it is complete.
+    /// Writes the file to `path`, in [`format`](Self::format) whatever the extension, replacing an
+    /// existing file. The replacement is atomic: a temporary file in the same directory is renamed
+    /// when it is complete.
     ///
     /// # Errors
     /// Those of [`encode`](Self::encode), [`TensorError::Write`].
@@ -217,9 +217,9 @@ impl TensorFile {
         write_whole(path, &bytes).map_err(|source| TensorError::Write { path: path.into(), source })
     }
 
-    /// Finds what cannot be summed over `workers` workers: NaN and infinities, and integers beyond
-    /// ±(2³¹ − 1) / `workers`, whose sum might not fit (invariant I5; `f32` values of any size
-    /// have a way around).
+    /// Checks that the values can be summed over `workers` workers: no NaN or infinity, and no
+    /// integer beyond ±(2³¹ − 1) / `workers`, whose sum might not fit (invariant I5; `f32` values
+    /// of any size can be summed as floats).
     ///
     /// # Errors
     /// [`TensorError::NotFinite`] or [`TensorError::TooLarge`] for the first such value.
@@ -312,7 +312,7 @@ pub fn check_agreement(files: &[TensorFile]) -> Result<(), TensorError> {
     Ok(())
 }
 
-/// A value's place: file, tensor, index on each axis.
+/// The position of a value: file, tensor, index on each axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The file.
@@ -335,10 +335,10 @@ impl fmt::Display for Place {
     }
 }
 
-/// What can be wrong with tensor files.
+/// Errors of tensor files.
 #[derive(Debug, thiserror::Error)]
 pub enum TensorError {
-    /// The extension is none that we know.
+    /// The extension is unknown.
     #[error("{}: tensor files end in .npy or .safetensors", path.display())]
     UnknownFormat {
         /// The file.
@@ -349,7 +349,7 @@ pub enum TensorError {
     Read {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The operating system's error.
         source: io::Error,
     },
     /// The file cannot be written.
@@ -357,7 +357,7 @@ pub enum TensorError {
     Write {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The operating system's error.
         source: io::Error,
     },
     /// The bytes do not have the file's format.
@@ -365,10 +365,10 @@ pub enum TensorError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// Values of a type that cannot be summed.
+    /// Values have a type that cannot be summed.
     #[error(
         "{}: tensor {tensor:?} has dtype {dtype}; only f32 and i32 can be summed",
         path.display()
@@ -378,10 +378,10 @@ pub enum TensorError {
         path: PathBuf,
         /// The tensor's name.
         tensor: String,
-        /// The type, as the file's format calls it.
+        /// The type, as named in the file.
         dtype: String,
     },
-    /// A tensor that only one of two files has.
+    /// Only one of two files has the tensor.
     #[error("{} has no tensor {tensor:?}, which {} has", lacks.display(), has.display())]
     MissingTensor {
         /// The file with the tensor.
@@ -391,7 +391,7 @@ pub enum TensorError {
         /// The tensor's name.
         tensor: String,
     },
-    /// A tensor of different types in two files.
+    /// A tensor has different types in two files.
     #[error(
         "tensor {tensor:?} has dtype {first_dtype} in {} and {second_dtype} in {}",
         first.display(),
@@ -409,7 +409,7 @@ pub enum TensorError {
         /// Its dtype there.
         second_dtype: Dtype,
     },
-    /// A tensor of different shapes in two files.
+    /// A tensor has different shapes in two files.
     #[error(
         "tensor {tensor:?} has shape {} in {} and {} in {}",
         Shape(first_shape),
@@ -432,7 +432,7 @@ pub enum TensorError {
     /// A NaN or an infinity.
     #[error("{place} is {value}, which cannot be summed")]
     NotFinite {
-        /// Where it stands.
+        /// Its position.
         place: Place,
         /// NaN, inf or -inf.
         value: f32,
@@ -440,7 +440,7 @@ pub enum TensorError {
     /// An integer whose sum over the workers might not fit 32 bits.
     #[error("{place} is {value}; with {workers} workers, integers must be within ±{limit}")]
     TooLarge {
-        /// Where it stands.
+        /// Its position.
         place: Place,
         /// The integer.
         value: i32,
@@ -451,7 +451,7 @@ pub enum TensorError {
     },
 }
 
-/// What a decoder finds wrong; [`TensorFile::decode`] adds the file.
+/// A decoder's error; [`TensorFile::decode`] adds the file.
 #[derive(Debug)]
 enum Problem {
     Malformed(String),
@@ -462,7 +462,7 @@ fn malformed(problem: impl Into<String>) -> Problem {
     Problem::Malformed(problem.into())
 }
 
-/// A shape as Python writes it: `(2, 3)`, `(5,)`, `()`.
+/// A shape in Python's notation: `(2, 3)`, `(5,)`, `()`.
 struct Shape<'a>(&'a [usize]);
 
 impl fmt::Display for Shape<'_> {
@@ -477,7 +477,7 @@ impl fmt::Display for Shape<'_> {
     }
 }
 
-/// Number of values of a tensor of this shape; `None` if no machine can hold it.
+/// Number of values of a tensor of this shape; `None` on overflow.
 fn values_of(shape: &[usize]) -> Option<usize> {
     let values = shape.iter().try_fold(1usize, |n, len| n.checked_mul(*len))?;
     values.checked_mul(4).map(|_| values)
@@ -508,7 +508,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
         fs::rename(&part, path)
     })();
     if result.is_err() {
-        // The first error counts; there may be nothing to remove.
+        // Report the first error; there may be no file to remove.
         let _ = fs::remove_file(&part);
     }
     result

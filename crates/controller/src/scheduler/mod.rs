@@ -168,11 +168,13 @@ impl Scheduler {
         Routes::new(server.max_decoding_message_size(MESSAGE_LIMIT))
     }
 
+    /// The network of the jobs.
     #[must_use]
     pub fn topology(&self) -> &Topology {
         &self.controller.topology
     }
 
+    /// The protocol of the jobs.
     #[must_use]
     pub fn protocol(&self) -> Protocol {
         self.controller.catalogue.protocol()

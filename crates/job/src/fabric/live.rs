@@ -1,5 +1,4 @@
-//! What fabrics in real time have in common: a controller that speaks P4Runtime, and notes that come
-//! from other threads.
+//! What the real-time fabrics share: a controller over P4Runtime, and notes from other threads.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use tributary_controller::programs::Pipeline;
 
 use super::{Note, Removed};
 
-/// How long to wait for a note before the run looks at other things.
+/// How long to wait for a note before the run checks other things.
 const TICK: Duration = Duration::from_millis(50);
 
 /// A controller, and the notes of endpoints.
@@ -46,7 +45,7 @@ impl Live {
         Ok(())
     }
 
-    /// The endpoints start now.
+    /// Records the start of the endpoints.
     pub(super) fn begin(&mut self) {
         self.started = Instant::now();
     }
@@ -75,7 +74,8 @@ impl Live {
         Ok(removed.collect())
     }
 
-    /// Ends the controller before the switches, so that it does not miss them.
+    /// Drops the controller. Call it before the switches stop, so that it does not report them as
+    /// lost.
     pub(super) fn end(&mut self) {
         self.controller = None;
     }

@@ -1,5 +1,5 @@
-//! Threads of one process, joined by memory links. The reliable channel of ESA is TCP here too, over
-//! loopback; where its links have faults, a [`Relay`] is in between.
+//! Threads of one process, joined by memory links. The reliable channel of ESA is TCP over
+//! loopback; if its links have faults, a [`Relay`] is in between.
 
 mod relay;
 
@@ -39,10 +39,10 @@ use super::{Fabric, Note, QueueReport, Removed, SwitchEnd, device_id};
 use crate::Options;
 use relay::Relay;
 
-/// Frames that a link holds in each direction: as many as a network card's ring.
+/// Frames that a link holds in each direction, as in a network card's ring.
 const LINK_CAPACITY: usize = 256;
 
-/// Bytes that wait between controller and switch.
+/// Bytes that may wait between controller and switch.
 const CONTROL_BUFFER: usize = 64 << 10;
 
 /// The memory fabric.
@@ -56,11 +56,11 @@ pub struct Memory {
     workers: Vec<JoinHandle<()>>,
     servers: Vec<JoinHandle<()>>,
     stop_servers: Arc<AtomicBool>,
-    /// Between ESA's endpoints, while they run.
+    /// Relays between ESA's endpoints while they run.
     relay: Option<Relay>,
 }
 
-/// A switch and the way to its controller.
+/// A running switch and its connection to the controller.
 struct Running {
     name: String,
     handle: Option<SwitchHandle>,
@@ -96,7 +96,8 @@ impl Fabric for Memory {
             };
             let wakers = link.ends.map(waker);
             let (first, second) = memory::link(LINK_CAPACITY, &wakers[0], &wakers[1]);
-            // Faults are injected once a link: at the host if there is one, else at its first end.
+            // Faults are injected once per link: at the host if there is one, else at its first
+            // end.
             let at_switch = link.ends.iter().all(|end| matches!(end, End::Switch(..)));
             let ends = link.ends.into_iter().zip([first, second]).zip(wakers);
             for (place, ((end, io), waker)) in ends.enumerate() {
@@ -147,7 +148,7 @@ impl Fabric for Memory {
         let scenario = deployment.scenario();
         let notes = self.live.notes.clone();
         let tokens = Tokens::draw(scenario);
-        // The agents listen before anybody connects.
+        // The agents listen before any endpoint connects.
         let mut hubs = BTreeMap::new();
         let mut addresses = BTreeMap::new();
         for host in scenario.topology.host_ids() {
@@ -313,6 +314,6 @@ fn join(threads: &mut Vec<JoinHandle<()>>) {
 }
 
 fn send(notes: &mpsc::UnboundedSender<Note>, note: Note) {
-    // The run may be over for another reason.
+    // The run may already be over.
     drop(notes.send(note));
 }

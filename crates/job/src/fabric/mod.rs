@@ -29,7 +29,7 @@ pub use sim::Sim;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Kind {
-    /// Threads of one process: needs nothing.
+    /// Threads of one process; needs no privileges.
     #[default]
     Memory,
     /// Processes in network namespaces, over raw sockets: needs root or user namespaces.
@@ -39,7 +39,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word for it on the command line and in reports.
+    /// Name on the command line and in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,39 +56,39 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What an endpoint tells the run.
+/// A message of an endpoint to the run.
 #[derive(Clone, Debug)]
 pub enum Note {
-    /// A worker, by the indices of its job and of itself.
+    /// A worker's event.
     Worker {
         /// Index of the job.
         job: usize,
         /// Index of the worker.
         worker: usize,
-        /// What it tells.
+        /// The event.
         event: rounds::Event,
     },
     /// The parameter servers or reminder agents of a host.
     Servers(servers::Event),
-    /// Something that must not end has ended.
+    /// A part that must keep running has ended.
     Broken(String),
 }
 
-/// A part of the network whose process is stopped (SIGSTOP).
+/// A process that is stopped (SIGSTOP).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stopped {
-    /// Its name.
+    /// Name of the part.
     pub what: String,
-    /// The number of its process.
+    /// Process ID.
     pub process: u32,
 }
 
-/// What a switch counted for a job, and what it freed when the job was removed.
+/// What a switch counted for a job, and the aggregators that it freed when the job was removed.
 #[derive(Clone, Debug)]
 pub struct Removed {
     /// The switch.
     pub switch: SwitchId,
-    /// The job's packets.
+    /// Outcomes of the job's packets.
     pub outcomes: Outcomes,
     /// The job's partial sums that left in a packet of another task (ESA).
     pub evictions: Count,
@@ -96,28 +96,28 @@ pub struct Removed {
     pub freed: u32,
 }
 
-/// What a switch tells at its end.
+/// What a switch reports at its end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SwitchEnd {
-    /// Its queues; `None` where the switch does not tell.
+    /// Its queues; `None` if the switch does not report them.
     pub queues: Option<QueueReport>,
-    /// Processor time while the endpoints ran; `None` where the switch is no process of its own.
+    /// Processor time while the endpoints ran; `None` if the switch has no process of its own.
     pub cpu: Option<Duration>,
 }
 
-/// What a switch counted about its queues.
+/// Queue counters of a switch.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct QueueReport {
-    /// Most packets that were ever in one egress queue.
+    /// Most packets in one egress queue at any time.
     #[serde(rename = "longest_queue")]
     pub longest: u64,
-    /// Packets that found a queue full.
+    /// Packets dropped at full queues.
     #[serde(rename = "queue_drops")]
     pub drops: u64,
 }
 
 impl QueueReport {
-    /// Over the ports of a switch.
+    /// Combines the ports of a switch.
     pub fn of<'a>(
         ports: impl Iterator<Item = &'a tributary_switch::PortStatistics> + Clone,
     ) -> Self {
@@ -128,8 +128,8 @@ impl QueueReport {
     }
 }
 
-/// A place where a deployment runs. [`run()`](crate::run()) calls the methods in the order in which they
-/// are listed here; a fabric ends all of its parts when it is dropped.
+/// An environment that runs a deployment. [`run()`](crate::run()) calls the methods in the order of
+/// declaration. Dropping a fabric ends all of its parts.
 #[allow(async_fn_in_trait, reason = "the futures run on one thread")]
 pub trait Fabric: Sized {
     /// Starts the switches and installs the program and forwarding.
@@ -142,7 +142,7 @@ pub trait Fabric: Sized {
         options: &Options,
     ) -> Result<Self>;
 
-    /// Makes the switches serve the job at a position of the file.
+    /// Makes the switches serve the job with this index in the file.
     ///
     /// # Errors
     /// If a switch refuses.
@@ -154,13 +154,13 @@ pub trait Fabric: Sized {
     /// If they cannot be started.
     fn start_endpoints(&mut self) -> Result<()>;
 
-    /// The next note of an endpoint; `None` if there was none for a moment.
+    /// Waits briefly for the next note of an endpoint; `None` if none arrived.
     ///
     /// # Errors
-    /// If no endpoint can have any more.
+    /// If no endpoint can send any more.
     async fn next_note(&mut self) -> Result<Option<Note>>;
 
-    /// Time since the endpoints were started, as they know it.
+    /// Time since the endpoints were started, on their clock.
     fn elapsed(&self) -> Duration;
 
     /// The parts whose processes are stopped.
@@ -168,21 +168,21 @@ pub trait Fabric: Sized {
         Vec::new()
     }
 
-    /// Ends all endpoints; parameter servers and reminder agents report before they end.
+    /// Ends all endpoints. Parameter servers and reminder agents report before they end.
     fn stop_endpoints(&mut self);
 
-    /// Removes the job at a position of the file from the switches.
+    /// Removes the job with this index in the file from the switches.
     ///
     /// # Errors
     /// If a switch refuses or does not answer.
     async fn remove(&mut self, job: usize) -> Result<Vec<Removed>>;
 
-    /// Stops the switches; what each tells, in the order of the topology.
+    /// Stops the switches. Returns their reports in the order of the topology.
     fn stop_switches(&mut self) -> Vec<SwitchEnd>;
 }
 
-/// A host has one interface, which one worker, or the parameter servers or the reminder agent of any
-/// number of jobs, have to themselves.
+/// Checks that each host's interface has one process: a worker, or the parameter servers or the
+/// reminder agent of any number of jobs.
 pub(crate) fn one_process_per_host(scenario: &Scenario) -> Result<()> {
     for host in scenario.topology.host_ids() {
         let duties: Vec<_> = scenario.duties(host).collect();
@@ -207,7 +207,7 @@ pub(crate) fn one_process_per_host(scenario: &Scenario) -> Result<()> {
     Ok(())
 }
 
-/// P4Runtime's name for a switch.
+/// P4Runtime's device ID of a switch.
 fn device_id(switch: SwitchId) -> u64 {
     switch.0 as u64 + 1
 }

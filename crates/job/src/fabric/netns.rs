@@ -1,6 +1,6 @@
-//! Processes in network namespaces, over raw sockets: a process a switch, a worker, and a host with
-//! parameter servers. All of them are this program, called with other arguments, or, as switches,
-//! BMv2's.
+//! Processes in network namespaces, over raw sockets: one process per switch, per worker, and per
+//! host with parameter servers. All are this executable with other arguments, except for BMv2
+//! switches.
 
 mod bmv2;
 mod scratch;
@@ -33,14 +33,14 @@ use crate::Options;
 pub use bmv2::Bmv2;
 use scratch::Scratch;
 
-/// Bits of a host's address that the network shares: all hosts are in 10.0.0.0/8 unless the job
-/// file says otherwise.
+/// Prefix length of all hosts' addresses: hosts are in 10.0.0.0/8 unless the job file says
+/// otherwise.
 const PREFIX: u8 = 8;
 
-/// How long a switch may take to listen.
+/// Time limit for a switch to start listening.
 const START_TIME: Duration = Duration::from_secs(10);
 
-/// How long a process has to end after it was asked to.
+/// Time for a process to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The namespace fabric.
@@ -51,15 +51,15 @@ pub struct Netns {
     options: Options,
     /// The job file's absolute path.
     job_file: PathBuf,
-    /// This program.
+    /// This executable.
     program: PathBuf,
     switches: Vec<Switch>,
-    /// Processes in links whose switches cannot inject faults.
+    /// Processes in links, for switches that cannot inject faults.
     cables: Vec<Process>,
     workers: Vec<Process>,
     servers: Vec<Process>,
     testbed: Testbed,
-    /// Sockets, and the file of tokens. Last, so that they outlive the processes.
+    /// Sockets, and the token file. The last field, so that they outlive the processes.
     sockets: Scratch,
 }
 
@@ -67,16 +67,16 @@ pub struct Netns {
 struct Switch {
     config: SwitchConfig,
     process: Process,
-    /// Processor time that it had taken before the endpoints were started.
+    /// Processor time used before the endpoints were started.
     before: Duration,
-    /// Processor time that it took while they ran.
+    /// Processor time used while the endpoints ran.
     cpu: Option<Duration>,
 }
 
 /// The last line that a switch prints.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct LastWords {
-    /// What it counted.
+    /// Its counters.
     pub statistics: QueueReport,
 }
 
@@ -170,7 +170,7 @@ impl Fabric for Netns {
         self.live().elapsed()
     }
 
-    /// The parts that are stopped. Switches come first: if one is stopped, the others seem to be silent too.
+    /// The stopped parts. Switches come first: if one is stopped, other parts also appear silent.
     fn stopped(&self) -> Vec<Stopped> {
         let jobs = self.deployment.scenario().jobs.iter();
         let names = jobs.flat_map(|job| (0..job.workers.len()).map(move |w| (&job.name, w)));
@@ -211,7 +211,7 @@ impl Fabric for Netns {
             let lives = matches!(switch.process.wait(Some(Duration::ZERO)), Ok(None));
             lives && !switch.process.is_stopped()
         };
-        // There is nothing to clean, and an answer would never come.
+        // There is nothing to clean, and no answer would come.
         ensure!(self.switches.iter().all(runs), "a switch has ended or is stopped");
         self.live().remove(&self.deployment, job).await
     }
@@ -258,7 +258,7 @@ impl Netns {
         Ok(())
     }
 
-    /// The embedded switch with these ports and interfaces, which waits for a controller at a Unix
+    /// An embedded switch with these ports and interfaces, which waits for a controller at a Unix
     /// socket.
     fn embedded(
         &self,
@@ -296,7 +296,7 @@ impl Netns {
         Ok(())
     }
 
-    /// What workers and parameter servers are called with.
+    /// The command line of workers and parameter servers.
     fn endpoint(&self, command: &str) -> Command {
         let mut process = Command::new(&self.program);
         process.arg(command).arg(&self.job_file);
@@ -314,12 +314,12 @@ impl Netns {
         process
     }
 
-    /// The file of the tokens, in a directory that is this user's alone.
+    /// The token file, in a directory that only this user can enter.
     fn tokens(&self) -> PathBuf {
         self.sockets.path().join("tokens.json")
     }
 
-    /// Starts what a host has of parameter servers (`ps`) or reminder agents (`reminder`).
+    /// Starts a host's parameter servers (`ps`) or reminder agents (`reminder`).
     fn start_servers(
         &self,
         command: &str,
@@ -372,12 +372,12 @@ impl Netns {
     }
 }
 
-/// How long a process has to end; one that is stopped cannot.
+/// How long a process has to end; none for a stopped process, which cannot.
 fn grace(process: &Process) -> Duration {
     if process.is_stopped() { Duration::ZERO } else { GRACE }
 }
 
-/// Tells the run when a process ends that should not. A note after the run's end is for nobody.
+/// Notes a process that ends unexpectedly. Notes after the run's end are not read.
 fn watch(
     process: &Process,
     notes: &UnboundedSender<Note>,
@@ -397,7 +397,7 @@ fn watch(
     });
 }
 
-/// Until something answers on a socket.
+/// Waits until a server accepts connections on a socket.
 async fn wait_for(socket: &Path, process: &Process) -> Result<()> {
     let deadline = Instant::now() + START_TIME;
     while UnixStream::connect(socket).await.is_err() {
@@ -413,25 +413,25 @@ async fn wait_for(socket: &Path, process: &Process) -> Result<()> {
     Ok(())
 }
 
-/// A process in a link.
+/// A process that injects a link's faults.
 struct Cable {
     node: String,
-    /// Names of what is at its ends; the first one is at port 1 of the node.
+    /// Names of its ends; the first one is at port 1 of the node.
     between: [String; 2],
 }
 
-/// Which links with faults lead through a node of their own, because switches inject none.
+/// Which links with faults get a node of their own, because switches do not inject faults.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Split {
-    /// Switches inject them.
+    /// None: switches inject faults.
     None,
-    /// Those between switches: endpoints inject the faults of their own packets.
+    /// Links between switches: endpoints inject the faults of their own packets.
     Inside,
-    /// All: hosts send other frames, too (ESA's TCP).
+    /// All links: hosts also send other frames (ESA's TCP).
     All,
 }
 
-/// The topology as the testbed has it.
+/// Converts the topology to the testbed's.
 fn translate(topology: &Topology, split: Split) -> (testbed::Topology, Vec<Cable>) {
     let port = |end: End| match end {
         End::Host(host) => testbed::Port::new(&topology.host(host).name, 0),

@@ -1,5 +1,5 @@
-//! Virtual time: the endpoints are event handlers, and everything that happens is a function of the job
-//! file and its seed.
+//! Virtual time: the endpoints are event handlers, and the whole run is a function of the job file
+//! and its seed.
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use tributary_worker::workload::Verifier;
 use super::{Fabric, Note, QueueReport, Removed, SwitchEnd};
 use crate::{Options, one_line};
 
-/// Events of the network between two looks at whether the run was interrupted.
+/// Network events between two checks for an interrupt.
 const BATCH: usize = 10_000;
 
 /// A simulated network with the endpoints of a deployment.
@@ -31,26 +31,26 @@ pub struct Sim {
     workers: BTreeMap<(usize, usize), SimWorker>,
     /// When workers submit their next round.
     due: BTreeSet<(Time, usize, usize)>,
-    /// Until when workers that have everything wait for the others.
+    /// Deadlines of finished workers that wait for the others.
     leaving: BTreeMap<(usize, usize), Time>,
     notes: VecDeque<Note>,
-    /// When the endpoints were started.
+    /// Start of the endpoints.
     begin: Time,
 }
 
-/// A worker between and during its rounds.
+/// A worker's rounds.
 struct SimWorker {
     rounds: Rounds,
     /// Tensors that wait for the end of a pause.
     next: Vec<Tensor>,
-    /// Sums of the current round that have come, and how many are to come.
+    /// Sums of the current round so far, and their total number.
     sums: Vec<Tensor>,
     expected: usize,
     submitted: Time,
 }
 
 impl Sim {
-    /// What happened on the network, if it was recorded.
+    /// The recorded trace of the network, if there is one.
     #[must_use]
     pub fn trace(&self) -> Option<&Trace> {
         self.system.network.trace()
@@ -61,7 +61,7 @@ impl Sim {
         (workers[worker], id)
     }
 
-    /// The next round of a worker is submitted after its pause; after the last one it leaves.
+    /// Schedules a worker's next round after its pause; after the last round the worker leaves.
     fn schedule(&mut self, at: (usize, usize)) -> Result<()> {
         let now = self.system.network.now();
         let worker = self.workers.get_mut(&at).context("a worker of the job")?;
@@ -94,7 +94,7 @@ impl Sim {
         Ok(())
     }
 
-    /// A sum of a worker's round has come.
+    /// Adds a sum to a worker's round.
     fn take(&mut self, at: (usize, usize), sum: Tensor) -> Result<()> {
         let now = self.system.network.now();
         let (host, job) = self.host(at);
@@ -111,7 +111,7 @@ impl Sim {
         self.schedule(at)
     }
 
-    /// Does something for a worker; its error becomes the worker's last note.
+    /// Runs an action for a worker; its error becomes the worker's last note.
     fn attempt(&mut self, at: (usize, usize), act: impl FnOnce(&mut Self) -> Result<()>) {
         if let Err(error) = act(self) {
             let event = Event::Failed { reason: one_line(&error) };
@@ -147,7 +147,7 @@ impl Sim {
         }
     }
 
-    /// Workers that were dismissed, or have waited long enough for it, report and go.
+    /// Ends the workers that were dismissed or have waited long enough.
     fn let_go(&mut self) {
         let now = self.system.network.now();
         let gone = |(&at, &until): (&(usize, usize), &Time)| {
@@ -166,7 +166,7 @@ impl Sim {
         }
     }
 
-    /// Lets the next thing happen, not later than `limit`.
+    /// Processes the next event, not later than `limit`.
     fn step(&mut self, limit: Time) {
         let submission = self.due.first().map(|&(time, ..)| time);
         let farewell = self.leaving.values().min().copied();
@@ -237,7 +237,7 @@ impl Fabric for Sim {
     }
 
     async fn next_note(&mut self) -> Result<Option<Note>> {
-        // One nanosecond more, so that the run notices that its time is over.
+        // One nanosecond more, so that the run notices the timeout.
         let timeout = self.deployment.scenario().timeout + Duration::from_nanos(1);
         let limit = self.begin + timeout;
         for _ in 0..BATCH {

@@ -1,4 +1,4 @@
-//! What came of a job that has aggregators of its own (P4INC, SwitchML).
+//! The segment of a job with aggregators of its own (P4INC, SwitchML).
 use comfy_table::Table;
 use serde::Serialize;
 use tributary_controller::outcomes::Outcome;
@@ -9,25 +9,25 @@ use tributary_worker::rounds::WorkerReport;
 
 use super::{Counted, bytes, table};
 
-/// What came of a job's segment.
+/// The segment of a job, and how it was used.
 #[derive(Clone, Debug, Serialize)]
 pub struct SegmentReport {
-    /// Where the job was summed.
+    /// The job's mode.
     pub mode: &'static str,
     /// Switches that have the segment.
     pub switches: usize,
     /// Its first aggregator.
     pub offset: u32,
-    /// Its aggregators.
+    /// Number of its aggregators.
     pub aggregators: u32,
-    /// Bytes of memory that they take in each of the switches.
+    /// Their memory in each switch, in bytes.
     pub memory_bytes: u64,
-    /// Packets turned back to their senders, as the aggregator was busy with an earlier round:
+    /// Packets returned to their senders because the aggregator was busy with an earlier round:
     /// asynchronous errors.
     pub turned_back: u64,
-    /// Results that went to one worker from an aggregator's copy.
+    /// Results sent to one worker from an aggregator's copy.
     pub from_the_copy: u64,
-    /// Partial sums that went to the parameter server again.
+    /// Partial sums sent to the parameter server again.
     pub again: u64,
     /// Packets of rounds that the aggregators had left behind.
     pub stale: u64,
@@ -38,7 +38,7 @@ pub struct SegmentReport {
 }
 
 impl SegmentReport {
-    /// Of a job that so many switches serve, from what its workers say and the switches counted.
+    /// Combines what a job's workers report with what its switches counted.
     pub fn new(
         assignment: Assignment,
         switches: usize,
@@ -72,11 +72,11 @@ fn is_register(instance: &ir::Extern) -> bool {
     matches!(instance.type_name.as_str(), "register" | "Register")
 }
 
-/// Bits of memory that one of `pool` aggregators takes in a program: in all register arrays.
+/// Bits of memory per aggregator in a program with `pool` aggregators: in all register arrays.
 pub fn aggregator_bits(program: &ir::Program, pool: u32) -> u64 {
     let registers = program.externs.iter().filter(|instance| is_register(instance));
     let bits = registers.map(|register| {
-        // v1model has no registers of structs; a second argument is the index there.
+        // v1model has no registers of structs; the second type argument is the index type.
         let scalars = if register.type_name == "Register" { 2 } else { 1 };
         let width = register.type_args.iter().take(scalars).map(|s| u64::from(s.width)).sum();
         match register.args.first() {
@@ -87,7 +87,7 @@ pub fn aggregator_bits(program: &ir::Program, pool: u32) -> u64 {
     bits.sum()
 }
 
-/// A row a job.
+/// One row per job.
 pub(super) fn segment_table<'a>(jobs: impl Iterator<Item = (&'a str, &'a SegmentReport)>) -> Table {
     let mut rows = table(&[
         "job",
@@ -122,9 +122,9 @@ mod tests {
     use super::*;
     use crate::program;
 
-    /// What docs/p4 says of each program.
+    /// The sizes in docs/p4.
     #[test]
-    fn an_aggregator_takes_what_the_documentation_says() {
+    fn the_size_of_an_aggregator_matches_the_documentation() {
         for (protocol, sums, rest) in
             [("atp", 32, 129), ("esa", 32, 105), ("p4inc", 64, 100), ("switchml", 32, 66)]
         {

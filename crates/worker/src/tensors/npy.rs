@@ -1,15 +1,15 @@
 //! NumPy's `.npy` format, versions 1.0, 2.0 and 3.0: a magic number, a header in the notation of a
 //! Python dictionary, the values.
 //!
-//! The header is parsed here and not by a crate for Python literals: those recurse into nested
-//! brackets and multiply shapes without a check, which a crafted file turns into a crash. A header
-//! that we accept is one flat dictionary of three entries.
+//! The header has its own parser, because crates for Python literals recurse into nested brackets
+//! and multiply shapes unchecked, so that a crafted file crashes them. An accepted header is one
+//! flat dictionary of three entries.
 
 use super::{Data, Dtype, MAX_RANK, NPY_TENSOR, NamedTensor, Problem, Shape, malformed, values_of};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
-/// Values start at a multiple of this, as NumPy's own.
+/// Values start at a multiple of this, as in NumPy.
 const ALIGNMENT: usize = 64;
 
 /// Reads a file's one array.
@@ -43,7 +43,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<NamedTensor, Problem> {
     Ok(NamedTensor { name: NPY_TENSOR.into(), shape, data })
 }
 
-/// Writes version 1.0, little-endian, C order: what every reader understands.
+/// Writes version 1.0, little-endian, C order, which every reader accepts.
 pub(super) fn encode(tensor: &NamedTensor) -> Vec<u8> {
     let descr = match tensor.data.dtype() {
         Dtype::F32 => "<f4",
@@ -103,7 +103,7 @@ struct Header {
     shape: Vec<usize>,
 }
 
-/// What of the header is not read yet.
+/// The unread part of the header.
 struct Parser<'a>(&'a str);
 
 impl<'a> Parser<'a> {
@@ -166,7 +166,7 @@ impl<'a> Parser<'a> {
         malformed(format!("in the header, {wanted} must come where {found} is"))
     }
 
-    /// A string in single or double quotes. Nothing that we know needs an escape sequence.
+    /// A string in single or double quotes. No known header needs escape sequences.
     fn string(&mut self) -> Result<&'a str, Problem> {
         self.0 = self.0.trim_start();
         for quote in ['\'', '"'] {
@@ -192,7 +192,7 @@ impl<'a> Parser<'a> {
         Err(self.unexpected("True or False"))
     }
 
-    /// Type and whether it is big-endian.
+    /// The type, and whether it is big-endian.
     fn descr(&mut self) -> Result<(Dtype, bool), Problem> {
         let unsupported = |dtype: String| Problem::Dtype { tensor: NPY_TENSOR.into(), dtype };
         self.0 = self.0.trim_start();
@@ -208,7 +208,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `(2, 3)`, `(5,)`, `()`; also a list, and `5L`, as Python 2 wrote long integers.
+    /// `(2, 3)`, `(5,)`, `()`; also a list, and `5L`, Python 2's notation of long integers.
     fn shape(&mut self) -> Result<Vec<usize>, Problem> {
         let close = if self.accept('(') {
             ')'
@@ -240,7 +240,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// `<f8` is better known as f64; others stay as they are, cut short.
+/// A readable type: `<f8` becomes f64; others are kept, truncated.
 fn describe(descr: &str) -> String {
     let mut short: String = descr.chars().take(20).collect();
     if short.len() < descr.len() {
@@ -256,7 +256,7 @@ fn describe(descr: &str) -> String {
     }
 }
 
-/// Values that ran with the first axis fastest, with the last one fastest.
+/// Converts values from Fortran order (first axis fastest) to C order (last axis fastest).
 fn to_c_order<T: Copy>(values: &[T], shape: &[usize]) -> Vec<T> {
     // Distance in `values` between neighbours on each axis.
     let strides: Vec<usize> = shape

@@ -1,9 +1,8 @@
 //! The `.safetensors` format: the header's length, a JSON header, the values.
 //!
-//! Reading takes the header's types and checks from the `safetensors` crate, but not its reading of
-//! whole files: that adds up lengths which the file states without a check. Writing is ours: the
-//! crate hands entries of metadata to a randomly ordered map, and equal results should give equal
-//! files.
+//! Header types and checks come from the `safetensors` crate. Its reader of whole files is not
+//! used, because it adds lengths from the file unchecked. Its writer is not used either: it stores
+//! metadata in a randomly ordered map, but equal results should give equal files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -75,7 +74,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Contents, Problem> {
     Ok((metadata.map(|(k, v)| (k.clone(), v.clone())).collect(), tensors))
 }
 
-/// A JSON object in which no name occurs twice. [`Metadata`] would keep the last of several.
+/// A JSON object without duplicate names. [`Metadata`] would keep the last duplicate.
 struct Distinct;
 
 impl<'de> Deserialize<'de> for Distinct {
@@ -117,7 +116,7 @@ struct Entry<'a> {
     data_offsets: (usize, usize),
 }
 
-/// Writes the tensors in the order given, which the header keeps by their offsets.
+/// Writes the tensors in the given order, which the header keeps by their offsets.
 pub(super) fn encode(
     metadata: &BTreeMap<String, String>,
     tensors: &[NamedTensor],
@@ -142,7 +141,7 @@ pub(super) fn encode(
     let header = Header { metadata, tensors: entries };
     let mut header =
         serde_json::to_vec(&header).map_err(|error| format!("cannot write the header: {error}"))?;
-    // Spaces, so that values are aligned for readers which map the file into memory.
+    // Pad with spaces to align values for readers that map the file into memory.
     header.resize(header.len().next_multiple_of(8), b' ');
 
     let mut bytes = Vec::with_capacity(8 + header.len() + offset);

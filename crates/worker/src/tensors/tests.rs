@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// A `.npy` file as NumPy lays it out: 128 bytes up to the values.
+/// A `.npy` file in NumPy's layout: 128 bytes before the values.
 fn npy(version: u8, dictionary: &str, values: &[u8]) -> Vec<u8> {
     let before = if version == 1 { 10 } else { 12 };
     let header = format!("{dictionary:<width$}\n", width = 127 - before);
@@ -58,7 +58,7 @@ fn message<T: fmt::Debug>(result: Result<T, TensorError>) -> String {
 const PLAIN: &str = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
 const SIX: [f32; 6] = [0.0, 1.0, 2.0, 3.0, 4.0, -5.5];
 
-/// Files of NumPy and of Python's safetensors; `testdata/README.md` says how they were made.
+/// Files of NumPy and of Python's safetensors; `testdata/README.md` describes how they were made.
 #[test]
 fn files_of_the_original_libraries() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
@@ -78,7 +78,7 @@ fn files_of_the_original_libraries() {
         let expected = tensor(NPY_TENSOR, &[2, 3, 4], data.clone());
         assert_eq!(read(name).unwrap().tensors, [expected], "{name}");
     }
-    // Where NumPy writes version 1.0, little-endian, C order, we write the very same bytes.
+    // Where NumPy writes version 1.0, little-endian, C order, our bytes are identical.
     for name in ["f32.npy", "i32.npy", "f32-scalar.npy"] {
         let bytes = fs::read(directory.join(name)).unwrap();
         assert_eq!(read(name).unwrap().encode().unwrap(), bytes, "{name}");
@@ -174,7 +174,7 @@ fn npy_headers_in_other_notations() {
 }
 
 #[test]
-fn npy_other_dtypes_are_named() {
+fn other_dtypes_of_npy_are_named() {
     for (descr, named) in [
         ("'<f8'", "f64"),
         ("'<f2'", "f16"),
@@ -234,7 +234,7 @@ fn npy_malformed() {
     assert!(message(decode_npy(b"PK\x03\x04")).contains("not a .npy file"));
 }
 
-/// Deep nesting overflows the stack of a parser that recurses.
+/// Deep nesting would overflow the stack of a recursive parser.
 #[test]
 fn npy_deep_nesting_is_harmless() {
     for open in ["(", "[", "{", "{'descr':", "{'shape':("] {
@@ -281,7 +281,7 @@ fn safetensors_sorted_by_name_with_metadata() {
     let encoded = read.encode().unwrap();
     assert_eq!(decode_safetensors(&encoded).unwrap(), read);
     assert_eq!(encoded, read.clone().encode().unwrap());
-    // The format's own library accepts what we write.
+    // The format's own library accepts our files.
     let theirs = ::safetensors::SafeTensors::deserialize(&encoded).unwrap();
     assert_eq!(theirs.len(), 3);
     let z = theirs.tensor("z").unwrap();
@@ -361,7 +361,7 @@ fn files_survive_the_disk() {
         let path = directory.path().join(name);
         let written = file(path.to_str().unwrap(), tensors);
         written.write(&path).unwrap();
-        // A second time, over the first.
+        // Overwrite the first file.
         written.write(&path).unwrap();
         assert_eq!(TensorFile::read(&path).unwrap(), written);
     }
@@ -440,7 +440,7 @@ fn agreement() {
     );
 }
 
-/// Neither the order in a file nor the order in memory makes a difference.
+/// Neither the order in a file nor in memory matters.
 #[test]
 fn agreement_goes_by_name() {
     let a = || tensor("a", &[1], Data::F32(vec![1.0]));
@@ -497,7 +497,7 @@ fn any_tensor() -> impl Strategy<Value = NamedTensor> {
             let words = (0..shape.iter().product::<usize>() as u32)
                 .map(|i| seed.wrapping_mul(i | 1).rotate_left(i % 32));
             let data = match float {
-                // Bit patterns at random, NaN left out: it does not equal itself.
+                // Random bit patterns without NaN, which does not equal itself.
                 true => Data::F32(
                     words.map(f32::from_bits).map(|v| if v.is_nan() { -0.0 } else { v }).collect(),
                 ),
@@ -508,7 +508,7 @@ fn any_tensor() -> impl Strategy<Value = NamedTensor> {
     )
 }
 
-/// Whatever was read can be written and read again, and means the same.
+/// Any file that was read can be written and read again with the same content.
 fn check_rereading(read: Result<TensorFile, TensorError>) -> Result<(), TestCaseError> {
     match read {
         Err(error) => prop_assert!(!error.to_string().contains('\n'), "{error}"),
@@ -528,7 +528,7 @@ fn mutate(mut bytes: Vec<u8>, changes: &[(prop::sample::Index, u8, u8)]) -> Vec<
         if bytes.is_empty() {
             break;
         }
-        // Half of the changes fall into the first 100 bytes, where the header is.
+        // Half of the changes affect the first 100 bytes, which contain the header.
         let range = if value % 2 == 0 { bytes.len() } else { bytes.len().min(100) };
         let at = at.index(range);
         match kind % 5 {
@@ -573,7 +573,7 @@ proptest! {
         check_rereading(decode_safetensors(&safetensors_file("{}", &bytes)))?;
     }
 
-    /// Headers made of the pieces that headers are made of, in any order.
+    /// Headers of typical parts in any order.
     #[test]
     fn shuffled_npy_headers_never_panic(
         pieces in proptest::collection::vec(proptest::sample::select(vec![

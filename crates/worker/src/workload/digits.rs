@@ -1,4 +1,4 @@
-//! Training on the handwritten digits: one round a step of gradient descent.
+//! Training on the handwritten digits: one round per step of gradient descent.
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub(super) struct Training {
     first: Metrics,
 }
 
-/// What a training came to.
+/// The result of a training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainingReport {
     /// Steps taken.
@@ -25,7 +25,7 @@ pub struct TrainingReport {
     pub first_loss: f64,
     /// Loss on the training images at the end.
     pub loss: f64,
-    /// Share of the test images that is recognised.
+    /// Fraction of the test images that is recognised.
     pub test_accuracy: f64,
     /// Digest of the weights' bits.
     pub weights: String,
@@ -110,7 +110,7 @@ impl Workload for Training {
     }
 }
 
-/// Digest of the weights of the same training with the sums taken in one process.
+/// Digest of the weights of the same training in one process.
 ///
 /// # Errors
 /// If the training diverges.

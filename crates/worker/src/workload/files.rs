@@ -9,7 +9,7 @@ use tributary_protocol::Tensor;
 
 use super::Workload;
 
-/// The worker that writes the sums: every one has the same.
+/// The worker that writes the sums, which are the same at all workers.
 const WRITER: usize = 0;
 
 pub(super) struct Files {
@@ -20,9 +20,9 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Reads this worker's file and checks it, with those of the others that can be read here; of
-    /// these, one at a time is in memory. The worker that writes the sums tries the directory for
-    /// them.
+    /// Reads and checks this worker's file, and compares it with the other workers' files that this
+    /// host can read, one at a time. The worker that writes the sums also checks the output
+    /// directory.
     pub(super) fn open(description: &TensorFiles, worker: usize) -> Result<Self> {
         if worker == WRITER {
             let directory = &description.output_dir;
@@ -47,7 +47,7 @@ impl Files {
     }
 }
 
-/// Takes the values of a file out of it.
+/// Moves the values out of a file.
 fn tensors(file: &mut TensorFile) -> Vec<Tensor> {
     let take = |data: &mut Data| match data {
         Data::F32(values) => Tensor::F32(std::mem::take(values)),

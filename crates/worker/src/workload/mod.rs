@@ -1,5 +1,4 @@
-//! What workers sum: where their tensors come from, what the sums must be, and what is done with
-//! them.
+//! Workloads: the source of tensors, the expected sums, and the use of the results.
 
 mod digits;
 mod files;
@@ -19,8 +18,8 @@ use tributary_train::verify;
 pub use digits::{TrainingReport, reference_digest};
 pub use pauses::Pauses;
 
-/// One worker's part of a job, round by round. A round is what is summed before the worker goes on:
-/// one random tensor, all tensors of a file, one step of training.
+/// One worker's part of a job, round by round. A round is one all-reduce: one random tensor, all
+/// tensors of a file, one step of training.
 pub trait Workload: Send {
     /// Rounds of the whole job, at most.
     fn rounds(&self) -> u64;
@@ -28,11 +27,11 @@ pub trait Workload: Send {
     /// This worker's tensors of the next round; `None` after the last.
     ///
     /// # Errors
-    /// If they cannot be had: an unreadable file, a training that diverged.
+    /// For example an unreadable file, or a training that diverged.
     fn next(&mut self) -> Result<Option<Vec<Tensor>>>;
 
-    /// The tensors of all workers in the round that [`next`](Self::next) began, made apart from what
-    /// the workers sent, in the order of the workers; `None` if this host cannot know them.
+    /// The tensors of all workers in the round that [`next`](Self::next) began, in the order of the
+    /// workers, computed independently of the network; `None` if this host cannot know them.
     ///
     /// # Errors
     /// As [`next`](Self::next).
@@ -44,12 +43,12 @@ pub trait Workload: Send {
     /// If they cannot be used or stored.
     fn finish(&mut self, sums: Vec<Tensor>) -> Result<()>;
 
-    /// What the last round reached, where that is worth a line: the loss after an epoch.
+    /// A milestone of the last round, such as the loss after an epoch.
     fn note(&self) -> Option<String> {
         None
     }
 
-    /// What a training came to.
+    /// The result of a training.
     fn training(&self) -> Option<TrainingReport> {
         None
     }
@@ -71,9 +70,9 @@ pub fn of(job: &Job, worker: usize) -> Result<Box<dyn Workload>> {
     })
 }
 
-/// Compares what workers received with the sums computed apart from it.
+/// Verifies the received sums against separately computed ones.
 ///
-/// Threads of one process share one, so that each round is computed once.
+/// Threads of one process share a verifier, so that each round is computed once.
 #[derive(Clone)]
 pub struct Verifier {
     rule: Rule,
@@ -82,20 +81,20 @@ pub struct Verifier {
 }
 
 struct Expected {
-    /// `None` if they cannot be known here.
+    /// `None` if this host cannot know them.
     sums: Option<Arc<Vec<Tensor>>>,
-    /// Workers of this process that have asked.
+    /// Number of workers of this process that have asked.
     asked: usize,
 }
 
 impl Verifier {
-    /// For a job, of which so many workers share the verifier.
+    /// A verifier of a job, shared by `workers` workers.
     pub fn new(job: &Job, values_per_packet: u16, workers: usize) -> Self {
         Self { rule: Rule::of(job, values_per_packet), workers, rounds: Arc::default() }
     }
 
-    /// Compares a worker's sums of a round, bit by bit. Returns how many values were equal; none if
-    /// this host does not know what the others contributed.
+    /// Compares a worker's sums of a round bit by bit. Returns how many values were equal; 0 if
+    /// this host does not know the other workers' tensors.
     ///
     /// # Errors
     /// The first difference.
@@ -147,17 +146,18 @@ impl Verifier {
     }
 }
 
-/// What sums a job's protocol defines, computed without it.
+/// The sums that a job's protocol defines, computed without the protocol.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     scale: f64,
     fragment: usize,
-    /// Whether a fragment with too great a value is summed at a coarser scale, and not as floats.
+    /// Whether a fragment with a too large value is summed at a coarser scale, instead of as
+    /// floats.
     ladder: bool,
 }
 
 impl Rule {
-    /// That of a job.
+    /// The rule of a job.
     pub fn of(job: &Job, values_per_packet: u16) -> Self {
         Self {
             scale: job.scale,

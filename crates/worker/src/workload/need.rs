@@ -1,18 +1,18 @@
-//! Whether there is memory for a job file, found out before any tensor or switch is made.
+//! Checks that a job file fits into memory, before any tensor or switch is created.
 //!
-//! A tensor is in memory once for each worker, which sums in place; and to compare a sum, the tensors
-//! of all workers are made again, apart from what was sent, in every process that has a worker.
+//! Each worker has its tensors in memory once and sums in place. For verification, every process
+//! with a worker also creates the tensors of all workers.
 
 use anyhow::{Result, ensure};
 use tributary_jobfile::{Job, Scenario, Workload};
 use tributary_limits::{memory, size};
 
-/// What one round of a job needs.
+/// The memory of one round of a job.
 #[derive(Clone, Copy)]
 struct Need {
-    /// The tensors of one worker, bytes.
+    /// Bytes of one worker's tensors.
     tensors: u64,
-    /// How often a worker has its own while it begins.
+    /// How many copies of its own tensors a worker has at the start.
     own: u64,
     workers: u64,
 }
@@ -23,29 +23,29 @@ impl Need {
             Workload::Random(random) => (4 * random.elements, 1),
             Workload::Files(files) => {
                 let length = |path| std::fs::metadata(path).map_or(0, |file| file.len());
-                // As values, and while another worker's file is read and compared, as bytes and values.
+                // Values; and while another worker's file is read and compared, bytes and values.
                 (files.inputs.iter().map(length).max().unwrap_or(0), 3)
             }
-            // Rows of a small table.
+            // The data set is a small table.
             Workload::Digits(_) => (0, 1),
         };
         Self { tensors, own, workers: job.workers.len() as u64 }
     }
 
-    /// Bytes of a process with so many of the workers. The sum that is expected is in memory, too.
+    /// Bytes of a process with this many workers, including the expected sum.
     fn of_process(self, workers: u64) -> u64 {
         let copies = workers * self.own + self.workers + 1;
         self.tensors.saturating_mul(copies)
     }
 }
 
-/// Bytes of an aggregator besides its values, about.
+/// Approximate bytes of an aggregator besides its values.
 const BESIDES: u64 = 32;
 
-/// Cells of an aggregator at most: P4INC and SwitchML keep two.
+/// Most copies of the values per aggregator: P4INC and SwitchML keep two.
 const CELLS: u64 = 2;
 
-/// Refuses a run on this machine that has no memory for it. `apart`: every worker is a process.
+/// Refuses a run if this machine lacks the memory. `apart`: every worker has a process of its own.
 ///
 /// # Errors
 /// If it needs more than is available.
@@ -79,7 +79,7 @@ pub fn check_run(scenario: &Scenario, apart: bool) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to be a worker of a job on a machine that has no memory for it.
+/// Refuses to run a worker of a job if this machine lacks the memory.
 ///
 /// # Errors
 /// If it needs more than is available.

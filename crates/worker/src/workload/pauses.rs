@@ -1,4 +1,4 @@
-//! What a worker waits before each round: a straggler's delay, and a random part.
+//! The pause of a worker before each round: a straggler's delay, and a random part.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use rand_chacha::ChaCha8Rng;
 use tributary_jobfile::{Job, Scenario};
 use tributary_wire::WorkerIndex;
 
-/// Sets these numbers apart from others that are drawn from the same seed.
+/// Separates these numbers from others drawn from the same seed.
 const STREAM: u64 = 0x7061_7573;
 
-/// The pauses of one worker: the scenario's seed, the job and the worker decide all of them.
+/// The pauses of one worker, determined by the scenario's seed, the job and the worker.
 pub struct Pauses {
     delay: Duration,
     jitter: Duration,
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_is_even_and_follows_from_the_seed() {
+    fn jitter_is_uniform_and_follows_from_the_seed() {
         let text = "jitter = \"300us\"\n[[job.straggler]]\nworker = 1\ndelay = \"1ms\"\n";
         let (first, second) = (pauses(1, 0, text), pauses(1, 1, text));
         assert_eq!(first, pauses(1, 0, text));
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn without_either_nobody_pauses() {
+    fn workers_without_delay_and_jitter_do_not_pause() {
         assert!(pauses(1, 0, "").iter().all(Duration::is_zero));
     }
 }

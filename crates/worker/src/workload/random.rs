@@ -1,4 +1,4 @@
-//! Tensors of random numbers, from a seed, the worker and the round alone.
+//! Tensors of random numbers that depend only on the seed, the worker and the round.
 
 use anyhow::Result;
 use rand::Rng;
@@ -13,7 +13,7 @@ pub(super) struct Random {
     description: RandomTensors,
     workers: usize,
     worker: usize,
-    /// Rounds begun.
+    /// Number of rounds begun.
     round: u32,
 }
 
@@ -29,7 +29,7 @@ impl Random {
         let draw = |_| match distribution {
             Distribution::Uniform => (magnitude * random.random_range(-1.0..=1.0)) as f32,
             Distribution::Normal => {
-                // Box and Muller; 1 − u is never zero.
+                // The Box–Muller transform; 1 − u is never zero.
                 let radius = (-2.0 * (1.0 - random.random::<f64>()).ln()).sqrt();
                 let angle = std::f64::consts::TAU * random.random::<f64>();
                 (magnitude * radius * angle.cos()) as f32

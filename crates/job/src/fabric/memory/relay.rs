@@ -1,5 +1,6 @@
-//! ESA's channels over links with faults. They are TCP over loopback, where nothing is ever lost, so a
-//! relay between the two ends holds back what the links' faults would: a [`Connection`] says when.
+//! ESA's channels over links with faults. They are TCP over loopback, which loses nothing, so a
+//! relay between the ends delays bytes as the links' faults would: a [`Connection`] computes the
+//! times.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -16,13 +17,13 @@ use tributary_netio::faults::Delay;
 use tributary_netio::{Waker, Watch};
 use tributary_sim::tcp::{Connection, Luck, Way};
 
-/// Bytes that a connection holds in each direction; beyond, its writer waits.
+/// Bytes that a connection holds in each direction before its writer must wait.
 const CAPACITY: usize = 256 << 10;
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const PIECE: usize = 64 << 10;
 
-/// A thread that carries the channels whose links have faults.
+/// A thread that relays the channels whose links have faults.
 #[derive(Debug)]
 pub(super) struct Relay {
     stop: Arc<AtomicBool>,
@@ -30,15 +31,15 @@ pub(super) struct Relay {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where a client reaches an agent: `(client, agent)`.
+/// Where a client connects to reach an agent, by `(client, agent)`.
 type Addresses = BTreeMap<(HostId, HostId), SocketAddr>;
 
 impl Relay {
-    /// Starts to listen for all peers of a deployment's agents, which listen at `hubs`. Returns where a
-    /// host reaches an agent.
+    /// Listens for all peers of a deployment's agents, which listen at `hubs`. Returns the relay's
+    /// addresses.
     ///
     /// # Errors
-    /// If there are no sockets or threads left.
+    /// If no more sockets or threads can be created.
     pub(super) fn start(
         deployment: &Arc<Deployment>,
         hubs: &BTreeMap<HostId, SocketAddr>,
@@ -93,13 +94,13 @@ impl Drop for Relay {
         self.stop.store(true, Ordering::Relaxed);
         self.waker.wake();
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been reported by itself.
+            // The panic hook has reported a panic of the thread.
             drop(thread.join());
         }
     }
 }
 
-/// Where connections of one host to one agent come in.
+/// The listener for connections of one host to one agent.
 #[derive(Debug)]
 struct Route {
     listener: TcpListener,
@@ -123,7 +124,7 @@ impl Carrier {
         while !stop.load(Ordering::Relaxed) {
             self.accept()?;
             let now = u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            // One that has failed, or ended, is hung up at both ends.
+            // Dropping a failed or finished connection closes both ends.
             self.carried.retain_mut(|carried| carried.turn(now).is_ok_and(|goes_on| goes_on));
             watch.waker(waker);
             for route in &self.routes {
@@ -177,13 +178,13 @@ struct Carried {
     hub: SocketAddr,
     /// The agent's end, once the client's SYN has reached it.
     far: Option<TcpStream>,
-    /// Whether the writer of each way has ended, and its reader was told.
+    /// Whether the writer of each direction has closed it, and the reader was told.
     ended: [bool; 2],
     told: [bool; 2],
 }
 
 impl Carried {
-    /// Reads, waits and writes what is due. Returns whether there is more to come.
+    /// Reads, and writes what is due. Returns whether the connection is still open.
     fn turn(&mut self, now: u64) -> io::Result<bool> {
         for way in Way::BOTH {
             self.read(now, way)?;
@@ -204,7 +205,7 @@ impl Carried {
         Ok(self.told != [true; 2])
     }
 
-    /// The end where a way begins.
+    /// The socket where a direction begins.
     fn writer(&self, way: Way) -> Option<&TcpStream> {
         match way {
             Way::Up => Some(&self.near),
@@ -212,7 +213,7 @@ impl Carried {
         }
     }
 
-    /// Whether more is taken from the writer of a way.
+    /// Whether to read more from the writer of a direction.
     fn reads(&self, way: Way) -> bool {
         let held = self.connection.backlog(way) + self.connection.received(way).len();
         !self.ended[way as usize] && held < CAPACITY
@@ -234,7 +235,7 @@ impl Carried {
         Ok(())
     }
 
-    /// Hands over what has arrived, and the end of it.
+    /// Writes the bytes that have arrived, and the end of the stream.
     fn write(&mut self, way: Way) -> io::Result<()> {
         while !self.connection.received(way).is_empty()
             && let Some(mut stream) = self.writer(way.back())

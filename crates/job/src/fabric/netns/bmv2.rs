@@ -6,20 +6,20 @@ use std::process::Command;
 use anyhow::Result;
 use tributary_controller::p4c;
 
-/// The port by which the controller's packets come and go, as the programs have it.
+/// The controller's port, as in the programs.
 const CPU_PORT: &str = "510";
 
-/// The program, found on the `PATH`.
+/// BMv2, found on the `PATH`.
 #[derive(Clone, Debug)]
 pub struct Bmv2 {
     program: PathBuf,
 }
 
 impl Bmv2 {
-    /// Looks for BMv2, and for the compiler that it needs.
+    /// Finds BMv2 and its compiler.
     ///
     /// # Errors
-    /// One line that says which of them is not there.
+    /// One line that names the missing one.
     pub fn find() -> Result<Self> {
         let program = p4c::find("simple_switch_grpc", "install BMv2 (docs/bmv2.md)")?;
         p4c::bmv2_compiler()?;
@@ -28,10 +28,10 @@ impl Bmv2 {
 
     /// A switch with these ports and interfaces, which waits for a controller at a Unix socket.
     ///
-    /// Its queues cannot be set: the server of BMv2's own control interface (Thrift), which could,
-    /// is left out of many builds of `simple_switch_grpc`. Jobs are paced to fit them
-    /// ([`Scenario::pace_for_bmv2`](tributary_jobfile::Scenario::pace_for_bmv2)). The priorities of
-    /// ESA are not those of queues: one queue a port is enough.
+    /// Its queues cannot be configured: many builds of `simple_switch_grpc` lack the server of
+    /// BMv2's own control interface (Thrift). Jobs are paced to fit the queues instead
+    /// ([`Scenario::pace_for_bmv2`](tributary_jobfile::Scenario::pace_for_bmv2)). ESA's priorities
+    /// are not those of queues, so one queue per port is enough.
     pub(super) fn command(
         &self,
         device_id: u64,

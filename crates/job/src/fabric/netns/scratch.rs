@@ -1,7 +1,8 @@
-//! The directory of a run: sockets, and the file of tokens.
+//! The directory of a run: sockets, and the token file.
 //!
-//! A run removes its directory when it ends, on every signal that a process can handle. After SIGKILL
-//! the next run removes the directory: it is locked as long as its run lives.
+//! A run removes its directory when it ends, on every signal that a process can handle. It holds a
+//! lock on the directory, so after SIGKILL the next run finds the directory unlocked and removes
+//! it.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,24 +13,24 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
 use tempfile::TempDir;
 
-/// How the names of such directories begin.
+/// Prefix of the names of such directories.
 const PREFIX: &str = "tributary-run-";
 
-/// A directory that only this user can enter. Removed when this is dropped.
+/// A directory that only this user can enter. Removed when dropped.
 pub(super) struct Scratch {
     directory: TempDir,
     _lock: Flock<File>,
 }
 
 impl Scratch {
-    /// A new one within `parent`, in which those of dead runs are removed.
+    /// Creates a directory within `parent`, after removing those of dead runs.
     pub(super) fn new(parent: &Path) -> io::Result<Self> {
         remove_abandoned(parent);
         loop {
             let own = fs::Permissions::from_mode(0o700);
             let mut builder = tempfile::Builder::new();
             let directory = builder.prefix(PREFIX).permissions(own).tempdir_in(parent)?;
-            // Another run may take it for abandoned before it is locked: then it is gone.
+            // Before it is locked, another run may take it for abandoned and remove it.
             if let Some(lock) = lock(directory.path())
                 && directory.path().exists()
             {
@@ -43,7 +44,7 @@ impl Scratch {
     }
 }
 
-/// Removes the directories of this user's runs that have ended. What cannot be removed stays.
+/// Removes the directories of this user's ended runs. Errors are ignored.
 fn remove_abandoned(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -61,7 +62,7 @@ fn remove_abandoned(parent: &Path) {
     }
 }
 
-/// The lock of a directory; `None` if another process has it, or there is no such directory.
+/// Locks a directory; `None` if another process holds the lock, or the directory does not exist.
 fn lock(path: &Path) -> Option<Flock<File>> {
     Flock::lock(File::open(path).ok()?, FlockArg::LockExclusiveNonblock).ok()
 }
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_run_removes_what_a_dead_one_left_and_nothing_else() {
+    fn the_next_run_removes_only_directories_of_dead_runs() {
         let parent = tempfile::tempdir().unwrap();
         let alive = Scratch::new(parent.path()).unwrap();
         fs::write(alive.path().join("tokens.json"), "{}").unwrap();
