@@ -1,11 +1,10 @@
 //! Runs a sans-IO endpoint over a port, in real time.
 //!
-//! The protocol's state machines ([`Endpoint`]) know neither sockets nor clocks. A [`Driver`] lends
-//! them both: each [`turn`](Driver::turn) hands over what arrived, fires the timer that is due,
-//! sends what the endpoint wants to send, and sleeps if there was nothing to do. It spawns no
-//! thread: whoever calls `turn` is the thread. An endpoint that has a message channel beside its
-//! port gets its messages in the same turns: [`turn_with`](Driver::turn_with). [`channel`] is such a
-//! channel, over TCP.
+//! The protocol's state machines ([`Endpoint`]) know neither sockets nor clocks. A [`Driver`]
+//! provides both: each [`turn`](Driver::turn) passes in received frames, fires the timer that is
+//! due, sends the endpoint's frames, and sleeps if there was nothing to do. It spawns no thread and
+//! runs in the thread that calls `turn`. An endpoint with a message channel exchanges its messages
+//! in the same turns: [`turn_with`](Driver::turn_with). [`channel`] is such a channel, over TCP.
 
 pub mod channel;
 
@@ -15,7 +14,7 @@ use std::time::{Duration, Instant};
 use tributary_netio::{FrameIo, Poller, Waker};
 use tributary_protocol::{Endpoint, Time};
 
-/// Frames received or sent in one turn before the other direction gets its chance.
+/// Frames received or sent per turn before the other direction is handled.
 const BATCH: usize = 64;
 
 /// An endpoint, its port and its clock.
@@ -24,22 +23,23 @@ pub struct Driver<E, Io> {
     endpoint: E,
     io: Io,
     clock: Clock,
-    /// For sleeps that others than the port may end.
+    /// For sleeps that other event sources than the port may end.
     poller: Option<Poller>,
     frame: Vec<u8>,
-    /// `frame` was handed out by the endpoint and the port had no room for it.
+    /// The endpoint produced `frame`, and the port had no room for it.
     waiting: bool,
 }
 
 impl<E: Endpoint, Io: FrameIo> Driver<E, Io> {
-    /// Lends `io` and the clock to `endpoint`.
+    /// Drives `endpoint` with `io` and the clock.
     pub fn new(endpoint: E, io: Io) -> Self {
         let clock = Clock::start();
         Self { endpoint, io, clock, poller: None, frame: Vec::new(), waiting: false }
     }
 
-    /// Lets `waker` end the driver's sleeps: a message channel's, or that of another thread. No other
-    /// thread may sleep on it. Ports in memory that were made with the same waker cost least.
+    /// Lets `waker` end the driver's sleeps: that of a message channel or another thread. No other
+    /// thread may sleep on it. It is cheapest with ports in memory that were made with the same
+    /// waker.
     #[must_use]
     pub fn with_waker(self, waker: Waker) -> Self {
         Self { poller: Some(Poller::with_waker(waker)), ..self }
@@ -55,7 +55,7 @@ impl<E: Endpoint, Io: FrameIo> Driver<E, Io> {
         &mut self.endpoint
     }
 
-    /// The endpoint, when all is over.
+    /// Returns the endpoint.
     pub fn into_endpoint(self) -> E {
         self.endpoint
     }
@@ -65,13 +65,13 @@ impl<E: Endpoint, Io: FrameIo> Driver<E, Io> {
         &self.io
     }
 
-    /// The time that the endpoint is told.
+    /// The endpoint's current time.
     pub fn now(&self) -> Time {
         self.clock.now()
     }
 
-    /// Receives, lets timers fire and sends; if there was nothing of it, sleeps until there is, at
-    /// most for `patience`.
+    /// Receives, fires timers and sends. If there was nothing to do, sleeps until there is, at most
+    /// for `patience`.
     ///
     /// # Errors
     /// Those of the port.
@@ -79,9 +79,9 @@ impl<E: Endpoint, Io: FrameIo> Driver<E, Io> {
         self.turn_with(patience, |_, _| false)
     }
 
-    /// A [`turn`](Self::turn) in which `exchange` carries messages between the endpoint and a channel,
-    /// and returns whether there were any. It may be called several times in a turn, and whoever
-    /// puts something into the channel wakes the [waker](Self::with_waker).
+    /// A [`turn`](Self::turn) in which `exchange` carries messages between the endpoint and a
+    /// channel, and returns whether there were any. It may be called several times per turn. A
+    /// thread that puts a message into the channel must wake the [waker](Self::with_waker).
     ///
     /// # Errors
     /// Those of the port.
@@ -98,7 +98,7 @@ impl<E: Endpoint, Io: FrameIo> Driver<E, Io> {
         }
         let before = exchange(now, &mut self.endpoint);
         let sent = self.transmit(now)?;
-        // Sending may have brought about messages too; nobody would ask for them before the sleep.
+        // Sending may also have produced messages, which must be exchanged before the sleep.
         let busy = before || received > 0 || sent > 0 || exchange(now, &mut self.endpoint);
         if !busy {
             self.sleep(patience)?;
@@ -106,7 +106,7 @@ impl<E: Endpoint, Io: FrameIo> Driver<E, Io> {
         Ok(())
     }
 
-    /// Until something arrives, the endpoint's timer is due, or `patience` is at its end.
+    /// Sleeps until something arrives, the endpoint's timer is due, or `patience` has passed.
     fn sleep(&mut self, patience: Duration) -> io::Result<()> {
         let timer = self.endpoint.poll_timeout();
         let sleep = timer.map_or(patience, |due| patience.min(due - self.clock.now()));
@@ -122,7 +122,7 @@ impl<E: Endpoint, Io: FrameIo> Driver<E, Io> {
         }
     }
 
-    /// Sends at most a batch; returns how many frames left.
+    /// Sends at most a batch. Returns the number of frames sent.
     fn transmit(&mut self, now: Time) -> io::Result<usize> {
         let mut sent = 0;
         while sent < BATCH {
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
     use tributary_netio::{Waker, memory};
 
-    /// Sends back each frame that arrives, and a frame of its own when its timer fires.
+    /// Returns each frame that arrives, and sends one when its timer fires.
     struct Echo {
         replies: Vec<Vec<u8>>,
         due: Option<Time>,
@@ -204,7 +204,7 @@ mod tests {
         let echo = Echo { replies: Vec::new(), due: Some(Time::from_nanos(2_000_000)) };
         let mut driver = Driver::new(echo, near);
 
-        // The timer fires although nothing arrives, and not before it is due.
+        // The timer fires without any arrival, and not before it is due.
         let start = Instant::now();
         let mut seen = Vec::new();
         while seen.is_empty() {
@@ -242,7 +242,7 @@ mod tests {
         let mut driver = Driver::new(echo, near).with_waker(waker.clone());
         let (sender, messages) = std::sync::mpsc::channel();
 
-        // What the timer brought about is seen in the turn in which it fired.
+        // The turn that fires the timer also exchanges the resulting messages.
         let mut seen_after_timer = false;
         while driver.endpoint().due.is_some() {
             driver
@@ -254,7 +254,7 @@ mod tests {
         }
         assert!(seen_after_timer);
 
-        // A message ends the sleep, long before its time is over.
+        // A message ends the sleep early.
         let start = Instant::now();
         let thread = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(50));

@@ -1,4 +1,4 @@
-//! The reliable channels of ESA's endpoints: who listens, and who connects.
+//! The reliable channels of ESA's endpoints: hubs and links.
 
 use std::net::SocketAddr;
 
@@ -11,17 +11,17 @@ use tributary_wire::channel::{Hello, PORT, Role};
 
 use crate::tokens::Tokens;
 
-/// Where the agent of a job is told to listen when it is on a host of a real network.
+/// The listening address of a job's agent on a host of a real network.
 pub fn agent_address(scenario: &Scenario, agent: HostId) -> SocketAddr {
     (scenario.topology.host(agent).address.ip, PORT).into()
 }
 
-/// The ESA jobs whose agent is on a host.
+/// The ESA jobs whose agent is on this host.
 pub fn agent_jobs(scenario: &Scenario, host: HostId) -> impl Iterator<Item = &Job> {
     scenario.jobs.iter().filter(move |job| job.agent == Some(host))
 }
 
-/// The hub of the agent on a host; `None` if there is no agent.
+/// The hub of the agent on this host; `None` if there is no agent.
 ///
 /// # Errors
 /// If a token is missing or the address cannot be used.
@@ -53,7 +53,7 @@ pub fn hub(
     Ok(Some(hub))
 }
 
-/// The way of a job's worker to the agent, if there is one; `at` tells where it listens.
+/// The link of a job's worker to the agent, if there is one; `at` returns the agent's address.
 ///
 /// # Errors
 /// If the job's token is missing.
@@ -68,7 +68,7 @@ pub fn worker_link(
     job.agent.map(connect).transpose()
 }
 
-/// The way of a peer of a job to its agent, which listens at `agent`.
+/// The link of a job's peer to its agent, which listens at `agent`.
 ///
 /// # Errors
 /// If the job's token is missing.

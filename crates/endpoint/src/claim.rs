@@ -1,7 +1,7 @@
-//! One process for each part of a job on an interface: two would both answer for it.
+//! Ensures one process per part of a job on an interface: two would both answer.
 //!
-//! A claim is a Unix socket bound to an abstract name. The kernel keeps such names for each network
-//! namespace, as it does interfaces, and frees them when the process ends, however it ends.
+//! A claim is a Unix socket bound to an abstract name. The kernel keeps such names per network
+//! namespace, as it does interfaces, and frees them whenever the process ends.
 
 use std::io::ErrorKind;
 use std::os::linux::net::SocketAddrExt;
@@ -10,11 +10,11 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use anyhow::{Context, Result, bail};
 use tributary_jobfile::Job;
 
-/// Claims a part (`worker`, `parameter server`, `reminder agent`) of jobs on an interface, until what
-/// is returned is dropped.
+/// Claims a part (`worker`, `parameter server`, `reminder agent`) of jobs on an interface until the
+/// returned value is dropped.
 ///
 /// # Errors
-/// If another process has one of them.
+/// If another process has claimed one of them.
 pub fn claim<'a>(
     interface: &str,
     part: &str,
@@ -42,11 +42,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_ends_with_its_holder_and_bars_nobody_else() {
+    fn a_claim_ends_with_its_holder_and_excludes_only_the_same_part() {
         let file = "[topology]\nkind = \"star\"\n[[job]]\nworkers = 1\n[[job]]\nworkers = 1\n";
         let scenario = tributary_jobfile::parse(file, "claim.toml").unwrap();
         let [first, second] = &scenario.jobs[..] else { unreachable!("two jobs") };
-        // A name of this test's own: others run at the same time.
+        // A unique name, because other tests run at the same time.
         let interface = format!("test{}", std::process::id());
         let held = claim(&interface, "worker", [first]).unwrap();
         let error = claim(&interface, "worker", [second, first]).unwrap_err().to_string();

@@ -1,7 +1,7 @@
-//! What workers, parameter servers and reminder agents of a job file have in common outside their
-//! protocol: the command line, the interface, the run that they join, tokens and channels.
+//! The shared part of workers, parameter servers and reminder agents outside their protocol: the
+//! command line, the interface, the run that they join, tokens and channels.
 //!
-//! | module | concern |
+//! | module | content |
 //! | --- | --- |
 //! | [`Args`] | the command line |
 //! | [`load()`] | the job file, as the switches need it |
@@ -38,7 +38,7 @@ pub use load::load;
 use runs::Given;
 use tokens::Tokens;
 
-/// What the command lines of all endpoints have in common.
+/// The command line arguments of all endpoints.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The job file.
@@ -46,54 +46,55 @@ pub struct Args {
     /// Network interface towards the switch.
     #[arg(long, value_name = "IFACE")]
     pub interface: String,
-    /// How our packets go in and out of the interface. All others stay the kernel's.
+    /// How to send and receive our packets on the interface. The kernel handles all others.
     #[arg(long, value_enum, default_value_t)]
     pub io: Io,
-    /// Seed in place of the file's.
+    /// Seed that replaces the file's.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// What the endpoints of ESA jobs show each other: the file that `tributary controller --tokens`
-    /// wrote.
+    /// The file of tokens for the endpoints of ESA jobs, written by `tributary controller
+    /// --tokens`.
     #[arg(long, value_name = "FILE")]
     pub tokens: Option<PathBuf>,
-    /// The controller, which names the run of the job: where `tributary controller --listen` serves,
+    /// The controller, which names the run of the job: address of `tributary controller --listen`,
     /// HOST:PORT or unix:PATH. A worker waits until all workers of its job have asked.
     #[arg(long, value_name = "ADDR")]
     pub controller: Option<String>,
-    /// The run itself, as the controller printed it, in place of --controller; with several jobs in the
-    /// file JOB=N, once for each. A worker may be started only once with an epoch.
+    /// The run itself, as printed by the controller, instead of --controller; with several jobs in
+    /// the file JOB=N, repeated for each. A worker may be started only once per epoch.
     #[arg(long, value_name = "N", conflicts_with = "controller")]
     pub epoch: Vec<Given>,
-    /// What the switches are; the same for all processes of a job file.
+    /// Kind of the switches; the same for all processes of a job file.
     #[arg(long, value_enum, default_value_t)]
     pub target: Target,
-    /// Architecture of the switches' program, v1model or tna; the same for all processes of a job file.
+    /// Architecture of the switches' program, v1model or tna; the same for all processes of a job
+    /// file.
     #[arg(long, value_name = "ARCH", default_value_t = Architecture::V1model)]
     pub arch: Architecture,
-    /// Print events as JSON, one a line, instead of text.
+    /// Print events as JSON, one per line, instead of text.
     #[arg(long)]
     pub json_events: bool,
 }
 
 impl Args {
-    /// Reads the job file, and computes what switches assign to its jobs.
+    /// Reads the job file, and computes the assignments of its jobs.
     ///
     /// # Errors
-    /// One line that names file, line and column; or the switches have no room for all jobs of the file.
+    /// One line with file, line and column; or the switches have no room for all jobs of the file.
     pub fn load(&self) -> Result<Deployment> {
         Ok(Deployment::new(load(&self.job_file, self.seed, self.target, self.arch)?)?)
     }
 
-    /// The tokens that the endpoint was given; none if it was given no file.
+    /// Reads the tokens; empty without a file.
     ///
     /// # Errors
-    /// If the file is no good.
+    /// If the file is invalid.
     pub fn tokens(&self) -> Result<Tokens> {
         self.tokens.as_deref().map_or(Ok(Tokens::default()), Tokens::read)
     }
 }
 
-/// The jobs of a deployment that have a part on a host, and their positions in the file.
+/// The jobs with a part on this host, and their indices in the file.
 pub fn jobs_at(
     deployment: &Deployment,
     host: HostId,
@@ -103,7 +104,7 @@ pub fn jobs_at(
     jobs.filter(move |(_, job)| part(job) == Some(host))
 }
 
-/// Opens a host's interface for our packets: its own and the jobs' groups.
+/// Opens a host's interface for packets to the host and to the jobs' groups.
 ///
 /// # Errors
 /// If it cannot be opened.
@@ -126,10 +127,10 @@ pub fn open_interface(scenario: &Scenario, host: HostId, args: &Args) -> Result<
     Ok(scenario.faulty(link, End::Host(host), scenario.seed, device)?)
 }
 
-/// Refuses an interface that is not the host's: what comes for the host would never reach it.
+/// Refuses an interface of another host: packets for this host would never reach it.
 ///
 /// # Errors
-/// If its addresses are not those of the job file.
+/// If its addresses differ from those of the job file.
 fn must_be(scenario: &Scenario, host: HostId, interface: &Interface) -> Result<()> {
     let tributary_jobfile::Host { name: host_name, address, .. } = scenario.topology.host(host);
     let Interface { name, mac, .. } = interface;
@@ -140,7 +141,7 @@ fn must_be(scenario: &Scenario, host: HostId, interface: &Interface) -> Result<(
         Mac(*mac),
         address.mac
     );
-    // The kernel knows the address where TCP is to use it: the channel of ESA.
+    // The kernel needs the IP address only for TCP: the channel of ESA.
     let channel = scenario.duties(host).any(|(job, _)| job.agent.is_some());
     if channel && let Err(error) = UdpSocket::bind((address.ip, 0)) {
         bail!(
@@ -161,10 +162,10 @@ pub async fn until(stop: &AtomicBool) {
     }
 }
 
-/// What gRPC runs on: one thread beside the calling one is enough for it.
+/// A tokio runtime for gRPC, with one thread in addition to the calling one.
 ///
 /// # Errors
-/// If there can be no more threads.
+/// If no more threads can be created.
 pub fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

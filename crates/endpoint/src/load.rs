@@ -1,4 +1,4 @@
-//! Job files, read for the switches that they are to run on.
+//! Reads job files for their switches.
 
 use std::path::Path;
 
@@ -6,15 +6,15 @@ use tributary_controller::targets::Kind;
 use tributary_jobfile::{Error, Scenario};
 use tributary_p4::Architecture;
 
-/// Most values of a packet with the programs for TNA: one pipe of a Tofino has stateful ALUs for no
-/// more.
+/// Most values per packet with the programs for TNA: one pipe of a Tofino has too few stateful ALUs
+/// for more.
 const TNA_VALUES: u16 = 32;
 
-/// Reads a job file that is to run on switches of a kind, with programs for an architecture. All
-/// processes of a job file must agree on both.
+/// Reads a job file for switches of this kind, with programs for this architecture. All processes
+/// of a job file must agree on both.
 ///
 /// # Errors
-/// One line that names file, line and column.
+/// One line with file, line and column.
 pub fn load(
     path: &Path,
     seed: Option<u64>,

@@ -3,10 +3,10 @@
 use anyhow::{Context, Result, bail};
 use tributary_jobfile::{HostId, Scenario};
 
-/// The job of a name, or the only one: its place among the scenario's.
+/// Index of the job with this name, or of the only job.
 ///
 /// # Errors
-/// If there is none, or there are several and none was named.
+/// If there is none, or there are several and no name was given.
 pub fn job(scenario: &Scenario, name: Option<&str>) -> Result<usize> {
     let names = || {
         let names: Vec<_> = scenario.jobs.iter().map(|job| job.name.as_str()).collect();
@@ -25,7 +25,7 @@ pub fn job(scenario: &Scenario, name: Option<&str>) -> Result<usize> {
     }
 }
 
-/// The host of a name.
+/// The host with this name.
 ///
 /// # Errors
 /// If there is none.

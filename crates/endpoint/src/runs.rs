@@ -1,4 +1,4 @@
-//! Which run of its job an endpoint takes part in.
+//! The run of its job that an endpoint takes part in.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tributary_wire::{Bitmap, Epoch, WorkerIndex};
 
 use crate::{Args, until};
 
-/// An epoch that was given by hand, for one job of the file or for the only one.
+/// An epoch from the command line, for one job of the file or for the only one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Given {
     job: Option<String>,
@@ -42,9 +42,8 @@ impl std::fmt::Display for Given {
     }
 }
 
-/// The run of a job that an endpoint is to take part in: the one that it was given, or the one that the
-/// controller names. A worker that asks the controller waits for the other workers, and `missing` is told
-/// for which ones.
+/// The run of a job that an endpoint joins: the given one, or the one that the controller names. A
+/// worker that asks the controller waits for the other workers, which are passed to `missing`.
 ///
 /// # Errors
 /// If neither was given, or the controller does not name one, or `stop` is set while this waits.
@@ -98,7 +97,7 @@ pub fn join_all(
     Ok(())
 }
 
-/// Watches for new runs of the jobs that a process serves, on a separate thread. A new run, or `stop`, raises
+/// Watches for new runs of a process's jobs, on a separate thread. A new run, or `stop`, raises
 /// [`over`](Self::over).
 #[derive(Debug)]
 pub struct Follower {
@@ -108,7 +107,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Follows these jobs. The runs that were given with `--epoch` last until `stop`.
+    /// Follows these jobs. Runs from `--epoch` last until `stop`.
     pub fn start<'a>(
         args: &Args,
         jobs: impl IntoIterator<Item = &'a Job>,

@@ -1,5 +1,5 @@
-//! Tokens: what the endpoints of ESA jobs show the reminder agent. The controller draws them and
-//! writes them to a file that only its owner may read; everybody else reads that file.
+//! Tokens with which the endpoints of ESA jobs authenticate to the reminder agent. The controller
+//! draws them and writes them to a file that only its owner may read; all endpoints read that file.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -16,23 +16,24 @@ use tributary_wire::channel::{TOKEN_LEN, Token};
 /// Only the owner may read and write.
 const MODE: u32 = 0o600;
 
-/// Access of others than the owner.
+/// Permissions of users other than the owner.
 const OTHERS: u32 = 0o077;
 
-/// Far more than the most jobs need.
+/// Far more than the largest job file needs.
 const LIMIT: FileLimit = FileLimit::new("file of tokens", 1 << 20);
 
-/// The tokens of jobs, by the jobs' names.
+/// The tokens of jobs, by job name.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens(BTreeMap<String, Token>);
 
 impl Tokens {
-    /// Fresh ones for a scenario's jobs, as far as their protocol has a reminder agent.
+    /// Draws tokens for those of a scenario's jobs whose protocol has a reminder agent.
     pub fn draw(scenario: &Scenario) -> Self {
         let jobs = scenario.jobs.iter().filter(|job| job.protocol == Protocol::Esa);
         let draw = |job: &Job| {
             let mut token = [0; TOKEN_LEN];
-            // Seeded by the operating system, and never by the scenario: nobody may guess it.
+            // Seeded by the operating system and never by the scenario, so that tokens cannot be
+            // guessed.
             rand::rng().fill_bytes(&mut token);
             (job.name.clone(), Token(token))
         };
@@ -42,7 +43,7 @@ impl Tokens {
     /// Reads a file that [`write`](Self::write) wrote.
     ///
     /// # Errors
-    /// If it cannot be read, others may read it too, or it holds something else.
+    /// If it cannot be read, other users may read it, or its content is invalid.
     pub fn read(path: &Path) -> Result<Self> {
         let name = path.display();
         let file = File::open(path).with_context(|| format!("cannot open the tokens in {name}"))?;
@@ -56,7 +57,7 @@ impl Tokens {
             .of(file)
             .read_to_string(&mut text)
             .with_context(|| format!("cannot read the tokens in {name}"))?;
-        // What serde has to say could quote a token.
+        // serde's message could quote a token.
         let written: BTreeMap<String, String> = serde_json::from_str(&text).map_err(|error| {
             anyhow::anyhow!(
                 "{name}:{}:{}: not a file of tokens, as `tributary controller --tokens` writes it",
@@ -71,7 +72,7 @@ impl Tokens {
         Ok(Self(written.into_iter().map(token).collect::<Result<_>>()?))
     }
 
-    /// Writes them to a file that only its owner may read, in place of what was there.
+    /// Writes the tokens to a file that only its owner may read, replacing an existing file.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -83,7 +84,7 @@ impl Tokens {
         if kind.is_ok_and(|kind| !kind.is_file()) {
             bail!("cannot write the tokens to {}: it is not a regular file", path.display());
         }
-        // A new file, put in place whole: nobody reads half of it, or had the old one open.
+        // Replace atomically: no process reads half a file, or the tokens through an old handle.
         let mut name = path.file_name().context("the file of tokens has no name")?.to_owned();
         name.push(format!(".{}", std::process::id()));
         let new = path.with_file_name(name);
@@ -95,7 +96,7 @@ impl Tokens {
             fs::rename(&new, path)
         };
         write().map_err(|error| {
-            // It may not be there.
+            // The file may not exist.
             drop(fs::remove_file(&new));
             anyhow::anyhow!("cannot write the tokens to {}: {error}", path.display())
         })
@@ -127,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_by_its_owner_alone() {
+    fn only_the_owner_reads_what_was_written() {
         let scenario = scenario();
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tokens.json");
         let tokens = Tokens::draw(&scenario);
         let [a, b] = [0, 1].map(|job| tokens.of(&scenario.jobs[job]).unwrap());
         assert_ne!(a, b);
-        // A file that is there is replaced, whatever its mode was.
+        // An existing file is replaced, whatever its mode was.
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         tokens.write(&path).unwrap();
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_tokens_is_said_and_no_token_is_shown() {
+    fn invalid_token_files_are_reported_without_showing_tokens() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tokens.json");
         let secret = "00112233445566778899aabbccddeeff";

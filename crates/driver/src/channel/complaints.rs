@@ -1,20 +1,20 @@
-//! Log lines about peers, of which there are never many.
+//! Rate-limited log lines about peers.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// A line of each kind is followed by the next at the earliest after this time.
+/// Minimum interval between two lines of a kind.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Writes warnings, each kind at most once a [`PAUSE`], and says how many were left out.
+/// Writes warnings, each kind at most once per [`PAUSE`], with the number of suppressed ones.
 #[derive(Debug, Default)]
 pub(crate) struct Complaints {
-    /// By kind: when the last line was written, and how many were left out since.
+    /// Per kind: when the last line was written, and how many were suppressed since.
     kinds: Mutex<Vec<(&'static str, Instant, u64)>>,
 }
 
 impl Complaints {
-    /// Logs that something is wrong with a peer, unless that was said a moment ago.
+    /// Logs a fault of a peer, unless its kind was logged less than [`PAUSE`] ago.
     pub(crate) fn say(&self, kind: &'static str, line: impl FnOnce() -> String) {
         let now = Instant::now();
         let Some(left_out) = self.admit(kind, now) else { return };
@@ -26,7 +26,7 @@ impl Complaints {
         }
     }
 
-    /// How many were left out, if this one is to be said.
+    /// The number of suppressed lines, if this one may be written.
     fn admit(&self, kind: &'static str, now: Instant) -> Option<u64> {
         let mut kinds = self.kinds.lock().expect("nobody panics with it");
         let Some((_, last, left_out)) = kinds.iter_mut().find(|(known, ..)| *known == kind) else {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_is_said_once_a_pause_and_the_rest_is_counted() {
+    fn each_kind_is_logged_once_per_pause_and_the_rest_is_counted() {
         let complaints = Complaints::default();
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);

@@ -1,9 +1,8 @@
-//! Noticing peers that are gone without a word: a host that lost its power, a cable that was cut.
+//! Detection of peers that vanish without closing: a host that lost power, a cable that was cut.
 //!
-//! Most of the time nothing goes over a channel, and its peers say nothing to each other that would
-//! show that they are still there. So the operating system asks, after a while of silence and then
-//! some times more. It gives up data that nobody acknowledges after the same time, instead of after
-//! the quarter of an hour that is usual.
+//! Channels are idle most of the time, so their messages do not detect this. The operating system
+//! probes the peer after a period of silence (TCP keepalive). It also breaks the connection after
+//! the same time if data is not acknowledged, instead of after the usual quarter of an hour.
 
 use std::io;
 use std::time::Duration;
@@ -16,13 +15,13 @@ use tokio::net::TcpStream;
 
 use crate::channel::Limits;
 
-/// Between two questions that are not answered.
+/// Interval between unanswered probes.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Questions that go without an answer before the connection is broken.
+/// Unanswered probes before the connection is broken.
 pub(crate) const PROBES: u32 = 3;
 
-/// Has the operating system break a connection whose peer is gone for long.
+/// Makes the operating system break a connection whose peer has vanished.
 pub(crate) fn watch(stream: &TcpStream, limits: &Limits) -> io::Result<()> {
     let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX).max(1);
     let (idle, interval) = (seconds(limits.idle), seconds(INTERVAL));

@@ -1,4 +1,4 @@
-//! The other side of the channel: a worker's, or that of a PS that is not in the agent's process.
+//! The connecting side of the channel: a worker's, or that of a PS outside the agent's process.
 
 use std::io;
 use std::marker::PhantomData;
@@ -25,47 +25,47 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// The longest pause between attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long the agent has to take what waits for it when the link ends.
+/// How long the agent has to receive pending messages when the link ends.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Where a link leads, and whose it is.
+/// The peer that connects, and the agent's address.
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
-    /// The agent.
+    /// The agent's address.
     pub agent: SocketAddr,
-    /// Who connects.
+    /// The greeting.
     pub hello: Hello,
-    /// Values of a packet of the job.
+    /// Values per packet of the job.
     pub values: u16,
-    /// The limits; [`greeting`](Limits::greeting) is also how long a connection may take.
+    /// The limits; [`greeting`](Limits::greeting) is also the timeout for connecting.
     pub limits: Limits,
 }
 
 impl LinkConfig {
-    /// With the limits that are usual.
+    /// The configuration with default limits.
     #[must_use]
     pub fn new(agent: SocketAddr, hello: Hello, values: u16) -> Self {
         Self { agent, hello, values, limits: Limits::default() }
     }
 }
 
-/// What a link has to say.
+/// An event of a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinkEvent<In> {
     /// The channel is open, for the first time or again.
     Opened,
-    /// It is closed; the link tries to open it again.
+    /// The channel is closed; the link tries to open it again.
     Closed,
-    /// The agent does not let this peer in. The link goes on trying.
+    /// The agent refuses this peer. The link keeps trying.
     Refused(Refusal),
-    /// A message of the agent.
+    /// A message from the agent.
     Message(In),
 }
 
-/// A channel to the agent that is opened again whenever it breaks. `In` is what comes over it, `Out`
-/// what goes.
+/// A channel to the agent that is opened again whenever it breaks. `In` is the type of received
+/// messages, `Out` that of sent ones.
 ///
-/// Dropping it writes out what waits, as far as the agent takes it within half a second.
+/// Dropping it sends pending messages if the agent accepts them within half a second.
 #[derive(Debug)]
 pub struct Link<In, Out> {
     shared: Arc<Shared>,
@@ -75,10 +75,10 @@ pub struct Link<In, Out> {
     out: PhantomData<fn(Out)>,
 }
 
-/// What the link's owner and its thread share.
+/// State shared by the link and its thread.
 #[derive(Debug, Default)]
 struct Shared {
-    /// Of the connection that there is.
+    /// The outbox of the current connection.
     outbox: Mutex<Option<Arc<Outbox>>>,
     /// Why there is no connection.
     trouble: Mutex<Option<String>>,
@@ -86,7 +86,7 @@ struct Shared {
 }
 
 impl<In: Message + Send + 'static, Out: Message> Link<In, Out> {
-    /// Starts to connect. `waker` is woken when [`poll`](Self::poll) has something, or when there is
+    /// Starts to connect. `waker` is woken when [`poll`](Self::poll) has an event, or when there is
     /// [room](Self::has_room) again.
     ///
     /// # Errors
@@ -104,24 +104,24 @@ impl<In: Message + Send + 'static, Out: Message> Link<In, Out> {
         Ok(Self { shared, events, shutdown, thread, out: PhantomData })
     }
 
-    /// What happened next; `None` if there is nothing now.
+    /// The next event; `None` if there is none at the moment.
     pub fn poll(&mut self) -> Option<LinkEvent<In>> {
         self.events.try_recv().ok()
     }
 
-    /// Whether the channel is open and takes a message. If not, the waker is woken once it does.
+    /// Whether the channel is open and accepts a message. If not, the waker is woken once it does.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.shared.outbox().is_some_and(|outbox| outbox.has_room())
     }
 
-    /// Sends a message; never blocks. Returns whether it was taken: not while the channel is closed
-    /// or has no [room](Self::has_room). A message that was taken is lost if the channel breaks.
+    /// Sends a message without blocking. Returns whether it was accepted: not while the channel is
+    /// closed or has no [room](Self::has_room). An accepted message is lost if the channel breaks.
     pub fn send(&self, message: &Out) -> bool {
         self.shared.outbox().is_some_and(|outbox| outbox.push(message).is_ok())
     }
 
-    /// Why the channel is not open, if it is not.
+    /// Why the channel is closed, if it is.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         self.shared.trouble.lock().expect("nobody panics with it").clone()
@@ -133,7 +133,7 @@ impl<In, Out> Drop for Link<In, Out> {
         self.events.close();
         self.shutdown.take();
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been reported by itself.
+            // The panic hook has reported a panic of the thread.
             drop(thread.join());
         }
     }
@@ -197,9 +197,9 @@ impl<In: Message> Task<In> {
             if opened {
                 pause = FIRST_PAUSE;
             }
-            // An agent ends in good order when its jobs do. Where it was only replaced, the next
-            // attempt reaches the new one; and if there is none, that is what is complained of.
-            // An agent that restarts for a new run refuses its peers for a moment.
+            // An agent closes connections when its jobs end. If it was replaced, the next attempt
+            // reaches the new agent; otherwise that attempt's failure is logged. An agent that
+            // restarts for a new run refuses its peers for a moment.
             let beginning =
                 matches!(failure, Failure::Refused(Refusal::Run)) && pause < LONGEST_PAUSE;
             if !(beginning || opened && matches!(failure, Failure::Read(ReadError::Closed))) {
@@ -218,7 +218,7 @@ impl<In: Message> Task<In> {
         }
     }
 
-    /// One connection, from its beginning to its end: whether it was open, and why it is no more.
+    /// One connection from start to end: whether it was open, and why it ended.
     async fn attempt(&self) -> (bool, Option<Failure>) {
         match self.connect().await {
             Ok(connection) => (true, self.converse(connection).await),
@@ -251,7 +251,7 @@ impl<In: Message> Task<In> {
         timeout(patience, greeted).await.unwrap_or(Err(Failure::Silent(patience)))
     }
 
-    /// Carries messages both ways until the connection ends. `None`: the link's owner is gone.
+    /// Sends and receives messages until the connection ends. `None`: the link was dropped.
     async fn converse(
         &self,
         (mut bodies, mut writer): (Bodies<OwnedReadHalf>, OwnedWriteHalf),
@@ -271,7 +271,7 @@ impl<In: Message> Task<In> {
         };
         outbox.end();
         self.shared.set_outbox(None);
-        // Whoever sees that the channel is closed may ask why at once.
+        // Set before the event, because its receiver may ask for the reason at once.
         self.shared.set_trouble(failure.as_ref().map(Failure::to_string));
         self.tell(LinkEvent::Closed).await;
         failure
@@ -295,7 +295,7 @@ impl<In: Message> Task<In> {
         }
     }
 
-    /// Hands something to the endpoint, and waits for room if it is slow. `false`: it is gone.
+    /// Passes an event to the endpoint, waiting for room. `false` if the endpoint has ended.
     async fn tell(&self, event: LinkEvent<In>) -> bool {
         let taken = self.events.send(event).await.is_ok();
         self.waker.wake();

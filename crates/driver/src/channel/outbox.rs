@@ -1,4 +1,4 @@
-//! What waits to be sent to a peer.
+//! Messages that wait to be sent to a peer.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard};
@@ -11,16 +11,16 @@ use tokio::time::timeout;
 use tributary_netio::Waker;
 use tributary_wire::channel::Message;
 
-/// Messages for one connection, encoded, up to a limit. One task writes them; any thread adds.
+/// Encoded messages for one connection, up to a limit. One task writes them; any thread adds.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     state: Mutex<State>,
     limit: usize,
-    /// Something was added, or no more will be.
+    /// A message was added, or the outbox was closed.
     changed: Notify,
-    /// The connection is to end at once.
+    /// The connection must end at once.
     ended: Notify,
-    /// Whom to tell that there is room again.
+    /// Woken when there is room again.
     waker: Waker,
 }
 
@@ -31,14 +31,14 @@ struct State {
     taken: usize,
     /// No more is accepted.
     closed: bool,
-    /// Somebody looked for room and there was none.
+    /// A caller found no room.
     blocked: bool,
 }
 
 /// Why a message was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoRoom {
-    /// Too much waits already: the peer does not read.
+    /// Too many bytes wait: the peer does not read.
     Full,
     /// The connection is over.
     Closed,
@@ -68,7 +68,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Whether a message would be accepted. If there is no room, the waker is woken once there is.
+    /// Whether a message would be accepted. If not, the waker is woken once there is room.
     pub(crate) fn has_room(&self) -> bool {
         let mut state = self.lock();
         let full = state.waiting.len() + state.taken >= self.limit;
@@ -76,27 +76,27 @@ impl Outbox {
         !full && !state.closed
     }
 
-    /// Ends the connection at once; what waits is lost.
+    /// Ends the connection at once; pending messages are lost.
     pub(crate) fn end(&self) {
         self.lock().closed = true;
         self.ended.notify_one();
     }
 
-    /// Ends the connection when all that waits has been written.
+    /// Ends the connection when all pending messages have been written.
     pub(crate) fn finish(&self) {
         self.lock().closed = true;
         self.changed.notify_one();
     }
 
-    /// Until [`end`](Self::end) is called.
+    /// Waits until [`end`](Self::end) is called.
     pub(crate) async fn ended(&self) {
         self.ended.notified().await;
     }
 
-    /// Writes what is added, until [`finish`](Self::finish) is called and all is written.
+    /// Writes messages until [`finish`](Self::finish) is called and all are written.
     ///
     /// # Errors
-    /// Those of the stream; [`io::ErrorKind::TimedOut`] if the peer takes nothing for `patience`.
+    /// Those of the stream; [`io::ErrorKind::TimedOut`] if the peer accepts nothing for `patience`.
     pub(crate) async fn write_to(
         &self,
         stream: &mut (impl AsyncWrite + Unpin),

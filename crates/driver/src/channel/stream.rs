@@ -1,4 +1,4 @@
-//! Reading messages off a connection.
+//! Reading messages from a connection.
 
 use std::io;
 use std::time::Duration;
@@ -17,15 +17,15 @@ pub(crate) enum ReadError {
     /// The connection broke, or was closed in the middle of a message.
     #[error("the connection broke: {0}")]
     Broken(io::Error),
-    /// A message was begun and not ended in time.
+    /// A message was not completed in time.
     #[error("it began a message and did not end it within {0:?}")]
     Stalled(Duration),
-    /// What came is no message.
+    /// The bytes are not a valid message.
     #[error("it sent garbage: {0}")]
     Garbage(#[from] channel::Error),
 }
 
-/// Cuts a stream into the bodies of messages.
+/// Splits a stream into the bodies of messages.
 #[derive(Debug)]
 pub(crate) struct Bodies<S> {
     stream: S,
@@ -37,8 +37,8 @@ impl<S: AsyncRead + Unpin> Bodies<S> {
         Self { stream, received: BytesMut::new() }
     }
 
-    /// The next body, of at most `longest` bytes. Once its first byte is there, all of it must be
-    /// within `patience`; before, it may take for ever.
+    /// The next body, of at most `longest` bytes. Waits for its first byte without limit, then at
+    /// most `patience` for the rest.
     pub(crate) async fn next(
         &mut self,
         longest: usize,

@@ -1,4 +1,4 @@
-//! A hub on loopback, and peers that do what they should not.
+//! A hub on loopback, and misbehaving peers.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -16,7 +16,7 @@ use tributary_wire::channel::{
 };
 use tributary_wire::{Epoch, JobId, Sequence, WorkerIndex};
 
-/// Longer than anything here takes.
+/// Longer than any step of these tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) const TOKEN: Token = Token([7; 16]);
@@ -40,7 +40,7 @@ pub(crate) fn values(seed: u8) -> Values {
     Values { float: false, payload: vec![seed; 4 * usize::from(VALUES)].into() }
 }
 
-/// Limits that tests need not wait long for.
+/// Limits short enough for tests.
 pub(crate) fn short() -> Limits {
     Limits {
         greeting: Duration::from_millis(200),
@@ -52,7 +52,7 @@ pub(crate) fn short() -> Limits {
     }
 }
 
-/// A hub that serves job 1 with three workers, and its endpoint's sleep.
+/// A hub that serves job 1 with three workers, and its endpoint's poller.
 pub(crate) struct Desk {
     pub(crate) hub: Hub,
     pub(crate) poller: Poller,
@@ -70,7 +70,7 @@ impl Desk {
         Self { hub, poller }
     }
 
-    /// The next thing that comes in.
+    /// Waits for the next event.
     pub(crate) fn next(&mut self) -> Incoming {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -82,7 +82,7 @@ impl Desk {
         }
     }
 
-    /// Waits until the hub has counted something.
+    /// Waits until the hub's counters satisfy a condition.
     pub(crate) fn until(&self, reached: impl Fn(&Stats) -> bool) -> Stats {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -104,7 +104,7 @@ impl Desk {
         Link::start(config, Waker::new()).unwrap()
     }
 
-    /// A connection that has said nothing yet.
+    /// A connection that has not sent anything yet.
     pub(crate) fn stranger(&self) -> TcpStream {
         let stream = TcpStream::connect(self.hub.address()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -112,7 +112,7 @@ impl Desk {
         stream
     }
 
-    /// A connection that was let in, without a link.
+    /// A connection that was admitted, without a link.
     pub(crate) fn guest(&self, index: u8) -> TcpStream {
         let mut stream = self.stranger();
         say(&mut stream, &hello(1, Role::Worker(worker(index))));
@@ -174,7 +174,7 @@ pub(crate) fn hear<M: Message>(stream: &mut TcpStream) -> Option<M> {
     }
 }
 
-/// Whether the other side closes the connection, whatever it sends before.
+/// Whether the other side closes the connection, after any messages.
 pub(crate) fn is_closed(stream: &mut TcpStream) -> bool {
     let mut rest = [0; 4096];
     loop {

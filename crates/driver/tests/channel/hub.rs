@@ -1,4 +1,4 @@
-//! Peers of a hub: good ones are heard, bad ones are dropped and counted.
+//! Peers of a hub: valid ones are served, others are dropped and counted.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ fn messages_go_both_ways() {
     assert_eq!(event(&mut link), LinkEvent::Message(ToWorker::Dismissed));
     assert_eq!(desk.hub.peers(), [peer(2)]);
 
-    // Nobody there: not sent, and said so.
+    // The worker is not connected: the message is not sent, and the caller is told.
     assert!(!desk.hub.send_worker(job(1), worker(0), &ToWorker::Dismissed));
     assert!(!desk.hub.send_server(job(1), &ToServer::Over { sequence: Sequence(0) }));
     drop(link);
@@ -46,7 +46,7 @@ fn messages_go_both_ways() {
 }
 
 #[test]
-fn what_waits_is_sent_before_either_side_ends() {
+fn pending_messages_are_sent_before_either_side_ends() {
     let mut desk = Desk::new(Limits::default());
     let mut link = desk.link(0);
     assert_eq!(event(&mut link), LinkEvent::Opened);
@@ -73,7 +73,7 @@ fn what_waits_is_sent_before_either_side_ends() {
 }
 
 #[test]
-fn a_server_of_its_own_is_let_in_where_it_is_expected() {
+fn a_separate_server_is_admitted_where_it_is_expected() {
     let mut desk = Desk::new(Limits::default());
     desk.hub.add_job(tributary_driver::channel::Job { server: true, ..served(2) });
     let config = LinkConfig::new(desk.hub.address(), hello(2, Role::Server), crate::common::VALUES);
@@ -96,7 +96,7 @@ fn a_server_of_its_own_is_let_in_where_it_is_expected() {
 }
 
 #[test]
-fn greetings_that_are_wrong_are_answered_and_counted() {
+fn invalid_greetings_are_answered_and_counted() {
     let desk = Desk::new(short());
     let mut near_miss = TOKEN.0;
     near_miss[15] ^= 1;
@@ -114,7 +114,7 @@ fn greetings_that_are_wrong_are_answered_and_counted() {
         assert_eq!(hear(&mut stranger), Some(Answer::Refused(refusal)), "{hello:?}");
         assert!(is_closed(&mut stranger));
     }
-    // A wrong role is not told from a wrong token unless the token is right.
+    // A wrong role is reported only with the right token.
     let mut stranger = desk.stranger();
     say(&mut stranger, &Hello { token: Token([1; 16]), ..hello(1, Role::Worker(worker(31))) });
     assert_eq!(hear(&mut stranger), Some(Answer::Refused(Refusal::Token)));
@@ -141,12 +141,12 @@ fn garbage_in_place_of_a_greeting() {
         assert!(is_closed(&mut stranger));
     }
     assert_eq!(desk.hub.stats().garbage, 6);
-    // Others are served as before.
+    // Other peers are served as before.
     desk.guest(0);
 }
 
 #[test]
-fn garbage_of_a_peer_that_was_let_in() {
+fn garbage_from_an_admitted_peer() {
     let mut desk = Desk::new(short());
     let wrong_direction = bytes(&ToWorker::Dismissed);
     let long = 5000u32.to_be_bytes();
@@ -169,7 +169,7 @@ fn garbage_of_a_peer_that_was_let_in() {
 }
 
 #[test]
-fn strangers_that_say_nothing_or_half_a_greeting_are_closed_in_time() {
+fn connections_without_a_complete_greeting_are_closed_in_time() {
     let desk = Desk::new(short());
     let start = Instant::now();
     let mut silent = desk.stranger();
@@ -183,7 +183,7 @@ fn strangers_that_say_nothing_or_half_a_greeting_are_closed_in_time() {
 }
 
 #[test]
-fn strangers_beyond_the_limit_are_closed_and_hinder_nobody_for_long() {
+fn connections_beyond_the_limit_are_closed_and_delay_others_briefly() {
     let desk = Desk::new(short());
     let mut crowd: Vec<_> = (0..20).map(|_| desk.stranger()).collect();
     let stats = desk.until(|stats| stats.connections == 20);
@@ -201,7 +201,7 @@ fn a_peer_that_stops_in_the_middle_of_a_message() {
     let mut guest = desk.guest(0);
     let message = bytes(&FromWorker::Result { sequence: Sequence(1), values: values(1) });
     guest.write_all(&message).unwrap();
-    // Idle between two messages is no fault.
+    // Silence between two messages is not a fault.
     std::thread::sleep(2 * short().progress);
     let (begin, end) = message.split_at(9);
     guest.write_all(begin).unwrap();
@@ -246,10 +246,10 @@ fn a_peer_that_does_not_read_is_disconnected_and_others_are_served() {
 }
 
 #[test]
-fn a_peer_that_does_not_read_a_little_is_disconnected_in_time() {
+fn a_peer_that_leaves_a_few_bytes_unread_is_disconnected_in_time() {
     let mut desk = Desk::new(Limits { outgoing: 64 << 20, ..short() });
     let stalled = desk.guest(0);
-    // More than the kernel takes, less than the queue does.
+    // More than the kernel accepts, less than the queue does.
     let result = ToWorker::Result { sequence: Sequence(1), values: values(9) };
     for _ in 0..1_000_000 {
         assert!(desk.hub.send_worker(job(1), worker(0), &result) || desk.hub.stats().stalled == 1);
@@ -261,7 +261,7 @@ fn a_peer_that_does_not_read_a_little_is_disconnected_in_time() {
 }
 
 #[test]
-fn an_endpoint_that_is_slow_holds_its_peers_up_and_loses_nothing() {
+fn a_slow_endpoint_delays_its_peers_and_loses_nothing() {
     let mut desk = Desk::new(short());
     let mut link = desk.link_with(hello(1, Role::Worker(worker(0))), Limits::default());
     assert_eq!(event(&mut link), LinkEvent::Opened);
@@ -316,7 +316,7 @@ fn jobs_come_and_go() {
     assert_eq!(event(&mut link), LinkEvent::Closed);
     assert_eq!(desk.next(), Incoming::Closed(its));
     assert_eq!(event(&mut link), LinkEvent::Refused(Refusal::Job));
-    // With another token than before.
+    // With a different token.
     desk.hub.add_job(tributary_driver::channel::Job { token: Token([8; 16]), ..served(2) });
     while event(&mut link) != LinkEvent::Refused(Refusal::Token) {}
     assert_eq!(desk.hub.peers(), [peer(0)], "the other job's peer is still there");

@@ -1,4 +1,4 @@
-//! Links: they connect again, whatever the agent does, and never block.
+//! Links: they reconnect whatever the agent does, and never block.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -19,7 +19,7 @@ fn listener() -> TcpListener {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()
 }
 
-/// Takes a link's connection and its greeting.
+/// Accepts a link's connection and reads its greeting.
 fn accept(listener: &TcpListener) -> TcpStream {
     let (mut stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -30,7 +30,7 @@ fn accept(listener: &TcpListener) -> TcpStream {
 }
 
 #[test]
-fn a_link_is_there_before_the_agent_and_outlives_its_restarts() {
+fn a_link_starts_before_the_agent_and_outlives_its_restarts() {
     let address = listener().local_addr().unwrap();
     let hello = hello(1, Role::Worker(worker(0)));
     let config = LinkConfig { agent: address, hello, values: VALUES, limits: Limits::default() };
@@ -51,9 +51,9 @@ fn a_link_is_there_before_the_agent_and_outlives_its_restarts() {
 }
 
 #[test]
-fn an_agent_that_sends_garbage_is_left_and_tried_again() {
+fn a_link_reconnects_to_an_agent_that_sends_garbage() {
     let listener = listener();
-    // No limit on time ends a connection here: garbage does.
+    // The limits are too long to end a connection here: garbage does.
     let limits = Limits { greeting: PATIENCE, progress: PATIENCE, ..short() };
     let mut link = link_to(&listener, limits);
     for garbage in [&b"HTTP/1.1 400\r\n"[..], &[0; 8], &[0, 0, 0, 1, 16]] {
@@ -62,7 +62,7 @@ fn an_agent_that_sends_garbage_is_left_and_tried_again() {
         assert_eq!(agent.read(&mut [0]).unwrap_or(0), 0, "it hangs up");
         assert!(link.poll().is_none(), "it was never open");
     }
-    // Also after it was let in: a message of another direction, and one that is too long.
+    // Also after admission: a message of the other direction, and one that is too long.
     for garbage in [bytes(&remind(0)), bytes(&Answer::Welcome), [0, 0, 0x10, 0][..].into()] {
         let mut agent = accept(&listener);
         say(&mut agent, &Answer::Welcome);
@@ -76,7 +76,7 @@ fn an_agent_that_sends_garbage_is_left_and_tried_again() {
 }
 
 #[test]
-fn an_agent_that_does_not_answer_is_tried_again() {
+fn a_link_reconnects_to_an_agent_that_does_not_answer() {
     let listener = listener();
     let start = Instant::now();
     let mut link = link_to(&listener, short());
@@ -89,7 +89,7 @@ fn an_agent_that_does_not_answer_is_tried_again() {
 }
 
 #[test]
-fn an_agent_that_does_not_read_blocks_nobody_and_is_left() {
+fn an_agent_that_does_not_read_is_disconnected_and_blocks_nothing() {
     let listener = listener();
     let mut link = link_to(&listener, short());
     let mut agent = accept(&listener);
@@ -118,7 +118,7 @@ fn an_agent_that_does_not_read_blocks_nobody_and_is_left() {
 }
 
 #[test]
-fn the_waker_tells_of_room() {
+fn the_waker_is_woken_when_there_is_room() {
     let listener = listener();
     let limits = Limits { progress: PATIENCE, outgoing: 256 << 10, ..short() };
     let hello = hello(1, Role::Worker(worker(0)));
@@ -130,7 +130,7 @@ fn the_waker_tells_of_room() {
     say(&mut agent, &Answer::Welcome);
     assert_eq!(event(&mut link), LinkEvent::Opened);
     let mut quiet = 0;
-    // Until the kernel takes nothing more.
+    // Until the kernel accepts nothing more.
     while quiet < 20 {
         if link.has_room() {
             quiet = 0;
@@ -154,8 +154,8 @@ fn the_waker_tells_of_room() {
     reader.join().unwrap();
 }
 
-/// What the operating system waits for on the connections of a port: local port, remote port, and the
-/// timer with the time that is left to it.
+/// The TCP timers of a port's connections: local port, remote port, and the timer with its
+/// remaining time.
 fn timers(port: u16) -> Vec<(u16, u16, String, Duration)> {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let port_of =
@@ -171,7 +171,7 @@ fn timers(port: u16) -> Vec<(u16, u16, String, Duration)> {
 }
 
 #[test]
-fn both_ends_of_a_channel_ask_after_a_silent_peer() {
+fn both_ends_of_a_channel_probe_a_silent_peer() {
     let idle = Duration::from_secs(7);
     let mut desk = Desk::new(Limits { idle, ..Limits::default() });
     let hello = hello(1, Role::Worker(worker(0)));
@@ -182,7 +182,7 @@ fn both_ends_of_a_channel_ask_after_a_silent_peer() {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let timers = timers(port);
-        // 2 is keepalive; 1, for a moment, what was sent last and is not acknowledged yet.
+        // 2 is keepalive; 1, for a moment, the retransmission timer of the last data.
         let asks = |idle: Duration, is_hub: bool| {
             timers.iter().any(|(local, _, kind, left)| {
                 let long = *left > idle / 2 && *left <= idle;

@@ -1,5 +1,5 @@
-//! What an operator reads: one clear line for each kind of fault, and not a flood. It is alone in its
-//! program, as the log is the process's.
+//! The log that an operator reads: one clear line per kind of fault, rate-limited. This test has
+//! its own process, because the log belongs to the process.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ impl Write for Log {
 }
 
 #[test]
-fn each_kind_of_fault_has_a_line_and_no_flood() {
+fn each_kind_of_fault_is_logged_once() {
     let log = Log::default();
     let sink = log.clone();
     tracing_subscriber::fmt().with_writer(move || sink.clone()).with_ansi(false).init();

@@ -1,5 +1,5 @@
-//! Hubs and links that are dropped leave neither threads nor sockets. It is alone in its program, as
-//! it counts what the whole process has.
+//! Dropped hubs and links leave neither threads nor sockets. This test has its own process, because
+//! it counts those of the process.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ fn descriptors() -> usize {
 }
 
 #[test]
-fn nothing_is_left() {
-    // What the runtime sets up once for the whole process is there to stay.
+fn dropped_hubs_and_links_leave_no_threads_and_sockets() {
+    // Sets up what the runtime keeps for the whole process.
     drop(Desk::new(short()));
     let (threads_before, descriptors_before) = (threads(), descriptors());
     for _ in 0..3 {
@@ -26,7 +26,7 @@ fn nothing_is_left() {
         for link in &mut links {
             assert_eq!(event(link), LinkEvent::Opened);
         }
-        // In all states: refused, half-open, not reading, with an endpoint that does not take.
+        // In all states: refused, half-open, not reading, with an endpoint that does not poll.
         let forged = tributary_wire::channel::Hello {
             token: Token([0; 16]),
             ..hello(1, Role::Worker(worker(0)))

@@ -21,13 +21,13 @@ use crate::channel::outbox::Outbox;
 use crate::channel::stream::{Bodies, ReadError};
 use crate::channel::{keepalive, longest_body};
 
-/// How long peers have to take what waits for them when the hub ends.
+/// How long peers have to receive pending messages when the hub ends.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// How long nothing is accepted after the operating system refused, as when descriptors are short.
+/// Pause after `accept` fails, for example because no file descriptors are left.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts connections until `stopped`, then ends them all.
+/// Accepts connections until `stopped`, then closes all.
 pub(super) async fn run(
     listener: TcpListener,
     shared: Arc<Shared>,
@@ -65,21 +65,21 @@ pub(super) async fn run(
     }
     drop(listener);
     shared.finish();
-    // Those that have not greeted, or do not read, are cut off.
+    // Connections without a greeting, and those that do not read, are closed after this time.
     let all = async { while connections.join_next().await.is_some() {} };
     drop(timeout(FAREWELL, all).await);
     connections.shutdown().await;
     Ok(())
 }
 
-/// Peers that have not greeted yet.
+/// Connections without a greeting so far.
 #[derive(Clone)]
 struct Strangers {
     most: usize,
     there: Arc<Mutex<BTreeMap<IpAddr, usize>>>,
 }
 
-/// The place of one such peer, freed on drop.
+/// The place of one such connection, freed on drop.
 struct Stranger {
     address: IpAddr,
     there: Arc<Mutex<BTreeMap<IpAddr, usize>>>,
@@ -90,8 +90,9 @@ impl Strangers {
         Self { most, there: Arc::default() }
     }
 
-    /// `None` if there are too many. One address may have an eighth of the places, so that one host cannot
-    /// lock out the others. Loopback may have all: in the memory fabric all hosts share it.
+    /// `None` if there are too many. One address may have an eighth of the places, so that one host
+    /// cannot lock out the others. Loopback may have all, because all hosts share it in the memory
+    /// fabric.
     fn admit(&self, address: IpAddr) -> Option<Stranger> {
         let own_most = if address.is_loopback() { self.most } else { self.most.div_ceil(8) };
         let mut there = lock(&self.there);
@@ -129,10 +130,10 @@ struct Connection {
 
 impl Connection {
     async fn serve(self, stream: TcpStream, stranger: Stranger) {
-        // Small messages wait for nothing.
+        // Send small messages without delay.
         drop(stream.set_nodelay(true));
         if let Err(error) = keepalive::watch(&stream, &self.shared.limits) {
-            // A peer that has left already.
+            // The peer has already left.
             return self.on_silence(&error.to_string());
         }
         let (reader, mut writer) = stream.into_split();
@@ -160,7 +161,7 @@ impl Connection {
         tracing::debug!("{peer} at {} is gone", self.address);
     }
 
-    /// Reads the greeting. `None`: it never came.
+    /// Reads the greeting. `None`: it did not arrive in time.
     async fn greet(
         &self,
         bodies: &mut Bodies<OwnedReadHalf>,
@@ -181,7 +182,7 @@ impl Connection {
         })
     }
 
-    /// Says why, if the peer listens, and hangs up.
+    /// Sends the reason if the peer still reads, and closes the connection.
     async fn refuse(&self, writer: &mut OwnedWriteHalf, refusal: Refusal) {
         let outbox = Outbox::new(usize::MAX, Default::default());
         // It has room for one message.
@@ -190,7 +191,7 @@ impl Connection {
         drop(outbox.write_to(writer, self.shared.limits.greeting).await);
     }
 
-    /// Carries messages both ways until the connection ends.
+    /// Sends and receives messages until the connection ends.
     async fn converse(
         &self,
         admission: &Admission,
@@ -236,7 +237,7 @@ impl Connection {
         }
     }
 
-    /// Hands over what the peer says, until it errs.
+    /// Passes the peer's messages on until one is invalid.
     async fn listen(&self, admission: &Admission, bodies: &mut Bodies<OwnedReadHalf>) -> Ending {
         let longest = longest_body(admission.values);
         loop {
@@ -304,9 +305,9 @@ impl Connection {
 /// Why a conversation ended.
 enum Ending {
     Read(ReadError),
-    /// A message with another number of values than the job's packets have.
+    /// A message whose number of values differs from the job's packets.
     Values(usize),
-    /// The endpoint is gone.
+    /// The endpoint has ended.
     Deaf,
 }
 

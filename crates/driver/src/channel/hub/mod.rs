@@ -1,10 +1,10 @@
 //! The agent's side of the channel.
 //!
-//! | file | concern |
+//! | file | content |
 //! | --- | --- |
-//! | `registry` | the jobs, their tokens, and who is connected |
+//! | `registry` | the jobs, their tokens, and the connected peers |
 //! | `listen` | the thread: connections, greetings, messages |
-//! | `stats` | what is counted |
+//! | `stats` | the counters |
 
 mod listen;
 mod registry;
@@ -28,10 +28,10 @@ use registry::Shared;
 
 pub use stats::Stats;
 
-/// Messages taken in one turn before packets get their chance.
+/// Most messages per turn, so that packets are also handled.
 const BATCH: usize = 256;
 
-/// Where a hub listens, and what it puts up with.
+/// A hub's address and limits.
 #[derive(Clone, Debug)]
 pub struct HubConfig {
     /// The address; port 0 takes a free one.
@@ -41,7 +41,7 @@ pub struct HubConfig {
 }
 
 impl HubConfig {
-    /// With the limits that are usual.
+    /// The configuration with default limits.
     #[must_use]
     pub fn new(address: SocketAddr) -> Self {
         Self { address, limits: Limits::default() }
@@ -53,24 +53,24 @@ impl HubConfig {
 pub struct Job {
     /// The job.
     pub id: JobId,
-    /// Which run of it.
+    /// The epoch of its run.
     pub epoch: Epoch,
-    /// What its peers must show.
+    /// The token that its peers must present.
     pub token: Token,
     /// How many workers it has.
     pub workers: u8,
-    /// Values of a packet, and so of a message that has values: one with another number is garbage.
+    /// Values per packet; a message with another number of values is invalid.
     pub values: u16,
-    /// Whether its PS connects; one in the agent's process does not.
+    /// Whether its PS connects; a PS in the agent's process does not.
     pub server: bool,
 }
 
-/// Who is at the other end of a connection.
+/// The other end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Peer {
     /// The job.
     pub job: JobId,
-    /// What the peer is in it.
+    /// The peer's role in the job.
     pub role: Role,
 }
 
@@ -80,12 +80,12 @@ impl std::fmt::Display for Peer {
     }
 }
 
-/// What a hub hands to the endpoint.
+/// An event for the endpoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Incoming {
-    /// A peer was let in, or came again.
+    /// A peer was admitted, for the first time or again.
     Opened(Peer),
-    /// A peer is gone. An older connection that was replaced is not reported.
+    /// A peer has disconnected. The end of an older, replaced connection is not reported.
     Closed(Peer),
     /// A worker's message.
     Worker(JobId, WorkerIndex, FromWorker),
@@ -93,10 +93,10 @@ pub enum Incoming {
     Server(JobId, FromServer),
 }
 
-/// Listens for the workers, and the servers in other processes, of any number of jobs.
+/// Accepts the workers, and the servers in other processes, of any number of jobs.
 ///
-/// Dropping it writes out what waits for the peers, as far as they take it within half a second,
-/// and closes all connections.
+/// Dropping it sends pending messages to peers that accept them within half a second, and closes
+/// all connections.
 #[derive(Debug)]
 pub struct Hub {
     address: SocketAddr,
@@ -108,10 +108,10 @@ pub struct Hub {
 
 impl Hub {
     /// Starts to listen for the peers of some jobs. `waker` is woken when [`poll`](Self::poll) has
-    /// something.
+    /// an event.
     ///
     /// # Errors
-    /// If the address cannot be used, or the thread not be started.
+    /// If the address cannot be used, or the thread cannot be started.
     pub fn start(
         config: &HubConfig,
         jobs: impl IntoIterator<Item = Job>,
@@ -136,29 +136,29 @@ impl Hub {
         Ok(Self { address, shared, incoming, shutdown: Some(shutdown), thread: Some(thread) })
     }
 
-    /// Where it listens, with the port that was taken.
+    /// The listening address, with the actual port.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes a job on. If it was there before, its peers are disconnected.
+    /// Adds a job, or replaces it: the peers of the old one are disconnected.
     pub fn add_job(&self, job: Job) {
         self.shared.add(job);
     }
 
-    /// Gives a job up and disconnects its peers.
+    /// Removes a job and disconnects its peers.
     pub fn remove_job(&self, job: JobId) {
         self.shared.remove(job);
     }
 
-    /// What came in next; `None` if there is nothing now.
+    /// The next event; `None` if there is none at the moment.
     pub fn poll(&mut self) -> Option<Incoming> {
         self.incoming.try_recv().ok()
     }
 
-    /// Sends a message to a worker. Returns whether the worker is connected; if it does not read
-    /// what it was sent before, it is disconnected.
+    /// Sends a message to a worker. Returns whether the worker is connected. A worker that does not
+    /// read earlier messages is disconnected.
     pub fn send_worker(&self, job: JobId, worker: WorkerIndex, message: &ToWorker) -> bool {
         self.send(Peer { job, role: Role::Worker(worker) }, message)
     }
@@ -168,8 +168,8 @@ impl Hub {
         self.send(Peer { job, role: Role::Server }, message)
     }
 
-    /// Carries messages between a backend's agent and the peers, both ways; each call takes at most a
-    /// batch, so that packets get their turn. Returns whether there were any.
+    /// Exchanges messages between a backend's agent and the peers. Each call handles at most one
+    /// batch, so that packets are also handled. Returns whether there were any messages.
     pub fn exchange(&mut self, now: Time, backend: &mut Backend) -> bool {
         let mut moved = false;
         for _ in 0..BATCH {
@@ -186,7 +186,7 @@ impl Hub {
         }
         while let Some(message) = backend.poll_message() {
             moved = true;
-            // A message for a peer that is not connected is lost: the agent's timer sends it again.
+            // A message for a disconnected peer is lost: the agent's timer sends it again.
             match message {
                 ToPeer::Worker { job, worker, message } => self.send_worker(job, worker, &message),
                 ToPeer::Server { job, message } => self.send_server(job, &message),
@@ -216,13 +216,13 @@ impl Hub {
         sent.is_ok()
     }
 
-    /// Who is connected.
+    /// The connected peers.
     #[must_use]
     pub fn peers(&self) -> Vec<Peer> {
         self.shared.peers()
     }
 
-    /// What was counted.
+    /// The counters.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.shared.counters.get()
@@ -231,11 +231,11 @@ impl Hub {
 
 impl Drop for Hub {
     fn drop(&mut self) {
-        // Peers that wait for room in our queue are let go.
+        // Releases peers that wait for room in the hub's queue.
         self.incoming.close();
         self.shutdown.take();
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been reported by itself.
+            // The panic hook has reported a panic of the thread.
             drop(thread.join());
         }
     }

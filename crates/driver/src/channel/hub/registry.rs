@@ -1,4 +1,4 @@
-//! The jobs of a hub, and who is connected.
+//! The jobs of a hub, and the connected peers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,7 +14,7 @@ use crate::channel::Limits;
 use crate::channel::complaints::Complaints;
 use crate::channel::outbox::Outbox;
 
-/// What the hub's owner and its thread share.
+/// State shared by the hub and its thread.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) limits: Limits,
@@ -38,13 +38,13 @@ impl Drop for Served {
     }
 }
 
-/// A peer that was let in.
+/// A peer that was admitted.
 #[derive(Debug)]
 pub(super) struct Admission {
     pub(super) peer: Peer,
     pub(super) values: u16,
     pub(super) outbox: Arc<Outbox>,
-    /// An older connection of the peer was closed for it.
+    /// Whether an older connection of the peer was closed for it.
     pub(super) replaces: bool,
 }
 
@@ -84,7 +84,7 @@ impl Shared {
         peers.collect()
     }
 
-    /// Lets a peer in that greets rightly, in place of an older connection of the same peer.
+    /// Admits a peer with a valid greeting, in place of an older connection of the same peer.
     pub(super) fn admit(&self, hello: &Hello) -> Result<Admission, Refusal> {
         let mut jobs = self.jobs();
         let served = jobs.get_mut(&hello.job).ok_or(Refusal::Job)?;
@@ -102,7 +102,7 @@ impl Shared {
             return Err(Refusal::Role);
         }
         let outbox = Arc::new(Outbox::new(self.limits.outgoing, self.waker.clone()));
-        // Before anybody else can find the outbox, so that it is the first that the peer hears.
+        // Before the outbox becomes visible to others, so that this is the peer's first message.
         let _ = outbox.push(&Answer::Welcome);
         let older = served.peers.insert(hello.role, Arc::clone(&outbox));
         if let Some(older) = &older {
@@ -112,8 +112,8 @@ impl Shared {
         Ok(Admission { peer, values: served.job.values, outbox, replaces: older.is_some() })
     }
 
-    /// Forgets a connection. Returns whether it was the peer's last: it may have been replaced, or
-    /// its job removed.
+    /// Removes a connection. Returns whether it was the peer's current one: it may have been
+    /// replaced, or its job removed.
     pub(super) fn leave(&self, admission: &Admission) -> bool {
         let Admission { peer, outbox, .. } = admission;
         let mut jobs = self.jobs();
@@ -128,15 +128,14 @@ impl Shared {
         }
     }
 
-    /// Ends all connections once everything that waits for them is written.
+    /// Ends all connections after their pending messages are written.
     pub(super) fn finish(&self) {
         for served in self.jobs().values() {
             served.peers.values().for_each(|outbox| outbox.finish());
         }
     }
 
-    /// Hands something to the endpoint, and waits for room if it is slow. `false`: there is no
-    /// endpoint any more.
+    /// Passes an event to the endpoint, waiting for room. `false` if the endpoint has ended.
     pub(super) async fn hand_over(&self, what: Incoming) -> bool {
         let taken = self.incoming.send(what).await.is_ok();
         self.waker.wake();

@@ -1,35 +1,35 @@
-//! What a hub counts.
+//! Counters of a hub.
 
 use std::sync::Mutex;
 
-/// What a [`Hub`](super::Hub) has counted.
+/// Counters of a [`Hub`](super::Hub).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// Connections.
+    /// Connections accepted.
     pub connections: u64,
-    /// Peers let in.
+    /// Peers admitted.
     pub welcomed: u64,
-    /// Of them, in place of an older connection of the same peer, which was closed.
+    /// Peers admitted in place of an older connection, which was closed.
     pub replaced: u64,
-    /// Connections closed at once because too many had not greeted yet.
+    /// Connections closed at once because too many others had not greeted yet.
     pub crowded: u64,
-    /// Connections that did not greet in time, or closed before they had.
+    /// Connections that did not greet in time, or closed before.
     pub silent: u64,
-    /// Peers that sent what is no message, before or after they were let in.
+    /// Peers that sent an invalid message, before or after admission.
     pub garbage: u64,
-    /// Peers refused: the job is not served here.
+    /// Peers refused because the hub does not serve the job.
     pub unknown_job: u64,
-    /// Peers refused: not the job's token.
+    /// Peers refused because of a wrong token.
     pub forged: u64,
-    /// Peers refused: of another run of the job.
+    /// Peers refused because they belong to another run of the job.
     pub other_run: u64,
-    /// Peers refused: the job has no such peer.
+    /// Peers refused because the job has no such peer.
     pub wrong_role: u64,
     /// Peers disconnected because they stopped in the middle of a message, or did not read.
     pub stalled: u64,
-    /// Messages taken.
+    /// Messages received.
     pub received: u64,
-    /// Messages sent, or waiting to be.
+    /// Messages sent, or waiting to be sent.
     pub sent: u64,
     /// Messages dropped because their peer was not connected.
     pub undeliverable: u64,
