@@ -1,5 +1,5 @@
-//! What ATP gives jobs of a switch's memory and links, beside what NetPack's algorithm 1 expects: the
-//! paper's figures 14 and 15 in virtual time.
+//! The shares of a switch's memory and links that ATP gives jobs, next to the estimates of
+//! NetPack's algorithm 1: the paper's figures 14 and 15 in virtual time.
 //!
 //! ```sh
 //! cargo run --release -p tributary-sim --example shares

@@ -1,5 +1,5 @@
-//! A small trace on NetPack's testbed, three times: every packet of every iteration, sums timed by packets,
-//! and the steady state.
+//! A small trace on NetPack's testbed, run three ways: every packet of every iteration, sums timed
+//! by packets, and the steady state.
 //!
 //! ```sh
 //! cargo run --release -p tributary-sim --example testbed -- [JOBS] [ITERATIONS] [PARTS] [PAT]

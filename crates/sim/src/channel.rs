@@ -1,5 +1,5 @@
 //! The reliable channel between an endpoint and the reminder agent: messages over a TCP connection,
-//! which shares the links and their faults with the packets. When it breaks, what is under way is
+//! which shares the links and their faults with the packets. When it breaks, messages in flight are
 //! lost.
 
 use std::collections::BTreeSet;
@@ -13,12 +13,12 @@ use tributary_wire::channel::{BODY_MAX, Message, Role, split_frame};
 
 use crate::tcp::{Connection, Luck, Way};
 
-/// What channels are like, besides the faults of their links.
+/// Timing of channels, in addition to the faults of their links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
-    /// Time that every segment takes.
+    /// Delay of every segment.
     pub latency: Duration,
-    /// On top, drawn evenly from zero up to this.
+    /// Additional random delay, uniform from zero to this.
     pub jitter: Duration,
     /// Time from the loss of a connection, or the start of a peer, until it is open again.
     pub reconnect: Duration,
@@ -50,24 +50,24 @@ pub(crate) struct Channel {
     pub(crate) client: HostId,
     /// Host of the agent.
     pub(crate) agent: HostId,
-    /// While it is open or being opened.
+    /// The connection, while it is open or being opened.
     connection: Option<Connection>,
-    /// Bytes of messages that have not come whole.
+    /// Bytes of incomplete messages.
     partial: [BytesMut; 2],
-    /// Whether both ends were told that it is open.
+    /// Whether both ends know that it is open.
     pub(crate) open: bool,
-    /// How often it was opened.
+    /// Number of openings.
     pub(crate) openings: u64,
-    /// How often a connection was begun.
+    /// Number of attempts to connect.
     attempts: u64,
-    /// The time that an event of the connection is on the agenda for.
+    /// The time of the connection's event on the agenda.
     pub(crate) expected: Option<u64>,
     pace: Pace,
     number: u64,
 }
 
 impl Channel {
-    /// `number` tells the channels of one run apart.
+    /// `number` is unique among the channels of a run.
     pub(crate) fn new(
         job: JobId,
         role: Role,
@@ -133,7 +133,7 @@ impl Channel {
         }
     }
 
-    /// Lets the connection do what is due. Returns what became of it.
+    /// Processes everything that is due. Returns the change of the connection.
     pub(crate) fn advance(&mut self, now: u64) -> Standing {
         let Some(connection) = &mut self.connection else { return Standing::Unchanged };
         connection.advance(now);
@@ -155,13 +155,13 @@ impl Channel {
     /// The next message that has arrived.
     ///
     /// # Panics
-    /// If it is not what was sent: the channel's code is broken.
+    /// If it differs from what was sent, because the channel's code is broken.
     pub(crate) fn receive<M: Message>(&mut self, way: Way) -> Option<M> {
         let body = split_frame(&mut self.partial[way as usize], BODY_MAX).expect("a frame of ours");
         Some(M::decode(body?).expect("a message of ours"))
     }
 
-    /// When the connection's next timer or arrival is due, if nothing more is sent.
+    /// The connection's next timer or arrival, if nothing more is sent.
     pub(crate) fn next_due(&self) -> Option<u64> {
         self.connection.as_ref().and_then(Connection::next_due)
     }
@@ -178,13 +178,13 @@ impl Channel {
     }
 }
 
-/// What became of a channel.
+/// The change of a channel's connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standing {
-    /// Its connection was established just now.
+    /// The connection was established just now.
     Opened,
-    /// Its connection was given up.
+    /// The connection was given up.
     Broken,
-    /// Neither.
+    /// No change.
     Unchanged,
 }

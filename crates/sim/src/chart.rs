@@ -1,7 +1,7 @@
 //! Sequence charts of a [`Trace`]: as text for terminals and test output, as SVG for pages.
 //!
-//! A column is a host or a switch, a row is a frame, a message or an event, and what it was stands
-//! beside its arrow. Time runs downwards, but not to scale.
+//! A column is a host or a switch; a row is a frame, a message or an event, with its label beside
+//! the arrow. Time runs downwards, but not to scale.
 
 mod svg;
 mod text;
@@ -21,15 +21,15 @@ pub struct Chart {
 #[derive(Clone, Debug)]
 struct Row {
     time: u64,
-    /// Columns; the same for an event at one place.
+    /// Columns; the same one for an event.
     from: usize,
     to: usize,
     style: Style,
     lost: bool,
-    /// Zero for what belongs to no job.
+    /// Zero if it belongs to no job.
     job: u16,
     label: String,
-    /// What the switch made of it.
+    /// The switch's outcome.
     outcome: Option<&'static str>,
 }
 
@@ -41,8 +41,8 @@ enum Style {
 }
 
 impl Chart {
-    /// A chart of everything that was seen. Columns are in the order of the names given; places not
-    /// named come behind them, in the order of their appearance.
+    /// A chart of a whole trace. Columns are in the given order; other places follow in the order
+    /// of their appearance.
     #[must_use]
     pub fn new(title: &str, columns: &[&str], trace: &Trace) -> Self {
         let mut chart = Self {
@@ -82,7 +82,7 @@ impl Chart {
         })
     }
 
-    /// Drops columns where nothing happens.
+    /// Removes columns without any row.
     fn forget_unused(&mut self) {
         let used: BTreeSet<usize> = self.rows.iter().flat_map(|row| [row.from, row.to]).collect();
         let kept: Vec<usize> = used.into_iter().collect();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_come_as_asked_and_unused_ones_go() {
+    fn columns_have_the_given_order_and_unused_ones_are_removed() {
         let chart = Chart::new("", &["w1", "w2", "nobody", "s1"], &trace());
         assert_eq!(chart.columns, ["w1", "w2", "s1", "ps"]);
         let ends: Vec<_> = chart.rows.iter().map(|row| (row.from, row.to)).collect();

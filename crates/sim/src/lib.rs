@@ -1,17 +1,18 @@
 //! Virtual time: endpoints, links with faults and the P4 program under one seed.
 //!
-//! The same state machines and the same switch as everywhere else, without threads and clocks:
-//! [`Network`] moves frames between hosts and switches in the order of an agenda, [`System`] programs its
-//! switches and starts endpoints, [`run()`] takes a whole scenario from admission to sweep. What happens is a function of the scenario, the inputs
-//! and the seed, so a failing seed fails again.
+//! This crate runs the same state machines and the same switch as everywhere else, without threads
+//! and clocks. A [`Network`] moves frames between hosts and switches in the order of an agenda, a
+//! [`System`] programs its switches and starts endpoints, and [`run()`] takes a whole scenario from
+//! admission to sweep. A run is a function of the scenario, the inputs and the seed, so a failing
+//! seed fails again.
 //!
-//! ESA's endpoints also talk over reliable channels: TCP connections over the same links, with the
-//! same faults ([`tcp`]), which break when a process dies. An [`Act`] lets
-//! one die, or come back, at a given time; takes a link down, or up; ends a job, or moves it from the
-//! network to its parameter server. A [`Trace`] of all that was seen is drawn as a sequence [`Chart`].
+//! ESA's endpoints also use reliable channels: TCP connections over the same links, with the same
+//! faults ([`tcp`]), which break when a process dies. An [`Act`] happens at a given time: it stops
+//! or starts a process, takes a link down or up, ends a job, or moves it between the network and
+//! its parameter server. A [`Trace`] records a run and is drawn as a sequence [`Chart`].
 //!
-//! The tests run whole systems. `TRIBUTARY_SEED=n` replays one seed, `TRIBUTARY_SEEDS=n` runs as many
-//! as that, and `TRIBUTARY_CHARTS=write` draws the documentation's charts anew:
+//! The tests run whole systems. `TRIBUTARY_SEED=n` replays one seed, `TRIBUTARY_SEEDS=n` runs that
+//! many, and `TRIBUTARY_CHARTS=write` redraws the documentation's charts:
 //!
 //! ```sh
 //! TRIBUTARY_SEEDS=1000000 cargo test -p tributary-sim --test systems random::hold
@@ -19,8 +20,8 @@
 //! TRIBUTARY_CHARTS=write cargo test -p tributary-sim --test systems charts
 //! ```
 //!
-//! [`sharing`] measures what jobs get of a switch's memory and links, for comparison with a model of them;
-//! [`testbed`] lets a trace of training jobs run at the rates that packets have.
+//! [`sharing`] measures the jobs' shares of a switch's memory and links, for comparison with a
+//! model; [`testbed`] runs a trace of training jobs at rates measured with packets.
 //!
 //! Start reading at [`Network::step`].
 

@@ -1,4 +1,4 @@
-//! One direction of a cable in virtual time.
+//! One direction of a link in virtual time.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use tributary_netio::faults::{FaultInjector, Faults, InvalidFaults, Line, Statistics};
 use tributary_wire::agg::{Packet, Repr};
 
-/// What a cable is like when nothing goes wrong.
+/// Properties of a link without faults.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cable {
-    /// Bits a second.
+    /// Bits per second.
     pub bandwidth: f64,
-    /// Time that the first bit takes to the other end.
+    /// Propagation delay.
     pub latency: Duration,
 }
 
@@ -23,27 +23,27 @@ impl Default for Cable {
     }
 }
 
-/// One direction: at most one frame is being sent, any number is under way.
+/// One direction: at most one frame is being sent, any number is in flight.
 #[derive(Debug)]
 pub(crate) struct Direction {
     cable: Cable,
     line: Line,
-    /// The frame being sent, and whether there is one.
+    /// The frame being sent, if any.
     sending: Vec<u8>,
     busy: bool,
-    /// The time that an arrival is on the agenda for.
+    /// The time of the arrival event on the agenda.
     pub(crate) expected: Option<u64>,
     sent: u64,
-    /// Whether what is sent gets nowhere, and how many frames did not so far.
+    /// Whether sent frames are lost, and how many were lost so.
     down: bool,
     cut_off: u64,
-    /// Packets that are to be lost, whatever chance says.
+    /// Packets that are lost deterministically.
     losses: Vec<Loss>,
-    /// Frames to which something happened by chance.
+    /// Numbers of frames that were disturbed by chance.
     disturbed: Vec<u64>,
 }
 
-/// A packet that is to be lost.
+/// A packet that is lost deterministically.
 pub(crate) struct Loss {
     /// Matching packets that pass before it.
     pub(crate) skip: usize,
@@ -56,7 +56,7 @@ impl fmt::Debug for Loss {
     }
 }
 
-/// Bytes of a frame that are on the cable besides those that we see: preamble, check sequence, gap.
+/// Bytes per frame on the link outside the frame itself: preamble, check sequence, gap.
 const FRAMING: usize = 24;
 
 impl Direction {
@@ -86,22 +86,23 @@ impl Direction {
         })
     }
 
-    /// From now on nothing that is sent arrives; or it does again. What has left is not concerned.
+    /// Takes the direction down or up: while down, sent frames are lost. Frames in flight still
+    /// arrive.
     pub(crate) fn set_down(&mut self, down: bool) {
         self.down = down;
     }
 
-    /// One more packet is to be lost.
+    /// Adds a packet to lose.
     pub(crate) fn lose(&mut self, loss: Loss) {
         self.losses.push(loss);
     }
 
-    /// Packets that are to be lost and have not come by.
+    /// Packets that are still to be lost.
     pub(crate) fn losses_to_come(&self) -> usize {
         self.losses.len()
     }
 
-    /// Numbers of the frames that were lost, doubled or held back by chance.
+    /// Numbers of the frames that were lost, duplicated or delayed by chance.
     pub(crate) fn disturbed(&self) -> &[u64] {
         &self.disturbed
     }
@@ -111,19 +112,19 @@ impl Direction {
         !self.busy
     }
 
-    /// Where the next frame to send goes.
+    /// The buffer for the next frame to send.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.sending
     }
 
-    /// Begins to send what is in the buffer; returns for how many nanoseconds.
+    /// Begins to send the buffer. Returns the duration in nanoseconds.
     pub(crate) fn begin(&mut self) -> u64 {
         self.busy = true;
         let bits = 8 * (self.sending.len() + FRAMING);
         (bits as f64 * 1e9 / self.cable.bandwidth).ceil() as u64
     }
 
-    /// The frame has left; the frame itself if it is lost.
+    /// Ends sending the frame. Returns it if it is lost.
     pub(crate) fn finish(&mut self, now: u64) -> Option<&[u8]> {
         self.busy = false;
         if self.down {
@@ -168,12 +169,12 @@ impl Direction {
         true
     }
 
-    /// When the next frame arrives, if no more is sent.
+    /// Time of the next arrival, if no more is sent.
     pub(crate) fn next_arrival(&self) -> Option<u64> {
         self.line.next_due()
     }
 
-    /// What went wrong so far.
+    /// Counters of faults.
     pub(crate) fn statistics(&self) -> Statistics {
         let mut statistics = self.line.statistics();
         statistics.frames += self.cut_off;

@@ -1,4 +1,4 @@
-//! What loss costs: jobs of one switch in virtual time, at any rate of loss, for every protocol.
+//! The cost of loss: jobs at one switch in virtual time, at any rate of loss, for every protocol.
 
 use std::time::Duration;
 
@@ -11,28 +11,28 @@ use crate::line::Cable;
 use crate::program::Program;
 use crate::run::{Error, Inputs, Options, run};
 
-/// Workers of one job around one switch, which sum tensors one after the other.
+/// Workers of one job at one switch, which sum tensors one after the other.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Trial {
     /// The protocol.
     pub protocol: Protocol,
     /// Lines of a job file's `[faults]`, such as `loss = 0.01`.
     pub faults: String,
-    /// What workers take for lost.
+    /// The workers' loss recovery.
     pub recovery: Recovery,
-    /// Further lines of the job, such as a straggler.
+    /// Additional lines of the job, such as a straggler.
     pub job: String,
-    /// Workers.
+    /// Number of workers.
     pub workers: u32,
-    /// Values of a packet.
+    /// Values per packet.
     pub values: u32,
-    /// Tensors.
+    /// Number of tensors.
     pub tensors: u32,
     /// Bytes of each tensor.
     pub bytes: u64,
     /// The links.
     pub cable: Cable,
-    /// Virtual time after which the trial is given up.
+    /// Virtual time limit.
     pub limit: Duration,
 }
 
@@ -54,16 +54,16 @@ impl Trial {
         }
     }
 
-    /// The same with independent loss on every link, in each direction.
+    /// The same trial with independent loss on every link, in each direction.
     #[must_use]
     pub fn with_loss(self, loss: f64) -> Self {
         Self { faults: format!("loss = {loss}\n"), ..self }
     }
 
-    /// The job.
+    /// The job file's scenario.
     ///
     /// # Panics
-    /// If lines of a job file are wrong.
+    /// If the additional lines are invalid.
     #[must_use]
     pub fn scenario(&self) -> Scenario {
         let file = format!(
@@ -95,7 +95,7 @@ impl Trial {
     /// Runs the job once.
     ///
     /// # Errors
-    /// [`Error`]; there should be none.
+    /// [`Error`]; not expected.
     pub fn run(&self, seed: u64) -> Result<Cost, Error> {
         let scenario = self.scenario();
         let source = Source::built_in_for(Architecture::V1model, self.protocol.name())?;
@@ -116,21 +116,21 @@ impl Trial {
     }
 }
 
-/// What a trial came to.
+/// The result of a trial.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cost {
-    /// Whether all sums came before the limit.
+    /// Whether all sums arrived before the limit.
     pub complete: bool,
     /// From the first packet to the last sum.
     pub time: Duration,
-    /// What each worker got of sums, bits a second.
+    /// Summed bits per second at each worker.
     pub goodput_bps: f64,
     /// Packets that workers sent.
     pub sent: u64,
-    /// Of these, sent again; with ESA also reminders.
+    /// Packets sent again; with ESA also reminders.
     pub resent: u64,
     /// Timeouts of workers.
     pub timeouts: u64,
-    /// Frames that arrived somewhere.
+    /// Frame arrivals at any host or switch.
     pub hops: u64,
 }

@@ -1,11 +1,11 @@
-//! Hosts, switches and cables in virtual time.
+//! Hosts, switches and links in virtual time.
 //!
-//! Everything happens in the order of an agenda of events, by time and then by the order in which
-//! they were put there. Nothing is random but the cables' faults, which come from the seed, so a run
-//! is a function of the scenario, the seed and what is submitted.
+//! Events happen in the order of an agenda: by time, then in order of insertion. Only the links'
+//! faults are random, and they come from the seed, so a run is a function of the scenario, the seed
+//! and the submitted tensors.
 //!
-//! A host's interface and a switch's port take the next frame only when their cable is free, so
-//! queues build up where they would: in the endpoints' windows and in the switches.
+//! A host's interface and a switch's port take the next frame only when their link is free, so
+//! queues build up where they would in reality: in the endpoints' windows and in the switches.
 
 mod channels;
 
@@ -28,16 +28,16 @@ use crate::process::Process;
 use crate::tcp::Luck;
 use crate::trace::{Fate, Trace, What};
 
-/// Recirculations that a switch makes between two frames.
+/// Recirculations of a switch between two frames.
 const PENDING_BUDGET: usize = 64;
 
-/// Slots of the switches' counters: the job slots, and one for what belongs to no job.
+/// Slots of the switches' counters: the job slots, and slot 0 for packets of no job.
 const JOB_SLOTS: usize = 1 << u8::BITS;
 
-/// Nanoseconds until a switch that has more to recirculate goes on.
+/// Nanoseconds until a switch continues to recirculate.
 const PENDING_PAUSE: u64 = 1_000;
 
-/// What an endpoint had to say.
+/// An event of an endpoint.
 #[derive(Debug)]
 pub enum Happening {
     /// A worker, by its host.
@@ -46,38 +46,38 @@ pub enum Happening {
     Server(JobId, server::Event),
 }
 
-/// What is on the agenda.
+/// An event on the agenda.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Event {
-    /// The frame that a direction was sending has left.
+    /// A direction has sent its frame.
     Left(usize),
     /// Frames may have arrived at the end of a direction.
     Arrived(usize),
     /// A timer of the host's endpoints may be due.
     Timer(usize),
-    /// A switch goes on with what it recirculates.
+    /// A switch continues to recirculate.
     Pending(usize),
-    /// A channel's connection has something to do.
+    /// A channel's connection has something due.
     Messages(usize),
     /// A channel may connect.
     Connect(usize),
 }
 
-/// A frame that was lost, doubled or held back by chance.
+/// A frame that was lost, duplicated or delayed by chance.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Disturbance {
-    /// Two a link: from its first end and from its second.
+    /// Two per link: from its first end and from its second.
     pub direction: usize,
-    /// The number of the frame in this direction.
+    /// The frame's number in this direction.
     pub frame: u64,
 }
 
 #[derive(Debug, Default)]
 struct Node {
     processes: Vec<Process>,
-    /// Whose turn to send it is.
+    /// Index of the endpoint that may send next.
     turn: usize,
-    /// The time that a timer event is on the agenda for.
+    /// The time of the timer event on the agenda.
     timer: Option<u64>,
 }
 
@@ -89,13 +89,13 @@ pub struct Network {
     serial: u64,
     topology: Topology,
     switches: Vec<Switch>,
-    /// Whether a switch's next pending step is on the agenda.
+    /// Whether a switch's next recirculation is on the agenda.
     pending: Vec<bool>,
     hosts: Vec<Node>,
-    /// Two a link: from its first end and from its second.
+    /// Two per link: from its first end and from its second.
     directions: Vec<Direction>,
     channels: Vec<Channel>,
-    /// Of the channels.
+    /// Faults of the channels.
     luck: Luck,
     /// Links that are down.
     down: BTreeSet<LinkId>,
@@ -103,19 +103,19 @@ pub struct Network {
     packets_in: Vec<(SwitchId, Vec<u8>)>,
     trace: Option<Trace>,
     frame: Vec<u8>,
-    /// Frames that arrived somewhere.
+    /// Frame arrivals at any host or switch.
     hops: u64,
     /// Messages that arrived.
     messages: u64,
 }
 
 impl Network {
-    /// The hosts, cables and switches of a scenario. `switches` are in the order of the topology,
-    /// ready to forward. If only some disturbances are to happen, each is named as
-    /// [`disturbances`](Self::disturbances) does.
+    /// The hosts, links and switches of a scenario. `switches` are in the order of the topology,
+    /// ready to forward. If only some disturbances may happen, each is named as by
+    /// [`disturbances`](Self::disturbances).
     ///
     /// # Errors
-    /// If a link's faults make no sense.
+    /// If a link's faults are invalid.
     pub fn new(
         scenario: &Scenario,
         switches: Vec<Switch>,
@@ -162,7 +162,7 @@ impl Network {
         self.trace = Some(Trace::default());
     }
 
-    /// What was recorded.
+    /// The trace, if recording is on.
     pub fn trace(&self) -> Option<&Trace> {
         self.trace.as_ref()
     }
@@ -182,7 +182,7 @@ impl Network {
         self.messages
     }
 
-    /// What went wrong on all cables.
+    /// Counters of faults on all links.
     pub fn faults(&self) -> Statistics {
         let mut sum = Statistics::default();
         for one in self.directions.iter().map(Direction::statistics) {
@@ -196,7 +196,7 @@ impl Network {
         sum
     }
 
-    /// What happened by chance.
+    /// The disturbances that happened by chance.
     pub fn disturbances(&self) -> BTreeSet<Disturbance> {
         let of = |(direction, line): (usize, &Direction)| {
             let frames = line.disturbed().to_vec();
@@ -225,8 +225,8 @@ impl Network {
         self.directions[direction].lose(Loss { skip, matches: Box::new(matches) });
     }
 
-    /// Takes a link down, or up again. While it is down, nothing that is sent into it arrives; who
-    /// sends does not notice.
+    /// Takes a link down or up. While it is down, frames sent into it are lost; senders do not
+    /// notice.
     pub fn set_down(&mut self, link: LinkId, down: bool) {
         for end in self.topology.link(link).ends {
             self.set_down_from(link, end, down);
@@ -238,8 +238,8 @@ impl Network {
         }
     }
 
-    /// The same for the frames that one end sends. Channels need both directions: their segments, or what
-    /// acknowledges these.
+    /// The same for the frames sent by one end. Channels need both directions: one for segments,
+    /// the other for acknowledgements.
     pub fn set_down_from(&mut self, link: LinkId, end: End, down: bool) {
         let direction = self.direction_from(link, end);
         self.directions[direction].set_down(down);
@@ -253,12 +253,12 @@ impl Network {
         }
     }
 
-    /// Packets that [`lose`](Self::lose) was to lose and that have not come by.
+    /// Packets of [`lose`](Self::lose) that have not been seen.
     pub fn losses_to_come(&self) -> usize {
         self.directions.iter().map(Direction::losses_to_come).sum()
     }
 
-    /// A switch, to control it. Call [`poke_switch`](Self::poke_switch) after packets were put in.
+    /// A switch, for control. Call [`poke_switch`](Self::poke_switch) after adding packets.
     pub fn switch_mut(&mut self, id: SwitchId) -> &mut Switch {
         &mut self.switches[id.0]
     }
@@ -282,7 +282,7 @@ impl Network {
         self.close_all(host, job);
     }
 
-    /// Writes something that happened at a host into what is recorded.
+    /// Records an event at a host.
     pub fn note(&mut self, host: HostId, text: &str) {
         if let Some(trace) = &mut self.trace {
             let name = &self.topology.host(host).name;
@@ -311,8 +311,8 @@ impl Network {
         })
     }
 
-    /// Does something to the worker of a job on a host, such as submitting a tensor, and lets it
-    /// send. `None` if there is none.
+    /// Runs an action on the worker of a job on a host, such as submitting a tensor, and lets it
+    /// send. `None` if there is no such worker.
     pub fn with_worker<R>(
         &mut self,
         host: HostId,
@@ -329,7 +329,8 @@ impl Network {
         Some(result)
     }
 
-    /// Does something to the parameter server of a job on a host. `None` if there is none.
+    /// Runs an action on the parameter server of a job on a host. `None` if there is no such
+    /// server.
     pub fn with_server<R>(
         &mut self,
         host: HostId,
@@ -346,35 +347,35 @@ impl Network {
         Some(result)
     }
 
-    /// Hands a frame to a switch's port as if it came in there.
+    /// Passes a frame to a switch as if it arrived on the port.
     pub fn inject(&mut self, switch: SwitchId, port: u16, frame: &[u8]) {
         let now_us = self.now / 1000;
         self.switches[switch.0].receive(now_us, port, frame);
         self.serve_switch(switch.0);
     }
 
-    /// Hands a frame to a host as if it came in there.
+    /// Passes a frame to a host as if it arrived there.
     pub fn inject_host(&mut self, host: HostId, frame: &[u8]) {
         self.deliver_to_host(host.0, frame);
     }
 
-    /// Lets a switch send what it has.
+    /// Lets a switch send its packets.
     pub fn poke_switch(&mut self, id: SwitchId) {
         self.serve_switch(id.0);
     }
 
-    /// What endpoints had to say since the last call.
+    /// Events of endpoints since the last call.
     pub fn take_happenings(&mut self) -> Vec<Happening> {
         std::mem::take(&mut self.happenings)
     }
 
-    /// What switches sent to their controller since the last call.
+    /// Packets that switches sent to their controller since the last call.
     pub fn take_packets_in(&mut self) -> Vec<(SwitchId, Vec<u8>)> {
         std::mem::take(&mut self.packets_in)
     }
 
-    /// Lets the next event happen, if it is due by `until`; false if not, and the time is `until`
-    /// then.
+    /// Processes the next event if it is due by `until`. Otherwise returns false, and the time is
+    /// `until`.
     pub fn step(&mut self, until: Time) -> bool {
         let until = until.as_nanos();
         match self.agenda.peek() {
@@ -409,7 +410,7 @@ impl Network {
         true
     }
 
-    /// Lets everything happen that is due within `time` from now.
+    /// Processes all events that are due within `time` from now.
     pub fn run_for(&mut self, time: Duration) {
         let until = self.now() + time;
         while self.step(until) {}
@@ -420,7 +421,7 @@ impl Network {
         self.agenda.push(Reverse((time, self.serial, event)));
     }
 
-    /// Which end of its link a direction starts from and which it leads to.
+    /// The start and the end of a direction.
     fn ends(&self, direction: usize) -> (End, End) {
         let [a, b] = self.topology.link(LinkId(direction / 2)).ends;
         if direction.is_multiple_of(2) { (a, b) } else { (b, a) }
@@ -467,7 +468,7 @@ impl Network {
         switch.receive(self.now / 1000, port, frame);
         if let (Some(trace), Some(before)) = (&mut self.trace, before) {
             let after = counted(switch);
-            // As many counters for each slot, one for each outcome in front.
+            // Each slot has the same number of counters, beginning with one for each outcome.
             let of_slot = after.len() / JOB_SLOTS;
             let changed = after.iter().zip(before).position(|(after, before)| *after != before);
             if let Some(outcome) = changed.and_then(|at| Outcome::ALL.get(at % of_slot)) {
@@ -487,7 +488,7 @@ impl Network {
 
     fn timers(&mut self, host: usize) {
         let now = self.now();
-        // It may have been set for an earlier time since.
+        // It may have been set to an earlier time since.
         if self.hosts[host].timer.take_if(|at| *at == self.now).is_none() {
             return;
         }
@@ -500,7 +501,7 @@ impl Network {
         self.serve_host(host);
     }
 
-    /// After anything that a host's endpoints were told: events, sending, timers.
+    /// Handles events, sending and timers after a host's endpoints were called.
     fn serve_host(&mut self, host: usize) {
         let id = HostId(host);
         let direction = self.direction_from(self.topology.host(id).link, End::Host(id));
@@ -540,7 +541,7 @@ impl Network {
         }
     }
 
-    /// After anything that a switch was told: recirculation, packets for the controller, sending.
+    /// Handles recirculation, packets for the controller and sending after a switch was called.
     fn serve_switch(&mut self, switch: usize) {
         let now_us = self.now / 1000;
         let more = self.switches[switch].run_pending(now_us, PENDING_BUDGET);
@@ -560,7 +561,7 @@ impl Network {
         }
     }
 
-    /// Takes the next frame for a direction, if it is free and there is one.
+    /// Starts sending the next frame in a direction, if it is idle and there is one.
     fn send_into(&mut self, direction: usize) {
         if !self.directions[direction].is_idle() {
             return;
@@ -584,7 +585,7 @@ impl Network {
     }
 }
 
-/// The switch's counters of outcomes, all jobs' one after the other.
+/// The switch's counters of outcomes, job slot by job slot.
 fn counted(switch: &Switch) -> Vec<u64> {
     let count = |forwarding: &Forwarding| {
         let pipeline = forwarding.pipeline();

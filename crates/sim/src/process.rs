@@ -1,4 +1,4 @@
-//! What runs on a host.
+//! Endpoints on a host.
 
 use tributary_protocol::{Endpoint, ParameterServer, Time, Worker, esa};
 use tributary_wire::JobId;
@@ -15,7 +15,7 @@ pub enum Process {
     Esa(JobId, esa::Backend),
 }
 
-/// The calls of [`Endpoint`] that do not depend on what an endpoint has to say.
+/// The methods of [`Endpoint`] that do not depend on its event type.
 pub(crate) trait AnyEndpoint {
     fn handle_frame(&mut self, now: Time, frame: &[u8]);
     fn poll_transmit(&mut self, now: Time, frame: &mut Vec<u8>) -> bool;

@@ -16,7 +16,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Compiles a program with the constants that the settings ask for.
+    /// Compiles a program with the constants of these settings.
     ///
     /// # Errors
     /// All errors of the program.
@@ -24,7 +24,7 @@ impl Program {
         Ok(programs::compile(source, &programs::defines(settings))?.into())
     }
 
-    /// Its tables, actions and counters.
+    /// The IDs of its tables, actions and counters.
     pub fn p4info(&self) -> &P4Info {
         self.config.p4info.as_ref().expect("set when it was compiled")
     }

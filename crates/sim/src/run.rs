@@ -30,38 +30,38 @@ use crate::trace::Trace;
 pub use acts::Act;
 pub use cells::Held;
 
-/// Virtual time that a walk through all aggregators may take.
+/// Virtual time limit of a sweep.
 pub(crate) const SWEEP_TIME: Duration = Duration::from_secs(60);
 
-/// What each worker sums: by job, worker and round.
+/// The tensors of each worker: by job, worker and round.
 pub type Inputs = Vec<Vec<Vec<Tensor>>>;
 
 /// How to run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What the links are like.
+    /// Properties of the links.
     pub cable: Cable,
     /// Seed of the links' faults.
     pub seed: u64,
-    /// What executes the program in switches.
+    /// Execution engine of the switches.
     pub engine: EngineKind,
-    /// Virtual time after which the run is given up.
+    /// Virtual time limit of the run.
     pub limit: Duration,
-    /// What reliable channels are like.
+    /// Timing of reliable channels.
     pub pace: Pace,
-    /// How long workers wait for a result before they take it for lost, in place of the scenario's.
+    /// Retransmission timeouts of workers, replacing the scenario's.
     pub worker_rtt: Option<RttConfig>,
-    /// How long a worker that has everything waits for its dismissal (ESA). An agent that was replaced
-    /// in the middle of it knows nothing of those that have gone, and would wait for them for ever.
+    /// How long a finished worker waits for its dismissal (ESA). A replacement agent does not know
+    /// which workers have left, and would wait for them forever.
     pub farewell: Duration,
-    /// Record every frame and message.
+    /// Whether to record every frame and message.
     pub trace: bool,
-    /// Of all the faults that chance would bring, let only these happen.
+    /// The only disturbances that may happen by chance, if restricted.
     pub only: Option<BTreeSet<Disturbance>>,
 }
 
 impl Options {
-    /// From a seed, within ten virtual minutes.
+    /// Options with a seed and a limit of ten virtual minutes.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
         Self {
@@ -81,7 +81,7 @@ impl Options {
 /// Why a scenario could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The links' faults make no sense.
+    /// A link's faults are invalid.
     #[error(transparent)]
     Faults(#[from] InvalidFaults),
     /// An endpoint's settings contradict each other.
@@ -94,39 +94,39 @@ pub enum Error {
         job: usize,
         /// Index of the worker.
         worker: usize,
-        /// Why.
+        /// The cause.
         source: SubmitError,
     },
-    /// A worker cannot be served in another way.
+    /// A worker cannot change to a new assignment.
     #[error("job {job}, worker {worker}: {source}")]
     Reassign {
         /// Index of the job.
         job: usize,
         /// Index of the worker.
         worker: usize,
-        /// Why.
+        /// The cause.
         source: worker::ReassignError,
     },
     /// A switch refused an update.
     #[error("switch {switch}: {refusal}")]
     Refused {
-        /// Which.
+        /// Index of the switch.
         switch: usize,
-        /// Why.
+        /// The cause.
         refusal: Refusal,
     },
     /// A sweep did not come back.
     #[error("switch {switch}: the sweep did not come back within {SWEEP_TIME:?}")]
     SweepLost {
-        /// Which.
+        /// Index of the switch.
         switch: usize,
     },
-    /// The program has not what the controller needs, or a job cannot be placed.
+    /// The program lacks something that the controller needs, or a job cannot be placed.
     #[error(transparent)]
     Controller(#[from] tributary_controller::Error),
 }
 
-/// What the parts behind a job's switches counted (ESA), since they were started last.
+/// Counters of a job's parameter server and reminder agent (ESA) since their last start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EsaStats {
     /// The parameter server.
@@ -135,89 +135,89 @@ pub struct EsaStats {
     pub agent: esa::agent::Stats,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Whether every worker of a job that was not ended early got every sum before the limit, and
-    /// could go.
+    /// Whether every worker of each job that was not ended early got every sum before the limit,
+    /// and left.
     pub complete: bool,
-    /// Sums that did not come.
+    /// Sums that did not arrive.
     pub outstanding: usize,
-    /// Workers that went without having been dismissed.
+    /// Workers that left without being dismissed.
     pub undismissed: u64,
-    /// Sums, by job, worker and round; as many rounds as came.
+    /// Sums, by job, worker and round, as far as they arrived.
     pub sums: Inputs,
     /// Virtual time from the start to the last sum.
     pub time: Duration,
     /// The same for each job.
     pub times: Vec<Duration>,
-    /// What each job's workers counted.
+    /// Counters of each job's workers.
     pub workers: Vec<Vec<worker::Stats>>,
-    /// What each job's parameter server counted (ATP, P4INC).
+    /// Counters of each job's parameter server (ATP, P4INC).
     pub servers: Vec<server::Stats>,
-    /// What each job's parameter server and reminder agent counted (ESA).
+    /// Counters of each job's parameter server and reminder agent (ESA).
     pub esa: Vec<EsaStats>,
-    /// What became of packets: by job, at each switch.
+    /// Outcomes of packets: by job, at each switch.
     pub outcomes: Vec<Vec<Outcomes>>,
-    /// What became of packets of no job, at each switch.
+    /// Outcomes of packets of no job, at each switch.
     pub unattributed: Vec<Outcomes>,
-    /// What endpoints complained about.
+    /// Stalls that endpoints reported.
     pub stalls: Vec<String>,
     /// Aggregators that sweeps freed, by job.
     pub swept: Vec<u64>,
-    /// Aggregators that a job held after it was ended, or moved, and swept.
+    /// Aggregators that a job still held after it was ended, or moved, and swept.
     pub leaks: Vec<Held>,
-    /// Aggregators that were still held when all jobs had been swept, over all switches.
+    /// Aggregators still occupied in all switches after all jobs had been swept.
     pub left_behind: u64,
-    /// What went wrong on the links.
+    /// Counters of faults on the links.
     pub faults: Statistics,
-    /// Frames that arrived somewhere.
+    /// Frame arrivals at any host or switch.
     pub hops: u64,
     /// Messages that arrived over reliable channels.
     pub messages: u64,
-    /// Packets that were to be lost and never came by.
+    /// Packets to be lost that were never seen.
     pub losses_to_come: usize,
-    /// Which frames that concerned.
+    /// The frames that were disturbed by chance.
     pub disturbances: BTreeSet<Disturbance>,
-    /// What was seen, if it was to be recorded.
+    /// The trace, if it was recorded.
     pub trace: Option<Trace>,
 }
 
-/// A scenario under way.
+/// A scenario that is running.
 #[derive(Debug)]
 pub struct Run<'a> {
     scenario: &'a Scenario,
     /// The switches and endpoints.
     pub system: System,
     inputs: Inputs,
-    /// Priorities of tensors, by job and round, where they do not follow from the job's profile.
+    /// Priorities of tensors, by job and round, if they do not follow from the job's profile.
     priorities: Vec<Vec<Priority>>,
     sums: Inputs,
-    /// Tensors that each worker submitted.
+    /// Number of tensors that each worker submitted.
     submitted: Vec<Vec<usize>>,
-    /// Jobs that are to be moved, and before which iteration.
+    /// Jobs to be moved, and before which iteration.
     moves: BTreeMap<usize, (usize, Aggregation)>,
     /// When workers submit their next tensor.
     due: BTreeSet<(Time, usize, usize)>,
-    /// What is to be done, and when.
+    /// Acts by time.
     acts: BTreeSet<(Time, Act)>,
-    /// Sums that are to come, of all jobs and of each.
+    /// Number of outstanding sums, in total and of each job.
     outstanding: usize,
     missing: Vec<usize>,
-    /// Workers that have not gone.
+    /// Workers that have not left.
     present: BTreeSet<(usize, usize)>,
-    /// What workers that have gone counted.
+    /// Counters of workers that have left.
     departed: BTreeMap<(usize, usize), worker::Stats>,
-    /// Aggregators that each job's last sweep freed, and jobs that were ended.
+    /// Number of aggregators that each job's last sweep freed, and jobs that were ended.
     freed: Vec<u64>,
     ended: BTreeSet<usize>,
     leaks: Vec<Held>,
     stalls: Vec<String>,
     farewell: Duration,
-    /// Until when workers that have everything wait.
+    /// Deadlines of finished workers that wait for their dismissal.
     farewells: BTreeMap<(usize, usize), Time>,
     undismissed: u64,
-    /// When each job's last sum came.
+    /// Time of each job's last sum.
     last: Vec<Time>,
     limit: Time,
 }
@@ -278,13 +278,13 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Does something when `after` has passed since the start.
+    /// Schedules an act for `after` from the start.
     pub fn at(&mut self, after: Duration, act: Act) {
         self.acts.insert((Time::ZERO + after, act));
     }
 
-    /// Gives tensors priorities, by job and round, instead of those that follow from the jobs'
-    /// profiles (ESA).
+    /// Sets the priorities of tensors, by job and round, instead of those that follow from the
+    /// jobs' profiles (ESA).
     pub fn prioritize(&mut self, priorities: Vec<Vec<Priority>>) {
         self.priorities = priorities;
     }
@@ -297,7 +297,7 @@ impl<'a> Run<'a> {
         self.scenario.jobs[job].profile.priority(round, of, self.elapsed())
     }
 
-    /// The worker's next tensor is submitted after its pause, if there is one; else it leaves.
+    /// Schedules a worker's next tensor after its pause; without one, the worker leaves.
     fn schedule(&mut self, job: usize, worker: usize) {
         if self.sums[job][worker].len() == self.inputs[job][worker].len() {
             let Job { id, workers, .. } = &self.scenario.jobs[job];
@@ -315,8 +315,8 @@ impl<'a> Run<'a> {
         self.system.network.now() - Time::ZERO
     }
 
-    /// Lets the next thing happen; false when every sum is in and every worker has gone, or the limit
-    /// has passed.
+    /// Processes the next event. Returns false when every sum has arrived and every worker has
+    /// left, or the limit has passed.
     ///
     /// # Errors
     /// If a tensor cannot be summed, or a switch refuses.
@@ -349,12 +349,12 @@ impl<'a> Run<'a> {
         Ok(true)
     }
 
-    /// Whether all sums are in and all workers have gone.
+    /// Whether all sums have arrived and all workers have left.
     fn is_over(&self) -> bool {
         self.outstanding == 0 && self.present.iter().all(|(job, _)| self.ended.contains(job))
     }
 
-    /// Workers that nobody needs any more go, and those that have waited long enough to be told so.
+    /// Removes workers that were dismissed or whose deadline has passed.
     fn let_go(&mut self) {
         while let Some((index, worker)) = self.next_to_go() {
             let Job { id, workers, .. } = &self.scenario.jobs[index];
@@ -394,7 +394,7 @@ impl<'a> Run<'a> {
         let submitted = self.system.network.with_worker(workers[worker], *id, submit);
         match submitted {
             Some(Err(source)) => Err(Error::Submit { job, worker, source }),
-            // A worker that was killed submits nothing.
+            // A killed worker submits nothing.
             Some(Ok(_)) | None => Ok(()),
         }
     }
@@ -423,7 +423,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Ends the jobs as the controller does, entries first and then the sweep, and looks what is
+    /// Ends the jobs as the controller does, entries first and then the sweep, and checks what is
     /// left in the switches.
     ///
     /// # Errors
@@ -450,7 +450,8 @@ impl<'a> Run<'a> {
         let unattributed = self.system.unattributed()?;
         let complete = self.is_over();
         let outstanding = self.outstanding;
-        // Packets of a job that were on their way when it was swept may not take a cell again.
+        // Packets of a job that were in flight during its sweep must not occupy an aggregator
+        // again.
         self.find_leaks();
         for index in 0..scenario.jobs.len() {
             if !self.ended.contains(&index) {
@@ -498,12 +499,12 @@ impl<'a> Run<'a> {
         stats
     }
 
-    /// Aggregators that were in use when a job was swept last, before the end of the run.
+    /// Aggregators that a job's last sweep before the end of the run freed.
     pub fn freed(&self, job: usize) -> u64 {
         self.freed[job]
     }
 
-    /// How switches serve a job at the moment.
+    /// A job's current assignment.
     pub fn assignment(&self, job: usize) -> Assignment {
         self.system.deployment().assignment(job)
     }
@@ -517,7 +518,7 @@ impl<'a> Run<'a> {
 /// Runs a scenario to its end.
 ///
 /// # Errors
-/// [`Error`]; a run that does not complete is no error.
+/// [`Error`]; a run that does not complete is not an error.
 pub fn run(
     scenario: &Scenario,
     program: &Program,

@@ -1,8 +1,8 @@
-//! What jobs get of a rack's links and of its switch's memory, measured: ATP's endpoints and program in
+//! Measured shares of a rack's links and of its switch's memory: ATP's endpoints and program in
 //! virtual time, as NetPack measures them on its testbed (§6.4, figures 14 and 15).
 //!
-//! [`Rack::samples`] runs jobs and looks at their parameter servers every so often; [`Rack::estimate`] is
-//! what algorithm 1 expects of the jobs that run.
+//! [`Rack::samples`] runs jobs and samples their parameter servers periodically; [`Rack::estimate`]
+//! is the estimate of algorithm 1 for the running jobs.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -18,86 +18,86 @@ use crate::line::Cable;
 use crate::program::Program;
 use crate::run::{Error, Inputs, Options, Run};
 
-/// Values in a packet.
+/// Values per packet.
 const VALUES: usize = 64;
 
-/// Bytes that a packet of ATP takes on a cable: headers, values, and what comes before and after.
+/// Bytes of an ATP packet on a link: headers, values, and framing.
 const PACKET_BYTES: f64 = (14 + 20 + 8 + 28 + 4 * VALUES + 24) as f64;
 
 /// A job of a [`Rack`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sender {
-    /// Workers, each on a server of its own.
+    /// Number of workers, each on a server of its own.
     pub workers: u32,
     /// When it starts.
     pub start: Duration,
-    /// Packets that each worker sends.
+    /// Packets per worker.
     pub packets: u32,
 }
 
-/// Jobs whose workers and parameter servers hang on one switch.
+/// Jobs whose workers and parameter servers are attached to one switch.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rack {
     /// The jobs.
     pub senders: Vec<Sender>,
-    /// Hosts of parameter servers, of which jobs use one after the other.
+    /// Number of hosts of parameter servers, assigned to jobs in turn.
     pub ps_hosts: u32,
-    /// Aggregators of the switch.
+    /// Number of aggregators of the switch.
     pub pool: u32,
-    /// Packets of a worker that are under way at most.
+    /// A worker's window in packets.
     pub window: u32,
     /// The links.
     pub cable: Cable,
-    /// Seed of what is summed.
+    /// Seed of the summed values.
     pub seed: u64,
 }
 
-/// What a job got in a span of time.
+/// A job's share in a span of time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Share {
     /// Packets of each worker that were summed.
     pub packets: u64,
-    /// Those that the switch summed for all workers.
+    /// Packets that the switch summed for all workers.
     pub aggregated: u64,
-    /// What each worker's link carried of them, Gb/s.
+    /// Rate of these packets on each worker's link, in Gb/s.
     pub rate_gbps: f64,
 }
 
 impl Share {
-    /// The part of its packets that the switch summed; zero if there were none.
+    /// Fraction of its packets that the switch summed; zero without packets.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         self.aggregated as f64 / self.packets.max(1) as f64
     }
 }
 
-/// What a job is expected to get.
+/// The estimated share of a job.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Estimate {
-    /// What each worker's link carries of it, Gb/s.
+    /// Rate on each worker's link, in Gb/s.
     pub rate_gbps: f64,
-    /// The part of it that the switch sums.
+    /// Fraction that the switch sums.
     pub ratio: f64,
 }
 
-/// What jobs got until `until`, since the sample before.
+/// The jobs' shares from the previous sample to `until`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sample {
-    /// Since the start.
+    /// Time since the start.
     pub until: Duration,
     /// By job.
     pub shares: Vec<Share>,
 }
 
 impl Rack {
-    /// Figure 14: jobs of two workers each, a parameter server each, and links so fast that a worker's
-    /// window alone holds it to `rate_gbps`. `pat_ratio` is what the switch's memory comes to of the
-    /// packets that *one* job has under way.
+    /// Figure 14: jobs of two workers and a parameter server each, with links so fast that only a
+    /// worker's window limits it to `rate_gbps`. `pat_ratio` is the switch's memory relative to the
+    /// packets that *one* job has in flight.
     #[must_use]
     pub fn figure_14(jobs: u32, pat_ratio: f64, rate_gbps: f64) -> Self {
         let window = 64;
         let round_trip_s = f64::from(window) * PACKET_BYTES * 8.0 / (rate_gbps * 1e9);
-        // There and back are four cables.
+        // A round trip crosses four links.
         let cable =
             Cable { bandwidth: 400e9, latency: Duration::from_secs_f64(round_trip_s / 4.0) };
         let sender = Sender { workers: 2, start: Duration::ZERO, packets: u32::MAX };
@@ -111,8 +111,8 @@ impl Rack {
         }
     }
 
-    /// Figure 15: jobs that come one after the other and go in the opposite order, with their parameter
-    /// servers on one host and memory for all. Each change is a millisecond or two after the last.
+    /// Figure 15: jobs that arrive one after the other and leave in the opposite order, with their
+    /// parameter servers on one host and memory for all. Changes are a millisecond or two apart.
     #[must_use]
     pub fn figure_15() -> Self {
         let sender = |start_ms, packets| Sender {
@@ -130,16 +130,16 @@ impl Rack {
         }
     }
 
-    /// Figure 15 where memory is short: two jobs of three workers, a parameter server each.
+    /// Figure 15 with scarce memory: two jobs of three workers, a parameter server each.
     #[must_use]
     pub fn short_of_memory(pool: u32) -> Self {
         let sender = Sender { workers: 3, start: Duration::ZERO, packets: u32::MAX };
         Self { senders: vec![sender; 2], ps_hosts: 2, pool, ..Self::figure_15() }
     }
 
-    /// Peak aggregation throughput of the switch, Gb/s: its memory over the round-trip time, which is the
-    /// propagation delay and what the packets wait that queues hold before they mark congestion (NetPack
-    /// §4.1, footnote 3).
+    /// Peak aggregation throughput of the switch in Gb/s: its memory divided by the round-trip
+    /// time, which is the propagation delay plus the queueing delay at the marking threshold
+    /// (NetPack §4.1, footnote 3).
     #[must_use]
     pub fn pat_gbps(&self) -> f64 {
         let waiting_s = f64::from(self.scenario().switch.ecn_threshold) * PACKET_BYTES * 8.0
@@ -147,18 +147,18 @@ impl Rack {
         f64::from(self.pool) * PACKET_BYTES * 8.0 / (self.propagation_s() + waiting_s) / 1e9
     }
 
-    /// From a worker to the parameter server and back.
+    /// Propagation delay from a worker to the parameter server and back, in seconds.
     fn propagation_s(&self) -> f64 {
         4.0 * self.cable.latency.as_secs_f64()
     }
 
-    /// What a worker can send: as much as its link carries, or as its window lets out.
+    /// A worker's maximum rate: limited by its link or its window.
     fn worker_gbps(&self) -> f64 {
         let window_bits = f64::from(self.window) * PACKET_BYTES * 8.0;
         self.cable.bandwidth.min(window_bits / self.propagation_s()) / 1e9
     }
 
-    /// What algorithm 1 gives each job if only those run for which `runs` says so.
+    /// The estimate of algorithm 1 for each job, if those marked in `runs` run.
     #[must_use]
     pub fn estimate(&self, runs: &[bool]) -> Vec<Estimate> {
         let workers: u32 = self.senders.iter().map(|sender| sender.workers).sum();
@@ -197,7 +197,7 @@ impl Rack {
         plans.iter().zip(runs).map(of).collect()
     }
 
-    /// Which jobs run all through each of some samples; none for a sample in which one starts or ends.
+    /// The jobs that run throughout each sample; `None` for a sample in which a job starts or ends.
     #[must_use]
     pub fn running(&self, samples: &[Sample]) -> Vec<Option<Vec<bool>>> {
         let mut sent = vec![0; self.senders.len()];
@@ -220,11 +220,11 @@ impl Rack {
         all
     }
 
-    /// Runs the jobs until the time is up or all have ended, and takes a sample every so often, of whole
+    /// Runs the jobs until `until` or until all have ended, and takes a sample `every` span, whole
     /// spans only.
     ///
     /// # Errors
-    /// [`Error`]; there should be none.
+    /// [`Error`]; not expected.
     pub fn samples(&self, every: Duration, until: Duration) -> Result<Vec<Sample>, Error> {
         let scenario = self.scenario();
         let source = Source::built_in_for(Architecture::V1model, "atp")?;
@@ -254,7 +254,7 @@ impl Rack {
         }
     }
 
-    /// Tasks that each job's parameter server completed, and how many of those came complete.
+    /// Tasks that each job's parameter server completed, and how many of them arrived complete.
     fn counts(&self, scenario: &Scenario, run: &Run<'_>) -> Vec<(u64, u64)> {
         let count = |job: &tributary_jobfile::Job| {
             let server = job.ps.and_then(|host| run.system.network.server(host, job.id));
@@ -290,7 +290,7 @@ impl Rack {
         parse(&file, "rack.toml").expect("a job file")
     }
 
-    /// A tensor for each worker; no longer than what it can send in time.
+    /// A tensor for each worker, no longer than it can send in time.
     fn inputs(&self, until: Duration) -> Inputs {
         let most = until.as_secs_f64() * self.cable.bandwidth / (PACKET_BYTES * 8.0);
         let window = f64::from(self.window) * until.as_secs_f64();

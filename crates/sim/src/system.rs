@@ -1,5 +1,4 @@
-//! Switches and endpoints of a deployment in virtual time: how they are programmed, started and
-//! cleaned up.
+//! Switches and endpoints of a deployment in virtual time: programming, starting and cleaning up.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,7 +25,7 @@ use crate::run::{Error, Options, SWEEP_TIME};
 /// The network of a deployment, and the control plane of its switches.
 #[derive(Debug)]
 pub struct System {
-    /// The network, to look into or to disturb.
+    /// The network, to inspect or to disturb.
     pub network: Network,
     deployment: Deployment,
     catalogue: Catalogue,
@@ -73,7 +72,7 @@ impl System {
         Ok(system)
     }
 
-    /// The scenario, and how switches serve its jobs at the moment.
+    /// The scenario, and the current assignments of its jobs.
     #[must_use]
     pub fn deployment(&self) -> &Deployment {
         &self.deployment
@@ -91,7 +90,7 @@ impl System {
 
     // --- Switches -----------------------------------------------------------------------------
 
-    /// Makes the switches serve a job in the way that the deployment has assigned.
+    /// Makes the switches serve a job with its current assignment.
     ///
     /// # Errors
     /// If a switch refuses.
@@ -113,9 +112,9 @@ impl System {
         Ok(())
     }
 
-    /// Removes a job from the switches as the controller does: first the entries that let its packets
-    /// in, then, after a sweep of its aggregators, the entries that name these. Returns how many
-    /// aggregators each switch freed.
+    /// Removes a job from the switches as the controller does: first the entries that admit its
+    /// packets, then, after a sweep of its aggregators, the entries that name these. Returns how
+    /// many aggregators each switch freed.
     ///
     /// # Errors
     /// If a switch refuses, or a sweep does not come back.
@@ -135,7 +134,7 @@ impl System {
         Ok(freed)
     }
 
-    /// What became of a job's packets at each switch.
+    /// Outcomes of a job's packets at each switch.
     ///
     /// # Errors
     /// If a switch refuses.
@@ -143,7 +142,7 @@ impl System {
         self.counted(Some(slot(job)))
     }
 
-    /// What became of packets of no job at each switch.
+    /// Outcomes of packets of no job at each switch.
     ///
     /// # Errors
     /// If a switch refuses.
@@ -157,7 +156,7 @@ impl System {
         self.deployment.scenario().topology.switch_ids().map(read).collect()
     }
 
-    /// A job's partial sums that were evicted, at each of its switches (ESA).
+    /// Evicted partial sums of a job at each of its switches (ESA).
     ///
     /// # Errors
     /// If a switch refuses.
@@ -179,8 +178,7 @@ impl System {
         answer.map_err(|refusal| Error::Refused { switch: switch.0, refusal })
     }
 
-    /// Sends a sweep through a switch's pool, or a job's segment of it; returns how many aggregators
-    /// it freed.
+    /// Sweeps a switch's pool, or a job's segment of it. Returns how many aggregators were freed.
     fn sweep(&mut self, switch: SwitchId, job: usize) -> Result<u32, Error> {
         let nonce = Sequence(0);
         let run = self.job(job).run();
@@ -206,8 +204,8 @@ impl System {
 
     // --- Endpoints ----------------------------------------------------------------------------
 
-    /// Starts all endpoints of a job, and connects those of ESA. `plain` makes a parameter server of
-    /// the other protocols: the job's first, or a successor.
+    /// Starts all endpoints of a job, and connects those of ESA. `plain` creates a parameter server
+    /// of the other protocols: the job's first, or a successor.
     ///
     /// # Errors
     /// If a configuration contradicts itself, or the agent cannot reach a switch.
@@ -230,7 +228,7 @@ impl System {
         self.connect(job)
     }
 
-    /// Starts a new parameter server, with the reminder agent in it unless that has a host of its own.
+    /// Starts a new parameter server, with the reminder agent unless that has a host of its own.
     pub(crate) fn start_server(
         &mut self,
         job: usize,
@@ -251,7 +249,7 @@ impl System {
             }
             Protocol::SwitchMl => return Ok(()),
         };
-        // A server that is still there is replaced.
+        // Replaces a server that is still running.
         self.network.kill(ps, id);
         self.network.start(ps, process);
         Ok(())
@@ -284,7 +282,7 @@ impl System {
         Ok(())
     }
 
-    /// The servers and agents of an ESA job that run at the moment.
+    /// The running servers and agents of an ESA job.
     pub fn backends(&self, job: JobId) -> impl Iterator<Item = &Backend> {
         let hosts = self.deployment.scenario().topology.host_ids();
         hosts.flat_map(|host| self.network.processes(host)).filter_map(move |process| match process

@@ -1,23 +1,23 @@
-//! TCP over links with faults: when what is written at one end comes out at the other.
+//! TCP over links with faults: when bytes written at one end arrive at the other.
 //!
-//! ESA's reliable channels are TCP, and their segments cross the same links as the packets. Where
-//! no kernel sends them over these links, in virtual time and in the memory fabric, a [`Connection`]
-//! says when they arrive. It is as much of TCP as decides that:
+//! ESA's reliable channels are TCP, and their segments cross the same links as the packets. In
+//! virtual time and in the memory fabric no kernel sends them over these links, so a [`Connection`]
+//! computes their arrivals. It implements the parts of TCP that affect them:
 //!
-//! - Segments, which also acknowledge, and acknowledgements alone pass every link of the way, in either
-//!   direction, and suffer its loss, duplication, reordering, delay and jitter, each with its own
-//!   luck. What is written comes out complete and in order (RFC 9293 §3.4), so one lost segment holds up all behind it.
-//! - A lost segment is sent again as soon as one that was sent noticeably later has arrived, or three
-//!   that come after it (selective acknowledgements, RFC 2018 and RFC 8985 §6); else by one probe of
-//!   the last segment (RFC 8985 §7), and then after the retransmission timeout, which RFC 6298
-//!   computes and doubles each time. Losses shrink the congestion window (RFC 5681 §3.1).
-//! - Nothing passes before the handshake: the client's SYN, and its answer, can be lost, too.
+//! - Segments, which also acknowledge, and pure acknowledgements pass every link of the path in
+//!   both directions, each with its own loss, duplication, reordering, delay and jitter. Bytes
+//!   arrive complete and in order (RFC 9293 §3.4), so one lost segment delays all behind it.
+//! - A lost segment is sent again as soon as a segment sent noticeably later has arrived, or three
+//!   segments after it (selective acknowledgements, RFC 2018 and RFC 8985 §6); otherwise by one
+//!   probe of the last segment (RFC 8985 §7), and then after the retransmission timeout, which RFC
+//!   6298 computes and doubles each time. Losses shrink the congestion window (RFC 5681 §3.1).
+//! - No bytes pass before the handshake: the client's SYN and its answer can be lost, too.
 //! - If nothing has been acknowledged for [`USER_TIMEOUT`], the connection is broken (RFC 9293
-//!   §3.10.8), as `tributary-reminder` has the kernel break it.
+//!   §3.10.8), as `tributary-reminder` configures the kernel to do.
 //!
-//! A way with a dead link therefore never delivers. The bounds of the timeout are Linux's. Left out
-//! are the receive window, delayed acknowledgements, the timer of RFC 8985 §6.3 for segments that were
-//! sent close together, and the time that a segment takes on the wire.
+//! A path with a dead link therefore never delivers. The bounds of the timeout are Linux's. Not
+//! implemented: the receive window, delayed acknowledgements, the timer of RFC 8985 §6.3 for
+//! segments sent close together, and the serialisation time of segments.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -30,33 +30,33 @@ use tributary_protocol::rtt::{RttConfig, RttEstimator};
 /// Time without acknowledgement after which a connection is broken.
 pub const USER_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// RFC 6298 §2.1 before the first sample; between, the bounds of Linux.
+/// RFC 6298 §2.1 before the first sample; otherwise the bounds of Linux.
 const TIMEOUTS: RttConfig = RttConfig {
     initial: Duration::from_secs(1),
     min: Duration::from_millis(200),
     max: Duration::from_secs(120),
 };
 
-/// Segments under way at the start (RFC 6928).
+/// Segments in flight at the start (RFC 6928).
 const INITIAL_WINDOW: f64 = 10.0;
 
-/// Later segments whose arrival makes one before them a lost one (RFC 5681 §3.2).
+/// Arrivals of later segments that make a segment lost (RFC 5681 §3.2).
 const LATER_SEGMENTS: usize = 3;
 
-/// What is added to twice the round-trip time before the last segment is sent as a probe: two ticks of
-/// Linux's clock, and for a lone segment the longest delay of an acknowledgement (RFC 8985 §7.2).
+/// Added to twice the round-trip time before the last segment is sent as a probe: two ticks of
+/// Linux's clock, and for a single segment the longest delay of an acknowledgement (RFC 8985 §7.2).
 const PROBE_SLACK: [Duration; 2] = [Duration::from_millis(8), Duration::from_millis(200)];
 
 /// Bytes of the headers of IP and TCP.
 const HEADERS: u32 = 40;
 
-/// Streams of faults that belong to cables; those of connections come after them.
+/// Random streams of links; those of connections come after them.
 const CABLES: u64 = 1 << 32;
 
-/// Streams of faults that a connection may use: those of one way, of at most half as many links.
+/// Random streams per direction of a connection, which may have at most half as many links.
 const STREAMS: u64 = 1 << 9;
 
-/// Which way bytes go.
+/// Direction of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Way {
     /// To the agent, which listens.
@@ -66,10 +66,10 @@ pub enum Way {
 }
 
 impl Way {
-    /// Both.
+    /// Both directions.
     pub const BOTH: [Self; 2] = [Self::Up, Self::Down];
 
-    /// The other one.
+    /// The other direction.
     #[must_use]
     pub fn back(self) -> Self {
         match self {
@@ -79,12 +79,12 @@ impl Way {
     }
 }
 
-/// What decides which segments suffer.
+/// Determines which segments are disturbed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Luck {
     /// Seed of the faults.
     pub seed: u64,
-    /// Nothing is lost, doubled or held back; delays and links that are down stay.
+    /// Whether to disable loss, duplication and reordering; delays and dead links remain.
     pub spared: bool,
 }
 
@@ -94,16 +94,16 @@ pub struct Connection {
     paths: [Path; 2],
     senders: [Sender; 2],
     receivers: [Receiver; 2],
-    /// Bytes of a segment at most.
+    /// Maximum bytes per segment.
     segment: usize,
 }
 
 impl Connection {
-    /// A connection of a client to an agent, over the links that packets between the two take, and
-    /// with a `delay` of its own. `number` tells the connections of one run apart.
+    /// A connection of a client to an agent, over the links of packets between the two, and with an
+    /// additional `delay`. `number` is unique among the connections of a run.
     ///
     /// # Errors
-    /// If the faults make no sense.
+    /// If the faults are invalid.
     pub fn open(
         topology: &Topology,
         [client, agent]: [HostId; 2],
@@ -129,7 +129,8 @@ impl Connection {
         })
     }
 
-    /// Sends the SYN. That and its answer are the first segments of their ways, without bytes.
+    /// Sends the SYN. The SYN and its answer are the first segments of their directions, without
+    /// bytes.
     pub fn connect(&mut self, now: u64) {
         for sender in &mut self.senders {
             sender.append(Vec::new());
@@ -137,7 +138,7 @@ impl Connection {
         self.transmit(now, Way::Up);
     }
 
-    /// Whether the agent's answer to the SYN is in.
+    /// Whether the agent's answer to the SYN has arrived.
     #[must_use]
     pub fn is_established(&self) -> bool {
         self.senders[Way::Up as usize].first > 0
@@ -155,13 +156,13 @@ impl Connection {
         self.transmit(now, way);
     }
 
-    /// Bytes that were written and are not acknowledged.
+    /// Bytes that were written and are not acknowledged yet.
     #[must_use]
     pub fn backlog(&self, way: Way) -> usize {
         self.senders[way as usize].segments.iter().map(|segment| segment.bytes.len()).sum()
     }
 
-    /// Lets everything happen that is due.
+    /// Processes everything that is due.
     pub fn advance(&mut self, now: u64) {
         while let Some(due) = self.next_due().filter(|due| *due <= now) {
             for way in Way::BOTH {
@@ -176,20 +177,20 @@ impl Connection {
         }
     }
 
-    /// When something is due next.
+    /// The next time at which something is due.
     #[must_use]
     pub fn next_due(&self) -> Option<u64> {
         let paths = self.paths.iter().filter_map(Path::next_due);
         paths.chain(self.senders.iter().filter_map(|sender| sender.timer)).min()
     }
 
-    /// What has come out at the other end and was not taken.
+    /// Bytes that have arrived at the other end and were not taken yet.
     #[must_use]
     pub fn received(&self, way: Way) -> &[u8] {
         &self.receivers[way as usize].received
     }
 
-    /// Takes the first `count` bytes of what has come out.
+    /// Takes the first `count` of the bytes that have arrived.
     ///
     /// # Panics
     /// If there are fewer.
@@ -207,14 +208,14 @@ impl Connection {
         })
     }
 
-    /// Takes a link down, or up again: while it is down, what enters it is lost.
+    /// Takes a link down or up. While it is down, segments that enter it are lost.
     pub fn set_down(&mut self, link: LinkId, down: bool) {
         for hop in self.paths.iter_mut().flat_map(|path| &mut path.hops) {
             hop.down = if hop.link == Some(link) { down } else { hop.down };
         }
     }
 
-    /// A frame has come out of a way. Each acknowledges what went back, and a segment is
+    /// Handles an arrived frame. Each acknowledges the opposite direction, and a segment is
     /// acknowledged at once.
     fn on_frame(&mut self, now: u64, way: Way, frame: &Frame) {
         self.senders[way.back() as usize].acknowledge(now, frame.expected, &frame.early);
@@ -227,7 +228,7 @@ impl Connection {
         }
     }
 
-    /// Sends what the window allows. Returns whether that was anything.
+    /// Sends what the window allows. Returns whether anything was sent.
     fn transmit(&mut self, now: u64, way: Way) -> bool {
         let may_speak = way == Way::Up || self.is_accepted();
         let mut sent = false;
@@ -246,14 +247,14 @@ impl Connection {
     }
 }
 
-/// What passes a way.
+/// A frame on a path.
 #[derive(Debug)]
 struct Frame {
-    /// The number of the segment that is expected from the other end next.
+    /// The number of the next expected segment from the other end.
     expected: u64,
-    /// Later ones that have arrived.
+    /// Later segments that have arrived.
     early: Vec<u64>,
-    /// A segment's number and bytes; without, it is an acknowledgement alone.
+    /// A segment's number and bytes; `None` for a pure acknowledgement.
     segment: Option<(u64, Vec<u8>)>,
 }
 
@@ -284,7 +285,7 @@ impl Frame {
     }
 }
 
-/// The links from one end to the other, one after another.
+/// The links from one end to the other, in order.
 #[derive(Debug)]
 struct Path {
     hops: Vec<Hop>,
@@ -356,39 +357,39 @@ impl Hop {
     }
 }
 
-/// A segment that is not acknowledged.
+/// An unacknowledged segment.
 #[derive(Debug)]
 struct Segment {
     bytes: Vec<u8>,
     sent: u64,
     times: u32,
-    /// It has arrived, though not all before it.
+    /// It has arrived, but not all before it.
     arrived: bool,
-    /// It is to be sent again.
+    /// It must be sent again.
     lost: bool,
 }
 
 /// One end's sending half. Segments are numbered from 0.
 #[derive(Debug)]
 struct Sender {
-    /// From the first that is not acknowledged on.
+    /// Unacknowledged segments.
     segments: VecDeque<Segment>,
     first: u64,
-    /// The one to be sent next for the first time.
+    /// Number of the next segment to be sent for the first time.
     next: u64,
-    /// Segments that may be under way, and from where on the window grows slowly.
+    /// Maximum number of segments in flight, and the slow start threshold.
     window: f64,
     threshold: f64,
-    /// Until this one is acknowledged, a loss before it is being repaired.
+    /// Loss recovery lasts until this segment is acknowledged.
     recovery: Option<u64>,
-    /// When the segment was sent that was sent last of those that have arrived.
+    /// Latest send time of the segments that have arrived.
     latest: u64,
     rtt: RttEstimator,
     timer: Option<u64>,
     /// Whether the timer is that of a probe, and whether one was sent since the last progress.
     probing: bool,
     probed: bool,
-    /// When something was acknowledged, or first sent with nothing under way.
+    /// Time of the last acknowledgement, or of the first segment sent with nothing in flight.
     progress: u64,
 }
 
@@ -417,7 +418,7 @@ impl Sender {
         self.segments.push_back(Segment { bytes, sent, times, arrived: false, lost: false });
     }
 
-    /// Appends bytes in segments of at most `most`; what waits for the window is filled up first.
+    /// Appends bytes in segments of at most `most` bytes, filling unsent segments first.
     fn write(&mut self, bytes: &[u8], most: usize) {
         let mut bytes = bytes;
         if let Some(last) = self.segments.back_mut()
@@ -438,12 +439,12 @@ impl Sender {
         self.segments.iter_mut().take((self.next - self.first) as usize)
     }
 
-    /// How many of these are under way, as far as is known.
+    /// Number of segments in flight, as far as known.
     fn under_way(&mut self) -> usize {
         self.sent().filter(|segment| !segment.arrived && !segment.lost).count()
     }
 
-    /// A segment to be sent now; during the handshake only the first may be under way.
+    /// A segment to be sent now; during the handshake only the first may be in flight.
     fn next_segment(&mut self, now: u64) -> Option<(u64, Vec<u8>)> {
         let window = if self.first == 0 { 1 } else { (self.window as usize).max(1) };
         if self.under_way() >= window {
@@ -482,7 +483,7 @@ impl Sender {
         self.timer = Some(now.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)));
     }
 
-    /// All segments before `expected` have arrived, and so have those of `early`.
+    /// Handles an acknowledgement of all segments before `expected` and those in `early`.
     fn acknowledge(&mut self, now: u64, expected: u64, early: &[u64]) {
         if expected > self.first {
             self.on_progress(now, expected);
@@ -527,7 +528,7 @@ impl Sender {
         }
     }
 
-    /// Finds segments that are lost, by those that have arrived.
+    /// Marks segments as lost, based on those that have arrived.
     fn find_lost(&mut self) {
         let reordering = self.rtt.smoothed().unwrap_or_default().as_nanos() as u64 / 4;
         let latest = self.latest;
@@ -554,7 +555,7 @@ impl Sender {
         self.threshold = ((self.next - self.first) as f64 / 2.0).max(2.0);
     }
 
-    /// The timer has fired: the last segment goes once more, or all do, slowly.
+    /// Handles the timer: sends the last segment as a probe, or restarts slowly from the first.
     fn time_out(&mut self, now: u64) {
         if self.probing {
             self.probed = true;
@@ -599,7 +600,7 @@ mod tests {
     use super::*;
 
     const MS: u64 = 1_000_000;
-    /// Of the connections here, each way.
+    /// Delay of the connections in these tests, each direction.
     const DELAY: u64 = MS / 10;
 
     fn topology(faults: &str) -> Topology {
@@ -617,7 +618,7 @@ mod tests {
         connection
     }
 
-    /// The time at which so many bytes have come out.
+    /// The time at which `bytes` bytes have arrived.
     fn arrival(connection: &mut Connection, way: Way, bytes: usize) -> u64 {
         while let Some(due) = connection.next_due() {
             connection.advance(due);
@@ -628,7 +629,7 @@ mod tests {
         panic!("nothing happens any more");
     }
 
-    /// Lets happen what happens until a time.
+    /// Processes everything that is due until a time.
     fn settle(connection: &mut Connection, until: u64) {
         connection.advance(until);
     }
@@ -638,7 +639,7 @@ mod tests {
     }
 
     #[test]
-    fn without_faults_bytes_come_out_after_the_handshake_and_the_delay() {
+    fn without_faults_bytes_arrive_after_the_handshake_and_the_delay() {
         let mut connection = connect("", 1);
         connection.write(0, Way::Up, b"question");
         assert_eq!(arrival(&mut connection, Way::Up, 8), 3 * DELAY);
@@ -707,7 +708,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_links_do_all_bytes_come_out_in_order() {
+    fn all_bytes_arrive_in_order_under_random_faults() {
         let faults = "loss = 0.1\nduplicate = 0.1\nreorder = 0.1\njitter = \"1ms\"";
         let mut repaired = 0;
         for seed in 0..100 {

@@ -1,4 +1,4 @@
-//! What was seen on the cables and channels, to read why a seed failed and to draw it.
+//! A record of links and channels, to find out why a seed failed and to draw it.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use tributary_wire::agg::{Flags, Kind, Packet, Protocol, Repr};
 use tributary_wire::channel::{FromServer, FromWorker, ToServer, ToWorker};
 use tributary_wire::{Bitmap, JobId, Round, Sequence};
 
-/// What was seen.
+/// What was recorded.
 #[derive(Clone, PartialEq, Debug)]
 pub enum What {
     /// A frame with an aggregation header.
@@ -15,11 +15,11 @@ pub enum What {
     Frame,
     /// A message on a reliable channel, and the job that the channel belongs to.
     Message(JobId, String),
-    /// No frame: something that happened at one place.
+    /// An event at one place, without a frame.
     Event(String),
 }
 
-/// What became of it.
+/// What became of a frame or message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// It arrived.
@@ -31,22 +31,22 @@ pub enum Fate {
 /// One frame, message or event.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sighting {
-    /// Nanoseconds: of the arrival, or of the departure if it was lost.
+    /// Time in nanoseconds: of the arrival, or of the departure if it was lost.
     pub time: u64,
-    /// Who sent it.
+    /// The sender.
     pub from: String,
-    /// Where it arrived, or would have.
+    /// The place of arrival, or the destination of a lost frame.
     pub to: String,
-    /// What it was.
+    /// The frame, message or event.
     pub what: What,
     /// What became of it.
     pub fate: Fate,
-    /// What the switch that received it counted it as.
+    /// The outcome under which the receiving switch counted it.
     pub outcome: Option<&'static str>,
 }
 
 impl Sighting {
-    /// The job that it belongs to, if it says so.
+    /// The job that it names, if any.
     #[must_use]
     pub fn job(&self) -> Option<JobId> {
         match &self.what {
@@ -56,7 +56,7 @@ impl Sighting {
         }
     }
 
-    /// In words: `gradient j1 s0 {0,1} p=12`.
+    /// A label: `gradient j1 s0 {0,1} p=12`.
     #[must_use]
     pub fn label(&self) -> String {
         match &self.what {
@@ -81,41 +81,41 @@ impl fmt::Display for Sighting {
     }
 }
 
-/// Frames, messages and events in the order of time.
+/// Frames, messages and events by time.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     sightings: Vec<Sighting>,
 }
 
 impl Trace {
-    /// A frame that arrived, or was lost.
+    /// Records a frame that arrived or was lost.
     pub(crate) fn frame(&mut self, time: u64, from: &str, to: &str, frame: &[u8], fate: Fate) {
         let header = Packet::new_checked(frame).ok().map(|packet| *packet.repr());
         let what = header.map_or(What::Frame, What::Packet);
         self.push(time, from, to, what, fate);
     }
 
-    /// The switch that received the last frame has counted it.
+    /// Adds the switch's outcome to the last frame.
     pub(crate) fn counted(&mut self, outcome: &'static str) {
         if let Some(last) = self.sightings.last_mut() {
             last.outcome = Some(outcome);
         }
     }
 
-    /// A message, or an event if both places are one.
+    /// Records a message, or an event if both places are the same.
     pub(crate) fn push(&mut self, time: u64, from: &str, to: &str, what: What, fate: Fate) {
         let (from, to) = (from.into(), to.into());
         self.sightings.push(Sighting { time, from, to, what, fate, outcome: None });
     }
 
-    /// Without some of what was seen.
+    /// The trace without unwanted sightings.
     #[must_use]
     pub fn without(&self, unwanted: impl Fn(&Sighting) -> bool) -> Self {
         let wanted = self.sightings.iter().filter(|sighting| !unwanted(sighting));
         Self { sightings: wanted.cloned().collect() }
     }
 
-    /// What was seen.
+    /// All sightings.
     #[must_use]
     pub fn sightings(&self) -> &[Sighting] {
         &self.sightings
@@ -131,7 +131,7 @@ impl fmt::Display for Trace {
     }
 }
 
-/// A packet in words.
+/// Describes a packet.
 fn describe(header: &Repr) -> String {
     let flag = |flag| header.flags.contains(flag);
     let esa = header.protocol == Protocol::Esa;
@@ -157,7 +157,7 @@ fn describe(header: &Repr) -> String {
         text += &format!(" {}", set(header.bitmap));
     }
     if rounds {
-        // The service and the cell, which both tell packets apart.
+        // The service and the aggregator, which also distinguish packets.
         text += &format!(" v{} c{}", header.priority, header.index.0);
     } else if header.priority > 0 {
         text += &format!(" p={}", header.priority);
@@ -175,7 +175,7 @@ fn set(bitmap: Bitmap) -> String {
     format!("{{{}}}", workers.join(","))
 }
 
-/// Messages of the reliable channel in words.
+/// Descriptions of the reliable channel's messages.
 pub(crate) trait Words {
     /// `remind j1 s0`.
     fn words(&self, job: JobId) -> String;

@@ -4,24 +4,24 @@ use std::fmt::Write as _;
 
 use super::{Chart, Row, Style};
 
-/// Where the first lifeline is, after the times.
+/// Position of the first lifeline, right of the times.
 const FIRST: usize = 110;
-/// Between lifelines.
+/// Distance between lifelines.
 const SPACING: usize = 92;
 /// Height of a row.
 const ROW: usize = 24;
-/// Where the first row is.
+/// Position of the first row.
 const TOP: usize = 92;
-/// Of what stands beside the arrows: a character, roughly.
+/// Approximate width of a character in labels.
 const CHARACTER: usize = 7;
-/// How far before its end a lost frame's arrow stops.
+/// Distance between a lost frame's arrow and its target.
 const SHORT: usize = 24;
 
 const INK: &str = "#1c2329";
 const GREY: &str = "#5b6770";
 const LOSS: &str = "#c2372e";
 
-/// Colours of jobs, by number; the first is for what belongs to none.
+/// Colours of jobs, by number; the first is for rows of no job.
 const JOBS: [&str; 6] = [GREY, "#1f6fb2", "#b2471f", "#2c8a4b", "#7a4fa3", "#8a6d1a"];
 
 impl Chart {
@@ -93,7 +93,7 @@ impl Row {
         );
     }
 
-    /// What stands beside the arrow.
+    /// The label of the arrow.
     fn beside(&self) -> String {
         match (self.lost, self.outcome) {
             (true, _) => format!("{}, lost", self.label),
@@ -102,7 +102,7 @@ impl Row {
         }
     }
 
-    /// A line with a head, or with a cross before its end; dashed if it is no frame.
+    /// A line with a head, or with a cross before its end; dashed if it is not a frame.
     fn draw_arrow(&self, svg: &mut String, y: usize, colour: &str) {
         let (from, to) = (x(self.from), x(self.to));
         let dashes = if self.style == Style::Message { " stroke-dasharray=\"5 4\"" } else { "" };
@@ -130,7 +130,7 @@ impl Row {
     }
 }
 
-/// Where a lifeline is.
+/// Position of a lifeline.
 fn x(column: usize) -> usize {
     FIRST + SPACING * column
 }
@@ -152,7 +152,7 @@ mod tests {
         assert!(svg.contains(">another frame → absorbed</text>"));
         assert!(svg.contains(">another frame, lost</text>"));
         assert_eq!(svg.matches(" µs</text>").count(), 4);
-        // Two arrows with a head, of which one is dashed; one cross, one dot.
+        // Two arrows with a head, one of them dashed; one cross, one dot.
         assert_eq!(svg.matches(" z\"").count(), 2);
         assert_eq!(svg.matches("stroke-dasharray").count(), 1);
         assert_eq!(svg.matches("<circle").count(), 1);

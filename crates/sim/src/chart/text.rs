@@ -36,7 +36,7 @@ impl fmt::Display for Chart {
 }
 
 impl Row {
-    /// The lifelines with this row's arrow over them.
+    /// The lifelines overlaid with this row's arrow.
     fn lines(&self, columns: usize) -> String {
         let middle = |column: usize| column * SPACING + SPACING / 2;
         let mut line = vec![' '; columns * SPACING];

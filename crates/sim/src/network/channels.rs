@@ -1,5 +1,4 @@
-//! The reliable channels of a network: who is connected to which agent, and what they tell each
-//! other.
+//! The reliable channels of a network: connections to agents, and their messages.
 
 use tributary_jobfile::HostId;
 use tributary_netio::faults::{Faults, InvalidFaults};
@@ -14,11 +13,11 @@ use crate::tcp::Way;
 use crate::trace::{Fate, What, Words};
 
 impl Network {
-    /// Lets a worker, or a server that is not in the agent's process, keep a channel to the agent of
-    /// its job. It opens when both ends are there and the handshake passes, and again after it broke.
+    /// Connects a worker, or a server outside the agent's process, to the agent of its job. The
+    /// channel opens when both ends exist and the handshake is complete, and again after it broke.
     ///
     /// # Errors
-    /// If the channel's pace makes no sense.
+    /// If the channel's pace is invalid.
     pub fn connect(
         &mut self,
         job: JobId,
@@ -34,7 +33,7 @@ impl Network {
         Ok(())
     }
 
-    /// Breaks the channel of a worker, or of a server that has one; it opens again by itself.
+    /// Breaks the channel of a worker or server; it opens again by itself.
     pub fn cut(&mut self, job: JobId, role: Role) {
         if let Some(at) = self.channel(job, role)
             && self.channels[at].is_begun()
@@ -44,7 +43,7 @@ impl Network {
         }
     }
 
-    /// Sends a message to the agent as if the worker did; `false` if there is no open channel.
+    /// Sends a message to the agent as if the worker sent it; `false` if the channel is not open.
     pub fn inject_message(
         &mut self,
         job: JobId,
@@ -60,7 +59,7 @@ impl Network {
         open
     }
 
-    /// How often a channel was opened.
+    /// Number of times that a channel was opened.
     pub fn openings(&self, job: JobId, role: Role) -> u64 {
         self.channel(job, role).map_or(0, |at| self.channels[at].openings)
     }
@@ -74,7 +73,7 @@ impl Network {
         self.schedule(self.now.saturating_add(delay), Event::Connect(at));
     }
 
-    /// A process came: channels that waited for it open.
+    /// Opens channels that waited for a new process.
     pub(super) fn reconnect_all(&mut self, host: HostId, job: JobId) {
         for at in 0..self.channels.len() {
             let channel = &self.channels[at];
@@ -87,7 +86,7 @@ impl Network {
         }
     }
 
-    /// A process went: its channels break, and open when it comes back.
+    /// Closes the channels of a process that ended. They open when it comes back.
     pub(super) fn close_all(&mut self, host: HostId, job: JobId) {
         for at in 0..self.channels.len() {
             let channel = &self.channels[at];
@@ -105,7 +104,7 @@ impl Network {
         self.channels[at].cut();
     }
 
-    /// A host and its agent are one place if they are on one host.
+    /// Records one place if the client and its agent are on one host.
     fn note_between(&mut self, client: HostId, agent: HostId, text: &str) {
         if let Some(trace) = &mut self.trace {
             let client = &self.topology.host(client).name;
@@ -114,7 +113,7 @@ impl Network {
         }
     }
 
-    /// It is time to open a channel: it connects if both ends are there.
+    /// Connects a channel if both ends exist.
     pub(super) fn begin(&mut self, at: usize) {
         let Channel { job, role, client, agent, .. } = self.channels[at];
         let has = |host: HostId, wanted: &dyn Fn(&Process) -> bool| {
@@ -131,7 +130,7 @@ impl Network {
         self.expect_message(at);
     }
 
-    /// The handshake is over: both ends hear of it.
+    /// Tells both ends that the handshake is complete.
     fn opened(&mut self, at: usize) {
         let Channel { job, role, client, agent, .. } = self.channels[at];
         if self.channels[at].openings > 1 {
@@ -157,7 +156,7 @@ impl Network {
         self.serve_host(agent.0);
     }
 
-    /// A channel's connection has something to do: messages may have arrived at its ends.
+    /// Processes a channel's connection: messages may have arrived at its ends.
     pub(super) fn progress(&mut self, at: usize) {
         self.channels[at].expected = None;
         match self.channels[at].advance(self.now) {
@@ -175,7 +174,7 @@ impl Network {
         self.expect_message(at);
     }
 
-    /// Hands over the messages that have arrived at one end of a channel.
+    /// Passes on the messages that have arrived at one end of a channel.
     fn arrive(&mut self, at: usize, way: Way) {
         let Channel { role, client, agent, .. } = self.channels[at];
         let before = self.messages;
@@ -210,7 +209,7 @@ impl Network {
         }
     }
 
-    /// The next message that has arrived, written down.
+    /// The next message that has arrived, recorded in the trace.
     fn take<M: tributary_wire::channel::Message + Words>(
         &mut self,
         at: usize,
@@ -270,8 +269,7 @@ impl Network {
         }
     }
 
-    /// Sends what a host's endpoints have to say over their channels. A peer that is not connected
-    /// misses what it would have been told.
+    /// Sends the messages of a host's endpoints. Messages for disconnected peers are dropped.
     pub(super) fn send_messages(&mut self, host: usize) {
         let now = self.now;
         let channels = &mut self.channels;

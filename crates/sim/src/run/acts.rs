@@ -1,5 +1,5 @@
-//! What is done to a run while it is under way: processes die and come back, connections break, links
-//! go down, jobs are ended or moved, workers send what they should not.
+//! Interventions during a run: processes die and come back, connections break, links go down, jobs
+//! are ended or moved, workers send invalid packets.
 
 use tributary_jobfile::{Aggregation, HostId, Job, LinkId};
 use tributary_protocol::{Assignment, ParameterServer};
@@ -11,15 +11,15 @@ use tributary_wire::{
 
 use super::{Error, Run, worker_index};
 
-/// Something that is done at a given time. Jobs and workers are given by their index.
+/// An intervention at a given time. Jobs and workers are given by index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Act {
-    /// The process of the job's parameter server dies, and with it the reminder agent unless that has
-    /// a host of its own. All that it knew is gone.
+    /// The process of the job's parameter server dies, with the reminder agent unless that has a
+    /// host of its own. Its state is lost.
     StopServer(usize),
     /// A new process for the job's parameter server starts.
     StartServer(usize),
-    /// The reminder agent dies. It has a host of its own, or nothing happens.
+    /// The reminder agent dies. Has no effect unless it has a host of its own.
     StopAgent(usize),
     /// A new reminder agent starts.
     StartAgent(usize),
@@ -27,23 +27,23 @@ pub enum Act {
     Cut(usize, usize),
     /// The job is ended: its processes are killed, its entries deleted, its aggregators swept.
     End(usize),
-    /// The job is ended, and then begins from its first tensor (P4INC, SwitchML: packets of the run
-    /// before name another service, unless both runs are at the parameter server).
+    /// The job is ended, and restarts from its first tensor (P4INC, SwitchML: packets of the
+    /// previous run name another service, unless both runs are at the parameter server).
     Again(usize),
     /// Before its next iteration the job moves into the network (P4INC).
     ToNetwork(usize),
     /// Before its next iteration the job moves to its parameter server (P4INC).
     ToServer(usize),
-    /// A worker of a job sends a gradient of a fragment for an aggregator so far behind the job's
-    /// segment (P4INC, SwitchML).
+    /// A worker sends a gradient of a fragment for an aggregator beyond the job's segment (P4INC,
+    /// SwitchML).
     Stray {
-        /// Whose.
+        /// Index of the job.
         job: usize,
-        /// Of them.
+        /// Index of the worker.
         worker: usize,
-        /// Zero is the aggregator right behind the segment.
+        /// Distance from the segment's end; zero is the first aggregator after it.
         behind: u32,
-        /// Which fragment it says it is.
+        /// The fragment that the packet names.
         fragment: u32,
     },
     /// A link goes down.
@@ -53,7 +53,7 @@ pub enum Act {
 }
 
 impl Act {
-    /// The job that it is about, if it is about one.
+    /// The job that the act affects, if any.
     #[must_use]
     pub fn job(self) -> Option<usize> {
         match self {
@@ -71,7 +71,7 @@ impl Act {
         }
     }
 
-    /// The same for another job, if it is about one.
+    /// The same act for another job, if it affects one.
     #[must_use]
     pub fn of_job(self, other: impl FnOnce(usize) -> usize) -> Self {
         match self {
@@ -152,7 +152,7 @@ impl Run<'_> {
         for host in self.scenario.topology.host_ids() {
             self.system.network.kill(host, job.id);
         }
-        // What they had to say still counts.
+        // Events before the end still count.
         self.hear();
         self.due.retain(|(_, its, _)| *its != index);
         self.farewells.retain(|(its, _), _| *its != index);
@@ -164,7 +164,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Ends a job and lets it begin anew.
+    /// Ends a job and restarts it.
     fn again(&mut self, index: usize) -> Result<(), Error> {
         if !self.system.deployment().has_segments() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Which aggregators are held, and by whom.
+//! Occupied aggregators and their jobs.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +10,22 @@ use tributary_wire::{AggregatorIndex, Epoch, JobId, Sequence};
 
 use super::Run;
 
-/// An aggregator that is not as if nobody had ever used it.
+/// An aggregator that is not in its initial state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Held {
-    /// Where.
+    /// The switch.
     pub switch: SwitchId,
-    /// Which.
+    /// Its index.
     pub cell: u64,
-    /// Whose it is: the job that it names, or, where jobs have segments, in whose segment it is.
+    /// The job that it names or, if jobs have segments, whose segment contains it.
     pub job: Option<JobId>,
-    /// The fragment or round that it is at.
+    /// Its fragment or round.
     pub sequence: Sequence,
 }
 
 impl Run<'_> {
-    /// Aggregators that are held. Where jobs have segments, one is from the first contribution to the
-    /// sweep.
+    /// Occupied aggregators. If jobs have segments, an aggregator is occupied from its first
+    /// contribution to the sweep.
     pub fn held(&self) -> Vec<Held> {
         self.scenario.topology.switch_ids().flat_map(|id| self.held_at(id)).collect()
     }
@@ -55,14 +55,14 @@ impl Run<'_> {
             let index = AggregatorIndex(cell as u32);
             let owner = owners.iter().find(|(_, segment)| segment.contains(index));
             let job = owner.map(|(job, _)| *job);
-            // Plus one, as zero is an aggregator never used.
+            // Plus one, because zero is an aggregator that was never used.
             let sequence = Sequence(((round >> 32) as u32).wrapping_sub(1));
             Some(Held { switch: id, cell, job, sequence })
         };
         cells(pipeline, rounds).filter_map(holder).collect()
     }
 
-    /// The segments of a switch, and whose they are.
+    /// The segments of a switch, and their jobs.
     fn owners(&self, id: SwitchId) -> Vec<(JobId, tributary_wire::Segment)> {
         let topology = &self.scenario.topology;
         let mut owners = Vec::new();
@@ -75,7 +75,7 @@ impl Run<'_> {
         owners
     }
 
-    /// Looks for aggregators of jobs that were ended, and of nobody.
+    /// Finds aggregators of jobs that were ended, or of no job.
     pub(super) fn find_leaks(&mut self) {
         let jobs = self.scenario.jobs.iter().enumerate();
         let live: BTreeSet<JobId> =
@@ -92,8 +92,8 @@ fn register(pipeline: &Pipeline, name: &str) -> Option<ExternId> {
     u32::try_from(number).ok().map(ExternId)
 }
 
-/// The cells of a register of at most 64 bits; of a register of pairs the second scalar above the
-/// first, which has 32 bits.
+/// The cells of a register of at most 64 bits. In a register of pairs, the second scalar is above
+/// the first, which has 32 bits.
 fn cells(pipeline: &Pipeline, register: ExternId) -> impl Iterator<Item = (u64, u64)> + '_ {
     let cells = 0..pipeline.array_size(register).unwrap_or_default();
     cells.filter_map(move |cell| {

@@ -7,7 +7,7 @@ use tributary_jobfile::Aggregation;
 use super::{Error, Run};
 
 impl Run<'_> {
-    /// A job is to be served in another way from the next iteration on that no worker has begun.
+    /// Plans to move a job before the first iteration that no worker has begun.
     pub(super) fn plan_move(&mut self, index: usize, aggregation: Aggregation) {
         let next = self.submitted[index].iter().copied().max().unwrap_or(0);
         if self.system.deployment().has_segments() && next < self.inputs[index][0].len() {
@@ -15,7 +15,7 @@ impl Run<'_> {
         }
     }
 
-    /// Moves jobs whose workers have all come to the end of an iteration.
+    /// Moves jobs whose workers have all finished an iteration.
     pub(super) fn move_jobs(&mut self) -> Result<(), Error> {
         let idle = |(&index, &(before, _)): (&usize, &(usize, _))| {
             self.sums[index].iter().all(|own| own.len() == before).then_some(index)
@@ -51,7 +51,7 @@ impl Run<'_> {
             }
         }
         let now = self.system.network.now();
-        // Those that have waited for this go on; the others are still in their pauses.
+        // Workers that waited for the move continue; the others are still in their pauses.
         let due: BTreeSet<(usize, usize)> =
             self.due.iter().map(|&(_, job, worker)| (job, worker)).collect();
         for worker in 0..job.workers.len() {

@@ -1,4 +1,4 @@
-//! Servers at a switch, and jobs that come, train and go: every packet of every iteration.
+//! Servers at a switch, and jobs that arrive, train and leave: every packet of every iteration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,16 +18,16 @@ use crate::process::Process;
 
 const SWITCH: SwitchId = SwitchId(0);
 
-/// What a job does.
+/// The workload of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Work {
-    /// What a worker computes before each sum.
+    /// A worker's computing time before each sum.
     pub(super) compute: Duration,
-    /// Packets of a sum.
+    /// Packets per sum.
     pub(super) packets: u32,
-    /// Sums that a worker has under way at once: more than one, and it never pauses.
+    /// Sums that a worker has in flight at once; with more than one, it never pauses.
     pub(super) ahead: u32,
-    /// After so many sums it is over.
+    /// Number of sums of the job.
     pub(super) iterations: u64,
 }
 
@@ -37,17 +37,17 @@ struct Training {
     slot: u8,
     parts: Vec<JobAtSwitch>,
     work: Work,
-    /// Sums that each worker has.
+    /// Number of sums of each worker.
     done: Vec<u64>,
 }
 
-/// The servers, the switch, and the jobs that run.
+/// The servers, the switch, and the running jobs.
 #[derive(Debug)]
 pub(super) struct Bench<'a> {
     rig: &'a Rig,
     network: Network,
     jobs: BTreeMap<JobId, Training>,
-    /// When workers have computed.
+    /// When workers finish computing.
     due: BTreeSet<(Time, JobId, usize)>,
     /// Number of the last job.
     last: u16,
@@ -69,12 +69,12 @@ impl<'a> Bench<'a> {
         self.network.now()
     }
 
-    /// Frames that arrived somewhere.
+    /// Frame arrivals at any host or switch.
     pub(super) fn hops(&self) -> u64 {
         self.network.hops()
     }
 
-    /// A job starts: its workers begin to compute.
+    /// Starts a job: its workers begin to compute.
     pub(super) fn start(&mut self, sender: &Sender, work: Work) -> Result<JobId, Error> {
         self.last += 1;
         let id = JobId::new(self.last).expect("jobs count from 1");
@@ -111,7 +111,7 @@ impl<'a> Bench<'a> {
         Ok(id)
     }
 
-    /// Lets things happen until a job is over, which goes and is returned, or the time has come.
+    /// Processes events until a job ends, which is removed and returned, or until `until`.
     pub(super) fn run_until(&mut self, until: Time) -> Result<Option<JobId>, Error> {
         loop {
             let due = self.due.first().copied().filter(|(time, ..)| *time <= until);
@@ -130,8 +130,8 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Sums of a packet's values that each job's parameter server completed, and how many of them came
-    /// complete from the switch.
+    /// Sums of single packets that each job's parameter server completed, and how many of them
+    /// arrived complete from the switch.
     pub(super) fn counts(&self, id: JobId) -> (u64, u64) {
         let server = self.network.server(self.jobs[&id].job.server(), id).expect("it runs");
         (server.stats().completed, server.stats().complete_on_arrival)
@@ -143,7 +143,7 @@ impl<'a> Bench<'a> {
         let host = training.job.workers[worker];
         let values = packets as usize * VALUES;
         let mut memory = memory.into_iter();
-        // The first time there are as many as are to be under way.
+        // The first time, submit as many as may be in flight.
         let more = if training.done[worker] == 0 && memory.len() == 0 { ahead } else { 1 };
         for _ in 0..more {
             let mut ones = memory.next().unwrap_or_default();
@@ -159,7 +159,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// What endpoints had to say; a job that has all its sums.
+    /// Handles the endpoints' events. Returns a job that has all its sums.
     fn hear(&mut self) -> Result<Option<JobId>, Error> {
         let mut over = None;
         for happening in self.network.take_happenings() {

@@ -1,28 +1,29 @@
-//! NetPack's testbed (§6.1) in virtual time: servers at one switch, whose jobs sum their gradients with ATP's
-//! endpoints and P4 program.
+//! NetPack's testbed (§6.1) in virtual time: servers at one switch, whose jobs sum their gradients
+//! with ATP's endpoints and P4 program.
 //!
-//! Training takes days, a packet nanoseconds; so a trace cannot be run packet by packet. Three things
-//! happen at scales that are far apart, and each is run at its own:
+//! Training takes days, a packet nanoseconds, so a trace cannot be run packet by packet. Each of
+//! three processes is simulated at its own time scale:
 //!
 //! 1. *Packets* (`rates`). Jobs that send at the same time share links, the switch's memory and the
-//!    queues. [`Packets`] has them send without a pause, through the P4 program, until their rates no
-//!    longer change, and remembers the rates for like jobs on like servers.
-//! 2. *Turns* (`turns`). Jobs compute, then send, each in its own rhythm; who sends at the same time
-//!    changes many times a second. Iterations are played with the rates of step 1.
-//! 3. *The trace*. Jobs come, are placed, and go: the simulation of [`tributary_cluster::simulate`], which
-//!    asks [`Packets`] at every change how long sums take now.
+//!    queues. [`Packets`] runs them without pauses, through the P4 program, until their rates are
+//!    steady, and caches the rates for equal jobs on equivalent servers.
+//! 2. *Turns* (`turns`). Jobs compute, then send, each in its own rhythm; the set of sending jobs
+//!    changes many times per second. Iterations are simulated with the rates of step 1.
+//! 3. *The trace*. Jobs arrive, are placed, and leave: the simulation of
+//!    [`tributary_cluster::simulate`], which asks [`Packets`] after every change how long sums
+//!    take.
 //!
-//! [`replay`] leaves the shortcuts out: every packet of every iteration of every job, in one run. It
-//! is for small cases, to see what the shortcuts cost.
+//! [`replay`] omits the shortcuts: every packet of every iteration of every job, in one run. It is
+//! for small cases, to measure the error of the shortcuts.
 //!
 //! # Scale
 //!
-//! A link of the testbed carries [`BDP`] packets in a round trip, not several hundred, and a packet has
-//! [`VALUES`] values, not 64: only times in units of a packet's matter here. What makes rates what they are is
-//! kept: memory over what a link has under way in a round trip (that is the peak aggregation
-//! throughput over the link's rate), the queue that marks congestion over the same, the window's bounds
-//! over the same, and the retransmission timeout over the round-trip time. The queue before a mark is as long as
-//! the link's own packets, so that a window that is halved still fills the link.
+//! A link of the testbed carries [`BDP`] packets per round trip, instead of several hundred, and a
+//! packet has [`VALUES`] values, instead of 64: only times relative to a packet's matter here. The
+//! ratios that determine rates are kept: memory to packets in flight per round trip (the peak
+//! aggregation throughput relative to the link's rate), the marking threshold and the window's
+//! bounds to the same, and the retransmission timeout to the round-trip time. The marking threshold
+//! equals the link's own packets, so that a halved window still fills the link.
 
 mod bench;
 mod packets;
@@ -36,21 +37,21 @@ pub use packets::{Effort, Packets};
 pub use replay::replay;
 pub use rig::{BDP, Unfit, VALUES};
 
-/// Why a testbed has nothing to say.
+/// Why a testbed cannot be simulated.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be built.
+    /// The cluster cannot be a testbed.
     #[error(transparent)]
     Unfit(#[from] Unfit),
     /// The endpoints or the switch refused something.
     #[error(transparent)]
     Run(#[from] crate::Error),
-    /// A sum was not what it should be: a fault of this program.
+    /// A sum was wrong, which is a bug in this program.
     #[error("a job of {workers} workers got {sum} as the sum of ones")]
     Sum {
-        /// Workers of the job.
+        /// Number of workers of the job.
         workers: usize,
-        /// What came.
+        /// The sum.
         sum: i32,
     },
 }

@@ -1,4 +1,4 @@
-//! How long sums take on a testbed: asked for by a simulation, answered from packets, remembered.
+//! Durations of sums on a testbed: requested by a simulation, measured with packets, cached.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,35 +12,34 @@ use super::rig::{ROUND_TRIP, Rig};
 use super::shape::{Sender, canonical, components};
 use super::turns::{self, Rhythm};
 
-/// Memory is plenty if it is so many times what the senders have under way: then only those that share
-/// servers feel each other.
+/// Memory is plentiful if it is this multiple of what the senders have in flight: then only jobs
+/// that share servers affect each other.
 const PLENTY: usize = 2;
 
 /// A rhythm as a key: the bits of both times.
 type Key = (u64, u64);
 
-/// What is known of sets of jobs.
+/// Cached results for sets of jobs.
 type Known<K, V> = Mutex<HashMap<Vec<K>, Arc<[V]>>>;
 
-/// What was measured so far.
+/// The work done so far.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Effort {
-    /// Sets of senders that were measured.
+    /// Number of sets of senders that were measured.
     pub sets: u64,
-    /// Frames that arrived at a host or the switch for that.
+    /// Frame arrivals at hosts or the switch in these measurements.
     pub hops: u64,
-    /// Mean standard error of the rates, as part of a link.
+    /// Mean standard error of the rates, relative to the link's rate.
     pub mean_error: f64,
-    /// The greatest of them.
+    /// The greatest of these errors.
     pub greatest_error: f64,
-    /// Sets of running jobs whose turns were played.
+    /// Number of sets of running jobs whose turns were simulated.
     pub played: u64,
 }
 
 /// A testbed whose jobs' sums are timed by packets.
 ///
-/// It may be shared between simulations, on several threads: what it answers depends on the jobs that run
-/// and on nothing else.
+/// Simulations on several threads may share it: its answers depend only on the running jobs.
 #[derive(Debug)]
 pub struct Packets {
     rig: Rig,
@@ -50,11 +49,11 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// Builds a testbed: servers, links and switch memory are the cluster's.
+    /// Builds a testbed with the servers, links and switch memory of the cluster.
     ///
     /// # Errors
     ///
-    /// If the cluster is not one rack of like links.
+    /// If the cluster is not one rack with identical links.
     pub fn of(cluster: &Cluster) -> Result<Self, Error> {
         Ok(Self {
             rig: Rig::new(cluster)?,
@@ -64,7 +63,7 @@ impl Packets {
         })
     }
 
-    /// What was measured so far.
+    /// The work done so far.
     #[must_use]
     pub fn effort(&self) -> Effort {
         let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
@@ -79,7 +78,7 @@ impl Packets {
         }
     }
 
-    /// What jobs get that send at the same time, in their order.
+    /// Rates of jobs that send at the same time, in order.
     fn rates(&self, senders: &[(Sender, ())]) -> Result<Vec<Rate>, Error> {
         let mut rates = vec![None; senders.len()];
         for members in self.apart(senders) {
@@ -98,7 +97,7 @@ impl Packets {
         Ok(rates.into_iter().map(|rate| rate.expect("every sender is in one set")).collect())
     }
 
-    /// Sets of senders that do not feel each other.
+    /// Sets of senders that do not affect each other.
     fn apart<T>(&self, senders: &[(Sender, T)]) -> Vec<Vec<usize>> {
         let summed = senders.iter().filter(|(sender, _)| sender.aggregates).count();
         if summed * ROUND_TRIP as usize * PLENTY <= self.rig.pool as usize {
@@ -108,7 +107,7 @@ impl Packets {
         }
     }
 
-    /// Time of an iteration's sum of each of some jobs that run at the same time.
+    /// Duration of each job's sum per iteration while these jobs run.
     fn sums_s(&self, jobs: &[(Sender, Key)]) -> Result<Vec<f64>, Error> {
         let mut sums = vec![f64::INFINITY; jobs.len()];
         for members in self.apart(jobs) {
@@ -157,7 +156,7 @@ impl Sums for &Packets {
     }
 }
 
-/// Senders that differ in nothing get their mean: which of them comes first means nothing.
+/// Identical senders get their mean: their order has no meaning.
 fn alike(senders: &[Sender], rates: &[Rate]) -> Vec<Rate> {
     let mean = |sender: &Sender| {
         let same: Vec<&Rate> =
@@ -170,7 +169,8 @@ fn alike(senders: &[Sender], rates: &[Rate]) -> Vec<Rate> {
     senders.iter().map(mean).collect()
 }
 
-/// What is known of a key, or is found out. Nobody waits meanwhile: two may find out the same.
+/// The cached value of a key, computed if missing. No thread waits meanwhile: two may compute the
+/// same value.
 fn remembered<K: Eq + std::hash::Hash, V>(
     known: &Known<K, V>,
     key: Vec<K>,

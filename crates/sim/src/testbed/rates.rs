@@ -1,4 +1,4 @@
-//! What jobs that send without a pause get of the links and of the switch's memory.
+//! Shares of links and switch memory for jobs that send without a pause.
 
 use tributary_cluster::metrics::Spread;
 use tributary_protocol::Time;
@@ -8,41 +8,41 @@ use super::bench::{Bench, Work};
 use super::rig::{PACKET, Rig};
 use super::shape::Sender;
 
-/// Packets that a link carries between two looks at the rates: some dozen round trips, which is more than
-/// windows take from one halving to the next.
+/// Packets per link between two samples: some dozen round trips, which is more than the time
+/// between two halvings of a window.
 const SPAN: u32 = 2_048;
 
-/// Spans after which windows and aggregators have found their places.
+/// Spans until windows and aggregators are steady.
 const SETTLED: usize = 2;
 
-/// Spans that are measured: at least, and at most.
+/// Minimum and maximum number of measured spans.
 const SPANS: [usize; 2] = [5, 24];
 
-/// Part of the link by which the standard error of a rate may be off before it is measured for longer.
+/// Standard error of a rate, relative to the link's, above which measuring continues.
 const PRECISION: f64 = 0.01;
 
-/// What a job gets.
+/// The share of a job.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Rate {
-    /// What each of its workers sends, as part of a link.
+    /// Rate of each of its workers, relative to the link's.
     pub(super) part: f64,
-    /// Standard error of that.
+    /// Standard error of that rate.
     pub(super) error: f64,
-    /// The part of its packets that the switch sums.
+    /// Fraction of its packets that the switch sums.
     pub(super) summed: f64,
 }
 
-/// What was done to find rates.
+/// The result of a measurement.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     pub(super) rates: Vec<Rate>,
     pub(super) hops: u64,
 }
 
-/// Has the senders send until their rates are known.
+/// Runs the senders until their rates are known.
 pub(super) fn measure(rig: &Rig, senders: &[Sender]) -> Result<Measured, Error> {
     let mut bench = Bench::new(rig)?;
-    // Each always has more packets than its window lets out.
+    // Each worker always has more packets than its window allows.
     let packets = rig.scenario.jobs[0].slots;
     let work = Work { compute: PACKET, packets, ahead: 3, iterations: u64::MAX };
     let ids: Vec<_> =

@@ -12,12 +12,12 @@ use super::bench::{Bench, Work};
 use super::rig::{PACKET, Rig};
 use super::shape::Sender;
 
-/// A job that runs.
+/// A running job.
 #[derive(Debug)]
 struct Running {
     plan: Plan,
     start_s: f64,
-    /// On one server it sends nothing, and ends then.
+    /// On one server it sends nothing, and ends at this time.
     end_s: Option<f64>,
 }
 
@@ -26,21 +26,21 @@ struct Running {
 pub struct Ran {
     /// The job.
     pub job: JobId,
-    /// Where.
+    /// Its placement.
     pub plan: Plan,
-    /// When it started, seconds.
+    /// Start in seconds.
     pub start_s: f64,
-    /// When it had all its sums.
+    /// Time of its last sum in seconds.
     pub end_s: f64,
 }
 
 /// Runs jobs that are placed in rounds at every multiple of a period, with every packet of every
-/// iteration: what [`Packets`](super::Packets) is to be compared with. Time is not scaled: jobs should
-/// take milliseconds. Iterations are whole. Jobs come back in the order of their numbers.
+/// iteration, as a reference for [`Packets`](super::Packets). Time is not scaled: jobs should take
+/// milliseconds. Iterations are not split. Jobs are returned in the order of their numbers.
 ///
 /// # Errors
 ///
-/// If the cluster is no testbed, or a sum was wrong.
+/// If the cluster cannot be a testbed, or a sum was wrong.
 ///
 /// # Panics
 ///
@@ -63,7 +63,7 @@ pub fn replay(
     let mut ran = Vec::new();
     for round in 0_u32.. {
         let now_s = f64::from(round) * period_s;
-        // Until the round, jobs end.
+        // Jobs end until the next round.
         while let Some(over) = bench.run_until(Time::ZERO + Duration::from_secs_f64(now_s))? {
             let id = on_bench.remove(&over).expect("it was put there");
             let Running { plan, start_s, .. } = running.remove(&id).expect("it runs");

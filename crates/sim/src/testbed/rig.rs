@@ -1,4 +1,4 @@
-//! What a testbed is built of: hosts, a switch with a program, and settings.
+//! The parts of a testbed: hosts, a switch with a program, and settings.
 
 use std::time::Duration;
 
@@ -14,40 +14,41 @@ use super::Error;
 use crate::line::Cable;
 use crate::program::Program;
 
-/// Values in a packet.
+/// Values per packet.
 pub const VALUES: usize = 32;
 
-/// Packets that a link carries in the propagation time of a round trip; and as many wait in a queue before
-/// it marks congestion.
+/// Packets that a link carries in the propagation time of a round trip; also the marking threshold
+/// of queues.
 pub const BDP: u32 = 32;
 
-/// The most packets that a worker has under way: four round trips with full queues.
+/// Maximum number of a worker's packets in flight: four round trips with full queues.
 const SLOTS: u32 = 4 * ROUND_TRIP;
 
-/// Packets of a full round trip: under way, and waiting without a mark (NetPack §4.1, footnote 3).
+/// Packets of a full round trip: in flight, and queued without a mark (NetPack §4.1, footnote 3).
 pub(super) const ROUND_TRIP: u32 = 2 * BDP;
 
-/// Time that a packet takes on a link.
+/// Time of a packet on a link.
 pub(super) const PACKET: Duration = Duration::from_nanos(200);
 
-/// Retransmission timeouts: at least some forty full round trips, as a millisecond is of 25 µs. A job has
-/// that from its first packet on: a start that is slower is nothing beside the hours that it trains.
+/// Retransmission timeouts: at least some forty full round trips, as one millisecond is of 25 µs.
+/// It also applies from the first packet, because a slower start is negligible in hours of
+/// training.
 const TIMEOUTS: RttConfig = RttConfig {
     initial: Duration::from_micros(500),
     min: Duration::from_micros(500),
     max: Duration::from_millis(50),
 };
 
-/// Bits of a packet on a link: headers, values, and what comes before and after.
+/// Bits of a packet on a link: headers, values, and framing.
 const PACKET_BITS: f64 = 8.0 * (14 + 20 + 8 + 28 + 4 * VALUES + 24) as f64;
 
-/// Why a cluster is no testbed.
+/// Why a cluster cannot be a testbed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Unfit {
-    /// It has not one rack.
+    /// It does not have exactly one rack.
     #[error("a testbed has one rack, not {0}")]
     Racks(usize),
-    /// It has no servers, or more than a switch has ports for.
+    /// It has no servers, or more than a switch has ports.
     #[error("a testbed has 1 to 254 servers, not {0}")]
     Servers(usize),
     /// Links differ, or have no bandwidth.
@@ -55,14 +56,14 @@ pub enum Unfit {
     Links,
 }
 
-/// What a testbed is built of, again and again.
+/// The parts of a testbed, for repeated use.
 #[derive(Debug)]
 pub(super) struct Rig {
     pub(super) scenario: Scenario,
     pub(super) catalogue: Catalogue,
     program: Program,
     link_gbps: f64,
-    /// Aggregators; none if the switch only forwards.
+    /// Number of aggregators; zero if the switch only forwards.
     pub(super) pool: u32,
 }
 
@@ -86,7 +87,7 @@ impl Rig {
              [switch]\npool = {}\necn_threshold = {BDP}\n\
              [[job]]\nworkers = 1\n",
             servers.len(),
-            // A program has one aggregator at least; nobody is sent there then.
+            // A program has at least one aggregator, which is unused then.
             pool.max(1),
         );
         let mut scenario = parse(&file, "testbed.toml").expect("a job file");
@@ -99,7 +100,7 @@ impl Rig {
     }
 
     pub(super) fn cable() -> Cable {
-        // There and back are four cables.
+        // A round trip crosses four links.
         let latency = PACKET * BDP / 4;
         Cable { bandwidth: PACKET_BITS / PACKET.as_secs_f64(), latency }
     }
@@ -116,7 +117,7 @@ impl Rig {
         switch
     }
 
-    /// Seconds for a job's gradients with a link to itself.
+    /// Seconds for a job's gradients on a link of its own.
     pub(super) fn alone_s(&self, job: &TrainingJob) -> f64 {
         job.gradient_bytes * 8.0 / (self.link_gbps * 1e9)
     }

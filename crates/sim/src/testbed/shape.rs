@@ -1,13 +1,13 @@
-//! Which servers a set of jobs uses, whatever their numbers.
+//! The set of servers that jobs use, independent of their numbers.
 
 use std::collections::BTreeSet;
 
 use tributary_cluster::Plan;
 
-/// The most servers of which every order is tried.
+/// The maximum number of servers of which every order is tried.
 const ORDERED: usize = 6;
 
-/// Where a job sends from and to.
+/// The servers of a job's sender.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Sender {
     /// Servers of its workers, in order.
@@ -19,7 +19,7 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// None for a plan that sends nothing.
+    /// `None` for a plan that sends nothing.
     pub(super) fn of(plan: &Plan, memory: bool) -> Option<Self> {
         let ps = plan.ps.filter(|_| plan.is_distributed())?.0;
         let workers = plan.workers().into_iter().map(|(server, _)| server.0).collect();
@@ -38,11 +38,11 @@ impl Sender {
     }
 }
 
-/// Senders in order, and where each of those given has gone.
+/// Senders in canonical order, and the new index of each given one.
 type Ordered<T> = (Vec<(Sender, T)>, Vec<usize>);
 
-/// Senders with something that tells them apart, under those names of servers that put them first in order;
-/// and where each of those given has gone. Sets that differ in the names of servers come out alike.
+/// Senders with distinguishing data, with servers renamed so that the result comes first in order;
+/// and the new index of each given one. Sets that differ only in server names have the same result.
 pub(super) fn canonical<T: Ord + Clone>(senders: &[(Sender, T)]) -> Ordered<T> {
     let servers: BTreeSet<u32> = senders.iter().flat_map(|(sender, _)| sender.servers()).collect();
     let servers: Vec<u32> = servers.into_iter().collect();
@@ -68,7 +68,7 @@ pub(super) fn canonical<T: Ord + Clone>(senders: &[(Sender, T)]) -> Ordered<T> {
     }
 }
 
-/// The next order of different numbers in the order of words; false after the last.
+/// The next permutation in lexicographic order; false after the last.
 fn advance(order: &mut [u32]) -> bool {
     let Some(pivot) = order.windows(2).rposition(|pair| pair[0] < pair[1]) else { return false };
     let greater =
@@ -119,14 +119,14 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_jobs_apart_stays_with_them() {
+    fn distinguishing_data_stays_with_its_job() {
         let tagged = |workers: &[u32], tag| (sender(workers, 4).0, tag);
         let (all, went) = canonical(&[tagged(&[2, 3], 'b'), tagged(&[1, 2], 'a')]);
         assert_eq!((all[went[0]].1, all[went[1]].1), ('b', 'a'));
     }
 
     #[test]
-    fn jobs_on_different_servers_are_apart() {
+    fn jobs_on_different_servers_are_separate_components() {
         let all = [sender(&[0, 1], 0), sender(&[3, 4], 5), sender(&[2, 5], 6), sender(&[7, 8], 7)];
         assert_eq!(components(&all), [vec![0], vec![1, 2], vec![3]]);
     }

@@ -1,45 +1,44 @@
 //! Jobs that compute and send in turns, each in its own rhythm.
 //!
-//! Who sends at the same time changes many times a second, and so does what each gets. Jobs of one
-//! rhythm keep the offset that they happened to start with, so that several starts are played.
+//! The set of sending jobs, and with it their rates, changes many times per second. Jobs of one
+//! rhythm keep their initial offset, so several starts are simulated.
 
-/// Starts that are played, with rhythms shifted against each other.
+/// Number of simulated starts, with rhythms shifted against each other.
 const STARTS: u32 = 6;
 
-/// Iterations of the slowest job that are played of each start, after the first.
+/// Simulated iterations of the slowest job per start, after the first.
 const ITERATIONS: u32 = 40;
 
-/// Changes after which a start is given up: a job next to others that are much faster.
+/// Changes after which a start is abandoned, as for a job next to much faster ones.
 const CHANGES: u32 = 20_000;
 
-/// Multiples of the golden ratio are spread evenly, whatever their number.
+/// Multiples of the golden ratio are evenly distributed modulo 1, whatever their number.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
 /// A job's rhythm.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Rhythm {
-    /// Time that it computes before each sum.
+    /// Computing time before each sum.
     pub(super) compute_s: f64,
-    /// Time that a sum takes on a link that the job has to itself.
+    /// Time of a sum on a link of its own.
     pub(super) alone_s: f64,
 }
 
-/// A job in its rhythm.
+/// The state of a job in its rhythm.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     rhythm: Rhythm,
     sending: bool,
-    /// Of computing seconds, of a sum seconds on a link of its own.
+    /// Remaining seconds of computing, or of the sum on a link of its own.
     left_s: f64,
     since_s: f64,
     sums: u32,
-    /// Sums after the first, and the time that they took.
+    /// Number and duration of sums after the first.
     counted: u32,
     sum_s: f64,
 }
 
-/// Mean time of each job's sums while all of them run. `rates` says what each of those that send gets of a
-/// link.
+/// Mean time of each job's sums while all run. `rates` returns each sending job's share of a link.
 pub(super) fn sums_s<E>(
     rhythms: &[Rhythm],
     mut rates: impl FnMut(&[usize]) -> Result<Vec<f64>, E>,
@@ -99,7 +98,7 @@ fn play<E>(
 }
 
 impl Rhythm {
-    /// Somewhere in its first computing.
+    /// Starts at some point of the first computing phase.
     fn begun(self, offset: f64) -> Turn {
         let left_s = offset * (self.compute_s + self.alone_s);
         Turn { rhythm: self, sending: false, left_s, since_s: 0.0, sums: 0, counted: 0, sum_s: 0.0 }
@@ -107,7 +106,7 @@ impl Rhythm {
 }
 
 impl Turn {
-    /// It has computed, or has its sum.
+    /// Changes from computing to sending, or back.
     fn change(&mut self, now_s: f64) {
         if self.sending {
             self.sums += 1;
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn alone_a_sum_takes_what_the_link_gives() {
+    fn a_single_job_gets_the_whole_link() {
         let [sum_s] = played(&[(3.0, 1.0)])[..] else { panic!() };
         assert!((sum_s - 1.0).abs() < 1e-9, "{sum_s}");
         let half = |_: &[usize]| Ok::<_, Infallible>(vec![0.5]);
@@ -148,18 +147,19 @@ mod tests {
     }
 
     #[test]
-    fn those_that_always_send_share_and_those_that_compute_meet_now_and_then() {
+    fn jobs_that_always_send_share_and_jobs_that_compute_overlap_sometimes() {
         for sum_s in played(&[(1e-3, 1.0), (1e-3, 1.0)]) {
             assert!((1.9..2.0).contains(&sum_s), "{sum_s}");
         }
-        // A quarter of the time each, so that a sum meets the other for about a quarter.
+        // Each sends a quarter of the time, so about a quarter of a sum overlaps with the other
+        // job.
         for sum_s in played(&[(3.0, 1.0), (4.0, 1.0)]) {
             assert!((1.1..1.45).contains(&sum_s), "{sum_s}");
         }
     }
 
     #[test]
-    fn who_gets_nothing_never_ends_and_holds_nobody_up() {
+    fn a_job_without_bandwidth_never_ends_and_delays_no_other() {
         let rhythms = [Rhythm { compute_s: 1.0, alone_s: 1.0 }; 2];
         let rates = |senders: &[usize]| {
             Ok::<_, Infallible>(senders.iter().map(|&at| at as f64).collect::<Vec<_>>())

@@ -1,5 +1,5 @@
-//! What is searched of ATP: jobs whose PS is replaced, at any point, by one that knows nothing. What
-//! the one before it sent, and what was on its way to it, may arrive at any time after that.
+//! What is searched of ATP: jobs whose PS is replaced, at any point, by one that knows nothing.
+//! What the one before it sent, and what was on its way to it, may arrive at any time after that.
 
 use crate::cases::{NO_FAULTS, ONE, holds};
 use crate::model::Bounds;

@@ -1,9 +1,9 @@
 //! The switches: the P4 program in the dataplane, pass by pass.
 //!
 //! One instance of each switch does all the work: before a packet's pass the registers are set to
-//! what the state of the search says they are, and afterwards they are read. What a packet keeps over
-//! a resubmit is in its storage, which stays with the packet, so that other packets can come between
-//! its passes.
+//! what the state of the search says they are, and afterwards they are read. What a packet keeps
+//! over a resubmit is in its storage, which stays with the packet, so that other packets can come
+//! between its passes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -27,7 +27,8 @@ const CPU_PORT: u16 = 510;
 /// The time in all switches, always: the program does nothing with it.
 const NOW_US: u64 = 1_000_000;
 
-/// All registers of a switch: those of the first cell in the program's order, then those of the next.
+/// All registers of a switch: those of the first cell in the program's order, then those of the
+/// next.
 pub(crate) type Registers = Vec<Value>;
 
 /// A packet that waits for another pass.
@@ -40,8 +41,8 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Two with the same name are the same: parser and ingress start anew with the frame and what was
-    /// preserved.
+    /// Two with the same name are the same: parser and ingress start anew with the frame and what
+    /// was preserved.
     pub(crate) fn name(&self) -> String {
         let debug = format!("{:?}", self.packet);
         let preserved = debug.split("preserved: ").nth(1).expect("the storage's text has it");
@@ -245,8 +246,9 @@ impl Hardware {
         self.twice(switch, registers, waiting.packet.clone(), &waiting.frame, &input)
     }
 
-    /// Registers of which [`dead`](Self::dead) says that they have no effect must have none: if there are
-    /// any, a pass is taken once with zeros in them and once with ones, and nothing may differ.
+    /// Registers of which [`dead`](Self::dead) says that they have no effect must have none: if
+    /// there are any, a pass is taken once with zeros in them and once with ones, and nothing may
+    /// differ.
     fn twice(
         &mut self,
         switch: usize,
@@ -273,8 +275,8 @@ impl Hardware {
 
     /// Registers that have no effect, whatever they hold.
     ///
-    /// With ESA, those of a free cell. With SwitchML, those of a cell that was never used. With P4INC,
-    /// the sum of a round that is finished, of which there is a copy, and a copy of nothing.
+    /// With ESA, those of a free cell. With SwitchML, those of a cell that was never used. With
+    /// P4INC, the sum of a round that is finished, of which there is a copy, and a copy of nothing.
     fn dead(&self, registers: &Registers) -> Vec<usize> {
         let per_cell = self.registers.len();
         let mut dead = Vec::new();

@@ -167,9 +167,9 @@ impl Search {
         self.forget(state);
     }
 
-    /// A result for a worker that has it already can do nothing any more, now or later, and neither can
-    /// a gradient that a cell of P4INC or SwitchML has left behind: they are taken out, which merges
-    /// states that differ in nothing else.
+    /// A result for a worker that has it already can do nothing any more, now or later, and neither
+    /// can a gradient that a cell of P4INC or SwitchML has left behind: they are taken out, which
+    /// merges states that differ in nothing else.
     fn forget(&self, state: &mut State) {
         let State { parts, items, .. } = state;
         items.retain(|&item| {
@@ -235,8 +235,8 @@ impl Search {
 
     // --- A fair run (I7) ----------------------------------------------------------------------
 
-    /// From here on all packets are delivered and timers fire when nothing else happens: whether all
-    /// workers get all sums, and the PSs have nothing left to do.
+    /// From here on all packets are delivered and timers fire when nothing else happens: whether
+    /// all workers get all sums, and the PSs have nothing left to do.
     fn completes(&self, state: &State) -> bool {
         if state.trouble.is_some() {
             return true;
@@ -310,7 +310,8 @@ impl Search {
         text
     }
 
-    /// The endpoints that must come to their end: not those of a run whose end the controller has made.
+    /// The endpoints that must come to their end: not those of a run whose end the controller has
+    /// made.
     fn lasting(&self) -> impl Iterator<Item = usize> {
         let endpoints = 0..self.system.workers() + self.system.jobs();
         endpoints.filter(|&part| !self.system.is_of_the_run_before(part))

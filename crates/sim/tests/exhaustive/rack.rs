@@ -1,6 +1,7 @@
-//! What is searched with the rules of recovery that are in force by default: what workers send again, and when,
-//! differs from the papers' rules, and ESA repairs in packets. All clocks stand still but when a timer fires, so
-//! whatever was sent before something that was answered is late at once.
+//! What is searched with the rules of recovery that are in force by default: what workers send
+//! again, and when, differs from the papers' rules, and ESA repairs in packets. All clocks stand
+//! still but when a timer fires, so whatever was sent before something that was answered is late at
+//! once.
 
 use tributary_protocol::Recovery;
 

@@ -1,9 +1,11 @@
-//! Two runs of one job, the second of which begins at any point of the first: whatever the first has on
-//! its way, in switches and in a PS that goes on, comes to the second at any time, and its workers may
-//! still be there. No sum of the second has anything of the first in it, and it completes.
+//! Two runs of one job, the second of which begins at any point of the first: whatever the first
+//! has on its way, in switches and in a PS that goes on, comes to the second at any time, and its
+//! workers may still be there. No sum of the second has anything of the first in it, and it
+//! completes.
 //!
-//! Values of the two runs are different digits. Switches are swept between the runs, as the controller has
-//! it done; where cells say whose they are (ATP, ESA) it must make no difference if they are not.
+//! Values of the two runs are different digits. Switches are swept between the runs, as the
+//! controller has it done; where cells say whose they are (ATP, ESA) it must make no difference if
+//! they are not.
 
 use tributary_controller::programs::Source;
 
@@ -71,7 +73,8 @@ fn p4inc_in_two_units() {
     holds("2 runs × 1 + 1 workers × 1 fragment, PS goes on", PARTIAL, TIMER);
 }
 
-/// What epochs are for: with one epoch for both runs, packets of the first come into sums of the second.
+/// What epochs are for: with one epoch for both runs, packets of the first come into sums of the
+/// second.
 #[test]
 fn one_epoch_for_both_runs_makes_sums_wrong() {
     for setting in [ATP, ESA, P4INC, SWITCHML, PARTIAL] {

@@ -1,5 +1,5 @@
-//! What is searched of P4INC and SwitchML, each to its end unless a depth is given. The most of each
-//! (losses are unbounded, and so are reordering and delay):
+//! What is searched of P4INC and SwitchML, each to its end unless a depth is given. The most of
+//! each (losses are unbounded, and so are reordering and delay):
 //!
 //! | | duplicates | timers | states | steps | depth |
 //! | --- | --- | --- | --- | --- | --- |

@@ -25,8 +25,8 @@ impl<T> Default for Store<T> {
 }
 
 impl<T> Store<T> {
-    /// The number of a thing, and whether it was not there before. Things with the same name are the
-    /// same.
+    /// The number of a thing, and whether it was not there before. Things with the same name are
+    /// the same.
     pub(crate) fn put(&self, name: String, thing: T) -> (u32, bool) {
         if let Some(&number) = self.inner.read().unwrap().0.get(&name) {
             return (number, false);

@@ -303,8 +303,8 @@ impl System {
         let sum: i32 = workers.map(|worker| self.digit(job, worker, sequence)).sum();
         let sign = |lane: usize| if lane.is_multiple_of(2) { 1 } else { -1 };
         if self.setting.too_great {
-            // Powers of two, which every scale leaves exact: at the scale of 1 the limit is 2^30 of two
-            // workers.
+            // Powers of two, which every scale leaves exact: at the scale of 1 the limit is 2^30 of
+            // two workers.
             let sum = sum as f32 * (1 << 28) as f32;
             return Tensor::F32((0..VALUES).map(|lane| sign(lane) as f32 * sum).collect());
         }
@@ -347,8 +347,8 @@ impl System {
         self.put_office(job, office)
     }
 
-    /// Whether a job is a later run of one whose PS goes on: that of ESA does not, as it is a new agent
-    /// that has the job's new token.
+    /// Whether a job is a later run of one whose PS goes on: that of ESA does not, as it is a new
+    /// agent that has the job's new token.
     fn goes_on(&self, job: usize) -> bool {
         self.setting.again.is_some() && job == 1 && self.setting.protocol != "esa"
     }

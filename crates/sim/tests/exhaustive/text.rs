@@ -7,11 +7,12 @@
 //! - counters, and what never changes (settings);
 //! - what only estimates of the round-trip time depend on: all timeouts are set to one length here
 //!   (smallest = initial = greatest), so no estimate has an effect;
-//! - absolute time. Times are written relative to the endpoint's clock, and any that is a timeout or
-//!   more ago is the same as any other, as what is compared is always "a time and a timeout" with now.
+//! - absolute time. Times are written relative to the endpoint's clock, and any that is a timeout
+//!   or more ago is the same as any other, as what is compared is always "a time and a timeout"
+//!   with now.
 //!
-//! With [`Recovery::Rack`] estimates have an effect, and so has the time of the last result; and what is
-//! compared may be some timeouts old.
+//! With [`Recovery::Rack`] estimates have an effect, and so has the time of the last result; and
+//! what is compared may be some timeouts old.
 
 use tributary_protocol::{Recovery, Time};
 

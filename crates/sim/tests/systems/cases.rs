@@ -42,8 +42,8 @@ fn program_for(architecture: Architecture, scenario: &Scenario) -> Program {
     Program::compile(&source, &scenario.switch).unwrap()
 }
 
-/// Runs a case with the programs of both architectures and checks what must hold in every one; gives
-/// what became of it with v1model's.
+/// Runs a case with the programs of both architectures and checks what must hold in every one;
+/// gives what became of it with v1model's.
 fn run_exactly(file: &str, tensors: usize, values: usize) -> (Scenario, Outcome) {
     let scenario = scenario(file);
     let inputs = inputs(&scenario, tensors, values);
@@ -181,8 +181,9 @@ fn a_dead_worker_is_named_and_the_switch_is_clean_afterwards() {
     assert_eq!(outcome.left_behind, 0);
 }
 
-/// Runs to the end, while the host at port 4, which is in no job, sends what packets of all protocols look
-/// like, as they are and with every byte of the headers changed in turn, and all hosts get parts of them.
+/// Runs to the end, while the host at port 4, which is in no job, sends what packets of all
+/// protocols look like, as they are and with every byte of the headers changed in turn, and all
+/// hosts get parts of them.
 pub(crate) fn bombard(run: &mut Run<'_>, scenario: &Scenario) {
     let golden: Vec<Vec<u8>> =
         tributary_wire::golden::VECTORS.iter().map(|vector| vector.bytes()).collect();

@@ -1,4 +1,5 @@
-//! Small systems of P4INC whose whole course is known; the documentation's charts are drawn of them.
+//! Small systems of P4INC whose whole course is known; the documentation's charts are drawn of
+//! them.
 
 use tributary_controller::outcomes::Outcome as Fate;
 use tributary_sim::{Chart, Options, Outcome, Run};
@@ -19,7 +20,8 @@ pub(crate) struct Course {
     loser: Option<&'static str>,
 }
 
-/// A result is lost, and the others have begun the aggregator's next round when its worker asks again.
+/// A result is lost, and the others have begun the aggregator's next round when its worker asks
+/// again.
 pub(crate) fn result_lost() -> Course {
     Course {
         name: "p4inc-result-lost",
@@ -100,7 +102,8 @@ fn a_lost_result_packet_by_packet() {
             // Two have it and go on, with the same aggregator.
             "w1 → s1: gradient j1 f1 {0} v1 c0 (absorbed)",
             "w3 → s1: gradient j1 f1 {2} v1 c0 (added)",
-            // All three have waited for too long; the one that misses the result gets it from the copy.
+            // All three have waited for too long; the one that misses the result gets it from the
+            // copy.
             "w1 → s1: resent gradient j1 f1 {0} v1 c0 (duplicate)",
             "w2 → s1: resent gradient j1 f0 {1} v1 c0 (repeated)",
             "w3 → s1: resent gradient j1 f1 {2} v1 c0 (duplicate)",

@@ -1,5 +1,5 @@
-//! ESA beyond the paper's cases: jobs that are killed, servers and agents that die and come back, and
-//! packets and messages that nobody should send.
+//! ESA beyond the paper's cases: jobs that are killed, servers and agents that die and come back,
+//! and packets and messages that nobody should send.
 
 use std::time::Duration;
 
@@ -357,7 +357,8 @@ fn nothing_is_summed_over_links_that_lose_everything() {
     }
 }
 
-/// A result that only the channel can bring comes when TCP has sent its segments again, and not before.
+/// A result that only the channel can bring comes when TCP has sent its segments again, and not
+/// before.
 #[test]
 fn a_link_that_is_down_holds_up_the_channel() {
     let scenario = scenario("", "");

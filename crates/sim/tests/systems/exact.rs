@@ -79,11 +79,12 @@ fn expected(all: &[&Tensor], job: &Job, fragment: usize) -> Result<Tensor, Strin
     verify::exact_sum_i32(&integers).map(Tensor::I32).map_err(|error| error.to_string())
 }
 
-/// By which power of two the scale is divided where a fragment does not fit, and then still does not.
+/// By which power of two the scale is divided where a fragment does not fit, and then still does
+/// not.
 pub(crate) const LADDER: [i32; 8] = [0, 4, 8, 16, 32, 64, 96, 128];
 
-/// The sums of P4INC and SwitchML: each fragment at the first scale of the ladder at which all values of
-/// all workers fit.
+/// The sums of P4INC and SwitchML: each fragment at the first scale of the ladder at which all
+/// values of all workers fit.
 fn ladder_sum(all: &[&[f32]], scale: f64, fragment: usize) -> Vec<f32> {
     let limit = f64::from(i32::MAX / i32::try_from(all.len()).unwrap());
     let mut sums = Vec::new();

@@ -20,7 +20,8 @@ fn figure_3_packet_by_packet() {
             // 3, 4: job 2 has the higher priority; what job 1 has so far goes to its server.
             "w5 → s1: gradient j2 s0 {0} p=200 (preempted)",
             "s1 → ps1: collided gradient j1 s0 {0,1}",
-            // 5, 6: job 2 is complete: multicast to its workers by the switch, which frees the cell.
+            // 5, 6: job 2 is complete: multicast to its workers by the switch, which frees the
+            // cell.
             "w6 → s1: gradient j2 s0 {1} p=200 (completed)",
             "s1 → w5: parameter j2 s0 {0,1}",
             "s1 → w6: parameter j2 s0 {0,1}",

@@ -129,8 +129,8 @@ fn at_the_server_switches_only_forward() {
 
 /// Loses a fragment's result on its way to some workers of a local job.
 fn lose_result(protocol: &str, fragment: u32, losers: &[usize]) -> Outcome {
-    // As many fragments in the window as the job has aggregators: those who have the result take the
-    // aggregator for a later fragment.
+    // As many fragments in the window as the job has aggregators: those who have the result take
+    // the aggregator for a later fragment.
     let rest = format!("{}segment = 4\n", EVERYBODY);
     let rest = if protocol == "p4inc" { &rest } else { EVERYBODY };
     let scenario = scenario(&file(protocol, 4, STAR, 64, rest));

@@ -91,8 +91,8 @@ fn duplicates_and_jitter_beyond_the_round_trip() {
     }
 }
 
-/// A fragment takes a round trip, or a few more: with loss p on every link, 1/(1−p)^k of them where it has
-/// to pass k links without a loss.
+/// A fragment takes a round trip, or a few more: with loss p on every link, 1/(1−p)^k of them where
+/// it has to pass k links without a loss.
 #[test]
 fn the_time_of_one_fragment_is_bounded() {
     for protocol in PROTOCOLS {
@@ -110,7 +110,8 @@ fn the_time_of_one_fragment_is_bounded() {
     }
 }
 
-/// While a link is bad it takes as many frames as a burst has to get out of that, also if they are probes.
+/// While a link is bad it takes as many frames as a burst has to get out of that, also if they are
+/// probes.
 #[test]
 fn bursts_cost_not_much_more_than_as_many_single_losses() {
     for protocol in PROTOCOLS {
@@ -140,8 +141,8 @@ fn finish(mut run: Run<'_>) -> Outcome {
     outcome
 }
 
-/// A worker hears nothing for 100 ms, or is not heard: then the job goes on within a few milliseconds, and
-/// meanwhile nobody has flooded the network.
+/// A worker hears nothing for 100 ms, or is not heard: then the job goes on within a few
+/// milliseconds, and meanwhile nobody has flooded the network.
 #[test]
 fn a_direction_that_is_dead_for_a_while() {
     for protocol in PROTOCOLS {
@@ -169,9 +170,9 @@ fn a_direction_that_is_dead_for_a_while() {
     }
 }
 
-/// Two jobs over one link between two racks. One of them loses 1 % on the links of its workers: the other
-/// keeps nine tenths of its share, with which both would be done when the later one is if nothing is
-/// lost. Ten systems by chance.
+/// Two jobs over one link between two racks. One of them loses 1 % on the links of its workers: the
+/// other keeps nine tenths of its share, with which both would be done when the later one is if
+/// nothing is lost. Ten systems by chance.
 #[test]
 fn a_job_that_loses_packets_takes_nothing_from_another() {
     for seed in 0..10 {

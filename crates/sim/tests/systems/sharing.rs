@@ -1,5 +1,5 @@
-//! What ATP gives jobs of a switch's memory and links, against what NetPack's algorithm 1 expects (its
-//! figures 14 and 15).
+//! What ATP gives jobs of a switch's memory and links, against what NetPack's algorithm 1 expects
+//! (its figures 14 and 15).
 
 use std::time::Duration;
 
@@ -36,8 +36,8 @@ fn two_jobs_share_the_memory() {
     }
 }
 
-/// Figure 15, with memory for all: jobs that come and go share a link as algorithm 1 says. Right after a
-/// change, the ones that were there have not given all up.
+/// Figure 15, with memory for all: jobs that come and go share a link as algorithm 1 says. Right
+/// after a change, the ones that were there have not given all up.
 #[test]
 fn jobs_share_a_link_as_estimated() {
     let rack = Rack::figure_15();
@@ -57,9 +57,9 @@ fn jobs_share_a_link_as_estimated() {
     assert!(compared > 12, "only {compared} rates were compared");
 }
 
-/// Where memory is short, the parts that are summed are as estimated and the jobs are even; but no job
-/// is faster than estimated, and the link is not full: bursts of what the switch could not sum mark
-/// congestion, and windows are halved.
+/// Where memory is short, the parts that are summed are as estimated and the jobs are even; but no
+/// job is faster than estimated, and the link is not full: bursts of what the switch could not sum
+/// mark congestion, and windows are halved.
 #[test]
 fn without_memory_the_estimate_is_an_upper_bound() {
     for pool in [16, 32] {

@@ -33,8 +33,8 @@ fn jobs() -> Vec<Job> {
     (0..5).map(job).collect()
 }
 
-/// Mean completion time with sums by packets over that with every packet, and the greatest departure of
-/// a job. Plans must be the same, or it would be chance.
+/// Mean completion time with sums by packets over that with every packet, and the greatest
+/// departure of a job. Plans must be the same, or it would be chance.
 fn compared(pat_gbps: f64) -> (f64, f64) {
     let (cluster, jobs) = (testbed(pat_gbps), jobs());
     let options = Options { period_s: 5e-3, ..Options::default() };

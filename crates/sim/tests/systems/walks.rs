@@ -1,5 +1,5 @@
-//! Small ESA systems whose whole course is known: the paper's figures 3 and 4, and the five cases of
-//! loss of its §5.3. Tests walk through them, and the documentation's charts are drawn of them.
+//! Small ESA systems whose whole course is known: the paper's figures 3 and 4, and the five cases
+//! of loss of its §5.3. Tests walk through them, and the documentation's charts are drawn of them.
 
 use tributary_controller::programs::Source;
 use tributary_jobfile::{Scenario, parse};

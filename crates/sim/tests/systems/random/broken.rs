@@ -1,5 +1,5 @@
-//! The search finds what it is there to find: switches whose program is wrong, and the shrinker makes
-//! a chart of it that a reader can follow.
+//! The search finds what it is there to find: switches whose program is wrong, and the shrinker
+//! makes a chart of it that a reader can follow.
 
 use tributary_protocol::Recovery;
 use tributary_sim::{Act, Fate};
@@ -9,8 +9,8 @@ use super::judge::Judge;
 use super::seeds::{first_failure, report};
 use super::shrink::shrink;
 
-/// Finds a violation of one of the invariants within some seeds and shrinks it; returns the case, its
-/// chart's rows, and the report.
+/// Finds a violation of one of the invariants within some seeds and shrinks it; returns the case,
+/// its chart's rows, and the report.
 fn find(judge: &Judge, invariant: &str, case: fn(u64) -> Case) -> (Case, usize, String) {
     // The papers' rules send least, so their charts are shortest.
     let case = |seed| Case { recovery: Recovery::Papers, ..case(seed) };

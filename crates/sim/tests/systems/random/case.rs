@@ -164,8 +164,8 @@ impl Case {
         case
     }
 
-    /// Parameter servers of ATP and P4INC that die, some several times, and their successors. What is
-    /// drawn for it changes nothing else.
+    /// Parameter servers of ATP and P4INC that die, some several times, and their successors. What
+    /// is drawn for it changes nothing else.
     fn add_deaths(&mut self, share: f64) {
         let random = &mut ChaCha8Rng::seed_from_u64(self.seed ^ 0x6465_6164);
         for job in (0..self.jobs.len()).filter(|job| self.has_server(*job)).collect::<Vec<_>>() {
@@ -179,8 +179,8 @@ impl Case {
         self.acts.sort_unstable();
     }
 
-    /// Links that go down, jobs that are moved, ended or begun anew, workers that address aggregators of
-    /// others.
+    /// Links that go down, jobs that are moved, ended or begun anew, workers that address
+    /// aggregators of others.
     fn add_segment_acts(&mut self, random: &mut ChaCha8Rng) {
         for (job, its) in self.jobs.iter().enumerate() {
             let p4inc = self.protocol == Protocol::P4inc;
@@ -345,7 +345,8 @@ impl Case {
     /// Hosts of each rack, or of all, and the numbers of each job's workers.
     fn places(&self) -> (usize, Vec<Vec<usize>>) {
         let hosts: usize = self.jobs.iter().map(|job| job.workers).sum();
-        // ATP's and ESA's are in turn in the one rack and in the other, P4INC's where they are said to be.
+        // ATP's and ESA's are in turn in the one rack and in the other, P4INC's where they are said
+        // to be.
         let mut all = 0..hosts;
         let mut used = [0; 2];
         let racks: Vec<Vec<(usize, usize)>> = self
