@@ -1,5 +1,5 @@
-//! What is searched of ATP: jobs whose PS is replaced, at any point, by one that knows nothing.
-//! What the one before it sent, and what was on its way to it, may arrive at any time after that.
+//! The searches of ATP: jobs whose PS is replaced, at any point, by one without state. Packets to
+//! and from the previous PS may arrive at any later time.
 
 use crate::cases::{NO_FAULTS, ONE, holds};
 use crate::model::Bounds;
@@ -27,7 +27,8 @@ fn two_fragments_whose_ps_is_replaced() {
     }
 }
 
-/// A collision in which one worker's packet finds the aggregator taken moves the slot to another.
+/// A collision, in which one worker's packet finds the aggregator occupied, moves the slot to
+/// another.
 #[test]
 fn two_jobs_that_collide_and_whose_ps_is_replaced() {
     let setting = Setting { workers: &[2, 2], priorities: &[&[1, 1], &[1]], segment: 2, ..ONE_JOB };

@@ -1,4 +1,4 @@
-//! Programs with a fault in them: a search that finds nothing there proves nothing elsewhere.
+//! Programs with a fault, which the search must find.
 
 use tributary_controller::programs::Source;
 
@@ -41,7 +41,7 @@ fn a_contribution_is_added_twice() {
 }
 
 #[test]
-fn an_evicted_sum_does_not_say_whose_it_is() {
+fn an_evicted_sum_does_not_name_its_task() {
     let source = broken(
         "include/esa/rules.p4",
         "        hdr.aggregation.sequence = meta.held_sequence;\n        hdr.aggregation.bitmap = meta.held;",
@@ -81,19 +81,19 @@ fn a_sweep_frees_nothing() {
 }
 
 #[test]
-fn a_fetched_sum_does_not_say_whose_it_is() {
+fn a_fetched_sum_does_not_name_its_task() {
     let source = broken(
         "include/esa/rules.p4",
         "        hdr.aggregation.resend = 1;\n        hdr.aggregation.bitmap = meta.held;",
         "        hdr.aggregation.resend = 1;",
     );
-    // What is known of the fragment by then is one contribution, of which the sum says both.
+    // One contribution of the fragment is known by then; the sum claims both.
     assert!(found(ONE, TIMER, &source).contains("I1"));
 }
 
 #[test]
-fn nobody_is_asked_for_what_is_missing() {
-    // Workers that do not hear the agent: nothing is wrong, but a loss is never made up for.
+fn missing_values_are_not_requested() {
+    // Workers that receive nothing from the agent: no sum is wrong, but losses are never repaired.
     let setting = Setting { deaf: true, ..ONE };
     let found = found(setting, NO_FAULTS, &esa());
     assert!(found.contains("fair runs complete"), "{found}");
@@ -104,8 +104,8 @@ fn nobody_is_asked_for_what_is_missing() {
 const COPIES: &str = "include/v1model/aggregator/copies.p4";
 
 #[test]
-fn without_a_copy_a_lost_result_is_lost_for_ever() {
-    // Nobody finds one: the aggregator alone is one copy too few.
+fn without_a_copy_a_lost_result_is_never_repaired() {
+    // The copy is never used: the aggregator alone is not enough.
     let source =
         broken_of("p4inc", COPIES, "            meta.kept = 1;", "            meta.kept = 0;");
     let found = found(LOCAL, NO_FAULTS, &source);
@@ -113,27 +113,27 @@ fn without_a_copy_a_lost_result_is_lost_for_ever() {
 }
 
 #[test]
-fn a_copy_says_what_it_is_of_and_is_not() {
+fn a_copy_names_the_wrong_round() {
     let source = broken_of(
         "p4inc",
         COPIES,
         "copy_access_t.KEEP:   keep();\n            copy_access_t.RECALL: recall();\n        }\n    }\n\n    apply {\n        access.apply();\n    }",
         "copy_access_t.RECALL: recall();\n        }\n    }\n\n    apply {\n        access.apply();\n    }",
     );
-    // What was there before has an effect.
+    // The previous content of the registers has an effect.
     let found = found(LOCAL, NO_FAULTS, &source);
     assert!(found.contains("dead registers have an effect"), "{found}");
 }
 
 #[test]
-fn a_copy_is_kept_of_the_first_contribution() {
+fn the_first_contribution_is_kept_as_copy() {
     let source = broken_of(
         "p4inc",
         COPIES,
         "(access_t.CLAIM, turn_t.STARTS,                 1,   1): keep();",
         "(access_t.CLAIM, turn_t.STARTS,                 _,   1): keep();",
     );
-    // There is none yet, and what is there instead goes to a worker.
+    // There is no copy yet, and other content is sent to a worker.
     let found = found(LOCAL, DUPLICATE, &source);
     assert!(found.contains("dead registers have an effect"), "{found}");
 }
@@ -150,12 +150,12 @@ fn a_sweep_forgets_the_copies() {
 }
 
 #[test]
-fn a_round_is_let_in_before_its_time() {
+fn a_round_is_admitted_too_early() {
     let (right, wrong) = (
         "(old[63:32] < round && old[31:0] == 0 ? round ++ others : old));",
         "(old[63:32] < round ? round ++ others : old));",
     );
-    // A window within the segment never sends one.
+    // A window within the segment never sends such a packet.
     let file = "include/v1model/aggregator/rounds.p4";
     let source = broken_of("p4inc", file, right, wrong);
     assert_eq!(search("broken", LOCAL, DUPLICATE, &source), None);
@@ -165,7 +165,7 @@ fn a_round_is_let_in_before_its_time() {
 }
 
 #[test]
-fn a_version_that_does_not_answer_loses_a_result_for_ever() {
+fn a_version_that_does_not_answer_never_repairs_a_result() {
     let source = broken_of(
         "switchml",
         "include/switchml/rules.p4",

@@ -1,5 +1,5 @@
-//! What is searched by default, in about a minute on two cores, and on demand. How much that was is
-//! printed (`--nocapture`); some of the greater ones, each searched to its end:
+//! The default searches, which take about a minute on two cores, and those on demand. The coverage
+//! is printed (`--nocapture`). Some of the larger searches, each to its end:
 //!
 //! | | window | duplicates | timers | restarts | states | steps | depth |
 //! | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -11,11 +11,11 @@
 //! | 1 job × 2 workers × 1 fragment | 1 | 2 | 2 | 0 | 355 711 | 1 539 771 | 24 |
 //! | the same, late starts, leave | 1 | 1 | 2 | 1 | 435 628 | 1 756 367 | 33 |
 //!
-//! Losses are unbounded in all of them.
+//! Losses are unbounded in all searches.
 //!
-//! Those of P4INC and SwitchML are in [`segments`](crate::segments). `TRIBUTARY_SEARCH` names other
-//! bounds for the two jobs with two fragments, and a depth if it is to be bounded; or another system: `atp`,
-//! `p4inc`, `switchml`, `units`, `more-units`:
+//! Those of P4INC and SwitchML are in [`segments`](crate::segments). `TRIBUTARY_SEARCH` sets other
+//! bounds, optionally with a depth, for the two jobs with two fragments, or selects another system:
+//! `atp`, `p4inc`, `switchml`, `units`, `more-units`:
 //!
 //! ```text
 //! TRIBUTARY_SEARCH=window=1,duplicates=1,timers=1,restarts=0,depth=24 \
@@ -56,7 +56,7 @@ pub(crate) const ONE: Setting = Setting {
 pub(crate) const TWO: Setting = Setting { workers: &[2, 2], priorities: &[&[9], &[6]], ..ONE };
 
 /// Two jobs of two workers with two fragments each, of which the second is sent after the first
-/// result. Each job's first fragment is worth more than the other's second.
+/// result. Each job's first fragment has a higher priority than the other's second.
 const FOUR: Setting = Setting { priorities: &[&[9, 4], &[6, 2]], ..TWO };
 
 pub(crate) const NO_FAULTS: Bounds = Bounds { duplicates: 0, timers: 0, restarts: 0, depth: None };
@@ -65,7 +65,7 @@ pub(crate) fn esa() -> Source {
     Source::built_in("esa").unwrap()
 }
 
-/// Searches, says what was covered, and returns what was found to be wrong.
+/// Searches, prints the coverage, and returns the violation if there is one.
 pub(crate) fn search(
     name: &str,
     setting: Setting,
@@ -118,7 +118,7 @@ fn one_fragment_whose_ps_is_replaced() {
 }
 
 #[test]
-fn one_fragment_of_workers_that_come_and_go_when_they_like() {
+fn one_fragment_of_workers_that_start_and_leave_at_any_time() {
     let setting = Setting { late_starts: true, leave: true, ..ONE };
     let bounds = Bounds { duplicates: 1, timers: 2, ..NO_FAULTS };
     holds("1 job × 2 workers × 1 fragment, from late start to leave", setting, bounds);

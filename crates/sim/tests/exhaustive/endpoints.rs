@@ -1,7 +1,7 @@
-//! The endpoints: the real ones, each with a clock of its own.
+//! The real endpoints, each with a clock of its own.
 //!
-//! A clock stands still but when a timer fires: then it jumps to that timer. All orders in which
-//! timers and packets can come are explored, so nothing else is left of time.
+//! A clock advances only when a timer fires: it jumps to that timer. All orders of timers and
+//! packets are explored, so time has no other effect.
 
 use std::time::Duration;
 
@@ -17,20 +17,20 @@ use tributary_wire::channel::{FromWorker, ToWorker};
 
 use crate::text;
 
-/// All timeouts, always.
+/// The length of all timeouts.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
-/// How often a timer may fire for nothing.
+/// How often in a row a timer may fire without effect.
 const MOST_LAZY: usize = 4;
-/// When clocks start: late enough that nothing is before the beginning.
+/// Start of clocks, late enough that no time is negative.
 const START: Time = Time::from_nanos(1 << 40);
 
-/// Timers that never change their length, and stalls that are never reported.
+/// Timers of constant length, and no reports of stalls.
 pub(crate) fn timing(recovery: Recovery) -> Timing {
     let rtt = tributary_protocol::rtt::RttConfig { initial: TIMEOUT, min: TIMEOUT, max: TIMEOUT };
     Timing { rtt, recovery, stall_timeout: 1_000_000 * TIMEOUT }
 }
 
-/// A window that stays as it is: congestion control is no part of what is searched.
+/// A constant window: congestion control is not part of the search.
 #[derive(Clone, Debug)]
 struct Constant(u32);
 
@@ -48,12 +48,12 @@ impl Controller for Constant {
     }
 }
 
-/// What came out of an endpoint.
+/// The output of an endpoint.
 #[derive(Debug)]
 pub(crate) struct Output<M> {
     pub(crate) frames: Vec<Vec<u8>>,
     pub(crate) messages: Vec<M>,
-    /// What must never happen.
+    /// A violation.
     pub(crate) trouble: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl<M> Default for Output<M> {
     }
 }
 
-/// A worker, what it is to do, and what is to come of it.
+/// A worker, its remaining tensors, and the expected sums.
 #[derive(Clone, Debug)]
 pub(crate) struct Labourer {
     worker: Worker,
@@ -74,7 +74,7 @@ pub(crate) struct Labourer {
 }
 
 impl Labourer {
-    /// With tensors of one fragment each that it has yet to submit, and the sums that it must get.
+    /// A worker with tensors of one fragment each to submit, and their expected sums.
     pub(crate) fn new(
         config: WorkerConfig,
         tensors: Vec<(Tensor, Priority)>,
@@ -92,22 +92,22 @@ impl Labourer {
         text::canonical(&format!("{open} {:?}", self.worker), self.now, recovery)
     }
 
-    /// Whether it has yet to submit its tensors.
+    /// Whether it has not submitted its tensors yet.
     pub(crate) fn waits(&self) -> bool {
         !self.tensors.is_empty()
     }
 
-    /// Whether it has all its sums, and was let go if that is what it waits for.
+    /// Whether it has all its sums, and was dismissed if it waits for that.
     pub(crate) fn is_done(&self) -> bool {
         !self.waits() && self.worker.is_idle() && (!self.leaves || self.worker.is_dismissed())
     }
 
-    /// Whether it has sent a fragment: if a result for it does nothing then, it never will.
+    /// Whether it has sent a fragment: a result for it that has no effect now never will.
     pub(crate) fn has_sent(&self, sequence: Sequence) -> bool {
         sequence < self.worker.outstanding().end
     }
 
-    /// Whether a round is over: whatever comes of it does nothing.
+    /// Whether a round is over, so that its packets have no effect.
     pub(crate) fn is_over(&self, sequence: Sequence) -> bool {
         sequence < self.worker.outstanding().start
     }
@@ -137,7 +137,7 @@ impl Labourer {
         self.drain()
     }
 
-    /// Timers are lazy: one that fires may only set itself again.
+    /// Fires the next timer. A timer may only set itself again.
     pub(crate) fn timer(&mut self) -> Option<Output<FromWorker>> {
         let mut output = Output::default();
         for _ in 0..MOST_LAZY {
@@ -202,7 +202,7 @@ enum Clerk {
     Esa(Box<Backend>),
     /// P4INC.
     Server(Box<ParameterServer>),
-    /// The job needs none.
+    /// The job has no PS.
     Nobody,
 }
 
@@ -231,7 +231,7 @@ impl Office {
         text::canonical(&format!("{:?}", self.clerk), self.now, recovery)
     }
 
-    /// Whether it has nothing left to complete.
+    /// Whether all its fragments are complete.
     pub(crate) fn is_done(&self) -> bool {
         match &self.clerk {
             Clerk::Esa(backend) => {
@@ -319,7 +319,7 @@ pub(crate) fn is_something<M>(output: &Output<M>) -> bool {
     !output.frames.is_empty() || !output.messages.is_empty() || output.trouble.is_some()
 }
 
-/// When a timer fires, if there is one but for stalls.
+/// The time of a timer, unless it reports a stall.
 fn due(timer: Option<Time>, now: Time) -> Option<Time> {
     timer.filter(|at| *at - now <= 100 * TIMEOUT).map(|at| at.max(now))
 }

@@ -1,9 +1,8 @@
 //! The switches: the P4 program in the dataplane, pass by pass.
 //!
-//! One instance of each switch does all the work: before a packet's pass the registers are set to
-//! what the state of the search says they are, and afterwards they are read. What a packet keeps
-//! over a resubmit is in its storage, which stays with the packet, so that other packets can come
-//! between its passes.
+//! One instance of each switch runs all passes: before a pass the registers are set to the values
+//! in the searched state, and afterwards they are read. Data that a packet keeps over a resubmit is
+//! stored with the packet, so that other packets can pass between its passes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,7 +23,7 @@ use tributary_wire::agg::Packet as Header;
 use tributary_wire::{Bitmap, JobId, Kind, Round, Run, Sequence};
 
 const CPU_PORT: u16 = 510;
-/// The time in all switches, always: the program does nothing with it.
+/// The constant time of all switches: the program does not use it.
 const NOW_US: u64 = 1_000_000;
 
 /// All registers of a switch: those of the first cell in the program's order, then those of the
@@ -36,13 +35,13 @@ pub(crate) type Registers = Vec<Value>;
 pub(crate) struct Waiting {
     pub(crate) frame: Vec<u8>,
     packet: Packet,
-    /// Whether it was resubmitted or, on a walk through the cells, recirculated.
+    /// Whether it was resubmitted or, in a sweep, recirculated.
     instance: Instance,
 }
 
 impl Waiting {
-    /// Two with the same name are the same: parser and ingress start anew with the frame and what
-    /// was preserved.
+    /// Packets with the same name are equal: parser and ingress start again with the frame and the
+    /// preserved data.
     pub(crate) fn name(&self) -> String {
         let debug = format!("{:?}", self.packet);
         let preserved = debug.split("preserved: ").nth(1).expect("the storage's text has it");
@@ -50,12 +49,12 @@ impl Waiting {
     }
 }
 
-/// What came of a pass.
+/// The result of a pass.
 #[derive(Clone, Debug)]
 pub(crate) enum Passed {
-    /// Out of these ports.
+    /// The packet left by these ports.
     Out(Vec<(u16, Vec<u8>)>),
-    /// It asks for another pass.
+    /// The packet needs another pass.
     Again(Box<Waiting>),
 }
 
@@ -69,27 +68,27 @@ struct Device {
 /// All switches.
 #[derive(Debug)]
 pub(crate) struct Hardware {
-    /// Stage by stage, and in each by switch.
+    /// By stage, then by switch.
     devices: Vec<Device>,
     switches: usize,
     catalogue: Catalogue,
-    /// Every register: its number in the program.
+    /// The IDs of all registers in the program.
     registers: Vec<ExternId>,
     memory: Memory,
     cells: usize,
-    /// How switches serve each job.
+    /// The assignment of each job.
     assignments: BTreeMap<JobId, Assignment>,
 }
 
-/// What says which of a cell's registers can have an effect: where it is among them.
+/// The registers of a cell that determine which others have an effect, by index.
 #[derive(Clone, Debug)]
 enum Memory {
-    /// ATP, ESA: the task that holds the cell; if none does, no other register has an effect.
+    /// ATP, ESA: the task that holds the cell; without one, no other register has an effect.
     Identity(usize),
-    /// P4INC, SwitchML: the round, and whose contributions it waits for.
+    /// P4INC, SwitchML: the round, and the workers whose contributions it lacks.
     Rounds {
         rounds: usize,
-        /// P4INC: of which round the copy is; without one, the copy has no effect.
+        /// P4INC: the round of the copy; without one, the copy has no effect.
         copied: Option<usize>,
         /// The copy, and its flags.
         copies: Vec<usize>,
@@ -97,7 +96,7 @@ enum Memory {
 }
 
 impl Hardware {
-    /// With the entries of other jobs in each stage: those at these places among the scenario's.
+    /// Each stage has the entries of the jobs with these indices in the scenario.
     pub(crate) fn new(
         source: &Source,
         scenario: &Scenario,
@@ -160,17 +159,17 @@ impl Hardware {
         self.switches
     }
 
-    /// A switch in a stage, as all that follows takes it.
+    /// The number of a switch in a stage, as the other methods take it.
     pub(crate) fn at(&self, stage: usize, switch: usize) -> usize {
         stage * self.switches + switch
     }
 
-    /// A switch in which nothing has happened.
+    /// The registers of an unused switch.
     pub(crate) fn empty(&self) -> Registers {
         vec![Value::from(0_u64); self.cells * self.registers.len()]
     }
 
-    /// ESA: whose the cell is; zero if nobody's, and if cells have no holders.
+    /// ESA: the holder of the cell; zero if it is free, and if cells have no holders.
     pub(crate) fn holder(&self, registers: &Registers) -> u64 {
         match self.memory {
             Memory::Identity(identity) => number(&registers[identity]),
@@ -178,8 +177,7 @@ impl Hardware {
         }
     }
 
-    /// P4INC, SwitchML: the round that a cell is at and whose contributions it waits for, and the
-    /// round that its copy is of.
+    /// P4INC, SwitchML: a cell's round and the workers that it lacks, and the round of its copy.
     fn rounds(
         &self,
         registers: &Registers,
@@ -187,22 +185,22 @@ impl Hardware {
     ) -> Option<(Sequence, Bitmap, Option<Sequence>)> {
         let Memory::Rounds { rounds, copied, .. } = self.memory else { return None };
         let at = |register| number(&registers[cell * self.registers.len() + register]);
-        // Plus one, as zero is a cell that was never used.
+        // Plus one, because zero is a cell that was never used.
         let sequence = |number: u64| (number as u32).checked_sub(1).map(Sequence);
         let missing = Bitmap(at(rounds) as u32);
         let copied = copied.and_then(|copied| sequence(at(copied)));
         Some((sequence(at(rounds) >> 32)?, missing, copied))
     }
 
-    /// P4INC, SwitchML: whether a packet is a gradient of a round that its cell has left behind. If
-    /// nothing comes of it, nothing ever will: cells, and their copies, only go on.
+    /// P4INC, SwitchML: whether a packet is a gradient of a past round of its cell. If it has no
+    /// effect now, it never will: cells and their copies only advance.
     pub(crate) fn is_behind(&self, registers: &Registers, frame: &[u8]) -> bool {
         let Ok(packet) = Header::new_checked(frame) else { return false };
         let cell = self.rounds(registers, packet.index().0 as usize);
         packet.kind() == Kind::Gradient && cell.is_some_and(|(at, ..)| packet.sequence() < at)
     }
 
-    /// All cells, for people.
+    /// Describes all cells.
     pub(crate) fn words(&self, registers: &Registers) -> String {
         if let Memory::Identity(_) = self.memory {
             return match self.holder(registers) {
@@ -221,7 +219,7 @@ impl Hardware {
         (0..self.cells).map(cell).collect()
     }
 
-    /// One pass of a packet that came in through a port.
+    /// The first pass of a packet that arrived on a port.
     pub(crate) fn arrive(
         &mut self,
         switch: usize,
@@ -234,7 +232,7 @@ impl Hardware {
         self.twice(switch, registers, packet, frame, &input)
     }
 
-    /// Another pass.
+    /// A further pass.
     pub(crate) fn again(
         &mut self,
         switch: usize,
@@ -246,9 +244,8 @@ impl Hardware {
         self.twice(switch, registers, waiting.packet.clone(), &waiting.frame, &input)
     }
 
-    /// Registers of which [`dead`](Self::dead) says that they have no effect must have none: if
-    /// there are any, a pass is taken once with zeros in them and once with ones, and nothing may
-    /// differ.
+    /// Registers that are [`dead`](Self::dead) must have no effect: if there are any, a pass is
+    /// repeated with ones in place of zeros, and the results must be equal.
     fn twice(
         &mut self,
         switch: usize,
@@ -276,7 +273,7 @@ impl Hardware {
     /// Registers that have no effect, whatever they hold.
     ///
     /// With ESA, those of a free cell. With SwitchML, those of a cell that was never used. With
-    /// P4INC, the sum of a round that is finished, of which there is a copy, and a copy of nothing.
+    /// P4INC, the sum of a finished round with a copy, and the copy if it is of no round.
     fn dead(&self, registers: &Registers) -> Vec<usize> {
         let per_cell = self.registers.len();
         let mut dead = Vec::new();
@@ -305,7 +302,7 @@ impl Hardware {
         dead
     }
 
-    /// The same with rubbish in all dead registers but those that say that they are.
+    /// The same registers with ones in all dead registers but those that determine which are dead.
     fn dirty(&self, registers: &Registers) -> Registers {
         let externs = &self.devices[0].switch.forwarding().unwrap().pipeline().program().externs;
         let width = |id: ExternId| match externs[id.0 as usize].type_args.first() {
@@ -368,7 +365,7 @@ impl Hardware {
                 }
             }
             match around {
-                // Only sweeps go round, alone.
+                // Only sweeps recirculate, and without other packets.
                 Some(waiting) => Passed::Again(Box::new(waiting)),
                 None => Passed::Out(out),
             }
@@ -404,7 +401,7 @@ impl Hardware {
         registers
     }
 
-    /// Sends a packet through all its passes, with nothing in between.
+    /// Runs all passes of a packet without others in between.
     pub(crate) fn run(
         &mut self,
         switch: usize,
@@ -426,7 +423,7 @@ impl Hardware {
         self.run(switch, registers, CPU_PORT, &frame)
     }
 
-    /// What packets came to, in all passes that were taken.
+    /// Outcomes of packets in all passes so far.
     pub(crate) fn outcomes(&self, jobs: usize) -> BTreeMap<&'static str, u64> {
         let mut all = BTreeMap::new();
         for slot in (0..jobs).map(Some).chain([None]) {

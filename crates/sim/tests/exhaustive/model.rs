@@ -1,4 +1,4 @@
-//! The whole: states, steps, and what must hold.
+//! The whole system: states, steps and checks.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -13,31 +13,31 @@ use tributary_wire::{Kind, Sequence};
 
 use crate::system::{Effect, Item, Stimulus, System};
 
-/// How often what may happen, at most, before the network is good again.
+/// Bounds of faults and timers before the network becomes fair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bounds {
-    /// Packets delivered without being used up: duplicated.
+    /// Packets delivered twice.
     pub(crate) duplicates: u8,
     /// Timers that fire.
     pub(crate) timers: u8,
-    /// Times that a PS, with its agent, is replaced by one that knows nothing.
+    /// Replacements of a PS, with its agent, by one without state.
     pub(crate) restarts: u8,
-    /// Steps, if they are bounded.
+    /// Steps, if bounded.
     pub(crate) depth: Option<usize>,
 }
 
-/// A state of the whole, in numbers of what [`System`] keeps.
+/// A state of the whole system, as numbers of items that [`System`] stores.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct State {
     /// The parts: workers, PSs, switches.
     parts: Box<[u32]>,
-    /// Packets on their way, in no order: sorted.
+    /// Packets in flight, sorted because they have no order.
     items: Vec<u32>,
-    /// Messages on their way over the reliable channels: sorted by channel, and in order in each.
+    /// Messages in flight on the reliable channels: by channel, in order within each.
     messages: Vec<u32>,
-    /// What is left of the bounds.
+    /// The remaining bounds.
     left: Left,
-    /// Something was wrong: its number.
+    /// The number of a violation, if there was one.
     trouble: Option<u32>,
 }
 
@@ -53,7 +53,7 @@ struct Left {
 pub(crate) enum Step {
     /// A packet arrives, or takes its next pass.
     Deliver(u32),
-    /// A packet arrives, and will again.
+    /// A packet arrives and stays in flight.
     Duplicate(u32),
     /// The next message of a channel arrives.
     Hear(u32),
@@ -67,19 +67,19 @@ pub(crate) enum Step {
     Renew(u8),
 }
 
-/// What is searched.
+/// A search.
 #[derive(Debug)]
 pub(crate) struct Search {
     pub(crate) system: System,
     bounds: Bounds,
-    /// States from which a fair run is known to complete, but for what is left of the bounds.
+    /// States from which a fair run is known to complete, apart from the remaining bounds.
     fair: Vec<RwLock<HashSet<u64, BuildHasherDefault<Same>>>>,
-    /// Fair runs begun.
+    /// Number of fair runs begun.
     pub(crate) runs: AtomicUsize,
     why: RwLock<Option<String>>,
 }
 
-/// A hasher for what is a hash already.
+/// A hasher for values that are already hashes.
 #[derive(Default, Debug)]
 pub(crate) struct Same(u64);
 
@@ -98,7 +98,7 @@ impl std::hash::Hasher for Same {
 }
 
 const SHARDS: usize = 64;
-/// Steps of a fair run; those of the configurations here take some hundred.
+/// Step limit of a fair run; those of these configurations need some hundred.
 const LONGEST_RUN: usize = 5_000;
 
 impl Search {
@@ -107,12 +107,12 @@ impl Search {
         Self { system, bounds, fair, runs: AtomicUsize::new(0), why: RwLock::new(None) }
     }
 
-    /// What was wrong in a state.
+    /// The violation in a state.
     pub(crate) fn trouble(&self, state: &State) -> Option<String> {
         state.trouble.map(|number| self.system.trouble(number))
     }
 
-    /// Why the last fair run that failed did.
+    /// Why the last failed fair run failed.
     pub(crate) fn why(&self) -> Option<String> {
         self.why.read().unwrap().clone()
     }
@@ -136,7 +136,7 @@ impl Search {
         state
     }
 
-    /// Whether a worker may begin: those of a later run do when all switches serve it.
+    /// Whether a worker may begin: workers of a later run do when all switches serve that run.
     fn begins(&self, state: &State, worker: usize) -> bool {
         self.waits(state, worker)
             && (self.system.setting().again.is_none()
@@ -144,7 +144,7 @@ impl Search {
                 || self.system.unchanged(&state.parts).is_empty())
     }
 
-    /// A part meets something.
+    /// Applies a stimulus to a part.
     fn happen(&self, state: &mut State, part: usize, stimulus: Stimulus) {
         if let Some(effect) = self.system.effect(part, state.parts[part], stimulus) {
             self.apply(state, part, &effect);
@@ -167,9 +167,9 @@ impl Search {
         self.forget(state);
     }
 
-    /// A result for a worker that has it already can do nothing any more, now or later, and neither
-    /// can a gradient that a cell of P4INC or SwitchML has left behind: they are taken out, which
-    /// merges states that differ in nothing else.
+    /// Removes packets without any effect, now or later: results for workers that have them, and
+    /// gradients of past rounds of a P4INC or SwitchML cell. This merges states that differ in
+    /// nothing else.
     fn forget(&self, state: &mut State) {
         let State { parts, items, .. } = state;
         items.retain(|&item| {
@@ -224,7 +224,7 @@ impl Search {
         })
     }
 
-    /// A timer that would do nothing is no step.
+    /// A timer without effect is not a step.
     fn can_fire(&self, state: &State, part: usize) -> bool {
         self.system.effect(part, state.parts[part], Stimulus::Timer).is_some()
     }
@@ -235,15 +235,15 @@ impl Search {
 
     // --- A fair run (I7) ----------------------------------------------------------------------
 
-    /// From here on all packets are delivered and timers fire when nothing else happens: whether
-    /// all workers get all sums, and the PSs have nothing left to do.
+    /// Delivers all packets from here on, and fires timers when nothing else happens. Returns
+    /// whether all workers get all sums and the PSs have nothing left to do.
     fn completes(&self, state: &State) -> bool {
         if state.trouble.is_some() {
             return true;
         }
         let mut state = state.clone();
         state.left = Left { duplicates: 0, timers: 0, restarts: 0 };
-        // Nothing is lost any more; what is on its way now is lost; any one packet of it is.
+        // Cases: all packets in flight arrive; all are lost; any single one is lost.
         if !self.runs_well(&state) {
             return false;
         }
@@ -310,8 +310,7 @@ impl Search {
         text
     }
 
-    /// The endpoints that must come to their end: not those of a run whose end the controller has
-    /// made.
+    /// The endpoints that must finish: not those of a run that the controller has ended.
     fn lasting(&self) -> impl Iterator<Item = usize> {
         let endpoints = 0..self.system.workers() + self.system.jobs();
         endpoints.filter(|&part| !self.system.is_of_the_run_before(part))
@@ -345,7 +344,7 @@ impl Search {
 
     // --- For people ---------------------------------------------------------------------------
 
-    /// A path in words.
+    /// Describes a path.
     pub(crate) fn describe(&self, steps: &[Step]) -> String {
         let mut text = String::new();
         let mut state = self.initial();
@@ -459,7 +458,7 @@ impl Model for Search {
     }
 }
 
-/// Names of messages, for people.
+/// Names of messages.
 pub(crate) fn from_worker(message: &FromWorker) -> String {
     match message {
         FromWorker::Values { sequence, .. } => format!("Values({sequence})"),
@@ -468,7 +467,7 @@ pub(crate) fn from_worker(message: &FromWorker) -> String {
     }
 }
 
-/// Names of messages, for people.
+/// Names of messages.
 pub(crate) fn to_worker(message: &ToWorker) -> String {
     match message {
         ToWorker::Result { sequence, .. } => format!("Result({sequence})"),
@@ -482,7 +481,7 @@ pub(crate) fn result_of(frame: &[u8]) -> Option<Sequence> {
     matches!(packet.kind(), Kind::Parameter | Kind::Reply).then(|| packet.sequence())
 }
 
-/// The sequence of a gradient that a switch has turned back.
+/// The sequence of a gradient that a switch has returned.
 pub(crate) fn turned_back(frame: &[u8]) -> Option<Sequence> {
     let packet = Packet::new_checked(frame).ok()?;
     (packet.kind() == Kind::Asynchronous).then(|| packet.sequence())

@@ -1,7 +1,6 @@
-//! What is searched with the rules of recovery that are in force by default: what workers send
-//! again, and when, differs from the papers' rules, and ESA repairs in packets. All clocks stand
-//! still but when a timer fires, so whatever was sent before something that was answered is late at
-//! once.
+//! The searches with the default recovery rules: workers resend other fragments at other times than
+//! with the papers' rules, and ESA repairs in packets. Clocks advance only when a timer fires, so
+//! any packet sent before an answered one is immediately late.
 
 use tributary_protocol::Recovery;
 
@@ -19,7 +18,7 @@ const fn faults(duplicates: u8, timers: u8, restarts: u8) -> Bounds {
     Bounds { duplicates, timers, restarts, ..NO_FAULTS }
 }
 
-/// With three timers a fragment goes around the switches.
+/// With three timers a fragment bypasses the switches.
 #[test]
 fn esa_with_one_fragment() {
     let name = "1 job × 2 workers × 1 fragment, repairs in packets";

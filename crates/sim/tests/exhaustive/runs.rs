@@ -1,11 +1,11 @@
-//! Two runs of one job, the second of which begins at any point of the first: whatever the first
-//! has on its way, in switches and in a PS that goes on, comes to the second at any time, and its
-//! workers may still be there. No sum of the second has anything of the first in it, and it
-//! completes.
+//! Two runs of one job, the second of which begins at any point of the first. Whatever is left of
+//! the first run, in flight, in switches and in a continuing PS, may reach the second run at any
+//! time, and workers of the first run may still be active. No sum of the second run contains
+//! anything of the first, and the second run completes.
 //!
 //! Values of the two runs are different digits. Switches are swept between the runs, as the
-//! controller has it done; where cells say whose they are (ATP, ESA) it must make no difference if
-//! they are not.
+//! controller does; where cells name their task (ATP, ESA), omitting the sweep must make no
+//! difference.
 
 use tributary_controller::programs::Source;
 
@@ -27,7 +27,7 @@ const P4INC: Setting = Setting {
     ..LOCAL
 };
 const SWITCHML: Setting = Setting { protocol: STATIC.protocol, ..P4INC };
-/// A worker in the unit of the PS, the other in the other one: the PS goes on.
+/// One worker in the unit of the PS, the other in another unit: the PS continues.
 const PARTIAL: Setting = Setting {
     topology: "kind = \"racks\"\nracks = 2\nhosts_per_rack = 2\nps_hosts = 1\nps_rack = 1",
     workers: &[2, 2],
@@ -73,7 +73,7 @@ fn p4inc_in_two_units() {
     holds("2 runs × 1 + 1 workers × 1 fragment, PS goes on", PARTIAL, TIMER);
 }
 
-/// What epochs are for: with one epoch for both runs, packets of the first come into sums of the
+/// Why epochs are needed: with one epoch for both runs, packets of the first enter sums of the
 /// second.
 #[test]
 fn one_epoch_for_both_runs_makes_sums_wrong() {
@@ -83,18 +83,18 @@ fn one_epoch_for_both_runs_makes_sums_wrong() {
     }
 }
 
-/// What the sweep is for where cells do not say whose they are.
+/// Why sweeps are needed if cells do not name their task.
 #[test]
-fn segments_that_are_not_swept_make_sums_wrong() {
+fn unswept_segments_make_sums_wrong() {
     for setting in [P4INC, SWITCHML] {
         let setting = Setting { again: Some(Again::Unswept), ..setting };
         found(setting, NO_FAULTS, &Source::built_in(setting.protocol).unwrap());
     }
 }
 
-/// What the epoch in a cell's identity is for.
+/// Why a cell's identity contains the epoch.
 #[test]
-fn cells_that_say_only_the_fragment_make_sums_wrong_unless_they_are_swept() {
+fn cells_that_name_only_the_fragment_make_sums_wrong_unless_swept() {
     let file = "include/v1model/aggregator/identity.p4";
     let source = broken_of("atp", file, "epoch ++ sequence", "32w1 ++ sequence");
     found(Setting { again: Some(Again::Unswept), ..ATP }, NO_FAULTS, &source);

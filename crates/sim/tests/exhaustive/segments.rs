@@ -1,5 +1,5 @@
-//! What is searched of P4INC and SwitchML, each to its end unless a depth is given. The most of
-//! each (losses are unbounded, and so are reordering and delay):
+//! The searches of P4INC and SwitchML, each to its end unless a depth is given. The largest ones
+//! (losses, reordering and delay are unbounded):
 //!
 //! | | duplicates | timers | states | steps | depth |
 //! | --- | --- | --- | --- | --- | --- |
@@ -12,21 +12,21 @@
 //! | SwitchML, 2 workers × 3 fragments, 1 slot | 3 | 3 | 120 975 | 889 635 | 21 |
 //! | SwitchML, 2 workers × 3 fragments, 2 slots | 2 | 1 | 67 904 | 386 829 | 17 |
 //! | SwitchML, 2 workers × 2 fragments at 2 and 3 scales, 1 slot | 2 | 2 | 37 601 | 208 391 | 26 |
-//! | 2 + 1 workers in two units × 2 fragments, window 1, 1 aggregator | 0 | 1 | 30 037 | 111 142 | 38 |
+//! | 2 + 1 workers in 2 units × 2 fragments, window 1, 1 aggregator | 0 | 1 | 30 037 | 111 142 | 38 |
 //! | the same (on demand, 56 s) | 1 | 1 | 2 093 343 | 10 496 649 | 48 |
-//! | 2 + 2 workers in two units × 2 fragments, window 1, 1 aggregator | 1 | 0 | 112 186 | 491 979 | 46 |
+//! | 2 + 2 workers, otherwise the same | 1 | 0 | 112 186 | 491 979 | 46 |
 //! | the same (on demand, 6 s) | 0 | 1 | 317 853 | 1 411 604 | 49 |
-//! | 2 + 1 workers in two units × 2 fragments, window 2, 1 aggregator | 0 | 0 | 2 542 | 8 347 | 27 |
+//! | 2 + 1 workers in 2 units × 2 fragments, window 2, 1 aggregator | 0 | 0 | 2 542 | 8 347 | 27 |
 //! | the same (on demand, 16 s) | 1 | 0 | 426 060 | 2 039 784 | 37 |
 //! | the same, up to 11 steps | 1 | 1 | 132 590 | 529 561 | 11 |
 //!
-//! In the last three the window is greater than the segment, and rounds come too early.
+//! In the last three the window is larger than the segment, so rounds come too early.
 
 use crate::cases::{NO_FAULTS, ONE, holds};
 use crate::model::Bounds;
 use crate::system::Setting;
 
-/// A job of two workers below one switch, and nobody else.
+/// A job of two workers below one switch, and no other job.
 pub(crate) const LOCAL: Setting = Setting {
     protocol: "p4inc",
     topology: "kind = \"star\"\nworkers = 3\nps_hosts = 0",
@@ -73,7 +73,7 @@ fn local_with_two_aggregators() {
 }
 
 #[test]
-fn too_great_for_the_scale() {
+fn values_too_large_for_the_scale() {
     let setting = Setting { too_great: true, priorities: &[&[1, 1]], ..LOCAL };
     let name = "local job, 2 workers × 2 fragments at 2 and 3 scales, 1 aggregator";
     for (duplicates, timers) in [(0, 0), (1, 1), (2, 2)] {

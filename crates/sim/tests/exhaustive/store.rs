@@ -1,18 +1,18 @@
-//! Every state of a part, every packet and every message exists once and has a number, and every
-//! step of a part is taken once.
+//! Stores every state of a part, every packet and every message once under a number, and computes
+//! every step of a part once.
 //!
-//! A state of the whole is then a handful of numbers, and a step of the whole is, but for the first
-//! time, a look into a table. (Spin calls that collapse compression; here it also keeps the
-//! number of times that the real code must run small.)
+//! A state of the whole system is then a few numbers, and a repeated step is a table lookup. (Spin
+//! calls that collapse compression; here it also reduces the number of executions of the real
+//! code.)
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, RwLock};
 
-/// Numbers by name, things by number.
+/// Numbers by name, items by number.
 type Named<T> = (HashMap<String, u32>, Vec<Arc<T>>);
 
-/// Things with numbers.
+/// Numbered items.
 #[derive(Debug)]
 pub(crate) struct Store<T> {
     inner: RwLock<Named<T>>,
@@ -25,8 +25,7 @@ impl<T> Default for Store<T> {
 }
 
 impl<T> Store<T> {
-    /// The number of a thing, and whether it was not there before. Things with the same name are
-    /// the same.
+    /// The number of an item, and whether it is new. Items with the same name are equal.
     pub(crate) fn put(&self, name: String, thing: T) -> (u32, bool) {
         if let Some(&number) = self.inner.read().unwrap().0.get(&name) {
             return (number, false);
@@ -52,7 +51,7 @@ impl<T> Store<T> {
 
 const SHARDS: usize = 64;
 
-/// What was found out once.
+/// Cached results.
 #[derive(Debug)]
 pub(crate) struct Memo<K, V> {
     shards: Vec<RwLock<HashMap<K, V>>>,
@@ -63,7 +62,8 @@ impl<K: Hash + Eq + Copy, V: Clone> Memo<K, V> {
         Self { shards: (0..SHARDS).map(|_| RwLock::default()).collect() }
     }
 
-    /// Finds out, unless that was done before. Two threads may both do it: they find the same.
+    /// Returns the cached result, or computes it. Two threads may both compute it, with the same
+    /// result.
     pub(crate) fn get(&self, key: K, shard: u64, find_out: impl FnOnce() -> V) -> V {
         let shard = &self.shards[shard as usize % SHARDS];
         if let Some(value) = shard.read().unwrap().get(&key) {

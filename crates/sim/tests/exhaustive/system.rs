@@ -1,4 +1,4 @@
-//! The parts of a system, what they are made of, and their single steps.
+//! The parts of a system and their single steps.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,15 +24,15 @@ use crate::hardware::{Hardware, Passed, Registers, Waiting};
 use crate::model::{from_worker, result_of, to_worker, turned_back};
 use crate::store::{Memo, Store};
 
-/// Numbers that a fragment carries.
+/// Values per fragment.
 const VALUES: usize = 32;
-/// Collisions that any task survives in a cell: its priority has eight bits.
+/// Maximum number of collisions before a cell is taken: its priority has eight bits.
 const MOST_COLLISIONS: usize = 8;
 
-/// Makes a PS of ATP or P4INC.
+/// Creates a PS of ATP or P4INC.
 type NewServer = fn(PsConfig) -> Result<ParameterServer, ConfigError>;
 
-/// What is to be searched.
+/// The system to be searched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
     /// The protocol, and so the program.
@@ -47,33 +47,33 @@ pub(crate) struct Setting {
     pub(crate) slots: u32,
     /// P4INC: aggregators of each job. ATP: aggregators of all jobs.
     pub(crate) segment: u32,
-    /// P4INC, SwitchML: values are floats, too great for the first scale, and those of the second
-    /// fragment for the next one too.
+    /// P4INC, SwitchML: values are floats, too large for the first scale, and those of the second
+    /// fragment also for the next scale.
     pub(crate) too_great: bool,
-    /// What workers take for lost, and how it is repaired.
+    /// The workers' loss recovery.
     pub(crate) recovery: Recovery,
-    /// Workers begin at any time, not at once.
+    /// Whether workers begin at any time, instead of at once.
     pub(crate) late_starts: bool,
-    /// Workers take their leave and wait until they are dismissed.
+    /// Whether workers leave and wait to be dismissed.
     pub(crate) leave: bool,
-    /// Workers hear nothing over the channel: a fault that the search must find.
+    /// Whether workers ignore channel messages: a fault that the search must find.
     pub(crate) deaf: bool,
-    /// The second job is a later run of the first.
+    /// Whether the second job is a later run of the first.
     pub(crate) again: Option<Again>,
 }
 
-/// How switches change over to a later run of a job.
+/// How switches change to a later run of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Again {
-    /// As the controller has them do it: what the run before holds is swept.
+    /// With a sweep of the previous run, as the controller does.
     Swept,
-    /// It is not.
+    /// Without a sweep.
     Unswept,
-    /// It is, but both runs have the same epoch: a fault that the search must find.
+    /// With a sweep, but the same epoch for both runs: a fault that the search must find.
     SameEpoch,
 }
 
-/// A packet on its way.
+/// A packet in flight.
 #[derive(Debug)]
 pub(crate) enum Item {
     ToSwitch {
@@ -94,7 +94,7 @@ pub(crate) enum Item {
 pub(crate) struct Channel {
     pub(crate) job: usize,
     worker: usize,
-    /// Who receives.
+    /// The receiving part.
     pub(crate) part: usize,
 }
 
@@ -106,14 +106,14 @@ enum Message {
 
 #[derive(Debug)]
 enum Part {
-    /// Locked, as a worker cannot be looked at by two threads.
+    /// Locked, because threads cannot share a worker.
     Worker(Box<Mutex<Labourer>>),
     Office(Box<Office>),
-    /// And which stage the switch is at: before its entries were changed, or after.
+    /// With the stage of the switch: before its entries were changed, or after.
     Cell(usize, Registers),
 }
 
-/// What a part meets.
+/// An input of a part.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Stimulus {
     Item(u32),
@@ -121,11 +121,11 @@ pub(crate) enum Stimulus {
     Timer,
     Submit,
     Reconnect,
-    /// The entries of the next stage take the place of those that there are.
+    /// The entries of the next stage replace the present ones.
     Renew,
 }
 
-/// What comes of it.
+/// The result of a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Effect {
     pub(crate) part: u32,
@@ -144,24 +144,24 @@ struct JobPlace {
     agent: Option<AgentJob>,
 }
 
-/// Parts, packets, messages, and all steps that were taken.
+/// Parts, packets, messages, and all steps taken.
 #[derive(Debug)]
 pub(crate) struct System {
     setting: Setting,
     scenario: Scenario,
     jobs: Vec<JobPlace>,
     workers: usize,
-    /// Where each switch's ports lead.
+    /// The other ends of each switch's ports.
     ends: Vec<Vec<End>>,
     hardware: Mutex<Hardware>,
-    /// Apart, so that what is tried out on cells is not counted.
+    /// Separate hardware, so that tests of cells are not counted.
     bench: Mutex<Hardware>,
     parts: Store<Part>,
     items: Store<Item>,
     messages: Store<(Channel, Message)>,
     troubles: Store<String>,
     memo: Memo<(u32, Stimulus), Option<Arc<Effect>>>,
-    /// Where items and channels lead: by number.
+    /// The receivers of items and channels, by number.
     addressees: Memo<u32, usize>,
     channels: Memo<u32, Channel>,
 }
@@ -250,12 +250,12 @@ impl System {
         &self.setting
     }
 
-    /// How many workers there are: parts 0 to that.
+    /// Number of workers: they are the first parts.
     pub(crate) fn workers(&self) -> usize {
         self.workers
     }
 
-    /// How many jobs there are; their PSs are the parts after the workers.
+    /// Number of jobs: their PSs are the parts after the workers.
     pub(crate) fn jobs(&self) -> usize {
         self.jobs.len()
     }
@@ -269,7 +269,7 @@ impl System {
         self.jobs[job].workers.clone()
     }
 
-    /// All parts before anything happened.
+    /// The initial state of all parts.
     pub(crate) fn initial(&self) -> Vec<u32> {
         let mut parts = Vec::new();
         for part in 0..self.workers {
@@ -289,8 +289,8 @@ impl System {
         self.jobs.iter().position(|job| job.workers.contains(&worker)).expect("a job's worker")
     }
 
-    /// The value of a fragment in its first lane: a digit of its own in base 8, so that a sum shows
-    /// how often it holds which contribution.
+    /// The value of a fragment in its first lane: a separate digit in base 8, so that a sum shows
+    /// how often it contains each contribution.
     fn digit(&self, job: usize, worker: usize, sequence: usize) -> i32 {
         let first = self.jobs[..job].iter().zip(self.setting.priorities);
         let before: usize = first.map(|(job, layers)| job.hosts.len() * layers.len()).sum();
@@ -303,8 +303,8 @@ impl System {
         let sum: i32 = workers.map(|worker| self.digit(job, worker, sequence)).sum();
         let sign = |lane: usize| if lane.is_multiple_of(2) { 1 } else { -1 };
         if self.setting.too_great {
-            // Powers of two, which every scale leaves exact: at the scale of 1 the limit is 2^30 of
-            // two workers.
+            // Powers of two, which are exact at every scale: at the scale of 1 the limit for two
+            // workers is 2^30.
             let sum = sum as f32 * (1 << 28) as f32;
             return Tensor::F32((0..VALUES).map(|lane| sign(lane) as f32 * sum).collect());
         }
@@ -328,7 +328,7 @@ impl System {
         Labourer::new(config, tensors.collect(), sums.collect(), self.setting.leave)
     }
 
-    /// A PS in the place of one that was lost.
+    /// A PS that replaces a lost one.
     pub(crate) fn fresh_office(&self, job: usize) -> u32 {
         self.new_office(job, ParameterServer::successor)
     }
@@ -347,8 +347,8 @@ impl System {
         self.put_office(job, office)
     }
 
-    /// Whether a job is a later run of one whose PS goes on: that of ESA does not, as it is a new
-    /// agent that has the job's new token.
+    /// Whether a job is a later run whose PS continues. ESA's does not: the new run has a new agent
+    /// and token.
     fn goes_on(&self, job: usize) -> bool {
         self.setting.again.is_some() && job == 1 && self.setting.protocol != "esa"
     }
@@ -364,7 +364,7 @@ impl System {
         self.parts.put(format!("{part} {}", office.name()), Part::Office(Box::new(office))).0
     }
 
-    /// A cell, and what is wrong with it if it is a new one.
+    /// Stores a cell; returns the violation if it is new and fails the test.
     fn put_cell(&self, switch: usize, stage: usize, registers: Registers) -> (u32, Option<String>) {
         let name = format!("cell {switch} {stage} {registers:?}");
         let (number, new) = self.parts.put(name, Part::Cell(stage, registers.clone()));
@@ -372,7 +372,7 @@ impl System {
         (number, trouble)
     }
 
-    /// I3, I4: any cell can be had again, by the sweep and by another task.
+    /// I3, I4: every cell can be freed by a sweep, and taken by another task.
     fn try_out(&self, switch: usize, stage: usize, registers: &Registers) -> Option<String> {
         let mut bench = usable(&self.bench);
         let at = bench.at(stage, switch);
@@ -399,7 +399,7 @@ impl System {
                 return Some(format!("I6: a sweep of job {} frees a cell of job {job}", other.id));
             }
         }
-        // The other task is of the other job if there is one.
+        // The other task belongs to another job if there is one.
         let other = self.jobs.iter().find(|other| other.id != job).unwrap_or(&self.jobs[stage]);
         let sequence = Sequence(1000);
         let task = u64::from(other.config.epoch.get()) << 32 | u64::from(sequence.0);
@@ -435,7 +435,7 @@ impl System {
         job.agent.as_ref().expect("a job of ESA").host
     }
 
-    /// A port of a switch from which fresh gradients of a job come, and what they hold.
+    /// A port of a switch on which fresh gradients of a job arrive, and their bitmap.
     fn contributor(&self, switch: usize, job: &JobPlace) -> (u16, Bitmap) {
         let index = self.jobs.iter().position(|other| other.id == job.id).expect("one of ours");
         let parts =
@@ -447,7 +447,7 @@ impl System {
 
     // --- Steps --------------------------------------------------------------------------------
 
-    /// What comes of a part that meets something; `None` if nothing does.
+    /// The result of a stimulus for a part; `None` if it has no effect.
     pub(crate) fn effect(
         &self,
         part: usize,
@@ -612,7 +612,7 @@ impl System {
         Effect { part, items: Vec::new(), messages: Vec::new(), trouble }
     }
 
-    /// The host of an endpoint, unless it is nobody.
+    /// The host of an endpoint, if there is one.
     fn host_of(&self, part: usize) -> Option<tributary_jobfile::HostId> {
         if part < self.workers {
             let job = self.job_of(part);
@@ -637,7 +637,7 @@ impl System {
         self.put_item(name, part, Item::ToSwitch { port, frame })
     }
 
-    /// A frame leaves a switch. A host shows it to each of its endpoints.
+    /// A frame leaves a switch. A host passes it to each of its endpoints.
     fn leaves(&self, switch: usize, port: u16, frame: Vec<u8>) -> Vec<u32> {
         match self.ends[switch][usize::from(port) - 1] {
             End::Switch(next, into) => vec![self.arrives(next.0, into, frame)],
@@ -671,7 +671,7 @@ impl System {
 
     // --- What is asked of states --------------------------------------------------------------
 
-    /// The part that an item arrives at.
+    /// The part at which an item arrives.
     pub(crate) fn addressee(&self, item: u32) -> usize {
         self.addressees.get(item, item.into(), || unreachable!("all items have one"))
     }
@@ -684,7 +684,7 @@ impl System {
         self.items.get(item)
     }
 
-    /// Whether an item waits inside a switch, where it is neither lost nor duplicated.
+    /// Whether an item waits inside a switch, where it cannot be lost or duplicated.
     pub(crate) fn is_inside(&self, item: u32) -> bool {
         matches!(&*self.items.get(item), Item::Again { .. })
     }
@@ -693,7 +693,7 @@ impl System {
         (*self.troubles.get(number)).clone()
     }
 
-    /// Whether a packet for a worker, or a gradient for a switch, can do nothing any more.
+    /// Whether a packet for a worker, or a gradient for a switch, can no longer have any effect.
     pub(crate) fn is_spent(&self, part: usize, number: u32, item: u32) -> bool {
         if part >= self.workers && self.setting.protocol == "esa" {
             return false;
@@ -718,7 +718,7 @@ impl System {
         })
     }
 
-    /// Switches whose entries have yet to be changed: their parts.
+    /// The parts of switches whose entries have not been changed yet.
     pub(crate) fn unchanged(&self, parts: &[u32]) -> Vec<usize> {
         let first = self.workers + self.jobs.len();
         let before = |part: &usize| matches!(&*self.parts.get(parts[*part]), Part::Cell(0, _));
@@ -726,18 +726,18 @@ impl System {
         switches.filter(|_| self.setting.again.is_some()).filter(before).collect()
     }
 
-    /// Whether an endpoint is of a run that is over once the switches have changed.
+    /// Whether an endpoint belongs to a run that ends when the switches change.
     pub(crate) fn is_of_the_run_before(&self, part: usize) -> bool {
         let job = if part < self.workers { self.job_of(part) } else { part - self.workers };
         self.setting.again.is_some() && job == 0 && (part < self.workers || !self.goes_on(1))
     }
 
-    /// Whether a worker has yet to begin.
+    /// Whether a worker has not begun.
     pub(crate) fn waits(&self, number: u32) -> bool {
         matches!(&*self.parts.get(number), Part::Worker(worker) if worker.lock().unwrap().waits())
     }
 
-    /// Whether an endpoint has all that it wants.
+    /// Whether an endpoint is done.
     pub(crate) fn is_done(&self, number: u32) -> bool {
         match &*self.parts.get(number) {
             Part::Worker(worker) => worker.lock().unwrap().is_done(),
@@ -780,7 +780,7 @@ impl System {
         usable(&self.bench).words(registers)
     }
 
-    /// What was put together, and how much of it was found.
+    /// Numbers of stored parts, packets, messages and steps.
     pub(crate) fn coverage(&self) -> String {
         let outcomes = usable(&self.hardware).outcomes(self.jobs.len());
         let outcomes: Vec<&str> = outcomes.into_keys().collect();
@@ -796,7 +796,7 @@ impl System {
     }
 }
 
-/// A pass that panicked, as one of a broken program may, leaves the switch as it was before.
+/// Ignores poisoning: a pass that panicked, as in a broken program, leaves the switch unchanged.
 fn usable(hardware: &Mutex<Hardware>) -> MutexGuard<'_, Hardware> {
     hardware.lock().unwrap_or_else(PoisonError::into_inner)
 }

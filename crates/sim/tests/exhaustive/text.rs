@@ -1,24 +1,23 @@
-//! What an endpoint's state comes to: its `Debug` text without what can have no effect.
+//! The relevant state of an endpoint: its `Debug` text without anything that can have no effect.
 //!
-//! Endpoints keep their state to themselves, so their `Debug` text stands for it. That is sound as
-//! long as the derived text names every field: a field that is written out in less detail would
-//! merge states that differ. Three things are taken out:
+//! Endpoints keep their state private, so their `Debug` text represents it. That is sound as long
+//! as the derived text contains every field: an abbreviated field would merge different states.
+//! Three things are removed:
 //!
-//! - counters, and what never changes (settings);
-//! - what only estimates of the round-trip time depend on: all timeouts are set to one length here
-//!   (smallest = initial = greatest), so no estimate has an effect;
-//! - absolute time. Times are written relative to the endpoint's clock, and any that is a timeout
-//!   or more ago is the same as any other, as what is compared is always "a time and a timeout"
-//!   with now.
+//! - counters, and constants (settings);
+//! - estimates of the round-trip time: all timeouts have one length here (smallest = initial =
+//!   greatest), so estimates have no effect;
+//! - absolute time. Times are written relative to the endpoint's clock, and all that are at least a
+//!   timeout ago are equal, because code only compares "a time plus a timeout" with now.
 //!
-//! With [`Recovery::Rack`] estimates have an effect, and so has the time of the last result; and
-//! what is compared may be some timeouts old.
+//! With [`Recovery::Rack`] estimates have an effect, as does the time of the last result, and
+//! compared times may be several timeouts ago.
 
 use tributary_protocol::{Recovery, Time};
 
 use crate::endpoints::TIMEOUT;
 
-/// How many timeouts ago the past begins, in which all times are the same.
+/// Number of timeouts ago from which all times are equal.
 const PAST: i128 = 16;
 
 /// Fields without effect; the last ones only with the papers' rules.
@@ -74,14 +73,14 @@ pub(crate) fn canonical(debug: &str, now: Time, recovery: Recovery) -> String {
 fn relative(nanos: u64, now: Time, past: i128) -> String {
     let (nanos, now) = (i128::from(nanos), i128::from(now.as_nanos()));
     let timeout = TIMEOUT.as_nanos() as i128;
-    // The timers that report stalls are that far away.
+    // Timers that report stalls are that far away.
     if nanos - now > 100 * timeout {
         return "far".into();
     }
     (nanos - now).max(-past * timeout).to_string()
 }
 
-/// Length of a quoted text at the beginning, quotes included.
+/// Length of the leading quoted text, including quotes.
 fn quoted(text: &str) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -95,7 +94,7 @@ fn quoted(text: &str) -> usize {
     text.len()
 }
 
-/// Length of a field's value at the beginning: up to the comma or the bracket that ends it.
+/// Length of the leading field value: up to the comma or bracket that ends it.
 fn value(text: &str) -> usize {
     let mut depth = 0;
     let mut at = 0;
@@ -117,7 +116,7 @@ fn value(text: &str) -> usize {
 }
 
 #[test]
-fn takes_out_what_has_no_effect_and_nothing_else() {
+fn removes_exactly_what_has_no_effect() {
     let now = Time::ZERO + 3 * TIMEOUT;
     let at = |time: Time| format!("{:?}", Some(time));
     let text = format!(

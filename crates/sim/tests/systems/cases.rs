@@ -1,4 +1,4 @@
-//! Whole systems, each test named for the case that it shows.
+//! Whole systems; each test is named after its case.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(crate) fn scenario(file: &str) -> Scenario {
     parse(file, "case.toml").unwrap()
 }
 
-/// The same number of tensors of the same length for every worker of every job.
+/// Tensors for every worker of every job, equal in number and length.
 pub(crate) fn inputs(scenario: &Scenario, tensors: usize, values: usize) -> Inputs {
     let number = |job: usize, worker: usize, round: usize, at: usize| {
         ((job * 31 + worker * 17 + round * 7 + at) % 1013) as f32 / 8.0 - 60.0
@@ -42,8 +42,8 @@ fn program_for(architecture: Architecture, scenario: &Scenario) -> Program {
     Program::compile(&source, &scenario.switch).unwrap()
 }
 
-/// Runs a case with the programs of both architectures and checks what must hold in every one;
-/// gives what became of it with v1model's.
+/// Runs a case with the programs of both architectures and checks the invariants. Returns the
+/// outcome with v1model's.
 fn run_exactly(file: &str, tensors: usize, values: usize) -> (Scenario, Outcome) {
     let scenario = scenario(file);
     let inputs = inputs(&scenario, tensors, values);
@@ -56,7 +56,7 @@ fn run_exactly(file: &str, tensors: usize, values: usize) -> (Scenario, Outcome)
         assert_eq!(outcome.left_behind, 0, "{architecture}: {}", describe(&outcome));
         outcome
     };
-    // One pipe of a Tofino sums no more values at once.
+    // One pipe of a Tofino cannot sum more values per packet.
     let mut narrow = scenario.clone();
     narrow.switch.values_per_packet = 32;
     exactly(Architecture::Tna, &narrow);
@@ -80,7 +80,7 @@ fn without_faults_the_switch_sums_everything() {
     assert_eq!(server.complete_on_arrival + server.collisions, FRAGMENTS as u64);
     assert_eq!(packets(at_switch, Fate::Completed), server.complete_on_arrival);
     assert_eq!(packets(at_switch, Fate::Added), 2 * server.complete_on_arrival);
-    // Two slots of one job may meet in an aggregator; with so many of them it is rare.
+    // Two slots of one job may collide in an aggregator, but rarely with a pool of this size.
     assert!(server.collisions <= 4, "{server:?}");
     assert_eq!(outcome.swept[0], 0, "results free all aggregators");
 }
@@ -135,7 +135,7 @@ fn lossy_links_and_a_straggler() {
 }
 
 #[test]
-fn a_value_too_great_is_summed_as_floats() {
+fn a_value_too_large_is_summed_as_floats() {
     let file = "[topology]\nkind = \"star\"\n[protocol]\nscale = 1e6\n[[job]]\nworkers = 3\n";
     let scenario = scenario(file);
     let mut inputs = inputs(&scenario, 1, 64 * 10);
@@ -152,7 +152,7 @@ fn a_value_too_great_is_summed_as_floats() {
 
 #[test]
 fn congestion_marks_reach_the_workers() {
-    // Many workers' collided packets meet at the port of the parameter server.
+    // The collided packets of many workers meet at the port of the parameter server.
     let file = "[topology]\nkind = \"star\"\n[protocol]\nslots = 256\nwindow = 256\n\
                 [switch]\npool = 1\necn_threshold = 4\n[[job]]\nworkers = 8\n";
     let (_, outcome) = run_exactly(file, 1, 64 * 1000);
@@ -181,9 +181,8 @@ fn a_dead_worker_is_named_and_the_switch_is_clean_afterwards() {
     assert_eq!(outcome.left_behind, 0);
 }
 
-/// Runs to the end, while the host at port 4, which is in no job, sends what packets of all
-/// protocols look like, as they are and with every byte of the headers changed in turn, and all
-/// hosts get parts of them.
+/// Runs to the end while the host at port 4, which is in no job, sends packets of all protocols,
+/// unchanged and with every header byte changed in turn, and all hosts receive parts of them.
 pub(crate) fn bombard(run: &mut Run<'_>, scenario: &Scenario) {
     let golden: Vec<Vec<u8>> =
         tributary_wire::golden::VECTORS.iter().map(|vector| vector.bytes()).collect();

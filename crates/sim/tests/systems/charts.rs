@@ -1,6 +1,6 @@
-//! The sequence charts of the documentation are what the runs give.
+//! The documentation's sequence charts equal those of the runs.
 //!
-//! `TRIBUTARY_CHARTS=write cargo test -p tributary-sim --test systems charts` writes them anew.
+//! `TRIBUTARY_CHARTS=write cargo test -p tributary-sim --test systems charts` rewrites them.
 
 use std::path::Path;
 use std::{env, fs};
@@ -8,7 +8,7 @@ use std::{env, fs};
 use crate::{courses, walks};
 
 #[test]
-fn charts_of_the_documentation_are_what_runs_give() {
+fn charts_of_the_documentation_equal_those_of_runs() {
     let images = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/images");
     let write = env::var("TRIBUTARY_CHARTS").is_ok_and(|value| value == "write");
     let esa = walks::all().into_iter().map(|walk| (walk.name, walk.chart()));

@@ -1,5 +1,4 @@
-//! Small systems of P4INC whose whole course is known; the documentation's charts are drawn of
-//! them.
+//! Small systems of P4INC with a completely known course, which the documentation's charts show.
 
 use tributary_controller::outcomes::Outcome as Fate;
 use tributary_sim::{Chart, Options, Outcome, Run};
@@ -8,20 +7,19 @@ use tributary_wire::agg::{Kind, Repr};
 use crate::cases::{inputs, packets, program, scenario};
 use crate::exact::{check_exact, describe};
 
-/// A system and what is lost in it.
+/// A system and its losses.
 pub(crate) struct Course {
     pub(crate) name: &'static str,
     title: &'static str,
     columns: &'static [&'static str],
-    /// The job file without what all have in common.
+    /// The job file without the common part.
     file: &'static str,
     fragments: usize,
-    /// A worker, by its name, that does not get a result.
+    /// The name of a worker that does not receive a result.
     loser: Option<&'static str>,
 }
 
-/// A result is lost, and the others have begun the aggregator's next round when its worker asks
-/// again.
+/// A result is lost, and the others have begun the aggregator's next round when its worker resends.
 pub(crate) fn result_lost() -> Course {
     Course {
         name: "p4inc-result-lost",
@@ -53,7 +51,7 @@ pub(crate) fn all() -> Vec<Course> {
 }
 
 impl Course {
-    /// Runs it, and checks what holds in every one.
+    /// Runs the course, and checks what holds in every course.
     pub(crate) fn run(&self) -> Outcome {
         let file = format!(
             "[protocol]\nkind = \"p4inc\"\nvalues_per_packet = 32\nrecovery = \"papers\"\n{}",
@@ -99,11 +97,10 @@ fn a_lost_result_packet_by_packet() {
             "s1 → w2: parameter j1 f0 {0,1,2} v1 c0 LOST",
             "s1 → w1: parameter j1 f0 {0,1,2} v1 c0",
             "s1 → w3: parameter j1 f0 {0,1,2} v1 c0",
-            // Two have it and go on, with the same aggregator.
+            // Two workers have the result and continue with the same aggregator.
             "w1 → s1: gradient j1 f1 {0} v1 c0 (absorbed)",
             "w3 → s1: gradient j1 f1 {2} v1 c0 (added)",
-            // All three have waited for too long; the one that misses the result gets it from the
-            // copy.
+            // All three time out; the worker without the result gets it from the copy.
             "w1 → s1: resent gradient j1 f1 {0} v1 c0 (duplicate)",
             "w2 → s1: resent gradient j1 f0 {1} v1 c0 (repeated)",
             "w3 → s1: resent gradient j1 f1 {2} v1 c0 (duplicate)",
@@ -127,11 +124,12 @@ fn an_asynchronous_error_packet_by_packet() {
         &outcome,
         &[
             "w1 → rack1: gradient j1 f0 {0} v1 c0 (absorbed)",
-            // The unit's sum is whole and goes to the server; the aggregator waits for its answer.
+            // The unit's sum is complete and goes to the server; the aggregator waits for its
+            // answer.
             "w2 → rack1: gradient j1 f0 {1} v1 c0 (completed)",
-            // There is nothing to add in the other unit.
+            // The other unit has nothing to add.
             "w3 → rack2: gradient j1 f0 {2} v1 c0 (bypassed)",
-            // The next fragment comes too early, and goes back where it came from.
+            // The next fragment comes too early and is returned.
             "w1 → rack1: gradient j1 f1 {0} v1 c0 (asynchronous)",
             "w2 → rack1: gradient j1 f1 {1} v1 c0 (asynchronous)",
             "w3 → rack2: gradient j1 f1 {2} v1 c0 (bypassed)",
@@ -147,7 +145,7 @@ fn an_asynchronous_error_packet_by_packet() {
             "rack1 → w1: parameter j1 f0 {0,1,2} v1 c0",
             "rack1 → w2: parameter j1 f0 {0,1,2} v1 c0",
             "rack1 → rack2: parameter j1 f0 {0,1,2} v1 c0 (distributed)",
-            // With it the workers know that they can send what was turned back.
+            // The answer also tells the workers that they can send the returned fragment.
             "w1 → rack1: resent gradient j1 f1 {0} v1 c0 (absorbed)",
             "w2 → rack1: resent gradient j1 f1 {1} v1 c0 (completed)",
             "rack2 → w3: parameter j1 f0 {0,1,2} v1 c0",

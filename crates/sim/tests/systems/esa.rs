@@ -1,5 +1,5 @@
 //! ESA beyond the paper's cases: jobs that are killed, servers and agents that die and come back,
-//! and packets and messages that nobody should send.
+//! and invalid packets and messages.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ fn a_killed_job_leaves_no_aggregator_at_whatever_time_it_dies() {
     let scenario = scenario("[faults]\nloss = 0.05\nduplicate = 0.1\nreorder = 0.1\n", "");
     let inputs = inputs(&scenario, 40);
     let mut held_when_killed = 0;
-    // The job that gives its aggregators up, and the one that takes them.
+    // The job that frees its aggregators, and the one that takes them.
     for (job, microseconds) in (0..2).flat_map(|job| (0..200).step_by(10).map(move |at| (job, at)))
     {
         let mut run = start(&scenario, &inputs);
@@ -82,7 +82,7 @@ fn a_killed_job_leaves_no_aggregator_at_whatever_time_it_dies() {
         };
         held_when_killed += held(&run);
         run.at(Duration::from_micros(microseconds), Act::End(job));
-        // The sweep, and everything of the job that was still on its way.
+        // The sweep, and everything of the job that was still in flight.
         while run.step().unwrap() {
             if run.has_ended(job) {
                 assert_eq!(held(&run), 0, "{job} killed after {microseconds} µs");
@@ -99,7 +99,7 @@ fn a_killed_job_leaves_no_aggregator_at_whatever_time_it_dies() {
 }
 
 #[test]
-fn cells_belong_to_live_tasks_or_are_regained() {
+fn aggregators_belong_to_live_tasks_or_are_freed() {
     let scenario = scenario("[faults]\nloss = 0.1\nduplicate = 0.1\n", "");
     let inputs = inputs(&scenario, 60);
     let mut run = start(&scenario, &inputs);
@@ -117,7 +117,7 @@ fn cells_belong_to_live_tasks_or_are_regained() {
 fn the_server_dies_and_comes_back() {
     let scenario = scenario("[faults]\nloss = 0.05\n", "");
     let inputs = inputs(&scenario, 60);
-    // At many times, as what is lost with it differs.
+    // At many times, because different state is lost each time.
     let mut reopened = 0;
     for microseconds in (20..2_000).step_by(90) {
         let mut run = start(&scenario, &inputs);
@@ -164,7 +164,7 @@ fn an_agent_on_a_host_of_its_own_dies_and_comes_back() {
     }
 }
 
-/// A packet of job 1, as the worker of this number sends its own.
+/// A packet of job 1, as the worker with this number sends it.
 fn packet(scenario: &Scenario, worker: usize, kind: Kind, priority: u8, sequence: u32) -> Vec<u8> {
     let job = &scenario.jobs[0];
     let address = |host: tributary_jobfile::HostId| scenario.topology.host(host).address;
@@ -213,13 +213,13 @@ fn a_priority_out_of_range_is_dropped_and_counted() {
 }
 
 #[test]
-fn reminders_that_are_nobodys_are_dropped_and_counted() {
+fn reminders_of_unknown_jobs_or_senders_are_dropped_and_counted() {
     let scenario = scenario("", "");
     let inputs = inputs(&scenario, 20);
     let mut run = start(&scenario, &inputs);
     let worker = port_of(&scenario, scenario.jobs[0].workers[0]);
     let server = port_of(&scenario, scenario.jobs[0].server());
-    // A worker may send none, whatever it names.
+    // A worker may not send reminders, whatever they name.
     for sequence in 0..20 {
         run.system.network.inject(
             SwitchId(0),
@@ -227,7 +227,7 @@ fn reminders_that_are_nobodys_are_dropped_and_counted() {
             &packet(&scenario, 0, Kind::Reminder, 0, sequence),
         );
     }
-    // Where the agent is, of a job that nobody knows.
+    // At the agent's port, for an unknown job.
     let mut unknown = packet(&scenario, 0, Kind::Reminder, 0, 3);
     let job = tributary_wire::agg::OFFSET + tributary_wire::agg::field::JOB.start;
     unknown[job..job + 2].copy_from_slice(&77_u16.to_be_bytes());
@@ -256,7 +256,7 @@ fn a_reminder_for_an_unknown_task_finds_nothing_and_frees_nothing() {
     assert_eq!(outcome.outcomes[0][0][Fate::Absent].packets, outcome.esa[0].agent.absent + 1);
 }
 
-/// What the server and the agent of job 1 have counted.
+/// Counters of the server and the agent of job 1.
 fn counted(run: &Run<'_>, scenario: &Scenario) -> (esa::Server, esa::agent::Stats) {
     let processes = run.system.network.processes(scenario.jobs[0].server());
     let both = processes.iter().find_map(|process| match process {
@@ -267,8 +267,8 @@ fn counted(run: &Run<'_>, scenario: &Scenario) -> (esa::Server, esa::agent::Stat
     (both.servers()[0].clone(), *both.agent().stats().next().unwrap().1)
 }
 
-/// Sends messages for fragments far ahead, as if a worker of job 1 did, some time into a run, and
-/// goes on until they have been `taken`.
+/// Sends messages for fragments far ahead, as if from a worker of job 1, during a run, and
+/// continues until they have been `taken`.
 fn forge<'a>(
     scenario: &'a Scenario,
     inputs: &Inputs,
@@ -311,7 +311,7 @@ fn forged_answers_for_fragments_far_ahead_are_dropped_and_counted() {
     let taken = |_: &esa::Server, agent: &esa::agent::Stats| agent.over >= forged;
     let mut run = forge(&scenario, &inputs, messages, taken);
     let (server, agent) = counted(&run, &scenario);
-    // Nobody asked for values or a result; what the others say is believed of what is watched only.
+    // These values and results were not requested; other messages count only for watched fragments.
     assert!(agent.stale >= 2 * forged, "{agent:?}");
     assert!(agent.not_sent >= forged && agent.over >= forged, "{agent:?}");
     let (closed, asked) = (server.stats().known + server.stats().over, server.stats().questions);
@@ -329,16 +329,16 @@ fn forged_reminders_for_fragments_far_ahead_cost_no_memory_and_stop_nobody() {
     let taken = |server: &esa::Server, _: &esa::agent::Stats| server.stats().full >= refused;
     let mut run = forge(&scenario, &inputs, remind, taken);
     let (server, agent) = counted(&run, &scenario);
-    // Twice the 16 slots is the most that a dictionary holds.
+    // A dictionary holds at most twice the 16 slots.
     assert!(server.pending_tasks() <= 32, "{}", server.pending_tasks());
     assert!(server.stats().full >= refused, "{:?}", server.stats());
     assert!(agent.watched <= 32 + server.stats().entries, "{agent:?}");
-    // A lower fragment takes the highest one's entry, so the job itself goes on as well.
+    // A lower fragment replaces the highest one's entry, so the job itself also continues.
     while run.step().unwrap() {}
     finish_exactly(run, &scenario, &inputs);
 }
 
-/// The channels are TCP over the same links: nothing gets around a link that loses everything.
+/// The channels are TCP over the same links, so no message passes a link that loses everything.
 #[test]
 fn nothing_is_summed_over_links_that_lose_everything() {
     for agent in ["", "agent = \"ps3\"\n"] {
@@ -357,10 +357,10 @@ fn nothing_is_summed_over_links_that_lose_everything() {
     }
 }
 
-/// A result that only the channel can bring comes when TCP has sent its segments again, and not
+/// A result that only the channel can deliver arrives when TCP has resent its segments, and not
 /// before.
 #[test]
-fn a_link_that_is_down_holds_up_the_channel() {
+fn a_link_that_is_down_delays_the_channel() {
     let scenario = scenario("", "");
     let inputs = inputs(&scenario, 30);
     let link = scenario.topology.host(scenario.jobs[0].workers[0]).link;

@@ -1,4 +1,4 @@
-//! Seeds, exact sums, and what is worth knowing of a run that failed.
+//! Seeds, exact sums, and reports of failed runs.
 
 use std::env;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use tributary_protocol::Tensor;
 use tributary_sim::{Inputs, Outcome};
 use tributary_train::verify;
 
-/// The seeds to run, and whether it is one that was asked for.
+/// The seeds to run, and whether a single one was requested.
 pub(crate) fn seeds(default: u64) -> (Range<u64>, bool) {
     let number = |name: &str| env::var(name).ok().and_then(|text| text.parse().ok());
     match number("TRIBUTARY_SEED") {
@@ -17,7 +17,7 @@ pub(crate) fn seeds(default: u64) -> (Range<u64>, bool) {
     }
 }
 
-/// Compares all sums with those computed apart from the endpoints' code, bit by bit.
+/// Compares all sums, bit by bit, with those computed without the endpoints' code.
 pub(crate) fn check_exact(
     scenario: &Scenario,
     inputs: &Inputs,
@@ -26,7 +26,7 @@ pub(crate) fn check_exact(
     check_sums(scenario, inputs, sums, |_| false)
 }
 
-/// The same, but of some jobs sums may be missing.
+/// The same, but some jobs may lack sums.
 pub(crate) fn check_sums(
     scenario: &Scenario,
     inputs: &Inputs,
@@ -79,8 +79,7 @@ fn expected(all: &[&Tensor], job: &Job, fragment: usize) -> Result<Tensor, Strin
     verify::exact_sum_i32(&integers).map(Tensor::I32).map_err(|error| error.to_string())
 }
 
-/// By which power of two the scale is divided where a fragment does not fit, and then still does
-/// not.
+/// The powers of two by which the scale is divided, step by step, for a fragment that does not fit.
 pub(crate) const LADDER: [i32; 8] = [0, 4, 8, 16, 32, 64, 96, 128];
 
 /// The sums of P4INC and SwitchML: each fragment at the first scale of the ladder at which all
@@ -114,7 +113,7 @@ fn same(expected: &Tensor, got: &Tensor) -> Result<(), String> {
     result.map_err(|difference| difference.to_string())
 }
 
-/// What is worth knowing of a run that failed.
+/// Describes a failed run.
 pub(crate) fn describe(outcome: &Outcome) -> String {
     let mut text = format!(
         "after {:?}, faults {:?}\nservers {:#?}\nstalls {:?}\n",

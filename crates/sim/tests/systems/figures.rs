@@ -17,11 +17,11 @@ fn figure_3_packet_by_packet() {
             // 1, 2: job 1 takes the aggregator, and waits for its stragglers.
             "w1 → s1: gradient j1 s0 {0} p=10 (absorbed)",
             "w2 → s1: gradient j1 s0 {1} p=10 (added)",
-            // 3, 4: job 2 has the higher priority; what job 1 has so far goes to its server.
+            // 3, 4: job 2 has the higher priority; job 1's partial sum goes to its server.
             "w5 → s1: gradient j2 s0 {0} p=200 (preempted)",
             "s1 → ps1: collided gradient j1 s0 {0,1}",
-            // 5, 6: job 2 is complete: multicast to its workers by the switch, which frees the
-            // cell.
+            // 5, 6: job 2 is complete: the switch multicasts the result to its workers and frees
+            // the aggregator.
             "w6 → s1: gradient j2 s0 {1} p=200 (completed)",
             "s1 → w5: parameter j2 s0 {0,1}",
             "s1 → w6: parameter j2 s0 {0,1}",
@@ -31,7 +31,7 @@ fn figure_3_packet_by_packet() {
             // 9: the reminder (footnote 1) fetches their sum.
             "ps1 → s1: reminder j1 s0 {0,1,2,3} (reminded)",
             "s1 → ps1: fetched gradient j1 s0 {2,3}",
-            // 10: the server adds the two partial sums up.
+            // 10: the server adds the two partial sums.
             "ps1 → s1: parameter j1 s0 {0,1,2,3} (distributed)",
             "s1 → w1: parameter j1 s0 {0,1,2,3}",
             "s1 → w2: parameter j1 s0 {0,1,2,3}",
@@ -44,7 +44,7 @@ fn figure_3_packet_by_packet() {
     let (first, second) = (outcome.esa[0], outcome.esa[1]);
     assert_eq!((first.server.gradients, first.server.brought, first.server.completed), (1, 1, 1));
     assert_eq!((first.agent.timeouts, first.agent.fetched, first.agent.queries), (1, 1, 0));
-    // Nobody behind the switch hears of job 2, but when its workers say goodbye.
+    // The server and the agent learn nothing of job 2, except when its workers leave.
     assert_eq!(second, tributary_sim::EsaStats::default());
 }
 
@@ -54,17 +54,17 @@ fn figure_4_packet_by_packet() {
     assert_course(
         &course(&outcome),
         &[
-            // 1, 2: the first contribution loses its aggregator; the server makes an entry of it.
+            // 1, 2: the first contribution loses its aggregator; the server creates an entry.
             "w1 → s1: gradient j1 s0 {0} p=10 (absorbed)",
             "w4 → s1: gradient j2 s0 {0} p=200 (preempted)",
             "s1 → ps1: collided gradient j1 s0 {0}",
             "w5 → s1: gradient j2 s0 {1} p=200 (completed)",
             "s1 → w4: parameter j2 s0 {0,1}",
             "s1 → w5: parameter j2 s0 {0,1}",
-            // 3: the others wait for it in the switch.
+            // 3: the other contributions wait for it in the switch.
             "w2 → s1: gradient j1 s0 {1} p=10 (absorbed)",
             "w3 → s1: gradient j1 s0 {2} p=10 (added)",
-            // 4, 5, 6: the entry's timer; the reminder fetches what waits.
+            // 4, 5, 6: the entry's timer fires; the reminder fetches their sum.
             "ps1 → s1: reminder j1 s0 {0,1,2} (reminded)",
             "s1 → ps1: fetched gradient j1 s0 {1,2}",
             // 7, 8: the entry is complete, and is multicast.

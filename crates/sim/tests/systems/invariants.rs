@@ -1,8 +1,8 @@
 //! I1–I7 of the protocols under random networks, jobs and faults: the endpoints and the P4 program
 //! together, in virtual time.
 //!
-//! A seed decides everything. `TRIBUTARY_SEED=n` replays one and prints its frames if it fails;
-//! `TRIBUTARY_SEEDS=n` runs as many as that.
+//! A run is a function of its seed. `TRIBUTARY_SEED=n` replays one and prints its frames if it
+//! fails; `TRIBUTARY_SEEDS=n` runs that many.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use tributary_jobfile::{Scenario, SwitchSettings, parse};
 use tributary_protocol::Tensor;
 use tributary_sim::{Cable, Inputs, Options, Program, run};
 
-/// Seeds of a test run without further orders.
+/// Default number of seeds.
 const SEEDS: u64 = 300;
 
-/// A random job file. Pools of a few aggregators, windows larger than them, tensors of some dozen
-/// fragments, one to three jobs in one or two racks, and links that do everything wrong.
+/// A random job file: pools of a few aggregators, windows larger than them, tensors of some dozen
+/// fragments, one to three jobs in one or two racks, and links with all kinds of faults.
 fn job_file(random: &mut ChaCha8Rng) -> String {
     let jobs = random.random_range(1..=3);
     let racks = random.random_range(1..=2);
@@ -55,7 +55,7 @@ fn job_file(random: &mut ChaCha8Rng) -> String {
         fault(0.3)
     );
     file += &format!("jitter = \"{}us\"\n", random.random_range(0..50));
-    // Hosts are shared out so that no host has two workers.
+    // Distribute hosts so that no host has two workers.
     let mut names: Vec<u32> = (1..=hosts).collect();
     for own in workers {
         let names: Vec<String> =
@@ -95,7 +95,7 @@ fn inputs(scenario: &Scenario, random: &mut ChaCha8Rng) -> Inputs {
     scenario.jobs.iter().map(|job| of_job(job.workers.len(), random)).collect()
 }
 
-/// Programs by their settings: compiling takes longer than many a run.
+/// Programs by their settings: compiling takes longer than many runs.
 #[derive(Default)]
 struct Programs(HashMap<(u32, u128, u32), Program>);
 

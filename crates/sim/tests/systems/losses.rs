@@ -1,7 +1,7 @@
-//! The five cases of loss of ESA §5.3, each with the packet lost that the case is about.
+//! The five cases of loss of ESA §5.3, each with the loss of the packet in question.
 //!
-//! That the sums are exact, that the packet was lost and that nothing is left in the switch is
-//! checked in every walk; here it is the way of recovery.
+//! Every walk checks that the sums are exact, that the packet was lost and that the switch is empty
+//! afterwards. These tests check how the loss was repaired.
 
 use tributary_controller::outcomes::Outcome as Fate;
 use tributary_sim::Outcome;
@@ -10,19 +10,20 @@ use crate::walks::{
     Walk, loss_1, loss_2_all, loss_2_some, loss_3, loss_4, loss_5_entry, loss_5_no_entry,
 };
 
-/// What a job's recovery came to.
+/// Counters of a job's recovery.
 #[derive(PartialEq, Eq, Debug, Default)]
 struct Recovery {
     /// Rounds of the reminder agent, by cause: a worker's reminder, an entry's timer.
     by_worker: u64,
     by_timer: u64,
-    /// Reminder packets that brought a partial sum, and those that found nothing.
+    /// Reminder packets that fetched a partial sum, and those that found nothing.
     fetched: u64,
     absent: u64,
-    /// Workers that gave their values over the reliable channel, and those that lent a result.
+    /// Workers that sent their values over the reliable channel, and those that sent a result for
+    /// others.
     direct: u64,
     lent: u64,
-    /// Results that the server sent to all, and to single workers.
+    /// Results that the server sent to all workers, and to single workers.
     multicast: u64,
     delivered: u64,
 }
@@ -58,7 +59,8 @@ fn run(walk: &Walk) -> Outcome {
 #[test]
 fn case_1_a_gradient_is_lost_on_its_way_to_the_switch() {
     let outcome = run(&loss_1());
-    // The worker reminds; the others' sum is fetched; its own values come over the channel.
+    // The worker reminds; the others' sum is fetched; the worker's own values come over the
+    // channel.
     let expected =
         Recovery { by_worker: 1, fetched: 1, direct: 1, multicast: 1, ..Recovery::default() };
     assert_eq!(recovery(&outcome, 0), expected);
@@ -68,7 +70,7 @@ fn case_1_a_gradient_is_lost_on_its_way_to_the_switch() {
 #[test]
 fn case_2_some_workers_miss_the_result() {
     let outcome = run(&loss_2_some());
-    // No switch has anything; two workers have the result in their caches, and the third gets it.
+    // No switch has a partial sum; two workers have the result cached, and the third gets it.
     let expected = Recovery {
         by_worker: 1,
         absent: 1,
@@ -85,7 +87,7 @@ fn case_2_some_workers_miss_the_result() {
 #[test]
 fn case_2_all_workers_miss_the_result() {
     let outcome = run(&loss_2_all());
-    // Nobody has it: the server aggregates instead of the switch.
+    // No endpoint has the result: the server aggregates instead of the switch.
     let expected =
         Recovery { by_worker: 1, absent: 1, direct: 3, multicast: 1, ..Recovery::default() };
     assert_eq!(recovery(&outcome, 0), expected);
@@ -109,7 +111,7 @@ fn case_4_an_evicted_partial_sum_is_lost() {
     let outcome = run(&loss_4());
     assert_eq!(preempted(&outcome), 1);
     assert_eq!(outcome.esa[0].server.gradients, 0, "no gradient makes an entry");
-    // The two whose values were evicted give them again.
+    // The two workers whose values were evicted send them again.
     let expected =
         Recovery { by_worker: 1, fetched: 1, direct: 2, multicast: 1, ..Recovery::default() };
     assert_eq!(recovery(&outcome, 0), expected);

@@ -1,4 +1,4 @@
-//! P4INC and SwitchML: local jobs, jobs over two units, and all that must not harm them.
+//! P4INC and SwitchML: local jobs, jobs over two units, and everything that must not harm them.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::exact::{check_exact, describe};
 
 const VALUES: usize = 32;
 
-/// A file for one of the two protocols. `windows` is slots and window.
+/// A job file for one of the two protocols. `windows` is both slots and window.
 fn file(protocol: &str, windows: u32, topology: &str, pool: u32, rest: &str) -> String {
     format!(
         "[topology]\n{topology}\n[protocol]\nkind = \"{protocol}\"\nvalues_per_packet = {VALUES}\n\
@@ -26,7 +26,7 @@ fn file(protocol: &str, windows: u32, topology: &str, pool: u32, rest: &str) -> 
 }
 
 const STAR: &str = "kind = \"star\"\nworkers = 4\nps_hosts = 0";
-/// Two units: w1 and w2 in the one, where the parameter server is too, w3 and w4 in the other.
+/// Two units: w1, w2 and the parameter server in one, w3 and w4 in the other.
 const UNITS: &str = "kind = \"racks\"\nracks = 2\nhosts_per_rack = 2\nps_hosts = 1\nps_rack = 1";
 
 const EVERYBODY: &str = "[[job]]\nworkers = [\"w1\", \"w2\", \"w3\", \"w4\"]\n";
@@ -36,7 +36,7 @@ fn start<'a>(scenario: &'a Scenario, inputs: &Inputs) -> Run<'a> {
     Run::start(scenario, &program(scenario), inputs.clone(), &options).unwrap()
 }
 
-/// Runs to the end, and checks what must hold in every case: exact sums, and clean switches.
+/// Runs to the end, and checks what must hold in every case: exact sums, and empty switches.
 fn finish(mut run: Run<'_>, scenario: &Scenario, inputs: &Inputs) -> Outcome {
     while run.step().unwrap() {}
     let outcome = run.finish().unwrap();
@@ -46,7 +46,7 @@ fn finish(mut run: Run<'_>, scenario: &Scenario, inputs: &Inputs) -> Outcome {
     outcome
 }
 
-/// Everything of a job at all switches.
+/// Packets of a job with an outcome, at all switches.
 fn total(outcome: &Outcome, job: usize, fate: Fate) -> u64 {
     outcome.outcomes[job].iter().map(|at| packets(at, fate)).sum()
 }
@@ -84,7 +84,7 @@ fn a_local_job_needs_no_parameter_server() {
 }
 
 #[test]
-fn two_units_add_their_own_and_the_server_adds_the_two() {
+fn two_units_add_their_workers_and_the_server_adds_the_units() {
     let scenario = scenario(&file("p4inc", 16, UNITS, 64, EVERYBODY));
     let inputs = inputs(&scenario, 1, VALUES * 200);
     let run = start(&scenario, &inputs);
@@ -95,7 +95,7 @@ fn two_units_add_their_own_and_the_server_adds_the_two() {
     for unit in &outcome.outcomes[0] {
         assert_eq!((packets(unit, Fate::Absorbed), packets(unit, Fate::Completed)), (200, 200));
     }
-    // What comes from the other unit passes the server's.
+    // The sum of the other unit passes the server's unit.
     assert_eq!(total(&outcome, 0, Fate::Bypassed), 200);
 }
 
@@ -114,7 +114,7 @@ fn a_local_job_and_one_over_two_units_share_a_switch() {
 }
 
 #[test]
-fn at_the_server_switches_only_forward() {
+fn switches_only_forward_a_job_at_its_server() {
     let jobs = "[[job]]\nworkers = [\"w1\", \"w2\", \"w3\", \"w4\"]\naggregation = \"server\"\n";
     let scenario = scenario(&file("p4inc", 16, UNITS, 64, jobs));
     let inputs = inputs(&scenario, 1, VALUES * 100);
@@ -129,8 +129,8 @@ fn at_the_server_switches_only_forward() {
 
 /// Loses a fragment's result on its way to some workers of a local job.
 fn lose_result(protocol: &str, fragment: u32, losers: &[usize]) -> Outcome {
-    // As many fragments in the window as the job has aggregators: those who have the result take
-    // the aggregator for a later fragment.
+    // The window has as many fragments as the job has aggregators: workers with the result use the
+    // aggregator for a later fragment.
     let rest = format!("{}segment = 4\n", EVERYBODY);
     let rest = if protocol == "p4inc" { &rest } else { EVERYBODY };
     let scenario = scenario(&file(protocol, 4, STAR, 64, rest));
@@ -203,7 +203,7 @@ fn a_window_beyond_the_segment_meets_asynchronous_errors_and_halves() {
             && now > errors
         {
             assert_eq!(marked, still, "no result is marked");
-            // Once for a window of fragments.
+            // The window is halved once per window of fragments.
             assert!(new == (window / 2).max(1) || new == window, "{window} became {new}");
             halved += u32::from(new < window);
         }
@@ -216,7 +216,7 @@ fn a_window_beyond_the_segment_meets_asynchronous_errors_and_halves() {
 }
 
 #[test]
-fn a_window_within_the_segment_never_does() {
+fn a_window_within_the_segment_never_meets_asynchronous_errors() {
     for (topology, jitter) in [(STAR, 0), (UNITS, 0), (UNITS, 20)] {
         let rest = format!("[faults]\njitter = \"{jitter}us\"\n{EVERYBODY}segment = 16\n");
         let scenario = scenario(&file("p4inc", 16, topology, 64, &rest));
@@ -246,7 +246,7 @@ fn the_link_between_the_units_is_reconfigured_again_and_again() {
         let inputs = inputs(&scenario, 4, VALUES * 100);
         let mut run = start(&scenario, &inputs);
         let link = between(&scenario);
-        // A number for every seed and place, without pattern.
+        // A number for every seed and position, without a pattern.
         let draw = |place: u64, below: u64| {
             let mixed = (seed * 31 + place + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             ((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33) % below
@@ -282,7 +282,8 @@ fn a_fragment_that_overflows_is_repeated_at_a_coarser_scale_by_all() {
                 assert_eq!((own.coarser, own.results), (rungs, 20), "{protocol} {value}");
             }
             let too_great: u64 = outcome.workers[0].iter().map(|own| own.overflow_packets).sum();
-            // Some of them may have been taken for lost, as later ones were answered before.
+            // Some fragments may have been considered lost, because later ones were answered
+            // before.
             assert!((rungs..=2 * rungs).contains(&too_great), "of one worker's values only");
             let completed = total(&outcome, 0, Fate::Completed);
             let units = scenario.topology.switches.len() as u64;
@@ -325,7 +326,7 @@ fn a_worker_that_addresses_outside_its_segment_changes_no_neighbours_sums() {
         let mut strays = 0;
         for microsecond in 0..30_u32 {
             for worker in 0..2 {
-                // Now and then of a fragment that the neighbour is at.
+                // Sometimes with a fragment that the neighbour is working on.
                 let (behind, fragment) = ((microsecond * 5) % size, microsecond * 3 / 2);
                 let stray = Act::Stray { job: 0, worker, behind, fragment };
                 run.at(micros(microsecond.into()), stray);
@@ -338,7 +339,7 @@ fn a_worker_that_addresses_outside_its_segment_changes_no_neighbours_sums() {
     }
 }
 
-/// A packet of a job, of a worker of it or to all of them.
+/// A packet of a job, from one of its workers or to all of them.
 fn packet(scenario: &Scenario, job: usize, kind: Kind, service: Service, index: u32) -> Vec<u8> {
     let own = &scenario.jobs[job];
     let everyone = Bitmap::first(u8::try_from(own.workers.len()).unwrap());
@@ -379,7 +380,7 @@ fn packets_of_another_service_are_refused() {
             let (switch, port) = scenario.topology.attachment(scenario.jobs[0].workers[0]);
             run.system.network.inject(switch, port, &other(Kind::Gradient));
             to_switch += 1;
-            // Results that a switch would not let through, should they come by another way.
+            // Results that a switch would reject, arriving by another path.
             run.system.network.inject_host(HostId(0), &other(Kind::Parameter));
             run.system.network.inject_host(HostId(1), &other(Kind::Reply));
             if let Some(ps) = scenario.jobs[0].ps {
@@ -399,8 +400,8 @@ fn packets_of_another_service_are_refused() {
 
 // --- Moves, and jobs that are killed ----------------------------------------------------------
 
-/// Moves a job from the network to its server and back, again and again, and lets packets of all
-/// former modes come late.
+/// Moves a job between the network and its server repeatedly, with late packets of all earlier
+/// modes.
 fn move_again_and_again(topology: &str, faults: &str, network: Mode) {
     let ps = "ps = \"ps\"\n";
     let jobs = format!("{faults}{EVERYBODY}{ps}segment = 8\n");
@@ -420,7 +421,7 @@ fn move_again_and_again(topology: &str, faults: &str, network: Mode) {
             modes.push(assignment);
             (begun, planned) = (results, modes.len() == 7);
         } else if results > begun && !planned {
-            // In the middle of an iteration; it takes place when that is over.
+            // Requested in the middle of an iteration, the move happens at its end.
             let network = assignment.mode == Mode::Forwarded;
             run.at(micros(0), if network { Act::ToNetwork(0) } else { Act::ToServer(0) });
             planned = true;
@@ -531,7 +532,7 @@ fn foreign_and_mutated_frames_change_no_sum() {
 }
 
 #[test]
-fn there_is_no_process_but_the_workers() {
+fn local_jobs_have_no_process_but_the_workers() {
     let scenario = scenario(&file("p4inc", 8, STAR, 64, EVERYBODY));
     let inputs = inputs(&scenario, 1, VALUES);
     let run = start(&scenario, &inputs);

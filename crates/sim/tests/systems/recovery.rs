@@ -1,4 +1,4 @@
-//! What loss and other mishaps cost: goodput, resends and time, in virtual time.
+//! The cost of loss and other faults: goodput, resends and time, in virtual time.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn run(trial: &Trial, seed: u64) -> Cost {
     cost
 }
 
-/// The middle one of three seeds.
+/// The median of three seeds.
 fn median(trial: &Trial) -> Cost {
     let mut costs: Vec<_> = (1..=3).map(|seed| run(trial, seed)).collect();
     costs.sort_by_key(|cost| cost.time);
@@ -35,7 +35,8 @@ fn median(trial: &Trial) -> Cost {
 fn goodput_under_loss() {
     let goals = [(0.001, 0.95), (0.01, 0.75), (0.05, 0.45), (0.1, 0.25), (0.2, 0.08)];
     for protocol in PROTOCOLS {
-        // At little loss the end of a tensor weighs more than in the tensors that goals are for.
+        // With little loss, the end of a tensor matters more here than in the longer tensors of the
+        // goals.
         let long = |loss: f64| Trial {
             bytes: if loss < 0.01 { 4_000_000 } else { 1_000_000 },
             ..Trial::new(protocol)
@@ -49,7 +50,7 @@ fn goodput_under_loss() {
 }
 
 #[test]
-fn the_papers_rules_get_through_as_well_but_slowly() {
+fn the_papers_rules_also_complete_but_slowly() {
     for protocol in PROTOCOLS {
         let rack = Trial { bytes: 64_000, ..Trial::new(protocol).with_loss(0.02) };
         let papers = Trial { recovery: Recovery::Papers, ..rack.clone() };
@@ -70,7 +71,7 @@ fn few_resends_for_a_straggler_of_half_a_second() {
     for protocol in PROTOCOLS {
         let job = "[[job.straggler]]\nworker = 2\ndelay = \"500ms\"\n".to_owned();
         let cost = run(&Trial { job, ..trial(protocol) }, 1);
-        // Two tensors, and it is late for each.
+        // Two tensors, and the straggler delays each.
         assert!(cost.time > Duration::from_millis(1_000), "{protocol:?}: {cost:?}");
         assert!(cost.time < Duration::from_millis(1_020), "{protocol:?}: {cost:?}");
         assert!(cost.resent * 10 < cost.sent, "{protocol:?}: {cost:?}");
@@ -86,13 +87,13 @@ fn duplicates_and_jitter_beyond_the_round_trip() {
         assert!(cost.time < 2 * lossless.time, "{protocol:?}: {cost:?}");
         let jitter = Trial { faults: "jitter = \"50us\"\n".into(), ..trial(protocol) };
         let cost = median(&jitter);
-        // 50 µs on each of four links: a round trip of 200 µs for every window of 256 fragments.
+        // 50 µs on each of four links: a round trip of 200 µs for each window of 256 fragments.
         assert!(cost.time < Duration::from_millis(8), "{protocol:?}: {cost:?}");
     }
 }
 
-/// A fragment takes a round trip, or a few more: with loss p on every link, 1/(1−p)^k of them where
-/// it has to pass k links without a loss.
+/// A fragment takes one round trip or a few more: with loss p on every link, 1/(1−p)^k of them if
+/// it must pass k links without loss.
 #[test]
 fn the_time_of_one_fragment_is_bounded() {
     for protocol in PROTOCOLS {
@@ -110,10 +111,9 @@ fn the_time_of_one_fragment_is_bounded() {
     }
 }
 
-/// While a link is bad it takes as many frames as a burst has to get out of that, also if they are
-/// probes.
+/// A bad link recovers only after as many frames as the burst has, which may be probes.
 #[test]
-fn bursts_cost_not_much_more_than_as_many_single_losses() {
+fn bursts_cost_little_more_than_as_many_single_losses() {
     for protocol in PROTOCOLS {
         let single = median(&trial(protocol).with_loss(0.02));
         for burst in [4, 16] {
@@ -141,8 +141,8 @@ fn finish(mut run: Run<'_>) -> Outcome {
     outcome
 }
 
-/// A worker hears nothing for 100 ms, or is not heard: then the job goes on within a few
-/// milliseconds, and meanwhile nobody has flooded the network.
+/// One direction of a worker is dead for 100 ms: then the job continues within a few milliseconds,
+/// and the network was not flooded in between.
 #[test]
 fn a_direction_that_is_dead_for_a_while() {
     for protocol in PROTOCOLS {
@@ -161,7 +161,7 @@ fn a_direction_that_is_dead_for_a_while() {
             run.system.network.set_down_from(link, end, false);
             let outcome = finish(run);
             let case = format!("{protocol:?}, {from_worker}: {:?}", outcome.time);
-            // The greatest interval between two probes, and then as long as without the fault.
+            // The longest interval between two probes, and then as long as without the fault.
             assert!(outcome.time < alive + Duration::from_millis(115), "{case}");
             let sent: u64 = outcome.workers[0].iter().map(|worker| worker.sent).sum();
             let resent: u64 = outcome.workers[0].iter().map(|worker| worker.resent).sum();
@@ -170,11 +170,11 @@ fn a_direction_that_is_dead_for_a_while() {
     }
 }
 
-/// Two jobs over one link between two racks. One of them loses 1 % on the links of its workers: the
-/// other keeps nine tenths of its share, with which both would be done when the later one is if
-/// nothing is lost. Ten systems by chance.
+/// Two jobs over one link between two racks. One loses 1 % on the links of its workers. The other
+/// keeps nine tenths of its share, measured against the later end of both without loss. Ten random
+/// systems.
 #[test]
-fn a_job_that_loses_packets_takes_nothing_from_another() {
+fn a_job_that_loses_packets_does_not_slow_down_another() {
     for seed in 0..10 {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let protocol = PROTOCOLS[(seed % 3) as usize].name();

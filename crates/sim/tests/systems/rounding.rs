@@ -1,4 +1,5 @@
-//! What workers count of fixed point's losses, beside a computation in `f64` over whole tensors.
+//! The workers' counters of rounding errors, compared with a computation in `f64` over whole
+//! tensors.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -19,7 +20,7 @@ fn job(protocol: &str, rest: &str) -> Scenario {
     ))
 }
 
-/// What the values of one worker lose: `all` has the tensors of all workers.
+/// The expected errors of one worker's values: `all` has the tensors of all workers.
 fn expected(scenario: &Scenario, all: &[Vec<f32>], worker: usize) -> Rounding {
     let job = &scenario.jobs[0];
     let limit = f64::from(i32::MAX / i32::try_from(all.len()).unwrap());
@@ -53,7 +54,7 @@ fn expected(scenario: &Scenario, all: &[Vec<f32>], worker: usize) -> Rounding {
     expected
 }
 
-/// Runs the tensors, one for each worker; what each counted, which must be what is expected.
+/// Sums the tensors, one per worker, and returns the counters of each, which must be as expected.
 fn count(scenario: &Scenario, all: &[Vec<f32>], seed: u64) -> Vec<Rounding> {
     let inputs: Inputs = vec![all.iter().map(|values| vec![Tensor::F32(values.clone())]).collect()];
     let options = Options::seeded(seed);
@@ -71,14 +72,14 @@ fn count(scenario: &Scenario, all: &[Vec<f32>], seed: u64) -> Vec<Rounding> {
     counted
 }
 
-/// A value of N(0, deviation), by Box and Muller.
+/// A value of N(0, deviation), by the Box–Muller transform.
 fn normal(random: &mut ChaCha8Rng, deviation: f64) -> f32 {
     let (radius, angle): (f64, f64) = (1.0 - random.random::<f64>(), random.random());
     (deviation * (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()) as f32
 }
 
 #[test]
-fn losses_of_fixed_point_are_counted_once_whatever_the_network_does() {
+fn rounding_errors_are_counted_once_under_network_faults() {
     let faults = "[faults]\nloss = 0.05\nduplicate = 0.05\nreorder = 0.05\n";
     for protocol in PROTOCOLS {
         let scenario = job(protocol, faults);
@@ -115,7 +116,7 @@ fn nearly_all_values_of_a_small_deviation_become_zero() {
 }
 
 #[test]
-fn a_great_value_makes_its_neighbours_zero_where_there_is_a_ladder() {
+fn a_large_value_makes_its_neighbours_zero_at_coarser_scales() {
     for protocol in PROTOCOLS {
         let scenario = job(protocol, "");
         let mut all = vec![vec![1.0f32; 4 * VALUES]; 3];

@@ -1,5 +1,5 @@
-//! What ATP gives jobs of a switch's memory and links, against what NetPack's algorithm 1 expects
-//! (its figures 14 and 15).
+//! The shares of a switch's memory and links that ATP gives jobs, compared with the estimates of
+//! NetPack's algorithm 1 (its figures 14 and 15).
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ fn last(samples: &[Sample]) -> &[Share] {
     &samples.last().expect("a sample").shares
 }
 
-/// Figure 14a: of one job, the switch sums as much as its memory is of what is under way: y = x.
+/// Figure 14a: the switch sums a fraction of one job equal to its memory relative to the packets in
+/// flight: y = x.
 #[test]
 fn one_job_gets_the_memory() {
     for pat_ratio in [0.25, 0.5, 0.75, 1.0, 1.5] {
@@ -29,15 +30,15 @@ fn two_jobs_share_the_memory() {
     for pat_ratio in [0.25, 0.5, 1.0] {
         let samples = Rack::figure_14(2, pat_ratio, 10.0).samples(MS, 2 * MS).unwrap();
         for share in last(&samples) {
-            // A sample may lack a part of a window at each end.
+            // A sample may lack part of a window at each end.
             assert!((share.rate_gbps - 10.0).abs() < 0.15, "{share:?}");
             assert!((share.ratio() - pat_ratio / 2.0).abs() < 0.05, "{pat_ratio}: {share:?}");
         }
     }
 }
 
-/// Figure 15, with memory for all: jobs that come and go share a link as algorithm 1 says. Right
-/// after a change, the ones that were there have not given all up.
+/// Figure 15, with memory for all: jobs that arrive and leave share a link as algorithm 1
+/// estimates. Right after a change, the earlier jobs have not yet given up all of their share.
 #[test]
 fn jobs_share_a_link_as_estimated() {
     let rack = Rack::figure_15();
@@ -57,9 +58,9 @@ fn jobs_share_a_link_as_estimated() {
     assert!(compared > 12, "only {compared} rates were compared");
 }
 
-/// Where memory is short, the parts that are summed are as estimated and the jobs are even; but no
-/// job is faster than estimated, and the link is not full: bursts of what the switch could not sum
-/// mark congestion, and windows are halved.
+/// With scarce memory, the summed fractions are as estimated and the jobs are equal. But no job is
+/// faster than estimated, and the link is not full: bursts of packets that the switch could not sum
+/// are marked, and windows are halved.
 #[test]
 fn without_memory_the_estimate_is_an_upper_bound() {
     for pool in [16, 32] {

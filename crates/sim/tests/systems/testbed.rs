@@ -6,7 +6,7 @@ use tributary_cluster::{Cluster, Job, JobId, Shape};
 use tributary_placement::by_name;
 use tributary_sim::testbed::{Error, Packets, Unfit, replay};
 
-/// Models take this part of their time and gradients, so that all their iterations can be run.
+/// Divisor of the models' times and gradients, so that all their iterations can be run.
 const PARTS: f64 = 100.0;
 
 fn testbed(pat_gbps: f64) -> Cluster {
@@ -15,7 +15,7 @@ fn testbed(pat_gbps: f64) -> Cluster {
     Cluster::uniform(&shape)
 }
 
-/// Jobs of several models that come while others run, on two or three servers each.
+/// Jobs of several models that arrive while others run, on two or three servers each.
 fn jobs() -> Vec<Job> {
     let profiles = Profiles::netpack();
     let job = |number: u32| {
@@ -33,8 +33,8 @@ fn jobs() -> Vec<Job> {
     (0..5).map(job).collect()
 }
 
-/// Mean completion time with sums by packets over that with every packet, and the greatest
-/// departure of a job. Plans must be the same, or it would be chance.
+/// Mean completion time with sums timed by packets relative to that with every packet, and the
+/// greatest deviation of a job. Plans must be equal, otherwise the ratio would be arbitrary.
 fn compared(pat_gbps: f64) -> (f64, f64) {
     let (cluster, jobs) = (testbed(pat_gbps), jobs());
     let options = Options { period_s: 5e-3, ..Options::default() };
@@ -57,20 +57,20 @@ fn compared(pat_gbps: f64) -> (f64, f64) {
 }
 
 #[test]
-fn sums_timed_by_packets_are_those_of_every_packet() {
+fn sums_timed_by_packets_match_those_with_every_packet() {
     let (mean, greatest) = compared(1_000.0);
     assert!((mean - 1.0).abs() < 0.04 && greatest < 0.1, "{mean} {greatest}");
 }
 
 #[test]
-fn they_are_without_memory_too() {
+fn they_also_match_without_memory() {
     let (mean, greatest) = compared(0.0);
     assert!((mean - 1.0).abs() < 0.04 && greatest < 0.1, "{mean} {greatest}");
 }
 
-/// What is measured depends on the jobs and on nothing else, such as what was asked before.
+/// Measurements depend only on the jobs, and not on earlier requests.
 #[test]
-fn the_same_is_answered_again() {
+fn answers_are_repeatable() {
     let (cluster, jobs) = (testbed(1_000.0), jobs());
     let packets = Packets::of(&cluster).unwrap();
     let options = Options { period_s: 5e-3, ..Options::default() };
@@ -97,7 +97,7 @@ fn the_same_is_answered_again() {
 }
 
 #[test]
-fn what_is_no_testbed_is_refused() {
+fn other_clusters_are_refused() {
     let racks = Packets::of(&Cluster::uniform(&Shape::default())).unwrap_err();
     assert!(matches!(racks, Error::Unfit(Unfit::Racks(16))), "{racks}");
     let none = Shape { racks: 1, servers_per_rack: 0, ..Shape::default() };

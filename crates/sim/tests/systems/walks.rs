@@ -1,5 +1,5 @@
-//! Small ESA systems whose whole course is known: the paper's figures 3 and 4, and the five cases
-//! of loss of its §5.3. Tests walk through them, and the documentation's charts are drawn of them.
+//! Small ESA systems with a completely known course: the paper's figures 3 and 4, and the five
+//! cases of loss of its §5.3. Tests follow them, and the documentation's charts show them.
 
 use tributary_controller::programs::Source;
 use tributary_jobfile::{Scenario, parse};
@@ -11,7 +11,7 @@ use tributary_wire::agg::{Kind, Repr};
 
 use crate::exact::{check_exact, describe};
 
-/// A job of a walk: one fragment of each worker, sent when its pause is over.
+/// A job of a walk: one fragment per worker, sent after its pause.
 pub(crate) struct WalkJob {
     pub(crate) workers: &'static [&'static str],
     /// In microseconds.
@@ -26,13 +26,13 @@ pub(crate) struct Loss {
     pub(crate) packet: fn(&Repr) -> bool,
 }
 
-/// A system and what is lost in it.
+/// A system and its losses.
 pub(crate) struct Walk {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     pub(crate) jobs: Vec<WalkJob>,
     pub(crate) losses: Vec<Loss>,
-    /// Whether workers wait so long that the parameter server notices first.
+    /// Whether workers wait so long that the parameter server notices a loss first.
     pub(crate) patient: bool,
 }
 
@@ -54,7 +54,7 @@ fn parameter(packet: &Repr) -> bool {
     packet.kind == Kind::Parameter
 }
 
-/// Three workers, and nobody else.
+/// Three workers of a single job.
 fn undisturbed() -> Vec<WalkJob> {
     vec![WalkJob { workers: &["w1", "w2", "w3"], pauses: &[0, 20, 40], priority: 10 }]
 }
@@ -68,7 +68,7 @@ fn stragglers() -> Vec<WalkJob> {
     ]
 }
 
-/// Figure 3: a task of higher priority takes the aggregator of one that waits for stragglers.
+/// Figure 3: a task of higher priority preempts one that waits for stragglers.
 pub(crate) fn figure_3() -> Walk {
     Walk {
         name: "esa-figure-3",
@@ -79,7 +79,7 @@ pub(crate) fn figure_3() -> Walk {
     }
 }
 
-/// Figure 4: one contribution lost its aggregator, the others wait in it in vain.
+/// Figure 4: one contribution lost its aggregator, and the others wait for it there.
 pub(crate) fn figure_4() -> Walk {
     Walk {
         name: "esa-figure-4",
@@ -217,8 +217,8 @@ impl Walk {
             .collect()
     }
 
-    /// Runs it, and checks what holds in every walk: the sums are exact, what was to be lost was
-    /// lost, every worker could go, and nothing is left in the switch.
+    /// Runs the walk, and checks what holds in every walk: the sums are exact, the chosen packets
+    /// were lost, every worker left, and the switch is empty.
     pub(crate) fn run(&self) -> Outcome {
         let scenario = self.scenario();
         let program =
@@ -253,7 +253,7 @@ impl Walk {
     }
 }
 
-/// What was seen, without the workers' goodbyes.
+/// The trace without the workers' goodbyes.
 fn seen(outcome: &Outcome) -> Trace {
     let goodbye = |what: &What| match what {
         What::Message(_, text) => text.starts_with("finished") || text.starts_with("dismissed"),
@@ -263,7 +263,7 @@ fn seen(outcome: &Outcome) -> Trace {
     outcome.trace.as_ref().unwrap().without(|sighting| goodbye(&sighting.what))
 }
 
-/// What happened in a run, a line for each frame and message.
+/// The course of a run, one line per frame and message.
 pub(crate) fn course(outcome: &Outcome) -> Vec<String> {
     seen(outcome).sightings().iter().map(ToString::to_string).collect()
 }

@@ -1,5 +1,5 @@
-//! The search finds what it is there to find: switches whose program is wrong, and the shrinker
-//! makes a chart of it that a reader can follow.
+//! The search finds faults in broken switch programs, and the shrinker reduces them to readable
+//! charts.
 
 use tributary_protocol::Recovery;
 use tributary_sim::{Act, Fate};
@@ -9,16 +9,16 @@ use super::judge::Judge;
 use super::seeds::{first_failure, report};
 use super::shrink::shrink;
 
-/// Finds a violation of one of the invariants within some seeds and shrinks it; returns the case,
-/// its chart's rows, and the report.
+/// Finds a violation of an invariant within some seeds and shrinks it. Returns the case, the number
+/// of its chart's rows, and the report.
 fn find(judge: &Judge, invariant: &str, case: fn(u64) -> Case) -> (Case, usize, String) {
-    // The papers' rules send least, so their charts are shortest.
+    // The papers' rules send fewest packets, so their charts are shortest.
     let case = |seed| Case { recovery: Recovery::Papers, ..case(seed) };
     let found = first_failure(judge, 0..500, case);
     let (seed, case, first) = found.expect("500 seeds find it");
     assert_eq!(first.invariant, invariant, "{}", first.what);
     let shrunk = shrink(judge, case, first.clone());
-    // The same again: a seed, and what it shrinks to, stand for one course of events.
+    // Repeatable: a seed and its shrunk case determine the run.
     assert_eq!(judge.judge(&shrunk.case).unwrap_err(), shrunk.violation);
     let trace = judge.run(&shrunk.case, true).trace.unwrap();
     let report = report(judge, seed, &first, &shrunk);
@@ -44,7 +44,7 @@ fn a_switch_that_stores_instead_of_adding_is_found() {
         "sum = values.v##i; \\",
     );
     let (case, rows, report) = find(&judge, "I1, I2, I5", Case::esa);
-    // Two workers of one job, one fragment, and nothing that goes wrong on the way.
+    // Two workers of one job, one fragment, and no faults.
     assert_eq!((case.jobs.len(), workers(&case), fragments(&case)), (1, 2, 1), "{report}");
     assert_eq!((case.loss, case.duplicate, case.reorder, case.acts.len()), (0, 0, 0, 0));
     assert!(case.ps_rack.is_none(), "{report}");
@@ -59,7 +59,7 @@ fn a_switch_that_adds_a_contribution_twice_is_found() {
         "meta.overlap = meta.pass == pass_t.FIRST ? 1w0 : 1w1;",
     );
     let (case, rows, report) = find(&judge, "I1, I2, I5", Case::esa);
-    // One contribution arrives twice: that takes one doubled frame.
+    // One contribution arrives twice, which takes one duplicated frame.
     assert_eq!((case.jobs.len(), workers(&case), fragments(&case)), (1, 2, 1), "{report}");
     assert_eq!((case.loss, case.reorder, case.acts.len()), (0, 0, 0), "{report}");
     assert_eq!(case.only.map(|only| only.len()), Some(1), "{report}");
@@ -88,13 +88,13 @@ fn a_switch_without_copies_is_found() {
         "",
     );
     let (case, _, report) = find(&judge, "I7", Case::segments);
-    // A result is lost, and nobody has it any more: that takes one fragment.
+    // A result is lost without a copy, which takes one fragment.
     assert_eq!((case.jobs.len(), fragments(&case)), (1, 1), "{report}");
     assert_eq!(case.only.map(|only| only.len()), Some(1), "{report}");
 }
 
 #[test]
-fn a_copy_that_is_made_of_the_first_contribution_is_found() {
+fn a_copy_of_the_first_contribution_is_found() {
     let judge = Judge::of_broken(
         "include/v1model/aggregator/copies.p4",
         "            (access_t.CLAIM, turn_t.STARTS,                 1,   1): keep();",
@@ -117,7 +117,7 @@ fn a_switch_that_trusts_workers_to_stay_in_their_segments_is_found() {
 }
 
 #[test]
-fn a_round_that_is_let_in_before_its_time_is_found() {
+fn a_round_that_is_admitted_too_early_is_found() {
     let judge = Judge::of_broken(
         "include/v1model/aggregator/rounds.p4",
         "(old[63:32] < round && old[31:0] == 0 ? round ++ others : old));",
@@ -126,6 +126,6 @@ fn a_round_that_is_let_in_before_its_time_is_found() {
     let found = first_failure(&judge, 0..500, Case::segments);
     let (_, case, first) = found.expect("500 seeds find it");
     let shrunk = shrink(&judge, case, first);
-    // Only a job over several units can have a window that is greater than its segment.
+    // Only a job over several units can have a window larger than its segment.
     assert!(!shrunk.case.is_local(0), "{:?}", shrunk.violation);
 }

@@ -1,4 +1,4 @@
-//! A random system, small enough that thousands of them run in seconds.
+//! Random systems, small enough that thousands run in seconds.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use tributary_protocol::priority::Priority;
 use tributary_protocol::{Recovery, Tensor};
 use tributary_sim::{Act, Cable, Disturbance, Inputs, Options, Pace};
 
-/// Values of a packet.
+/// Values per packet.
 pub(crate) const VALUES: usize = 32;
 
 /// A tensor that all workers of a job submit.
@@ -20,7 +20,7 @@ pub(crate) const VALUES: usize = 32;
 pub(crate) struct TensorCase {
     pub(crate) values: usize,
     pub(crate) integers: bool,
-    /// Some of its values are too great for fixed point.
+    /// Whether some of its values are too large for fixed point.
     pub(crate) overflows: bool,
     pub(crate) priority: u8,
 }
@@ -34,20 +34,20 @@ pub(crate) struct JobCase {
     pub(crate) pauses: Vec<(usize, u32)>,
     /// Whether the reminder agent has a host of its own.
     pub(crate) agent_apart: bool,
-    /// P4INC, SwitchML: which of two units its workers are in.
+    /// P4INC, SwitchML: the units of its workers.
     pub(crate) place: Place,
-    /// P4INC: aggregators that it asks for; a local job gets as many as it has slots at least.
+    /// P4INC: requested aggregators; a local job gets at least one per slot.
     pub(crate) segment: u32,
     /// P4INC: whether it begins at its parameter server.
     pub(crate) at_server: bool,
 }
 
-/// Where the workers of a job are, if there are two units.
+/// The units of a job's workers, if there are two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
-    /// All in the first or the second.
+    /// All in one unit.
     Unit(usize),
-    /// In turn in the one and in the other.
+    /// Alternating between the units.
     Both,
 }
 
@@ -56,12 +56,12 @@ fn recovery(seed: u64) -> Recovery {
     if seed.is_multiple_of(4) { Recovery::Papers } else { Recovery::Rack }
 }
 
-/// A whole system and all that happens to it.
+/// A whole system and all events of its run.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Case {
     pub(crate) protocol: Protocol,
     pub(crate) recovery: Recovery,
-    /// Two racks, the parameter servers in the first or the second of them; or one switch.
+    /// Rack of the parameter servers, of two; `None`: one switch.
     pub(crate) ps_rack: Option<u32>,
     pub(crate) jobs: Vec<JobCase>,
     pub(crate) slots: u32,
@@ -74,22 +74,22 @@ pub(crate) struct Case {
     pub(crate) loss: u32,
     pub(crate) duplicate: u32,
     pub(crate) reorder: u32,
-    /// In microseconds, of cables and of channels.
+    /// In microseconds, of links and of channels.
     pub(crate) jitter: u32,
     pub(crate) acts: Vec<(Duration, Act)>,
     /// When the link between the two units goes down, and for how long.
     pub(crate) outages: Vec<(Duration, Duration)>,
-    /// Of what the cables do.
+    /// Seed of the links' faults.
     pub(crate) seed: u64,
-    /// All that chance may do to frames, if that was narrowed down.
+    /// The only disturbances that may happen, if restricted.
     pub(crate) only: Option<BTreeSet<Disturbance>>,
 }
 
 impl Case {
-    /// The case of a seed, of ESA.
+    /// The ESA case of a seed.
     pub(crate) fn esa(seed: u64) -> Self {
         let random = &mut ChaCha8Rng::seed_from_u64(seed);
-        // Mostly few jobs: they are faster, and what goes wrong goes wrong with few.
+        // Mostly few jobs: they run faster, and most violations need only few.
         let jobs = *[2, 2, 2, 3, 3, 4, 5, 8].choose(random).unwrap();
         let jobs: Vec<JobCase> = (0..jobs).map(|_| JobCase::esa(random, jobs)).collect();
         let slots = *[2, 4, 8, 16].choose(random).unwrap();
@@ -120,7 +120,7 @@ impl Case {
         case
     }
 
-    /// The case of a seed, of P4INC or SwitchML.
+    /// The P4INC or SwitchML case of a seed.
     pub(crate) fn segments(seed: u64) -> Self {
         let random = &mut ChaCha8Rng::seed_from_u64(seed);
         let protocol = if random.random_bool(0.75) { Protocol::P4inc } else { Protocol::SwitchMl };
@@ -154,7 +154,7 @@ impl Case {
         case
     }
 
-    /// The case of a seed, of ATP.
+    /// The ATP case of a seed.
     pub(crate) fn atp(seed: u64) -> Self {
         let mut case = Self { protocol: Protocol::Atp, acts: Vec::new(), ..Self::esa(seed) };
         for job in &mut case.jobs {
@@ -164,8 +164,8 @@ impl Case {
         case
     }
 
-    /// Parameter servers of ATP and P4INC that die, some several times, and their successors. What
-    /// is drawn for it changes nothing else.
+    /// Adds parameter servers of ATP and P4INC that die, some several times, and their successors.
+    /// The random numbers for it change nothing else.
     fn add_deaths(&mut self, share: f64) {
         let random = &mut ChaCha8Rng::seed_from_u64(self.seed ^ 0x6465_6164);
         for job in (0..self.jobs.len()).filter(|job| self.has_server(*job)).collect::<Vec<_>>() {
@@ -179,8 +179,8 @@ impl Case {
         self.acts.sort_unstable();
     }
 
-    /// Links that go down, jobs that are moved, ended or begun anew, workers that address
-    /// aggregators of others.
+    /// Adds links that go down, jobs that are moved, ended or restarted, and workers that address
+    /// aggregators of other jobs.
     fn add_segment_acts(&mut self, random: &mut ChaCha8Rng) {
         for (job, its) in self.jobs.iter().enumerate() {
             let p4inc = self.protocol == Protocol::P4inc;
@@ -198,7 +198,8 @@ impl Case {
                 };
                 self.acts.push((time(random, 1_000), stray));
             }
-            // Nothing tells late packets of a run at the server from those of the next one.
+            // Late packets of a run at the server cannot be distinguished from those of the next
+            // one.
             let of_job = |(_, act): &(Duration, Act)| *act == Act::ToServer(job);
             let at_server = its.at_server || self.acts.iter().any(of_job);
             if !at_server && random.random_bool(0.1) {
@@ -217,7 +218,7 @@ impl Case {
         }
     }
 
-    /// Deaths, broken connections, and jobs that are ended in the middle.
+    /// Adds deaths, broken connections, and jobs that are ended early.
     fn add_acts(&mut self, random: &mut ChaCha8Rng) {
         for job in 0..self.jobs.len() {
             if random.random_bool(0.15) {
@@ -330,8 +331,8 @@ impl Case {
         self.jobs[job].segment.max(least)
     }
 
-    /// Aggregators of the switches. There are programs for a few sizes only, as it takes longer to
-    /// compile one than to run many a case.
+    /// Pool size of the switches. There are only a few sizes, because compiling a program takes
+    /// longer than many runs.
     fn cells(&self) -> u32 {
         let needed = match self.protocol {
             Protocol::Atp | Protocol::Esa => return self.pool,
@@ -342,11 +343,11 @@ impl Case {
         sizes.into_iter().find(|size| *size >= needed.max(self.pool)).expect("jobs are few")
     }
 
-    /// Hosts of each rack, or of all, and the numbers of each job's workers.
+    /// Number of hosts per rack or in total, and the hosts of each job's workers.
     fn places(&self) -> (usize, Vec<Vec<usize>>) {
         let hosts: usize = self.jobs.iter().map(|job| job.workers).sum();
-        // ATP's and ESA's are in turn in the one rack and in the other, P4INC's where they are said
-        // to be.
+        // Workers of ATP and ESA alternate between the racks; those of P4INC are where the case
+        // places them.
         let mut all = 0..hosts;
         let mut used = [0; 2];
         let racks: Vec<Vec<(usize, usize)>> = self
@@ -374,7 +375,7 @@ impl Case {
         (per_rack, names.collect())
     }
 
-    /// All that is done, and when.
+    /// All acts with their times.
     pub(crate) fn all_acts(&self, scenario: &Scenario) -> Vec<(Duration, Act)> {
         let mut acts = self.acts.clone();
         let is_switch = |end: &End| matches!(end, End::Switch(..));
@@ -396,7 +397,7 @@ impl Case {
     pub(crate) fn options(&self, trace: bool) -> Options {
         Options {
             cable: Cable { bandwidth: 1e9, latency: Duration::from_micros(2) },
-            // TCP over three links that lose a quarter makes pauses of many seconds.
+            // TCP over three links that each lose a quarter pauses for many seconds.
             limit: Duration::from_secs(3600),
             farewell: Duration::from_secs(600),
             pace: Pace {
@@ -415,7 +416,7 @@ impl Case {
         self.jobs.iter().map(|job| job.tensors.iter().map(priority).collect()).collect()
     }
 
-    /// What the workers sum. It depends on the shape of the case only, so that it stays the same
+    /// The workers' tensors. They depend only on the shape of the case, so that they stay the same
     /// when something else is left out.
     pub(crate) fn inputs(&self) -> Inputs {
         let jobs = self.jobs.iter().enumerate();
@@ -432,7 +433,7 @@ impl Case {
     }
 }
 
-/// Loss, duplication, reordering and jitter.
+/// Random loss, duplication, reordering and jitter.
 fn chance(random: &mut ChaCha8Rng) -> [u32; 4] {
     let mut rate = |most: u32| match random.random_range(0..4) {
         0 => 0,
@@ -443,7 +444,7 @@ fn chance(random: &mut ChaCha8Rng) -> [u32; 4] {
     [loss, duplicate, reorder, if random.random_bool(0.5) { random.random_range(0..60) } else { 0 }]
 }
 
-/// Evenly over the magnitudes: much happens in the first hundred microseconds.
+/// A time, uniform over magnitudes: much happens in the first hundred microseconds.
 fn time(random: &mut ChaCha8Rng, most: u64) -> Duration {
     let most = 10_f64.powf(random.random_range(1.0..(most as f64).log10()));
     Duration::from_micros(random.random_range(0..=most as u64))
@@ -465,7 +466,7 @@ impl JobCase {
             _ => Place::Both,
         };
         let p4inc = protocol == Protocol::P4inc;
-        // Less than the window, so that rounds come too early, or more.
+        // Sometimes less than the window, so that rounds come too early.
         let most = *[1.max(slots / 2), 2 * slots].choose(random).unwrap();
         Self {
             place,
@@ -506,7 +507,7 @@ impl TensorCase {
         }
     }
 
-    /// Fragments that the tensor takes.
+    /// Number of the tensor's fragments.
     pub(crate) fn fragments(&self) -> usize {
         self.values.div_ceil(VALUES)
     }

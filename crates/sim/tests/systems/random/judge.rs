@@ -1,4 +1,4 @@
-//! Runs a case and says whether everything held that must.
+//! Runs a case and checks the invariants.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,15 +13,15 @@ use tributary_sim::{Act, Chart, Outcome, Program, Run};
 use super::case::Case;
 use crate::exact::check_sums;
 
-/// What did not hold.
+/// A violation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Violation {
-    /// Of which invariant; empty if it is something else.
+    /// The violated invariant; empty for other failures.
     pub(crate) invariant: &'static str,
     pub(crate) what: String,
 }
 
-/// The switch programs, compiled once for each setting: that takes longer than many a run.
+/// The switch programs, compiled once per setting, because that takes longer than many runs.
 pub(crate) struct Judge {
     architecture: Architecture,
     /// All files of the programs.
@@ -29,16 +29,16 @@ pub(crate) struct Judge {
     programs: Mutex<HashMap<Settings, Arc<Program>>>,
 }
 
-/// What a program is compiled for.
+/// The settings of a compiled program.
 type Settings = (Protocol, u32, u32, Preemption);
 
 impl Judge {
-    /// With the programs for v1model as they are.
+    /// With the unchanged programs for v1model.
     pub(crate) fn new() -> Self {
         Self::of(Architecture::V1model)
     }
 
-    /// With the programs for an architecture as they are.
+    /// With the unchanged programs for an architecture.
     pub(crate) fn of(architecture: Architecture) -> Self {
         let files = Source::built_in_for(architecture, "esa").unwrap().files;
         Self { architecture, files, programs: Mutex::default() }
@@ -81,7 +81,7 @@ impl Judge {
         run.finish().unwrap()
     }
 
-    /// Whether everything holds in a case.
+    /// Runs a case and checks it.
     pub(crate) fn judge(&self, case: &Case) -> Result<Outcome, Violation> {
         let scenario = case.scenario();
         let run = catch_unwind(AssertUnwindSafe(|| self.run_scenario(case, &scenario, false)));
@@ -106,7 +106,7 @@ impl Judge {
         if malformed > 0 {
             return Err(violation("", format!("{malformed} malformed packets")));
         }
-        // Where a window is no greater than its segment, nobody comes too early.
+        // If a window is not larger than its segment, no packet comes too early.
         for job in (0..case.jobs.len()).filter(|job| case.is_local(*job)) {
             let early = |at: &Outcomes| at[Fate::Asynchronous].packets > 0;
             if outcome.outcomes[job].iter().any(early) {
@@ -119,7 +119,7 @@ impl Judge {
                 format!("{} sums did not come in: {:?}", outcome.outstanding, outcome.stalls);
             return Err(violation("I7", what));
         }
-        // An agent that is replaced does not know whom the one before it has dismissed.
+        // A replacement agent does not know which workers its predecessor dismissed.
         let replaced = |act: &Act| matches!(act, Act::StartServer(_) | Act::StartAgent(_));
         let replaced = case.acts.iter().any(|(_, act)| replaced(act));
         if !outcome.complete || outcome.undismissed > 0 && !replaced {
@@ -130,7 +130,7 @@ impl Judge {
         Ok(outcome)
     }
 
-    /// The course of a case.
+    /// The chart of a case.
     pub(crate) fn chart(&self, case: &Case, title: &str) -> Option<Chart> {
         let scenario = case.scenario();
         let run = catch_unwind(AssertUnwindSafe(|| self.run_scenario(case, &scenario, true)));

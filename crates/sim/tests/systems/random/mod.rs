@@ -1,12 +1,12 @@
 //! The invariants I1–I7 under random networks, jobs and faults: the endpoints and the P4 program
-//! together, in virtual time. Parameter servers die and are replaced. With ESA there are priorities,
-//! deaths of agents and broken connections besides; with P4INC and SwitchML links go down, jobs move to
-//! their servers and back or begin anew, and workers address aggregators of others.
+//! together, in virtual time. Parameter servers die and are replaced. With ESA there are also
+//! priorities, deaths of agents and broken connections. With P4INC and SwitchML links go down, jobs
+//! move to their servers and back or restart, and workers address aggregators of other jobs.
 //!
-//! A seed decides everything. `TRIBUTARY_SEED=n` runs one of them; `TRIBUTARY_SEEDS=n` runs as many
-//! as that, on all cores. One that fails is shrunk to a small case, whose course is printed as a
-//! sequence chart. 200 000 of ESA took 196 s on two cores, 40 000 of those with segments 31 s, without a
-//! violation. At length:
+//! A run is a function of its seed. `TRIBUTARY_SEED=n` runs one seed; `TRIBUTARY_SEEDS=n` runs that
+//! many, on all cores. A failing seed is shrunk to a small case, which is printed as a sequence
+//! chart. 200 000 seeds of ESA took 196 s on two cores, 40 000 with segments 31 s, without a
+//! violation. Longer:
 //!
 //! ```sh
 //! TRIBUTARY_SEEDS=1000000 cargo test -p tributary-sim --test systems random::hold
@@ -28,10 +28,10 @@ use tributary_sim::{Act, EsaStats};
 
 use crate::exact::seeds;
 
-/// Seeds of a test run without further orders.
+/// Default number of seeds.
 const SEEDS: u64 = 2_000;
 
-/// What happens in the schedules must be worth looking at: no seed shows what never happens.
+/// The random schedules must cover all interesting events.
 #[test]
 fn schedules_reach_everything() {
     let judge = Judge::new();
@@ -81,7 +81,7 @@ fn schedules_reach_everything() {
             see(name, 1);
         }
     }
-    // ATP's and P4INC's; what no endpoint of ours sends; and what is counted for no job.
+    // Outcomes of ATP and P4INC; of packets that our endpoints do not send; and of no job.
     let others = ["resent", "flushed", "seized", "replied", "queried"];
     let segments = ["outside", "repeated", "asynchronous", "stale"];
     for never in
@@ -100,7 +100,7 @@ fn hold_under_random_schedules() {
     seeds::hold(&judge, seeds, Case::esa);
 }
 
-/// The same with the programs for TNA, whose pools are powers of two.
+/// The same with the programs for TNA, whose pool sizes are powers of two.
 #[test]
 fn hold_under_random_schedules_with_tna() {
     let judge = Judge::of(Architecture::Tna);
@@ -172,7 +172,7 @@ fn schedules_with_segments_reach_everything() {
             see(name, 1);
         }
     }
-    // What only other protocols have, and what is counted for no job.
+    // Outcomes of other protocols, and of no job.
     let others = ["collided", "flushed", "seized", "preempted", "reminded", "absent", "answered"];
     for never in others.into_iter().chain(["malformed", "forwarded", "barred"]) {
         assert_eq!(seen.remove(never), Some(0), "{never}");
@@ -181,7 +181,7 @@ fn schedules_with_segments_reach_everything() {
     assert!(seen.values().all(|count| *count > 0), "{seen:#?}");
 }
 
-/// Of ATP: that its servers are replaced where it matters.
+/// The same for ATP: servers are replaced at critical moments.
 #[test]
 fn schedules_of_atp_reach_everything() {
     let judge = Judge::new();

@@ -1,4 +1,4 @@
-//! Many seeds on all cores.
+//! Runs many seeds on all cores.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -10,10 +10,10 @@ use super::case::Case;
 use super::judge::{Judge, Violation};
 use super::shrink::{Shrunk, shrink};
 
-/// Rows of a chart that are printed.
+/// Number of printed rows of a chart.
 const ROWS: usize = 80;
 
-/// The first seed that fails, if one does.
+/// The first failing seed, if there is one.
 pub(crate) fn first_failure(
     judge: &Judge,
     seeds: Range<u64>,
@@ -41,7 +41,7 @@ pub(crate) fn first_failure(
     failed.into_inner().unwrap()
 }
 
-/// All that one wants to know of a seed that failed.
+/// A report of a failed seed.
 pub(crate) fn report(judge: &Judge, seed: u64, first: &Violation, shrunk: &Shrunk) -> String {
     let Shrunk { case, violation } = shrunk;
     let mut text = format!(
@@ -62,7 +62,7 @@ pub(crate) fn report(judge: &Judge, seed: u64, first: &Violation, shrunk: &Shrun
         let _ = writeln!(text, "# disturbed: {} frames", only.len());
     }
     if let Some(chart) = judge.chart(case, "") {
-        // What waits for ever goes on as it began.
+        // The start of a chart is enough for a run that waits forever.
         let chart = chart.to_string();
         let rows: Vec<&str> = chart.lines().take(ROWS).collect();
         let _ = writeln!(text, "\n{}", rows.join("\n"));
@@ -73,7 +73,7 @@ pub(crate) fn report(judge: &Judge, seed: u64, first: &Violation, shrunk: &Shrun
     text
 }
 
-/// Runs seeds; panics with a report of the first that fails.
+/// Runs seeds; panics with a report of the first failure.
 pub(crate) fn hold(judge: &Judge, seeds: Range<u64>, case: impl Fn(u64) -> Case + Sync) {
     if let Some((seed, case, first)) = first_failure(judge, seeds, case) {
         let shrunk = shrink(judge, case, first.clone());

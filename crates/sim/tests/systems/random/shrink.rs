@@ -1,4 +1,4 @@
-//! Makes a case that fails smaller while it fails: first the system, then what chance does to it.
+//! Reduces a failing case while it still fails: first the system, then the random disturbances.
 
 use std::collections::BTreeSet;
 use std::panic;
@@ -9,14 +9,13 @@ use tributary_sim::{Act, Disturbance};
 use super::case::{Case, JobCase, Place, TensorCase, VALUES};
 use super::judge::{Judge, Violation};
 
-/// A smaller system has other frames, to which chance does other things: it is tried with a few
-/// seeds.
+/// A smaller system has other frames and other disturbances, so it is tried with a few seeds.
 const LUCK: u64 = 12;
 
-/// Runs that a case is worth.
+/// Maximum number of runs per case.
 const PATIENCE: usize = 4_000;
 
-/// A case that was shrunk.
+/// A shrunk case.
 pub(crate) struct Shrunk {
     pub(crate) case: Case,
     pub(crate) violation: Violation,
@@ -24,7 +23,7 @@ pub(crate) struct Shrunk {
 
 /// Shrinks a case that fails.
 pub(crate) fn shrink(judge: &Judge, case: Case, violation: Violation) -> Shrunk {
-    // If it fails by a panic, it will do so hundreds of times.
+    // A case that fails by a panic would print it hundreds of times.
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| ()));
     let shrunk = shrink_aloud(judge, case, violation);
@@ -47,7 +46,7 @@ struct Shrinker<'a> {
 }
 
 impl Shrinker<'_> {
-    /// Takes a case if it fails in the same way.
+    /// Keeps a case if it fails in the same way.
     fn take(&mut self, case: Case) -> bool {
         self.runs += 1;
         if self.runs > PATIENCE {
@@ -62,7 +61,7 @@ impl Shrinker<'_> {
         }
     }
 
-    /// One step to a smaller system, if there is any.
+    /// One step to a smaller system, if possible.
     fn smaller_system(&mut self) -> bool {
         for candidate in smaller(&self.best.case) {
             let calm = candidate.loss == 0 && candidate.duplicate == 0 && candidate.reorder == 0;
@@ -81,7 +80,7 @@ impl Shrinker<'_> {
         false
     }
 
-    /// Leaves out what happens by chance, in halves, quarters and so on, down to single frames.
+    /// Removes random disturbances in halves, quarters and so on, down to single frames.
     fn fewer_disturbances(&mut self) {
         let outcome = self.judge.run(&self.best.case, false);
         let mut left: Vec<Disturbance> = outcome.disturbances.into_iter().collect();
@@ -108,7 +107,7 @@ impl Shrinker<'_> {
         }
     }
 
-    /// One step to a smaller system with the same disturbances, which may leave more of it out.
+    /// One step to a smaller system with the same disturbances, which may allow removing more.
     fn fewer_frames(&mut self) -> bool {
         smaller(&self.best.case).into_iter().any(|candidate| self.take(candidate))
     }
@@ -195,7 +194,7 @@ fn smaller(case: &Case) -> Vec<Case> {
     all
 }
 
-/// Where there are few frames, more must happen to each for anything to happen at all.
+/// With few frames, each needs a higher chance of disturbances for any to happen.
 fn raise(case: &mut Case) {
     for rate in [&mut case.loss, &mut case.duplicate, &mut case.reorder] {
         if *rate > 0 {
@@ -208,7 +207,7 @@ fn leave_out<T>(list: &mut Vec<T>, at: usize) {
     list.remove(at);
 }
 
-/// Acts name jobs by their index.
+/// Removes a job and renumbers the acts, which name jobs by index.
 fn without_job(case: &mut Case, job: usize) {
     case.jobs.remove(job);
     case.acts.retain(|(_, act)| act.job() != Some(job));
