@@ -1,15 +1,14 @@
-//! What a switch is told when it is made.
+//! Configuration of a switch.
 
 use tributary_dataplane::{EngineKind, RECIRCULATION_PORT};
 use tributary_p4::Architecture;
 
 use crate::entities::Refusal;
 
-/// The port of the controller in v1model programs of this project and of BMv2's testbeds.
+/// The controller's port in v1model programs of this project and of BMv2's testbeds.
 pub const CPU_PORT: u16 = 510;
 
-/// The port of the controller in TNA programs of this project: where a Tofino with two pipes has its
-/// PCIe port.
+/// The controller's port in TNA programs of this project: the PCIe port of a Tofino with two pipes.
 pub const TNA_CPU_PORT: u16 = 192;
 
 /// Ports are 9 bits wide in both architectures; the highest one means "drop".
@@ -20,23 +19,24 @@ pub(crate) const PORT_COUNT: usize = 512;
 pub struct SwitchConfig {
     /// P4Runtime's name for the switch.
     pub device_id: u64,
-    /// Ports with a cable, besides the CPU port. Packets for other ports are dropped and counted.
+    /// Ports with a link, without the CPU port. Packets for other ports are dropped and counted.
     pub ports: Vec<u16>,
-    /// The port whose packets go to the controller and come from it, for v1model programs.
+    /// The controller's port in v1model programs.
     pub cpu_port: u16,
-    /// The same for TNA programs.
+    /// The controller's port in TNA programs.
     pub tna_cpu_port: u16,
-    /// Packets that an egress queue holds; more are dropped and counted.
+    /// Packets per egress queue; more are dropped and counted.
     pub queue_limit: usize,
-    /// Egress queues of each port, at least one. A packet joins the one that its
-    /// `standard_metadata.priority` says, the highest goes first; one of a queue that is not there is
-    /// dropped and counted. simple_switch has one, too, unless `--priority-queues` says otherwise.
+    /// Egress queues per port, at least one. A packet joins the queue of its
+    /// `standard_metadata.priority`; higher priorities are sent first. Packets for a missing queue
+    /// are dropped and counted. simple_switch also has one queue, unless `--priority-queues` is
+    /// given.
     pub priority_queues: usize,
-    /// Packets that may wait to be parsed again; more are dropped and counted.
+    /// Packets that may wait for recirculation; more are dropped and counted.
     pub recirculation_limit: usize,
-    /// Resubmissions of one packet; a packet that asks for more is dropped and counted.
+    /// Resubmissions per packet; packets that request more are dropped and counted.
     pub resubmit_limit: u32,
-    /// What runs programs.
+    /// The execution engine of programs.
     pub engine: EngineKind,
 }
 
@@ -57,7 +57,7 @@ impl Default for SwitchConfig {
 }
 
 impl SwitchConfig {
-    /// The port of the controller for programs of an architecture.
+    /// The controller's port for programs of an architecture.
     #[must_use]
     pub fn cpu_port_of(&self, architecture: Architecture) -> u16 {
         match architecture {
@@ -66,13 +66,13 @@ impl SwitchConfig {
         }
     }
 
-    /// The port through which programs of an architecture recirculate, where it is a port.
+    /// The recirculation port for programs of an architecture, if it is a port.
     #[must_use]
     pub fn recirculation_port_of(&self, architecture: Architecture) -> Option<u16> {
         (architecture == Architecture::Tna).then_some(RECIRCULATION_PORT)
     }
 
-    /// Ports without a cable that programs of an architecture find.
+    /// Ports without a link that exist for programs of an architecture.
     pub(crate) fn internal_ports(&self, architecture: Architecture) -> impl Iterator<Item = u16> {
         let recirculation = self.recirculation_port_of(architecture);
         std::iter::once(self.cpu_port_of(architecture)).chain(recirculation)
@@ -84,7 +84,7 @@ impl SwitchConfig {
         self.ports.contains(&port) || self.internal_ports(architecture).any(|known| known == port)
     }
 
-    /// Refuses cables in ports that programs of an architecture have another use for.
+    /// Refuses links in ports that programs of an architecture use otherwise.
     pub(crate) fn check_ports(&self, architecture: Architecture) -> Result<(), Refusal> {
         match self.internal_ports(architecture).find(|port| self.ports.contains(port)) {
             None => Ok(()),

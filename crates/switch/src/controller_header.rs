@@ -1,18 +1,18 @@
 //! Headers between switch and controller.
 //!
-//! A program that declares headers with `@controller_header` writes or expects their bytes in front
-//! of the frame; P4Runtime carries their fields beside it.
+//! A program that declares headers with `@controller_header` writes or expects their bytes before
+//! the frame; P4Runtime carries their fields separately.
 
 use tributary_p4runtime_proto::p4::v1::PacketMetadata;
 
 use crate::entities::{MetadataField, Refusal, decode};
 
-/// Bytes of a header with these fields.
+/// Length in bytes of a header with these fields.
 fn header_bytes(fields: &[MetadataField]) -> usize {
     fields.iter().map(|field| field.width as usize).sum::<usize>().div_ceil(8)
 }
 
-/// A frame for the program's parser, from what a controller sent.
+/// Builds the frame for the program's parser from a controller's message.
 pub(crate) fn pack(
     fields: &[MetadataField],
     metadata: &[PacketMetadata],
@@ -45,8 +45,8 @@ pub(crate) fn pack(
     Ok(frame)
 }
 
-/// What a controller is sent, from a frame that the program's deparser made. A frame shorter than
-/// the header is the program's fault; it goes up whole, without metadata.
+/// Builds the controller's message from the deparser's frame. A frame shorter than the header is
+/// the program's fault; it is passed on unchanged, without metadata.
 pub(crate) fn unpack(
     fields: &[MetadataField],
     mut frame: Vec<u8>,
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_unknown_doubled_and_wide_metadata_is_refused() {
+    fn missing_unknown_duplicate_and_wide_metadata_is_refused() {
         let one = |id, value: &[u8]| PacketMetadata { metadata_id: id, value: value.to_vec() };
         for metadata in
             [vec![], vec![one(2, &[1])], vec![one(1, &[1]), one(1, &[1])], vec![one(1, &[2, 0])]]

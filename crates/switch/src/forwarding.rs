@@ -1,5 +1,4 @@
-//! A program that was loaded from a P4Runtime configuration, with all that belongs to it: engine,
-//! objects by id, multicast groups.
+//! A program loaded from a P4Runtime configuration: engine, objects by id, multicast groups.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use crate::entities::{Annotations, Digests, GroupSizes, Objects, Refusal};
 use crate::multicast::{Groups, Sessions};
 use crate::p4info;
 
-/// Tells loaded programs apart.
+/// Identity of a loaded program.
 #[derive(Clone, Debug)]
 pub(crate) struct ProgramId(Arc<()>);
 
@@ -37,16 +36,18 @@ pub struct Forwarding {
 }
 
 impl Forwarding {
-    /// Tells it apart from others that were or will be loaded.
+    /// Its identity among all loaded programs.
     pub(crate) fn id(&self) -> ProgramId {
         self.id.clone()
     }
 
-    /// Compiles the P4 source in a configuration's `p4_device_config` and checks the configuration's
-    /// P4Info against it. This takes milliseconds and needs no switch: do it apart from the packets.
+    /// Compiles the P4 source in a configuration's `p4_device_config` and checks the
+    /// configuration's P4Info against it. This takes milliseconds and needs no switch: do it on
+    /// another thread than the packets.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` with the compiler's diagnostics, or with what the P4Info says otherwise.
+    /// `INVALID_ARGUMENT` with the compiler's diagnostics, or with the first difference of the
+    /// P4Info.
     pub fn compile(config: ForwardingPipelineConfig) -> Result<Self, Refusal> {
         let Some(sent) = &config.p4info else {
             return Err(Refusal::invalid("the configuration has no P4Info"));
@@ -60,7 +61,7 @@ impl Forwarding {
         Self::load(program, config)
     }
 
-    /// Compiles P4 source and takes the P4Info that comes out.
+    /// Compiles P4 source and uses the resulting P4Info.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` with the compiler's diagnostics.
@@ -92,7 +93,7 @@ impl Forwarding {
         &mut self.pipeline
     }
 
-    /// Chooses what runs the packets, if that is not what runs them already.
+    /// Selects the execution engine, unless it is already in use.
     pub(crate) fn use_engine(&mut self, kind: EngineKind) {
         if kind != EngineKind::default() {
             self.pipeline.use_engine(kind);
@@ -131,9 +132,9 @@ impl Forwarding {
         &mut self.sessions
     }
 
-    /// Sets the ports of a TNA program's level-2 exclusion id: a packet that names it has no replicas
-    /// of its own replication id for them. P4Runtime has no words for this, so only who holds the
-    /// switch itself can set it.
+    /// Sets the ports of a TNA program's level-2 exclusion id: a packet that names it gets no
+    /// replicas of its own replication id on these ports. P4Runtime cannot express this, so it
+    /// requires direct access to the switch.
     pub fn set_exclusion(&mut self, id: u16, ports: impl IntoIterator<Item = u16>) {
         self.groups.set_exclusion(id, ports.into_iter().collect());
     }
@@ -168,7 +169,7 @@ impl Forwarding {
         (&self.objects, &mut self.pipeline, &mut self.annotations)
     }
 
-    /// Takes a program that was compiled before: for many switches with one program.
+    /// Loads a compiled program, for many switches with one program.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` if the engine cannot run it, or it has no P4Info.
@@ -208,8 +209,8 @@ impl Forwarding {
     }
 }
 
-/// Source text to program and P4Info. The name is what diagnostics say up to the text's first line
-/// marker.
+/// Compiles source text to a program and P4Info. Diagnostics use the name before the text's first
+/// line marker.
 fn front_end(source: &str) -> Result<(tributary_p4::ir::Program, P4Info), Refusal> {
     match tributary_p4::compile_text("p4_device_config", source, &[]) {
         Ok(compilation) => Ok((compilation.program, compilation.p4info)),

@@ -2,14 +2,14 @@
 //!
 //! Three layers, each usable without the next:
 //!
-//! - [`Switch`]: frames and times in, frames out. No input, output, thread or clock, so the
-//!   simulator drives it in virtual time. P4Runtime entities are read and written here.
+//! - [`Switch`]: frames and times in, frames out. It has no I/O, thread or clock, so the simulator
+//!   drives it in virtual time. P4Runtime entities are read and written here.
 //! - [`runtime`]: one thread that moves frames between a switch and its ports (any
 //!   [`tributary_netio::FrameIo`]).
 //! - [`server`]: P4Runtime over gRPC for such a running switch.
 //!
-//! What packets meet is in `tributary-dataplane`; this crate only moves them around. Start reading
-//! at [`Switch`].
+//! Packets are processed by `tributary-dataplane`; this crate only moves them. Start reading at
+//! [`Switch`].
 
 mod config;
 mod controller_header;

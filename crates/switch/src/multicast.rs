@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_dataplane::Replication;
 
-/// One copy that a group makes.
+/// One copy of a group or session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Replica {
-    /// Where the copy goes.
+    /// The copy's egress port.
     pub port: u16,
     /// What the egress pipeline sees as `egress_rid`.
     pub instance: u16,
@@ -17,15 +17,16 @@ pub struct Replica {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Group {
     pub(crate) replicas: Vec<Replica>,
-    /// The controller's own.
+    /// The controller's metadata.
     pub(crate) metadata: Vec<u8>,
 }
 
-/// All groups by number; 0 is none.
+/// All groups by number; 0 means no group.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     by_id: BTreeMap<u16, Group>,
-    /// Ports that replicas of a packet's replication id are not made for, by exclusion id.
+    /// Excluded ports by exclusion id: a packet with that id gets no replicas of its own
+    /// replication id on them.
     exclusions: BTreeMap<u16, BTreeSet<u16>>,
 }
 
@@ -38,7 +39,7 @@ impl Groups {
         self.by_id.iter().map(|(&id, group)| (id, group))
     }
 
-    /// Sets a group, whether it exists or not.
+    /// Sets a group, replacing an existing one.
     pub(crate) fn set(&mut self, id: u16, group: Group) {
         self.by_id.insert(id, group);
     }
@@ -53,21 +54,21 @@ impl Groups {
         self.exclusions.insert(id, ports);
     }
 
-    /// Whether a packet is to have no replica for a port.
+    /// Whether a packet gets no replica on a port.
     pub(crate) fn excludes(&self, copies: &Replication, port: u16) -> bool {
         copies.exclusion != 0
             && self.exclusions.get(&copies.exclusion).is_some_and(|ports| ports.contains(&port))
     }
 }
 
-/// Where a clone session's copies go; TNA calls it a mirror session.
+/// The copies of a clone session; TNA calls it a mirror session.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Session {
-    /// One copy for each.
+    /// One copy each.
     pub(crate) replicas: Vec<Replica>,
-    /// Bytes of the frame that are copied at most.
+    /// Maximum number of bytes copied.
     pub(crate) length: Option<usize>,
-    /// Kept for the controller: there is one queue a port.
+    /// Kept for the controller, but without effect.
     pub(crate) class_of_service: u32,
 }
 

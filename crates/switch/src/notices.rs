@@ -1,5 +1,4 @@
-//! What the primary controllers are told without asking, besides packets: lists of digests, and
-//! entries that no packet has matched for long.
+//! Unsolicited messages to primary controllers besides packets: lists of digests, and idle entries.
 
 use tributary_p4runtime_proto::p4::v1::{
     DigestList, IdleTimeoutNotification, P4Data, stream_message_response::Update,
@@ -8,11 +7,11 @@ use tributary_p4runtime_proto::p4::v1::{
 use crate::entities::{self, Refusal};
 use crate::switch::Switch;
 
-/// How often entries are looked at for their time-outs, in microseconds.
+/// Interval of checks for idle entries, in microseconds.
 const SWEEP_US: u64 = 20_000;
 
 impl Switch {
-    /// When [`poll_notices`](Self::poll_notices) next may have something, if nothing else happens;
+    /// When [`poll_notices`](Self::poll_notices) may next have a message, if nothing else happens;
     /// zero for at once.
     pub(crate) fn next_notice_us(&self) -> Option<u64> {
         if self.has_digests() {
@@ -23,7 +22,7 @@ impl Switch {
         active.digests().due_us().into_iter().chain(sweep).min()
     }
 
-    /// What is to be told now. Times of day are left for whoever knows them.
+    /// The messages that are due. Their timestamps are left for the caller.
     pub(crate) fn poll_notices(&mut self, now_us: u64) -> Vec<Update> {
         let mut notices = Vec::new();
         self.collect_digests(now_us);
@@ -41,7 +40,7 @@ impl Switch {
         notices
     }
 
-    /// Hands what the program said to the lists that the controller wants.
+    /// Adds the program's digests to the lists that the controller has enabled.
     fn collect_digests(&mut self, now_us: u64) {
         while let Some(digest) = self.poll_digest() {
             let Some(active) = self.forwarding_mut() else { return };
@@ -53,7 +52,7 @@ impl Switch {
         }
     }
 
-    /// The entries that are idle, if it is time to look.
+    /// The idle entries, if a check is due.
     fn sweep(&mut self, now_us: u64) -> Option<Update> {
         let active = self.forwarding().filter(|active| active.objects().age());
         if active.is_none() || now_us < self.swept_us.saturating_add(SWEEP_US) {
@@ -70,7 +69,7 @@ impl Switch {
         ))
     }
 
-    /// A controller has dealt with a list of digests.
+    /// Handles the acknowledgement of a list of digests.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` if the program has no such digest, `FAILED_PRECONDITION` if there is no

@@ -1,13 +1,13 @@
-//! Whether the P4Info that a controller sends is that of the program it sends.
+//! Checks that a controller's P4Info belongs to the program that it sends.
 
 use tributary_p4runtime_proto::p4::config::v1::{self as info, P4Info};
 
-/// What two P4Infos must have in common is what entities are written with: objects, ids, names,
-/// widths, kinds and sizes. Annotations, documentation, type names and the package's description may
-/// differ, as compilers do not agree on them, and so may the order of objects.
+/// Compares everything in two P4Infos that entities depend on: objects, ids, names, widths, kinds
+/// and sizes. Annotations, documentation, type names, the package's description and the order of
+/// objects may differ, because compilers do not agree on them.
 ///
 /// # Errors
-/// The first difference, in words.
+/// Describes the first difference.
 pub(crate) fn check(sent: &P4Info, compiled: &P4Info) -> Result<(), String> {
     compare("table", &sent.tables, &compiled.tables, |t| &t.preamble, table)?;
     compare("action", &sent.actions, &compiled.actions, |a| &a.preamble, action)?;
@@ -75,7 +75,7 @@ pub(crate) fn check(sent: &P4Info, compiled: &P4Info) -> Result<(), String> {
     compare("digest", sent_digests, ours, |d| &d.preamble, |_| vec![])
 }
 
-/// Facts about an object, each with what it is about.
+/// Facts about an object, each with its name.
 type Facts = Vec<(&'static str, String)>;
 
 fn unit(spec: Option<info::CounterSpec>) -> String {
@@ -93,7 +93,7 @@ fn table(table: &info::Table) -> Facts {
     facts
 }
 
-/// What keys of a table, or members of a value set, are matched with.
+/// The match fields of a table, or of a value set's members.
 fn fields(fields: &[info::MatchField]) -> impl Iterator<Item = (&'static str, String)> {
     fields.iter().map(|f| {
         let kind = match &f.r#match {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn every_difference_that_matters_is_named() {
+    fn every_relevant_difference_is_named() {
         type Change = fn(&mut P4Info);
         let changes: [(&str, Change); 7] = [
             ("`t`: size", |i| i.tables[0].size = 65),

@@ -1,4 +1,4 @@
-//! The egress queues: one a port, or one for each priority, first in first out, with a limit.
+//! The egress queues: one per port, or one per port and priority, first in first out, bounded.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ pub(crate) struct Queued {
     pub(crate) enq_time_us: u64,
     /// The queue's depth before it, in the architecture's unit.
     pub(crate) enq_qdepth: u32,
-    /// What it adds to the depth.
+    /// The depth that it adds.
     units: u32,
 }
 
@@ -29,10 +29,10 @@ struct Queue {
     units: u32,
 }
 
-/// One port's queues and counts.
+/// The queues and counters of a port.
 #[derive(Debug)]
 pub(crate) struct Port {
-    /// By priority, the lowest first.
+    /// By priority, lowest first.
     queues: Box<[Queue]>,
     pub(crate) statistics: PortStatistics,
 }
@@ -41,17 +41,17 @@ pub(crate) struct Port {
 #[derive(Debug)]
 pub(crate) struct Queues {
     ports: Vec<Option<Port>>,
-    /// Those of `ports` that have no cable.
+    /// Ports in `ports` that have no link.
     internal: Vec<u16>,
     limit: usize,
     priorities: usize,
 }
 
-/// Whether a queue takes another packet.
+/// Whether a queue accepts another packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Room {
     Yes,
-    /// The queue is full; this has been counted.
+    /// The queue is full; the drop was counted.
     Full,
     NoSuchPort,
     /// The port has no queue of that priority.
@@ -70,7 +70,7 @@ impl Queues {
         Self { ports, internal: Vec::new(), limit, priorities }
     }
 
-    /// Makes these the ports without a cable, besides those with one.
+    /// Sets the ports without a link, in addition to those with one.
     pub(crate) fn set_internal(&mut self, wanted: Vec<u16>) {
         if self.internal == wanted {
             return;
@@ -94,7 +94,7 @@ impl Queues {
         self.ports.get_mut(usize::from(port))?.as_mut()
     }
 
-    /// Asked before a packet is copied, so that a full queue costs nothing. Counts the drop.
+    /// Checked before a packet is copied, so that a full queue costs nothing. Counts the drop.
     pub(crate) fn room(&mut self, port: u16, packet: &Packet) -> Room {
         let limit = self.limit;
         let Some(port) = self.port_mut(port) else { return Room::NoSuchPort };
@@ -132,7 +132,7 @@ impl Queues {
         port.statistics.max_depth = port.statistics.max_depth.max(port.depth());
     }
 
-    /// Takes the first packet of the highest priority out, with the depth that stays behind it.
+    /// Removes the first packet of the highest priority. Returns it with the remaining depth.
     pub(crate) fn pop(&mut self, port: u16) -> Option<(Queued, u32)> {
         let mut queues = self.port_mut(port)?.queues.iter_mut().rev();
         let queue = queues.find(|queue| !queue.packets.is_empty())?;
@@ -141,7 +141,7 @@ impl Queues {
         Some((queued, queue.units))
     }
 
-    /// Takes every packet out of every queue.
+    /// Removes all packets from all queues.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Queued> {
         let queues = self.ports.iter_mut().flatten().flat_map(|port| &mut port.queues);
         queues.flat_map(|queue| {
@@ -157,7 +157,7 @@ impl Port {
         Self { queues, statistics: PortStatistics::default() }
     }
 
-    /// Packets in all queues.
+    /// Number of packets in all queues.
     pub(crate) fn depth(&self) -> usize {
         self.queues.iter().map(|queue| queue.packets.len()).sum()
     }

@@ -1,4 +1,4 @@
-//! The state of one program taken over into another (P4Runtime's `RECONCILE_AND_COMMIT`).
+//! Transfers the state of one program to another (P4Runtime's `RECONCILE_AND_COMMIT`).
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,11 @@ use crate::entities::{self, Refusal, WriteBatch};
 use crate::forwarding::Forwarding;
 
 /// Writes into `new` what controllers wrote into `old`, and what packets left in its registers and
-/// counters. A counter that the new program has not is given up, as it decides about no packet.
+/// counters. Counters that the new program lacks are dropped, because they affect no packet.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` if the new program cannot hold something of it; what it holds then is undefined.
+/// `INVALID_ARGUMENT` if the new program cannot hold some of the state; its own state is undefined
+/// then.
 pub(crate) fn take_over(
     old: &Forwarding,
     new: &mut Forwarding,
@@ -46,8 +47,8 @@ fn write(
     batch.finish().into_iter().collect::<Result<(), Refusal>>().map_err(lost)
 }
 
-/// Removes the entries that the new program brings along for tables that the old one has, too:
-/// what these held is what counts, also where the controller had removed the program's entries.
+/// Removes the new program's initial entries from tables that the old one also has: the old
+/// contents replace them, even if the controller had removed the old program's entries.
 fn remove_entries(
     old: &Forwarding,
     new: &mut Forwarding,
@@ -64,7 +65,7 @@ fn counters(old: &Forwarding, new: &mut Forwarding) {
         let Ok(at) = new.objects().counter(array.id).map(|array| array.at) else { continue };
         for index in 0..array.size {
             if let Ok(data) = old.pipeline().counter_read(array.at, index) {
-                // Beyond the end of a shorter array there is nothing to keep.
+                // Elements beyond the end of a shorter array are dropped.
                 drop(new.pipeline_mut().counter_write(at, index, data));
             }
         }
@@ -91,7 +92,7 @@ fn registers(old: &Forwarding, new: &mut Forwarding) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses programs that give an id of the old one to something else.
+/// Refuses programs that give an id of the old one to another object.
 fn same_ids(old: &P4Info, new: &P4Info) -> Result<(), String> {
     let (old, new) = (names(old), names(new));
     let changed = old.iter().find(|(id, name)| new.get(id).is_some_and(|new| new != *name));

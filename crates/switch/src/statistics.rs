@@ -1,36 +1,36 @@
-//! What a switch counts by itself; programs count for themselves with counters.
+//! Counters of the switch itself; programs have their own counters.
 
-/// One port.
+/// Counters of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PortStatistics {
-    /// Frames that came in.
+    /// Frames received.
     pub received: u64,
-    /// Frames that went out.
+    /// Frames sent.
     pub sent: u64,
     /// Packets that found the egress queue full.
     pub queue_drops: u64,
     /// Packets that the program dropped in egress.
     pub egress_drops: u64,
-    /// Packets in the egress queue now.
+    /// Packets in the egress queue.
     pub depth: usize,
-    /// Most packets that were ever in it.
+    /// Most packets in the egress queue at any time.
     pub max_depth: usize,
 }
 
-/// The switch as a whole.
+/// Counters of the whole switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SwitchStatistics {
-    /// Frames that came while no pipeline was set.
+    /// Frames received while no pipeline was set.
     pub no_pipeline: u64,
     /// Packets that the program dropped in ingress.
     pub ingress_drops: u64,
-    /// Packets, or copies of them, for a port that does not exist.
+    /// Packets, or copies, for an unknown port.
     pub no_such_port: u64,
-    /// Packets, or copies of them, with a priority that no queue of their port has.
+    /// Packets, or copies, for a missing priority queue of their port.
     pub no_such_queue: u64,
-    /// Packets for a multicast group that does not exist.
+    /// Packets for an unknown multicast group.
     pub no_such_group: u64,
-    /// Copies for a clone session that does not exist.
+    /// Copies for an unknown clone session.
     pub no_such_session: u64,
     /// Resubmissions.
     pub resubmitted: u64,
@@ -38,12 +38,12 @@ pub struct SwitchStatistics {
     pub resubmit_drops: u64,
     /// Recirculations.
     pub recirculated: u64,
-    /// Packets that found too many others waiting to be parsed again.
+    /// Packets dropped because too many others waited for recirculation.
     pub recirculation_drops: u64,
-    /// Packets for the controller that found too many others waiting.
+    /// Packets dropped because too many others waited for the controller.
     pub packet_in_drops: u64,
-    /// Digests for the controller that found too many others waiting.
+    /// Digests dropped because too many others waited for the controller.
     pub digest_drops: u64,
-    /// Packets under way that were dropped because another pipeline was set.
+    /// Packets in flight that were dropped because another pipeline was set.
     pub replaced: u64,
 }

@@ -1,15 +1,15 @@
-//! The switch without input and output: frames and times go in, frames come out.
+//! The switch without I/O: frames and times go in, frames come out.
 //!
-//! A frame's way: [`Switch::receive`] runs parser and ingress (as often as the program resubmits)
-//! and puts the packet, or copies of it, into egress queues; [`Switch::transmit`] takes a packet out
-//! of a port's queue, runs egress and deparser and gives the frame. A packet that the program
-//! recirculates in egress joins the end of one internal input queue; [`Switch::run_pending`] takes
-//! packets from its front, a bounded number a call, so that a packet that walks for long (a sweep
-//! passes once for each aggregator) does not hold up other traffic.
+//! The path of a frame: [`Switch::receive`] runs parser and ingress (as often as the program
+//! resubmits) and puts the packet, or copies of it, into egress queues. [`Switch::transmit`] takes
+//! a packet from a port's queue, runs egress and deparser and returns the frame. A packet that the
+//! program recirculates in egress joins the end of one internal input queue.
+//! [`Switch::run_pending`] takes packets from its front, a bounded number per call, so that a
+//! packet with many passes (a sweep has one per aggregator) does not delay other traffic.
 //!
-//! A TNA program recirculates through a port (68): what leaves that port's queue joins the same input
-//! queue. The controller's port has an egress queue as the others have; [`Switch::run_pending`] empties it
-//! into [`Switch::poll_packet_in`].
+//! A TNA program recirculates through a port (68): packets that leave that port's queue join the
+//! same input queue. The controller's port has an egress queue like the others;
+//! [`Switch::run_pending`] empties it into [`Switch::poll_packet_in`].
 
 use std::collections::VecDeque;
 
@@ -30,10 +30,10 @@ use crate::queues::{Queues, Room};
 use crate::reconcile;
 use crate::statistics::{PortStatistics, SwitchStatistics};
 
-/// Values that the program sends the controller.
+/// Values that the program sends to the controller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Digest {
-    /// Which digest: its number among [`tributary_dataplane::Pipeline::digests`].
+    /// Index of the digest in [`tributary_dataplane::Pipeline::digests`].
     pub digest: usize,
     /// The scalars of its data, in order.
     pub data: Vec<Value>,
@@ -45,25 +45,25 @@ pub struct Digest {
 #[derive(Debug)]
 pub struct Switch {
     config: SwitchConfig,
-    /// What packets meet.
+    /// The program that processes packets.
     active: Option<Forwarding>,
-    /// What a later commit will make active; the control plane already works on it.
+    /// The program that a later commit will make active; the control plane already works on it.
     saved: Option<Forwarding>,
     pool: Pool,
     queues: Queues,
-    /// Packets that wait to be parsed again, each with its frame.
+    /// Packets that wait for recirculation, each with its frame.
     recirculating: VecDeque<Box<Slot>>,
     packets_in: VecDeque<Vec<u8>>,
     digests: VecDeque<Digest>,
-    /// When entries were last looked at for their time-outs.
+    /// Time of the last check for idle entries.
     pub(crate) swept_us: u64,
-    /// Where frames are written that go back in or to the controller.
+    /// Buffer of frames that are recirculated or sent to the controller.
     spare: Vec<u8>,
     statistics: SwitchStatistics,
 }
 
 impl Switch {
-    /// A switch without a program: it drops everything.
+    /// A switch without a program, which drops all packets.
     #[must_use]
     pub fn new(config: SwitchConfig) -> Self {
         let mut queues = Queues::new(&config);
@@ -83,7 +83,7 @@ impl Switch {
         }
     }
 
-    /// What the switch was made with.
+    /// The switch's configuration.
     #[must_use]
     pub fn config(&self) -> &SwitchConfig {
         &self.config
@@ -91,15 +91,15 @@ impl Switch {
 
     // --- Pipeline -------------------------------------------------------------------------------
 
-    /// Makes a program active, with its state. Packets under way are dropped and counted: half
-    /// their way lies in the old program, and no packet may see two.
+    /// Makes a program active, with its state. Packets in flight are dropped and counted, because
+    /// no packet may be processed by two programs.
     pub fn commit(&mut self, mut forwarding: Forwarding) {
         forwarding.use_engine(self.config.engine);
         let under_way = self.queues.drain().count() + self.recirculating.drain(..).count();
         self.statistics.replaced += under_way as u64;
         let internal = self.config.internal_ports(forwarding.architecture());
         self.queues.set_internal(internal.collect());
-        // Storage fits one pipeline only.
+        // Slots fit one pipeline only.
         self.pool = Pool::default();
         self.digests.clear();
         self.saved = None;
@@ -109,7 +109,7 @@ impl Switch {
     /// Makes a program active that takes over the state of the active one.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` if it cannot hold that state; then nothing has changed.
+    /// `INVALID_ARGUMENT` if it cannot hold that state; nothing has changed then.
     pub fn reconcile(&mut self, mut forwarding: Forwarding) -> Result<(), Refusal> {
         if let Some(active) = &self.active {
             reconcile::take_over(active, &mut forwarding, &self.config)?;
@@ -119,7 +119,7 @@ impl Switch {
     }
 
     /// Keeps a program for [`commit_saved`](Self::commit_saved). From now on entities are read from
-    /// it and written to it, while packets stay with the active one.
+    /// it and written to it, while the active one still processes packets.
     pub fn save(&mut self, forwarding: Forwarding) {
         self.saved = Some(forwarding);
     }
@@ -131,30 +131,30 @@ impl Switch {
         true
     }
 
-    /// The configuration that the control plane works with.
+    /// The configuration of the control plane's program.
     #[must_use]
     pub fn pipeline_config(&self) -> Option<&ForwardingPipelineConfig> {
         self.control().map(Forwarding::config)
     }
 
-    /// The program that the control plane works with: saved or active.
+    /// The control plane's program: saved or active.
     pub(crate) fn control(&self) -> Option<&Forwarding> {
         self.saved.as_ref().or(self.active.as_ref())
     }
 
-    /// The program that packets meet.
+    /// The program that processes packets.
     #[must_use]
     pub fn forwarding(&self) -> Option<&Forwarding> {
         self.active.as_ref()
     }
 
-    /// The program that packets meet, to reach into its pipeline.
+    /// The program that processes packets, with access to its pipeline.
     #[must_use]
     pub fn forwarding_mut(&mut self) -> Option<&mut Forwarding> {
         self.active.as_mut()
     }
 
-    /// The port of the controller: which one depends on the active program's architecture.
+    /// The controller's port, which depends on the active program's architecture.
     #[must_use]
     pub fn cpu_port(&self) -> u16 {
         self.config.cpu_port_of(self.architecture())
@@ -164,28 +164,27 @@ impl Switch {
         self.active.as_ref().map_or(Architecture::V1model, Forwarding::architecture)
     }
 
-    /// The port whose frames are recirculated, if the active program has one.
+    /// The recirculation port, if the active program has one.
     fn recirculation_port(&self) -> Option<u16> {
         self.config.recirculation_port_of(self.architecture())
     }
 
     // --- Entities -------------------------------------------------------------------------------
 
-    /// Makes updates in order, each by itself (P4Runtime's `CONTINUE_ON_ERROR`). One result an
-    /// update; a refused one changes nothing.
+    /// Makes updates in order, independently (P4Runtime's `CONTINUE_ON_ERROR`). Returns one result
+    /// per update; a refused one changes nothing.
     ///
     /// # Errors
-    /// As a whole only where no pipeline is set.
+    /// If no pipeline is set.
     pub fn write(&mut self, updates: &[Update]) -> Result<Vec<Result<(), Refusal>>, Refusal> {
         self.write_batch(updates, Atomicity::ContinueOnError)
     }
 
-    /// Makes updates in order, without a packet in between. With another mode than
-    /// `CONTINUE_ON_ERROR` either all are made or, if one is refused, none: then every result is an
-    /// error, the others' with `ABORTED`.
+    /// Makes updates in order, without packets in between. In modes other than `CONTINUE_ON_ERROR`
+    /// a refused update undoes all: then every result is an error, `ABORTED` for the others.
     ///
     /// # Errors
-    /// As a whole only where no pipeline is set.
+    /// If no pipeline is set.
     pub fn write_batch(
         &mut self,
         updates: &[Update],
@@ -196,15 +195,15 @@ impl Switch {
         Ok(batch.finish())
     }
 
-    /// Tells the program that the control plane works with what time it is: entries are as old as
-    /// their last change.
+    /// Sets the time of the control plane's program: the age of entries counts from their last
+    /// change.
     pub(crate) fn set_time(&mut self, now_us: u64) {
         if let Some(control) = self.saved.as_mut().or(self.active.as_mut()) {
             control.pipeline_mut().set_time(now_us);
         }
     }
 
-    /// Goes on with a batch of updates; true when it is done.
+    /// Continues a batch of updates. Returns true when it is done.
     pub(crate) fn step_write(
         &mut self,
         batch: &mut WriteBatch,
@@ -214,10 +213,10 @@ impl Switch {
         Ok(batch.step(control, &self.config, budget))
     }
 
-    /// The entities that the templates ask for.
+    /// The entities that the templates select.
     ///
     /// # Errors
-    /// Where no pipeline is set or a template is wrong; then nothing is read.
+    /// If no pipeline is set or a template is invalid; nothing is read then.
     pub fn read(&self, templates: &[Entity]) -> Result<Vec<Entity>, Refusal> {
         let control = self.control().ok_or_else(no_pipeline)?;
         let mut batch = ReadBatch::new(control, templates);
@@ -229,7 +228,7 @@ impl Switch {
 
     // --- Packets --------------------------------------------------------------------------------
 
-    /// Takes a frame that came in through a port.
+    /// Processes a frame that arrived on a port.
     pub fn receive(&mut self, now_us: u64, port: u16, frame: &[u8]) {
         if let Some(port) = self.queues.port_mut(port) {
             port.statistics.received += 1;
@@ -244,13 +243,13 @@ impl Switch {
         self.forward(now_us, slot, verdict);
     }
 
-    /// Takes a frame from the controller: it came in through the CPU port.
+    /// Processes a frame from the controller, as if it arrived on the CPU port.
     pub fn packet_out(&mut self, now_us: u64, frame: &[u8]) {
         self.receive(now_us, self.cpu_port(), frame);
     }
 
-    /// Takes the next frame out of a port's queue into `frame`; false if nothing is to be sent.
-    /// For the CPU port use [`run_pending`](Self::run_pending).
+    /// Takes the next frame out of a port's queue into `frame`. Returns false if there is nothing
+    /// to send. For the CPU port use [`run_pending`](Self::run_pending).
     pub fn transmit(&mut self, now_us: u64, port: u16, frame: &mut Vec<u8>) -> bool {
         while let Some(sent) = self.step_egress(now_us, port, frame) {
             if sent {
@@ -260,11 +259,11 @@ impl Switch {
         false
     }
 
-    /// Lets packets that were recirculated, and packets for the controller, go on: at most `budget`
-    /// steps of each kind. Returns whether more is waiting.
+    /// Processes recirculated packets and packets for the controller: at most `budget` steps of
+    /// each kind. Returns whether more are waiting.
     ///
-    /// Whoever drives a switch calls this while [`has_pending`](Self::has_pending), between batches
-    /// of frames: `receive` and `transmit` both make work for it.
+    /// Call this while [`has_pending`](Self::has_pending), between batches of frames: `receive` and
+    /// `transmit` both add work.
     pub fn run_pending(&mut self, now_us: u64, budget: usize) -> bool {
         let mut frame = std::mem::take(&mut self.spare);
         let (cpu_port, recirculation_port) = (self.cpu_port(), self.recirculation_port());
@@ -306,13 +305,13 @@ impl Switch {
         !self.digests.is_empty()
     }
 
-    /// The next digest for the controller. They are of the active program.
+    /// The next digest of the active program for the controller.
     pub fn poll_digest(&mut self) -> Option<Digest> {
         self.digests.pop_front()
     }
 
-    /// The entries of the active program that no packet has matched for their time-out; each is
-    /// there once a time-out.
+    /// The entries of the active program that no packet matched within their timeout; each is
+    /// returned once per timeout.
     pub fn poll_idle(&mut self, now_us: u64) -> Vec<(TableId, TableEntry)> {
         let mut idle = Vec::new();
         if let Some(active) = &mut self.active {
@@ -323,27 +322,27 @@ impl Switch {
         idle
     }
 
-    /// Packets in a port's egress queue.
+    /// Number of packets in a port's egress queue.
     #[must_use]
     pub fn queue_depth(&self, port: u16) -> usize {
         self.queues.port(port).map_or(0, |port| port.depth())
     }
 
-    /// What was counted at a port; nothing for a port that does not exist.
+    /// Counters of a port; `None` if it does not exist.
     #[must_use]
     pub fn port_statistics(&self, port: u16) -> Option<PortStatistics> {
         let port = self.queues.port(port)?;
         Some(PortStatistics { depth: port.depth(), ..port.statistics })
     }
 
-    /// What was counted for the switch as a whole.
+    /// Counters of the whole switch.
     #[must_use]
     pub fn statistics(&self) -> SwitchStatistics {
         self.statistics
     }
 
-    /// Parser and ingress, as often as the program resubmits: BMv2 parses resubmitted packets before
-    /// any other, so they need no queue.
+    /// Runs parser and ingress, as often as the program resubmits. BMv2 parses resubmitted packets
+    /// before any other, so they need no queue.
     fn ingress(&mut self, packet: &mut Packet, frame: &[u8], mut input: IngressInput) -> Verdict {
         for _ in 0..=self.config.resubmit_limit {
             let Some(active) = &mut self.active else { return Verdict::Drop };
@@ -394,7 +393,7 @@ impl Switch {
         }
     }
 
-    /// Puts a packet into a queue, if that has room.
+    /// Puts a packet into a queue, if it has room.
     fn enqueue(&mut self, now_us: u64, slot: Box<Slot>, to: Replica, instance: Instance) {
         let Replica { port, instance: rid } = to;
         match self.queues.room(port, &slot.packet) {
@@ -411,7 +410,8 @@ impl Switch {
         }
     }
 
-    /// A copy for each member of a group that has room for it. The packet itself is none of them.
+    /// Makes a copy for each member of a group whose queue has room. The packet itself is not one
+    /// of them.
     fn multicast(&mut self, now_us: u64, packet: &Packet, group: u16, copies: &Replication) {
         let active = self.active.as_ref();
         let Some((active, group)) = active.and_then(|a| a.groups().get(group).map(|g| (a, g)))
@@ -437,7 +437,7 @@ impl Switch {
         }
     }
 
-    /// The copy for a mirror session, if the last pass asked for one.
+    /// Makes the copy for a mirror session, if the last pass requested one.
     fn mirror(&mut self, packet: &Packet, frame: &[u8], now_us: u64) {
         let Some((session, header)) = packet.mirror() else { return };
         let Some(active) = &self.active else { return };
@@ -452,7 +452,7 @@ impl Switch {
         self.enqueue(now_us, copy, to, Instance::Normal);
     }
 
-    /// The clones of the frame that the last ingress pass took, if it asked for some.
+    /// Makes clones of the frame of the last ingress pass, if it requested any.
     fn clone_ingress(&mut self, packet: &Packet, frame: &[u8], input: &IngressInput) {
         let Some(number) = packet.clone_session() else { return };
         let Some(active) = &mut self.active else { return };
@@ -465,7 +465,7 @@ impl Switch {
         self.send_clones(input.time_us, number, clone, Instance::IngressClone);
     }
 
-    /// The clones of the packet that went through egress last, if it asked for some.
+    /// Makes clones of the packet of the last egress pass, if it requested any.
     fn clone_egress(&mut self, packet: &Packet, now_us: u64) {
         let Some(number) = packet.clone_session() else { return };
         let Some(active) = &self.active else { return };
@@ -478,7 +478,7 @@ impl Switch {
         self.send_clones(now_us, number, clone, Instance::EgressClone);
     }
 
-    /// A copy of a clone for each replica of its session that has room for it.
+    /// Makes a copy of a clone for each replica of its session whose queue has room.
     fn send_clones(&mut self, now_us: u64, number: u16, mut clone: Box<Slot>, instance: Instance) {
         let session = self.active.as_ref().and_then(|active| active.sessions().get(&number));
         let Some((active, session)) = self.active.as_ref().zip(session) else { return };
@@ -501,7 +501,7 @@ impl Switch {
         self.pool.put(clone);
     }
 
-    /// Keeps the digest that the last pass made, if it made one.
+    /// Keeps the digest of the last pass, if there is one.
     fn note_digest(&mut self, packet: &Packet) {
         if !packet.has_digest() {
             return;
@@ -513,8 +513,8 @@ impl Switch {
         }
     }
 
-    /// One packet out of a port's queue: `Some(true)` if it goes out as `frame`, `Some(false)` if it
-    /// was dropped or recirculated, `None` if the queue was empty.
+    /// Processes one packet of a port's queue: `Some(true)` if it leaves as `frame`, `Some(false)`
+    /// if it was dropped or recirculated, `None` if the queue was empty.
     fn step_egress(&mut self, now_us: u64, port: u16, frame: &mut Vec<u8>) -> Option<bool> {
         let (queued, deq_qdepth) = self.queues.pop(port)?;
         let Some(active) = &mut self.active else { return Some(false) };
@@ -557,7 +557,7 @@ impl Switch {
         Some(false)
     }
 
-    /// One packet that was recirculated, through parser and ingress.
+    /// Runs one recirculated packet through parser and ingress.
     fn step_recirculation(&mut self, now_us: u64) {
         let Some(mut slot) = self.recirculating.pop_front() else { return };
         let Some(active) = &self.active else { return };

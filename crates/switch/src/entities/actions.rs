@@ -1,4 +1,4 @@
-//! What table entries do: an action of their own, or one of an action profile.
+//! Actions of table entries: an action of their own, or one of an action profile.
 
 use tributary_dataplane::{self as dataplane, ActionCall, WeightedCall};
 use tributary_p4runtime_proto::p4::v1::{
@@ -10,7 +10,7 @@ use super::objects::{Action, Objects, Profile, Table};
 use super::profiles::{HasPort, check_size, unwatched, weight_from, weight_to};
 use super::{Refusal, decode, encode};
 
-/// The engine's form of what an entry does.
+/// Converts an entry's action to the engine's form.
 pub(super) fn action_from(
     objects: &Objects,
     table: &Table,
@@ -40,7 +40,7 @@ pub(super) fn action_from(
     }
 }
 
-/// An action set: a group, with its members, that only one entry has.
+/// An action set: a group, with its members, that belongs to one entry.
 fn set_from(
     profile: &Profile,
     table: &Table,
@@ -72,7 +72,7 @@ fn set_from(
     Ok(dataplane::Action::Set(calls))
 }
 
-/// Only what the program says can be asked for: how to choose, and what a size means.
+/// Only the program's own selection and size modes may be requested.
 fn check_modes(profile: &Profile, set: &p4::ActionProfileActionSet) -> Result<(), Refusal> {
     use action_set::{ActionSelectionMode, SizeSemantics};
     let mode = ActionSelectionMode::try_from(set.action_selection_mode);
@@ -93,7 +93,7 @@ fn check_modes(profile: &Profile, set: &p4::ActionProfileActionSet) -> Result<()
     Ok(())
 }
 
-/// The engine's form of an action and its arguments.
+/// Converts an action and its arguments to the engine's form.
 pub(super) fn call(actions: &[Action], action: &p4::Action) -> Result<ActionCall, Refusal> {
     let id = action.action_id;
     let known = actions.iter().find(|known| known.id == id);
@@ -120,7 +120,7 @@ pub(super) fn call(actions: &[Action], action: &p4::Action) -> Result<ActionCall
     Ok(ActionCall { action: known.index, args })
 }
 
-/// An action for the wire; none if the P4Info does not have it.
+/// Converts an action to the wire form; `None` if the P4Info lacks it.
 pub(super) fn to_call(actions: &[Action], call: &ActionCall) -> Option<p4::Action> {
     let action = actions.iter().find(|action| action.index == call.action)?;
     let params = action.params.iter().zip(&call.args);
@@ -129,7 +129,7 @@ pub(super) fn to_call(actions: &[Action], call: &ActionCall) -> Option<p4::Actio
     Some(p4::Action { action_id: action.id, params: params.collect() })
 }
 
-/// What an entry does, for the wire.
+/// Converts an entry's action to the wire form.
 pub(super) fn to_action(
     objects: &Objects,
     table: &Table,

@@ -1,4 +1,4 @@
-//! What controllers attach to table entries and want back as they wrote it.
+//! Data that controllers attach to table entries and read back unchanged.
 
 use std::collections::HashMap;
 
@@ -6,15 +6,15 @@ use tributary_dataplane::{self as dataplane, KeyMatch};
 use tributary_p4::ir::TableId;
 use tributary_p4runtime_proto::p4::v1::{TableEntry, table_action};
 
-/// What is attached to one entry.
+/// Data attached to one entry.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Annotation {
     pub(super) metadata: Vec<u8>,
-    /// Deprecated in P4Runtime, and still sent by older controllers.
+    /// Deprecated in P4Runtime, but still sent by older controllers.
     pub(super) number: u64,
-    /// The time-out in nanoseconds: the engine's is in microseconds.
+    /// The idle timeout in nanoseconds: the engine's is in microseconds.
     pub(super) idle_timeout_ns: i64,
-    /// How the action set of the entry is to choose, as it was asked for.
+    /// The requested selection mode of the entry's action set.
     pub(super) selection_mode: i32,
     pub(super) size_semantics: i32,
 }
@@ -36,7 +36,7 @@ impl Annotation {
         annotation
     }
 
-    /// The same for an entry that keeps its action, and so how that is to choose.
+    /// The same for an entry that keeps its action, and so the action's modes.
     pub(super) fn with_modes_of(self, known: &Self) -> Self {
         let Self { selection_mode, size_semantics, .. } = *known;
         Self { selection_mode, size_semantics, ..self }
@@ -47,7 +47,7 @@ impl Annotation {
 #[derive(Debug, Default)]
 pub(crate) struct Annotations {
     entries: HashMap<(TableId, Vec<KeyMatch>, i32), Annotation>,
-    /// Those of default actions that a controller has set.
+    /// Annotations of default actions that a controller has set.
     defaults: HashMap<TableId, Annotation>,
 }
 
@@ -82,7 +82,7 @@ impl Annotations {
         self.defaults.get(&table).cloned().unwrap_or_default()
     }
 
-    /// Notes that the controller has set a default action, or gone back to the program's.
+    /// Records that the controller has set a default action, or restored the program's.
     pub(super) fn set_default(&mut self, table: TableId, to: Option<Annotation>) {
         match to {
             Some(annotation) => drop(self.defaults.insert(table, annotation)),

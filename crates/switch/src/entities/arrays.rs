@@ -1,4 +1,4 @@
-//! State with an index: what counters, meters and registers have in common.
+//! Indexed state: the common part of counters, meters and registers.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ pub(super) trait Cells {
     /// One element.
     fn cell(from: &Forwarding, array: &Array, index: u64) -> Result<Entity, Refusal>;
 
-    /// The elements that an id and an index mean, either of which may be left out.
+    /// The elements selected by an id and an index, each of which is optional.
     fn chosen(
         from: &Forwarding,
         id: u32,
@@ -56,7 +56,7 @@ pub(super) fn only_modify(change: Change, what: &str) -> Result<(), Refusal> {
     }
 }
 
-/// The elements that an index means: one, or all where it is absent.
+/// The range selected by an index: one element, or all without an index.
 pub(super) fn range(array: &Array, index: Option<&Index>) -> Result<Range<u64>, Refusal> {
     let Some(&Index { index }) = index else { return Ok(0..array.size) };
     let name = &array.name;
@@ -70,7 +70,7 @@ pub(super) fn range(array: &Array, index: Option<&Index>) -> Result<Range<u64>, 
     }
 }
 
-/// An index for the wire.
+/// Converts an index to the wire form.
 pub(super) fn index_of(index: u64) -> Option<Index> {
     Some(Index { index: index as i64 })
 }

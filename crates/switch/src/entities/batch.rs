@@ -1,4 +1,4 @@
-//! Batches of updates and of queries, made in steps: a long one must not keep packets waiting.
+//! Batches of updates and of queries, processed in steps so that long ones do not delay packets.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use super::{Refusal, read_part, undo, write};
 use crate::config::SwitchConfig;
 use crate::forwarding::{Forwarding, ProgramId};
 
-/// What became of each update or query, in order.
+/// The result of each update or query, in order.
 pub(crate) type Outcomes = Vec<Result<(), Refusal>>;
 
 /// A batch of updates.
@@ -20,7 +20,7 @@ pub(crate) struct WriteBatch {
     updates: Vec<Update>,
     atomicity: Atomicity,
     outcomes: Outcomes,
-    /// What takes back the updates that were made, in their order; kept where that may be needed.
+    /// The updates that undo those made, in their order; kept if that may be needed.
     undo: Vec<Vec<Update>>,
 }
 
@@ -30,10 +30,10 @@ impl WriteBatch {
         Self { updates, atomicity, outcomes, undo: Vec::new() }
     }
 
-    /// Makes at most `budget` updates; true when nothing is left to do.
+    /// Makes at most `budget` updates. Returns true when the batch is done.
     ///
-    /// `CONTINUE_ON_ERROR` and `ROLLBACK_ON_ERROR` let packets in between; `DATAPLANE_ATOMIC` does
-    /// not, so it takes one step however long it is.
+    /// `CONTINUE_ON_ERROR` and `ROLLBACK_ON_ERROR` let packets pass in between. `DATAPLANE_ATOMIC`
+    /// does not, so it always takes one step.
     pub(crate) fn step(
         &mut self,
         to: &mut Forwarding,
@@ -73,7 +73,7 @@ impl WriteBatch {
         Ok(())
     }
 
-    /// Takes back what was made, the last first.
+    /// Undoes the updates in reverse order.
     fn roll_back(
         &mut self,
         to: &mut Forwarding,
@@ -101,16 +101,16 @@ impl WriteBatch {
     }
 }
 
-/// Parts that are read in one step, whether there is anything in them or not.
+/// Most parts that are read per step, empty ones included.
 const PARTS: usize = 16;
 
-/// A batch of queries, answered as far as somebody takes the answers.
+/// A batch of queries, answered as fast as the answers are taken.
 #[derive(Debug)]
 pub(crate) struct ReadBatch {
-    /// What is still to be read, each with the number of its query.
+    /// Parts that remain to be read, each with the index of its query.
     parts: VecDeque<(usize, Part)>,
     outcomes: Outcomes,
-    /// What was read and not yet taken, and its size in memory.
+    /// Entities that were read and not taken yet, and their size in memory.
     entities: Vec<Entity>,
     bytes: usize,
     /// The program that is read.
@@ -135,10 +135,11 @@ impl ReadBatch {
         batch
     }
 
-    /// Reads until at least `budget` more entities, or [`PART_BYTES`], are there; true when nothing is left to read.
+    /// Reads until at least `budget` more entities, or [`PART_BYTES`], are available. Returns true
+    /// when the batch is done.
     ///
     /// # Errors
-    /// `ABORTED` if another program was set meanwhile.
+    /// `ABORTED` if another program was set in the meantime.
     pub(crate) fn step(&mut self, from: &Forwarding, budget: usize) -> Result<bool, Refusal> {
         if from.id() != self.program {
             let message = "another program was set while this was read: read again";
@@ -171,12 +172,12 @@ impl ReadBatch {
         Ok(self.parts.is_empty())
     }
 
-    /// Size in memory of what was read and not yet taken.
+    /// Size in memory of the entities that were not taken yet.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What was read since the last time.
+    /// Takes the entities that were read since the last call.
     pub(crate) fn take(&mut self) -> Vec<Entity> {
         self.bytes = 0;
         std::mem::take(&mut self.entities)

@@ -48,7 +48,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// A counter's value from the wire.
+/// Converts a counter's value from the wire form.
 pub(super) fn counter_from(data: &CounterData) -> Result<dataplane::CounterData, Refusal> {
     let count =
         |n: i64| u64::try_from(n).map_err(|_| Refusal::invalid(format!("a counter cannot be {n}")));
@@ -58,7 +58,7 @@ pub(super) fn counter_from(data: &CounterData) -> Result<dataplane::CounterData,
     })
 }
 
-/// A counter's value for the wire.
+/// Converts a counter's value to the wire form.
 pub(super) fn counter_to(data: dataplane::CounterData) -> CounterData {
     let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     CounterData { byte_count: count(data.bytes), packet_count: count(data.packets) }

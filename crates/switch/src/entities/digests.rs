@@ -1,7 +1,7 @@
-//! Digests on their way to the controller: collected into lists, sent once, and not again until the
-//! controller has acknowledged them or its time is up.
+//! Digests for the controller: collected into lists, sent once, and suppressed until the controller
+//! acknowledges them or a timeout passes.
 //!
-//! No clock in here: whoever calls says what time it is.
+//! This module has no clock: callers pass the time.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,14 +15,14 @@ use super::values::encode_scalar;
 use super::{Change, Refusal};
 use crate::forwarding::Forwarding;
 
-/// What a program said with one call: its members in order.
+/// The data of one digest call: its members in order.
 pub(crate) type Message = Vec<Value>;
 
-/// Messages of one digest that wait for a list, and that wait for an acknowledgement: more are
-/// lost. A controller that does not keep up must not take all memory.
+/// Messages per digest that wait for a list, and that wait for an acknowledgement. More are lost,
+/// to bound the memory of slow controllers.
 const MOST: usize = 1 << 16;
 
-/// Messages of a list where the controller sets no limit.
+/// Messages per list if the controller sets no limit.
 const LIST: usize = 1024;
 
 /// A list for the primary controller.
@@ -37,7 +37,7 @@ pub(crate) struct List {
 #[derive(Debug, Default)]
 pub(crate) struct Digests {
     enabled: BTreeMap<u32, Digest>,
-    /// Lists are numbered from 1, over all digests.
+    /// Number of lists so far, over all digests; the first one is 1.
     lists: u64,
 }
 
@@ -45,17 +45,17 @@ pub(crate) struct Digests {
 struct Digest {
     config: digest_entry::Config,
     buffer: Vec<Message>,
-    /// When the first message of the buffer came.
+    /// Arrival of the first message in the buffer.
     since_us: u64,
-    /// What a message that comes again waits for: its list to be sent (none), or that list's
-    /// acknowledgement.
+    /// Suppressed messages and what ends the suppression: their list being sent (`None`), or that
+    /// list's acknowledgement.
     known: HashMap<Message, Option<u64>>,
-    /// When lists were sent that are not acknowledged.
+    /// When unacknowledged lists were sent.
     sent_us: BTreeMap<u64, u64>,
 }
 
 impl Digests {
-    /// Enables, changes or disables a digest. The entry's id is known to be good.
+    /// Enables, changes or disables a digest. The entry's id must be valid.
     pub(crate) fn write(&mut self, change: Change, entry: &DigestEntry) -> Result<(), Refusal> {
         let id = entry.digest_id;
         match (change, self.enabled.get_mut(&id)) {
@@ -80,7 +80,7 @@ impl Digests {
         }
     }
 
-    /// The entries of the digests that are enabled: of one, or with id 0 of all.
+    /// The entries of the enabled digests: of one, or with id 0 of all.
     pub(crate) fn read(&self, id: u32) -> impl Iterator<Item = Entity> {
         let chosen = self.enabled.iter().filter(move |(known, _)| id == 0 || id == **known);
         chosen.map(|(&digest_id, digest)| {
@@ -89,7 +89,7 @@ impl Digests {
         })
     }
 
-    /// Takes a message of a digest; those of digests that are not enabled are nobody's.
+    /// Adds a message of a digest; ignores digests that are not enabled.
     pub(crate) fn push(&mut self, now_us: u64, digest_id: u32, message: Message) {
         let Some(digest) = self.enabled.get_mut(&digest_id) else { return };
         digest.expire(now_us);
@@ -103,7 +103,7 @@ impl Digests {
         digest.known.insert(message, None);
     }
 
-    /// The next list whose time has come.
+    /// The next list that is due.
     pub(crate) fn poll(&mut self, now_us: u64) -> Option<List> {
         let due =
             |(_, digest): &(&u32, &mut Digest)| digest.due_us().is_some_and(|at| at <= now_us);
@@ -117,12 +117,12 @@ impl Digests {
         Some(List { digest_id, list_id, messages })
     }
 
-    /// When [`poll`](Self::poll) next has something, if nothing else happens.
+    /// When [`poll`](Self::poll) next has a list, if nothing else happens.
     pub(crate) fn due_us(&self) -> Option<u64> {
         self.enabled.values().filter_map(Digest::due_us).min()
     }
 
-    /// Whoever got the list has dealt with it: what it said may be said again.
+    /// The controller has handled the list: its messages may be sent again.
     pub(crate) fn acknowledge(&mut self, digest_id: u32, list_id: u64) {
         if let Some(digest) = self.enabled.get_mut(&digest_id)
             && digest.sent_us.remove(&list_id).is_some()
@@ -150,7 +150,7 @@ impl Digest {
         }
     }
 
-    /// When the next list is to be sent; in the past for one that is full.
+    /// When the next list is due; in the past for a full list.
     fn due_us(&self) -> Option<u64> {
         match self.buffer.len() {
             0 => None,
@@ -172,11 +172,11 @@ impl Digest {
         self.sent_us.insert(list_id, now_us);
     }
 
-    /// Forgets lists whose acknowledgement did not come in time.
+    /// Removes lists whose acknowledgement did not come in time.
     fn expire(&mut self, now_us: u64) {
         let patience = micros(self.config.ack_timeout_ns);
         let late = |at: u64| at.saturating_add(patience) <= now_us;
-        // Lists are numbered in the order of their times: mostly there is nothing to do.
+        // Lists are numbered by time, so usually the first one is not late.
         if self.sent_us.first_key_value().is_some_and(|(_, &at)| late(at)) {
             self.sent_us.retain(|_, at| !late(*at));
             let sent_us = &self.sent_us;
@@ -187,7 +187,7 @@ impl Digest {
     }
 }
 
-/// A message for the wire; none for one that is not of the digest's type.
+/// Converts a message to the wire form; `None` if it is not of the digest's type.
 pub(crate) fn digest_data(from: &Forwarding, digest_id: u32, message: &Message) -> Option<P4Data> {
     let scalars = from.objects().digest(digest_id).ok()?.scalars.as_ref()?;
     if scalars.list().len() != message.len() {
@@ -205,7 +205,7 @@ pub(crate) fn digest_data(from: &Forwarding, digest_id: u32, message: &Message) 
     }
 }
 
-/// Nanoseconds, which are not negative, in the switch's microseconds: never too early.
+/// Converts non-negative nanoseconds to microseconds, rounding up.
 fn micros(nanos: i64) -> u64 {
     nanos.unsigned_abs().div_ceil(1000)
 }
@@ -247,7 +247,7 @@ mod tests {
         digests.push(now_us, ID, vec![Value::from(what)]);
     }
 
-    /// The list that is sent at a time: its number and what it says.
+    /// The list that is sent at a time: its number and messages.
     fn sent(digests: &mut Digests, now_us: u64) -> Option<(u64, Vec<u64>)> {
         let list = digests.poll(now_us)?;
         assert_eq!(list.digest_id, ID);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_acknowledged_is_not_said_again_until_its_time_is_up() {
+    fn unacknowledged_messages_are_not_repeated_before_the_timeout() {
         let mut digests = enabled(0, 0, 100);
         says(&mut digests, 0, 1);
         assert_eq!(sent(&mut digests, 0), Some((1, vec![1])));
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(sent(&mut digests, 99), Some((3, vec![2])), "acknowledged");
         says(&mut digests, 100, 1);
         assert_eq!(sent(&mut digests, 100), Some((4, vec![1])), "its time was up");
-        // Acknowledgements of nothing, and late ones, do no harm.
+        // Unknown and late acknowledgements have no effect.
         digests.acknowledge(ID, 1);
         digests.acknowledge(ID + 1, 4);
         says(&mut digests, 101, 1);

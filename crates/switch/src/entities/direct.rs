@@ -48,7 +48,7 @@ pub(super) fn write_meter(
     Ok(())
 }
 
-/// The entry that a resource belongs to, checked.
+/// The entry of a resource, validated.
 fn owner(
     of: &Forwarding,
     entry: Option<&TableEntry>,
@@ -68,12 +68,12 @@ fn owner(
     found().map_err(|refusal: Refusal| refusal.of(&format!("table `{}`", table.name)))
 }
 
-/// A template for each table with counters that one asks for.
+/// Templates for the tables with direct counters that a query selects.
 pub(super) fn counted_tables(from: &Forwarding, template: Option<&TableEntry>) -> Vec<TableEntry> {
     tables(from, template, check_counted)
 }
 
-/// A template for each table with meters that one asks for.
+/// Templates for the tables with direct meters that a query selects.
 pub(super) fn metered_tables(from: &Forwarding, template: Option<&TableEntry>) -> Vec<TableEntry> {
     tables(from, template, check_metered)
 }
@@ -120,7 +120,7 @@ pub(super) fn read_meters(
     })
 }
 
-/// The entries of a table whose resource a template asks for, with that resource and their keys.
+/// The entries selected by a template, with the requested resource and their keys.
 fn read(
     from: &Forwarding,
     template: Option<&TableEntry>,

@@ -19,7 +19,7 @@ pub(super) fn check_priority(table: &Table, priority: i32) -> Result<(), Refusal
     }
 }
 
-/// The engine's form of an entry's matches: one a key, those left out match anything.
+/// Converts an entry's matches to the engine's form: one per key; omitted ones match anything.
 pub(super) fn matches(keys: &[Key], fields: &[FieldMatch]) -> Result<Vec<KeyMatch>, Refusal> {
     for (i, field) in fields.iter().enumerate() {
         let id = field.field_id;
@@ -41,7 +41,7 @@ pub(super) fn matches(keys: &[Key], fields: &[FieldMatch]) -> Result<Vec<KeyMatc
     keys.iter().map(one).collect()
 }
 
-/// The match of anything; exact keys have none.
+/// The match of anything; `None` for exact keys.
 fn anything(key: &Key) -> Option<KeyMatch> {
     Some(match key.kind {
         MatchKind::Exact | MatchKind::Selector => return None,
@@ -105,7 +105,7 @@ fn kind_name(kind: MatchKind) -> &'static str {
     }
 }
 
-/// A match for the wire; none where it matches anything.
+/// Converts a match to the wire form; `None` if it matches anything.
 pub(super) fn to_field(key: &Key, found: &KeyMatch) -> Option<FieldMatch> {
     use field_match::FieldMatchType as F;
     if anything(key).as_ref() == Some(found) {

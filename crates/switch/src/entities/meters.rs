@@ -1,4 +1,4 @@
-//! Meter arrays, and what a meter's configuration may be.
+//! Meter arrays, and validation of meter configurations.
 
 use tributary_dataplane as dataplane;
 use tributary_p4runtime_proto::p4::config::v1::meter_spec::Type;
@@ -53,12 +53,12 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Meters count by color on some switches.
+/// Refuses per-color counters, which some switches' meters have.
 pub(super) fn no_counters() -> Refusal {
     Refusal::unimplemented("counters of a meter's colors: not supported by this switch")
 }
 
-/// A configuration that came in, for a meter of some type.
+/// Converts a configuration from the wire form, for a type of meter.
 pub(super) fn meter_from(
     config: &MeterConfig,
     kind: Type,
@@ -90,7 +90,7 @@ pub(super) fn meter_from(
     })
 }
 
-/// A configuration for the wire.
+/// Converts a configuration to the wire form.
 pub(super) fn meter_to(config: dataplane::MeterConfig) -> MeterConfig {
     let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     MeterConfig {

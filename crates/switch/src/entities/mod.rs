@@ -1,7 +1,7 @@
 //! P4Runtime entities: what a controller reads and writes, by the ids of the P4Info.
 //!
-//! A file per kind of entity. [`objects`] holds what the P4Info says about each object and where the
-//! engine keeps it; [`values`] are the byte strings.
+//! There is one file per kind of entity. [`objects`] contains the P4Info of each object and its
+//! place in the engine; [`values`] converts byte strings.
 
 mod actions;
 mod annotations;
@@ -41,7 +41,7 @@ pub(crate) use self::values::{decode, encode};
 use crate::config::SwitchConfig;
 use crate::forwarding::Forwarding;
 
-/// What an update wants.
+/// The kind of an update.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
     Insert,
@@ -62,7 +62,7 @@ impl Change {
     }
 }
 
-/// Makes one update. A refused one has changed nothing.
+/// Makes one update. A refused update changes nothing.
 pub(crate) fn write(
     to: &mut Forwarding,
     config: &SwitchConfig,

@@ -1,4 +1,4 @@
-//! What the P4Info says about each object, and where the engine keeps it.
+//! The P4Info of each object, and its place in the engine.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -18,9 +18,9 @@ pub(crate) struct Objects {
     profiles: BTreeMap<u32, Profile>,
     value_sets: BTreeMap<u32, ValueSet>,
     digests: BTreeMap<u32, Digest>,
-    /// Fields of the header that packets to the controller start with.
+    /// Fields of the header of packets to the controller.
     pub(crate) packet_in: Vec<MetadataField>,
-    /// Fields of the header that packets from the controller start with.
+    /// Fields of the header of packets from the controller.
     pub(crate) packet_out: Vec<MetadataField>,
 }
 
@@ -29,11 +29,11 @@ pub(crate) struct Table {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) at: TableId,
-    /// In the engine's order, which need not be that of the ids.
+    /// In the engine's order, which may differ from the order of ids.
     pub(crate) keys: Vec<Key>,
     pub(crate) actions: Vec<Action>,
     pub(crate) is_const: bool,
-    /// Keys and priorities of the entries that the program has made constant one by one.
+    /// Keys and priorities of single entries that the program declares constant.
     fixed: HashSet<(Vec<KeyMatch>, i32)>,
     pub(crate) const_default: bool,
     pub(crate) has_direct_counter: bool,
@@ -56,7 +56,7 @@ pub(crate) struct Key {
 pub(crate) struct Action {
     pub(crate) id: u32,
     pub(crate) name: String,
-    /// Position in the engine's table.
+    /// Index in the engine's table.
     pub(crate) index: u32,
     pub(crate) params: Vec<Param>,
 }
@@ -89,15 +89,15 @@ pub(crate) struct Profile {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) at: ExternId,
-    /// What its members may do: the actions of the first table that has it.
+    /// Actions of its members: those of the first table with the profile.
     pub(crate) actions: Vec<Action>,
     pub(crate) tables: Vec<TableId>,
     pub(crate) with_selector: bool,
-    /// 0 is no limit.
+    /// 0 means no limit.
     pub(crate) max_group_size: i32,
-    /// A group's size is the number of its members, not the sum of their weights.
+    /// Whether a group's size is the number of its members instead of the sum of their weights.
     pub(crate) counts_members: bool,
-    /// 0 is no limit.
+    /// 0 means no limit.
     pub(crate) max_member_weight: i32,
     pub(crate) weights_disallowed: bool,
 }
@@ -107,7 +107,7 @@ pub(crate) struct ValueSet {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) at: ExternId,
-    /// What a member is matched with, in the engine's order.
+    /// The keys of a member, in the engine's order.
     pub(crate) keys: Vec<Key>,
 }
 
@@ -115,18 +115,18 @@ pub(crate) struct ValueSet {
 pub(crate) struct Digest {
     pub(crate) id: u32,
     pub(crate) name: String,
-    /// None where the data are neither a scalar nor a struct of scalars.
+    /// `None` if the data are neither a scalar nor a struct of scalars.
     pub(crate) scalars: Option<Scalars>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Register {
     pub(crate) array: Array,
-    /// None where elements are neither scalars nor structs of them.
+    /// `None` if elements are neither scalars nor structs of scalars.
     pub(crate) scalars: Option<Scalars>,
 }
 
-/// How a value of a data type is written in P4Runtime.
+/// The representation of a data type in P4Runtime.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Scalars {
     /// A plain value.
@@ -136,7 +136,7 @@ pub(crate) enum Scalars {
 }
 
 impl Scalars {
-    /// The scalars, of which there is one where it is no struct.
+    /// The scalars; a single one unless it is a struct.
     pub(crate) fn list(&self) -> &[Scalar] {
         match self {
             Self::One(scalar) => std::slice::from_ref(scalar),
@@ -145,7 +145,7 @@ impl Scalars {
     }
 }
 
-/// How one value is written.
+/// The representation of one value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Scalar {
     /// `bit<W>`.
@@ -216,8 +216,8 @@ impl Objects {
         Ok(objects)
     }
 
-    /// Notes which of the entries that a pipeline starts with are constant although their tables are
-    /// not; `constant` tells that of each entry in the program's order, by table.
+    /// Records which initial entries are constant although their tables are not. `constant` has a
+    /// flag per entry in the program's order, by table.
     pub(crate) fn fix_entries(&mut self, constant: &[Vec<bool>], pipeline: &Pipeline) {
         for table in self.tables.values_mut().filter(|table| !table.is_const) {
             let constant = constant.get(table.at.index()).map_or(&[][..], Vec::as_slice);
@@ -271,12 +271,12 @@ impl Objects {
         known(&self.digests, "digest", id)
     }
 
-    /// The digest with a name, if the P4Info has it.
+    /// The digest with this name, if the P4Info has it.
     pub(crate) fn digest_named(&self, name: &str) -> Option<&Digest> {
         self.digests.values().find(|digest| digest.name == name)
     }
 
-    /// Whether entries of any table have idle time-outs.
+    /// Whether entries of any table have idle timeouts.
     pub(crate) fn age(&self) -> bool {
         self.tables.values().any(|table| table.idle_timeout)
     }
@@ -291,13 +291,13 @@ impl Objects {
 }
 
 impl Table {
-    /// Whether entries are ranked by the controller.
+    /// Whether the controller sets priorities of entries.
     pub(crate) fn ranked(&self) -> bool {
         use ir::MatchKind::{Optional, Range, Ternary};
         self.keys.iter().any(|key| matches!(key.kind, Ternary | Range | Optional))
     }
 
-    /// Whether the program has made the entry with that key and priority constant.
+    /// Whether the program declares the entry with that key and priority constant.
     pub(crate) fn fixes(&self, matches: &[KeyMatch], priority: i32) -> bool {
         let one = || self.fixed.contains(&(matches.to_vec(), priority));
         self.is_const || (!self.fixed.is_empty() && one())
@@ -310,7 +310,7 @@ impl Table {
     }
 }
 
-/// The object of a kind with an id.
+/// The object of a kind with this id.
 fn known<'a, T>(objects: &'a BTreeMap<u32, T>, kind: &str, id: u32) -> Result<&'a T, Refusal> {
     let found = objects.get(&id);
     found.ok_or_else(|| Refusal::not_found(format!("no {kind} has id {id} ({id:#010x})")))
@@ -346,7 +346,7 @@ fn find_table(
         let field = field.ok_or_else(|| {
             mismatch(format!("table `{name}` has a key `{}`, the P4Info has not", key.name))
         })?;
-        // A type such as `error` has no width in P4Info; the engine's values have one.
+        // A type such as `error` has no width in P4Info, but the engine's values have one.
         let width = u32::try_from(field.bitwidth).ok().filter(|&bits| bits > 0);
         let width = width.unwrap_or(key.value.ty.width);
         Ok(Key { id: field.id, name: key.name.clone(), width, kind: key.kind })
@@ -495,7 +495,7 @@ fn find_value_set(program: &ir::Program, set: &info::ValueSet) -> Result<ValueSe
     Ok(ValueSet { id, name, at, keys })
 }
 
-/// How values of a type are written; none for types that are not supported.
+/// The representation of a type; `None` if it is not supported.
 fn scalars(spec: &info::P4DataTypeSpec, p4info: &P4Info) -> Option<Scalars> {
     use info::p4_data_type_spec::TypeSpec;
     let members = match spec.type_spec.as_ref()? {

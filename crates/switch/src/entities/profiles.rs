@@ -1,4 +1,4 @@
-//! Action profiles: their members and, of those with a selector, groups.
+//! Action profiles: their members and, for selectors, groups.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::forwarding::Forwarding;
 /// Whether the switch has a port.
 pub(super) type HasPort<'a> = &'a dyn Fn(u16) -> bool;
 
-/// What a group may hold, by profile and group: the engine does not need it.
+/// Size limits of groups, by profile and group, which the engine does not need.
 pub(crate) type GroupSizes = BTreeMap<(u32, u32), i32>;
 
 pub(super) fn write_member(
@@ -180,7 +180,7 @@ pub(super) fn read_groups(
     Ok(())
 }
 
-/// The profiles that a template means: one, or all where it names neither profile nor part of one.
+/// The profiles selected by a template: one, or all if it names neither a profile nor part of one.
 fn chosen(from: &Forwarding, id: u32, part: u32) -> Result<Vec<&Profile>, Refusal> {
     match (id, part) {
         (0, 0) => Ok(from.objects().profiles().collect()),
@@ -189,7 +189,7 @@ fn chosen(from: &Forwarding, id: u32, part: u32) -> Result<Vec<&Profile>, Refusa
     }
 }
 
-/// Tables of a selector are written with action sets, or with members and groups, but not both.
+/// A selector's tables use either action sets, or members and groups, but not both.
 fn no_sets(from: &Forwarding, profile: &Profile) -> Result<(), Refusal> {
     match style(from, profile) {
         Some(Action::Set(_)) => Err(Refusal::invalid(
@@ -199,7 +199,7 @@ fn no_sets(from: &Forwarding, profile: &Profile) -> Result<(), Refusal> {
     }
 }
 
-/// Refuses an action set where members are, and the other way round.
+/// Refuses an action set where members are in use, and the reverse.
 pub(super) fn check_style(
     from: &Forwarding,
     profile: &Profile,
@@ -215,13 +215,14 @@ pub(super) fn check_style(
     }
 }
 
-/// What entries of a profile's tables are written with: that of any of them.
+/// An action of any entry in the profile's tables, which shows the style in use.
 fn style<'a>(from: &'a Forwarding, profile: &Profile) -> Option<&'a Action> {
     let mut tables = profile.tables.iter();
     tables.find_map(|&table| from.pipeline().entries(table).next()).map(|entry| &entry.action)
 }
 
-/// A weight that came in; where the program leaves weights to the switch, all weigh the same.
+/// Converts a weight from the wire form. If the program leaves weights to the switch, all are
+/// equal.
 pub(super) fn weight_from(profile: &Profile, weight: i32) -> Result<u32, Refusal> {
     match (profile.weights_disallowed, u32::try_from(weight)) {
         (true, Ok(0)) => Ok(1),
@@ -236,12 +237,12 @@ pub(super) fn weight_from(profile: &Profile, weight: i32) -> Result<u32, Refusal
     }
 }
 
-/// A weight for the wire.
+/// Converts a weight to the wire form.
 pub(super) fn weight_to(profile: &Profile, weight: u32) -> i32 {
     if profile.weights_disallowed { 0 } else { weight as i32 }
 }
 
-/// A group's own limit, which is within the program's.
+/// Checks a group's own size limit against the program's.
 fn check_max_size(profile: &Profile, max_size: i32) -> Result<(), Refusal> {
     match profile.max_group_size {
         _ if max_size < 0 => Err(Refusal::invalid("`max_size` is negative")),
@@ -251,7 +252,7 @@ fn check_max_size(profile: &Profile, max_size: i32) -> Result<(), Refusal> {
     }
 }
 
-/// Refuses a group, or an action set, that is larger than it may be.
+/// Refuses a group, or an action set, that exceeds its size limit.
 pub(super) fn check_size(profile: &Profile, weights: &[u32], most: i32) -> Result<(), Refusal> {
     let size = match profile.counts_members {
         true => weights.len() as u64,
@@ -263,7 +264,7 @@ pub(super) fn check_size(profile: &Profile, weights: &[u32], most: i32) -> Resul
     Ok(())
 }
 
-/// Refuses to watch a port: this switch does not know whether a port is up.
+/// Refuses watched ports: this switch does not know whether a port is up.
 pub(super) fn unwatched(watch: i32, port: &[u8], has_port: HasPort<'_>) -> Result<(), Refusal> {
     let port = match (watch, port) {
         (0, []) => return Ok(()),

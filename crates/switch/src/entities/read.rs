@@ -1,4 +1,4 @@
-//! Queries: which objects a template means, in parts of bounded size.
+//! Queries: the objects selected by a template, in parts of bounded size.
 
 use std::ops::Range;
 
@@ -11,21 +11,21 @@ use super::registers::RegisterCells;
 use super::{Refusal, direct, entity_of, no_externs, profiles, replication, tables, value_sets};
 use crate::forwarding::Forwarding;
 
-/// Elements of an array, or entries of a table, that are looked at at once.
+/// Elements of an array, or entries of a table, examined per part.
 const CELLS: usize = 1024;
 
-/// Size in memory from which on no more is read at once.
+/// Size in memory at which a part ends.
 pub(crate) const PART_BYTES: usize = 128 << 10;
 
-/// Elements of an array that are read before their size is looked at.
+/// Elements of an array that are read between two checks of the size.
 const FEW: u64 = 16;
 
-/// A part of what a template asks for.
+/// A part of a query.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
-    /// What belongs to the entries of one table, from a place in the table on.
+    /// The entries of one table, from a position on.
     Table(Box<entity::Entity>, usize),
-    /// Another kind of object: all but so many that have been read.
+    /// Another kind of object: all but the given number, which were already read.
     Whole(Box<entity::Entity>, usize),
     /// Elements of a counter array, by its id.
     Counters(u32, Range<u64>),
@@ -35,19 +35,19 @@ pub(crate) enum Part {
     Registers(u32, Range<u64>),
 }
 
-/// Where to go on in a table, and how far.
+/// Position and limits of reading a table.
 #[derive(Debug)]
 pub(super) struct Cursor {
-    /// The first place that is looked at; afterwards the first that is still to be.
+    /// The first position to examine; afterwards the next one.
     pub(super) place: usize,
-    /// Entries that may still be looked at, and bytes that may still be read.
+    /// Entries that may still be examined, and bytes that may still be read.
     pub(super) left: usize,
     pub(super) bytes: usize,
-    /// Whether there are more.
+    /// Whether entries remain.
     pub(super) more: bool,
 }
 
-/// What is to be read for a template.
+/// The parts of a template.
 pub(crate) fn parts_of(from: &Forwarding, template: &Entity) -> Result<Vec<Part>, Refusal> {
     use entity::Entity as E;
     let template = entity_of(Some(template))?;
@@ -109,7 +109,7 @@ pub(crate) fn read_all(
     Ok(())
 }
 
-/// Appends some of the entities of a part; what is left of it.
+/// Appends some of the entities of a part. Returns the rest of the part.
 pub(crate) fn read_part(
     from: &Forwarding,
     part: Part,
@@ -151,12 +151,12 @@ pub(crate) fn read_part(
     })
 }
 
-/// About what an entity takes in memory: of most, far more than encoded.
+/// Approximate size of an entity in memory, which is usually far larger than encoded.
 pub(super) fn size(message: &impl prost::Message) -> usize {
     message.encoded_len() + size_of::<Entity>()
 }
 
-/// Appends the first elements of an array; those that are left.
+/// Appends the first elements of an array. Returns the remaining ones.
 fn read_cells<C: Cells>(
     from: &Forwarding,
     id: u32,
@@ -210,10 +210,10 @@ fn read_whole(
             out.extend(from.digests().read(entry.digest_id));
             Ok(())
         }
-        // Controllers ask for everything of every kind to see what is there: nothing is.
+        // Controllers query all kinds to see what exists; there are no externs.
         E::ExternEntry(entry) if entry.extern_type_id == 0 && entry.extern_id == 0 => Ok(()),
         E::ExternEntry(_) => Err(no_externs()),
-        // These are read by their cells and tables.
+        // Handled as cells and tables.
         E::CounterEntry(_)
         | E::MeterEntry(_)
         | E::RegisterEntry(_)

@@ -7,9 +7,9 @@ use tributary_p4runtime_proto::google::rpc::Code;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// What kind of refusal.
+    /// The error code.
     pub code: Code,
-    /// What is wrong, with names and numbers.
+    /// The problem, with names and numbers.
     pub message: String,
 }
 
@@ -46,7 +46,7 @@ impl Refusal {
         Self::new(Code::Unimplemented, message)
     }
 
-    /// The same, said of something.
+    /// Adds the subject to the message.
     pub(crate) fn of(mut self, what: &str) -> Self {
         self.message = format!("{what}: {}", self.message);
         self

@@ -63,7 +63,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// The scalars of an element that came in.
+/// The scalars of an element, from the wire form.
 fn values(register: &Register, data: &P4Data) -> Result<Vec<Value>, Refusal> {
     match (scalars(register)?, &data.data) {
         (Scalars::One(scalar), Some(data)) => Ok(vec![decode_scalar(data, *scalar)?]),

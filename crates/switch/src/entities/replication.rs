@@ -150,7 +150,7 @@ fn to_entity(id: u16, group: &Group) -> Entity {
     }
 }
 
-/// Numbers below which sessions are: a Tofino's ids have 10 bits, simple_switch's 15.
+/// Upper bound of session ids: a Tofino's have 10 bits, simple_switch's 15.
 fn sessions(architecture: Architecture) -> u32 {
     match architecture {
         Architecture::Tna => 1 << 10,

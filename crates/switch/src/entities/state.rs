@@ -1,4 +1,4 @@
-//! All that controllers have written, for another program to take over.
+//! All state that controllers have written, for another program to take over.
 
 use tributary_p4runtime_proto::p4::v1::{
     self as p4, Entity, TableEntry, entity, packet_replication_engine_entry as engine, update,
@@ -9,8 +9,8 @@ use super::read::{parts_of, read_all};
 use super::tables;
 use crate::forwarding::Forwarding;
 
-/// What brings a program from its start to the state of `from`, in an order in which it can be
-/// written. What packets leave in counters and registers is no part of it.
+/// Updates that bring a program from its initial state to that of `from`, in a valid order.
+/// Counters and registers written by packets are not included.
 pub(crate) fn everything_written(from: &Forwarding) -> Vec<(update::Type, Entity)> {
     use entity::Entity as E;
     let session = engine::Type::CloneSessionEntry(Default::default());
@@ -45,13 +45,13 @@ fn found(from: &Forwarding, template: entity::Entity) -> impl Iterator<Item = En
     let template = Entity { entity: Some(template) };
     let mut found = Vec::new();
     for part in parts_of(from, &template).unwrap_or_default() {
-        // To read all of a kind is never refused.
+        // Reading all objects of a kind is never refused.
         drop(read_all(from, part, &mut found));
     }
     found.into_iter()
 }
 
-/// The entries of a table and, where the controller has set one, its default action.
+/// The entries of a table and, if the controller has set one, its default action.
 fn table_state(from: &Forwarding, table: &Table) -> Vec<(update::Type, Entity)> {
     let mut state = Vec::new();
     for entry in from.pipeline().entries(table.at) {
@@ -72,8 +72,7 @@ fn table_state(from: &Forwarding, table: &Table) -> Vec<(update::Type, Entity)> 
     state
 }
 
-/// The entries that `new` has from its program in tables that `old` has, too, and that can be
-/// removed.
+/// The removable initial entries of `new` in tables that `old` also has.
 pub(crate) fn initial_entries(old: &Forwarding, new: &Forwarding) -> Vec<Entity> {
     let tables = new.objects().tables().filter(|table| old.objects().table(table.id).is_ok());
     let entries = tables.flat_map(|table| {

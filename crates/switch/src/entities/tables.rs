@@ -1,4 +1,4 @@
-//! Table entries and default actions, with what belongs to an entry: its counter, meter and time-out.
+//! Table entries and default actions, with the counter, meter and timeout of an entry.
 
 use tributary_dataplane::{self as dataplane, KeyMatch};
 use tributary_p4runtime_proto::p4::v1::{
@@ -32,9 +32,9 @@ pub(super) fn write(
     .map_err(|refusal| refusal.of(&what))
 }
 
-/// What a write changes of an entry besides its key.
+/// The part of an entry that a write changes: everything but the key.
 struct Content {
-    /// None: the action stays.
+    /// `None`: the action stays.
     action: Option<dataplane::Action>,
     counter: Option<dataplane::CounterData>,
     meter: Option<dataplane::MeterConfig>,
@@ -78,7 +78,7 @@ fn delete(to: &mut Forwarding, entry: &TableEntry, matches: &[KeyMatch]) -> Resu
     Ok(())
 }
 
-/// What an entry says, checked as far as that needs no other entry.
+/// An entry's content, validated as far as possible without other entries.
 fn content(
     to: &Forwarding,
     has_port: HasPort<'_>,
@@ -108,7 +108,7 @@ fn meter(
     config.map(|config| meter_from(config, kind)).transpose()
 }
 
-/// Inserts or modifies an entry. If something is refused, nothing has changed.
+/// Inserts or modifies an entry. A refusal changes nothing.
 fn put(
     to: &mut Forwarding,
     change: Change,
@@ -136,7 +136,7 @@ fn put(
     };
     match change {
         Change::Insert => pipeline.insert(table.at, new)?,
-        // Of constant entries only the resources change.
+        // Only the resources of constant entries can change.
         _ if table.fixes(&matches, priority) => {}
         _ => pipeline.modify(table.at, new)?,
     }
@@ -189,7 +189,7 @@ fn write_default(
     Ok(())
 }
 
-/// Counters and meters are at entries, not at the default one.
+/// Default entries have no counters and meters.
 pub(super) fn no_default_resources() -> Refusal {
     Refusal::unimplemented("the default entry has no counter and no meter on this switch")
 }
@@ -198,7 +198,7 @@ fn read_only(field: &str) -> Refusal {
     Refusal::invalid(format!("`{field}` is for reading only"))
 }
 
-/// Refuses what entries of a table do not have.
+/// Refuses resources that a table's entries do not have.
 fn check_resources(table: &Table, entry: &TableEntry) -> Result<(), Refusal> {
     if entry.counter_data.is_some() {
         check_counted(table)?;
@@ -239,13 +239,13 @@ pub(super) fn check_metered(table: &Table) -> Result<(), Refusal> {
     }
 }
 
-/// The entry with the key of another, with all that a write of it must bring back; none if there is
-/// no such entry.
+/// The present entry with the same key, with everything that undoing a write must restore; `None`
+/// if there is none.
 pub(super) fn restorable(from: &Forwarding, key: &TableEntry) -> Option<Entity> {
     let table = from.objects().table(key.table_id).ok()?;
     let entry = if key.is_default_action {
         let default = default_entry(from, table);
-        // Without an action it is the program's own again.
+        // Without an action the program's own is restored.
         let set = from.annotations().has_default(table.at);
         TableEntry { action: default.action.filter(|_| set), ..default }
     } else {
@@ -253,13 +253,13 @@ pub(super) fn restorable(from: &Forwarding, key: &TableEntry) -> Option<Entity> 
         let entry = from.pipeline().entry(table.at, &matches, key.priority).ok()?;
         full_entry(from, table, entry).ok()?
     };
-    // Of a constant entry only its resources can have changed.
+    // Only the resources of a constant entry can have changed.
     let action = entry.action.filter(|_| !entry.is_const);
     let entry = TableEntry { action, is_const: false, ..entry };
     Some(Entity { entity: Some(entity::Entity::TableEntry(entry)) })
 }
 
-/// An entry with all that belongs to it and that can be written.
+/// An entry with all its writable resources.
 pub(super) fn full_entry(
     from: &Forwarding,
     table: &Table,
@@ -273,7 +273,7 @@ pub(super) fn full_entry(
     to_entry(from, table, entry, &wanted)
 }
 
-/// A template for each table that one asks for.
+/// Templates for the tables that a query selects.
 pub(super) fn of_each_table(
     from: &Forwarding,
     template: &TableEntry,
@@ -281,7 +281,7 @@ pub(super) fn of_each_table(
     if template.table_id != 0 {
         return Ok(vec![template.clone()]);
     }
-    // Every table, and no other filter but whether the default entries are meant.
+    // All tables, without a filter other than whether to include default entries.
     if filtered(template) {
         return Err(Refusal::invalid("a filter needs the id of a table"));
     }
@@ -308,7 +308,7 @@ pub(super) fn read(
         .map_err(|r| r.of(&format!("table `{}`", table.name)))
 }
 
-/// Whether a template asks for entries with something besides their table.
+/// Whether a template filters by more than its table.
 fn filtered(template: &TableEntry) -> bool {
     let Annotation { metadata, number, .. } = Annotation::of(template);
     !template.r#match.is_empty()
@@ -318,7 +318,7 @@ fn filtered(template: &TableEntry) -> bool {
         || number != 0
 }
 
-/// The entries of one table that a template asks for.
+/// The entries of one table that a template selects.
 pub(super) fn select(
     from: &Forwarding,
     table: &Table,
@@ -393,7 +393,7 @@ fn default_entry(from: &Forwarding, table: &Table) -> TableEntry {
     }
 }
 
-/// An entry for the wire, with those of its resources that `wanted` has set.
+/// Converts an entry to the wire form, with those of its resources that `wanted` contains.
 fn to_entry(
     from: &Forwarding,
     table: &Table,
@@ -438,7 +438,7 @@ fn to_entry(
     })
 }
 
-/// An entry that no packet has matched for its time-out, for the wire.
+/// Converts an entry that no packet matched within its timeout to the wire form.
 pub(crate) fn idle(
     from: &Forwarding,
     table: tributary_p4::ir::TableId,

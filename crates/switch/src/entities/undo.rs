@@ -1,4 +1,4 @@
-//! What takes an update back.
+//! Undoing updates.
 
 use tributary_p4runtime_proto::p4::v1::{Entity, Update, entity, update};
 
@@ -6,7 +6,7 @@ use super::read::{parts_of, read_all};
 use super::{Change, tables};
 use crate::forwarding::Forwarding;
 
-/// The updates that bring back what `update` is about to change. Nothing for an update that will be
+/// The updates that undo `update`, computed before it is made. Empty for an update that will be
 /// refused.
 pub(crate) fn undo(before: &Forwarding, update: &Update) -> Vec<Update> {
     let Ok(change) = Change::of(update) else { return Vec::new() };
@@ -29,7 +29,7 @@ fn updating(kind: update::Type, entity: Entity) -> Update {
     Update { r#type: kind.into(), entity: Some(entity) }
 }
 
-/// What there is under the key of an entity.
+/// The entities with the key of the given one.
 fn found(from: &Forwarding, key: &Entity) -> Vec<Entity> {
     let mut found = Vec::new();
     let parts = parts_of(from, key).unwrap_or_default();

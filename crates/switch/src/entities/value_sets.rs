@@ -1,4 +1,4 @@
-//! Parser value sets: always written as a whole.
+//! Parser value sets, which are always written as a whole.
 
 use tributary_dataplane::{KeyMatch, Pipeline};
 use tributary_p4::ir::ExternId;

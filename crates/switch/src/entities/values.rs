@@ -1,4 +1,5 @@
-//! P4Runtime's byte strings: big-endian, any number of leading zeros coming in, none going out.
+//! P4Runtime's byte strings: big-endian, with any number of leading zeros in input and none in
+//! output.
 
 use tributary_dataplane::Value;
 use tributary_p4runtime_proto::p4::v1::p4_data::Data;
@@ -6,7 +7,7 @@ use tributary_p4runtime_proto::p4::v1::p4_data::Data;
 use super::Refusal;
 use super::objects::Scalar;
 
-/// A value that came in, of at most `width` bits. `what` names it in the refusal.
+/// Decodes a value of at most `width` bits. `what` names it in the refusal.
 pub(crate) fn decode(bytes: &[u8], width: u32, what: &str) -> Result<Value, Refusal> {
     if bytes.is_empty() {
         return Err(Refusal::out_of_range(format!("{what}: an empty byte string is no value")));
@@ -19,12 +20,12 @@ pub(crate) fn decode(bytes: &[u8], width: u32, what: &str) -> Result<Value, Refu
     }
 }
 
-/// The shortest form of a value.
+/// Encodes a value in its shortest form.
 pub(crate) fn encode(value: &Value) -> Vec<u8> {
     value.to_be_bytes()
 }
 
-/// A value of a data type that came in.
+/// Decodes a value of a data type.
 pub(super) fn decode_scalar(data: &Data, scalar: Scalar) -> Result<Value, Refusal> {
     match (scalar, data) {
         (Scalar::Bits(width), Data::Bitstring(bytes))
@@ -35,7 +36,7 @@ pub(super) fn decode_scalar(data: &Data, scalar: Scalar) -> Result<Value, Refusa
     }
 }
 
-/// A value of a data type for the wire.
+/// Encodes a value of a data type.
 pub(super) fn encode_scalar(value: &Value, scalar: Scalar) -> Data {
     match scalar {
         Scalar::Bits(_) => Data::Bitstring(encode(value)),
@@ -45,12 +46,12 @@ pub(super) fn encode_scalar(value: &Value, scalar: Scalar) -> Data {
     }
 }
 
-/// Two's complement with any number of copies of the sign, to the `width` bits that the engine has.
+/// Decodes two's complement with any number of sign bits to `width` bits.
 fn decode_signed(bytes: &[u8], width: u32) -> Result<Value, Refusal> {
     let Some(&first) = bytes.first() else { return decode(bytes, width, "value") };
     let sign: u8 = if first & 0x80 == 0 { 0x00 } else { 0xff };
     let size = width.div_ceil(8) as usize;
-    // One bit of the sign must be among those that stay: all above it are copies of it.
+    // At least one sign bit must remain: all bits above it are copies of it.
     let mut low = vec![sign; size + 1];
     let kept = bytes.len().min(size + 1);
     let (extra, significant) = bytes.split_at(bytes.len() - kept);
@@ -66,7 +67,7 @@ fn decode_signed(bytes: &[u8], width: u32) -> Result<Value, Refusal> {
     Ok(Value::from_limbs(&cut))
 }
 
-/// The shortest two's complement of `width` bits that the engine has.
+/// Encodes `width` bits as the shortest two's complement.
 fn encode_signed(value: &Value, width: u32) -> Vec<u8> {
     let size = width.div_ceil(8) as usize;
     let top = width - 1;
@@ -132,7 +133,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn signed_values_come_back(value: i64, width in 1u32..100, padding in 0usize..3) {
+        fn signed_values_can_be_decoded_again(value: i64, width in 1u32..100, padding in 0usize..3) {
             let shift = 64u32.saturating_sub(width);
             let value = value << shift >> shift;
             let sign = if value < 0 { 0xff } else { 0 };
@@ -146,7 +147,7 @@ mod tests {
         }
 
         #[test]
-        fn what_goes_out_is_the_shortest_form_of_what_came_in(
+        fn output_is_the_shortest_form_of_input(
             zeros in 0usize..4,
             bytes in proptest::collection::vec(any::<u8>(), 1..20),
         ) {

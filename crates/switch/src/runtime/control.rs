@@ -1,4 +1,4 @@
-//! How other threads reach a running switch.
+//! Access to a running switch from other threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,8 +11,8 @@ use crate::config::SwitchConfig;
 use crate::statistics::{PortStatistics, SwitchStatistics};
 use crate::switch::Switch;
 
-/// What a running switch is asked to do: called with the switch and its time in microseconds, and
-/// between batches of frames again until it says that it is done.
+/// A command for a running switch: called with the switch and its time in microseconds, repeatedly
+/// between batches of frames until it returns true.
 pub(super) type Command = Box<dyn FnMut(&mut Switch, u64) -> bool + Send>;
 
 /// The switch's thread has ended.
@@ -20,10 +20,10 @@ pub(super) type Command = Box<dyn FnMut(&mut Switch, u64) -> bool + Send>;
 #[error("the switch has stopped")]
 pub struct Stopped;
 
-/// Reaches a running switch from any thread. Clones reach the same switch.
+/// Access to a running switch from any thread. Clones access the same switch.
 ///
-/// What is asked for runs on the switch's own thread, between two batches of frames, so no packet
-/// ever sees half of a change. What takes long is asked for in steps; packets go on in between.
+/// Commands run on the switch's own thread, between two batches of frames, so no packet sees half
+/// of a change. Long commands run in steps, with packets in between.
 #[derive(Clone, Debug)]
 pub struct Control {
     commands: mpsc::Sender<Command>,
@@ -39,14 +39,14 @@ impl Control {
         (Self { commands, waker, stop, config: Arc::new(config.clone()) }, receiver)
     }
 
-    /// What the switch was made with.
+    /// The switch's configuration.
     #[must_use]
     pub fn config(&self) -> &SwitchConfig {
         &self.config
     }
 
-    /// Asks for something without waiting; things asked for are done in order. The receiver fails if
-    /// the switch stops first.
+    /// Submits a command without waiting; commands run in order. The receiver fails if the switch
+    /// stops first.
     pub fn submit<R: Send + 'static>(
         &self,
         what: impl FnOnce(&mut Switch, u64) -> R + Send + 'static,
@@ -55,8 +55,8 @@ impl Control {
         self.submit_steps(move |switch, now_us| what.take().map(|what| what(switch, now_us)))
     }
 
-    /// Asks for something that is done in steps, each between two batches of frames, until one has a
-    /// result. Nothing else that is asked for is begun before.
+    /// Submits a command that runs in steps, each between two batches of frames, until one returns
+    /// a result. Later commands wait for it.
     pub(crate) fn submit_steps<R: Send + 'static>(
         &self,
         mut step: impl FnMut(&mut Switch, u64) -> Option<R> + Send + 'static,
@@ -65,7 +65,7 @@ impl Control {
         let mut result = Some(result);
         let command = move |switch: &mut Switch, now_us: u64| {
             let Some(done) = step(switch, now_us) else { return false };
-            // Whoever asked may have gone away.
+            // The caller may have gone away.
             drop(result.take().map(|result| result.send(done)));
             true
         };
@@ -75,7 +75,7 @@ impl Control {
         receiver
     }
 
-    /// Asks for something and waits for it; not for use in asynchronous code.
+    /// Runs a command and waits for it, in synchronous code.
     ///
     /// # Errors
     /// If the switch has stopped.
@@ -89,7 +89,7 @@ impl Control {
         self.submit(what).blocking_recv().map_err(|_| Stopped)
     }
 
-    /// Asks for something and waits for it.
+    /// Runs a command and waits for it.
     ///
     /// # Errors
     /// If the switch has stopped.
@@ -100,7 +100,7 @@ impl Control {
         self.submit(what).await.map_err(|_| Stopped)
     }
 
-    /// What was counted, for the switch and for each of its ports.
+    /// Counters of the switch and of each of its ports.
     ///
     /// # Errors
     /// If the switch has stopped.
@@ -108,7 +108,7 @@ impl Control {
         self.call(|switch, _| statistics(switch))
     }
 
-    /// Tells the switch's thread to end; does not wait for that.
+    /// Tells the switch's thread to end, without waiting.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.waker.wake();
@@ -119,7 +119,7 @@ impl Control {
     }
 }
 
-/// What a switch has counted, ports in order and the CPU port last.
+/// The counters of a switch, with ports in order and the CPU port last.
 pub(super) fn statistics(switch: &Switch) -> (SwitchStatistics, Vec<(u16, PortStatistics)>) {
     let config = switch.config();
     let ports = config.ports.iter().copied().chain([switch.cpu_port()]);

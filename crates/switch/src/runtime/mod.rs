@@ -1,9 +1,9 @@
 //! Runs a switch: one thread that moves frames between it and its ports.
 //!
-//! The thread receives a batch from each port, lets the switch work, and sends what is in the egress
-//! queues for as long as the ports take frames. A port without room keeps its packets in its egress
-//! queue: programs see real queue depths. With nothing to do the thread sleeps. Other threads reach
-//! the switch through [`Control`], between batches.
+//! The thread receives a batch from each port, lets the switch work, and sends frames from the
+//! egress queues as long as ports accept them. Packets for a port without room stay in its egress
+//! queue, so programs see real queue depths. With nothing to do the thread sleeps. Other threads
+//! access the switch through [`Control`], between batches.
 
 mod control;
 mod shaper;
@@ -24,19 +24,19 @@ use crate::config::SwitchConfig;
 use crate::statistics::{PortStatistics, SwitchStatistics};
 use crate::switch::Switch;
 
-/// Frames taken from a port, and given to it, before the next port's turn.
+/// Frames received from a port, and sent to it, before the next port's turn.
 const BATCH: usize = 32;
 
 /// Recirculations, and packets to the controller, between two batches.
 const PENDING: usize = 64;
 
-/// Packets to the controller that wait for the server.
+/// Packets to the controller that may wait for the server.
 const PACKETS_IN: usize = 1024;
 
-/// How long a port that failed is left alone.
+/// Pause after an error of a port.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// A switch with its ports, not running yet.
+/// A switch with its ports before it runs.
 #[derive(Debug)]
 pub struct Runtime {
     config: SwitchConfig,
@@ -45,22 +45,21 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// A switch without ports: those in `config` are replaced by [`add_port`](Self::add_port)'s.
+    /// A switch without ports: [`add_port`](Self::add_port) replaces those in `config`.
     #[must_use]
     pub fn new(config: SwitchConfig) -> Self {
         let config = SwitchConfig { ports: Vec::new(), ..config };
         Self { config, ports: Vec::new(), poller: Poller::new() }
     }
 
-    /// Wakes the switch's thread. Memory links that are made with it let the thread sleep most
-    /// cheaply.
+    /// Wakes the switch's thread. With memory links made with it, the thread's sleeps cost least.
     #[must_use]
     pub fn waker(&self) -> &Waker {
         self.poller.waker()
     }
 
-    /// Connects a port, by the number that programs know it by. With a rate, the port sends no
-    /// faster than so many bits per second (an Ethernet cable's preamble and gap included).
+    /// Connects a port under the number that programs use. With a rate, the port sends at most that
+    /// many bits per second, including an Ethernet link's preamble and gap.
     ///
     /// # Panics
     /// If the port exists already, is the CPU port or needs more than 9 bits.
@@ -81,12 +80,12 @@ impl Runtime {
         });
     }
 
-    /// Starts the thread. The switch drops everything until it is given a program, for example
-    /// through [`crate::server`]. `PacketsIn` is what programs send to the controller; if it is
-    /// dropped, so are they.
+    /// Starts the thread. The switch drops all packets until it has a program, for example from
+    /// [`crate::server`]. `PacketsIn` receives the packets that programs send to the controller; if
+    /// it is dropped, they are dropped.
     ///
     /// # Errors
-    /// If the operating system gives no thread.
+    /// If the operating system cannot create a thread.
     pub fn start(self) -> io::Result<(SwitchHandle, PacketsIn)> {
         let (control, commands) = Control::new(&self.config, self.poller.waker().clone());
         let (packets_in, receiver) = packets::channel(PACKETS_IN);
@@ -105,22 +104,21 @@ impl Runtime {
     }
 }
 
-/// Packets that programs send to the controller, and what else it is told, for
-/// [`crate::server::Service`].
+/// Packets from programs to the controller, and notices, for [`crate::server::Service`].
 #[derive(Debug)]
 pub struct PacketsIn(packets::Receiver<ToController>);
 
-/// Something for the primary controllers.
+/// A message for the primary controllers.
 #[derive(Debug)]
 pub(crate) enum ToController {
     /// A frame that left through the controller's port.
     Packet(Vec<u8>),
-    /// Digests, or entries that are idle.
+    /// Digests or idle entries.
     Notice(Update),
 }
 
 impl PacketsIn {
-    /// The next message; none when the switch has stopped.
+    /// The next message; `None` when the switch has stopped.
     pub(crate) async fn next(&mut self) -> Option<ToController> {
         self.0.recv().await
     }
@@ -133,23 +131,23 @@ pub struct SwitchHandle {
     thread: Option<JoinHandle<Report>>,
 }
 
-/// What a switch had counted when it stopped.
+/// The counters of a switch when it stopped.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The switch as a whole.
     pub switch: SwitchStatistics,
-    /// Its ports; the CPU port is the last.
+    /// Its ports, with the CPU port last.
     pub ports: Vec<(u16, PortStatistics)>,
 }
 
 impl SwitchHandle {
-    /// Reaches the switch from other threads.
+    /// Access to the switch from other threads.
     #[must_use]
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// Whether the thread has ended, be it by itself.
+    /// Whether the thread has ended for any reason.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
@@ -171,7 +169,7 @@ impl Drop for SwitchHandle {
     fn drop(&mut self) {
         self.control.stop();
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been reported by itself.
+            // The panic hook has reported a panic of the thread.
             drop(thread.join());
         }
     }
@@ -181,7 +179,7 @@ struct Port {
     number: u16,
     io: Box<dyn FrameIo>,
     shaper: Shaper,
-    /// What is sent next, if `held`: the port had no room for it.
+    /// The next frame to send, if `held`: the port had no room for it.
     frame: Vec<u8>,
     held: bool,
     /// When the port's input or output last failed.
@@ -194,7 +192,7 @@ impl std::fmt::Debug for Port {
     }
 }
 
-/// What the thread works with.
+/// The state of the thread.
 struct Engine {
     switch: Switch,
     ports: Vec<Port>,
@@ -216,7 +214,7 @@ impl Engine {
             busy |= self.switch.run_pending(self.micros(now), PENDING);
             self.tell_controllers(now);
             busy |= self.transmit();
-            // What was transmitted may have been recirculated.
+            // Transmitting may also have recirculated packets.
             if !busy && !self.switch.has_pending() {
                 self.sleep();
             }
@@ -228,7 +226,7 @@ impl Engine {
         Report { switch, ports }
     }
 
-    /// Where nobody listens, or not fast enough, things are lost as on a full queue.
+    /// Messages for slow or missing receivers are lost, as on a full queue.
     fn tell_controllers(&mut self, now: Instant) {
         while let Some(frame) = self.switch.poll_packet_in() {
             drop(self.packets_in.try_send(ToController::Packet(frame)));
@@ -286,7 +284,7 @@ impl Engine {
         any
     }
 
-    /// Gives each port a batch of its queue; true if some port may take more at once.
+    /// Sends a batch of each port's queue. Returns true if some port may accept more at once.
     fn transmit(&mut self) -> bool {
         let mut more = false;
         let now = Instant::now();
@@ -315,8 +313,8 @@ impl Engine {
                 until((failed + PAUSE_AFTER_ERROR).saturating_duration_since(now));
                 continue;
             }
-            // A held frame waits for room, which ends the sleep; a queue without one for its rate.
-            // Its time may have come since the queue was looked at: then there is no sleep.
+            // A held frame waits until there is room; a queue without one waits for its rate. The
+            // time may already have come since the queue was examined: then there is no sleep.
             if !port.held && self.switch.queue_depth(port.number) > 0 {
                 until(port.shaper.wait(now).unwrap_or_default());
             }
@@ -342,7 +340,7 @@ impl Port {
         self.failed = Some(now);
     }
 
-    /// Sends at most a batch. True if the batch was used up, so that there may be more.
+    /// Sends at most a batch. Returns true if the batch was used up, so that there may be more.
     fn transmit(&mut self, switch: &mut Switch, now: Instant, now_us: u64) -> io::Result<bool> {
         for _ in 0..BATCH {
             if self.shaper.wait(now).is_some() {

@@ -1,8 +1,8 @@
-//! Holds a port to a rate.
+//! Limits the rate of a port.
 
 use std::time::{Duration, Instant};
 
-/// Bytes that a frame takes on an Ethernet cable besides its own: preamble, check sequence and gap.
+/// Bytes per frame on an Ethernet link outside the frame itself: preamble, check sequence and gap.
 const OVERHEAD: usize = 24;
 
 /// When a port may send its next frame.
@@ -13,18 +13,18 @@ pub(super) struct Shaper {
 }
 
 impl Shaper {
-    /// `None`: as fast as the medium takes frames.
+    /// `None`: as fast as the medium accepts frames.
     pub(super) fn new(bits_per_second: Option<u64>) -> Self {
         Self { bits_per_second: bits_per_second.filter(|&rate| rate > 0), free_at: None }
     }
 
-    /// How long the port still has to wait; nothing if it may send now.
+    /// Time until the port may send; `None` if it may send now.
     pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
         self.free_at.map(|at| at.saturating_duration_since(now)).filter(|wait| !wait.is_zero())
     }
 
-    /// A frame was sent. Time that passed unused is not made up for; lateness of the thread is, so
-    /// that the rate holds on average.
+    /// Accounts for a sent frame. Unused time is not saved up. A delay of the thread is
+    /// compensated, so that the rate holds on average.
     pub(super) fn sent(&mut self, now: Instant, bytes: usize) {
         let Some(rate) = self.bits_per_second else { return };
         let nanos = (bytes + OVERHEAD) as u128 * 8 * 1_000_000_000 / u128::from(rate);
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_leave_at_the_rate_and_idle_time_is_not_saved_up() {
+    fn frames_leave_at_the_rate_and_idle_time_is_not_accumulated() {
         let start = Instant::now();
         let mut shaper = Shaper::new(Some(1_000_000_000));
         assert_eq!(shaper.wait(start), None);

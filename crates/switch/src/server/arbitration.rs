@@ -1,5 +1,5 @@
-//! Who of the controllers is primary (P4Runtime 1.4, "Client Arbitration and Controller
-//! Replication"), without any stream: messages go in, notifications come out.
+//! Arbitration between controllers (P4Runtime 1.4, "Client Arbitration and Controller
+//! Replication"), without streams: messages go in, notifications come out.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +8,25 @@ use tributary_p4runtime_proto::p4::v1::{MasterArbitrationUpdate, Role, Uint128};
 
 use crate::entities::Refusal;
 
-/// A stream, as the server numbers them.
+/// The server's number of a stream.
 pub(crate) type Client = u64;
 
-/// An election id; larger wins.
+/// An election id; the largest wins.
 type ElectionId = u128;
 
-/// Streams that may take part at the same time in one role.
+/// Streams per role that may take part at the same time.
 const MAX_CLIENTS: usize = 64;
 
-/// Bytes of a role's name.
+/// Length limit of a role's name, in bytes.
 const MAX_ROLE_NAME: usize = 256;
 
-/// Roles that are remembered; they outlive the streams that brought them.
+/// Number of roles that are remembered; they outlive their streams.
 const MAX_ROLES: usize = 64;
 
 #[derive(Debug)]
 struct Candidate {
     role: String,
-    /// None: wants to stay a backup.
+    /// `None`: stays a backup.
     election_id: Option<ElectionId>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) type Notification = (Client, MasterArbitrationUpdate);
 pub(crate) struct Arbitration {
     device_id: u64,
     candidates: BTreeMap<Client, Candidate>,
-    /// By role: the highest election id ever seen, which outlives the stream that brought it.
+    /// The highest election id ever seen by role, which outlives its stream.
     highest: BTreeMap<String, ElectionId>,
 }
 
@@ -55,7 +55,7 @@ impl Arbitration {
         Self { device_id, candidates: BTreeMap::new(), highest: BTreeMap::new() }
     }
 
-    /// A bid. The refusal ends the stream; the notifications go out in order.
+    /// Handles a bid. A refusal ends the stream; the notifications are sent in order.
     pub(crate) fn bid(
         &mut self,
         client: Client,
@@ -104,7 +104,7 @@ impl Arbitration {
         })
     }
 
-    /// A stream that ended.
+    /// Handles the end of a stream.
     pub(crate) fn leave(&mut self, client: Client) -> Vec<Notification> {
         let Some(candidate) = self.candidates.get(&client) else { return Vec::new() };
         let role = candidate.role.clone();
@@ -113,7 +113,7 @@ impl Arbitration {
         if was_primary { self.tell_all(&role) } else { Vec::new() }
     }
 
-    /// The primary of a role: whoever holds the highest election id ever seen.
+    /// The primary of a role: the stream with the highest election id ever seen.
     pub(crate) fn primary(&self, role: &str) -> Option<Client> {
         let highest = self.highest.get(role)?;
         let mut candidates = self.candidates.iter();
@@ -121,17 +121,17 @@ impl Arbitration {
         found.map(|(&client, _)| client)
     }
 
-    /// Whether a stream is its role's primary.
+    /// Whether a stream is the primary of its role.
     pub(crate) fn is_primary(&self, client: Client) -> bool {
         self.candidates.get(&client).is_some_and(|c| self.primary(&c.role) == Some(client))
     }
 
-    /// The primaries of all roles: whom packets go to.
+    /// The primaries of all roles, which receive packets.
     pub(crate) fn primaries(&self) -> impl Iterator<Item = Client> {
         self.highest.keys().filter_map(|role| self.primary(role))
     }
 
-    /// Whether a request that changes something comes from the primary of its role.
+    /// Checks that a request for a change comes from the primary of its role.
     pub(crate) fn check_writer(
         &self,
         device_id: u64,
@@ -139,7 +139,7 @@ impl Arbitration {
         id: Option<Uint128>,
     ) -> Result<(), Refusal> {
         self.check_device(device_id)?;
-        // The default role is always known; others are once a controller has taken them.
+        // The default role is always known, others after a controller has used them.
         let known = role.is_empty()
             || self.highest.contains_key(role)
             || self.candidates.values().any(|candidate| candidate.role == role);
@@ -161,7 +161,7 @@ impl Arbitration {
         Err(Refusal::not_found(format!("this is device {}, not {device_id}", self.device_id)))
     }
 
-    /// A message for every stream of a role, the primary last.
+    /// A message for every stream of a role, with the primary last.
     fn tell_all(&self, role: &str) -> Vec<Notification> {
         let primary = self.primary(role);
         let mut clients: Vec<Client> =
@@ -185,8 +185,7 @@ impl Arbitration {
     }
 }
 
-/// The name of a role. All roles may do everything here, so none may bring a definition of what it
-/// may do.
+/// The name of a role. All roles have all permissions here, so no role may bring a configuration.
 fn role_of(role: Option<&Role>) -> Result<String, Refusal> {
     let Some(role) = role else { return Ok(String::new()) };
     if role.config.is_some() {
@@ -222,7 +221,7 @@ mod tests {
         update
     }
 
-    /// Whom was told what: stream, code, highest election id.
+    /// The notifications as stream, code, highest election id.
     fn told(notifications: &[Notification]) -> Vec<(Client, Code, Option<u128>)> {
         let one = |(client, update): &Notification| {
             let code = Code::try_from(update.status.as_ref().unwrap().code).unwrap();
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_election_id_wins_and_all_are_told() {
+    fn the_highest_election_id_wins_and_all_are_notified() {
         let mut a = Arbitration::new(DEVICE);
         assert_eq!(told(&a.bid(1, &bid(10)).unwrap()), [(1, Code::Ok, Some(10))]);
         assert_eq!(told(&a.bid(2, &bid(5)).unwrap()), [(2, Code::AlreadyExists, Some(10))]);
@@ -248,13 +247,13 @@ mod tests {
     }
 
     #[test]
-    fn when_the_primary_leaves_nobody_follows_by_itself() {
+    fn when_the_primary_leaves_no_backup_succeeds_automatically() {
         let mut a = Arbitration::new(DEVICE);
         a.bid(1, &bid(10)).unwrap();
         a.bid(2, &bid(5)).unwrap();
         assert_eq!(told(&a.leave(1)), [(2, Code::NotFound, Some(10))]);
         assert_eq!(a.primary(""), None);
-        // 9 is less than what was seen; 10 is enough.
+        // 9 is less than the highest seen; 10 is enough.
         assert_eq!(told(&a.bid(2, &bid(9)).unwrap()), [(2, Code::NotFound, Some(10))]);
         assert_eq!(told(&a.bid(2, &bid(10)).unwrap()), [(2, Code::Ok, Some(10))]);
         assert!(a.leave(99).is_empty());
@@ -290,7 +289,7 @@ mod tests {
         assert_eq!(a.bid(2, &bid(10)).unwrap_err().code, Code::InvalidArgument);
         let changed = with_role(bid(10), "other");
         assert_eq!(a.bid(1, &changed).unwrap_err().code, Code::FailedPrecondition);
-        // The same again is a heartbeat.
+        // Repeating the bid is a heartbeat.
         assert_eq!(told(&a.bid(1, &bid(10)).unwrap()), [(1, Code::Ok, Some(10))]);
     }
 
@@ -316,7 +315,7 @@ mod tests {
         let refused = a.bid(1000, &bid(5000)).unwrap_err();
         assert_eq!(refused.code, Code::ResourceExhausted);
         assert!(a.is_primary(MAX_CLIENTS as u64 - 1), "nobody was deposed");
-        a.bid(0, &bid(9999)).unwrap(); // who is there may go on
+        a.bid(0, &bid(9999)).unwrap(); // existing streams are not affected
         for role in 1..MAX_ROLES as u64 {
             a.bid(1000 + role, &with_role(bid(1), &format!("role {role}"))).unwrap();
         }

@@ -1,4 +1,4 @@
-//! Connections: how many there may be, and what each may have under way.
+//! Limits of connections, and of the work in progress on each.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,23 +6,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tonic::Status;
 use tributary_limits::connections::ConnectionId;
 
-/// Reads that one connection may have under way: whose answers were not all taken yet.
+/// Reads in progress per connection: those whose answers were not all taken yet.
 const READS_PER_CONNECTION: usize = 16;
 
-/// Reads that all connections together may have under way.
+/// Reads in progress on all connections together.
 const READS: usize = 64;
 
-/// Reads that a connection with a primary controller's stream may have besides, so that others
-/// cannot keep the controller from reading.
+/// Additional reads for a connection with a primary controller's stream, so that others cannot keep
+/// the controller from reading.
 const READS_OF_PRIMARY: usize = 4;
 
-/// Bytes of messages that did not come whole yet, of one connection and of all. What is
-/// [`SMALL`] does not count: the calls of a connection are bounded.
+/// Bytes of incomplete messages, per connection and in total. Messages below [`SMALL`] are not
+/// counted: the calls of a connection are bounded.
 const UNFINISHED_PER_CONNECTION: usize = 32 << 20;
 const UNFINISHED: usize = 64 << 20;
 const SMALL: usize = 64 << 10;
 
-/// What is counted over all connections.
+/// Counters over all connections.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     reads: Mutex<Reads>,
@@ -31,7 +31,7 @@ pub(super) struct Connections {
 
 #[derive(Debug, Default)]
 struct Unfinished {
-    /// Of all connections but the controller's.
+    /// Total of all connections but the controller's.
     shared: usize,
     of: HashMap<ConnectionId, usize>,
 }
@@ -44,16 +44,16 @@ struct Reads {
 
 impl Connections {
     fn reads(&self) -> MutexGuard<'_, Reads> {
-        // A panic elsewhere leaves counts that are still right.
+        // A panic elsewhere leaves correct counts.
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts to count what is held of a call's messages.
+    /// Starts to count the bytes held by a call.
     pub(super) fn hold(self: &Arc<Self>, connection: ConnectionId) -> Held {
         Held { connections: self.clone(), connection, bytes: 0, shared: 0 }
     }
 
-    /// A read, unless the connection or all together have too many under way.
+    /// Begins a read, unless too many are in progress on the connection or in total.
     pub(super) fn read(
         self: &Arc<Self>,
         connection: ConnectionId,
@@ -80,7 +80,7 @@ impl Connections {
     }
 }
 
-/// A read under way.
+/// A read in progress.
 #[derive(Debug)]
 pub(super) struct Reading {
     connections: Arc<Connections>,
@@ -101,18 +101,18 @@ impl Drop for Reading {
     }
 }
 
-/// What is held of an unfinished message.
+/// The bytes held by an incomplete message.
 #[derive(Debug)]
 pub(super) struct Held {
     connections: Arc<Connections>,
     connection: ConnectionId,
     bytes: usize,
-    /// Those that count for all connections together.
+    /// The part that counts towards the total.
     shared: usize,
 }
 
 impl Held {
-    /// Notes how many bytes are held now. The controller's connection has room of its own.
+    /// Sets the number of bytes held. The controller's connection has separate room.
     pub(super) fn set(
         &mut self,
         bytes: usize,
@@ -144,7 +144,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // To hold nothing is never refused.
+        // Holding nothing is never refused.
         drop(self.set(0, |_| false));
     }
 }
@@ -167,7 +167,7 @@ mod tests {
         let others: Vec<Reading> =
             (READS_PER_CONNECTION..READS).map(|i| take(2 + i as u64 / 16)).collect();
         assert!(refused(&all, 100, false));
-        // The controller has some of its own.
+        // The controller has additional ones.
         let own: Vec<Reading> =
             (0..READS_OF_PRIMARY).map(|_| all.read(ConnectionId(100), true).unwrap()).collect();
         assert!(refused(&all, 100, true));

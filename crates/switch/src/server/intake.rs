@@ -1,4 +1,4 @@
-//! Requests on their way in: how much of unfinished messages is held.
+//! Incoming requests: bounds on the bytes of incomplete messages.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -15,7 +15,7 @@ use super::service::Service;
 /// Bytes of gRPC's header before each message: a flag and the length.
 const HEADER: usize = 5;
 
-/// The generated service, with bounds on what clients may send and not finish.
+/// The generated service, with bounds on incomplete messages of clients.
 #[derive(Clone, Debug)]
 pub(super) struct Intake<S> {
     inner: S,
@@ -55,14 +55,14 @@ where
     }
 }
 
-/// A body whose unfinished message is counted.
+/// A body whose incomplete message is counted.
 struct Counted {
     body: Body,
     held: Held,
     service: Service,
-    /// What came of the next message's header.
+    /// The received part of the next message's header.
     header: Vec<u8>,
-    /// Bytes of the current message that are still to come, and that came.
+    /// Remaining and received bytes of the current message.
     left: usize,
     bytes: usize,
 }

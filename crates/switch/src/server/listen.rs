@@ -1,4 +1,4 @@
-//! Sockets and streams to serve on.
+//! Sockets and streams of the server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,26 +21,26 @@ use super::intake::Intake;
 use super::service::Service;
 use super::tls::Tls;
 
-/// Largest message that is taken: programs are text and can be long.
+/// Largest accepted message in bytes: programs are text and can be long.
 const MESSAGE_LIMIT: usize = 16 << 20;
 
-/// How often a silent connection is asked whether it still lives, and how long it may take to answer.
+/// Interval of pings on silent connections, and time limit of an answer.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
-/// Calls, streams included, that one connection may have open.
+/// Calls, including streams, that one connection may have open.
 const CALLS_PER_CONNECTION: u32 = 128;
 
-/// How long running calls may go on when the server stops.
+/// How long calls in progress may continue when the server stops.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// What a client may send ahead on a call, and on all its calls, before it is read.
+/// Flow-control windows, which bound unread bytes: per call, and per connection.
 const CALL_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 
-/// Connections that may be open.
+/// Number of open connections.
 const CONNECTIONS: usize = 1024;
 
-/// Where to serve.
+/// The address of the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Listen {
     /// On a TCP socket; port 0 takes a free one.
@@ -66,10 +66,10 @@ pub enum ServerError {
     Listen {
         /// The address.
         address: Listen,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
-    /// The certificates are no good.
+    /// The certificates are unusable.
     #[error("cannot use the TLS certificates: {0}")]
     Tls(String),
     /// The threads could not be started.
@@ -82,8 +82,7 @@ pub enum ServerError {
 
 impl Service {
     /// Serves on streams of any kind, until there are no more or `shutdown` resolves. Then open
-    /// stream channels are closed, and running calls are finished if that takes no longer than half a
-    /// second.
+    /// stream channels are closed, and calls in progress may finish within half a second.
     ///
     /// # Errors
     /// If the transport fails.
@@ -121,7 +120,7 @@ impl Service {
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT);
         let mut server = Server::builder()
-            // A primary whose machine is gone must not stay primary.
+            // A primary whose machine is lost must not stay primary.
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE))
             .initial_stream_window_size(CALL_WINDOW)
@@ -136,7 +135,7 @@ impl Service {
             shutdown.await;
             drop(ending);
         };
-        // Clients that do not take the answers to their calls must not keep the server from its end.
+        // Clients that do not read their answers must not delay the end of the server.
         let patience = async move {
             drop(ended.await);
             tokio::time::sleep(GRACE).await;
@@ -157,15 +156,15 @@ pub struct ServerHandle {
 }
 
 impl ServerHandle {
-    /// Starts to serve; connections are taken when this returns.
+    /// Starts a server; it accepts connections when this returns.
     ///
     /// # Errors
-    /// If the address cannot be used, for example because another program does.
+    /// If the address cannot be used, for example because another program uses it.
     pub fn start(service: Service, address: Listen) -> Result<Self, ServerError> {
         Self::start_with(service, address, None)
     }
 
-    /// The same, and speaks TLS where there are certificates.
+    /// The same, with TLS if there are certificates.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -212,13 +211,13 @@ impl ServerHandle {
         Ok(Self { address, shutdown: Some(shutdown), thread: Some(thread) })
     }
 
-    /// Where it serves, with the port that was taken.
+    /// The listening address, with the actual port.
     #[must_use]
     pub fn address(&self) -> &Listen {
         &self.address
     }
 
-    /// Stops the server: streams are closed, running calls finished or, after half a second, ended.
+    /// Stops the server: streams are closed; calls in progress may finish within half a second.
     ///
     /// # Errors
     /// If the transport had failed before.
@@ -236,7 +235,7 @@ impl Drop for ServerHandle {
     fn drop(&mut self) {
         self.shutdown.take();
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been reported by itself.
+            // The panic hook has reported a panic of the thread.
             drop(thread.join());
         }
     }
@@ -267,7 +266,7 @@ async fn bind(address: &Listen) -> io::Result<Bound> {
     }
 }
 
-/// A server that was killed leaves its socket behind. One that nobody answers at is removed.
+/// Removes the socket of a killed server: one on which no server answers.
 async fn remove_stale(path: &Path) -> io::Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if metadata.file_type().is_socket()

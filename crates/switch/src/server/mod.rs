@@ -1,7 +1,8 @@
 //! P4Runtime over gRPC for a running switch.
 //!
-//! [`Service`] answers the calls; [`ServerHandle`] serves it on a TCP or Unix socket with threads of
-//! its own, encrypted if it is given certificates ([`Tls`]); [`Service::serve`] serves it on any streams, such as in-memory ones.
+//! [`Service`] answers the calls. [`ServerHandle`] serves it on a TCP or Unix socket with threads
+//! of its own, encrypted if it has certificates ([`Tls`]). [`Service::serve`] serves it on any
+//! streams, such as in-memory ones.
 
 mod arbitration;
 mod connections;

@@ -11,10 +11,10 @@ use crate::entities::Refusal;
 use crate::forwarding::Forwarding;
 use crate::switch::Switch;
 
-/// What a request to set the pipeline comes down to.
+/// The effect of a request to set the pipeline.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Nothing is changed; the configuration was good.
+    /// No change; the configuration is valid.
     Nothing,
     Save(Box<Forwarding>),
     Commit(Box<Forwarding>),
@@ -22,7 +22,7 @@ pub(super) enum Step {
     Reconcile(Box<Forwarding>),
 }
 
-/// Compiles what there is to compile. Takes milliseconds.
+/// Compiles the program if necessary. Takes milliseconds.
 pub(super) fn prepare(
     request: SetForwardingPipelineConfigRequest,
     switch: &SwitchConfig,
@@ -47,7 +47,7 @@ pub(super) fn prepare(
     }
 }
 
-/// Does it.
+/// Applies a step.
 pub(super) fn apply(switch: &mut Switch, step: Step) -> Result<(), Refusal> {
     match step {
         Step::Nothing => {}
@@ -63,7 +63,7 @@ pub(super) fn apply(switch: &mut Switch, step: Step) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The part of the configuration that was asked for.
+/// The requested part of the configuration.
 pub(super) fn get(
     switch: &Switch,
     request: &GetForwardingPipelineConfigRequest,

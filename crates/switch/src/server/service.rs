@@ -28,24 +28,24 @@ use crate::entities::{PART_BYTES, ReadBatch, Refusal, WriteBatch};
 use crate::runtime::{Control, PacketsIn, Stopped, ToController};
 use crate::switch::no_pipeline;
 
-/// The version of the P4Runtime specification that is followed.
+/// The implemented version of the P4Runtime specification.
 const API_VERSION: &str = "1.4.1";
 
-/// Updates that are made, or entities that are read, between two batches of frames.
+/// Updates made, or entities read, between two batches of frames.
 const STEP: usize = 64;
 
-/// Queries that one read may have.
+/// Most queries per read.
 const QUERIES: usize = 4096;
 
-/// Answers P4Runtime for one running switch. Clones answer for the same one.
+/// The P4Runtime service of one running switch. Clones share the switch.
 #[derive(Clone, Debug)]
 pub struct Service {
     control: Control,
     streams: Arc<Streams>,
     connections: Arc<Connections>,
-    /// One program is compiled at a time.
+    /// Held while a program is compiled: one at a time.
     compiler: Arc<tokio::sync::Mutex<()>>,
-    /// Until the first clone serves.
+    /// Present until the first clone serves.
     packets_in: Arc<Mutex<Option<PacketsIn>>>,
 }
 
@@ -72,13 +72,13 @@ impl Service {
         self.streams.lock().has_default_primary(connection)
     }
 
-    /// Ends all streams and refuses new ones, so that a server can come to its end.
+    /// Ends all streams and refuses new ones, so that a server can stop.
     pub fn close(&self) {
         self.streams.close();
     }
 
-    /// Carries packets and notices from the switch to the primary controllers, until the switch
-    /// stops. Needs a tokio runtime; called by whatever serves.
+    /// Forwards packets and notices from the switch to the primary controllers, until the switch
+    /// stops. Needs a tokio runtime; called when serving starts.
     pub(super) fn start_packets_in(&self) {
         let packets_in = self.packets_in.lock().map(|mut place| place.take());
         let Ok(Some(mut packets_in)) = packets_in else { return };
@@ -106,7 +106,7 @@ impl Service {
         Ok(PacketIn { payload, metadata })
     }
 
-    /// What a controller sends on its stream, until it ends; the error to end it with, if any.
+    /// Handles a controller's stream until it ends. Returns the error to end it with, if any.
     async fn listen(
         &self,
         client: Client,
@@ -148,7 +148,7 @@ impl Service {
         }
     }
 
-    /// A bid. A new primary is told after all that the one before it had written is done.
+    /// Handles a bid. A new primary is notified after all writes of the previous one are done.
     async fn arbitrate(&self, client: Client, bid: &MasterArbitrationUpdate) -> Result<(), Status> {
         let (own, written) = {
             let mut state = self.streams.lock();
@@ -203,8 +203,8 @@ impl Service {
         Ok(())
     }
 
-    /// Sends what a read asks for, a part whenever there is room for one. A client that does not take
-    /// the parts costs two of them: one on its way, one that waits.
+    /// Sends the parts of a read whenever there is room for one. A client that does not take them
+    /// costs two parts: one being sent, one waiting.
     async fn answer(
         &self,
         mut batch: ReadBatch,
@@ -262,7 +262,8 @@ impl P4Runtime for Service {
         let atomicity = Atomicity::try_from(request.atomicity)
             .map_err(|_| Status::invalid_argument("the request has an unknown atomicity"))?;
         let results = {
-            // Checked and handed over under one lock: nobody else becomes primary in between.
+            // Checked and submitted under one lock, so that no other controller becomes primary in
+            // between.
             let state = self.streams.lock();
             let (device_id, role) = (request.device_id, &request.role);
             let allowed = state.arbitration.check_writer(device_id, role, request.election_id);

@@ -8,16 +8,16 @@ use tributary_p4runtime_proto::p4::v1::{Error, StreamError};
 use crate::entities::Refusal;
 use crate::runtime::Stopped;
 
-/// A status travels in a header field; clients refuse long ones, the widespread gRPC library above
-/// 8 KiB. Bytes that are not ASCII take three.
+/// Length limit of a status message in bytes. It is a header field, and the most common gRPC
+/// library refuses those above 8 KiB. Non-ASCII bytes take three.
 const MESSAGE_LIMIT: usize = 4096;
 
-/// What a character of a status's message takes.
+/// Encoded length of a character in a status message.
 fn cost(c: char) -> usize {
     if c == ' ' || c.is_ascii_graphic() { 1 } else { 3 * c.len_utf8() }
 }
 
-/// The start of a text, with an ellipsis where something was left out.
+/// The start of a text, with an ellipsis if it was cut.
 fn cut(text: &str, most: usize) -> String {
     if text.chars().map(cost).sum::<usize>() <= most {
         return text.to_owned();
@@ -28,7 +28,7 @@ fn cut(text: &str, most: usize) -> String {
     if most < 3 { kept } else { kept + "..." }
 }
 
-/// The message, cut at the end of a line where it is too long for a header field.
+/// The message, cut at the end of a line if it is too long for a header field.
 fn bounded(message: &str) -> String {
     if message.chars().map(cost).sum::<usize>() <= MESSAGE_LIMIT {
         return message.to_owned();
@@ -56,22 +56,22 @@ pub(super) fn stopped(_: Stopped) -> Status {
     Status::unavailable("the switch has stopped")
 }
 
-/// What the details of a status may take: clients take 8 KiB of header fields unless they are told to
-/// take more, and base64 makes four bytes of three.
+/// Limit of a status's details: clients accept 8 KiB of header fields by default, and base64 makes
+/// four bytes from three.
 const DETAILS_LIMIT: usize = 5000;
 
-/// What they may take for each item of a batch that is too large for that; clients that write such
-/// batches are advised by the specification to take so much more.
+/// Additional limit per item of a larger batch: the specification advises clients of such batches
+/// to accept that much more.
 const DETAILS_PER_ITEM: usize = 70;
 
-/// What they may take at all. Clients close the connection when there is no end to a header field, so
-/// of still larger batches only the message tells.
+/// Absolute limit. Clients close the connection if a header field is endless, so for still larger
+/// batches only the message describes the error.
 const DETAILS_MOST: usize = 512 << 10;
 
-/// The answer to a batch: OK, or UNKNOWN with one error for each `item` in the details.
+/// The answer to a batch: OK, or UNKNOWN with one error per `item` in the details.
 pub(super) fn batch(results: &[Result<(), Refusal>], item: &str) -> Result<(), Status> {
     let failed = results.iter().filter(|result| result.is_err()).count();
-    // What led to the others being taken back says more than they do.
+    // The cause of a rollback is more useful than the errors of the undone updates.
     let cause = |result: &Result<(), Refusal>| {
         result.as_ref().is_err_and(|refusal| refusal.code != Code::Aborted)
     };
@@ -91,7 +91,7 @@ pub(super) fn batch(results: &[Result<(), Refusal>], item: &str) -> Result<(), S
     Err(Status::with_details(tonic::Code::Unknown, message, status.encode_to_vec().into()))
 }
 
-/// One error each, with as many of the messages as fit; the codes are always there.
+/// One error each, with as many messages as fit; all codes are included.
 fn details(results: &[Result<(), Refusal>], limit: usize) -> Vec<prost_types::Any> {
     let codes: Vec<_> = results.iter().map(|result| any(&error(result, 0))).collect();
     let bare: usize = codes.iter().map(|any| any.encoded_len() + 2).sum();
@@ -115,7 +115,7 @@ fn details(results: &[Result<(), Refusal>], limit: usize) -> Vec<prost_types::An
     results.iter().zip(codes).map(with_message).collect()
 }
 
-/// The error for a result, with at most so many bytes of its message.
+/// The error of a result, with at most `most` bytes of its message.
 fn error(result: &Result<(), Refusal>, most: usize) -> Error {
     match result {
         Ok(()) => Error::default(),
@@ -134,7 +134,7 @@ fn any<M: Message + Name>(message: &M) -> prost_types::Any {
     }
 }
 
-/// What a stream is told about a message that was refused.
+/// The error on a stream about a refused message.
 pub(super) fn stream_error(
     refusal: Refusal,
     details: tributary_p4runtime_proto::p4::v1::stream_error::Details,
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_messages_are_cut_at_a_line_and_say_so() {
+    fn long_messages_are_cut_at_a_line_and_marked() {
         let short = "a\nb";
         assert_eq!(bounded(short), short);
         let long: String = (0..1000).map(|i| format!("line {i} ─\n")).collect();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_tells_about_each_update() {
+    fn the_status_of_a_batch_has_an_error_per_update() {
         assert!(batch(&[Ok(()), Ok(())], "updates").is_ok());
         let results = [Ok(()), Err(Refusal::not_found("no such entry"))];
         let status = batch(&results, "updates").unwrap_err();

@@ -1,4 +1,4 @@
-//! The open stream channels: arbitration and what goes out on each.
+//! The open stream channels: arbitration and outgoing messages.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -15,11 +15,11 @@ use tributary_p4runtime_proto::p4::v1::{StreamMessageResponse, stream_message_re
 
 use super::arbitration::{Arbitration, Client, Notification};
 
-/// Streams that may be open, whether they take part in arbitration or not.
+/// Number of open streams, including those without arbitration.
 const MAX_STREAMS: usize = 1024;
 
 /// Messages that wait for a controller, and their bytes. A controller that does not read loses
-/// packets; one that would lose a notification loses its stream.
+/// packets; if it would lose a notification, its stream is closed.
 const OUTBOX: usize = 256;
 const OUTBOX_BYTES: usize = 1 << 20;
 
@@ -45,24 +45,24 @@ pub(super) struct State {
     closed: bool,
 }
 
-/// This end of a stream.
+/// The server's end of a stream.
 #[derive(Debug)]
 struct Outbox {
     messages: mpsc::Sender<Sized>,
     connection: ConnectionId,
-    /// Bytes in it.
+    /// Number of bytes in it.
     waiting: Arc<AtomicUsize>,
-    /// Dropped with the rest, which ends reading as well.
+    /// Dropping it also ends reading.
     _open: oneshot::Sender<()>,
 }
 
-/// What whoever runs a stream is given.
+/// The parts of a new stream for its handler.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) client: Client,
-    /// What goes out.
+    /// Outgoing messages.
     pub(super) messages: Outgoing,
-    /// Resolves when the stream was closed at this end.
+    /// Resolves when the server has closed the stream.
     pub(super) closed: oneshot::Receiver<()>,
 }
 
@@ -77,13 +77,13 @@ impl Streams {
         }))
     }
 
-    /// Short critical sections only; none awaits.
+    /// For short critical sections without await.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic elsewhere leaves maps that are still whole.
+        // A panic elsewhere leaves consistent maps.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new stream, unless there are too many or the server shuts down.
+    /// Opens a stream, unless there are too many or the server shuts down.
     pub(super) fn open(&self, connection: ConnectionId) -> Result<Opened, Status> {
         let mut state = self.lock();
         if state.closed {
@@ -114,7 +114,7 @@ impl Streams {
 }
 
 impl State {
-    /// Ends a stream, with an error where there is one, and tells the others what that changes.
+    /// Ends a stream, with an optional error, and notifies the others of the consequences.
     pub(super) fn end(&mut self, client: Client, error: Option<Status>) {
         if let (Some(outbox), Some(error)) = (self.outboxes.remove(&client), error) {
             drop(outbox.messages.try_send((Err(error), 0)));
@@ -136,12 +136,12 @@ impl State {
         }
     }
 
-    /// Sends something that may be lost.
+    /// Sends a message that may be lost.
     pub(super) fn send(&self, client: Client, update: Update) {
         let Some(outbox) = self.outboxes.get(&client) else { return };
         let message = response(update);
         let size = message.encoded_len();
-        // All senders hold the lock, so nothing is added in between.
+        // All senders hold the lock, so no bytes are added in between.
         let room = outbox.waiting.load(Ordering::Relaxed) + size <= OUTBOX_BYTES
             && self.waiting.load(Ordering::Relaxed) + size <= OUTBOXES_BYTES;
         if !room {
@@ -155,12 +155,12 @@ impl State {
         }
     }
 
-    /// Whether a primary controller has its stream on a connection.
+    /// Whether a connection has the stream of a primary controller.
     pub(super) fn has_primary(&self, connection: ConnectionId) -> bool {
         self.arbitration.primaries().any(|client| self.is_on(client, connection))
     }
 
-    /// Whether that of the default role has.
+    /// Whether a connection has the stream of the default role's primary.
     pub(super) fn has_default_primary(&self, connection: ConnectionId) -> bool {
         self.arbitration.primary("").is_some_and(|client| self.is_on(client, connection))
     }
@@ -169,7 +169,7 @@ impl State {
         self.outboxes.get(&client).is_some_and(|outbox| outbox.connection == connection)
     }
 
-    /// Something for the primary controllers that may be lost.
+    /// Sends a message that may be lost to the primary controllers.
     pub(super) fn tell_primaries(&self, update: &Update) {
         for primary in self.arbitration.primaries() {
             self.send(primary, update.clone());
@@ -177,7 +177,7 @@ impl State {
     }
 }
 
-/// What goes out on a stream.
+/// Outgoing messages of a stream.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     messages: mpsc::Receiver<Sized>,
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_waits_for_controllers_is_bounded() {
+    async fn messages_for_controllers_are_bounded() {
         let streams = Streams::new(1);
         let mut opened: Vec<Opened> =
             (0..100).map(|_| streams.open(ConnectionId::default()).unwrap()).collect();
@@ -240,7 +240,7 @@ mod tests {
         assert!((OUTBOX_BYTES - 70_000..=OUTBOX_BYTES).contains(&waiting()), "{}", waiting());
         opened.iter().for_each(|stream| send(stream.client));
         assert!((OUTBOXES_BYTES - 70_000..=OUTBOXES_BYTES).contains(&waiting()), "{}", waiting());
-        // What is taken makes room.
+        // Taking messages makes room.
         let first = &mut opened[0];
         while streams.lock().outboxes[&first.client].waiting.load(Ordering::Relaxed) > 0 {
             first.messages.next().await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Encryption of the connections, and which controllers may connect.
+//! Encryption of connections, and authentication of controllers.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tributary_limits::FileLimit;
 
 use super::listen::ServerError;
 
-/// Certificates, or a key: a whole bundle of public roots has 200 KB.
+/// Certificates or a key: a complete bundle of public roots has 200 KB.
 const PEM: FileLimit = FileLimit::new("PEM file", 4 << 20);
 
-/// How long a client may take to prove who it is.
+/// Timeout of the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// The certificates of a server.
@@ -19,12 +19,12 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 pub struct Tls(ServerTlsConfig);
 
 impl Tls {
-    /// Reads PEM files: the server's certificate (with those between it and the root, if any) and
-    /// its key. With `clients`, the roots of client certificates, a controller must have one of
-    /// these (mutual TLS).
+    /// Reads PEM files: the server's certificate (with intermediate certificates, if any) and its
+    /// key. With `clients`, the roots of client certificates, a controller must present one (mutual
+    /// TLS).
     ///
     /// # Errors
-    /// [`ServerError::Tls`] if a file cannot be read or is not what it should be.
+    /// [`ServerError::Tls`] if a file cannot be read or is invalid.
     pub fn read(
         certificate: &Path,
         key: &Path,
@@ -36,7 +36,7 @@ impl Tls {
         if let Some(roots) = clients {
             config = config.client_ca_root(Certificate::from_pem(pem(roots, "CERTIFICATE")?));
         }
-        // That they belong together shows here, before anything listens.
+        // Checks that certificate and key match, before the server listens.
         let builder = tonic::transport::Server::builder().tls_config(config.clone());
         match builder {
             Ok(_) => Ok(Self(config)),
@@ -54,7 +54,7 @@ impl Tls {
     }
 }
 
-/// The text of a PEM file that has a section of some kind.
+/// The text of a PEM file, which must have a section of a kind.
 fn pem(path: &Path, kind: &str) -> Result<String, ServerError> {
     let text = PEM
         .read_text(path)
@@ -68,7 +68,7 @@ fn pem(path: &Path, kind: &str) -> Result<String, ServerError> {
     }
 }
 
-/// The innermost cause: what is wrong rather than "transport error".
+/// The innermost cause, instead of "transport error".
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {

@@ -1,4 +1,4 @@
-//! Packets on their way cost no allocation, once the buffers have grown.
+//! Packets cause no allocations, once the buffers have grown.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -13,13 +13,13 @@ struct Counting;
 
 thread_local!(static ALLOCATIONS: Cell<u64> = const { Cell::new(0) });
 
-// SAFETY: everything is passed on to the system's allocator; counting touches a thread-local integer
-// only, which needs no allocation itself.
+// SAFETY: everything is passed on to the system's allocator; counting only touches a thread-local
+// integer, which needs no allocation itself.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that is ending has no counter any more, and is not measured.
+        // A thread that is ending has no counter, and is not measured.
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller keeps `alloc`'s contract, which is ours.
+        // SAFETY: the caller upholds the contract of `alloc`, which is the same.
         unsafe { System.alloc(layout) }
     }
 
@@ -53,8 +53,8 @@ fn unicast_multicast_resubmission_and_recirculation_allocate_nothing() {
     assert!(allocations(|| drop(std::hint::black_box(vec![0u8; 10]))) > 0, "nothing is counted");
 }
 
-/// Sends the frames around many times, interpreted and in machine code: after a few rounds nothing is
-/// allocated any more, and every round comes out as `copies` frames.
+/// Sends the frames repeatedly, interpreted and in machine code: after a few rounds nothing is
+/// allocated any more, and every round outputs `copies` frames.
 pub(crate) fn forwards_without_allocating(switch: &mut Switch, frames: &[Vec<u8>], copies: usize) {
     for engine in [EngineKind::Interpreter, EngineKind::Compiled] {
         switch.forwarding_mut().unwrap().pipeline_mut().use_engine(engine);
@@ -80,7 +80,7 @@ fn one_engine_does_not_allocate(switch: &mut Switch, frames: &[Vec<u8>], copies:
             }
         }
     };
-    // Long enough for the program to be worth compiling, which another thread then does.
+    // Long enough for the program to be compiled, which happens on another thread.
     round(600);
     assert_eq!(allocations(|| round(1000)), 0);
     assert_eq!(sent, 1600 * copies);

@@ -1,4 +1,5 @@
-//! Clients that ask for much and take little: the switch does not grow, and others are served.
+//! Clients that request much and read little: the switch's memory stays bounded, and others are
+//! served.
 
 use std::time::{Duration, Instant};
 
@@ -16,19 +17,19 @@ use tributary_switch::server::{Listen, ServerHandle};
 use crate::common::*;
 use crate::grpc::*;
 
-/// What undrained reads may cost altogether: two parts of 128 KiB for each of the reads that may be
-/// under way, and what encodes and carries them.
+/// Memory limit of undrained reads: two parts of 128 KiB for each read in progress, plus encoding
+/// and transport.
 const COST_KIB: u64 = 96 << 10;
 
 /// How long the controller may have to wait on a busy machine.
 const PROMPTLY: Duration = Duration::from_secs(5);
 
-/// A server on a Unix socket, as `tributary switch` has it.
+/// A server on a Unix socket, as in `tributary switch`.
 async fn serve(device: &Device) -> (tempfile::TempDir, ServerHandle) {
     let folder = tempfile::tempdir().unwrap();
     let address = Listen::Unix(folder.path().join("p4runtime"));
     let service = device.service.clone();
-    // It makes a runtime of its own.
+    // It creates a tokio runtime of its own.
     let started = tokio::task::spawn_blocking(|| ServerHandle::start(service, address).unwrap());
     (folder, started.await.unwrap())
 }
@@ -58,7 +59,7 @@ fn all_registers() -> ReadRequest {
     ReadRequest { device_id: DEVICE, entities, ..Default::default() }
 }
 
-/// Reads whose answers nobody takes.
+/// Reads whose answers no client takes.
 async fn undrained(
     client: &mut P4RuntimeClient<Channel>,
     count: usize,
@@ -107,8 +108,8 @@ async fn undrained_reads_cost_little_and_cut_nobody_off() {
     assert_eq!(query(&mut controller, vec![table_entry(template)]).await.unwrap().len(), 1);
     assert!(start.elapsed() < PROMPTLY, "{:?}", start.elapsed());
 
-    // An answer that is taken at last is whole. The others of its client go first: they hold the flow
-    // control window of the connection that they share.
+    // An answer that is finally taken is complete. The other answers of its client are dropped
+    // first, because they hold the flow-control window of their connection.
     let (_, of_one) = crowd.iter_mut().find(|(_, answers)| !answers.is_empty()).unwrap();
     let mut answers = of_one.pop().unwrap();
     of_one.clear();
@@ -122,7 +123,7 @@ async fn undrained_reads_cost_little_and_cut_nobody_off() {
     server.stop().unwrap();
 }
 
-/// Entries that were there all the time are read once each, whatever is written between the parts.
+/// Entries that exist all the time are read exactly once, whatever is written between the parts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_table_is_read_in_parts_while_it_changes() {
     let device = device();
@@ -155,8 +156,8 @@ async fn a_long_table_is_read_in_parts_while_it_changes() {
         assert_eq!(count, 1, "entry {i}");
     }
 
-    // Another program is another table: the read says so. The answer is longer than what the buffers
-    // of a connection hold, so the server cannot have finished it by then.
+    // Another program makes the read fail. The answer exceeds the buffers of a connection, so the
+    // server cannot have finished it by then.
     client.write(writing((200_000..230_000).map(|i| insert(entry(i))).collect())).await.unwrap();
     let mut answers = client.read(request).await.unwrap().into_inner();
     push(&mut client, &source).await;
@@ -169,7 +170,7 @@ async fn a_long_table_is_read_in_parts_while_it_changes() {
 
 const SLOW: &str = "void f0(inout bit<32> x) { x = x + 1; }";
 
-/// Compiles until a bound of the compiler ends it.
+/// A program whose compilation runs until a limit of the compiler ends it.
 fn slow() -> String {
     let twice = |i| format!("void f{i}(inout bit<32> x) {{ f{0}(x); f{0}(x); }}\n", i - 1);
     let functions: String = (1..40).map(twice).collect();
@@ -225,7 +226,7 @@ async fn a_hostile_program_is_refused_while_others_are_served() {
     }
 }
 
-/// What Ctrl-C does: the server ends at once, whatever is compiled or waits to be taken.
+/// As on Ctrl-C: the server ends at once, while it compiles and answers wait to be taken.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_server_ends_while_it_compiles_and_while_nobody_reads() {
     let device = device();

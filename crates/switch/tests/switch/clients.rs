@@ -1,4 +1,4 @@
-//! Stock P4Runtime clients, where Python has them: p4runtime-shell and finsy from PyPI.
+//! Stock P4Runtime clients, if Python has them: p4runtime-shell and finsy from PyPI.
 //! `scripts/p4runtime-clients.sh` installs them and runs these tests.
 
 use std::process::Command;
@@ -9,7 +9,7 @@ use tributary_switch::server::{Listen, ServerHandle};
 use crate::common::*;
 use crate::grpc::*;
 
-/// A Python that can import a module: the one that a variable names, or the one on the path.
+/// A Python that can import a module: the one in an environment variable, or the one on the path.
 fn python_with(module: &str, variable: &str) -> Option<String> {
     let python = std::env::var(variable).unwrap_or_else(|_| "python3".into());
     let import = format!("import {module}");

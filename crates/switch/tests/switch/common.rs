@@ -1,4 +1,4 @@
-//! What the tests of the switch have in common.
+//! Shared parts of the switch's tests.
 
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::{
@@ -28,7 +28,7 @@ pub(crate) const RESUBMIT: u8 = 2;
 pub(crate) const RECIRCULATE: u8 = 3;
 pub(crate) const DROP: u8 = 4;
 
-/// A packet of traffic.p4 with a payload to know it by.
+/// A packet of traffic.p4 with an identifying payload.
 pub(crate) fn probe(op: u8, left: u8, to: u16, name: &[u8]) -> Vec<u8> {
     let mut frame = vec![op, left];
     frame.extend_from_slice(&to.to_be_bytes());
@@ -37,7 +37,7 @@ pub(crate) fn probe(op: u8, left: u8, to: u16, name: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// What a packet of traffic.p4 came back with.
+/// The content of a returned packet of traffic.p4.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Seen {
     pub(crate) enq_qdepth: u32,
@@ -99,7 +99,7 @@ impl Names {
         id(self.0.registers.iter().map(|t| t.preamble.as_ref()), name)
     }
 
-    /// An entry of a table of tables.p4 that answers `answer`.
+    /// An entry of a table of tables.p4 whose action answers `answer`.
     pub(crate) fn entry(
         &self,
         table: &str,
@@ -214,12 +214,12 @@ pub(crate) fn write(switch: &mut Switch, update: Update) -> Result<(), Refusal> 
     switch.write(&[update]).unwrap().pop().unwrap()
 }
 
-/// What one template gives.
+/// The entities that one template selects.
 pub(crate) fn read(switch: &Switch, template: Entity) -> Vec<Entity> {
     switch.read(&[template]).unwrap_or_else(|refusal| panic!("{refusal}"))
 }
 
-/// Everything that can be read, to see that nothing has changed.
+/// Everything that can be read, to check that nothing has changed.
 pub(crate) fn everything(switch: &Switch) -> Vec<Entity> {
     let group = p4::packet_replication_engine_entry::Type::MulticastGroupEntry(Default::default());
     let templates = [

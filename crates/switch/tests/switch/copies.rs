@@ -1,5 +1,6 @@
-//! Clones, digests, priorities: what v1model programs ask of the traffic manager besides forwarding.
-//! What is expected is what BMv2 does; the differential tests of `tributary-testbed` compare.
+//! Clones, digests, priorities: the use of the traffic manager by v1model programs, other than
+//! forwarding. The expectations are BMv2's behaviour; the differential tests of `tributary-testbed`
+//! compare both.
 
 use tributary_dataplane::Value;
 use tributary_p4runtime_proto::p4::v1::{
@@ -39,7 +40,7 @@ fn copying() -> Switch {
     switch
 }
 
-/// What egress told in a frame that came out of a port.
+/// What egress reported in an outgoing frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Told {
     port: u16,
@@ -57,7 +58,7 @@ fn wish(op: u8, session: u8) -> Vec<u8> {
     vec![op, session, 0x11, 0, b'p', b'a', b'y']
 }
 
-/// The frames that come of one, port by port.
+/// The frames that result from one frame, by port.
 fn all(switch: &mut Switch, now_us: u64, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
     switch.receive(now_us, 1, frame);
     let mut out = Vec::new();
@@ -91,7 +92,7 @@ fn told(switch: &mut Switch, frame: &[u8]) -> Vec<Told> {
     all(switch, 100, frame).iter().map(told).collect()
 }
 
-/// The packet itself, as egress sees it without anything special.
+/// The packet itself, as egress sees it by default.
 const PLAIN: Told = Told {
     port: 2,
     seen: 0xee,
@@ -104,7 +105,7 @@ const PLAIN: Told = Told {
     time: 100,
 };
 
-/// A clone of the frame that came in: no metadata, nothing of what ingress changed.
+/// A clone of the received frame: no metadata, and no changes of ingress.
 const CLONE: Told = Told {
     port: 3,
     seen: 0x11,
@@ -118,7 +119,7 @@ const CLONE: Told = Told {
 };
 
 #[test]
-fn a_clone_of_ingress_is_the_frame_that_came_in_with_the_metadata_of_its_list() {
+fn a_clone_of_ingress_is_the_received_frame_with_the_metadata_of_its_list() {
     let mut switch = copying();
     assert_eq!(told(&mut switch, &wish(0, 1)), [PLAIN]);
     assert_eq!(told(&mut switch, &wish(1, 1)), [PLAIN, CLONE]);
@@ -145,9 +146,9 @@ fn a_session_may_cut_its_copies() {
 }
 
 #[test]
-fn resubmission_goes_with_a_clone_and_a_digest_and_before_a_drop() {
+fn resubmission_combines_with_a_clone_and_a_digest_and_precedes_a_drop() {
     let mut switch = copying();
-    // Metadata is reset but for the list, the port and the time of arrival included.
+    // Metadata is reset except for the list, including the port and the arrival time.
     let again = Told { from: 0, ..PLAIN };
     assert_eq!(
         told(&mut switch, &wish(5, 1)),
@@ -180,16 +181,17 @@ fn a_clone_of_egress_is_the_packet_at_its_end_and_goes_through_egress_again() {
 }
 
 #[test]
-fn truncation_is_for_the_packet_itself_and_for_what_goes_out() {
+fn truncation_applies_to_the_packet_itself_when_it_leaves() {
     let mut switch = copying();
     let lengths = |switch: &mut Switch, op| -> Vec<_> {
         all(switch, 0, &wish(op, 1)).iter().map(|(port, f)| (*port, f.len())).collect()
     };
     assert_eq!(lengths(&mut switch, 7), [(2, 6)]);
-    // Replicas of a packet that asked for it in ingress are whole, and so is one that goes in again.
+    // Replicas of a packet that requested truncation in ingress are complete, and so is a
+    // recirculated packet.
     assert_eq!(lengths(&mut switch, 8), [(3, 23), (4, 23)]);
     assert_eq!(lengths(&mut switch, 13), [(2, 39)]);
-    // To drop is more than to recirculate.
+    // Dropping has precedence over recirculation.
     assert_eq!(lengths(&mut switch, 14), []);
     assert_eq!(switch.statistics().recirculated, 1);
 }
@@ -207,7 +209,7 @@ fn copies_and_digests_wait_in_queues_of_limited_length() {
 }
 
 #[test]
-fn a_higher_priority_leaves_first_and_one_without_a_queue_not_at_all() {
+fn higher_priorities_leave_first_and_those_without_a_queue_are_dropped() {
     let mut switch = switch(COPIES, SwitchConfig { priority_queues: 3, ..Default::default() });
     let frame = |priority, name| vec![0, 1, 0x11, priority, name];
     for (priority, name) in [(0, b'a'), (2, b'b'), (1, b'c'), (2, b'd'), (3, b'e')] {
@@ -217,7 +219,7 @@ fn a_higher_priority_leaves_first_and_one_without_a_queue_not_at_all() {
         std::iter::from_fn(|| transmit(&mut switch, 0, 2)).map(|f| f[f.len() - 1]).collect();
     assert_eq!(names, b"bdca");
     assert_eq!(switch.statistics().no_such_queue, 1);
-    // With one queue, as simple_switch has by itself, there is priority zero only.
+    // With one queue, simple_switch's default, only priority zero exists.
     let mut plain = copying();
     plain.receive(0, 1, &frame(1, b'f'));
     assert_eq!(transmit(&mut plain, 0, 2), None);

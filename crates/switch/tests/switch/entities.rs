@@ -23,7 +23,7 @@ fn tables() -> (Switch, Names) {
     (switch, names)
 }
 
-/// What a packet is answered by table number `which`; 0 is no answer.
+/// The answer of table number `which` to a packet; 0 means no answer.
 fn ask(switch: &mut Switch, which: u8, a: u32, b: u16) -> u8 {
     let mut frame = vec![which, 0];
     frame.extend_from_slice(&a.to_be_bytes());
@@ -49,7 +49,7 @@ fn exact_entries() {
     assert_eq!(ask(&mut switch, 0, 256, 2), 5);
     assert_eq!(ask(&mut switch, 0, 256, 3), 0);
 
-    // Read back: keys in the table's order, otherwise as written.
+    // Reading returns keys in the table's order, everything else as written.
     let mut ordered = entry.clone();
     ordered.r#match.reverse();
     assert_eq!(all_of(&switch, entry.table_id), [table_entry(ordered)]);
@@ -61,7 +61,7 @@ fn exact_entries() {
     write(&mut switch, modify(table_entry(other))).unwrap();
     assert_eq!(ask(&mut switch, 0, 256, 2), 9);
 
-    // Only the key counts for a delete.
+    // A delete ignores everything but the key.
     let key = TableEntry { action: None, ..entry.clone() };
     write(&mut switch, delete(table_entry(key))).unwrap();
     assert_eq!(ask(&mut switch, 0, 256, 2), 0);
@@ -150,7 +150,7 @@ fn default_actions() {
 }
 
 #[test]
-fn what_a_controller_attaches_comes_back_and_filters() {
+fn attached_data_is_read_back_and_can_be_filtered_by() {
     let (mut switch, names) = tables();
     let with = |b: u8, metadata: &[u8]| TableEntry {
         metadata: metadata.to_vec(),
@@ -168,7 +168,7 @@ fn what_a_controller_attaches_comes_back_and_filters() {
         ..Default::default()
     };
     assert_eq!(read(&switch, table_entry(filter)), [table_entry(with(1, b"one"))]);
-    // An entry that is deleted and comes again has nothing left of it.
+    // A deleted and inserted entry has no state of the earlier one.
     write(&mut switch, delete(table_entry(with(1, b"one")))).unwrap();
     add(&mut switch, with(1, b""));
     assert!(all_of(&switch, names.table(EXACT)).contains(&table_entry(with(1, b""))));
@@ -299,7 +299,7 @@ fn direct_counters_belong_to_their_entry() {
     let all = Entity { entity: Some(entity::Entity::DirectCounterEntry(Default::default())) };
     assert_eq!(read(&switch, all), [direct(Some((2, 40)))]);
 
-    // With the entry, where it is asked for.
+    // With the entry, if requested.
     let counted = TableEntry {
         counter_data: Some(CounterData { packet_count: 2, byte_count: 40 }),
         ..entry.clone()
@@ -310,7 +310,7 @@ fn direct_counters_belong_to_their_entry() {
     write(&mut switch, modify(direct(Some((10, 0))))).unwrap();
     ask(&mut switch, 0, 1, 2);
     assert_eq!(read(&switch, direct(None)), [direct(Some((11, 20)))]);
-    // A modified entry counts on, and a modification may set the counter alone.
+    // Modifying an entry keeps its counter, and can also set the counter alone.
     let reset = TableEntry { counter_data: Some(CounterData::default()), ..key.clone() };
     write(&mut switch, modify(table_entry(reset))).unwrap();
     assert_eq!(ask(&mut switch, 0, 1, 2), 5);
@@ -528,14 +528,14 @@ fn wrong_updates_are_refused_by_kind_and_change_nothing() {
         assert_eq!(refusal.code, code, "{what}: {refusal}");
         assert_eq!(everything(&switch), before, "{what}");
     }
-    // A batch goes on after an error.
+    // A batch continues after an error.
     let batch = [insert(table_entry(good)), insert(entry(EXACT, 0, both()))];
     let results = switch.write(&batch).unwrap();
     assert_eq!((results[0].is_err(), results[1].is_ok()), (true, true));
 }
 
 #[test]
-fn a_full_table_says_so() {
+fn a_full_table_is_reported() {
     let (mut switch, names) = tables();
     let entry = |b| names.entry(EXACT, 0, vec![exact(1, &[0]), exact(2, &[b])], 1);
     for b in 0..4 {
@@ -588,9 +588,9 @@ fn wrong_templates_are_refused() {
     }
 }
 
-/// finsy asks for everything before it deletes everything.
+/// finsy reads everything before it deletes everything.
 #[test]
-fn all_objects_of_a_kind_that_the_program_has_not_are_none() {
+fn reading_all_objects_of_a_missing_kind_returns_none() {
     use entity::Entity as E;
     let (switch, _) = tables();
     let sessions = |session_id| {

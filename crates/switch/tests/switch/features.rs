@@ -1,5 +1,5 @@
-//! Action profiles, meters, value sets, digests, time-outs and clone sessions, written by a
-//! controller and met by packets.
+//! Action profiles, meters, value sets, digests, timeouts and clone sessions, written by a
+//! controller and used by packets.
 
 use tributary_netio::FrameIo;
 use tributary_p4runtime_proto::google::rpc::Code;
@@ -38,7 +38,7 @@ fn request(kind: u8, key: u16, seed: u32) -> Vec<u8> {
     frame
 }
 
-/// What a packet comes back with: colour and answer.
+/// The colour and answer of a returned packet.
 fn ask(switch: &mut Switch, now_us: u64, kind: u8, key: u16, seed: u32) -> (u8, u8) {
     switch.receive(now_us, 2, &request(kind, key, seed));
     let frame = transmit(switch, now_us, 1).expect("the packet goes out");
@@ -210,7 +210,7 @@ fn groups_spread_packets_by_weight() {
 }
 
 #[test]
-fn action_sets_come_back_as_they_were_written() {
+fn action_sets_are_read_back_as_written() {
     let (mut switch, names) = features();
     let uses = |actions: &[(u8, i32)]| entry(&names, "selected", 1, set_of(&names, actions));
     for wrong in [&[(1, 0)][..], &[(1, 4)], &[(1, 2), (2, 2)]] {
@@ -236,7 +236,7 @@ fn action_sets_come_back_as_they_were_written() {
 }
 
 #[test]
-fn meters_mark_what_is_above_their_rates() {
+fn meters_mark_packets_above_their_rates() {
     const GREEN: u8 = 0;
     const RED: u8 = 2;
     let (mut switch, names) = features();
@@ -308,7 +308,7 @@ fn meters_mark_what_is_above_their_rates() {
     write(&mut switch, modify(direct(None))).unwrap();
     assert_eq!(ask(&mut switch, 0, BY_ENTRY, 1, 0).0, GREEN);
     write(&mut switch, modify(direct(Some(bytes)))).unwrap();
-    // An entry that is modified without a configuration goes back to the default.
+    // Modifying an entry without a configuration restores the default.
     write(&mut switch, modify(metered(None))).unwrap();
     assert_eq!(read(&switch, direct(None)), [direct(None)]);
     refused(&mut switch, insert(direct(None)), Code::InvalidArgument);
@@ -355,9 +355,9 @@ fn initial_entries_can_be_changed_and_removed() {
     assert_eq!(ask(&mut switch, 0, INITIAL, 2, 0).1, 0);
 }
 
-/// All that controllers write, in all kinds, and taken back again.
+/// Batches with all kinds of entities are rolled back.
 #[test]
-fn batches_of_all_kinds_are_taken_back() {
+fn batches_of_all_kinds_are_rolled_back() {
     let (mut switch, names) = features();
     let updates = [
         insert(member(&names, "spread", 1, 1)),
@@ -386,7 +386,8 @@ fn batches_of_all_kinds_are_taken_back() {
     assert_ne!(state(&switch), before);
 }
 
-// --- Over gRPC ------------------------------------------------------------------------------------
+// --- Over gRPC
+// ------------------------------------------------------------------------------------
 
 fn aging(names: &Names, action: &str, args: &[&[u8]], idle_timeout_ns: i64) -> Entity {
     table_entry(TableEntry {
@@ -400,7 +401,7 @@ fn aging(names: &Names, action: &str, args: &[&[u8]], idle_timeout_ns: i64) -> E
 }
 
 #[tokio::test]
-async fn digests_come_until_they_are_known_and_again_when_they_are_acknowledged() {
+async fn digests_are_sent_once_and_again_after_their_acknowledgement() {
     let Device { service, mut ports, _switch } = device();
     let mut client = connect(&service).await;
     let mut controller = primary(&mut client).await;
@@ -436,7 +437,7 @@ async fn digests_come_until_they_are_known_and_again_when_they_are_acknowledged(
     let bits = |bytes: &[u8]| p4_data::Data::Bitstring(bytes.to_vec());
     assert_eq!(members, [bits(&[7]), bits(&[0xfb]), p4_data::Data::Bool(false)]);
 
-    // The same again is no news; something else is.
+    // A repeated digest is not sent; a new one is.
     send(7);
     send(8);
     let second = list(&mut controller).await;
@@ -454,7 +455,7 @@ async fn digests_come_until_they_are_known_and_again_when_they_are_acknowledged(
         other => panic!("{other:?}"),
     }
     controller.say(ack(digest_id, first.list_id)).await;
-    // Acknowledgements are handled in order: the complaint about this one means that the other is done.
+    // Acknowledgements are handled in order: the error for this one means that the other is done.
     controller.say(ack(digest_id + 1, 1)).await;
     controller.hear().await.unwrap();
     send(7);
@@ -462,7 +463,7 @@ async fn digests_come_until_they_are_known_and_again_when_they_are_acknowledged(
 }
 
 #[tokio::test]
-async fn entries_that_nobody_matches_are_reported_once_a_time_out() {
+async fn entries_that_no_packet_matches_are_reported_once_per_timeout() {
     let device = device();
     let mut client = connect(&device.service).await;
     let mut controller = primary(&mut client).await;
@@ -558,7 +559,7 @@ async fn reconciling_keeps_all_that_was_written() {
     };
     let before = query(&mut client, templates()).await.unwrap();
 
-    // A program that does more in the same tables.
+    // A program with other actions in the same tables.
     let larger = FEATURES.replace("hdr.request.answer = value;", "hdr.request.answer = value + 1;");
     let request = set(Config::ReconcileAndCommit, Some(config(&larger)));
     client.set_forwarding_pipeline_config(request).await.unwrap();

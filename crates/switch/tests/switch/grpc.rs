@@ -48,7 +48,7 @@ pub(crate) fn device() -> Device {
     Device { service, ports, _switch: handle }
 }
 
-/// A client over in-memory streams: nothing leaves the process.
+/// A client over in-memory streams.
 pub(crate) async fn connect(service: &Service) -> P4RuntimeClient<Channel> {
     let (streams, incoming) = mpsc::channel::<io::Result<tokio::io::DuplexStream>>(4);
     tokio::spawn(service.clone().serve(ReceiverStream::new(incoming), std::future::pending()));
@@ -97,7 +97,7 @@ impl Controller {
         message.await.expect("no message").expect("the stream ended").map(|m| m.update.unwrap())
     }
 
-    /// The next message, an arbitration: its code and the highest election id.
+    /// The next message, which must be an arbitration: its code and the highest election id.
     pub(crate) async fn verdict(&mut self) -> (rpc::Code, u64) {
         match self.hear().await.unwrap() {
             stream_message_response::Update::Arbitration(update) => {

@@ -1,5 +1,5 @@
-//! Controllers that are broken or mean: each gets the specification's error, nothing changes, and
-//! packets go on.
+//! Broken or malicious controllers: each gets the specification's error, nothing changes, and
+//! packets continue to pass.
 
 use std::io;
 use std::sync::Arc;
@@ -24,14 +24,14 @@ use tributary_switch::{Switch, SwitchConfig};
 use crate::common::*;
 use crate::grpc::*;
 
-/// Sends one packet after the other through the switch, and counts those that came out.
+/// Sends packets one by one through the switch, and counts those that come out.
 struct Traffic {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<(u64, Duration)>,
 }
 
 impl Traffic {
-    /// Through a switch with tables.p4.
+    /// Starts sending through a switch with tables.p4.
     fn start(mut ports: Vec<memory::MemoryPort>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
@@ -61,7 +61,7 @@ impl Traffic {
         Self { stop, thread }
     }
 
-    /// How many packets crossed, and how long the slowest took.
+    /// How many packets passed, and the slowest one's time.
     async fn finish(self) -> (u64, Duration) {
         self.stop.store(true, Ordering::Relaxed);
         tokio::task::spawn_blocking(|| self.thread.join().unwrap()).await.unwrap()
@@ -82,7 +82,7 @@ async fn a_thousand_controllers_at_once() {
         crowd.spawn(async move {
             let mut client = connect(&service).await;
             let mut controller = Controller::open(&mut client).await;
-            // All claim to be what the primary is, or less.
+            // All bid the primary's election id, or less.
             controller.bid(id % 2 * 1000).await;
             let heard = controller.hear().await.map_err(|status| status.code());
             let refused = client.write(WriteRequest { election_id: None, ..writing(vec![]) }).await;
@@ -93,11 +93,11 @@ async fn a_thousand_controllers_at_once() {
     let mut codes: Vec<_> = crowd.iter().map(|(heard, ..)| *heard).collect();
     codes.sort_by_key(|code| format!("{code:?}"));
     codes.dedup();
-    // One has each id, and who comes second with it is refused.
+    // The second stream with the same id is refused.
     assert_eq!(codes, [Err(Code::InvalidArgument), Ok(())]);
     assert!(crowd.iter().all(|(_, refused, ..)| *refused == Code::PermissionDenied));
 
-    // The server serves on.
+    // The server still answers.
     let status = client.write(writing(vec![])).await.unwrap_err();
     assert_eq!(status.code(), Code::PermissionDenied, "1000 outbids 1");
     drop(crowd);
@@ -132,7 +132,7 @@ async fn more_controllers_of_a_role_than_are_taken() {
     assert_eq!(first.verdict().await, (rpc::Code::Ok, 1000));
 }
 
-/// Connections that never say what they should, and such as break off in the middle.
+/// Connections that never send a valid message, or break off in the middle.
 #[tokio::test(flavor = "multi_thread")]
 async fn half_open_connections() {
     let Device { service, ports, _switch } = device();
@@ -157,18 +157,18 @@ async fn half_open_connections() {
     for i in 0..300 {
         let (mut near, far) = tokio::io::duplex(1 << 12);
         streams.send(Ok(far)).await.unwrap();
-        // What the server has closed by now cannot be written to.
+        // Connections that the server has closed cannot be written to.
         drop(near.write_all(starts[i % starts.len()]).await);
         if i % 2 == 0 {
             open.push(near);
         }
         if i % 50 == 0 {
-            // That one cannot be accepted is no reason to serve no more.
+            // The server continues after it failed to accept a connection.
             let error = io::Error::other("too many open files");
             streams.send(Err(error)).await.unwrap();
         }
     }
-    // Streams that say nothing, and such as end without a word.
+    // Streams that send nothing, and streams that end without a message.
     let mut silent = Vec::new();
     for _ in 0..20 {
         silent.push(Controller::open(&mut client).await);
@@ -182,7 +182,7 @@ async fn half_open_connections() {
     drop(open);
 }
 
-/// As many updates as a message holds, most of them wrong: packets go on in between.
+/// As many updates as fit into a message, most of them invalid: packets pass in between.
 #[tokio::test(flavor = "multi_thread")]
 async fn huge_batches() {
     let Device { service, ports, _switch } = device();
@@ -205,7 +205,7 @@ async fn huge_batches() {
         let status = client.write(request).await.unwrap_err();
         assert_eq!(status.code(), Code::Unknown, "{status}");
         assert!(status.message().contains("RESOURCE_EXHAUSTED"), "{status}");
-        // Above some size no client would take the details.
+        // Above some size clients would not accept the details.
         assert_eq!(codes(&status).len(), if told { size as usize } else { 0 });
         let table_id = names.table("TestIngress.exact_table");
         let all = table_entry(TableEntry { table_id, ..Default::default() });
@@ -222,7 +222,8 @@ async fn huge_batches() {
     assert!(packets > 10, "{packets} packets, the slowest after {slowest:?}");
 }
 
-// --- Updates of any kind --------------------------------------------------------------------------
+// --- Updates of any kind
+// --------------------------------------------------------------------------
 
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
@@ -247,7 +248,7 @@ fn field() -> impl Strategy<Value = FieldMatch> {
         .prop_map(|(field_id, field_match_type)| FieldMatch { field_id, field_match_type })
 }
 
-/// An entry that may be right for a table.
+/// An entry that may be valid for a table.
 fn likely(names: &Names) -> BoxedStrategy<TableEntry> {
     let id = |name: &str| names.table(&format!("TestIngress.{name}"));
     let small = || (0u8..4).prop_map(|b| vec![b]);
@@ -302,7 +303,7 @@ fn likely(names: &Names) -> BoxedStrategy<TableEntry> {
         .boxed()
 }
 
-/// Anything.
+/// Any update.
 fn wild(names: &Names) -> BoxedStrategy<TableEntry> {
     let tables: Vec<u32> =
         names.0.tables.iter().map(|t| t.preamble.as_ref().unwrap().id).chain([0, 7]).collect();
@@ -384,7 +385,7 @@ fn updates(names: &Names) -> impl Strategy<Value = Vec<Update>> {
     prop::collection::vec(update, 1..40)
 }
 
-/// Everything, in an order that does not tell how it came about.
+/// The whole state in a canonical order.
 fn state(switch: &Switch) -> Vec<String> {
     let mut all: Vec<String> = everything(switch).iter().map(|e| format!("{e:?}")).collect();
     all.sort();
@@ -392,7 +393,7 @@ fn state(switch: &Switch) -> Vec<String> {
 }
 
 #[test]
-fn refused_updates_change_nothing_and_refused_batches_are_taken_back() {
+fn refused_updates_change_nothing_and_refused_batches_are_undone() {
     let start = || switch(TABLES, SwitchConfig::default());
     let names = Names::of(&start());
     let config = ProptestConfig { failure_persistence: None, cases: 200, ..Default::default() };
@@ -415,7 +416,7 @@ fn refused_updates_change_nothing_and_refused_batches_are_taken_back() {
                 .filter(|r| r.as_ref().is_err_and(|refusal| refusal.code != rpc::Code::Aborted));
             prop_assert_eq!(causes.count(), 1);
         }
-        // What is whole by itself is taken back too if something wrong comes last.
+        // Valid updates are also undone if an invalid one follows.
         let good: Vec<Update> =
             second.iter().filter(|u| write(&mut switch, (*u).clone()).is_ok()).cloned().collect();
         let mut switch = start();

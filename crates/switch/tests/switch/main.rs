@@ -1,4 +1,4 @@
-//! The switch from outside: programs, packets and controllers. A file per concern.
+//! The switch from outside: programs, packets and controllers.
 
 mod allocations;
 mod bounds;

@@ -1,5 +1,5 @@
-//! A new program under traffic: every packet meets one program only, and every packet is accounted
-//! for.
+//! Replacing the program under traffic: each packet is processed by one program only, and all
+//! packets are accounted for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,12 +13,12 @@ use crate::grpc::*;
 
 const VERSIONS: &str = include_str!("programs/versions.p4");
 
-/// The program that leaves a mark.
+/// A program that writes a mark into packets.
 fn version(mark: u8) -> String {
     VERSIONS.replace("VERSION", &mark.to_string())
 }
 
-/// Sends packets into a port, some that come out at once and some that walk, until told to stop.
+/// Sends packets to a port, some that leave at once and some that recirculate, until told to stop.
 fn send(
     mut port: memory::MemoryPort,
     stop: Arc<AtomicBool>,
@@ -43,7 +43,7 @@ fn send(
     })
 }
 
-/// Takes what comes out, with its marks, until told to stop and nothing comes any more.
+/// Collects the marks of packets, until told to stop and no more packets arrive.
 fn collect(mut port: memory::MemoryPort, stop: Arc<AtomicBool>) -> JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut marks = Vec::new();
@@ -73,7 +73,7 @@ async fn no_packet_sees_two_programs_and_each_is_accounted_for() {
     let sender = send(ports.pop().unwrap(), stop.clone(), sent.clone());
     let actions = [Action::VerifyAndCommit, Action::VerifyAndSave];
     for (round, action) in (0..60usize).zip(actions.into_iter().cycle()) {
-        // Packets are under way whenever the program changes.
+        // Packets are in flight at each change of the program.
         let before = sent.load(Ordering::Relaxed);
         let deadline = Instant::now() + Duration::from_secs(20);
         while sent.load(Ordering::Relaxed) < before + 50 {

@@ -50,7 +50,7 @@ fn frames_cross_in_order_and_none_is_lost() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for i in 0..20_000u32 {
-                // Never more under way than queue and link hold: nothing may be dropped.
+                // Never more in flight than queue and link hold, so that none is dropped.
                 send(first, &probe(UNICAST, 0, 2, &i.to_be_bytes()));
                 if i % 512 == 511 {
                     receive(first, 1);
@@ -76,7 +76,7 @@ fn a_port_without_room_keeps_its_packets_in_its_queue() {
     for i in 0..40u8 {
         send(&mut ports[0], &probe(UNICAST, 0, 2, &[i]));
     }
-    // Four are in the link, one is held for it, the rest is queued.
+    // Four are in the link, one is held, the others are queued.
     let deadline = Instant::now() + Duration::from_secs(20);
     while handle.control().statistics().unwrap().1[0].1.received < 40 {
         assert!(Instant::now() < deadline);
@@ -107,7 +107,7 @@ fn a_rate_is_kept_and_makes_a_queue() {
 }
 
 #[test]
-fn a_cut_cable_harms_no_other_port() {
+fn a_cut_link_affects_no_other_port() {
     let (handle, mut ports) = running(16, &[None, None, None]);
     drop(ports.remove(1));
     for _ in 0..100 {
@@ -119,9 +119,9 @@ fn a_cut_cable_harms_no_other_port() {
 }
 
 #[test]
-fn a_long_walk_does_not_hold_up_traffic() {
+fn long_recirculation_does_not_delay_traffic() {
     let (handle, mut ports) = running(64, &[None, None]);
-    // 200 walks of 255 rounds, over port 2 itself.
+    // 200 sweeps of 255 rounds, over port 2 itself.
     for _ in 0..200 {
         send(&mut ports[0], &probe(RECIRCULATE, 255, 2, b"walk"));
     }
@@ -131,9 +131,9 @@ fn a_long_walk_does_not_hold_up_traffic() {
     drop(handle);
 }
 
-/// With nothing else to do the thread would sleep, but for the packet that it has just recirculated.
+/// The thread must not sleep while the only packet was just recirculated.
 #[test]
-fn a_lonely_walk_comes_to_its_end() {
+fn a_single_recirculating_packet_finishes() {
     let (handle, mut ports) = running(64, &[None, None]);
     send(&mut ports[0], &probe(RECIRCULATE, 255, 2, b"walk"));
     assert_eq!(seen(&receive(&mut ports[1], 1)[0]).passes, 256);
@@ -141,7 +141,7 @@ fn a_lonely_walk_comes_to_its_end() {
 }
 
 #[test]
-fn a_stopped_switch_says_so() {
+fn a_stopped_switch_is_reported() {
     let (handle, _ports) = running(4, &[None]);
     let control = handle.control().clone();
     assert!(!handle.is_finished());

@@ -88,7 +88,7 @@ async fn requests_for_another_device_or_without_a_pipeline() {
 }
 
 #[tokio::test]
-async fn a_program_with_errors_is_told_in_the_status() {
+async fn the_errors_of_a_program_are_in_the_status() {
     let device = device();
     let mut client = connect(&device.service).await;
     let _primary = primary(&mut client).await;
@@ -120,14 +120,14 @@ async fn a_program_with_errors_is_told_in_the_status() {
     let status = client.set_forwarding_pipeline_config(request).await.unwrap_err();
     assert!(status.message().contains(&format!(":{line}:")), "line {line} not in {status}");
 
-    // What ran before still does.
+    // The previous program still runs.
     let get = GetForwardingPipelineConfigRequest { device_id: DEVICE, response_type: 0 };
     let got = client.get_forwarding_pipeline_config(get).await.unwrap().into_inner();
     assert_eq!(got.config, Some(config(TABLES)));
 }
 
 #[tokio::test]
-async fn verify_save_commit_and_what_get_answers() {
+async fn verify_save_commit_and_get() {
     let device = device();
     let mut client = connect(&device.service).await;
     let _primary = primary(&mut client).await;
@@ -172,7 +172,7 @@ async fn verify_save_commit_and_what_get_answers() {
 }
 
 #[tokio::test]
-async fn writes_say_what_became_of_each_update_and_reads_give_them_back() {
+async fn writes_report_each_update_and_reads_return_them() {
     let device = device();
     let mut client = connect(&device.service).await;
     let _primary = primary(&mut client).await;
@@ -193,7 +193,7 @@ async fn writes_say_what_became_of_each_update_and_reads_give_them_back() {
     let all = table_entry(TableEntry { table_id, ..Default::default() });
     assert_eq!(query(&mut client, vec![all.clone()]).await.unwrap(), [entry(1), entry(2)]);
 
-    // Nothing is left of a batch that must be all or none.
+    // A refused batch of the other modes leaves nothing behind.
     for atomicity in [
         p4::write_request::Atomicity::RollbackOnError,
         p4::write_request::Atomicity::DataplaneAtomic,
@@ -209,7 +209,7 @@ async fn writes_say_what_became_of_each_update_and_reads_give_them_back() {
         assert_eq!(left, [entry(1), entry(2)]);
     }
 
-    // What can be read is, and the details say which query could not.
+    // Valid queries are answered, and the details name the failed one.
     let unknown = table_entry(TableEntry { table_id: 99, ..Default::default() });
     let request = ReadRequest {
         device_id: DEVICE,
@@ -301,7 +301,7 @@ async fn packets_go_out_and_come_in() {
     }
 }
 
-/// The listening servers: TCP with a free port, a Unix socket, and what happens when it is taken.
+/// Servers on TCP with a free port and on a Unix socket, and errors for occupied addresses.
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_listen_and_stop_with_streams_open() {
     let device = device();
@@ -335,7 +335,7 @@ async fn servers_listen_and_stop_with_streams_open() {
 async fn unix_sockets_are_cleared_away() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("switch.sock");
-    // A socket that a killed server left behind, and a file that is none.
+    // A socket that a killed server left behind, and a regular file.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let other = directory.path().join("notes.txt");
     std::fs::write(&other, "keep").unwrap();

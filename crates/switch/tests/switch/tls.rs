@@ -1,4 +1,4 @@
-//! Encrypted servers: who gets in, and what is said about certificates that are no good.
+//! Encrypted servers: which clients are admitted, and errors for invalid certificates.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use tributary_switch::server::{Listen, ServerHandle, Tls};
 
 use crate::grpc::*;
 
-/// A root that signs certificates, and a directory to keep them in.
+/// A root that signs certificates, and a directory for them.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     directory: tempfile::TempDir,
@@ -58,7 +58,7 @@ impl Pair {
     }
 }
 
-/// What a client with a configuration, or one without encryption, makes of a server.
+/// The result of connecting to a server, with a TLS configuration or without encryption.
 async fn capabilities(listen: &Listen, tls: Option<ClientTlsConfig>) -> Result<String, String> {
     let Listen::Tcp(address) = listen else { unreachable!("listens on TCP") };
     let endpoint = match tls {
@@ -95,7 +95,7 @@ async fn clients_that_trust_the_server_get_in() {
     let error = capabilities(server.address(), trusting(stranger.root())).await.unwrap_err();
     assert!(error.contains("InvalidCertificate"), "{error}");
     capabilities(server.address(), None).await.unwrap_err();
-    // Those that were turned away have not hurt the server.
+    // The rejected clients have not affected the server.
     capabilities(server.address(), trusting(authority.root())).await.unwrap();
     tokio::task::spawn_blocking(move || server.stop()).await.unwrap().unwrap();
 }

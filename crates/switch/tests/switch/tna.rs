@@ -54,7 +54,7 @@ fn seen(frame: &[u8]) -> Seen {
     }
 }
 
-/// Ports 1 to 4, each reached by its number.
+/// A switch with ports 1 to 4, each reached by its number.
 fn tna() -> Switch {
     let mut switch = switch(TNA, SwitchConfig::default());
     let names = Names::of(&switch);
@@ -116,7 +116,7 @@ fn both_groups_get_copies_except_for_excluded_ports() {
         all
     };
     assert_eq!(got(&mut switch), [(1, 10), (2, 10), (2, 12), (3, 11), (4, 10)]);
-    // Only copies with the packet's own replication id are left out.
+    // Only copies with the packet's own replication id are excluded.
     switch.forwarding_mut().unwrap().set_exclusion(5, [2, 3, 4]);
     assert_eq!(got(&mut switch), [(1, 10), (2, 12), (3, 11)]);
     switch.receive(0, 1, &probe(GROUPS, 0, 7, 99, b"x"));
@@ -158,11 +158,11 @@ fn the_controller_is_at_the_port_of_a_tofino() {
     settle(&mut switch);
     let up = switch.poll_packet_in().unwrap();
     assert_eq!((&up[..2], &seen(&up[2..]).name[..]), (&[0, 2][..], &b"in"[..]));
-    // A copy for the controller, besides the packet.
+    // A copy for the controller, in addition to the packet.
     switch.receive(0, 2, &probe(COPY_TO_CPU, 0, 3, 0, b"both"));
     settle(&mut switch);
     assert!(switch.poll_packet_in().is_some() && transmit(&mut switch, 0, 3).is_some());
-    // Programs of the other architecture have it elsewhere.
+    // Programs of the other architecture have another controller's port.
     switch.commit(forwarding(TRAFFIC));
     assert_eq!(switch.cpu_port(), tributary_switch::CPU_PORT);
     assert_eq!(switch.port_statistics(TNA_CPU_PORT), None);
@@ -195,7 +195,7 @@ fn mirror_sessions_are_clone_sessions() {
         let original = seen(&transmit(&mut switch, 0, 2).unwrap());
         assert_eq!((original.mark, original.passes, &original.name[..]), (0, 1, &b"name"[..]));
         let copy = seen(&transmit(&mut switch, 0, 4).unwrap());
-        // Of ingress the frame as it came, of egress as it left.
+        // From ingress the received frame, from egress the outgoing one.
         let passes = u32::from(op == EGRESS_MIRROR);
         assert_eq!((copy.mark, copy.passes, &copy.name[..]), (0xabcd, passes, wanted));
         assert_eq!(copy.rid, 6);
@@ -265,7 +265,7 @@ fn registers_of_pairs_and_counters_are_read() {
 }
 
 #[test]
-fn what_would_be_silently_lost_is_refused() {
+fn requests_that_would_be_silently_lost_are_refused() {
     let digest = TNA
         .replace("Resubmit(1) resubmit;", "Resubmit(1) resubmit; Digest<meta_t>(1) digest;")
         .replace(

@@ -21,7 +21,7 @@ fn without_a_program_everything_is_dropped() {
 }
 
 #[test]
-fn a_packet_crosses_and_is_told_about_queue_and_time() {
+fn a_packet_crosses_and_sees_queue_depth_and_time() {
     let mut switch = traffic();
     for name in [b"a", b"b", b"c"] {
         switch.receive(100, 1, &probe(UNICAST, 0, 2, name));
@@ -32,7 +32,7 @@ fn a_packet_crosses_and_is_told_about_queue_and_time() {
     assert_eq!(transmit(&mut switch, 200, 2), None);
     for (i, seen) in out.iter().enumerate() {
         let i = i as u32;
-        // enq_qdepth: those in the queue before it; deq_qdepth: those left behind it.
+        // enq_qdepth: packets in the queue before it; deq_qdepth: packets left behind it.
         assert_eq!((seen.enq_qdepth, seen.deq_qdepth), (i, 2 - i));
         assert_eq!(seen.deq_timedelta, 50 + i);
         assert_eq!((seen.egress_instance, seen.rid, seen.ingress_port), (0, 0, 1));
@@ -60,7 +60,7 @@ fn a_full_queue_drops_and_counts_and_leaves_others_alone() {
 }
 
 #[test]
-fn packets_for_ports_and_groups_that_are_not_there_are_counted() {
+fn packets_for_unknown_ports_and_groups_are_counted() {
     let mut switch = traffic();
     switch.receive(0, 1, &probe(UNICAST, 0, 99, b""));
     switch.receive(0, 1, &probe(UNICAST, 0, 511, b""));
@@ -86,7 +86,7 @@ fn a_multicast_packet_goes_to_every_member_with_its_instance() {
     }
     assert_eq!(copies, [(2, 10), (2, 12), (3, 11), (4, 0)]);
 
-    // A modified group is another set, a deleted one is none.
+    // A modified group has another set of members, a deleted one none.
     write(&mut switch, modify(group(5, &[(1, 1)]))).unwrap();
     switch.receive(0, 1, &probe(MULTICAST, 0, 5, b"m"));
     assert_eq!((switch.queue_depth(1), switch.queue_depth(2)), (1, 0));
@@ -155,14 +155,14 @@ fn endless_resubmission_ends_in_a_drop() {
 }
 
 #[test]
-fn recirculated_packets_walk_and_others_pass_them() {
+fn recirculated_packets_do_not_block_others() {
     let mut switch = traffic();
-    // Walks through the CPU port, as a sweep does, and ends there.
+    // A packet that recirculates through the CPU port, as a sweep does, and ends there.
     switch.packet_out(0, &probe(RECIRCULATE, 200, CPU_PORT, b"walk"));
     let mut steps = 0;
     while switch.run_pending(0, 10) {
         steps += 1;
-        // Between any two slices of the walk, traffic passes at once.
+        // Between any two slices of it, other traffic passes at once.
         switch.receive(0, 1, &probe(UNICAST, 0, 2, b"u"));
         assert_eq!(seen(&transmit(&mut switch, 0, 2).unwrap()).enq_qdepth, 0);
     }
@@ -176,7 +176,7 @@ fn recirculated_packets_walk_and_others_pass_them() {
 
 #[test]
 fn recirculated_packets_take_turns() {
-    // Whichever comes first: the one with fewer rounds is out first.
+    // Whichever is first in: the one with fewer rounds leaves first.
     let (long, short) = ((100, &b"long"[..]), (2, &b"short"[..]));
     for packets in [[long, short], [short, long]] {
         let mut switch = traffic();
@@ -198,7 +198,7 @@ fn endless_recirculation_is_bounded_in_each_call_and_in_number() {
     for i in 0..8 {
         switch.receive(0, 1, &probe(RECIRCULATE, 255, CPU_PORT, &[i]));
     }
-    // Each call returns although nothing is finished.
+    // Each call returns although the packet has not finished.
     assert!(switch.run_pending(0, 8));
     while switch.run_pending(0, 8) {}
     let mut out = 0;
@@ -245,7 +245,7 @@ fn another_program_takes_no_packet_of_the_old_one() {
 }
 
 #[test]
-fn a_saved_program_is_the_control_planes_and_not_yet_the_packets() {
+fn a_saved_program_is_visible_to_the_control_plane_only() {
     let mut switch = traffic();
     assert!(!switch.commit_saved());
     switch.save(forwarding(TRAFFIC));
@@ -258,7 +258,7 @@ fn a_saved_program_is_the_control_planes_and_not_yet_the_packets() {
 }
 
 proptest! {
-    /// Whatever comes in, nothing breaks, and every packet is somewhere: sent, dropped and counted,
+    /// Random frames break nothing, and every packet is accounted for: sent, dropped and counted,
     /// or waiting.
     #[test]
     fn random_frames_are_all_accounted_for(
@@ -270,7 +270,7 @@ proptest! {
         let (mut sent, mut extra) = (0, 0);
         for (i, (port, frame, op)) in frames.iter().enumerate() {
             let mut frame = frame.clone();
-            // Most random operations and ports lead nowhere: aim at the interesting ones.
+            // Most random operations and ports have no effect, so prefer the interesting ones.
             if frame.len() >= 4 {
                 frame[0] = *op;
                 frame[2] %= 2;
