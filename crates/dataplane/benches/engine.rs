@@ -1,4 +1,4 @@
-//! Packets a second of one core: a program that sums all values of a packet into registers.
+//! Packets per second on one core: a program that sums all values of a packet into registers.
 
 #[path = "../tests/suite/common/mod.rs"]
 mod common;
@@ -22,7 +22,7 @@ fn sum(c: &mut Criterion) {
         let mut index = 0u32;
         group.bench_function(format!("{values} values, both passes"), |b| {
             b.iter(|| {
-                // Aggregators are hashed to: neighbouring packets meet distant rows.
+                // Aggregators are chosen by hash: consecutive packets use distant rows.
                 index = index.wrapping_mul(5).wrapping_add(977) % POOL;
                 frame[..4].copy_from_slice(&index.to_be_bytes());
                 pipeline.ingress(&mut packet, black_box(&frame), &IngressInput::default());
@@ -41,9 +41,9 @@ fn sum(c: &mut Criterion) {
     group.finish();
 }
 
-/// ATP with two workers: of two packets one takes an aggregator, the other completes the task and
-/// leaves with the sum. Nobody frees the aggregators here, so each first packet finds another
-/// task's, idle for long, and needs a second ingress pass: three passes for two packets.
+/// ATP with two workers: of two packets one occupies an aggregator, the other completes the task
+/// and leaves with the sum. Nothing frees the aggregators here, so each first packet finds another
+/// task that has been idle for long, and needs a second ingress pass: three passes for two packets.
 fn atp(c: &mut Criterion) {
     let mut group = c.benchmark_group("atp");
     group.throughput(Throughput::Elements(2));
@@ -62,7 +62,7 @@ fn atp(c: &mut Criterion) {
                 for (frame, port) in frames.iter_mut().zip(1..) {
                     frame[atp::SEQUENCE..][..4].copy_from_slice(&sequence.to_be_bytes());
                     frame[atp::INDEX..][..4].copy_from_slice(&index.to_be_bytes());
-                    // Each task meets an aggregator that has been idle for long.
+                    // Each task finds an aggregator that has been idle for long.
                     let time_us = u64::from(sequence) * 100_000;
                     let mut input = IngressInput { port, time_us, ..Default::default() };
                     let ingress = pipeline.ingress(&mut packet, black_box(frame), &input);

@@ -1,4 +1,4 @@
-//! Bits of bytes and of limbs.
+//! Bit operations on bytes and limbs.
 
 /// The lowest `width` bits set (`width` at most 64).
 pub(crate) const fn mask(width: u32) -> u64 {
@@ -28,7 +28,7 @@ pub(crate) fn store_be(bytes: &mut [u8], value: u64) {
 /// Reads `width` bits that start at bit `at` (0 is the highest bit of the first byte) into limbs.
 pub(crate) fn get_bits(bytes: &[u8], at: usize, width: usize, limbs: &mut [u64]) {
     limbs.fill(0);
-    // Byte by byte from the number's low end.
+    // Byte by byte from the low end.
     let mut done = 0;
     while done < width {
         let end = at + width - done;
@@ -43,7 +43,7 @@ pub(crate) fn get_bits(bytes: &[u8], at: usize, width: usize, limbs: &mut [u64])
     }
 }
 
-/// Writes the low `width` bits of a number at bit `at`; the other bits stay.
+/// Writes the low `width` bits of a number at bit `at`; other bits are unchanged.
 pub(crate) fn put_bits(bytes: &mut [u8], at: usize, width: usize, limbs: &[u64]) {
     let mut done = 0;
     while done < width {
@@ -61,7 +61,7 @@ pub(crate) fn put_bits(bytes: &mut [u8], at: usize, width: usize, limbs: &[u64])
     }
 }
 
-/// The number that `width` bits hold in two's complement.
+/// The value of `width` bits in two's complement.
 #[inline]
 pub(crate) const fn signed(value: u64, width: u32) -> i64 {
     let shift = 64 - width;

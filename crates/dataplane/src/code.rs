@@ -1,12 +1,12 @@
 //! The compact form of a program: flat operations on a packet's state.
 //!
 //! A packet's state is one array of 64-bit words. Each scalar of the program has a *slot* there:
-//! one word, or several for values wider than 64 bits. So have temporaries and constants, hence
-//! every operand is a slot. Words of a value above its width are zero at all times.
+//! one word, or several for values wider than 64 bits. Temporaries and constants also have slots,
+//! so every operand is a slot. Bits of a value above its width are always zero.
 //!
-//! Operations are straight-line except for the jumps. An interpreter walks them (`exec`); a compiler
-//! to machine code translates them one by one (`compiled`), and has the interpreter do those that it
-//! does not know: a new operation needs nothing there, unless it jumps.
+//! Operations are straight-line except for jumps. An interpreter executes them (`exec`). A compiler
+//! to machine code translates them one by one (`compiled`), and lets the interpreter execute those
+//! that it does not know: a new operation needs no translation unless it jumps.
 
 use std::collections::HashMap;
 
@@ -18,20 +18,20 @@ use crate::wide::WideOp;
 /// Index of a value's first word in the packet's state.
 pub(crate) type Slot = u32;
 
-/// No slot: a result that nobody wants.
+/// No slot: the result is unused.
 pub(crate) const NO_SLOT: Slot = u32::MAX;
 
 /// Index of an operation.
 pub(crate) type Pc = u32;
 
-/// One operation. Values have at most 64 bits unless [`Op::Wide`] or [`Op::Copy`] says otherwise.
+/// One operation. Values have at most 64 bits, except for [`Op::Wide`] and [`Op::Copy`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[rustfmt::skip]
 pub(crate) enum Op {
     Move { dst: Slot, src: Slot },
-    /// Neighbouring words.
+    /// Copies neighbouring words.
     Copy { dst: Slot, src: Slot, words: u32 },
-    /// Cut to `width`.
+    /// Keeps the low `width` bits.
     Truncate { dst: Slot, src: Slot, width: u8 },
     SignExtend { dst: Slot, src: Slot, from: u8, to: u8 },
     Add { dst: Slot, a: Slot, b: Slot, width: u8 },
@@ -49,15 +49,15 @@ pub(crate) enum Op {
     Le { dst: Slot, a: Slot, b: Slot },
     SignedLt { dst: Slot, a: Slot, b: Slot, width: u8 },
     SignedLe { dst: Slot, a: Slot, b: Slot, width: u8 },
-    /// `c ? a : b`
+    /// `dst = c ? a : b`
     Select { dst: Slot, c: Slot, a: Slot, b: Slot },
-    /// `width` bits of `src` from bit `lo` up.
+    /// `dst` gets `width` bits of `src` from bit `lo` up.
     Slice { dst: Slot, src: Slot, lo: u8, width: u8 },
-    /// Stores into bits of `dst`.
+    /// Stores `src` into bits of `dst`.
     Insert { dst: Slot, src: Slot, lo: u8, width: u8 },
-    /// `a` above the `low` bits of `b`.
+    /// `dst` gets `a` above the `low` bits of `b`.
     Concat { dst: Slot, a: Slot, b: Slot, low: u8 },
-    /// Any width, any operator.
+    /// An operation of any width.
     Wide(u32),
 
     Jump(Pc),
@@ -65,32 +65,32 @@ pub(crate) enum Op {
     JumpUnless { c: Slot, to: Pc },
     JumpEq { a: Slot, b: Slot, to: Pc },
     JumpNe { a: Slot, b: Slot, to: Pc },
-    /// Taken where `a & mask != value`.
+    /// Jumps if `a & mask != value`.
     JumpMaskedNe { a: Slot, mask: Slot, value: Slot, to: Pc },
-    /// Taken where `a` is not within `low..=high`.
+    /// Jumps if `a` is outside `low..=high`.
     JumpOutside { a: Slot, low: Slot, high: Slot, to: Pc },
     Call(Pc),
     /// End of a block, an action or a parser.
     Return,
     /// End of the whole control.
     Exit,
-    /// Applies a table: keys are in place. Goes on with the action, which returns to the next
-    /// operation.
+    /// Applies a table whose keys are in place. Continues with the action, which returns to the
+    /// next operation.
     Apply { table: u32, hit: Slot, action: Slot },
 
     Extract(u32),
     ExtractVarbit { header: u32, bits: Slot },
     Lookahead(u32),
     Advance { bits: Slot },
-    /// The parser stops with that error.
+    /// Stops the parser with this error.
     Fail { error: Slot },
-    /// Counts a turn of a loop, which takes so much of the packet's work.
+    /// Counts an iteration of a loop, which uses this much of the packet's work.
     Tick(u32),
     Emit(u32),
     SetValid(u32),
     SetInvalid(u32),
     CopyHeader { to: u32, from: u32 },
-    /// A field of a stack element chosen at run time.
+    /// Loads a field of a stack element chosen at run time.
     LoadElement { dst: Slot, index: Slot, element: u32 },
     StoreElement { src: Slot, index: Slot, element: u32 },
 
@@ -103,14 +103,14 @@ pub(crate) enum Op {
     Extern(u32),
 }
 
-/// What a header's operations need.
+/// The properties of a header that operations need.
 #[derive(Clone, Debug)]
 pub(crate) struct HeaderCode {
     pub(crate) name: String,
     pub(crate) valid: Slot,
-    /// First word of the fields; all fields of a header are neighbours.
+    /// First word of the fields, which are contiguous.
     pub(crate) first: Slot,
-    /// Words of the fields.
+    /// Number of words of the fields.
     pub(crate) words: u32,
     pub(crate) layout: Layout,
     pub(crate) varbit: Option<Box<Varbit>>,
@@ -120,10 +120,10 @@ pub(crate) struct HeaderCode {
 #[derive(Clone, Debug)]
 pub(crate) struct Varbit {
     pub(crate) field: Item,
-    /// Where the length in bits lives; among the header's words.
+    /// Slot of the length in bits, among the header's words.
     pub(crate) length: Slot,
     pub(crate) rest: Vec<Item>,
-    /// Bits of all fields but the varbit one.
+    /// Total bits of all other fields.
     pub(crate) fixed_bits: u32,
 }
 
@@ -134,26 +134,26 @@ pub(crate) struct Element {
     pub(crate) words: u32,
 }
 
-/// A list of values whose bits are hashed, each group only if a header is valid.
+/// A list of values to hash; each group only takes part if its header is valid.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct List {
     pub(crate) groups: Vec<Group>,
-    /// Groups start within bytes, or where varbits end: they must be put together bit by bit.
+    /// Whether groups start within bytes, or after varbits, so that they must be joined bit by bit.
     pub(crate) ragged: bool,
 }
 
 /// Part of a [`List`].
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
-    /// Validity bit that decides, or [`NO_SLOT`].
+    /// Validity bit of the group, or [`NO_SLOT`].
     pub(crate) valid: Slot,
-    /// Where the length in bits of the group's only item is: a varbit. Or [`NO_SLOT`].
+    /// Slot of the length in bits if the group is a varbit, or [`NO_SLOT`].
     pub(crate) length: Slot,
     pub(crate) items: Vec<Item>,
     pub(crate) layout: Layout,
 }
 
-/// Neighbouring registers of one bank at one index against neighbouring slots.
+/// An operation on neighbouring registers of one bank at one index and on neighbouring slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RegisterRun {
     pub(crate) kind: RunKind,
@@ -167,7 +167,7 @@ pub(crate) struct RegisterRun {
     pub(crate) width: u8,
 }
 
-/// What a [`RegisterRun`] does.
+/// The operation of a [`RegisterRun`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RunKind {
     /// Registers to slots.
@@ -178,7 +178,7 @@ pub(crate) enum RunKind {
     Add { sum: Slot },
 }
 
-/// Calls of extern functions that are too rare or too large for an operation of their own.
+/// Calls of extern functions that are too rare or too large for a separate operation.
 #[derive(Clone, Debug)]
 pub(crate) enum ExternOp {
     Hash {
@@ -213,7 +213,8 @@ pub(crate) enum ExternOp {
         low: Slot,
         high: Slot,
     },
-    /// Shortens the frame that leaves; `limit` holds the least length asked for, plus one.
+    /// Limits the length of the outgoing frame; `limit` holds the smallest requested length plus
+    /// one.
     Truncate {
         length: Slot,
         limit: Slot,
@@ -234,7 +235,7 @@ pub(crate) enum ExternOp {
         algorithm: Box<TnaHash>,
         list: u32,
     },
-    /// Adds to a sum that [`ExternOp::ChecksumGet`] folds, or subtracts from it.
+    /// Adds to, or subtracts from, a sum that [`ExternOp::ChecksumGet`] folds.
     ChecksumAdd {
         sum: Slot,
         list: u32,
@@ -244,7 +245,7 @@ pub(crate) enum ExternOp {
         dst: Slot,
         sum: Slot,
     },
-    /// Counts at the entry that matched last.
+    /// Counts at the last matching entry.
     CountDirect {
         table: u32,
     },
@@ -257,51 +258,51 @@ pub(crate) enum ExternOp {
         session: Slot,
         list: Option<u32>,
     },
-    /// The colour of a packet at a meter.
+    /// Meters a packet and stores its colour.
     Meter {
         dst: Slot,
         width: u32,
         meter: u32,
         index: Slot,
     },
-    /// Whether values are in a parser value set.
+    /// Tests whether values are in a parser value set.
     Contains {
         dst: Slot,
         set: u32,
         keys: Vec<Item>,
     },
-    /// A digest for the controller, with its values as they are now (TNA).
+    /// Makes a digest for the controller from the current values (TNA).
     Pack {
         digest: u32,
     },
-    /// Asks for a digest at the end of ingress; `request` is its number plus one.
+    /// Requests a digest at the end of ingress; `request` is its number plus one.
     Learn {
         digest: u32,
         request: Slot,
     },
 }
 
-/// A table as the interpreter applies it.
+/// A table's properties for the interpreter.
 #[derive(Clone, Debug)]
 pub(crate) struct TableCode {
-    /// What entries are matched with.
+    /// The key fields.
     pub(crate) keys: Vec<Item>,
     /// The list of values that an action selector hashes.
     pub(crate) selected: Option<u32>,
-    /// The action profile that entries refer to.
+    /// The action profile of its entries.
     pub(crate) profile: Option<u32>,
     pub(crate) actions: Vec<ActionCode>,
 }
 
-/// An action as a table starts it.
+/// An action that a table can start.
 #[derive(Clone, Debug)]
 pub(crate) struct ActionCode {
     pub(crate) entry: Pc,
-    /// First word of the parameters; they are neighbours.
+    /// First word of the parameters, which are contiguous.
     pub(crate) params: Slot,
 }
 
-/// Codes of the parser errors that the engine raises.
+/// Codes of parser errors that the engine raises.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Errors {
     pub(crate) packet_too_short: u64,
@@ -323,16 +324,16 @@ pub(crate) struct Code {
     pub(crate) wides: Vec<WideOp>,
     pub(crate) externs: Vec<ExternOp>,
     pub(crate) tables: Vec<TableCode>,
-    /// Where the values of each digest are.
+    /// The value slots of each digest.
     pub(crate) digests: Vec<Vec<Item>>,
     /// An action that does nothing.
     pub(crate) nothing: Pc,
     pub(crate) errors: Errors,
-    /// Where the blocks of the architecture start.
+    /// Start of each block of the architecture.
     pub(crate) blocks: Vec<Pc>,
-    /// Words of a packet's state.
+    /// Number of words of a packet's state.
     pub(crate) words: usize,
-    /// Words that hold the same in every packet.
+    /// Words that are equal in every packet.
     pub(crate) constants: HashMap<Slot, u64>,
 }
 

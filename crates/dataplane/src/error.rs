@@ -1,4 +1,4 @@
-//! What can go wrong when a program is loaded or its state is accessed.
+//! Errors of loading a program and of accessing its state.
 
 /// Why a program cannot be run.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -6,10 +6,10 @@ pub enum LoadError {
     /// The program instantiates no package.
     #[error("the program has no `main`")]
     NoMain,
-    /// The program is written for an architecture that the engine does not know.
+    /// The program is written for an unknown architecture.
     #[error("unknown architecture: package `{0}` (known: `V1Switch`, `Switch`)")]
     Package(String),
-    /// The package lacks a block, or a control stands where a parser belongs.
+    /// The package lacks a block, or has a control in place of a parser.
     #[error("package `{package}`: no {kind} is bound to parameter `{role}`")]
     Block {
         /// The package.
@@ -22,23 +22,23 @@ pub enum LoadError {
     /// An extern, or a method of one, that the engine does not implement.
     #[error("extern `{0}` is not supported")]
     Extern(String),
-    /// An extern was instantiated or called in a way that the engine does not understand.
+    /// An extern was instantiated or called in an unsupported way.
     #[error("extern `{name}`: {reason}")]
     ExternUse {
-        /// The extern, with its method where one was called.
+        /// The extern, with its method if one was called.
         name: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
-    /// Metadata of the architecture that the program uses and the engine does not model.
+    /// The program uses metadata of the architecture that the engine does not model.
     #[error("the program uses `{name}`: {what} is not supported")]
     Intrinsic {
         /// Role and member.
         name: String,
-        /// What it stands for.
+        /// The meaning of the metadata.
         what: &'static str,
     },
-    /// A header that cannot be put on the wire.
+    /// A header has no valid wire format.
     #[error("header `{name}` has {bits} bits: not a whole number of bytes")]
     HeaderSize {
         /// Hierarchical name.
@@ -46,15 +46,15 @@ pub enum LoadError {
         /// Size without a varbit field.
         bits: u32,
     },
-    /// A table that no match structure can serve.
+    /// No match structure supports the table.
     #[error("table `{name}`: {reason}")]
     Table {
         /// Hierarchical name.
         name: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
-    /// An entry or a default action in the program that its table refuses.
+    /// A table refuses an entry or a default action of the program.
     #[error("table `{name}`: entry {index} of the program: {error}")]
     Entry {
         /// Hierarchical name.
@@ -64,28 +64,28 @@ pub enum LoadError {
         /// Why it was refused.
         error: TableError,
     },
-    /// A construct of the language outside its place, such as `extract` in a control.
+    /// A language construct is in the wrong place, such as `extract` in a control.
     #[error("{0}")]
     Misplaced(String),
-    /// Actions or values nested deeper, or state larger, than the engine allows.
+    /// Actions or values are nested too deeply, or the state is too large.
     #[error("{0} exceeds the engine's limit")]
     Limit(String),
-    /// Registers, counters or meters that take too much memory.
+    /// Registers, counters or meters take too much memory.
     #[error(
         "`{name}` and the instances before it take more than {mebibytes} MiB of memory: make it smaller"
     )]
     State {
         /// Hierarchical name.
         name: String,
-        /// What is allowed.
+        /// The limit.
         mebibytes: u128,
     },
-    /// The intermediate representation contradicts itself: a fault of the front end.
+    /// The intermediate representation is inconsistent, which is a bug in the front end.
     #[error("malformed program: {0}")]
     Malformed(String),
 }
 
-/// Why the control plane's request for a table was refused.
+/// Why a control plane request for a table was refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TableError {
     /// No table has that id.
@@ -103,7 +103,7 @@ pub enum TableError {
     /// No entry has that key (and priority).
     #[error("no such entry")]
     NotFound,
-    /// A wrong number of matches.
+    /// The number of matches is wrong.
     #[error("the table has {expected} keys, the entry {got}")]
     KeyCount {
         /// Keys of the table.
@@ -111,10 +111,10 @@ pub enum TableError {
         /// Matches in the entry.
         got: usize,
     },
-    /// A match of another kind than the key's.
+    /// A match has another kind than the key.
     #[error("key {0}: the match is of another kind than the key")]
     MatchKind(usize),
-    /// A value that does not fit into the key.
+    /// A value does not fit into the key.
     #[error("key {key}: the value needs more than {width} bits")]
     KeyWidth {
         /// Position of the key.
@@ -122,15 +122,15 @@ pub enum TableError {
         /// Its width in bits.
         width: u32,
     },
-    /// A match that says nothing sensible: value bits outside the mask or prefix, an empty range.
+    /// A match is invalid: value bits outside the mask or prefix, or an empty range.
     #[error("key {key}: {reason}")]
     BadMatch {
         /// Position of the key.
         key: usize,
-        /// What is wrong.
+        /// The problem.
         reason: &'static str,
     },
-    /// A wrong number of action arguments.
+    /// The number of action arguments is wrong.
     #[error("the action has {expected} parameters, the entry {got}")]
     ArgCount {
         /// Parameters of the action.
@@ -138,7 +138,7 @@ pub enum TableError {
         /// Arguments given.
         got: usize,
     },
-    /// An argument that does not fit.
+    /// An argument does not fit.
     #[error("argument {arg}: the value needs more than {width} bits")]
     ArgWidth {
         /// Position of the argument.
@@ -146,7 +146,7 @@ pub enum TableError {
         /// Width of the parameter in bits.
         width: u32,
     },
-    /// A priority where the table has none (it must be 0), or none where it needs one.
+    /// A priority is present where the table has none (it must be 0), or missing.
     #[error("{0}")]
     Priority(&'static str),
     /// The table has as many entries as its size allows.
@@ -155,13 +155,13 @@ pub enum TableError {
     /// The program declared the entries or the default action constant.
     #[error("{0} of this table are constant")]
     Constant(&'static str),
-    /// An action where a member or a group is wanted, or the other way round.
+    /// The entry has an action instead of a member or a group, or the reverse.
     #[error("{0}")]
     ActionKind(&'static str),
-    /// A time-out in a table without `support_timeout`.
+    /// The table has no `support_timeout`.
     #[error("entries of this table have no idle time-out")]
     NoTimeout,
-    /// A member or a group that the action profile refuses.
+    /// The action profile refuses the member or group.
     #[error(transparent)]
     Profile(#[from] Box<ProfileError>),
 }
@@ -178,31 +178,31 @@ pub enum ProfileError {
     /// The id does not name an action profile or selector.
     #[error("no such action profile")]
     Unknown,
-    /// A plain profile, of which members only can be named.
+    /// A plain profile has members only.
     #[error("an action profile without a selector has no groups")]
     NoGroups,
-    /// What is there (`member`, `group`), and its id.
+    /// The object (`member`, `group`) with this id exists.
     #[error("{0} {1} exists already")]
     AlreadyExists(&'static str, u32),
-    /// What is missing, and its id.
+    /// The object with this id does not exist.
     #[error("there is no {0} {1}")]
     NotFound(&'static str, u32),
-    /// Entries or groups name it.
+    /// Entries or groups refer to the object.
     #[error("{0} {1} is in use")]
     InUse(&'static str, u32),
     /// The profile has as many members as its size allows.
     #[error("the action profile is full ({0} members)")]
     Full(u64),
-    /// A member that a group names twice.
+    /// A group contains this member twice.
     #[error("member {0} is in the group twice")]
     Twice(u32),
-    /// A weight of zero.
+    /// A weight is zero.
     #[error("a weight must be at least 1")]
     Weight,
     /// The weights of a group add up to more than its size, or the engine's.
     #[error("the weights of the group add up to more than {0}")]
     TooLarge(u64),
-    /// The action of a member: see [`TableError`].
+    /// The action of a member is invalid: see [`TableError`].
     #[error(transparent)]
     Action(#[from] TableError),
 }
@@ -210,13 +210,13 @@ pub enum ProfileError {
 /// Why a register, a counter, a meter or a value set could not be accessed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StateError {
-    /// The id does not name an extern instance of the kind that was asked for.
+    /// The id does not name an extern instance of this kind.
     #[error("no such {0}")]
     Unknown(&'static str),
-    /// The index is beyond the array's end.
+    /// The index is beyond the end of the array.
     #[error("index {index} is out of range: the array has {size} elements")]
     Index {
-        /// Index asked for.
+        /// The requested index.
         index: u64,
         /// Elements of the array.
         size: u64,
@@ -224,19 +224,19 @@ pub enum StateError {
     /// The value does not fit into an element.
     #[error("the value needs more than {0} bits")]
     Width(u32),
-    /// A meter whose committed rate is above its peak rate.
+    /// A meter's committed rate is above its peak rate.
     #[error("the committed rate is above the peak rate")]
     Rates,
-    /// A member that the value set has.
+    /// The value set already has the member.
     #[error("the value set has this member already")]
     AlreadyExists,
-    /// A member that the value set has not.
+    /// The value set does not have the member.
     #[error("the value set has no such member")]
     NotFound,
     /// The value set has as many members as its size allows.
     #[error("the value set is full ({0} members)")]
     Full(u64),
-    /// An entry of a table, or a match: see [`TableError`].
+    /// An entry of a table, or a match, is invalid: see [`TableError`].
     #[error(transparent)]
     Table(#[from] TableError),
 }

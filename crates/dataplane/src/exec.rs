@@ -21,55 +21,55 @@ use crate::tables::{Arrival, Outcome, Resolved, Table};
 use crate::value::Value;
 use crate::wide::scratch_words;
 
-/// How a block ended.
+/// The end of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Flow {
-    /// At its end, or by `exit`.
+    /// Normal end, or `exit`.
     Done,
     /// A parser stopped with an error, or a control's loop did not end.
     Error(u64),
-    /// It has not ended: one operation was asked for.
+    /// Not at the end: a single operation was executed.
     Next,
 }
 
 /// The bytes that a pass reads and writes, and the packet's lengths.
 #[derive(Debug)]
 pub(crate) struct Io<'a> {
-    /// The frame that came in.
+    /// The received frame.
     pub(crate) frame: &'a [u8],
-    /// Bytes of it that the parser has consumed.
+    /// Number of its bytes that the parser has consumed.
     pub(crate) at: usize,
     /// Bytes after the headers, for checksums.
     pub(crate) payload: &'a [u8],
-    /// The frame that goes out.
+    /// The outgoing frame.
     pub(crate) out: &'a mut Vec<u8>,
     /// See [`crate::Packet::length`].
     pub(crate) length: u32,
     pub(crate) ingress_length: u32,
-    /// Work that is left for the turns of loops.
+    /// Work that remains for loops.
     pub(crate) work: u32,
 }
 
 impl<'a> Io<'a> {
-    /// What a parser starts with: a frame, and its length as the packet's. Nothing goes out before a
-    /// deparser runs.
+    /// The state at the start of a parser: a frame, and the packet's length. `out` is not written
+    /// before a deparser runs.
     pub(crate) fn arriving(frame: &'a [u8], length: u32, out: &'a mut Vec<u8>) -> Self {
         Self { frame, at: 0, payload: &[], out, length, ingress_length: length, work: MOST_WORK }
     }
 }
 
-/// Work that the loops of a block may take; [`crate::load`] says what a turn counts for. It bounds how
-/// long one packet can hold up all others: some tenths of a second.
+/// Work limit of a block's loops; see [`crate::load`] for the work per iteration. It bounds the
+/// time that one packet can delay others to some tenths of a second.
 pub(crate) const MOST_WORK: u32 = 1 << 27;
 
-/// Turns of its loops that a parser may take. A loop that consumes at least a byte per turn ends
-/// before, whatever comes in.
+/// Iteration limit of a parser's loops. A loop that consumes at least a byte per iteration always
+/// ends before.
 pub(crate) const MOST_TICKS: u32 = 1 << 16;
 
-/// Turns of its loops that a control may take: more than a byte counts in a byte's turns each.
+/// Iteration limit of a control's loops: more than a byte can count.
 pub(crate) const MOST_TURNS: u32 = 1 << 20;
 
-/// Code and everything that outlives a packet.
+/// Code and state that outlive a packet.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) code: Arc<Code>,
@@ -77,7 +77,7 @@ pub(crate) struct Engine {
     machine: Machine,
 }
 
-/// What outlives a packet.
+/// State that outlives a packet.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) registers: Registers,
@@ -86,14 +86,14 @@ pub(crate) struct Store {
     pub(crate) profiles: Vec<Profile>,
     pub(crate) value_sets: Vec<ValueSet>,
     pub(crate) tables: Vec<Table>,
-    /// The latest time that anybody told, for meters and time-outs.
+    /// The latest known time, for meters and timeouts.
     pub(crate) now_us: u64,
     random: Random,
-    /// What the deparser asked for besides the frame (TNA).
+    /// Requests of the deparser besides the frame (TNA).
     pub(crate) requests: Requests,
-    /// Space to put lists of values together.
+    /// Buffer for lists of values.
     buffer: Vec<u8>,
-    /// Space for arithmetic on wide values and for keys of tables.
+    /// Buffer for arithmetic on wide values and for keys of tables.
     scratch: Vec<u64>,
 }
 
@@ -123,19 +123,19 @@ impl Engine {
         }
     }
 
-    /// Changes over to another kind of engine.
+    /// Changes the execution engine.
     pub(crate) fn choose(&mut self, kind: EngineKind) {
         let Store { registers, tables, .. } = &mut self.store;
         self.machine = Machine::new(kind, &self.code, registers, tables);
     }
 
-    /// A packet comes in: time to change over to machine code, if there is some.
+    /// Called per packet: switches to machine code when it is ready.
     #[inline]
     pub(crate) fn packet(&mut self) {
         self.machine.packet();
     }
 
-    /// Whether machine code runs the blocks now.
+    /// Whether machine code currently runs the blocks.
     pub(crate) fn is_compiled(&self) -> bool {
         self.machine.ready().is_some()
     }
@@ -143,7 +143,8 @@ impl Engine {
     /// Runs a block.
     #[inline]
     pub(crate) fn run(&mut self, entry: Pc, state: &mut [u64], io: &mut Io<'_>) -> Flow {
-        // Apart, so that the code's address stays in a register while the store changes.
+        // Borrowed separately, so that the code's address stays in a register while the store
+        // changes.
         let Self { code, store, machine } = self;
         match machine.ready() {
             Some(compiled) => compiled.run(entry, code, store, state, io),
@@ -377,7 +378,7 @@ impl Store {
         }
     }
 
-    /// Looks a packet up, hands the arguments over and gives the action's place.
+    /// Looks up a packet, copies the arguments and returns the action's entry.
     #[inline]
     pub(crate) fn apply(
         &mut self,
@@ -446,7 +447,7 @@ impl Store {
                 state[sum as usize] = state[slots.end - 1];
             }
             (RunKind::Add { sum }, None) => {
-                // Reads leave the sum as it was, so it goes on from value to value.
+                // Reads do not change the sum, so it carries over from value to value.
                 let mut last = state[sum as usize];
                 for slot in &mut state[slots] {
                     last = last.wrapping_add(*slot) & mask(run.width.into());
@@ -457,12 +458,12 @@ impl Store {
         }
     }
 
-    /// Calls an extern function; false ends the block.
+    /// Calls an extern function. Returns false if that ends the block.
     fn call_extern(&mut self, code: &Code, number: u32, state: &mut [u64], io: &Io<'_>) -> bool {
         match &code.externs[number as usize] {
             ExternOp::Hash { dst, width, algorithm, base, max, list } => {
                 let data = gather(&code.lists[*list as usize], state, &mut self.buffer);
-                // BMv2 takes an empty range for one of one value.
+                // BMv2 treats an empty range as one of one value.
                 let max = state[*max as usize].max(1);
                 let hash = algorithm.digest(data, &[]) % max;
                 state[*dst as usize] = hash.wrapping_add(state[*base as usize]) & mask(*width);
@@ -529,7 +530,7 @@ impl Store {
             ExternOp::Meter { dst, width, meter, index } => {
                 let (index, now) = (state[*index as usize], self.now_us);
                 let meter = &mut self.meters[*meter as usize];
-                // Out of range, the colour is what it was.
+                // Out of range, the colour is unchanged.
                 if let Some(color) = meter.execute(index, io.ingress_length, now) {
                     state[*dst as usize] = color as u64 & mask(*width);
                 }
@@ -545,7 +546,7 @@ impl Store {
             ExternOp::ChecksumAdd { sum, list, subtract } => {
                 let data = gather(&code.lists[*list as usize], state, &mut self.buffer);
                 let words = u64::from(fold(sum_words(data, &[])));
-                // In one's complement, to subtract is to add the complement.
+                // In one's complement, subtracting is adding the complement.
                 let words = if *subtract { !words & 0xffff } else { words };
                 state[*sum as usize] = u64::from(fold(state[*sum as usize] + words));
             }
@@ -584,7 +585,7 @@ impl Store {
     }
 }
 
-/// The action that a packet gets from an action profile; none in an empty group.
+/// The action for a packet from an action profile; `None` in an empty group.
 #[cold]
 fn choose<'a>(
     profile: Option<&'a Profile>,
@@ -605,7 +606,7 @@ fn choose<'a>(
 }
 
 impl Requests {
-    /// Asks for a digest with the values that its fields have now.
+    /// Requests a digest with the current values of its fields.
     pub(crate) fn pack(&mut self, code: &Code, digest: u32, state: &[u64]) {
         self.digest = Some(digest);
         self.digest_data.clear();

@@ -1,9 +1,9 @@
-//! How fields lie next to each other on the wire, compiled into few wide moves.
+//! The wire layout of fields, compiled into few wide moves.
 
 use crate::bits::{get_bits, load_be, mask, put_bits, store_be};
 use crate::code::Slot;
 
-/// A field of a layout: where its value lives in the packet's state, and its bits.
+/// A field of a layout: its slot in the packet's state, and its width.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item {
     pub(crate) slot: Slot,
@@ -43,7 +43,7 @@ pub(crate) enum Part {
         slot: Slot,
         count: u32,
     },
-    /// Fields that fill up to eight whole bytes together.
+    /// Fields that together fill up to eight whole bytes.
     Chunk {
         byte: u32,
         bytes: u32,
@@ -66,7 +66,7 @@ pub(crate) struct Member {
     pub(crate) width: u8,
 }
 
-/// Shorter runs are as quick in chunks.
+/// Shorter runs are equally fast as chunks.
 const SHORTEST_RUN: usize = 4;
 
 impl Layout {
@@ -94,7 +94,7 @@ impl Layout {
         self.bits
     }
 
-    /// Size in bytes, the last one perhaps in part.
+    /// Size in bytes, rounded up.
     pub(crate) fn bytes(&self) -> usize {
         self.bits.div_ceil(8) as usize
     }
@@ -112,7 +112,7 @@ impl Layout {
         }
     }
 
-    /// First slots and numbers of slots that the fields are in.
+    /// The first slot and number of slots of each field.
     pub(crate) fn slots(&self) -> impl Iterator<Item = (Slot, u32)> {
         let parts = self.parts.iter().filter_map(|part| match *part {
             Part::Run8 { slot, count, .. }
@@ -157,7 +157,7 @@ impl Layout {
             if bits > 64 {
                 break;
             }
-            // A list may end within a byte: the chunk is padded with zeros then.
+            // A list may end within a byte: then the chunk is padded with zeros.
             if bits % 8 == 0 || i + 1 == items.len() {
                 best = Some((i + 1, bits));
             }
@@ -227,7 +227,7 @@ impl Layout {
         }
     }
 
-    /// Writes all fields to `bytes`, which holds [`Self::bytes`], all zero.
+    /// Writes all fields to `bytes`, which has [`Self::bytes`] zeros.
     #[inline]
     pub(crate) fn emit(&self, state: &[u64], bytes: &mut [u8]) {
         for part in &self.parts {
@@ -306,7 +306,7 @@ mod tests {
 
     use super::*;
 
-    /// Widths that meet every kind of part: runs, chunks, odd offsets, wide fields.
+    /// Widths that produce every kind of part: runs, chunks, odd offsets, wide fields.
     fn widths() -> impl Strategy<Value = Vec<u32>> {
         let piece = prop_oneof![
             proptest::collection::vec(1u32..=64, 1..6),
@@ -349,7 +349,7 @@ mod tests {
                 prop_assert_eq!(&state[item.slot as usize..][..limbs.len()], &limbs[..]);
                 at += item.width as usize;
             }
-            // Emission gives the bytes back, the padding as zeros.
+            // Emitting restores the bytes, with zero padding.
             let mut out = vec![0; layout.bytes()];
             layout.emit(&state, &mut out);
             let mut expected = bytes;

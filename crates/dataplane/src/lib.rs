@@ -1,20 +1,19 @@
-//! Runs the P4 IR packet by packet: v1model programs with the semantics of BMv2's simple_switch, TNA
-//! programs as one pipe of a Tofino 1 does.
+//! Runs the P4 IR packet by packet: v1model programs with the semantics of BMv2's simple_switch,
+//! TNA programs like one pipe of a Tofino 1.
 //!
-//! A [`Pipeline`] is a loaded program with its tables, registers and counters; a [`Packet`] is the
-//! storage for one packet's headers and metadata, reused for ever. A switch around it owns ports,
-//! queues and multicast groups: it calls [`Pipeline::ingress`] for a frame, queues the packet (or
-//! copies of it) where the [`Verdict`] says, and calls [`Pipeline::egress`] for the frame that goes
-//! out. The passes are the same for both architectures (`pass`); what happens in one is in `v1model`
-//! and `tna`.
+//! A [`Pipeline`] is a loaded program with its tables, registers and counters; a [`Packet`] is
+//! reusable storage for one packet's headers and metadata. A switch around it owns ports, queues
+//! and multicast groups. It calls [`Pipeline::ingress`] for a frame, queues the packet (or copies
+//! of it) according to the [`Verdict`], and calls [`Pipeline::egress`] for the outgoing frame. The
+//! passes are the same for both architectures (`pass`); their content is in `v1model` and `tna`.
 //!
-//! The engine has no clock and no source of randomness but a seeded generator, and no thread but one
-//! that compiles the program and ends. It does not allocate for a packet once its buffers have grown
-//! to the traffic's sizes, and no frame makes it panic.
+//! The engine has no clock, a seeded generator as its only source of randomness, and no thread
+//! except one that compiles the program and ends. It does not allocate for a packet once its
+//! buffers have grown to the traffic's sizes, and no frame makes it panic.
 //!
 //! Start reading in [`Pipeline::load`]: `load` compiles the tree-shaped IR into the flat operations
-//! of `code`, `exec` interprets them, `compiled` makes machine code of them, `tables` and `externs`
-//! hold what outlives a packet.
+//! of `code`, `exec` interprets them, `compiled` translates them to machine code, and `tables` and
+//! `externs` hold state that outlives a packet.
 
 #![deny(unsafe_code)]
 

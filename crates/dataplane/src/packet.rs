@@ -1,4 +1,4 @@
-//! One packet's state.
+//! The state of one packet.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,40 +8,41 @@ use crate::code::Slot;
 use crate::layout::Item;
 use crate::value::Value;
 
-/// What the packets of a program look like.
+/// The shape of a program's packets.
 #[derive(Debug, Default)]
 pub(crate) struct Shape {
-    /// A fresh packet's words: zeros, then constants and space to compute in.
+    /// A fresh packet's words: zeros, then constants and temporaries.
     pub(crate) template: Vec<u64>,
-    /// Words that are zero at the start of each packet; all that the program can see changes here.
+    /// Number of words that are zero at the start of each packet; all state visible to the program
+    /// is there.
     pub(crate) live: usize,
-    /// Those of the live words that are cleared before the parser runs.
+    /// Live words that are cleared before the parser runs.
     pub(crate) early: Vec<Range<usize>>,
-    /// The others, which are cleared once it has run.
+    /// The other live words, which are cleared after it has run.
     pub(crate) late: Vec<LateHeader>,
-    /// Words of the live ones that are no headers: what a clone starts without.
+    /// Live words outside headers, which a clone starts without.
     pub(crate) metadata: Vec<Range<usize>>,
-    /// Words that travel through the queues: all live ones in v1model, none in TNA, where the packet
-    /// is parsed again.
+    /// Number of words that travel through the queues: all live ones in v1model, none in TNA, where
+    /// the packet is parsed again.
     pub(crate) travelling: usize,
-    /// Bytes that one unit of a queue's depth stands for; with 0, a packet is one unit.
+    /// Bytes per unit of a queue's depth; with 0, a packet is one unit.
     pub(crate) cell_bytes: u32,
-    /// Requests of the program that a replica of a packet does not make.
+    /// Requests of the program that a replica starts without.
     pub(crate) requests: Vec<Slot>,
-    /// What survives a resubmission, a recirculation or the making of a clone.
+    /// Data kept by a resubmission, a recirculation or a clone.
     pub(crate) lists: Vec<FieldList>,
     /// Digests that the program makes.
     pub(crate) digests: Vec<DigestShape>,
 }
 
-/// A header that a packet need not start with zeros in, if its parser extracts it.
+/// A header that need not be zero before the parser runs, if the parser extracts it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct LateHeader {
     pub(crate) valid: usize,
     pub(crate) words: Range<usize>,
 }
 
-/// A digest, as the control plane knows it.
+/// The shape of a digest for the control plane.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct DigestShape {
     /// Its name in P4Info.
@@ -63,22 +64,22 @@ impl FieldList {
     }
 }
 
-/// What a deparser asks for besides the frame.
+/// Requests of a deparser besides the frame.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests {
     /// A copy for a mirror session …
     pub(crate) mirror: Option<u16>,
-    /// … with this in front.
+    /// … with these bytes in front.
     pub(crate) mirror_data: Vec<u8>,
     /// A clone (v1model).
     pub(crate) clone: Option<CloneRequest>,
     /// A digest for the controller …
     pub(crate) digest: Option<u32>,
-    /// … with the words of these values, one after the other.
+    /// … with the words of these values, concatenated.
     pub(crate) digest_data: Vec<u64>,
 }
 
-/// A clone that the program asks for.
+/// A requested clone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct CloneRequest {
     pub(crate) session: u16,
@@ -87,7 +88,7 @@ pub(crate) struct CloneRequest {
 }
 
 impl Requests {
-    /// Forgets what was asked for; keeps the buffers.
+    /// Clears the requests; keeps the buffers.
     pub(crate) fn clear(&mut self) {
         self.mirror = None;
         self.clone = None;
@@ -102,23 +103,23 @@ impl Requests {
 pub struct Packet {
     pub(crate) shape: Arc<Shape>,
     pub(crate) state: Vec<u64>,
-    /// What follows the parsed headers; in TNA's queues the whole frame.
+    /// Bytes after the parsed headers; in TNA's queues the whole frame.
     pub(crate) payload: Vec<u8>,
     pub(crate) length: u32,
-    /// Bytes of the frame that came in: what counters count.
+    /// Length of the received frame, which counters use.
     pub(crate) ingress_length: u32,
-    /// Values of a field list, one after the other.
+    /// Values of a field list, concatenated.
     preserved: Vec<u64>,
     preserved_list: Option<usize>,
-    /// The words that travel, as they were when egress asked for a clone.
+    /// The travelling words at the time when egress requested a clone.
     pub(crate) cloned: Vec<u64>,
-    /// Bytes that the clone session leaves of the frame.
+    /// The clone session's length limit of the frame.
     pub(crate) limit: Option<u32>,
-    /// The queue that it is for.
+    /// Its priority queue.
     pub(crate) priority: u8,
-    /// What TNA's ingress deparser sends along with a resubmitted packet.
+    /// Data of TNA's ingress deparser for a resubmitted packet.
     pub(crate) resubmitted: [u8; 8],
-    /// The packet leaves its queue as it entered it.
+    /// Whether the packet leaves its queue unchanged.
     pub(crate) bypass_egress: bool,
     pub(crate) requests: Requests,
 }
@@ -143,8 +144,8 @@ impl Packet {
         }
     }
 
-    /// Becomes a copy of another packet of the same pipeline: a multicast replica. What the program
-    /// asked for besides (truncation, recirculation) was asked for the other packet alone.
+    /// Becomes a copy of another packet of the same pipeline: a multicast replica. Other requests
+    /// of the program (truncation, recirculation) apply to the other packet only.
     pub fn copy_from(&mut self, other: &Self) {
         debug_assert!(Arc::ptr_eq(&self.shape, &other.shape), "packets of different pipelines");
         let words = self.shape.travelling;
@@ -163,7 +164,7 @@ impl Packet {
         self.bypass_egress = other.bypass_egress;
     }
 
-    /// Forgets the packet before, all but what [`Self::parsed`] is for.
+    /// Clears the previous packet, except for what [`Self::parsed`] clears.
     #[inline]
     pub(crate) fn reset(&mut self) {
         for words in &self.shape.early {
@@ -171,7 +172,7 @@ impl Packet {
         }
     }
 
-    /// The parser has run: forgets those headers of the packet before that it has not extracted.
+    /// Clears late headers of the previous packet that the parser has not extracted.
     #[inline]
     pub(crate) fn parsed(&mut self) {
         for LateHeader { valid, words } in &self.shape.late {
@@ -181,14 +182,13 @@ impl Packet {
         }
     }
 
-    /// Sets a word of metadata, cut to its width.
+    /// Sets a word of metadata, truncated to its width.
     #[inline]
     pub(crate) fn set(&mut self, item: Item, value: u64) {
         self.state[item.slot as usize] = value & mask(item.width);
     }
 
-    /// Saves the fields of an `@field_list` for the next pass. A list that the program does not
-    /// declare is empty.
+    /// Saves the fields of an `@field_list` for the next pass. An undeclared list is empty.
     pub(crate) fn preserve(&mut self, list: u32) {
         self.preserved.clear();
         self.preserved_list = self.shape.lists.iter().position(|known| known.id == list);
@@ -200,7 +200,7 @@ impl Packet {
         }
     }
 
-    /// Puts the saved fields back.
+    /// Restores the saved fields.
     pub(crate) fn restore(&mut self) {
         let Some(list) = self.preserved_list else { return };
         let mut from = self.preserved.as_slice();
@@ -212,8 +212,8 @@ impl Packet {
         }
     }
 
-    /// Becomes a clone: keeps its headers, forgets its metadata but for a field list, whose values
-    /// are in `from`, the state of the packet that asked for the clone.
+    /// Becomes a clone: keeps its headers, and clears its metadata except for a field list, whose
+    /// values are in `from`, the state of the packet that requested the clone.
     pub(crate) fn become_clone(&mut self, request: CloneRequest, from: &[u64]) {
         for range in &self.shape.metadata {
             self.state[range.clone()].fill(0);
@@ -228,26 +228,26 @@ impl Packet {
         self.requests.clear();
     }
 
-    /// The clone session that the last pass asked for a copy to (v1model): see
+    /// The clone session that the last pass requested (v1model): see
     /// [`crate::Pipeline::clone_of_ingress`] and [`crate::Pipeline::clone_of_egress`].
     #[must_use]
     pub fn clone_session(&self) -> Option<u16> {
         self.requests.clone.map(|request| request.session)
     }
 
-    /// Cuts the frame that egress makes of it to so many bytes.
+    /// Limits the length of the frame that egress produces.
     pub fn set_limit(&mut self, bytes: u32) {
         self.limit = Some(bytes);
     }
 
-    /// Which of its port's queues it is for: a higher one goes first.
+    /// Its priority queue: higher ones are sent first.
     #[must_use]
     pub fn priority(&self) -> u8 {
         self.priority
     }
 
-    /// What the packet adds to a queue's depth as programs see it: one for v1model, which counts
-    /// packets, the number of 80-byte cells for TNA.
+    /// Its contribution to a queue's depth as programs see it: one for v1model, which counts
+    /// packets; the number of 80-byte cells for TNA.
     #[must_use]
     pub fn queue_units(&self) -> u32 {
         match self.shape.cell_bytes {
@@ -256,20 +256,20 @@ impl Packet {
         }
     }
 
-    /// The mirror session that the last pass asked for a copy to, and the data in front of it (TNA).
+    /// The mirror session that the last pass requested, and the data in front of the copy (TNA).
     #[must_use]
     pub fn mirror(&self) -> Option<(u16, &[u8])> {
         self.requests.mirror.map(|session| (session, self.requests.mirror_data.as_slice()))
     }
 
-    /// Whether there is a [`digest`](Self::digest): asking costs nothing.
+    /// Whether there is a [`digest`](Self::digest), without the cost of copying it.
     #[must_use]
     pub fn has_digest(&self) -> bool {
         self.requests.digest.is_some()
     }
 
-    /// The digest for the controller that the last ingress pass, or TNA's egress, made: its number
-    /// among [`crate::Pipeline::digests`], and its values.
+    /// The digest of the last ingress pass, or of TNA's egress: its index in
+    /// [`crate::Pipeline::digests`], and its values.
     #[must_use]
     pub fn digest(&self) -> Option<(usize, Vec<Value>)> {
         let number = self.requests.digest? as usize;
@@ -282,7 +282,7 @@ impl Packet {
         Some((number, self.shape.digests.get(number)?.widths.iter().map(take).collect()))
     }
 
-    /// Becomes a packet that waits for egress with these bytes: a mirrored copy (TNA).
+    /// Becomes a packet with these bytes that waits for egress: a mirrored copy (TNA).
     pub fn become_copy(&mut self, header: &[u8], frame: &[u8]) {
         self.payload.clear();
         self.payload.extend_from_slice(header);
@@ -292,8 +292,8 @@ impl Packet {
         self.requests.clear();
     }
 
-    /// Length in bytes: for v1model as BMv2 counts it, of the frame that came in, plus headers made
-    /// valid, minus headers made invalid since; for TNA of the frame that was deparsed last.
+    /// Length in bytes. For v1model as in BMv2: that of the received frame, plus headers made
+    /// valid, minus headers made invalid. For TNA that of the last deparsed frame.
     #[must_use]
     pub fn length(&self) -> u32 {
         self.length

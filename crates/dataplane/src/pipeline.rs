@@ -23,7 +23,7 @@ use crate::tables::{Action, KeyMatch, Table, TableEntry};
 use crate::value::Value;
 use crate::{tna, v1model};
 
-/// Where the generator behind `random()` and `Random` starts.
+/// Seed of `random()` and `Random`.
 const SEED: u64 = 0;
 
 /// A loaded program: code, tables, registers, counters.
@@ -36,7 +36,7 @@ pub struct Pipeline {
     passes: Passes,
 }
 
-/// The part that differs from architecture to architecture.
+/// The architecture-specific part.
 #[derive(Debug)]
 pub(crate) enum Passes {
     V1model(v1model::Passes),
@@ -44,11 +44,12 @@ pub(crate) enum Passes {
 }
 
 impl Pipeline {
-    /// Compiles a program and sets up its state. [`EngineKind::Automatic`] runs it until
-    /// [`Self::use_engine`] says otherwise.
+    /// Compiles a program and sets up its state. Uses [`EngineKind::Automatic`] until
+    /// [`Self::use_engine`] is called.
     ///
     /// # Errors
-    /// A program for an unknown architecture, or one that uses what the engine does not implement.
+    /// A program for an unknown architecture, or one that uses something that the engine does not
+    /// implement.
     pub fn load(program: ir::Program) -> Result<Self, LoadError> {
         let (mut loaded, passes) = load::load(&program)?;
         let shape = Arc::new(std::mem::take(&mut loaded.shape));
@@ -57,12 +58,12 @@ impl Pipeline {
         Ok(Self { program, shape, instances, engine, passes })
     }
 
-    /// Chooses what runs the packets from now on; tables, registers and all else stay as they are.
+    /// Selects the execution engine; all state is kept.
     pub fn use_engine(&mut self, kind: EngineKind) {
         self.engine.choose(kind);
     }
 
-    /// Whether machine code runs the packets now.
+    /// Whether machine code currently runs the packets.
     #[must_use]
     pub fn is_compiled(&self) -> bool {
         self.engine.is_compiled()
@@ -83,8 +84,7 @@ impl Pipeline {
         &self.program
     }
 
-    /// The digests that the program makes, by name in P4Info: what the numbers of
-    /// [`Packet::digest`] stand for. One name may be there more than once.
+    /// The program's digests by name in P4Info, indexed as by [`Packet::digest`]. Names may repeat.
     pub fn digests(&self) -> impl Iterator<Item = &str> {
         self.shape.digests.iter().map(|digest| digest.name.as_str())
     }
@@ -95,8 +95,7 @@ impl Pipeline {
         Packet::new(Arc::clone(&self.shape))
     }
 
-    /// Runs the ingress half of the pipeline on a frame: up to the point where the switch decides
-    /// about queues.
+    /// Runs the ingress half of the pipeline on a frame, up to the switch's decision about queues.
     pub fn ingress(&mut self, packet: &mut Packet, frame: &[u8], input: &IngressInput) -> Ingress {
         self.engine.packet();
         match &mut self.passes {
@@ -105,8 +104,8 @@ impl Pipeline {
         }
     }
 
-    /// Runs the egress half on a packet that left a queue. `frame` is cleared, and filled unless the
-    /// packet is dropped.
+    /// Runs the egress half on a packet that left a queue. `frame` is cleared, and filled unless
+    /// the packet is dropped.
     pub fn egress(
         &mut self,
         packet: &mut Packet,
@@ -119,9 +118,8 @@ impl Pipeline {
         }
     }
 
-    /// Makes `copy` the clone that the ingress pass of `original` asked for, which was told
-    /// `input`: the frame as it came in, parsed again, with the metadata of the field list. It waits
-    /// for egress then.
+    /// Makes `copy` the clone that the ingress pass of `original` with `input` requested: the
+    /// received frame, parsed again, with the metadata of the field list. It then waits for egress.
     pub fn clone_of_ingress(
         &mut self,
         copy: &mut Packet,
@@ -134,15 +132,15 @@ impl Pipeline {
         }
     }
 
-    /// Makes `copy` the clone that the egress pass of `original` asked for: the packet as it was at
-    /// the end, with the metadata of the field list. It waits for another egress pass then.
+    /// Makes `copy` the clone that the egress pass of `original` requested: the packet as it was at
+    /// the end, with the metadata of the field list. It then waits for another egress pass.
     pub fn clone_of_egress(&self, copy: &mut Packet, original: &Packet) {
         if let Passes::V1model(passes) = &self.passes {
             passes.clone_of_egress(copy, original);
         }
     }
 
-    /// What the next ingress pass is told, after `last`, of a packet that was resubmitted or
+    /// The input of the next ingress pass, after `last`, of a packet that was resubmitted or
     /// recirculated.
     #[must_use]
     pub fn next_pass(&self, last: &IngressInput, instance: Instance) -> IngressInput {
@@ -158,8 +156,8 @@ impl Pipeline {
         table.insert(entry, profile, now_us)
     }
 
-    /// Gives the entry with the same matches and priority another action and time-out; its direct
-    /// counter goes on counting and its direct meter on metering.
+    /// Changes the action and timeout of the entry with the same matches and priority; its direct
+    /// counter and direct meter keep their state.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -168,7 +166,7 @@ impl Pipeline {
         table.modify(entry, profile, now_us)
     }
 
-    /// Removes the entry with these matches and that priority.
+    /// Removes the entry with these matches and this priority.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -182,14 +180,14 @@ impl Pipeline {
         table.delete(matches, priority, profile)
     }
 
-    /// The entries of a table, the program's own included, in no particular (but repeatable) order;
-    /// none for an unknown table.
+    /// The entries of a table, including the program's own, in an arbitrary but repeatable order;
+    /// empty for an unknown table.
     pub fn entries(&self, table: TableId) -> impl Iterator<Item = &TableEntry> {
         self.engine.store.tables.get(table.index()).into_iter().flat_map(Table::entries)
     }
 
-    /// The entries of a table from a place on, each with its place: to go through a long table in
-    /// parts. An entry keeps its place as long as it is there.
+    /// The entries of a table from a position on, each with its position, to read a long table in
+    /// parts. An entry keeps its position as long as it exists.
     pub fn entries_from(
         &self,
         table: TableId,
@@ -199,7 +197,7 @@ impl Pipeline {
         table.into_iter().flat_map(move |table| table.entries_from(place))
     }
 
-    /// The entry with these matches and that priority.
+    /// The entry with these matches and this priority.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -212,7 +210,7 @@ impl Pipeline {
         self.table(table)?.entry(matches, priority)
     }
 
-    /// Sets the default action of a table; `None` brings back the program's own.
+    /// Sets the default action of a table; `None` restores the program's own.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -225,7 +223,7 @@ impl Pipeline {
         table.set_default(action, profile)
     }
 
-    /// The default action of a table; none for an unknown table.
+    /// The default action of a table; `None` for an unknown table.
     #[must_use]
     pub fn default_action(&self, table: TableId) -> Option<&Action> {
         self.table(table).ok().map(Table::default_action)
@@ -316,7 +314,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Scalars of a register's element: 1, or 2 for a pair.
+    /// Scalars per register element: 1, or 2 for a pair.
     ///
     /// # Errors
     /// See [`StateError`].
@@ -398,7 +396,7 @@ impl Pipeline {
         self.engine.store.tables.get_mut(table.index()).ok_or(TableError::UnknownTable)
     }
 
-    /// A table, the action profile that its entries refer to, and the time.
+    /// A table, the action profile of its entries, and the time.
     fn table_with_profile(
         &mut self,
         table: TableId,
@@ -416,7 +414,7 @@ impl Pipeline {
         }
     }
 
-    /// The engine's registers that a register of the program is made of.
+    /// The engine's registers for a register of the program.
     fn registers(&self, register: ExternId) -> Result<Range<u32>, StateError> {
         match self.instances.get(register.index()) {
             Some(&ExternInstance::Register { first, scalars }) => Ok(first..first + scalars),

@@ -1,8 +1,8 @@
-//! The v1model architecture as BMv2's `simple_switch` runs it.
+//! The v1model architecture as in BMv2's `simple_switch`.
 //!
 //! Ingress is parser, checksum verification and ingress control; the packet's whole state waits in
-//! the queue; egress is egress control, checksum computation and deparser. A second pass keeps the
-//! fields of an `@field_list` and nothing else.
+//! the queue; egress is egress control, checksum computation and deparser. A second pass keeps only
+//! the fields of an `@field_list`.
 
 use crate::code::{Pc, Slot};
 use crate::exec::{Engine, Flow, Io, MOST_TURNS, MOST_WORK};
@@ -11,7 +11,7 @@ use crate::packet::{CloneRequest, Packet};
 use crate::pass::{DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Verdict};
 
 /// Slots that the engine itself writes or reads: standard metadata and requests of the program.
-/// Metadata that the program's architecture file lacks has a slot that nobody else uses.
+/// Metadata that the program's architecture file lacks has an unused slot.
 #[derive(Clone, Debug)]
 pub(crate) struct Intrinsics {
     pub(crate) ingress_port: Item,
@@ -47,20 +47,20 @@ pub(crate) struct Intrinsics {
 }
 
 impl Intrinsics {
-    /// What a program asks for, all of which a replica starts without.
+    /// Requests of a program, which a replica starts without.
     pub(crate) fn requests(&self) -> [Slot; 6] {
         let Self { clone, clone_list, resubmit, recirculate, truncate, digest, .. } = *self;
         [clone, clone_list, resubmit, recirculate, truncate, digest]
     }
 
-    /// The clone that a packet's program asked for.
+    /// The clone that a packet's program requested.
     fn clone_request(&self, state: &[u64]) -> Option<CloneRequest> {
         let session = request(state[self.clone as usize])? as u16;
         Some(CloneRequest { session, list: request(state[self.clone_list as usize]) })
     }
 }
 
-/// Where the blocks of v1model start.
+/// Entries of the blocks of v1model.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Entries {
     pub(crate) parser: Pc,
@@ -71,12 +71,12 @@ pub(crate) struct Entries {
     pub(crate) deparser: Pc,
 }
 
-/// What runs a packet through the blocks.
+/// Runs a packet through the blocks.
 #[derive(Debug)]
 pub(crate) struct Passes {
     pub(crate) entries: Entries,
     pub(crate) intrinsics: Intrinsics,
-    /// What blocks before the deparser write to: nothing, ever.
+    /// Output of blocks before the deparser: always empty.
     nowhere: Vec<u8>,
 }
 
@@ -87,8 +87,8 @@ impl Passes {
 
     /// Runs parser, checksum verification and ingress.
     ///
-    /// A parser error does not stop the packet: ingress finds it in `parser_error`, and what the
-    /// parser had not consumed is payload.
+    /// A parser error does not stop the packet: ingress finds it in `parser_error`, and unparsed
+    /// bytes are payload.
     pub(crate) fn ingress(
         &mut self,
         engine: &mut Engine,
@@ -102,7 +102,7 @@ impl Passes {
         packet.reset();
         packet.requests.clear();
         packet.limit = None;
-        // BMv2 resets all metadata before a second pass, the port and the time included.
+        // BMv2 resets all metadata before a second pass, including the port and the time.
         if matches!(input.instance, Instance::Resubmitted | Instance::Recirculated) {
             packet.restore();
         } else {
@@ -140,7 +140,7 @@ impl Passes {
         packet.requests.clone = meta.clone_request(state);
         packet.priority = at(meta.priority) as u8;
         let resubmit = request(state[meta.resubmit as usize]);
-        // What ingress asked for has been noted: egress asks for itself.
+        // Ingress requests have been read: egress makes its own.
         for slot in [meta.clone, meta.clone_list] {
             packet.state[slot as usize] = 0;
         }
@@ -171,13 +171,13 @@ impl Passes {
         packet.set(meta.deq_qdepth, u64::from(input.deq_qdepth));
         packet.set(meta.deq_timedelta, u64::from(input.deq_timedelta));
         packet.set(meta.egress_port, u64::from(input.port));
-        // Of a packet for one port, BMv2 leaves the replication id as it is.
+        // For a packet to one port, BMv2 leaves the replication id unchanged.
         if input.instance != Instance::Normal {
             packet.set(meta.egress_rid, u64::from(input.rid));
         }
         packet.set(meta.instance_type, input.instance as u64);
         packet.requests.clear();
-        // Anything but the drop port; BMv2 takes the next one, modulo the field's width.
+        // Any value but the drop port; BMv2 uses the next one, modulo the field's width.
         packet.set(meta.egress_spec, u64::from(DROP_PORT) + 1);
         let length = packet.length;
         packet.set(meta.packet_length, u64::from(length));
@@ -199,7 +199,7 @@ impl Passes {
         }
         packet.requests.clone = meta.clone_request(state);
         if packet.requests.clone.is_some() {
-            // Before checksums are computed, and whether the packet is dropped or not.
+            // Before checksums are computed, and even if the packet is dropped.
             packet.cloned.clear();
             packet.cloned.extend_from_slice(&state[..packet.shape.live]);
             packet.length = io.length;
@@ -220,7 +220,7 @@ impl Passes {
         if let Some(list) = recirculate {
             packet.preserve(list);
         } else {
-            // What goes in again is whole, as in BMv2.
+            // A recirculated frame is complete, as in BMv2.
             let limit = request(state[meta.truncate as usize]).into_iter().chain(packet.limit);
             frame.truncate(limit.min().unwrap_or(u32::MAX) as usize);
         }
@@ -228,7 +228,7 @@ impl Passes {
     }
 }
 
-/// Runs a control. One whose loops do not end drops the packet, as a failed assertion does.
+/// Runs a control. A control whose loops do not end drops the packet, as a failed assertion does.
 fn control(engine: &mut Engine, entry: Pc, meta: &Intrinsics, state: &mut [u64], io: &mut Io<'_>) {
     io.work = MOST_WORK;
     if let Flow::Error(_) = engine.run(entry, state, io) {
@@ -240,7 +240,7 @@ fn control(engine: &mut Engine, entry: Pc, meta: &Intrinsics, state: &mut [u64],
 }
 
 impl Passes {
-    /// Makes a clone of a frame that went through ingress, as it came in: it is parsed again.
+    /// Makes a clone of a frame that passed ingress: the received frame is parsed again.
     pub(crate) fn clone_of_ingress(
         &mut self,
         engine: &mut Engine,
@@ -264,7 +264,7 @@ impl Passes {
         self.finish_clone(copy, request, &original.state);
     }
 
-    /// Makes a clone of a packet that went through egress, as it was at the end.
+    /// Makes a clone of a packet that passed egress, as it was at the end.
     pub(crate) fn clone_of_egress(&self, copy: &mut Packet, original: &Packet) {
         let Some(request) = original.requests.clone else { return };
         copy.state[..original.cloned.len()].copy_from_slice(&original.cloned);

@@ -1,12 +1,12 @@
-//! Integers of any width, as the control plane exchanges them with the engine.
+//! Integers of any width for the exchange between control plane and engine.
 
 use std::fmt;
 
 /// A non-negative integer of any size.
 ///
-/// Kept as 64-bit limbs, least significant first, without zero limbs at the top: two values are
-/// equal if and only if the numbers are, whatever their width was where they came from. A signed
-/// field's value is its two's complement pattern within the field's width.
+/// Stored as 64-bit limbs, least significant first, without zero limbs at the top: two values are
+/// equal if and only if the numbers are, independent of their original width. The value of a signed
+/// field is its two's complement pattern within the field's width.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Value {
     low: u64,
@@ -21,7 +21,7 @@ impl Value {
         Self { low: 0, high: Vec::new() }
     }
 
-    /// From limbs, least significant first.
+    /// Creates a value from limbs, least significant first.
     #[must_use]
     pub fn from_limbs(limbs: &[u64]) -> Self {
         let Some((&low, high)) = limbs.split_first() else { return Self::zero() };
@@ -29,7 +29,7 @@ impl Value {
         Self { low, high: high[..used].to_vec() }
     }
 
-    /// From bytes, most significant first, as P4Runtime writes values. No bytes: zero.
+    /// Creates a value from bytes, most significant first, as in P4Runtime. No bytes: zero.
     #[must_use]
     pub fn from_be_bytes(bytes: &[u8]) -> Self {
         let limbs: Vec<u64> = bytes
@@ -64,13 +64,13 @@ impl Value {
         }
     }
 
-    /// Whether the value fits into a field of that many bits.
+    /// Whether the value fits into a field of `width` bits.
     #[must_use]
     pub fn fits(&self, width: u32) -> bool {
         self.bits() <= width
     }
 
-    /// As an integer, if it has at most 64 bits.
+    /// The value as an integer, if it has at most 64 bits.
     #[must_use]
     pub fn to_u64(&self) -> Option<u64> {
         self.high.is_empty().then_some(self.low)
@@ -84,7 +84,7 @@ impl Value {
         Self::from_limbs(&limbs)
     }
 
-    /// `count` limbs, least significant first, the number cut or extended with zeros.
+    /// `count` limbs, least significant first, truncated or extended with zeros.
     pub(crate) fn limbs(&self, count: usize) -> impl Iterator<Item = u64> + '_ {
         (0..count).map(|i| self.limb(i))
     }
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shortest_form_has_one_byte_at_least() {
+    fn the_shortest_form_has_at_least_one_byte() {
         assert_eq!(Value::zero().to_be_bytes(), [0]);
         assert_eq!(Value::from(255u64).to_be_bytes(), [255]);
         assert_eq!(Value::from(256u64).to_be_bytes(), [1, 0]);

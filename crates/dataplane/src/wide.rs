@@ -1,4 +1,4 @@
-//! Arithmetic on values of any width, and the operators too rare for an operation of their own.
+//! Arithmetic on values of any width, and operators too rare for a separate operation.
 
 use std::cmp::Ordering;
 
@@ -12,25 +12,25 @@ pub(crate) struct WideOp {
     pub(crate) kind: WideKind,
     pub(crate) dst: Item,
     pub(crate) a: Item,
-    /// Second operand; the same as `a` where there is none.
+    /// Second operand; the same as `a` if there is none.
     pub(crate) b: Item,
     /// Whether `a` (and `b`) are two's complement.
     pub(crate) signed: bool,
 }
 
-/// What a [`WideOp`] computes.
+/// The operator of a [`WideOp`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WideKind {
-    /// `a` cut or extended to the width of `dst`.
+    /// `a` truncated or extended to the width of `dst`.
     Cast,
     Not,
     Neg,
     Add,
     Sub,
     Mul,
-    /// Zero where the divisor is zero; signed division cuts towards zero.
+    /// Zero if the divisor is zero; signed division truncates towards zero.
     Div,
-    /// `a` where the divisor is zero; the sign is that of `a`.
+    /// `a` if the divisor is zero; the sign is that of `a`.
     Mod,
     AddSat,
     SubSat,
@@ -48,7 +48,7 @@ pub(crate) enum WideKind {
     Slice {
         lo: u32,
     },
-    /// Stores `a` into `dst` from bit `lo` up; the other bits stay.
+    /// Stores `a` into `dst` from bit `lo` up; other bits are unchanged.
     Insert {
         lo: u32,
     },
@@ -58,18 +58,18 @@ pub(crate) enum WideKind {
     },
 }
 
-/// Words of working space that operations on values of at most `limbs` words need.
+/// Number of scratch words for operations on values of at most `limbs` words.
 pub(crate) const fn scratch_words(limbs: usize) -> usize {
     6 * (limbs + 1)
 }
 
 impl WideOp {
-    /// Words of the widest operand.
+    /// Number of words of the widest operand.
     fn limbs(&self) -> usize {
         self.dst.width.max(self.a.width).max(self.b.width).div_ceil(64) as usize
     }
 
-    /// What it takes: words that are read, combined or written, more or less.
+    /// Approximate work: words that are read, combined or written.
     pub(crate) fn work(&self) -> u64 {
         let limbs = self.limbs() as u64;
         let each = match self.kind {
@@ -131,7 +131,7 @@ impl WideOp {
             WideKind::Ne => z[0] = u64::from(x != y),
             WideKind::Lt | WideKind::Le => {
                 if signed {
-                    // Moves the least value to zero and keeps the order.
+                    // Maps the smallest value to zero and keeps the order.
                     flip_sign(x, width);
                     flip_sign(y, width);
                 }
@@ -175,7 +175,7 @@ impl WideOp {
         if divisor_is_zero {
             remainder.copy_from_slice(x);
         } else {
-            // Bit by bit: division is rare in data planes, and most targets have none.
+            // Bit by bit: division is rare in data planes, and most targets lack it.
             for bit in (0..width as usize).rev() {
                 double(remainder);
                 remainder[0] |= x[bit / 64] >> (bit % 64) & 1;
@@ -197,7 +197,7 @@ impl WideOp {
 
     fn saturate(&self, x: &mut [u64], y: &mut [u64], z: &mut [u64]) {
         let width = self.a.width;
-        // One limb of headroom: sums and differences cannot overflow the working space.
+        // One additional limb, so that sums and differences cannot overflow.
         if self.signed {
             sign_extend(x, width);
             sign_extend(y, width);
@@ -213,7 +213,7 @@ impl WideOp {
         if negative && !self.signed {
             z.fill(0);
         } else if negative {
-            // Below -2^(width-1) if any bit above is clear.
+            // Below -2^(width-1) if any higher bit is clear.
             let low_enough = (value_bits as usize..z.len() * 64).all(|bit| test(z, bit));
             if !low_enough {
                 z.fill(0);
@@ -304,7 +304,7 @@ fn double(x: &mut [u64]) {
     }
 }
 
-/// A shift amount, no larger than the working space.
+/// A shift amount, at most the size of the working space.
 fn amount(y: &[u64], limbs: usize) -> usize {
     let most = limbs as u64 * 64;
     if y[1..].iter().any(|&limb| limb != 0) { most as usize } else { y[0].min(most) as usize }

@@ -1,8 +1,8 @@
-//! Rows of registers that a packet is going to meet, found out before it does.
+//! Prediction of the register rows that a packet will access.
 //!
 //! In-network aggregation adds a packet's values to the row of registers that one of its headers
-//! names. The row is far away in memory, and what is done first, reading the values, needs none of
-//! it: so it can come while that is done. A wrong guess costs a little time and changes nothing.
+//! names. The row is far away in memory, and reading the values does not need it, so the row is
+//! prefetched meanwhile. A wrong prediction costs a little time and has no other effect.
 
 use std::collections::HashMap;
 
@@ -10,20 +10,20 @@ use super::Plan;
 use crate::code::{Code, Op, Slot};
 use crate::externs::register::RegisterPlace;
 
-/// Registers that take less memory than that are in the caches anyway.
+/// Smaller registers are in the caches anyway.
 const FAR: u64 = 512 << 10;
 
-/// Which element of which register each slot meets.
+/// The register element that each slot is combined with.
 #[derive(Debug)]
 pub(super) struct Ahead {
     elements: HashMap<Slot, Element>,
 }
 
-/// Neighbouring elements, from the first on.
+/// Neighbouring elements, by the first one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Element {
     pub(super) place: RegisterPlace,
-    /// The header field that is the index.
+    /// The header field with the index.
     pub(super) index: Slot,
 }
 
@@ -52,7 +52,7 @@ impl Ahead {
         Self { elements }
     }
 
-    /// The row that these slots meet, word by word.
+    /// The row that these slots are combined with, word by word.
     pub(super) fn row(&self, slot: Slot, count: u32) -> Option<Element> {
         let first = *self.elements.get(&slot)?;
         let same = |(offset, slot): (usize, Slot)| {
@@ -66,15 +66,15 @@ impl Ahead {
     }
 }
 
-/// The field of a header that a slot is a copy of, as far as moves tell.
+/// The header field that a slot is a copy of, if moves show it.
 fn header_field(code: &Code, sources: &HashMap<Slot, Slot>, slot: Slot) -> Option<Slot> {
     let chain = std::iter::successors(Some(slot), |slot| sources.get(slot).copied());
     let in_header = |slot: &Slot| {
         code.headers.iter().any(|header| (header.first..header.first + header.words).contains(slot))
     };
-    // Moves may go round in a circle.
+    // Moves may be cyclic.
     chain.take(LONGEST_CHAIN).find(in_header)
 }
 
-/// Moves from a header's field to an index.
+/// Most moves from a header's field to an index.
 const LONGEST_CHAIN: usize = 8;

@@ -1,31 +1,31 @@
-//! What operations belong together, and where they may end.
+//! Control flow of operations.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 use crate::code::{Code, Op, Pc};
 
-/// The operations that run from an entry on without leaving by a call or a return.
+/// The operations reachable from an entry without a call or a return.
 #[derive(Debug)]
 pub(crate) struct Region {
-    /// In the order of the program.
+    /// In program order.
     pub(crate) ops: Vec<Pc>,
-    /// Where jumps lead.
+    /// Targets of jumps.
     pub(super) targets: HashSet<Pc>,
-    /// No jumps, and a return at the end.
+    /// Whether there are no jumps, and a return at the end.
     pub(super) straight: bool,
 }
 
-/// Where an operation leads besides the next one.
+/// The successors of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
-    /// To the next one only.
+    /// The next one only.
     On,
-    /// There, or on.
+    /// The target, or the next one.
     Branch(Pc),
-    /// There.
+    /// The target.
     Jump(Pc),
-    /// Out of the region.
+    /// None within the region.
     Out,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn next(op: &Op) -> Next {
     }
 }
 
-/// Facts about a program, found once.
+/// Cached facts about a program.
 #[derive(Debug)]
 pub(super) struct Analysis<'p> {
     code: &'p Code,
@@ -61,12 +61,12 @@ impl<'p> Analysis<'p> {
         Rc::clone(self.regions.entry(entry).or_insert_with(|| Rc::new(region(code, entry))))
     }
 
-    /// Whether a block that starts there may end its caller too: by `exit`, or by an error.
+    /// Whether a block that starts there may also end its caller: by `exit`, or by an error.
     pub(super) fn stops(&mut self, entry: Pc) -> bool {
         if let Some(&known) = self.stops.get(&entry) {
             return known;
         }
-        // Calls do not recurse: the loader has seen to it.
+        // The loader has checked that calls are not recursive.
         let region = self.region(entry);
         let stops = region.ops.iter().any(|&pc| match self.code.ops[pc as usize] {
             Op::Call(to) => self.stops(to),
@@ -81,7 +81,7 @@ impl<'p> Analysis<'p> {
     }
 }
 
-/// Whether an operation other than a call may end the block that it is in, and its callers.
+/// Whether an operation other than a call may end its block and the callers.
 pub(super) fn may_stop(op: &Op) -> bool {
     !matches!(
         op,

@@ -1,4 +1,4 @@
-//! Tables: those whose entries never change become tests in the code, the others a call.
+//! Tables: constant ones become tests in the code, others a call.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
@@ -25,7 +25,7 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// The table looks the packet up and hands the arguments over; the action is found by its place.
+    /// Calls the table's lookup, which copies the arguments; then dispatches on the action.
     fn apply_by_call(&mut self, pc: Pc, table: u32) -> Result<(), Refusal> {
         let (pc, zero) = (self.number(pc.into()), self.number(0));
         let chosen = self.call_out(context::apply, pc, zero);
@@ -57,7 +57,7 @@ impl Translator<'_, '_> {
         Ok(())
     }
 
-    /// Runs an action in an open block of its own, and goes on.
+    /// Runs an action in its own open block, and continues.
     fn act(&mut self, entry: Pc, after: Block) -> Result<(), Refusal> {
         self.forget();
         self.call(entry)?;
@@ -65,7 +65,7 @@ impl Translator<'_, '_> {
         Ok(())
     }
 
-    /// Tests the entries one after the other. Entries with the same outcome share its code.
+    /// Tests the entries in order. Entries with the same outcome share its code.
     fn apply_fixed(
         &mut self,
         fixed: &FixedTable,
@@ -95,7 +95,7 @@ impl Translator<'_, '_> {
             self.b.ins().brif(equal, found, &[], next, &[]);
             self.b.switch_to_block(next);
         }
-        // What is known here is known wherever the tests lead.
+        // Known values remain known at all outcomes.
         let (known, place) = (self.known.clone(), self.at);
         let after = self.b.create_block();
         self.outcome(&fixed.default, table, hit, action, false)?;
@@ -112,7 +112,7 @@ impl Translator<'_, '_> {
         Ok(())
     }
 
-    /// All keys in one word, the first highest.
+    /// All keys in one word, the first in the highest bits.
     fn key(&mut self, table: u32) -> Value {
         let plan = self.plan;
         let mut all = None;
@@ -129,7 +129,7 @@ impl Translator<'_, '_> {
         all.unwrap_or_else(|| self.number(0))
     }
 
-    /// Hands the arguments over and runs the action.
+    /// Copies the arguments and runs the action.
     fn outcome(
         &mut self,
         outcome: &Resolved,

@@ -1,10 +1,10 @@
-//! The check that makes machine code safe: whatever an operation names is there.
+//! The check that makes machine code safe: all operands exist.
 
 use super::analysis::{Next, next};
 use super::{Plan, Refusal};
 use crate::code::{NO_SLOT, Op, Pc, RunKind, Slot};
 
-/// Checks all operations that are translated. Those that the interpreter runs check themselves.
+/// Checks all operations that are translated. The interpreter checks its own at run time.
 pub(super) fn check(plan: &Plan) -> Result<(), Refusal> {
     let code = &plan.code;
     let entries =
@@ -115,7 +115,7 @@ fn operation(plan: &Plan, pc: Pc, op: &Op) -> Result<(), Refusal> {
             if plan.registers.has_row(run.register, run.count) { Ok(()) } else { Err(refusal()) }
         }
         Op::Count { index, .. } => slots(&[index]),
-        // Nothing to check, or the interpreter's.
+        // Nothing to check, or executed by the interpreter.
         _ => Ok(()),
     }
 }

@@ -1,9 +1,9 @@
-//! Into machine code and back: the only unsafe code of the engine.
+//! Calls into machine code and back: the engine's only unsafe code, together with `runs`.
 //!
-//! Machine code is called as [`Block`] and calls functions of type [`Call`]. Both hand the same three
-//! pointers on, made by [`Compiled::run`] from exclusive references that outlive the call. While the
-//! machine code runs, nothing else holds a reference to what they point to; a function that is
-//! called back makes references of its own and gives them up before it returns.
+//! Machine code is called as [`Block`] and calls functions of type [`Call`]. Both pass on the same
+//! three pointers, made by [`Compiled::run`] from exclusive references that outlive the call. While
+//! the machine code runs, no other reference to their targets is in use. A function that is called
+//! back creates its own references and drops them before it returns.
 
 use std::fmt;
 use std::mem::{MaybeUninit, offset_of};
@@ -16,38 +16,38 @@ use super::runs;
 use crate::code::{Code, Op, Pc, Slot};
 use crate::exec::{Flow, Io, Store};
 
-/// How a block of machine code ended: at its end.
+/// Result of a block of machine code: ended normally.
 pub(super) const NEXT: u64 = 0;
-/// By `exit`.
+/// Ended by `exit`.
 pub(super) const EXIT: u64 = 1;
-/// With an error, in the context.
+/// Ended with an error, which is in the context.
 pub(super) const ERROR: u64 = 2;
 
 /// A block as machine code.
 type Block = unsafe extern "C" fn(*mut Context, *mut u64, *mut Io<'static>) -> u64;
 
-/// A function that machine code calls: the context, the state, the bytes, two arguments.
+/// A function that machine code calls, with context, state, bytes and two arguments.
 pub(super) type Call =
     unsafe extern "C" fn(*mut Context, *mut u64, *mut Io<'static>, u64, u64) -> u64;
 
-/// What machine code needs besides the packet's state.
+/// Data that machine code needs in addition to the packet's state.
 #[repr(C)]
 pub(super) struct Context {
     frame: *const u8,
     frame_len: usize,
-    /// The frame that goes out: where it is, how long, and how long it may become as it is.
+    /// The outgoing frame: address, length, capacity.
     out: *mut u8,
     out_len: usize,
     out_room: usize,
     error: u64,
-    /// The row of registers that the next values will meet.
+    /// The row of registers that the next values will be combined with.
     row: *const u32,
     words: usize,
     code: *const Code,
     store: *mut Store,
 }
 
-/// Where machine code finds what.
+/// Offsets of fields that machine code accesses.
 pub(super) mod at {
     use super::{Context, Io, offset_of};
 
@@ -58,7 +58,7 @@ pub(super) mod at {
     pub(in super::super) const OUT_ROOM: i32 = offset_of!(Context, out_room) as i32;
     pub(in super::super) const ERROR: i32 = offset_of!(Context, error) as i32;
     pub(in super::super) const ROW: i32 = offset_of!(Context, row) as i32;
-    /// Of the bytes' own.
+    /// Offset in the bytes' own structure.
     pub(in super::super) const AT: i32 = offset_of!(Io<'static>, at) as i32;
     pub(in super::super) const LENGTH: i32 = offset_of!(Io<'static>, length) as i32;
     pub(in super::super) const WORK: i32 = offset_of!(Io<'static>, work) as i32;
@@ -66,9 +66,9 @@ pub(super) mod at {
 
 /// The machine code of a program.
 pub(crate) struct Compiled {
-    /// Places of the blocks and their code.
+    /// The blocks' entries and their code.
     blocks: Vec<(Pc, Block)>,
-    /// Words of a packet's state.
+    /// Number of words of a packet's state.
     words: usize,
     /// Owns the code's memory.
     module: Mutex<Option<JITModule>>,
@@ -88,7 +88,7 @@ impl Compiled {
         }
     }
 
-    /// Runs a block; the code and the store are those that the machine code was made for.
+    /// Runs a block. Code and store must be those that the machine code was made for.
     #[inline]
     pub(crate) fn run(
         &self,
@@ -116,10 +116,11 @@ impl Compiled {
         };
         let io: *mut Io<'static> = std::ptr::from_mut(io).cast();
         // SAFETY: the three pointers come from exclusive references that live until the call is
-        // over. The machine code stays within them: `bounds` has checked each slot against
-        // `words`, which the state has; each access to the frame, to the outgoing frame and to a
-        // register is behind a comparison with the length in `context` or the register's size.
-        // The lifetime of `Io` is not known to the code, which keeps nothing of it.
+        // over. The machine code stays within their bounds: `bounds` has checked each slot against
+        // `words`, which is the length of the state; each access to the frame, to the outgoing
+        // frame and to a register is behind a comparison with the length in `context` or the
+        // register's size. The code does not depend on the lifetime of `Io`, because it keeps
+        // nothing of it.
         let end = unsafe { block(&mut context, state.as_mut_ptr(), io) };
         // SAFETY: the same pointer; and `out_len` bytes have been written, within the capacity.
         unsafe { (*io).out.set_len(context.out_len) };
@@ -134,7 +135,7 @@ impl Drop for Compiled {
     fn drop(&mut self) {
         let module = self.module.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(module) = module.take() {
-            // SAFETY: the code is reached through `self` alone, and nobody runs it any more.
+            // SAFETY: the code is only reachable through `self`, and no thread runs it any more.
             unsafe { module.free_memory() };
         }
     }
@@ -146,7 +147,7 @@ impl fmt::Debug for Compiled {
     }
 }
 
-/// What a function called by machine code works on.
+/// The data that a called function works on.
 struct Called<'a> {
     context: &'a mut Context,
     code: &'a Code,
@@ -160,7 +161,7 @@ impl<'a> Called<'a> {
     /// The pointers are those that [`Compiled::run`] gave to the machine code, which waits.
     #[inline]
     unsafe fn new(context: *mut Context, state: *mut u64, io: *mut Io<'static>) -> Self {
-        // SAFETY: they come from exclusive references, and whoever lent them waits (see above).
+        // SAFETY: they come from exclusive references whose owner waits (see above).
         unsafe {
             let context = &mut *context;
             Self {
@@ -173,14 +174,14 @@ impl<'a> Called<'a> {
         }
     }
 
-    /// Runs something that may write to the outgoing frame.
+    /// Runs a closure that may write to the outgoing frame.
     #[inline]
     fn interpret(
         self,
         run: impl FnOnce(&Code, &mut Store, &mut [u64], &mut Io<'_>) -> Flow,
     ) -> u64 {
         let Self { context, code, store, state, io } = self;
-        // SAFETY: machine code has written so many bytes, within the capacity.
+        // SAFETY: machine code has written `out_len` bytes, within the capacity.
         unsafe { io.out.set_len(context.out_len) };
         let flow = run(code, store, state, io);
         context.out = io.out.as_mut_ptr();
@@ -197,7 +198,7 @@ impl<'a> Called<'a> {
     }
 }
 
-/// Functions that machine code calls, all of type [`Call`]: each gets what it works on, and two
+/// Defines functions for machine code, all of type [`Call`], from a pattern for their data and two
 /// arguments.
 macro_rules! called {
     ($($(#[$doc:meta])* fn $name:ident($called:pat, $a:pat, $b:pat) $body:block)*) => {$(
@@ -225,7 +226,7 @@ called! {
         })
     }
 
-    /// Applies the table of the operation at `pc`; gives the place of the action.
+    /// Applies the table of the operation at `pc`; returns the entry of the action.
     fn apply(Called { code, store, state, io, .. }, pc, _) {
         match code.ops[pc as usize] {
             Op::Apply { table, hit, action } => {
@@ -262,8 +263,8 @@ called! {
         NEXT
     }
 
-    /// A run of registers, in the words of [`crate::code::RegisterRun`]: `row` is its first
-    /// register's element at the index, in range.
+    /// Reads a run of registers (see [`crate::code::RegisterRun`]): `row` is its first register's
+    /// element at the index, in range.
     fn row_read(Called { state, .. }, row, places) {
         let slots = slots(state, places);
         // SAFETY: see `row_of`.
@@ -271,7 +272,7 @@ called! {
         NEXT
     }
 
-    /// Like [`row_read`], the other way.
+    /// Like [`row_read`], but writes the registers.
     fn row_write(Called { state, .. }, row, places) {
         let slots = slots(state, places);
         // SAFETY: see `row_of`.
@@ -279,7 +280,7 @@ called! {
         NEXT
     }
 
-    /// Like [`row_read`]: adds the slots to the row, and leaves the sums in both.
+    /// Like [`row_read`], but adds the slots to the row and leaves the sums in both.
     fn row_add(Called { state, .. }, row, places) {
         let slots = slots(state, places);
         // SAFETY: see `row_of`.
@@ -287,7 +288,7 @@ called! {
         NEXT
     }
 
-    /// Reads neighbouring fields of 32 bits; `bytes` is where they are in the frame.
+    /// Reads neighbouring fields of 32 bits at address `bytes` in the frame.
     fn extract_32(Called { state, .. }, bytes, places) {
         let slots = slots(state, places);
         // SAFETY: see `fields_at`.
@@ -295,7 +296,7 @@ called! {
         NEXT
     }
 
-    /// Like [`extract_32`], of values that will meet the context's row.
+    /// Like [`extract_32`], for values that will be combined with the context's row.
     fn extract_32_ahead(Called { context, state, .. }, bytes, places) {
         let slots = slots(state, places);
         // SAFETY: see `fields_at`.
@@ -303,18 +304,18 @@ called! {
         NEXT
     }
 
-    /// Writes neighbouring fields of 32 bits; `bytes` is where they go in the outgoing frame.
+    /// Writes neighbouring fields of 32 bits to address `bytes` in the outgoing frame.
     fn emit_32(Called { state, .. }, bytes, places) {
         let slots = slots(state, places);
         let bytes = std::ptr::with_exposed_provenance_mut::<MaybeUninit<[u8; 4]>>(bytes as usize);
         // SAFETY: machine code has compared their end with the outgoing frame's capacity. The bytes
-        // are written only, and nothing else refers to them.
+        // are only written, and no other reference to them exists.
         runs::emit(slots, unsafe { std::slice::from_raw_parts_mut(bytes, slots.len()) });
         NEXT
     }
 }
 
-/// The slots that [`places`] stands for.
+/// The slots encoded by [`places`].
 #[inline]
 fn slots(state: &mut [u64], places: u64) -> &mut [u64] {
     let (slot, count) = (places as u32 as usize, (places >> 32) as usize);
@@ -324,9 +325,9 @@ fn slots(state: &mut [u64], places: u64) -> &mut [u64] {
 /// The registers at an address.
 ///
 /// # Safety
-/// `row` is the address of so many words within a bank of the store that machine code runs for: it
-/// has compared the index with the number of rows, and `bounds` has checked that the columns are
-/// within a row. The store is not used meanwhile.
+/// `row` must be the address of `count` words within a bank of the store that machine code runs
+/// for: it has compared the index with the number of rows, and `bounds` has checked that the
+/// columns are within a row. The store must not be used meanwhile.
 #[inline]
 unsafe fn row_of<'a>(row: u64, count: usize) -> &'a mut [u32] {
     let row = std::ptr::with_exposed_provenance_mut::<u32>(row as usize);
@@ -337,8 +338,8 @@ unsafe fn row_of<'a>(row: u64, count: usize) -> &'a mut [u32] {
 /// The fields at an address.
 ///
 /// # Safety
-/// `bytes` is the address of so many fields within the frame that came in: machine code has compared
-/// their end with its length.
+/// `bytes` must be the address of `count` fields within the received frame: machine code has
+/// compared their end with its length.
 #[inline]
 unsafe fn fields_at<'a>(bytes: u64, count: usize) -> &'a [[u8; 4]] {
     let bytes = std::ptr::with_exposed_provenance::<[u8; 4]>(bytes as usize);
@@ -346,7 +347,7 @@ unsafe fn fields_at<'a>(bytes: u64, count: usize) -> &'a [[u8; 4]] {
     unsafe { std::slice::from_raw_parts(bytes, count) }
 }
 
-/// A slot and a number of neighbours as the machine code hands them on.
+/// Encodes a slot and a number of neighbours as an argument of machine code.
 pub(super) const fn places(slot: Slot, count: u32) -> u64 {
     slot as u64 | (count as u64) << 32
 }

@@ -1,13 +1,13 @@
 //! Machine code for a program's operations, by Cranelift.
 //!
-//! The flat operations of [`crate::code`] become functions that work on the same packet state, the
-//! same tables and the same registers as the interpreter: a pipeline may change from one to the other
-//! between any two blocks. What is frequent is translated (`translate`, `wire`, `apply`); whatever the
-//! translation does not know is handed to the interpreter, one operation at a time (`context`).
+//! The flat operations of [`crate::code`] become functions that work on the same packet state,
+//! tables and registers as the interpreter, so a pipeline may switch between both after any block.
+//! Frequent operations are translated (`translate`, `wire`, `apply`); the interpreter executes
+//! others one at a time (`context`).
 //!
-//! Every slot and every register that the code touches is checked while it is translated
-//! (`bounds`); the only unsafe code is in `context`, which enters the machine code and is called
-//! back from it, and in `runs`, which has loops for some processors.
+//! The translation checks every slot and every register that the code accesses (`bounds`). The only
+//! unsafe code is in `context`, which enters the machine code and is called back from it, and in
+//! `runs`, which has loops for some processors.
 
 mod ahead;
 mod analysis;
@@ -35,18 +35,18 @@ use crate::code::Code;
 use crate::externs::register::{RegisterMap, Registers};
 use crate::tables::{FixedTable, Table};
 
-/// What runs a program. All give the same packets.
+/// The execution engine of a program. All produce the same packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum EngineKind {
-    /// The interpreter first, machine code as soon as there has been enough traffic to be worth it
-    /// and another thread has compiled it.
+    /// The interpreter at first, then machine code once another thread has compiled it, after
+    /// enough traffic.
     #[default]
     Automatic,
     /// The interpreter only.
     Interpreter,
-    /// Machine code from the first packet on. The interpreter where the machine is one that
-    /// Cranelift has no code for.
+    /// Machine code from the first packet on. The interpreter if Cranelift does not support the
+    /// processor.
     Compiled,
 }
 
@@ -60,10 +60,10 @@ impl std::fmt::Display for EngineKind {
     }
 }
 
-/// Packets after which a program is compiled.
+/// Number of packets before a program is compiled.
 const ENOUGH: u32 = 512;
 
-/// All that the machine code is made from.
+/// The input of the compiler.
 #[derive(Debug)]
 pub(crate) struct Plan {
     code: Arc<Code>,
@@ -72,12 +72,12 @@ pub(crate) struct Plan {
     fixed: Vec<Option<FixedTable>>,
 }
 
-/// The machine code of an engine, if it has some, or what it will be made from.
+/// The machine code of an engine, or its future input.
 #[derive(Debug, Default)]
 pub(crate) struct Machine {
     compiled: Arc<OnceLock<Option<Compiled>>>,
     waiting: Option<Box<Plan>>,
-    /// Packets until it is made.
+    /// Packets until it is compiled.
     left: u32,
 }
 
@@ -104,7 +104,7 @@ impl Machine {
         machine
     }
 
-    /// Counts a packet. Starts the compiler when there have been enough.
+    /// Counts a packet. Starts the compiler after enough packets.
     #[inline]
     pub(crate) fn packet(&mut self) {
         if self.waiting.is_some() {
@@ -123,29 +123,29 @@ impl Machine {
             yield_to_packets();
             cell.get_or_init(|| compile(&plan));
         };
-        // Without a thread the interpreter goes on.
+        // Without a thread the interpreter continues.
         if let Err(error) = std::thread::Builder::new().name("p4-compiler".to_owned()).spawn(work) {
             tracing::warn!("the program stays interpreted: {error}");
         }
     }
 
-    /// The machine code, once it is there.
+    /// The machine code, if it is ready.
     #[inline]
     pub(crate) fn ready(&self) -> Option<&Compiled> {
         self.compiled.get().and_then(Option::as_ref)
     }
 }
 
-/// Gives this thread the least of the processor: there are packets under way meanwhile.
+/// Gives this thread the lowest priority, because packets are processed meanwhile.
 fn yield_to_packets() {
-    // No process means the calling thread, as Linux has it.
+    // On Linux, no process means the calling thread.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, 19) {
         tracing::debug!("the compiler competes with packets: {error}");
     }
 }
 
-/// Why a program is left to the interpreter.
+/// Why a program stays with the interpreter.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("no machine code for this processor: {0}")]
@@ -162,7 +162,7 @@ impl From<cranelift_module::ModuleError> for Refusal {
     }
 }
 
-/// The machine code of a program; none where the interpreter must do.
+/// Compiles a program; `None` if it stays with the interpreter.
 fn compile(plan: &Plan) -> Option<Compiled> {
     match translate(plan) {
         Ok(compiled) => Some(compiled),
@@ -195,7 +195,7 @@ fn translate(plan: &Plan) -> Result<Compiled, Refusal> {
 fn module() -> Result<JITModule, Refusal> {
     let refuse = |error: &dyn std::fmt::Display| Refusal::Processor(error.to_string());
     let mut flags = settings::builder();
-    // Cranelift's words for: code that is neither relocated nor unwound through.
+    // Cranelift's flags for code that is neither relocated nor unwound.
     let options = [
         ("use_colocated_libcalls", "false"),
         ("is_pic", "false"),

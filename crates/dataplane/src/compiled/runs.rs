@@ -1,11 +1,11 @@
-//! Tight loops over neighbours: the values of a packet of in-network aggregation.
+//! Tight loops over neighbouring values of a packet of in-network aggregation.
 //!
-//! On x86-64 each loop is compiled once more for processors with AVX2 and with AVX-512, and which
-//! one runs is chosen when it is called: a comparison with a word that is always the same.
+//! On x86-64 each loop is also compiled for processors with AVX2 and with AVX-512. The version is
+//! chosen per call, by comparing a constant word.
 
 use std::mem::MaybeUninit;
 
-/// A loop in a version for every processor.
+/// Defines a loop with a version for each kind of processor.
 macro_rules! versions {
     ($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),*) $body:block) => {
         $(#[$doc])*
@@ -28,7 +28,7 @@ macro_rules! versions {
                     && std::arch::is_x86_feature_detected!("avx512vl")
                     && std::arch::is_x86_feature_detected!("avx512dq")
                 {
-                    // SAFETY: the processor has what the function is compiled for.
+                    // SAFETY: the processor supports the features of the function.
                     return unsafe { avx512($($arg),*) };
                 }
                 if std::arch::is_x86_feature_detected!("avx2") {
@@ -60,7 +60,7 @@ versions! {
 }
 
 versions! {
-    /// Adds slots to registers; both have the sums.
+    /// Adds slots to registers; both get the sums.
     fn add(row: &mut [u32], slots: &mut [u64]) {
         for (slot, element) in slots.iter_mut().zip(row) {
             *element = element.wrapping_add(*slot as u32);
@@ -79,11 +79,12 @@ versions! {
 }
 
 versions! {
-    /// Bytes to slots, while the words that the slots will meet, from `row` on, come nearer.
+    /// Bytes to slots, while prefetching the words from `row` on that the slots will be combined
+    /// with.
     fn extract_ahead(bytes: &[[u8; 4]], slots: &mut [u64], row: *const u32) {
         let (lines, rest) = slots.as_chunks_mut::<LINE>();
         let (line_bytes, rest_bytes) = bytes.as_chunks::<LINE>();
-        // What decides about values is in registers too, often in those just before theirs.
+        // Registers with control data often precede those of the values.
         fetch(row.wrapping_sub(LINE));
         let mut row = row;
         for (slots, bytes) in lines.iter_mut().zip(line_bytes) {
@@ -100,17 +101,17 @@ versions! {
     }
 }
 
-/// Registers that a line of the cache has.
+/// Registers per cache line.
 const LINE: usize = 16;
 
-/// Asks for a line of memory, and does not wait for it. It comes into the second cache only: the first
-/// has few buffers for lines on their way, and what the loops read and write meanwhile needs them.
+/// Prefetches a cache line into the second-level cache only: the first level has few fill buffers,
+/// which the loops need for their own accesses.
 #[inline(always)]
 fn fetch(line: *const u32) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: a hint: whatever the address is, nothing is read and nothing traps.
+        // SAFETY: a hint: for any address, nothing is read and nothing traps.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -1,8 +1,8 @@
-//! Operations to Cranelift's instructions, one by one.
+//! Translates operations to Cranelift's instructions, one by one.
 //!
-//! A value that an operation has read or written is remembered until the next place that jumps lead
-//! to, so that the next operation need not load it. Every result is stored all the same: whatever is
-//! called finds the state as the interpreter would have left it.
+//! A value that an operation has read or written stays known until the next jump target, so the
+//! next operation need not load it. Every result is still stored, so called functions find the same
+//! state as with the interpreter.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -24,16 +24,16 @@ use crate::bits::mask;
 use crate::code::{Op, Pc, RunKind, Slot};
 use crate::externs::register::RegisterPlace;
 
-/// Blocks of at most so many operations are translated where they are called.
+/// Blocks of at most this many operations are inlined.
 const INLINE: usize = 48;
 
-/// Operations that a function may take in from blocks that it calls.
+/// Most operations that a function may inline.
 const MOST_INLINED: usize = 4000;
 
-/// More neighbouring words than these are copied and cleared by a function.
+/// Longer runs of words are copied and cleared by a function.
 const UNROLLED: u32 = 16;
 
-/// The functions of a program: those that are called, and those that are still to be translated.
+/// The functions of a program: declared ones, and those that remain to be translated.
 pub(super) struct Functions<'p> {
     plan: &'p Plan,
     analysis: Analysis<'p>,
@@ -64,7 +64,7 @@ impl<'p> Functions<'p> {
         Ok(id)
     }
 
-    /// A function to translate.
+    /// The next function to translate.
     pub(super) fn next(&mut self) -> Option<(Pc, FuncId)> {
         self.open.pop()
     }
@@ -108,7 +108,7 @@ impl<'p> Functions<'p> {
     }
 }
 
-/// Three pointers and some numbers, and the result.
+/// The signature: three pointers and some numbers, and the result.
 fn signature(module: &JITModule, numbers: usize) -> Signature {
     let mut signature = module.make_signature();
     signature.params = vec![AbiParam::new(types::I64); 3 + numbers];
@@ -116,14 +116,14 @@ fn signature(module: &JITModule, numbers: usize) -> Signature {
     signature
 }
 
-/// Where the places of a region are in the function.
+/// The blocks of a region's operations in the function.
 pub(super) struct Places {
     blocks: HashMap<Pc, Block>,
-    /// Where a return leads; none where it ends the function.
+    /// Target of a return; `None` if it ends the function.
     after: Option<Block>,
 }
 
-/// A function in the making.
+/// A function being translated.
 pub(super) struct Translator<'t, 'p> {
     pub(super) plan: &'p Plan,
     pub(super) functions: &'t mut Functions<'p>,
@@ -132,21 +132,21 @@ pub(super) struct Translator<'t, 'p> {
     pub(super) context: Value,
     pub(super) state: Value,
     pub(super) io: Value,
-    /// What [`Call`]s look like.
+    /// The signature of [`Call`]s.
     callee: SigRef,
-    /// Values of slots.
+    /// Known values of slots.
     pub(super) known: HashMap<Slot, Value>,
-    /// Bytes that the parser has consumed.
+    /// Number of bytes that the parser has consumed.
     pub(super) at: Option<Value>,
     inlined: usize,
 }
 
-/// Accesses to words at fixed places, all within bounds and aligned.
+/// Flags of accesses to words at fixed offsets, all within bounds and aligned.
 pub(super) fn word() -> MemFlagsData {
     MemFlagsData::trusted()
 }
 
-/// Accesses to bytes, within bounds.
+/// Flags of accesses to bytes, within bounds.
 pub(super) fn byte() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
@@ -158,7 +158,7 @@ impl Translator<'_, '_> {
         let blocks: HashMap<Pc, Block> =
             region.targets.iter().map(|&target| (target, self.b.create_block())).collect();
         let places = Places { blocks, after };
-        // The first operation in the program's order need not be the entry.
+        // The first operation in program order may not be the entry.
         let start = match places.blocks.get(&entry) {
             Some(&block) => block,
             None => self.b.create_block(),
@@ -176,7 +176,7 @@ impl Translator<'_, '_> {
                     self.b.ins().jump(block, &[]);
                 }
                 self.b.switch_to_block(block);
-                // Only the first one is reached from nowhere but where the region is entered.
+                // Only the first operation is reached solely by entering the region.
                 if places.blocks.contains_key(&pc) || pc != region.ops[0] {
                     self.forget();
                 }
@@ -208,7 +208,7 @@ impl Translator<'_, '_> {
             .count()
     }
 
-    /// Translates an operation; false if what follows is not reached from here.
+    /// Translates an operation. Returns false if it has no fall-through.
     fn op(&mut self, pc: Pc, places: &Places) -> Result<bool, Refusal> {
         let op = self.plan.code.ops[pc as usize];
         match op {
@@ -246,7 +246,7 @@ impl Translator<'_, '_> {
         Ok(true)
     }
 
-    /// The condition of a jump, and where it leads.
+    /// The condition of a jump, and its target.
     fn condition(&mut self, op: &Op) -> Option<(Value, Pc)> {
         let (condition, to) = match *op {
             Op::JumpIf { c, to } => (self.get(c), to),
@@ -276,7 +276,8 @@ impl Translator<'_, '_> {
         self.b.ins().icmp(how, a, b)
     }
 
-    /// A jump that may be taken; whether the next operation goes on in the open block.
+    /// Translates a conditional jump. Returns whether the next operation continues in the open
+    /// block.
     fn branch(&mut self, condition: Value, to: Pc, pc: Pc, places: &Places) -> bool {
         let there = places.blocks[&to];
         if let Some(&next) = places.blocks.get(&(pc + 1)) {
@@ -289,7 +290,7 @@ impl Translator<'_, '_> {
         true
     }
 
-    /// Straight-line operations on words; false for others.
+    /// Translates straight-line operations on words; false for others.
     #[rustfmt::skip]
     fn arithmetic(&mut self, op: &Op) -> bool {
         match *op {
@@ -407,7 +408,7 @@ impl Translator<'_, '_> {
         true
     }
 
-    /// Registers and counters; false for others.
+    /// Translates operations on registers and counters; false for others.
     fn on_registers(&mut self, pc: Pc, op: &Op) -> bool {
         match *op {
             Op::RegisterRead { dst, register, index } => {
@@ -449,12 +450,12 @@ impl Translator<'_, '_> {
         true
     }
 
-    /// Where a register of one word or two is.
+    /// The place of a register whose elements have one or two words.
     fn element(&self, register: u32) -> Option<RegisterPlace> {
         self.plan.registers.places.get(register as usize).copied().filter(|place| place.words <= 2)
     }
 
-    /// Address of the element at an index, which is in range.
+    /// Address of the element at an index, which must be in range.
     pub(super) fn address(&mut self, place: RegisterPlace, index: Value) -> Value {
         let offset = self.b.ins().imul_imm_s(index, place.stride as i64);
         self.b.ins().iadd_imm_s(offset, place.base as i64)
@@ -469,7 +470,7 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// What `then` gives where an index is below `size`, else another value.
+    /// The value of `then` if an index is below `size`, otherwise another value.
     fn if_below(
         &mut self,
         index: Slot,
@@ -525,7 +526,7 @@ impl Translator<'_, '_> {
         true
     }
 
-    /// Calls a block, or translates it here.
+    /// Calls or inlines a block.
     pub(super) fn call(&mut self, to: Pc) -> Result<(), Refusal> {
         let region = self.functions.analysis.region(to);
         let size = region.ops.len();
@@ -534,7 +535,7 @@ impl Translator<'_, '_> {
         }
         self.inlined += size;
         if region.straight {
-            // What is known stays known, on both sides.
+            // Known values remain known on both sides.
             let places = Places { blocks: HashMap::new(), after: None };
             for &pc in &region.ops[..size - 1] {
                 self.op(pc, &places)?;
@@ -560,7 +561,7 @@ impl Translator<'_, '_> {
         Ok(())
     }
 
-    /// Has the interpreter do an operation.
+    /// Lets the interpreter execute an operation.
     pub(super) fn step(&mut self, pc: Pc, op: &Op) {
         let (place, zero) = (self.number(pc.into()), self.number(0));
         let end = self.call_out(context::step, place, zero);
@@ -569,7 +570,7 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// Leaves the function as what was called has ended, unless that is at its end.
+    /// Leaves the function with the result of a call, unless that is a normal end.
     fn go_on_if_next(&mut self, end: Value) {
         let (out, next) = (self.b.create_block(), self.b.create_block());
         self.b.set_cold_block(out);
@@ -591,7 +592,7 @@ impl Translator<'_, '_> {
         self.b.inst_results(call)[0]
     }
 
-    /// Like [`Self::call_out`], of a function that changes no slot but those that the caller forgets.
+    /// Like [`Self::call_out`], for a function that changes only slots that the caller forgets.
     pub(super) fn call_out_keeping(&mut self, function: Call, a: Value, b: Value) {
         let known = std::mem::take(&mut self.known);
         self.call_out(function, a, b);
@@ -671,14 +672,14 @@ impl Translator<'_, '_> {
         self.b.ins().sshr_imm_s(high, unused)
     }
 
-    /// A shifted value, or zero for shifts of a whole word and more.
+    /// A shifted value, or zero for shifts of a word and more.
     fn unless_too_far(&mut self, by: Value, shifted: Value) -> Value {
         let zero = self.number(0);
         let near = self.b.ins().icmp_imm_s(IntCC::UnsignedLessThan, by, 64);
         self.b.ins().select(near, shifted, zero)
     }
 
-    /// Other code may have changed any slot.
+    /// Forgets all values, because other code may have changed any slot.
     pub(super) fn forget(&mut self) {
         self.known.clear();
         self.at = None;
@@ -690,7 +691,7 @@ impl Translator<'_, '_> {
     }
 }
 
-/// Where a slot is.
+/// Byte offset of a slot.
 pub(super) fn offset(slot: Slot) -> i32 {
     slot as i32 * 8
 }

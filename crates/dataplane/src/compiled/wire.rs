@@ -9,11 +9,11 @@ use super::translate::{Translator, byte, offset, word};
 use crate::code::{HeaderCode, Op, Pc, Slot};
 use crate::layout::{Layout, Part};
 
-/// More words than these are cleared and copied by a function.
+/// Longer runs of words are cleared and copied by a function.
 const UNROLLED: u32 = 16;
 
 impl Translator<'_, '_> {
-    /// Operations on headers and the parser's place; false for others.
+    /// Translates operations on headers and the parser's position; false for others.
     pub(super) fn on_headers(&mut self, op: &Op) -> bool {
         let plan = self.plan;
         let code = &plan.code;
@@ -104,7 +104,8 @@ impl Translator<'_, '_> {
         self.b.ins().load(types::I64, constant, self.context, at::FRAME_LEN)
     }
 
-    /// Reads fields from the parser's place, if the frame is long enough; gives the place after.
+    /// Reads fields at the parser's position, if the frame is long enough. Returns the new
+    /// position.
     fn extract(&mut self, layout: &Layout) -> Value {
         let (before, length) = (self.at(), self.frame_len());
         let end = self.b.ins().iadd_imm_s(before, layout.bytes() as i64);
@@ -162,7 +163,7 @@ impl Translator<'_, '_> {
         self.forget_slots(slot, count);
     }
 
-    /// The slots of a header that is extracted there, if it is a run of values and nothing else.
+    /// The slots of a header extracted there, if it is a single run of values.
     pub(super) fn values(&self, pc: Pc) -> Option<(Slot, u32)> {
         let Op::Extract(number) = self.plan.code.ops[pc as usize] else { return None };
         let header = &self.plan.code.headers[number as usize];
@@ -172,8 +173,8 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// Extracts neighbours for which [`Self::values`] gives neighbouring slots. If the frame is not
-    /// long enough for all, they are extracted one by one up to where it ends.
+    /// Extracts neighbours for which [`Self::values`] returns neighbouring slots. If the frame is
+    /// too short for all, they are extracted one by one until its end.
     pub(super) fn extract_together(&mut self, ops: &[Pc]) {
         let runs: Vec<(Slot, u32)> = ops.iter().filter_map(|&pc| self.values(pc)).collect();
         let (slot, count) = (runs[0].0, runs.iter().map(|(_, count)| count).sum::<u32>());
@@ -334,7 +335,7 @@ impl Translator<'_, '_> {
         self.b.ins().store(word(), length, self.io, at::LENGTH);
     }
 
-    /// Does something where a condition holds, and forgets what it learnt there.
+    /// Runs `body` under a condition, and forgets the values known there.
     fn when(&mut self, condition: Value, body: impl FnOnce(&mut Self)) {
         let (yes, after) = (self.b.create_block(), self.b.create_block());
         self.b.ins().brif(condition, yes, &[], after, &[]);
@@ -351,12 +352,12 @@ fn plain(header: &HeaderCode) -> bool {
     header.varbit.is_none() && whole(&header.layout)
 }
 
-/// Whether all fields of a layout lie in whole bytes, alone or together.
+/// Whether all fields of a layout fill whole bytes, alone or together.
 fn whole(layout: &Layout) -> bool {
     !layout.parts().iter().any(|part| matches!(part, Part::Bits { .. }))
 }
 
-/// Offset and size of the loads that a number of bytes takes.
+/// Offsets and sizes of the loads for a number of bytes.
 fn pieces(length: u32) -> impl Iterator<Item = (u32, u32)> {
     let mut at = 0;
     std::iter::from_fn(move || {

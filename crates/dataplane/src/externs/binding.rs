@@ -1,8 +1,8 @@
-//! Which behaviour stands behind the names of externs, by architecture.
+//! The behaviour of externs by name and architecture.
 
 use tributary_p4::Architecture;
 
-/// What a call does.
+/// The behaviour of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Behaviour {
     RegisterRead,
@@ -12,7 +12,7 @@ pub(crate) enum Behaviour {
     Meter,
     DirectMeter,
     MarkToDrop,
-    /// `list`: what the clone keeps stands in the call, by number or as data.
+    /// `list`: how the call names what the clone keeps.
     Clone {
         list: Kept,
     },
@@ -36,22 +36,22 @@ pub(crate) enum Behaviour {
     },
     Log,
     Digest,
-    /// An extern of TNA that v1model has not.
+    /// An extern of TNA without a counterpart in v1model.
     Tna(TnaBehaviour),
 }
 
-/// How a call names the metadata that survives.
+/// How a call names the metadata to keep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kept {
-    /// Nothing does.
+    /// None is kept.
     Nothing,
     /// By the number of an `@field_list`.
     Number,
-    /// By naming the fields, as older programs do.
+    /// By its fields, as in older programs.
     Fields,
 }
 
-/// What a call of TNA's own externs does.
+/// The behaviour of TNA's own externs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TnaBehaviour {
     Execute,
@@ -67,8 +67,7 @@ pub(crate) enum TnaBehaviour {
     Message,
 }
 
-/// Extern type (none for a function), method, behaviour. Whatever is not here is refused when a
-/// program is loaded.
+/// Extern type (`None` for a function), method, behaviour. Loading refuses all others.
 type Bindings = &'static [(Option<&'static str>, &'static str, Behaviour)];
 
 const V1MODEL: Bindings = &[

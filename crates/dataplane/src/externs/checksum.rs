@@ -1,10 +1,10 @@
-//! From a list of values to the bytes that an algorithm runs over.
+//! Conversion of a list of values to bytes for an algorithm.
 
 use crate::bits::put_bits;
 use crate::code::{List, NO_SLOT};
 
-/// Puts the values of a list next to each other; the last byte is filled up with zeros. Fields of
-/// invalid headers are left out, as BMv2 does.
+/// Concatenates the values of a list; the last byte is padded with zeros. Fields of invalid headers
+/// are omitted, as in BMv2.
 pub(crate) fn gather<'a>(list: &List, state: &[u64], buffer: &'a mut Vec<u8>) -> &'a [u8] {
     buffer.clear();
     let mut bits = 0;
@@ -35,7 +35,7 @@ pub(crate) fn gather<'a>(list: &List, state: &[u64], buffer: &'a mut Vec<u8>) ->
     buffer
 }
 
-/// Most bytes that a list takes.
+/// Maximum number of bytes of a list.
 pub(crate) fn most_bytes(list: &List) -> usize {
     list.groups.iter().map(|group| group.layout.bits() as usize).sum::<usize>().div_ceil(8)
 }

@@ -1,11 +1,11 @@
 //! Counters: arrays of packet and byte counts.
 
-/// What a counter counted.
+/// The value of a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CounterData {
     /// Packets.
     pub packets: u64,
-    /// Their bytes, each packet as long as it was when it came in.
+    /// Bytes, with each packet's length on arrival.
     pub bytes: u64,
 }
 
@@ -18,7 +18,7 @@ impl CounterData {
     }
 }
 
-/// A counter array. Both kinds of counts are kept whatever the program asked for, as BMv2 does.
+/// A counter array. Both kinds of counts are always kept, as in BMv2.
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
     pub(crate) cells: Vec<CounterData>,
@@ -29,7 +29,7 @@ impl Counter {
         Self { cells: vec![CounterData::default(); size] }
     }
 
-    /// Counts a packet; an index out of range counts nothing.
+    /// Counts a packet; has no effect if the index is out of range.
     #[inline]
     pub(crate) fn count(&mut self, index: u64, bytes: u32) {
         if let Some(cell) = usize::try_from(index).ok().and_then(|i| self.cells.get_mut(i)) {

@@ -5,7 +5,7 @@ use crate::externs::random::mix;
 /// An algorithm of v1model's `HashAlgorithm`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Algorithm {
-    /// CRC-16/ARC. Also stands for `crc16_custom`, whose parameters no control plane can change
+    /// CRC-16/ARC. Also used for `crc16_custom`, whose parameters the control plane cannot change
     /// here.
     Crc16,
     /// CRC-32 as in Ethernet; also `crc32_custom`.
@@ -16,13 +16,13 @@ pub(crate) enum Algorithm {
     Xor16,
     /// The first eight bytes as a number.
     Identity,
-    /// 64 bits that look random, always the same for the same bytes. simple_switch has no such
-    /// algorithm, and refuses programs that name it.
+    /// A 64-bit hash without visible structure. simple_switch has no such algorithm, and refuses
+    /// programs that name it.
     Random,
 }
 
 impl Algorithm {
-    /// The algorithm with that name in `HashAlgorithm`, if it is supported.
+    /// The supported algorithm with this name in `HashAlgorithm`.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "crc16" | "crc16_custom" => Self::Crc16,
@@ -35,7 +35,7 @@ impl Algorithm {
         })
     }
 
-    /// The digest of two pieces of data, one after the other.
+    /// The digest of two concatenated pieces of data.
     pub(crate) fn digest(self, head: &[u8], tail: &[u8]) -> u64 {
         let bytes = || head.iter().chain(tail).copied();
         match self {

@@ -1,19 +1,19 @@
 //! Meters: two rates, three colours (RFC 2698, colour-blind), with BMv2's arithmetic.
 
-/// How a meter is set.
+/// The configuration of a meter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MeterConfig {
-    /// Committed rate, in packets or bytes a second.
+    /// Committed rate, in packets or bytes per second.
     pub cir: u64,
-    /// Packets or bytes that the committed bucket holds.
+    /// Size of the committed bucket, in packets or bytes.
     pub cburst: u64,
     /// Peak rate, no less than the committed one.
     pub pir: u64,
-    /// Packets or bytes that the peak bucket holds.
+    /// Size of the peak bucket, in packets or bytes.
     pub pburst: u64,
 }
 
-/// What a meter says of a packet. The numbers are those that programs see.
+/// The colour of a packet, numbered as in programs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(u8)]
 pub enum Color {
@@ -26,14 +26,14 @@ pub enum Color {
     Red = 2,
 }
 
-/// What a meter counts.
+/// The unit of a meter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unit {
     Packets,
     Bytes,
 }
 
-/// Tokens that a rate has brought since time zero, and those that are left.
+/// Tokens added since time zero, and available tokens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Bucket {
     tokens: u64,
@@ -41,9 +41,10 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// Fills up, then takes `input` out if so much is there.
+    /// Fills up, then removes `input` tokens if there are enough.
     fn take(&mut self, rate: u64, burst: u64, now_us: u64, input: u64) -> bool {
-        // Counted from time zero and not from the packet before: rounding does not add up.
+        // Counted from time zero instead of from the last packet, so that rounding errors do not
+        // accumulate.
         let brought = u128::from(now_us) * u128::from(rate) / 1_000_000;
         let brought = u64::try_from(brought).unwrap_or(u64::MAX);
         let new = brought.saturating_sub(self.brought);
@@ -68,12 +69,12 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// How it is set; none if every packet is green.
+    /// The configuration; `None` if every packet is green.
     pub(crate) fn config(&self) -> Option<MeterConfig> {
         self.config
     }
 
-    /// Sets it; its buckets are full.
+    /// Sets the configuration and fills the buckets.
     pub(crate) fn configure(&mut self, config: Option<MeterConfig>) {
         *self = Self { config, ..Self::default() };
         if let Some(config) = config {
@@ -82,14 +83,14 @@ impl Meter {
         }
     }
 
-    /// The colour of a packet, whose tokens are taken out.
+    /// The colour of a packet, whose tokens are removed.
     pub(crate) fn execute(&mut self, unit: Unit, bytes: u32, now_us: u64) -> Color {
         let Some(config) = self.config else { return Color::Green };
         let input = match unit {
             Unit::Packets => 1,
             Unit::Bytes => u64::from(bytes),
         };
-        // A packet above the peak rate leaves the committed bucket alone, as RFC 2698 says.
+        // A packet above the peak rate does not use the committed bucket (RFC 2698).
         if !self.peak.take(config.pir, config.pburst, now_us, input) {
             Color::Red
         } else if !self.committed.take(config.cir, config.cburst, now_us, input) {
@@ -112,7 +113,7 @@ impl Meters {
         Self { unit, cells: vec![Meter::default(); size] }
     }
 
-    /// The colour of a packet; none if the index is out of range.
+    /// The colour of a packet; `None` if the index is out of range.
     pub(crate) fn execute(&mut self, index: u64, bytes: u32, now_us: u64) -> Option<Color> {
         let unit = self.unit;
         let cell = usize::try_from(index).ok().and_then(|i| self.cells.get_mut(i))?;
@@ -145,7 +146,7 @@ mod tests {
         };
         use Color::{Green, Red, Yellow};
         assert_eq!(colours(&[0, 0, 0, 0, 0]), [Green, Green, Yellow, Red, Red]);
-        // Half a millisecond brings a peak token, a whole one a committed token too.
+        // Half a millisecond adds a peak token, a whole one also a committed token.
         assert_eq!(colours(&[499, 500, 500]), [Red, Yellow, Red]);
         assert_eq!(colours(&[1_000, 1_000]), [Green, Red]);
         assert_eq!(colours(&[1_000_000; 5]), [Green, Green, Yellow, Red, Red]);
@@ -156,7 +157,7 @@ mod tests {
         let mut meter = meter(0, 100, 0, 150);
         assert_eq!(meter.execute(Unit::Bytes, 151, 0), Color::Red);
         assert_eq!(meter.execute(Unit::Bytes, 90, 0), Color::Green);
-        // Ten committed bytes are left, sixty of the peak: both stay where they are not enough.
+        // Ten committed and sixty peak bytes are left; a bucket with too few tokens is unchanged.
         assert_eq!(meter.execute(Unit::Bytes, 20, 0), Color::Yellow);
         assert_eq!(meter.execute(Unit::Bytes, 50, 0), Color::Red);
         assert_eq!(meter.execute(Unit::Bytes, 10, 0), Color::Green);

@@ -1,4 +1,4 @@
-//! Externs: what outlives a packet, and the algorithms behind functions.
+//! Externs: state that outlives a packet, and algorithms of functions.
 
 pub(crate) mod binding;
 pub(crate) mod checksum;

@@ -1,4 +1,4 @@
-//! Action profiles and selectors: actions that table entries share, one by one or in groups of
+//! Action profiles and selectors: actions shared by table entries, individually or in groups from
 //! which the packet's hash picks one.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,16 +12,16 @@ use crate::tables::{ActionCall, ActionShapes, Outcome, Resolved};
 pub struct GroupMember {
     /// The member's id.
     pub member: u32,
-    /// How many times it takes part, at least 1.
+    /// Weight, at least 1.
     pub weight: u32,
 }
 
-/// An action of a set that an entry has for itself.
+/// An action in a set that belongs to one entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WeightedCall {
     /// The action.
     pub call: ActionCall,
-    /// How many times it takes part, at least 1.
+    /// Weight, at least 1.
     pub weight: u32,
 }
 
@@ -30,14 +30,14 @@ pub struct WeightedCall {
 pub struct ProfileGroup {
     /// Its members.
     pub members: Vec<GroupMember>,
-    /// Most that the weights may add up to; 0 is no limit.
+    /// Limit of the total weight; 0 means no limit.
     pub max_size: u32,
 }
 
-/// Weights of a group, or of a set, may add up to this.
+/// Limit of the total weight of a group or set.
 const MOST_CHOICES: u64 = 1 << 16;
 
-/// Things with ids, each at the lowest number that is free.
+/// Objects with ids, each stored at the lowest free number.
 #[derive(Debug)]
 struct Numbered<T> {
     numbers: BTreeMap<u32, u32>,
@@ -91,7 +91,7 @@ impl<T> Numbered<T> {
     }
 }
 
-/// BMv2's handles of members: the lowest that is free. A hash counts the members of a group by handle.
+/// BMv2's handles of members: the lowest free one. A hash counts the members of a group by handle.
 #[derive(Debug, Default)]
 struct Handles {
     free: BTreeSet<u32>,
@@ -111,16 +111,16 @@ impl Handles {
 struct Member {
     call: ActionCall,
     resolved: Resolved,
-    /// Entries and groups that name it.
+    /// Number of entries and groups that refer to it.
     uses: u32,
-    /// Its own, and those of the copies that BMv2's server makes once a group gives it a weight.
+    /// Its own handle, and those of the copies that BMv2's server makes for weights in groups.
     handles: Vec<u32>,
-    /// How many groups give it each weight.
+    /// Number of groups per weight.
     weights: BTreeMap<u32, u32>,
 }
 
 impl Member {
-    /// Notes that a group gives it a weight; copies are made, and not before.
+    /// Adds a group with a weight, and makes the copies that it needs.
     fn join(&mut self, weight: u32, handles: &mut Handles) {
         self.uses += 1;
         *self.weights.entry(weight).or_default() += 1;
@@ -128,7 +128,7 @@ impl Member {
         self.handles.extend((0..missing).map(|_| handles.take()));
     }
 
-    /// Notes that a group does so no longer; copies that no group needs are gone.
+    /// Removes a group with a weight, and the copies that are no longer needed.
     fn leave(&mut self, weight: u32, handles: &mut Handles) {
         self.uses = self.uses.saturating_sub(1);
         if let Some(groups) = self.weights.get_mut(&weight) {
@@ -145,20 +145,20 @@ impl Member {
 #[derive(Debug)]
 struct Group {
     group: ProfileGroup,
-    /// Numbers of members, as often as they take part, in the order that a hash counts them.
+    /// Numbers of members, repeated by weight, in the order in which a hash counts them.
     choices: Vec<u32>,
-    /// Entries that name it.
+    /// Number of entries that refer to it.
     uses: u32,
 }
 
 /// An action profile, or a selector.
 #[derive(Debug)]
 pub(crate) struct Profile {
-    /// What its members may do: the actions of the tables that have it.
+    /// Actions allowed for its members: those of the tables that use it.
     actions: ActionShapes,
-    /// Most members; 0 is no limit.
+    /// Maximum number of members; 0 means no limit.
     size: u64,
-    /// How a selector hashes; none for a plain profile.
+    /// The hash algorithm of a selector; `None` for a plain profile.
     pub(crate) selector: Option<Algorithm>,
     members: Numbered<Member>,
     handles: Handles,
@@ -177,7 +177,7 @@ impl Profile {
         }
     }
 
-    /// Says what its members may do.
+    /// Sets the actions allowed for its members.
     pub(crate) fn set_actions(&mut self, actions: ActionShapes) {
         self.actions = actions;
     }
@@ -197,7 +197,7 @@ impl Profile {
         Ok(())
     }
 
-    /// Gives a member another action, wherever it is used.
+    /// Changes a member's action everywhere.
     pub(crate) fn member_modify(&mut self, id: u32, call: ActionCall) -> Result<(), ProfileError> {
         let resolved = self.actions.resolve_for_entry(&call)?;
         let member = self.members.get_mut(id).ok_or(ProfileError::NotFound("member", id))?;
@@ -205,7 +205,7 @@ impl Profile {
         Ok(())
     }
 
-    /// Removes a member that nothing names.
+    /// Removes an unused member.
     pub(crate) fn member_delete(&mut self, id: u32) -> Result<(), ProfileError> {
         let member = self.members.get(id).ok_or(ProfileError::NotFound("member", id))?;
         if member.uses > 0 {
@@ -246,7 +246,7 @@ impl Profile {
         Ok(())
     }
 
-    /// Gives a group other members.
+    /// Replaces the members of a group.
     pub(crate) fn group_modify(
         &mut self,
         id: u32,
@@ -264,7 +264,7 @@ impl Profile {
         Ok(())
     }
 
-    /// Removes a group that no entry names.
+    /// Removes an unused group.
     pub(crate) fn group_delete(&mut self, id: u32) -> Result<(), ProfileError> {
         let group = self.groups.get(id).ok_or(ProfileError::NotFound("group", id))?;
         if group.uses > 0 {
@@ -286,13 +286,13 @@ impl Profile {
         self.groups.iter().map(|(id, group)| (id, &group.group))
     }
 
-    /// What an entry that names a member means.
+    /// The outcome of an entry that refers to a member.
     pub(crate) fn member_outcome(&self, id: u32) -> Result<Outcome, ProfileError> {
         let number = self.members.number(id).ok_or(ProfileError::NotFound("member", id))?;
         Ok(Outcome::Member(number))
     }
 
-    /// What an entry that names a group means.
+    /// The outcome of an entry that refers to a group.
     pub(crate) fn group_outcome(&self, id: u32) -> Result<Outcome, ProfileError> {
         if self.selector.is_none() {
             return Err(ProfileError::NoGroups);
@@ -301,7 +301,7 @@ impl Profile {
         Ok(Outcome::Group(number))
     }
 
-    /// What an entry with a set of its own means.
+    /// The outcome of an entry with its own set.
     pub(crate) fn set_outcome(&self, set: &[WeightedCall]) -> Result<Outcome, ProfileError> {
         if self.selector.is_none() {
             return Err(ProfileError::NoGroups);
@@ -315,7 +315,7 @@ impl Profile {
         Ok(Outcome::Set(choices.into()))
     }
 
-    /// Notes that an entry names a member or a group, or does so no longer.
+    /// Counts one more, or one less, entry that refers to a member or a group.
     pub(crate) fn count_use(&mut self, outcome: &Outcome, more: bool) {
         let uses = match outcome {
             Outcome::Direct(_) | Outcome::Set(_) => None,
@@ -327,7 +327,7 @@ impl Profile {
         }
     }
 
-    /// The action that a packet with this hash gets; none in an empty group.
+    /// The action of a packet with this hash; `None` in an empty group.
     pub(crate) fn choose<'a>(&'a self, outcome: &'a Outcome, hash: u64) -> Option<&'a Resolved> {
         let pick = |count: usize| hash.checked_rem(count as u64).map(|at| at as usize);
         match outcome {
@@ -342,7 +342,7 @@ impl Profile {
         }
     }
 
-    /// Whether a group may be as it says.
+    /// Validates a group.
     fn check(&self, group: &ProfileGroup) -> Result<(), ProfileError> {
         let mut seen = BTreeSet::new();
         for &GroupMember { member, .. } in &group.members {
@@ -354,7 +354,7 @@ impl Profile {
         check_weights(group.members.iter().map(|member| member.weight), group.max_size)
     }
 
-    /// A group's members, each as often as it weighs, in the order that a hash counts them.
+    /// A group's members, repeated by weight, in the order in which a hash counts them.
     fn choices(&self, group: &ProfileGroup) -> Vec<u32> {
         let mut by_handle = BTreeMap::new();
         for &GroupMember { member, weight } in &group.members {
@@ -367,7 +367,7 @@ impl Profile {
         by_handle.into_values().collect()
     }
 
-    /// Tells a group's members, in order of their ids, that they join it or leave it.
+    /// Calls `tell` for a group's members in the order of their ids: they join or leave.
     fn each_member(&mut self, group: &ProfileGroup, tell: fn(&mut Member, u32, &mut Handles)) {
         let weights = group.members.iter().map(|member| (member.member, member.weight));
         for (id, weight) in weights.collect::<BTreeMap<_, _>>() {

@@ -1,6 +1,6 @@
-//! The generator behind `random()`: seeded, so that a run can be repeated.
+//! The generator of `random()`: seeded, so that a run can be repeated.
 
-/// How far the counter goes at a time.
+/// Increment of the counter.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The `number`th output of a generator that starts at zero.
@@ -14,7 +14,7 @@ const fn scramble(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Splitmix64: a counter, mixed well.
+/// SplitMix64: a counter with a mixing function.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -28,11 +28,11 @@ impl Random {
         scramble(self.0)
     }
 
-    /// A number within `low..=high`, each equally likely; none if the range is empty.
+    /// A uniform number within `low..=high`; `None` if the range is empty.
     pub(crate) fn within(&mut self, low: u64, high: u64) -> Option<u64> {
         let span = high.checked_sub(low)?;
         let Some(count) = span.checked_add(1) else { return Some(self.next()) };
-        // Lemire's method without the rejection step's division in the common case.
+        // Lemire's method, which avoids a division in the common case.
         loop {
             let product = u128::from(self.next()) * u128::from(count);
             if product as u64 >= count || product as u64 >= count.wrapping_neg() % count {

@@ -1,9 +1,9 @@
-//! Registers, laid out so that the elements of one index lie next to each other.
+//! Registers, laid out so that the elements of one index are contiguous.
 //!
 //! In-network aggregation spreads a vector over as many registers as it has elements and accesses
 //! all of them at one index. Registers of one size therefore share a *bank*: a matrix with one row
-//! an index and one column a register. A packet then touches one row, a few cache lines, where
-//! arrays apart would cost a line for every value.
+//! per index and one column per register. A packet then accesses one row, a few cache lines, where
+//! separate arrays would cost a cache line per value.
 
 use crate::bits::mask;
 
@@ -13,29 +13,29 @@ pub(crate) struct Register {
     pub(crate) bank: u32,
     /// First 32-bit word within the row.
     pub(crate) column: u32,
-    /// Words that an element takes: 1 up to 32 bits, else two for each limb of 64 bits.
+    /// Words per element: 1 up to 32 bits, otherwise two for each limb of 64 bits.
     pub(crate) words: u32,
-    /// Bits of an element.
+    /// Bits per element.
     pub(crate) width: u32,
 }
 
-/// What a register is made from.
+/// The shape of a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RegisterShape {
-    /// Elements.
+    /// Number of elements.
     pub(crate) size: u64,
-    /// Bits of an element.
+    /// Bits per element.
     pub(crate) width: u32,
-    /// What each element starts with.
+    /// Initial value of the elements.
     pub(crate) initial: u64,
 }
 
 /// Registers of one size.
 #[derive(Clone, Debug)]
 pub(crate) struct Bank {
-    /// Rows.
+    /// Number of rows.
     pub(crate) size: u64,
-    /// Words a row.
+    /// Words per row.
     stride: usize,
     words: Vec<u32>,
 }
@@ -47,42 +47,42 @@ pub(crate) struct Registers {
     pub(crate) banks: Vec<Bank>,
 }
 
-/// Where machine code finds registers. Banks are never moved once they are made.
+/// Addresses of registers for machine code. Banks are never moved once they are made.
 #[derive(Clone, Debug)]
 pub(crate) struct RegisterMap {
     /// By register.
     pub(crate) places: Vec<RegisterPlace>,
 }
 
-/// Where a register's elements are.
+/// The address of a register's elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RegisterPlace {
     /// Address of the first element.
     pub(crate) base: usize,
-    /// Elements.
+    /// Number of elements.
     pub(crate) size: u64,
     /// Bytes from an element to the next.
     pub(crate) stride: usize,
-    /// Words of 32 bits that an element takes.
+    /// Number of 32-bit words per element.
     pub(crate) words: u32,
     /// Words of a row from the element on.
     rest: u32,
 }
 
 impl RegisterMap {
-    /// Words of 64 bits that an element takes.
+    /// Number of 64-bit words per element.
     pub(crate) fn limbs(&self, register: u32) -> Option<u32> {
         self.places.get(register as usize).map(|place| place.words.div_ceil(2))
     }
 
-    /// Whether so many words from a register's on lie in one row.
+    /// Whether `count` words from a register on are in one row.
     pub(crate) fn has_row(&self, register: u32, count: u32) -> bool {
         self.places.get(register as usize).is_some_and(|place| count <= place.rest)
     }
 }
 
 impl Registers {
-    /// Where all registers are.
+    /// The addresses of all registers.
     pub(crate) fn map(&mut self) -> RegisterMap {
         let places = self.registers.iter().map(|register| {
             let bank = &mut self.banks[register.bank as usize];
@@ -130,12 +130,12 @@ impl Registers {
         all
     }
 
-    /// Elements of a register.
+    /// Number of elements of a register.
     pub(crate) fn size(&self, register: u32) -> u64 {
         self.banks[self.registers[register as usize].bank as usize].size
     }
 
-    /// `count` words from a register's column on, at an index; none out of range.
+    /// `count` words from a register's column on, at an index; `None` out of range.
     #[inline]
     pub(crate) fn row(&mut self, register: u32, index: u64, count: usize) -> Option<&mut [u32]> {
         let register = &self.registers[register as usize];
@@ -147,7 +147,7 @@ impl Registers {
         Some(&mut bank.words[at..at + count])
     }
 
-    /// Copies an element to words of 64 bits; nothing out of range.
+    /// Copies an element to words of 64 bits. Returns false out of range.
     #[inline]
     pub(crate) fn read(&self, register: u32, index: u64, to: &mut [u64]) -> bool {
         let register = &self.registers[register as usize];
@@ -167,7 +167,7 @@ impl Registers {
         true
     }
 
-    /// Like [`Self::read`], but gives zero out of range.
+    /// Like [`Self::read`], but reads zero out of range.
     #[inline]
     pub(crate) fn read_cell(&self, register: u32, index: u64, to: &mut [u64]) {
         if !self.read(register, index, to) {
@@ -176,7 +176,7 @@ impl Registers {
         }
     }
 
-    /// Sets an element; nothing out of range.
+    /// Sets an element. Returns false out of range.
     #[inline]
     pub(crate) fn write(&mut self, register: u32, index: u64, from: &[u64]) -> bool {
         let words = self.registers[register as usize].words as usize;
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn registers_of_one_size_share_rows_and_keep_their_elements_apart() {
+    fn registers_of_one_size_share_rows_without_overlap() {
         let mut registers = registers(&[(8, 32), (8, 64), (4, 1), (8, 130), (8, 7)]);
         assert_eq!(registers.banks.len(), 2);
         for index in 0..8 {
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_out_of_range_touches_nothing() {
+    fn an_index_out_of_range_has_no_effect() {
         let mut registers = registers(&[(4, 32)]);
         assert!(!registers.write(0, 4, &[9]));
         let mut element = [77];

@@ -1,7 +1,7 @@
 //! Hash algorithms of TNA's `Hash`.
 //!
-//! The values of a list, put next to each other, are one long number, filled up with zeros in front
-//! to whole bytes; a result has as many bits as the program asks for.
+//! The concatenated values of a list are one long number, padded with zeros in front to whole
+//! bytes. The program determines the number of bits of a result.
 
 use crate::bits::mask;
 use crate::externs::random::mix;
@@ -11,9 +11,9 @@ use crate::externs::random::mix;
 pub(crate) enum TnaHash {
     /// The number's lowest bits.
     Identity,
-    /// Exclusive or of so many bytes at a time.
+    /// Exclusive or of groups of this many bytes.
     Xor(usize),
-    /// Each bit of the number, where it is set, turns over bits chosen at random once and for all.
+    /// Each set bit of the number flips a fixed random set of bits.
     Random,
     Crc(Box<Crc>),
 }
@@ -25,15 +25,15 @@ pub(crate) struct Crc {
     reversed: bool,
     start: u64,
     end: u64,
-    /// A narrower result is the highest bits, not the lowest.
+    /// Whether a narrower result has the highest bits instead of the lowest.
     msb: bool,
-    /// A wider result repeats the check; otherwise zeros come in front.
+    /// Whether a wider result repeats the check, instead of being padded with zeros in front.
     extended: bool,
     table: [u64; 256],
 }
 
-/// The parameters of a check, as `CRCPolynomial` has them: without the highest coefficient, and not
-/// reversed even where the check is.
+/// The parameters of a check, as in `CRCPolynomial`: without the highest coefficient, and never
+/// reversed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Polynomial {
     pub(crate) width: u32,
@@ -70,8 +70,8 @@ const CRC32: Polynomial = Polynomial {
 const CRC64: Polynomial = Polynomial::plain(64, 0x42f0_e1eb_a9ea_3693);
 
 impl TnaHash {
-    /// The algorithm with that name in `HashAlgorithm_t`; `CUSTOM` needs a polynomial and is not
-    /// among them.
+    /// The algorithm with this name in `HashAlgorithm_t`, except for `CUSTOM`, which needs a
+    /// polynomial.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "IDENTITY" => Self::Identity,
@@ -87,7 +87,7 @@ impl TnaHash {
         })
     }
 
-    /// A check; none if it has fewer than 8 or more than 64 bits, or values that do not fit.
+    /// A check; `None` if it has fewer than 8 or more than 64 bits, or values that do not fit.
     pub(crate) fn crc(polynomial: Polynomial) -> Option<Self> {
         let Polynomial { width, coefficient, reversed, msb, extended, initial, last } = polynomial;
         let fits = |value: u64| value <= mask(width);
@@ -151,7 +151,7 @@ impl Crc {
     }
 }
 
-/// At most eight bytes.
+/// At most eight bytes as a number.
 fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
@@ -175,8 +175,8 @@ mod tests {
         assert_eq!(named("CRC32").digest(DATA, 32), 0xcbf4_3926);
         assert_eq!(named("CRC64").digest(DATA, 64), 0x6c40_df5f_0b49_7347);
         let custom = |polynomial| TnaHash::crc(polynomial).unwrap();
-        // CRC-16/XMODEM, CRC-16/GENIBUS, CRC-32C, CRC-32/BZIP2, and one whose start is not symmetric:
-        // CRC-16/RIELLO.
+        // CRC-16/XMODEM, CRC-16/GENIBUS, CRC-32C, CRC-32/BZIP2, and CRC-16/RIELLO, whose initial
+        // value is not symmetric.
         let xmodem = Polynomial::plain(16, 0x1021);
         assert_eq!(custom(xmodem).digest(DATA, 16), 0x31c3);
         let genibus = Polynomial { initial: 0xffff, last: 0xffff, ..xmodem };
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_that_cannot_be_are_refused() {
+    fn invalid_checks_are_refused() {
         assert_eq!(TnaHash::crc(Polynomial::plain(7, 3)), None);
         assert_eq!(TnaHash::crc(Polynomial::plain(8, 0x107)), None);
         assert_eq!(TnaHash::from_name("CUSTOM"), None);

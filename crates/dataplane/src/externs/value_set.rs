@@ -1,4 +1,4 @@
-//! Parser value sets: what a `select` compares with, written by the control plane.
+//! Parser value sets: written by the control plane, compared by `select`.
 
 use crate::error::{StateError, TableError};
 use crate::layout::Item;
@@ -10,14 +10,14 @@ use crate::value::Value;
 pub(crate) struct ValueSet {
     /// Bits of each scalar.
     widths: Vec<u32>,
-    /// At most so many members.
+    /// Maximum number of members.
     size: u64,
     members: Vec<Vec<KeyMatch>>,
-    /// The members as packets meet them.
+    /// The members in the form that packets are compared with.
     rows: Vec<Box<[Test]>>,
 }
 
-/// What one scalar is compared with: `low <= value & mask <= high`.
+/// A test of one scalar: `low <= value & mask <= high`.
 #[derive(Debug)]
 struct Test {
     mask: Box<[u64]>,
@@ -52,7 +52,7 @@ impl ValueSet {
         Self { widths, size, members: Vec::new(), rows: Vec::new() }
     }
 
-    /// At most so many members.
+    /// Maximum number of members.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
@@ -82,7 +82,7 @@ impl ValueSet {
         Ok(())
     }
 
-    /// All members, in the order in which they came.
+    /// All members in the order of insertion.
     pub(crate) fn members(&self) -> &[Vec<KeyMatch>] {
         &self.members
     }
@@ -103,7 +103,7 @@ impl ValueSet {
             return Err(TableError::KeyCount { expected, got }.into());
         }
         for (at, (found, &width)) in member.iter().zip(&self.widths).enumerate() {
-            // Which kinds of match a set takes is between the control plane and P4Info.
+            // The control plane checks the kinds of matches against P4Info.
             check_match(at, found, KeyShape { width, kind: found.kind() })?;
         }
         Ok(())

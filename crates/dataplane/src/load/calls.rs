@@ -1,4 +1,4 @@
-//! Calls of externs, by what [`crate::externs::binding`] says that they do.
+//! Compiles calls of externs, by the behaviours of [`crate::externs::binding`].
 
 use tributary_p4::ir::{
     Arg, Expr, ExprKind, ExternCall, ExternId, FieldId, FieldRole, HeaderRef, Place, Scalar,
@@ -14,10 +14,10 @@ use crate::packet::{DigestShape, FieldList};
 use crate::pass::DROP_PORT;
 use crate::v1model;
 
-/// The bits that name a clone session.
+/// Bits of a clone session's number.
 const SESSION_BITS: u64 = 0x7fff;
 
-/// Field lists in calls have numbers from here on; those of annotations have eight bits.
+/// First number of field lists in calls; numbers of annotations have eight bits.
 const FIELD_LISTS: u32 = 1 << 8;
 
 impl Loader<'_> {
@@ -60,7 +60,7 @@ impl Loader<'_> {
                 let index = self.word(args.value(0)?)?;
                 self.op(Op::Count { counter, index });
             }
-            // The table counts every packet that meets an entry, as BMv2's does.
+            // The table counts every packet that matches an entry, as in BMv2.
             Behaviour::DirectCount => {}
             Behaviour::Meter => {
                 let Some(Instance::Meter(meter)) = self.instance(call.instance) else {
@@ -73,8 +73,8 @@ impl Loader<'_> {
                     this.extern_op(ExternOp::Meter { dst, width, meter, index });
                 })?;
             }
-            // The table meters every packet that meets an entry, and stores the colour, as BMv2's
-            // does; this says where.
+            // The table meters every packet that matches an entry and stores the colour, as in
+            // BMv2. This call determines where.
             Behaviour::DirectMeter => {
                 let (Some(meter), Ok((Place::Field(field), _))) = (call.instance, args.out(0))
                 else {
@@ -102,7 +102,7 @@ impl Loader<'_> {
                 }
             }
             Behaviour::Clone { list } => {
-                // Ingress or egress: the place of the call decides, as in BMv2.
+                // The place of the call determines ingress or egress, as in BMv2.
                 let v1model::Intrinsics { clone, clone_list, .. } = *self.v1model(&args)?;
                 let session = self.word(args.value(1)?)?;
                 let (bits, one) = (self.slots.constant(SESSION_BITS), self.slots.constant(1));
@@ -230,7 +230,7 @@ impl Loader<'_> {
         self.op(Op::Extern(number));
     }
 
-    /// Stores the number plus one of the field list that an argument names: zero stands for none.
+    /// Stores the number plus one of the field list that an argument names; zero means none.
     fn keep(&mut self, dst: Slot, list: Kept, args: &Args<'_>, at: usize) -> Result<(), LoadError> {
         let number = match list {
             Kept::Nothing => {
@@ -255,8 +255,8 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Compiles an operation that writes to a slot, and the store from there to a place. The slot
-    /// holds the place's value before, for operations that may leave it alone.
+    /// Compiles an operation that writes to a slot, and the store from there to a place. Before,
+    /// the slot holds the place's value, for operations that may leave it unchanged.
     pub(super) fn through_place(
         &mut self,
         place: &Place,
@@ -273,7 +273,7 @@ impl Loader<'_> {
         self.store(place, slot)
     }
 
-    /// The validity bit of the header that a value is a field of.
+    /// The validity bit of the header that contains a value's field.
     pub(super) fn validity(&self, expr: &Expr) -> Slot {
         match &expr.kind {
             ExprKind::Field(field) => match self.program.fields[field.index()].role {
@@ -285,7 +285,7 @@ impl Loader<'_> {
         }
     }
 
-    /// Where the length of a header's varbit field is; [`NO_SLOT`] for all other fields.
+    /// The length slot of a header's varbit field; [`NO_SLOT`] for all other fields.
     fn varbit_length(&self, field: FieldId) -> Slot {
         let FieldRole::Header(header) = self.program.fields[field.index()].role else {
             return NO_SLOT;
@@ -297,7 +297,7 @@ impl Loader<'_> {
         }
     }
 
-    /// Compiles a list of values to hash. Fields of invalid headers do not take part.
+    /// Compiles a list of values to hash, without fields of invalid headers.
     pub(super) fn list(&mut self, args: &Args<'_>, at: usize) -> Result<u32, LoadError> {
         let mut items: Vec<(Presence, Item)> = Vec::new();
         if let Some(Arg::Header(HeaderRef::Fixed(header))) = args.args.get(at) {
@@ -318,8 +318,8 @@ impl Loader<'_> {
         Ok(self.list_of(&items))
     }
 
-    /// Notes a digest: fields that are read when it is made, and other values that are computed now
-    /// and kept till then.
+    /// Adds a digest: its fields are read when it is made; other values are computed now and kept
+    /// until then.
     pub(super) fn digest(
         &mut self,
         name: &str,
@@ -346,7 +346,7 @@ impl Loader<'_> {
         Ok(self.digests.len() as u32 - 1)
     }
 
-    /// Notes a list of values.
+    /// Adds a list of values.
     pub(super) fn list_of(&mut self, items: &[(Presence, Item)]) -> u32 {
         let groups: Vec<Group> = items
             .chunk_by(|a, b| a.0 == b.0 && a.0.length == NO_SLOT)
@@ -365,7 +365,7 @@ impl Loader<'_> {
     }
 }
 
-/// What decides whether, and how much of, a value takes part in a list: the validity bit of its
+/// What determines whether, and how much of, a value takes part in a list: the validity bit of its
 /// header, and the length of a varbit; or [`NO_SLOT`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Presence {
@@ -398,7 +398,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The values of a list, or one value on its own.
+    /// The values of a list, or a single value.
     pub(super) fn exprs(&self, at: usize) -> &'a [Expr] {
         match self.args.get(at) {
             Some(Arg::List(list)) => list,

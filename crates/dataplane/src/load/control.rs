@@ -1,4 +1,4 @@
-//! Statements.
+//! Compiles statements.
 
 use tributary_p4::ir::{
     BinaryOp, Expr, ExprKind, HeaderId, LabelId, Place, Scalar, Stmt, TableId, UnaryOp,
@@ -133,7 +133,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Compiles a scope whose end the label stands for.
+    /// Compiles a scope that ends at the label.
     fn labelled(
         &mut self,
         label: LabelId,
@@ -209,7 +209,7 @@ impl Loader<'_> {
         self.expr_to(&Expr { ty, kind }, dst)
     }
 
-    /// Compiles jumps that are taken where the condition equals `when`, to be patched.
+    /// Compiles jumps that are taken if the condition equals `when`, to be patched.
     pub(super) fn branch(&mut self, condition: &Expr, when: bool) -> Result<Vec<usize>, LoadError> {
         Ok(match &condition.kind {
             ExprKind::Const(limbs) => {
@@ -218,7 +218,7 @@ impl Loader<'_> {
             }
             ExprKind::Unary(UnaryOp::Not, inner) => self.branch(inner, !when)?,
             ExprKind::Binary(op @ (BinaryOp::And | BinaryOp::Or), left, right) => {
-                // The left side alone decides `&&` when false and `||` when true.
+                // The left side alone determines `&&` when false and `||` when true.
                 let decides = *op == BinaryOp::Or;
                 if decides == when {
                     let mut jumps = self.branch(left, when)?;
@@ -271,7 +271,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Compiles a jump that is taken where a value is not this constant.
+    /// Compiles a jump that is taken if a value differs from a constant.
     pub(super) fn jump_unless_equal(&mut self, a: Item, value: &[u64]) -> usize {
         let ty = Scalar::bit(a.width);
         let b = self.slots.wide_constant(value, ty.limbs());

@@ -1,4 +1,4 @@
-//! Expressions: straight lines of operations, as none has side effects.
+//! Compiles expressions to straight-line operations, because none has side effects.
 
 use tributary_p4::ir::{BinaryOp, Expr, ExprKind, HeaderRef, Scalar, UnaryOp};
 
@@ -9,8 +9,8 @@ use crate::layout::Item;
 use crate::wide::{WideKind, WideOp};
 
 impl Loader<'_> {
-    /// Computes a value; gives where it is then. Fields, constants and casts that change no bit
-    /// cost nothing.
+    /// Computes a value and returns its slot. Fields, constants and casts that change no bit cost
+    /// nothing.
     pub(super) fn expr(&mut self, expr: &Expr) -> Result<Slot, LoadError> {
         match &expr.kind {
             ExprKind::Const(limbs) => Ok(self.slots.wide_constant(limbs, expr.ty.limbs())),
@@ -203,7 +203,7 @@ impl Loader<'_> {
     }
 }
 
-/// Whether a cast leaves all words as they are.
+/// Whether a cast leaves all words unchanged.
 fn same_words(from: Scalar, to: Scalar) -> bool {
     from.width == to.width || !from.signed && from.width < to.width && from.limbs() == to.limbs()
 }

@@ -1,13 +1,13 @@
-//! Joins operations on neighbours: what in-network aggregation does to each value of a packet
-//! becomes one operation for all values.
+//! Fuses operations on neighbours: those of in-network aggregation on each value of a packet become
+//! one operation on all values.
 
 use crate::code::{Op, RegisterRun, RunKind, Slot};
 use crate::externs::register::Registers;
 
-/// Shorter runs are left as they are.
+/// Shorter runs are not fused.
 const SHORTEST: u32 = 2;
 
-/// Rewrites the straight line of operations from `start` on.
+/// Rewrites the straight-line operations from `start` on.
 pub(super) fn fuse(
     ops: &mut Vec<Op>,
     start: usize,
@@ -30,7 +30,7 @@ pub(super) fn fuse(
     ops.truncate(to);
 }
 
-/// Moves between neighbours.
+/// Fuses moves between neighbours.
 fn moves(ops: &[Op]) -> Option<(Op, usize)> {
     let Op::Move { dst, src } = ops[0] else { return None };
     let words = ops
@@ -38,7 +38,7 @@ fn moves(ops: &[Op]) -> Option<(Op, usize)> {
         .zip(0..)
         .take_while(|&(op, i)| *op == Op::Move { dst: dst + i, src: src + i })
         .count() as u32;
-    // Overlapping runs would copy words that an earlier move of the run had just set.
+    // An overlapping run would copy words set by an earlier move of the run.
     let apart = dst + words <= src || src + words <= dst;
     (words >= SHORTEST && apart).then_some((Op::Copy { dst, src, words }, words as usize))
 }
@@ -50,11 +50,11 @@ struct Lane {
     register: u32,
     index: Slot,
     slot: Slot,
-    /// Operations.
+    /// Number of operations.
     taken: usize,
 }
 
-/// The longest run that the operations start with.
+/// The longest register run at the start of the operations.
 fn register_run(ops: &[Op], registers: &Registers) -> Option<(RegisterRun, usize)> {
     let first = lane(ops, registers)?;
     let of = |register: u32| &registers.registers[register as usize];
@@ -75,7 +75,7 @@ fn register_run(ops: &[Op], registers: &Registers) -> Option<(RegisterRun, usize
     }
     let slots = first.slot..first.slot + count;
     let apart = match first.kind {
-        // Writing slots must not change the index that later lanes would have used.
+        // Written slots must not include the index of later lanes.
         RunKind::Read => !slots.contains(&first.index),
         RunKind::Write => true,
         RunKind::Add { sum } => {
@@ -95,7 +95,7 @@ fn register_run(ops: &[Op], registers: &Registers) -> Option<(RegisterRun, usize
     ))
 }
 
-/// The lane that the operations start with. Elements have one word.
+/// The lane at the start of the operations. Elements have one word.
 fn lane(ops: &[Op], registers: &Registers) -> Option<Lane> {
     let narrow = |register: u32| registers.registers[register as usize].words == 1;
     match *ops {
@@ -174,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_would_overwrite_its_index_or_its_sum_is_left_alone() {
+    fn a_run_that_would_overwrite_its_index_or_its_sum_is_not_fused() {
         // The two values' slots are those of the index and the sum.
         let ops = lanes(2, 0);
         assert_eq!(fused(ops.clone(), &[(8, 32); 2]).0, ops);
         let reads: Vec<Op> =
             (0..4).map(|i| Op::RegisterRead { dst: i, register: i, index: 2 }).collect();
         assert_eq!(fused(reads.clone(), &[(8, 32); 4]).0, reads);
-        // A chain of moves hands one value on; a block copy would not.
+        // A chain of moves copies one value on; a block copy would not.
         let chain: Vec<Op> = (0..3).map(|i| Op::Move { dst: i + 1, src: i }).collect();
         assert_eq!(fused(chain.clone(), &[]).0, chain);
     }

@@ -1,4 +1,4 @@
-//! Headers, stacks and what statements mean by a header.
+//! Compiles headers, stacks and header references.
 
 use tributary_p4::ir::{HeaderId, HeaderRef, Program, Scalar, StackId};
 
@@ -8,7 +8,7 @@ use crate::code::{Element, HeaderCode, Op, Slot, Varbit};
 use crate::error::LoadError;
 use crate::layout::{Item, Layout};
 
-/// Most bits of a header.
+/// Maximum bits of a header.
 const LARGEST_HEADER: u32 = 1 << 20;
 
 /// Compiles the layouts of all headers.
@@ -62,8 +62,8 @@ pub(super) fn headers(program: &Program, slots: &Slots) -> Result<Vec<HeaderCode
 }
 
 impl Loader<'_> {
-    /// Compiles an operation on a header that may be chosen at run time: a test for each element
-    /// of the stack, and the operation on it. Out of range: the parser stops, a control goes on.
+    /// Compiles an operation on a header that may be chosen at run time: a test for each element of
+    /// the stack, and the operation on it. Out of range, a parser stops and a control continues.
     pub(super) fn on_header(
         &mut self,
         header: &HeaderRef,
@@ -90,14 +90,14 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// The stack and the index that a header reference means.
+    /// The stack and the index of a header reference.
     pub(super) fn stack_index(&mut self, header: &HeaderRef) -> Result<(StackId, Slot), LoadError> {
         match header {
             HeaderRef::Fixed(_) => Err(LoadError::Malformed("a header is no stack".to_owned())),
             HeaderRef::Index(stack, index) => Ok((*stack, self.word(index)?)),
             HeaderRef::Next(stack) => Ok((*stack, self.next_index(*stack))),
             HeaderRef::Last(stack) => {
-                // Below zero wraps to an index that is out of range.
+                // Indices below zero wrap and are out of range.
                 let (next, one) = (self.next_index(*stack), self.slots.constant(1));
                 let last = self.slots.temporary(Scalar::bit(32));
                 self.op(Op::Sub { dst: last, a: next, b: one, width: 32 });
@@ -176,8 +176,8 @@ impl Loader<'_> {
         self.op(Op::Select { dst: next, c: enough, a: rest, b: zero });
     }
 
-    /// Without a change of the packet's length, as BMv2 shifts stacks and keeps one header of a
-    /// union.
+    /// Invalidates headers without changing the packet's length, as BMv2 does when it shifts stacks
+    /// and keeps one header of a union.
     pub(super) fn invalidate(&mut self, headers: &[HeaderId]) {
         let zero = self.slots.constant(0);
         for &header in headers {

@@ -1,4 +1,4 @@
-//! Extern instances: what they are and what state they need.
+//! Extern instances and their state.
 
 use tributary_p4::Architecture;
 use tributary_p4::ir::{CtorArg, Extern, Program};
@@ -13,31 +13,31 @@ use crate::externs::profile::Profile;
 use crate::externs::register::RegisterShape;
 use crate::externs::value_set::ValueSet;
 
-/// Most bytes that the state of a program may take, a cell of a register counted as 8 bytes: programs
-/// come over P4Runtime, too. Memory that is zero at the start is taken once it is used.
+/// Maximum bytes of a program's state, with 8 bytes per register cell: programs also come over
+/// P4Runtime. The operating system allocates initially zero memory when it is used.
 const LARGEST_STATE: u128 = 1 << 32;
 
-/// Most bytes of state that is written when the program is loaded: counters, meters, and registers that
-/// start with another value than zero.
+/// Maximum bytes of state written at load time: counters, meters, and registers with a non-zero
+/// initial value.
 const LARGEST_WRITTEN: u128 = 1 << 28;
 
-/// What an extern instance is.
+/// The kind of an extern instance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Instance {
     /// Neighbouring registers, one for each scalar of a cell.
     Register {
-        /// The first one's index into the registers.
+        /// Index of the first register.
         first: u32,
-        /// Scalars of a cell.
+        /// Scalars per cell.
         scalars: u32,
     },
     /// Index into the counters.
     Counter(u32),
-    /// Counts at the entries of the table it is attached to.
+    /// Counts at the entries of its table.
     DirectCounter,
     /// Index into the meters.
     Meter(u32),
-    /// Meters at the entries of the table it is attached to.
+    /// Meters at the entries of its table.
     DirectMeter(Unit),
     /// Index into the action profiles and selectors.
     Profile(u32),
@@ -45,11 +45,11 @@ pub(crate) enum Instance {
     ValueSet(u32),
     /// A one's complement sum, in a slot.
     Checksum(Slot),
-    /// Has no state: what it does is at its calls.
+    /// Has no state: its calls determine the behaviour.
     Stateless,
 }
 
-/// The instances of a program and the state behind them.
+/// The instances of a program and their state.
 #[derive(Default)]
 pub(super) struct Instances {
     pub(super) instances: Vec<Instance>,
@@ -60,7 +60,7 @@ pub(super) struct Instances {
     pub(super) value_sets: Vec<ValueSet>,
 }
 
-/// Sorts out the extern instances.
+/// Classifies the extern instances.
 pub(super) fn instances(
     program: &Program,
     architecture: Architecture,
@@ -153,7 +153,7 @@ fn check_size(instance: &Extern, bytes: u128, most: u128) -> Result<(), LoadErro
     Ok(())
 }
 
-/// What a meter counts.
+/// The unit of a meter.
 fn unit(instance: &Extern, arg: usize) -> Result<Unit, LoadError> {
     match instance.args.get(arg) {
         Some(CtorArg::Symbol(_, member)) if member == "packets" => Ok(Unit::Packets),
@@ -178,7 +178,7 @@ fn size(instance: &Extern) -> Result<u128, LoadError> {
     }
 }
 
-/// The value that a scalar of each cell starts with.
+/// The initial value of a scalar of each cell.
 fn initial(instance: &Extern, number: usize) -> Result<u64, LoadError> {
     match instance.args.get(1 + number) {
         None => Ok(0),

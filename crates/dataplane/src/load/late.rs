@@ -1,8 +1,8 @@
 //! Headers that need not be cleared before the parser has run.
 //!
-//! A packet starts with all fields zero. Where a parser does nothing with a large header but extract
-//! it, which writes all of it, zeros are needed only if it was not extracted: then, and not before,
-//! they are written ([`crate::Packet`] does).
+//! A packet starts with all fields zero. If a parser only extracts a large header, which writes all
+//! of it, zeros are needed only if it was not extracted. They are written after the parser has run
+//! ([`crate::Packet`]).
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -12,10 +12,10 @@ use crate::compiled::region;
 use crate::layout::Item;
 use crate::packet::{FieldList, LateHeader};
 
-/// Smaller headers are cleared as quickly as they are asked about.
+/// Clearing smaller headers is as fast as testing them.
 const SMALLEST: u32 = 16;
 
-/// The headers of a program whose parser starts there.
+/// The late headers of a program whose parser starts there.
 pub(super) fn late(code: &Code, parser: Pc, lists: &[FieldList]) -> Vec<LateHeader> {
     let mut extracted = HashSet::new();
     let mut touched = Touched::default();
@@ -27,7 +27,7 @@ pub(super) fn late(code: &Code, parser: Pc, lists: &[FieldList]) -> Vec<LateHead
             return Vec::new();
         }
     }
-    // What a second pass starts with is put there before its parser runs.
+    // Data kept for a second pass is restored before its parser runs.
     lists.iter().flat_map(|list| &list.items).for_each(|&item| touched.item(item));
     let late = |(number, header): (u32, &HeaderCode)| {
         let words = header.first..header.first + header.words;
@@ -46,14 +46,14 @@ pub(super) fn late(code: &Code, parser: Pc, lists: &[FieldList]) -> Vec<LateHead
     all
 }
 
-/// The words below `end` that are in none of these headers.
+/// The words below `end` outside these headers.
 pub(super) fn others(late: &[LateHeader], end: usize) -> Vec<Range<usize>> {
     let starts = [0].into_iter().chain(late.iter().map(|header| header.words.end));
     let ends = late.iter().map(|header| header.words.start).chain([end]);
     starts.zip(ends).map(|(start, end)| start..end).filter(|words| !words.is_empty()).collect()
 }
 
-/// Slots that operations of a parser read or write.
+/// Slots that a parser's operations read or write.
 #[derive(Debug, Default)]
 struct Touched {
     slots: Vec<(Slot, u32)>,
@@ -68,7 +68,7 @@ impl Touched {
         self.slots.extend(slots.iter().map(|&slot| (slot, 1)));
     }
 
-    /// Notes what an operation touches; none if that is not known.
+    /// Adds the slots of an operation; `None` if they are unknown.
     #[rustfmt::skip]
     fn by(&mut self, code: &Code, op: &Op) -> Option<()> {
         match *op {

@@ -57,11 +57,11 @@ pub(crate) struct Loaded {
     pub(crate) profiles: Vec<Profile>,
     pub(crate) value_sets: Vec<ValueSet>,
     pub(crate) tables: Vec<Table>,
-    /// Words of the widest value.
+    /// Number of words of the widest value.
     pub(crate) widest: usize,
 }
 
-/// The kind of block that is being compiled.
+/// The kind of the block being compiled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Context {
     Parser,
@@ -69,7 +69,7 @@ enum Context {
     Deparser,
 }
 
-/// Actions that call actions may nest so deep.
+/// Maximum nesting of action calls.
 pub(crate) const DEEPEST_CALL: usize = 14;
 
 /// The compiler's state.
@@ -77,14 +77,14 @@ struct Loader<'p> {
     program: &'p Program,
     slots: Slots,
     ops: Vec<Op>,
-    /// No jump leads behind this operation: what follows may be rewritten.
+    /// No jump targets an operation after this one, so those may be rewritten.
     barrier: usize,
     context: Context,
-    /// Jumps to the end of the enclosing scopes, one list a scope.
+    /// Jumps to the end of the enclosing scopes, one list per scope.
     returns: Vec<Vec<usize>>,
-    /// Jumps behind the enclosing labelled scopes and loops, innermost last.
+    /// Jumps to the end of the enclosing labelled scopes and loops, innermost last.
     labels: Vec<(LabelId, Vec<usize>)>,
-    /// Calls whose targets are not known yet.
+    /// Calls with unknown targets so far.
     calls: Vec<(usize, ActionId)>,
     instances: Vec<Instance>,
     registers: Registers,
@@ -97,16 +97,16 @@ struct Loader<'p> {
     wides: Vec<WideOp>,
     externs: Vec<ExternOp>,
     tables: Vec<TableCode>,
-    /// Where the keys of each table are put, those of selectors included.
+    /// The key slots of each table, including those of selectors.
     key_slots: Vec<Vec<Slot>>,
     digests: Vec<(DigestShape, Vec<Item>)>,
-    /// Field lists that stand in calls, besides those that the program declares.
+    /// Field lists in calls, in addition to declared ones.
     field_lists: Vec<FieldList>,
-    /// Where the program reads the colour of each direct meter to.
+    /// The field for the colour of each direct meter.
     meter_targets: HashMap<ExternId, Item>,
     intrinsics: Intrinsics,
     errors: Errors,
-    /// Where blocks start.
+    /// Start of each block.
     blocks: Vec<Pc>,
 }
 
@@ -126,7 +126,7 @@ impl Intrinsics {
     }
 }
 
-/// Compiles a program and sets up what outlives its packets.
+/// Compiles a program and sets up its state.
 pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
     let Some(architecture) = program.architecture() else {
         if program.package.is_empty() {
@@ -205,7 +205,7 @@ pub(crate) fn load(program: &Program) -> Result<(Loaded, Passes), LoadError> {
     loader.thread_jumps();
     let parser = match &passes {
         Passes::V1model(passes) => Some(passes.entries.parser),
-        // Two parsers, each of which would have to clear the other's headers.
+        // Each of the two parsers would have to clear the other's headers.
         Passes::Tna(_) => None,
     };
     Ok((loader.finish(tables, externs, nothing, parser)?, passes))
@@ -310,7 +310,7 @@ impl<'p> Loader<'p> {
         })
     }
 
-    /// The live words that belong to no header.
+    /// The live words outside headers.
     fn metadata(&self) -> Vec<Range<usize>> {
         let mut is_header = vec![false; self.slots.live()];
         let stacks = self.program.stacks.iter().map(|stack| stack.next_index);
@@ -346,7 +346,7 @@ impl<'p> Loader<'p> {
         self.ops.push(op);
     }
 
-    /// Appends a jump, to be patched; gives its place.
+    /// Appends a jump, to be patched. Returns its position.
     fn jump(&mut self, op: Op) -> usize {
         self.flush();
         self.ops.push(op);
@@ -354,13 +354,13 @@ impl<'p> Loader<'p> {
         self.ops.len() - 1
     }
 
-    /// The place of the next operation, as a jump's target.
+    /// The position of the next operation, as a jump's target.
     fn here(&mut self) -> Pc {
         self.flush();
         self.ops.len() as Pc
     }
 
-    /// Ends a straight line of operations: joins what can be done at once.
+    /// Ends straight-line code: fuses operations.
     fn flush(&mut self) {
         fuse::fuse(&mut self.ops, self.barrier, &self.registers, &mut self.runs);
         self.barrier = self.ops.len();
@@ -388,10 +388,10 @@ impl<'p> Loader<'p> {
         }
     }
 
-    /// Makes jumps that lead to jumps lead to where those lead, and those that lead to a return be
-    /// that return.
+    /// Redirects jumps to jumps to their final target, and replaces jumps to a return by that
+    /// return.
     fn thread_jumps(&mut self) {
-        // In reverse order: most jumps lead forward, to jumps that are threaded already.
+        // In reverse order: most jumps lead forward, to jumps that are already redirected.
         for at in (0..self.ops.len()).rev() {
             let Some(mut target) = target(&self.ops[at]) else { continue };
             // A loop of jumps alone is a parser that consumes nothing: its tick ends the chain.
@@ -408,7 +408,7 @@ impl<'p> Loader<'p> {
         }
     }
 
-    /// Places the keys of all tables: those that are fields are matched where they are.
+    /// Places the keys of all tables: keys that are fields stay where they are.
     fn table_keys(&mut self) {
         for table in &self.program.tables {
             let (mut keys, mut selected) = (Vec::new(), Vec::new());
@@ -440,7 +440,7 @@ impl<'p> Loader<'p> {
         }
     }
 
-    /// Compiles all actions; gives their places.
+    /// Compiles all actions. Returns their entries.
     fn actions(&mut self) -> Result<Vec<Pc>, LoadError> {
         let mut places = Vec::new();
         for action in &self.program.actions {
@@ -451,7 +451,7 @@ impl<'p> Loader<'p> {
         Ok(places)
     }
 
-    /// Compiles what tables do before an action's body.
+    /// Compiles the start of actions by tables.
     fn table_actions(&mut self, actions: &[Pc]) -> Result<(), LoadError> {
         self.context = Context::Control;
         for (number, table) in self.program.tables.iter().enumerate() {
@@ -501,7 +501,7 @@ impl<'p> Loader<'p> {
     }
 }
 
-/// Where a jump leads.
+/// The target of a jump.
 fn target(op: &Op) -> Option<Pc> {
     match *op {
         Op::Jump(to)
@@ -519,13 +519,13 @@ fn error_code(program: &Program, name: &str, otherwise: u64) -> u64 {
     program.error_code(name).unwrap_or(otherwise)
 }
 
-/// Sets up all tables, and tells their action profiles what members may do.
+/// Sets up all tables, and the allowed actions of their action profiles.
 fn tables(
     program: &Program,
     architecture: Architecture,
     externs: &mut instances::Instances,
 ) -> Result<Vec<Table>, LoadError> {
-    // The first table that has each profile.
+    // The first table of each profile.
     let mut first: HashMap<u32, usize> = HashMap::new();
     let mut tables = Vec::new();
     for (number, table) in program.tables.iter().enumerate() {
@@ -566,7 +566,7 @@ fn tables(
     Ok(tables)
 }
 
-/// The slot of a field of the architecture; one of its own where the program has no such field.
+/// The slot of an architecture's field; an unused one if the program lacks the field.
 fn intrinsic(program: &Program, slots: &mut Slots, name: &str) -> Item {
     match program.intrinsic_field(name) {
         Some(field) => {
@@ -576,7 +576,7 @@ fn intrinsic(program: &Program, slots: &mut Slots, name: &str) -> Item {
     }
 }
 
-/// Refuses actions that call each other too deep or for ever.
+/// Refuses actions whose calls are recursive or nested too deeply.
 fn check_depth(program: &Program) -> Result<(), LoadError> {
     fn deepest(program: &Program, body: &[Stmt], level: usize) -> Result<(), LoadError> {
         if level > DEEPEST_CALL {

@@ -1,4 +1,4 @@
-//! Parsers: states become labels, selects become tests.
+//! Compiles parsers: states become labels, selects become tests.
 
 use tributary_p4::Architecture;
 use tributary_p4::ir::{
@@ -12,7 +12,7 @@ use crate::layout::{Item, Layout};
 use crate::wide::WideKind;
 
 impl Loader<'_> {
-    /// Compiles a parser; gives its place.
+    /// Compiles a parser. Returns its entry.
     pub(super) fn parser(&mut self, parser: &Parser) -> Result<Pc, LoadError> {
         let mut places = Vec::new();
         let mut jumps = Vec::new();
@@ -40,8 +40,8 @@ impl Loader<'_> {
 
     fn go(&mut self, target: Target, from: usize, jumps: &mut Vec<(usize, StateId)>) {
         match target {
-            // BMv2 goes on to ingress either way; an error is set where one was raised. A Tofino
-            // takes rejection for an error.
+            // BMv2 continues with ingress either way; an error is only set where one was raised. A
+            // Tofino treats rejection as an error.
             Target::Reject if self.intrinsics.architecture() == Architecture::Tna => {
                 let code = super::error_code(self.program, "NoMatch", 2);
                 let error = self.slots.constant(code);
@@ -51,7 +51,7 @@ impl Loader<'_> {
                 self.jump(Op::Return);
             }
             Target::State(state) => {
-                // Every loop has a step backwards.
+                // Every loop has a transition backwards.
                 if state.index() <= from {
                     self.tick();
                 }
@@ -81,14 +81,14 @@ impl Loader<'_> {
                 && state.index() > from
                 && ty.width <= 64
             {
-                // The common case takes one operation.
+                // One operation for the common case.
                 let b = self.slots.wide_constant(constant, 1);
                 jumps.push((self.jump(Op::JumpEq { a: slot, b, to: 0 }), *state));
                 continue;
             }
             let mut others = Vec::new();
             if let ([Keyset::ValueSet(instance)], [_, _, ..]) = (&keysets[..], &values[..]) {
-                // A set of tuples stands for all keys at once.
+                // A set of tuples is compared with all keys at once.
                 let dst = self.slots.temporary(Scalar::BOOL);
                 let keys = values.iter().map(|&(slot, ty)| Item { slot, width: ty.width });
                 self.contains(*instance, keys.collect(), dst)?;
@@ -111,7 +111,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Compiles the question whether values are in a parser value set.
+    /// Compiles a test whether values are in a parser value set.
     fn contains(
         &mut self,
         instance: ExternId,
@@ -129,7 +129,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Compiles jumps that are taken where a value is not in the set.
+    /// Compiles jumps that are taken if a value is not in the set.
     fn unless_matched(
         &mut self,
         value: Item,

@@ -2,7 +2,7 @@
 
 use tributary_p4::ir::{Arg, Expr, ExprKind, HeaderRef, Place, Program, Stmt, Transition};
 
-/// What is called on the way, parents before children.
+/// A visitor; parents are visited before children.
 pub(super) trait Scan {
     fn statement(&mut self, _statement: &Stmt) {}
     fn expr(&mut self, _expr: &Expr) {}

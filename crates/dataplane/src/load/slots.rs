@@ -1,4 +1,4 @@
-//! Where values live in a packet's state.
+//! Slots of values in a packet's state.
 //!
 //! Header fields, metadata, locals and the engine's own words come first: they are zero at the
 //! start of each packet. Temporaries and constants follow.
@@ -9,22 +9,22 @@ use tributary_p4::ir::{FieldId, FieldRole, Program, Scalar};
 
 use crate::code::Slot;
 
-/// No slot given yet.
+/// No slot assigned yet.
 const UNPLACED: Slot = Slot::MAX;
 
-/// Words of a packet's state, as they are handed out.
+/// Allocates the words of a packet's state.
 #[derive(Debug)]
 pub(crate) struct Slots {
     /// First word of each field of the program.
     fields: Vec<Slot>,
     /// The state of a fresh packet: zeros and constants.
     template: Vec<u64>,
-    /// Words that are reset for each packet; set once all fields are placed.
+    /// Number of words that are reset for each packet; set once all fields are placed.
     live: usize,
     constants: HashMap<Box<[u64]>, Slot>,
     /// Temporaries by number of words.
     temporaries: HashMap<usize, Temporaries>,
-    /// Words of the widest value.
+    /// Number of words of the widest value.
     widest: usize,
 }
 
@@ -45,7 +45,7 @@ impl Slots {
             temporaries: HashMap::new(),
             widest: 1,
         };
-        // Parameters of an action must be neighbours: an entry's data is copied there at once.
+        // Parameters of an action must be contiguous, because an entry's data is copied at once.
         for action in &program.actions {
             for &param in &action.params {
                 slots.place(program, param);
@@ -56,7 +56,7 @@ impl Slots {
                 slots.place(program, FieldId(i as u32));
             }
         }
-        // So must the fields of a header: they are copied and cleared at once.
+        // Fields of a header must be contiguous, because they are copied and cleared at once.
         for header in &program.headers {
             for &field in &header.fields {
                 slots.place(program, field);
@@ -77,7 +77,7 @@ impl Slots {
         }
     }
 
-    /// Hands out words for good.
+    /// Allocates words permanently.
     pub(crate) fn words(&mut self, count: usize) -> Slot {
         let slot = self.template.len() as Slot;
         self.template.resize(self.template.len() + count, 0);
@@ -85,12 +85,12 @@ impl Slots {
         slot
     }
 
-    /// From now on, words are not reset for each packet.
+    /// Words allocated later are not reset for each packet.
     pub(crate) fn end_live(&mut self) {
         self.live = self.template.len();
     }
 
-    /// Words that are reset for each packet.
+    /// Number of words that are reset for each packet.
     pub(crate) fn live(&self) -> usize {
         self.live
     }
@@ -105,7 +105,7 @@ impl Slots {
         self.wide_constant(&[value], 1)
     }
 
-    /// Words that hold this constant in every packet, cut or extended to `count` limbs.
+    /// Words with this constant in every packet, truncated or extended to `count` limbs.
     pub(crate) fn wide_constant(&mut self, limbs: &[u64], count: usize) -> Slot {
         let mut key = limbs.to_vec();
         key.resize(count, 0);
@@ -128,7 +128,7 @@ impl Slots {
         words
     }
 
-    /// Words to compute in, until [`Self::release`].
+    /// Allocates temporary words until [`Self::release`].
     pub(crate) fn temporary(&mut self, ty: Scalar) -> Slot {
         let limbs = ty.limbs();
         let pool = self.temporaries.entry(limbs).or_default();
@@ -143,19 +143,19 @@ impl Slots {
         slot
     }
 
-    /// Notes which temporaries are in use.
+    /// Records which temporaries are in use.
     pub(crate) fn mark(&self) -> Vec<(usize, usize)> {
         self.temporaries.iter().map(|(&limbs, pool)| (limbs, pool.used)).collect()
     }
 
-    /// Gives back the temporaries taken since a mark.
+    /// Frees the temporaries allocated since a mark.
     pub(crate) fn release(&mut self, mark: &[(usize, usize)]) {
         for (limbs, pool) in &mut self.temporaries {
             pool.used = mark.iter().find(|(of, _)| of == limbs).map_or(0, |&(_, used)| used);
         }
     }
 
-    /// Words of the widest value.
+    /// Number of words of the widest value.
     pub(crate) fn widest(&self) -> usize {
         self.widest
     }

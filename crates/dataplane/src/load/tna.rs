@@ -1,4 +1,4 @@
-//! The blocks, the metadata and the extern instances of TNA.
+//! Compiles the blocks, the metadata and the extern instances of TNA.
 
 use tributary_p4::ir::{Expr, ExprKind, FieldId, Place, Program, Stmt};
 
@@ -8,7 +8,7 @@ use super::{Context, Loader};
 use crate::error::LoadError;
 use crate::tna::{Entries, Gress, Intrinsics};
 
-/// Requests that the engine cannot meet. To write zero asks for nothing.
+/// Requests that the engine does not support. Writing zero requests nothing.
 const NOT_WRITTEN: &[(&str, &str)] = &[
     ("ig_tm_md.deflect_on_drop", "deflection of dropped packets"),
     ("eg_dprsr_md.coalesce_flush", "coalesced mirroring"),
@@ -17,7 +17,7 @@ const NOT_WRITTEN: &[(&str, &str)] = &[
     ("eg_oport_md.update_delay_on_tx", "time stamps of the port"),
 ];
 
-/// Metadata that the engine cannot tell.
+/// Metadata that the engine does not provide.
 const NOT_READ: &[(&str, &str)] = &[("eg_intr_md.egress_rid_first", "which replica is the first")];
 
 impl Loader<'_> {
@@ -68,14 +68,14 @@ pub(super) fn intrinsics(program: &Program, slots: &mut Slots) -> Intrinsics {
     }
 }
 
-/// Whether the program looks at `parser_err` of the ingress parser.
+/// Whether the program reads `parser_err` of the ingress parser.
 pub(super) fn handles_errors(program: &Program) -> bool {
     program
         .intrinsic_field("ig_prsr_md.parser_err")
         .is_some_and(|field| scan::program(program, &mut Reads { field, found: false }).found)
 }
 
-/// Refuses what the engine would silently leave undone.
+/// Refuses requests that the engine would silently ignore.
 pub(super) fn check(program: &Program) -> Result<(), LoadError> {
     for (name, what) in NOT_WRITTEN {
         let Some(field) = program.intrinsic_field(name) else { continue };

@@ -1,4 +1,4 @@
-//! Calls of TNA's externs.
+//! Compiles calls of TNA's externs.
 
 use tributary_p4::ir::{
     Arg, CtorArg, Expr, ExprKind, ExternCall, ExternId, HeaderRef, Scalar, Table,
@@ -15,7 +15,7 @@ use crate::externs::tna_hash::{Polynomial, TnaHash};
 use crate::layout::{Item, Layout};
 use crate::tna;
 
-/// Bits of the data that a resubmitted packet takes along.
+/// Bits of data that a resubmitted packet carries.
 const RESUBMIT_BITS: u32 = 64;
 
 impl Loader<'_> {
@@ -79,7 +79,7 @@ impl Loader<'_> {
                 let (place, ty) = args.out(0)?;
                 let (whole, zero) = (self.slots.temporary(Scalar::bit(16)), self.slots.constant(0));
                 self.extern_op(ExternOp::ChecksumGet { dst: whole, sum });
-                // What the hardware says is that the checksum is wrong.
+                // The hardware's result is whether the checksum is wrong.
                 self.through_place(place, ty, |this, dst| {
                     this.op(Op::Ne { dst, a: whole, b: zero });
                 })?;
@@ -113,7 +113,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// A stateful action on one cell of its register.
+    /// Compiles a stateful action on one cell of its register.
     fn execute(&mut self, instance: ExternId, args: &Args<'_>) -> Result<(), LoadError> {
         let program = self.program;
         let action = program
@@ -195,7 +195,7 @@ impl Loader<'_> {
         }
     }
 
-    /// The algorithm that a `Hash` was made with.
+    /// The algorithm of a `Hash` instance.
     fn hash(&self, instance: ExternId, args: &Args<'_>) -> Result<TnaHash, LoadError> {
         let externs = &self.program.externs;
         let instance = &externs[instance.index()];
@@ -233,7 +233,7 @@ impl Loader<'_> {
         })
     }
 
-    /// A list of values as one number: zeros in front fill it up to whole bytes.
+    /// A list of values as one number, padded with zeros in front to whole bytes.
     fn number(&mut self, args: &Args<'_>, at: usize) -> Result<u32, LoadError> {
         let mut items = self.items(args, at)?;
         let bits: u32 = items.iter().map(|item| item.width).sum();
@@ -243,13 +243,13 @@ impl Loader<'_> {
         Ok(self.push_list(&items))
     }
 
-    /// A list of values in wire order, whether their headers are valid or not.
+    /// A list of values in wire order, regardless of validity.
     fn plain_list(&mut self, args: &Args<'_>, at: usize) -> Result<u32, LoadError> {
         let items = self.items(args, at)?;
         Ok(self.push_list(&items))
     }
 
-    /// Values that are summed up: those of headers that are not valid do not take part.
+    /// A list of values to sum, without those of invalid headers.
     fn words_of(&mut self, args: &Args<'_>, at: usize) -> Result<u32, LoadError> {
         let list = self.list(args, at)?;
         if !self.bits_of(list).is_multiple_of(8) {
@@ -258,7 +258,7 @@ impl Loader<'_> {
         Ok(list)
     }
 
-    /// The data of a request, where there is any.
+    /// The data of a request, if any.
     fn data(&mut self, args: &Args<'_>, at: usize) -> Result<Option<u32>, LoadError> {
         if args.args.get(at).is_none() {
             return Ok(None);

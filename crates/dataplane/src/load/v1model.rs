@@ -1,4 +1,4 @@
-//! The blocks and the metadata of v1model.
+//! Compiles the blocks and the metadata of v1model.
 
 use tributary_p4::ir::Program;
 

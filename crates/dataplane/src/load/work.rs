@@ -1,8 +1,9 @@
-//! What packets may cost: how much work a turn of a loop counts for.
+//! Costs of packets: the work of each loop iteration.
 //!
-//! A packet has work for the turns of its loops, and [`Op::Tick`] takes a turn's share of it. That
-//! share is computed here, once, so that neither the interpreter nor machine code counts operations.
-//! A step of work is about a nanosecond: a simple operation, or a word or a byte of a larger one.
+//! A packet has a budget of work for its loops, and [`Op::Tick`] subtracts an iteration's share.
+//! The shares are computed here, once, so that neither the interpreter nor machine code counts
+//! operations. A unit of work is about a nanosecond: a simple operation, or a word or a byte of a
+//! larger one.
 
 use tributary_p4::Architecture;
 
@@ -17,14 +18,14 @@ use crate::externs::tna_hash::TnaHash;
 use crate::externs::value_set::ValueSet;
 use crate::tables::Table;
 
-/// Bytes of a frame that a checksum may run over.
+/// Frame bytes that a checksum may cover.
 const PAYLOAD: u64 = 9000;
 
-/// What looking a key up and handing the arguments over takes besides the key.
+/// Work of a lookup and of copying the arguments, without the key.
 const LOOKUP: u64 = 32;
 
 impl Loader<'_> {
-    /// Counts a turn of a loop: the least that it counts for.
+    /// Compiles the tick of an iteration with the minimum work.
     pub(super) fn tick(&mut self) {
         let parser =
             self.context == Context::Parser || self.intrinsics.architecture() == Architecture::Tna;
@@ -42,10 +43,11 @@ pub(super) struct Costs<'c> {
 }
 
 impl Costs<'_> {
-    /// The work of each turn: that of the longest way to the next tick or to the end of the block.
+    /// The work of each iteration: that of the longest path to the next tick or to the end of the
+    /// block.
     ///
     /// # Errors
-    /// If a way through a block takes too much work before any loop turns.
+    /// If a path through a block takes too much work before any loop iterates.
     pub(super) fn ticks(&self) -> Result<Vec<(usize, u32)>, LoadError> {
         let longest = self.longest();
         if self.code.blocks.iter().any(|&entry| longest[entry as usize] > MOST_WORK.into()) {
@@ -63,11 +65,11 @@ impl Costs<'_> {
         Ok(ticks.collect())
     }
 
-    /// For each operation: the work from there to the next tick or to the end of the block.
+    /// For each operation, the work from there to the next tick or to the end of the block.
     fn longest(&self) -> Vec<u64> {
         let ops = &self.code.ops;
         let mut longest: Vec<Option<u64>> = vec![None; ops.len()];
-        // For each table: the longest of its actions.
+        // For each table, the longest of its actions.
         let mut actions: Vec<Option<u64>> = vec![None; self.code.tables.len()];
         let mut next = Vec::new();
         let mut open = Vec::new();
@@ -79,7 +81,7 @@ impl Costs<'_> {
                 self.next(pc, &actions, &mut next);
                 let before = open.len();
                 if longest[pc].is_none() {
-                    // Ticks break all cycles; zero until it is known ends any other.
+                    // Ticks break all cycles; zero as a preliminary value ends any other.
                     longest[pc] = Some(0);
                     open.extend(next.iter().filter(|&&to| longest[to].is_none()));
                 }
@@ -102,8 +104,8 @@ impl Costs<'_> {
         longest.into_iter().map(|work| work.unwrap_or(0)).collect()
     }
 
-    /// Where an operation leads before the next tick; last, to the operation behind it.
-    /// Actions of tables whose longest way is known are left out.
+    /// The successors of an operation before the next tick, with the operation after it last.
+    /// Actions of tables whose longest path is known are omitted.
     fn next(&self, pc: usize, known: &[Option<u64>], to: &mut Vec<usize>) {
         match self.code.ops[pc] {
             Op::Tick(_) | Op::Return | Op::Exit | Op::Fail { .. } => return,
@@ -152,7 +154,7 @@ impl Costs<'_> {
         }
     }
 
-    /// Putting a list of values together.
+    /// The work of concatenating a list of values.
     fn list(&self, list: u32) -> u64 {
         let list: &List = &self.code.lists[list as usize];
         4 + list.groups.len() as u64 + most_bytes(list) as u64
@@ -181,7 +183,7 @@ impl Costs<'_> {
                     TnaHash::Random => 32,
                 }
             }
-            // Decimal digits take time that grows with the square.
+            // Conversion to decimal takes quadratic time.
             ExternOp::Log { message, values } => {
                 let words = values.iter().map(|item| u64::from(item.width.div_ceil(64)));
                 message.len() as u64 + words.map(|words| 4 * words * words).sum::<u64>()

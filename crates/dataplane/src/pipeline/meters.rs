@@ -9,7 +9,7 @@ use crate::load::Instance;
 use crate::tables::KeyMatch;
 
 impl Pipeline {
-    /// How an element of a meter array is set; none where it lets every packet be green.
+    /// The configuration of an element of a meter array; `None` if every packet is green.
     ///
     /// # Errors
     /// See [`StateError`].
@@ -23,7 +23,7 @@ impl Pipeline {
         cell.map(Meter::config).ok_or_else(|| out_of_range(meters, index))
     }
 
-    /// Sets an element of a meter array; its buckets are full then. Without a configuration every
+    /// Configures an element of a meter array and fills its buckets. Without a configuration every
     /// packet is green.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Pipeline {
         }
     }
 
-    /// How the direct meter of a table's entry is set.
+    /// The configuration of the direct meter of a table's entry.
     ///
     /// # Errors
     /// See [`StateError`].
@@ -63,7 +63,7 @@ impl Pipeline {
         Ok(table.meter_config(matches, priority)?)
     }
 
-    /// Sets the direct meter of a table's entry, as [`Self::set_meter_config`] does.
+    /// Configures the direct meter of a table's entry, as [`Self::set_meter_config`] does.
     ///
     /// # Errors
     /// See [`StateError`].

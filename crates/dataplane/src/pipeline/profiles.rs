@@ -22,7 +22,7 @@ impl Pipeline {
         self.profile_mut(profile)?.member_insert(member, call)
     }
 
-    /// Gives a member another action; entries and groups that name it follow.
+    /// Changes a member's action, also for entries and groups that refer to it.
     ///
     /// # Errors
     /// See [`ProfileError`].
@@ -35,7 +35,7 @@ impl Pipeline {
         self.profile_mut(profile)?.member_modify(member, call)
     }
 
-    /// Removes a member that no entry and no group names.
+    /// Removes an unused member.
     ///
     /// # Errors
     /// See [`ProfileError`].
@@ -43,7 +43,7 @@ impl Pipeline {
         self.profile_mut(profile)?.member_delete(member)
     }
 
-    /// What a member does.
+    /// The action of a member.
     ///
     /// # Errors
     /// See [`ProfileError`].
@@ -52,7 +52,7 @@ impl Pipeline {
         found.ok_or(ProfileError::NotFound("member", member))
     }
 
-    /// The members of an action profile by id; none for an unknown one.
+    /// The members of an action profile by id; empty for an unknown profile.
     pub fn members(&self, profile: ExternId) -> impl Iterator<Item = (u32, &ActionCall)> {
         self.profile(profile).ok().into_iter().flat_map(Profile::members)
     }
@@ -70,7 +70,7 @@ impl Pipeline {
         self.profile_mut(profile)?.group_insert(group, content)
     }
 
-    /// Gives a group other members.
+    /// Replaces the members of a group.
     ///
     /// # Errors
     /// See [`ProfileError`].
@@ -83,7 +83,7 @@ impl Pipeline {
         self.profile_mut(profile)?.group_modify(group, content)
     }
 
-    /// Removes a group that no entry names.
+    /// Removes an unused group.
     ///
     /// # Errors
     /// See [`ProfileError`].
@@ -100,7 +100,7 @@ impl Pipeline {
         found.ok_or(ProfileError::NotFound("group", group))
     }
 
-    /// The groups of an action selector by id; none for an unknown one.
+    /// The groups of an action selector by id; empty for an unknown one.
     pub fn groups(&self, profile: ExternId) -> impl Iterator<Item = (u32, &ProfileGroup)> {
         self.profile(profile).ok().into_iter().flat_map(Profile::groups)
     }

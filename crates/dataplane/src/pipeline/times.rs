@@ -1,4 +1,4 @@
-//! What the control plane learns of time: entries that no packet matches any more.
+//! Time in the control plane: entries that no packet matches any more.
 
 use tributary_p4::ir::TableId;
 
@@ -7,20 +7,20 @@ use crate::error::TableError;
 use crate::tables::{KeyMatch, Table, TableEntry};
 
 impl Pipeline {
-    /// Tells the time, in microseconds since the switch started: entries that are made from now on
-    /// are as old as that. Packets tell it too.
+    /// Sets the time in microseconds since the switch started, which is the age of entries created
+    /// from now on. Packets set it too.
     pub fn set_time(&mut self, now_us: u64) {
         self.engine.store.now_us = self.engine.store.now_us.max(now_us);
     }
 
-    /// The latest time that the pipeline was told, in microseconds.
+    /// The latest known time in microseconds.
     #[must_use]
     pub fn time_us(&self) -> u64 {
         self.engine.store.now_us
     }
 
-    /// Calls `report` for each entry that no packet has matched for its time-out. An entry that
-    /// stays idle is reported again after another time-out.
+    /// Calls `report` for each entry that no packet matched within its timeout. An entry that stays
+    /// idle is reported again after another timeout.
     pub fn poll_idle(&mut self, now_us: u64, mut report: impl FnMut(TableId, &TableEntry)) {
         self.set_time(now_us);
         for (number, table) in (0..).zip(&mut self.engine.store.tables) {
@@ -28,7 +28,8 @@ impl Pipeline {
         }
     }
 
-    /// When a packet matched an entry of a table with time-outs last, or when the entry was made.
+    /// The last time that a packet matched an entry of a table with timeouts, or that the entry was
+    /// created.
     ///
     /// # Errors
     /// See [`TableError`].

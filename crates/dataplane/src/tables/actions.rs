@@ -1,4 +1,4 @@
-//! Actions as the control plane names them and as a packet meets them.
+//! Actions in the form of the control plane and in the form for packets.
 
 use tributary_p4::ir;
 
@@ -16,18 +16,18 @@ pub struct ActionCall {
     pub args: Vec<Value>,
 }
 
-/// What an entry, or a table on a miss, does.
+/// The action of an entry, or of a table on a miss.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// An action of its own: in tables without an action profile, and on a miss in any.
     Direct(ActionCall),
-    /// What that member of the table's action profile does.
+    /// The action of this member of the table's action profile.
     Member(u32),
-    /// What the member does that the packet's hash picks in that group of the table's action
-    /// selector.
+    /// The action of a member of this group of the table's action selector, picked by the packet's
+    /// hash.
     Group(u32),
-    /// What the call does that the packet's hash picks here: a group without a name, with P4Runtime
-    /// an action set ("one shot").
+    /// One of these calls, picked by the packet's hash: an anonymous group, in P4Runtime an action
+    /// set ("one shot").
     Set(Vec<WeightedCall>),
 }
 
@@ -48,7 +48,7 @@ impl From<ActionCall> for Action {
     }
 }
 
-/// An action that a table offers.
+/// An action of a table.
 #[derive(Clone, Debug)]
 struct ActionShape {
     /// Widths of its run-time parameters.
@@ -57,20 +57,20 @@ struct ActionShape {
     default_only: bool,
 }
 
-/// The actions that a table offers, or the members of a profile.
+/// The actions of a table, or those allowed for the members of a profile.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ActionShapes(Vec<ActionShape>);
 
-/// An action as a packet meets it.
+/// An action in the form for packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Resolved {
     /// Index into the table's actions.
     pub(crate) action: u32,
-    /// The arguments' words, one argument after the other.
+    /// The arguments' words, concatenated.
     pub(crate) data: Box<[u64]>,
 }
 
-/// What an entry does, as a packet meets it.
+/// The action of an entry in the form for packets.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     Direct(Resolved),
@@ -83,7 +83,7 @@ pub(crate) enum Outcome {
 }
 
 impl ActionShapes {
-    /// The actions that a table offers.
+    /// The actions of a table.
     pub(crate) fn new(program: &ir::Program, table: &ir::Table) -> Self {
         let shape = |offered: &ir::TableAction| {
             let params = &program.actions[offered.action.index()].params;
@@ -96,7 +96,7 @@ impl ActionShapes {
         Self(table.actions.iter().map(shape).collect())
     }
 
-    /// Checks an action of an entry.
+    /// Validates an action of an entry.
     pub(crate) fn resolve_for_entry(&self, call: &ActionCall) -> Result<Resolved, TableError> {
         if self.shape(call)?.default_only {
             return Err(TableError::ActionScope("as the default action only"));
@@ -104,7 +104,7 @@ impl ActionShapes {
         self.resolve(call)
     }
 
-    /// Checks a default action.
+    /// Validates a default action.
     pub(crate) fn resolve_for_default(&self, call: &ActionCall) -> Result<Resolved, TableError> {
         if self.shape(call)?.table_only {
             return Err(TableError::ActionScope("in entries only"));
@@ -116,7 +116,7 @@ impl ActionShapes {
         self.0.get(call.action as usize).ok_or(TableError::UnknownAction(call.action))
     }
 
-    /// Checks an action's arguments.
+    /// Validates an action's arguments.
     pub(crate) fn resolve(&self, call: &ActionCall) -> Result<Resolved, TableError> {
         let params = &self.shape(call)?.params;
         if params.len() != call.args.len() {
@@ -133,7 +133,7 @@ impl ActionShapes {
     }
 }
 
-/// An action that the program itself names.
+/// An action in the program's text.
 pub(super) fn program_call(call: &ir::ActionCall) -> ActionCall {
     ActionCall {
         action: call.action,

@@ -1,14 +1,14 @@
-//! Tables that nobody can change: what a compiler may rely on.
+//! Constant tables, for the compiler.
 
 use std::cmp::Reverse;
 
 use super::matcher::{self, Words};
 use super::{Outcome, Resolved, Stored, Table};
 
-/// A table that is the same for ever: what matches which key, all keys in one word.
+/// A constant table: matches and outcomes, with all keys in one word.
 #[derive(Clone, Debug)]
 pub(crate) struct FixedTable {
-    /// The first that matches wins.
+    /// The first match wins.
     pub(crate) rows: Vec<FixedRow>,
     pub(crate) default: Resolved,
 }
@@ -21,7 +21,7 @@ pub(crate) struct FixedRow {
     pub(crate) outcome: Resolved,
 }
 
-/// More entries are quicker to look up than to test one after the other.
+/// Larger tables are faster to look up than to test entry by entry.
 const MOST_ROWS: usize = 64;
 
 impl FixedTable {
@@ -31,8 +31,7 @@ impl FixedTable {
 }
 
 impl Table {
-    /// All there is to know of a table that nobody can change and that keeps nothing of packets;
-    /// none of others.
+    /// The content of a table that is constant and keeps no state of packets; `None` for others.
     pub(crate) fn fixed(&self) -> Option<FixedTable> {
         let fixed = self.const_default && (self.const_entries || self.keys.is_empty());
         if !fixed
@@ -43,7 +42,7 @@ impl Table {
             return None;
         }
         let mut entries: Vec<&Stored> = self.stored.iter().flatten().collect();
-        // Larger priorities win, longer prefixes do; exact entries exclude each other.
+        // Higher priorities and longer prefixes win; exact entries exclude each other.
         let prefix = |stored: &Stored| matcher::prefix_len(&stored.entry.matches);
         entries.sort_by_key(|stored| Reverse((stored.entry.priority, prefix(stored))));
         let row = |stored: &Stored| {

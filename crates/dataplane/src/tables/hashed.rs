@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A quick hash of words: multiply and fold. Entries come from the control plane, so nobody can
-/// choose keys to make them collide.
+/// A fast hash of words: multiply and fold. Entries come from the control plane, so packets cannot
+/// provoke collisions.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Mix(u64);
 
@@ -69,7 +69,7 @@ impl Direct {
     }
 }
 
-/// Entry numbers by key; one of the maps is used.
+/// Entry numbers by key; only one of the maps is used.
 #[derive(Debug, Default)]
 pub(super) struct Exact {
     one: Map<u64>,
@@ -107,15 +107,15 @@ impl Exact {
 
 /// Entries by prefix length, longest first.
 ///
-/// Of keys in one word it is also known which lengths there are under each beginning of
-/// [`BEGINNING`] bits, so that a look-up tries those only: a few, where a routing table has 30.
+/// For keys of one word, the lengths that exist under each beginning of [`BEGINNING`] bits are also
+/// known, so a lookup tries only those: a few, although a routing table has 30.
 #[derive(Debug, Default)]
 pub(super) struct Lpm {
     lengths: Vec<Length>,
     beginnings: Beginnings,
 }
 
-/// Bits of the prefix by which entries are sorted.
+/// Prefix bits that classify entries.
 pub(super) const BEGINNING: u32 = 16;
 
 /// The entries of one prefix length.
@@ -126,24 +126,24 @@ struct Length {
     entries: Exact,
 }
 
-/// Prefix lengths of up to 64 bits by how keys begin.
+/// Prefix lengths of up to 64 bits by the beginnings of keys.
 #[derive(Debug, Default)]
 struct Beginnings {
-    /// Bits of exact keys, and the first [`BEGINNING`] of the prefix.
+    /// Mask of exact keys, and of the first [`BEGINNING`] bits of the prefix.
     mask: u64,
-    /// Bit `n - 1` stands for prefixes of `n` bits. Those that are no longer than the beginning are
-    /// not here.
+    /// Bit `n - 1` stands for prefixes of `n` bits. Those not longer than the beginning are
+    /// omitted.
     lengths: HashMap<u64, u64, BuildHasherDefault<Mix>>,
-    /// Entries by beginning and length.
+    /// Number of entries by beginning and length.
     counts: HashMap<(u64, u32), u32, BuildHasherDefault<Mix>>,
-    /// Where each length is among all, by its bits.
+    /// Index of each length in the list of lengths.
     places: Vec<u8>,
-    /// Lengths that are longer than the beginning; the others follow them.
+    /// Number of lengths that exceed the beginning; the others follow them.
     long: usize,
 }
 
 impl Lpm {
-    /// Without entries. `beginning` is the mask of a key's beginning, for keys of one word.
+    /// An empty structure. `beginning` is the mask of a key's beginning, for keys of one word.
     pub(super) fn new(beginning: u64) -> Self {
         let beginnings = Beginnings { mask: beginning, ..Beginnings::default() };
         Self { lengths: Vec::new(), beginnings }
@@ -194,7 +194,7 @@ impl Lpm {
         short.iter().find_map(|length| length.entries.find_one(key & length.masks[0]))
     }
 
-    /// Longest first, so that each mask leaves a subset of the bits of the one before: the key is
+    /// Longest first, so that each mask has a subset of the previous one's bits and the key can be
     /// masked in place.
     pub(super) fn find(&self, key: &mut [u64]) -> Option<u32> {
         self.lengths.iter().find_map(|length| {
@@ -205,7 +205,7 @@ impl Lpm {
 }
 
 impl Beginnings {
-    /// Notes where the lengths are.
+    /// Updates the indices of lengths.
     fn place(&mut self, lengths: &[Length]) {
         self.places = vec![0; 64];
         for (place, length) in (0..).zip(lengths) {

@@ -1,11 +1,11 @@
-//! Keys: what an entry matches, and whether it may.
+//! Keys: matches of entries, and their validation.
 
 use tributary_p4::ir::{self, MatchKind};
 
 use crate::error::TableError;
 use crate::value::Value;
 
-/// What one key of an entry matches.
+/// The match of one key of an entry.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum KeyMatch {
     /// Equal.
@@ -21,14 +21,14 @@ pub enum KeyMatch {
     Ternary {
         /// Value.
         value: Value,
-        /// Bits that count.
+        /// Bits that are compared.
         mask: Value,
     },
-    /// Within bounds, both included.
+    /// Within bounds, inclusive.
     Range {
-        /// Least value that matches.
+        /// Smallest matching value.
         low: Value,
-        /// Greatest value that matches.
+        /// Largest matching value.
         high: Value,
     },
     /// Equal, or anything.
@@ -36,7 +36,7 @@ pub enum KeyMatch {
 }
 
 impl KeyMatch {
-    /// The kind of key that it is for.
+    /// The match kind.
     pub(crate) fn kind(&self) -> MatchKind {
         match self {
             Self::Exact(_) => MatchKind::Exact,
@@ -48,7 +48,7 @@ impl KeyMatch {
     }
 }
 
-/// A key: its width in bits and how it is matched.
+/// A key: its width in bits and its match kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyShape {
     pub(crate) width: u32,

@@ -1,4 +1,4 @@
-//! From a packet's keys to an entry's number.
+//! From a packet's keys to the number of the matching entry.
 
 use tributary_p4::ir::MatchKind;
 
@@ -11,7 +11,7 @@ use crate::value::Value;
 /// A match structure, chosen by the kinds and widths of a table's keys.
 #[derive(Debug)]
 pub(super) enum Matcher {
-    /// No keys: nothing matches.
+    /// No keys: never matches.
     Nothing,
     /// Exact keys of few bits: an array.
     Direct(Direct),
@@ -25,7 +25,7 @@ pub(super) enum Matcher {
     Words(Scan<ManyWords>),
 }
 
-/// Exact keys of up to so many bits are looked up in an array.
+/// Exact keys of up to this many bits are looked up in an array.
 const DIRECT_BITS: u32 = 10;
 
 impl Matcher {
@@ -47,7 +47,7 @@ impl Matcher {
         }
     }
 
-    /// Adds an entry; its matches have been checked.
+    /// Adds an entry with valid matches.
     pub(super) fn insert(
         &mut self,
         keys: &[KeyShape],
@@ -91,7 +91,7 @@ impl Matcher {
         }
     }
 
-    /// The number of the entry that wins for a packet. `scratch` has [`Words::count`] words.
+    /// The number of the matching entry. `scratch` has [`Words::count`] words.
     #[inline]
     pub(super) fn find(
         &mut self,
@@ -118,10 +118,10 @@ impl Matcher {
     }
 }
 
-/// All keys in one word, the first highest.
+/// All keys in one word, the first in the highest bits.
 #[inline]
 fn pack(keys: &[Item], state: &[u64]) -> u64 {
-    // A shift by 64 happens with a single key only; what it would shift out is zero.
+    // A shift by 64 happens only with a single key, where it would shift out zero.
     keys.iter().fold(0, |all, key| all.wrapping_shl(key.width) | state[key.slot as usize])
 }
 
@@ -137,8 +137,8 @@ fn gather<'a>(keys: &[Item], state: &[u64], to: &'a mut [u64]) -> &'a mut [u64] 
     to
 }
 
-/// How the keys of a table are put into words: all in one where they fit and none is matched by
-/// range, otherwise one after the other.
+/// How keys are stored in words: all in one if they fit and none is a range, otherwise one after
+/// the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Words {
     packed: bool,
@@ -212,7 +212,7 @@ impl Words {
     }
 }
 
-/// The bits by which prefixes in one word are sorted.
+/// The prefix bits that classify entries in one word.
 fn beginning(keys: &[KeyShape]) -> u64 {
     let of = |key: &KeyShape| match key.kind {
         MatchKind::Lpm => {

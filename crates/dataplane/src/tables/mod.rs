@@ -1,4 +1,4 @@
-//! Match-action tables: entries as the control plane sees them, and what packets are matched with.
+//! Match-action tables: entries in the form of the control plane, and lookups of packets.
 
 mod actions;
 mod fixed;
@@ -30,36 +30,36 @@ use crate::layout::Item;
 /// An entry of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableEntry {
-    /// One match a key, in the order of the keys; a key left out in P4Runtime is written here as
-    /// a match of anything (prefix length 0, mask 0, full range, `Optional(None)`).
+    /// One match per key, in the order of the keys; a key omitted in P4Runtime is a match of
+    /// anything here (prefix length 0, mask 0, full range, `Optional(None)`).
     pub matches: Vec<KeyMatch>,
     /// Larger wins; at least 1 in a table with a ternary, range or optional key, otherwise 0.
     pub priority: i32,
-    /// What happens on a match.
+    /// The action on a match.
     pub action: Action,
-    /// Microseconds after which the entry counts as idle if no packet matched it; 0 for never.
+    /// Microseconds after which the entry is idle if no packet matched it; 0 for never.
     pub idle_timeout_us: u64,
 }
 
 impl TableEntry {
-    /// An entry with an action of its own that never counts as idle.
+    /// An entry with a direct action and no timeout.
     #[must_use]
     pub fn new(matches: Vec<KeyMatch>, priority: i32, call: ActionCall) -> Self {
         Self { matches, priority, action: Action::Direct(call), idle_timeout_us: 0 }
     }
 }
 
-/// An entry with what packets leave at it.
+/// An entry with the state that packets change.
 #[derive(Clone, Debug)]
 struct Stored {
     entry: TableEntry,
     outcome: Outcome,
     counter: CounterData,
-    /// Of tables that have one.
+    /// In tables with direct meters.
     meter: Option<Box<Meter>>,
-    /// When a packet matched last, or when the entry was made or changed.
+    /// Last match, or creation or change of the entry.
     hit_us: u64,
-    /// When its being idle was reported last.
+    /// Last report of being idle.
     reported_us: u64,
 }
 
@@ -67,31 +67,31 @@ struct Stored {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DirectMeter {
     pub(crate) unit: Unit,
-    /// Where the colour goes; none if the program does not read it.
+    /// The field for the colour; `None` if the program does not read it.
     pub(crate) target: Option<Item>,
 }
 
-/// What belongs to a table's entries besides their actions.
+/// Properties of a table's entries besides their actions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Extras {
     pub(crate) counter: bool,
-    /// Each packet that meets an entry is counted there; otherwise those that an action counts.
+    /// Whether each matching packet is counted, instead of those that an action counts.
     pub(crate) counts_itself: bool,
     pub(crate) meter: Option<DirectMeter>,
-    /// Entries may have a time-out.
+    /// Whether entries may have a timeout.
     pub(crate) ages: bool,
-    /// The action profile that entries refer to.
+    /// The action profile of entries.
     pub(crate) profile: Option<u32>,
 }
 
 impl Extras {
-    /// Whether packets leave anything at the entries.
+    /// Whether packets change state of entries.
     fn any(&self) -> bool {
         self.counter || self.meter.is_some() || self.ages
     }
 }
 
-/// What a packet's arrival means to entries: its length and the time.
+/// The effect of a packet's arrival on entries: its length and the time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub(crate) bytes: u32,
@@ -103,30 +103,30 @@ pub(crate) struct Arrival {
 pub(crate) struct Table {
     keys: Vec<KeyShape>,
     actions: ActionShapes,
-    /// At most so many entries.
+    /// Maximum number of entries.
     size: u64,
     const_entries: bool,
     const_default: bool,
     prioritised: bool,
     extras: Extras,
-    /// Packets leave something at the entries.
+    /// Whether packets change state of entries.
     marked: bool,
-    /// The entry that matched last, where it may be counted at.
+    /// The last matching entry, if actions may count there.
     last: Option<u32>,
-    /// Entries by number; freed numbers are used again.
+    /// Entries by number; freed numbers are reused.
     stored: Vec<Option<Stored>>,
     free: Vec<u32>,
     /// Numbers by key and priority.
     numbers: HashMap<(Vec<KeyMatch>, i32), u32>,
     matcher: Matcher,
-    /// Words of the keys as they are matched.
+    /// Number of words of the keys.
     words: usize,
     default: Action,
     default_outcome: Outcome,
     program_default: ActionCall,
 }
 
-/// Entries of a table whose program states no size; BMv2's number.
+/// Size of a table if the program states none; BMv2's default.
 const DEFAULT_SIZE: u64 = 1024;
 
 impl Table {
@@ -157,7 +157,8 @@ impl Table {
             index,
             error,
         };
-        // The program may make an action the default that is for entries only by annotation.
+        // By annotation, an action may be for entries only, but the program may still use it as
+        // default.
         let resolved = actions.resolve(&default).map_err(|error| failed(0, error))?;
         let mut new = Self {
             matcher: Matcher::new(&keys),
@@ -185,7 +186,7 @@ impl Table {
         Ok(new)
     }
 
-    /// Words that a packet's key is compared with, for the entries that there are.
+    /// Words that a packet's key is compared with, for the present entries.
     pub(crate) fn work(&self) -> u64 {
         let entries = self.stored.len() as u64;
         let tried = match self.matcher {
@@ -196,7 +197,7 @@ impl Table {
         tried.saturating_mul(self.words as u64)
     }
 
-    /// What belongs to its entries.
+    /// Properties of its entries.
     pub(crate) fn extras(&self) -> &Extras {
         &self.extras
     }
@@ -217,7 +218,7 @@ impl Table {
         self.add(TableEntry::new(matches, priority, call), outcome, 0)
     }
 
-    /// Adds an entry. `profile` is the one of [`Extras::profile`].
+    /// Adds an entry. `profile` must be that of [`Extras::profile`].
     pub(crate) fn insert(
         &mut self,
         entry: TableEntry,
@@ -260,7 +261,7 @@ impl Table {
         Ok(())
     }
 
-    /// Gives an entry another action and time-out.
+    /// Changes an entry's action and timeout.
     pub(crate) fn modify(
         &mut self,
         entry: TableEntry,
@@ -306,13 +307,13 @@ impl Table {
         self.stored.iter().flatten().map(|stored| &stored.entry)
     }
 
-    /// The entries from a place on, each with its place, which it keeps as long as it is there.
+    /// The entries from a position on, each with its position, which it keeps as long as it exists.
     pub(crate) fn entries_from(&self, place: usize) -> impl Iterator<Item = (usize, &TableEntry)> {
         let stored = self.stored.iter().enumerate().skip(place);
         stored.filter_map(|(at, stored)| Some((at, &stored.as_ref()?.entry)))
     }
 
-    /// The entry with that key and priority.
+    /// The entry with this key and priority.
     pub(crate) fn entry(
         &self,
         matches: &[KeyMatch],
@@ -321,7 +322,7 @@ impl Table {
         Ok(&self.stored(matches, priority)?.entry)
     }
 
-    /// The direct counter of the entry with that key and priority.
+    /// The direct counter of the entry with this key and priority.
     pub(crate) fn counter(
         &mut self,
         matches: &[KeyMatch],
@@ -330,7 +331,7 @@ impl Table {
         Ok(&mut self.stored_mut(matches, priority)?.counter)
     }
 
-    /// The direct counter of the entry with that key and priority, to read.
+    /// The value of the direct counter of the entry with this key and priority.
     pub(crate) fn counter_value(
         &self,
         matches: &[KeyMatch],
@@ -339,7 +340,7 @@ impl Table {
         Ok(self.stored(matches, priority)?.counter)
     }
 
-    /// How the direct meter of an entry is set.
+    /// The configuration of an entry's direct meter.
     pub(crate) fn meter_config(
         &self,
         matches: &[KeyMatch],
@@ -348,7 +349,7 @@ impl Table {
         Ok(self.stored(matches, priority)?.meter.as_ref().and_then(|meter| meter.config()))
     }
 
-    /// Sets the direct meter of an entry.
+    /// Configures an entry's direct meter.
     pub(crate) fn set_meter_config(
         &mut self,
         matches: &[KeyMatch],
@@ -361,7 +362,7 @@ impl Table {
         Ok(())
     }
 
-    /// When a packet matched an entry last, or when the entry was made.
+    /// The last time that a packet matched an entry, or that the entry was created.
     pub(crate) fn last_hit_us(
         &self,
         matches: &[KeyMatch],
@@ -370,8 +371,8 @@ impl Table {
         Ok(self.stored(matches, priority)?.hit_us)
     }
 
-    /// Calls `report` for each entry that no packet has matched for its time-out, and has not been
-    /// reported for as long.
+    /// Calls `report` for each entry that no packet matched, and that was not reported, within its
+    /// timeout.
     pub(crate) fn sweep(&mut self, now_us: u64, report: &mut dyn FnMut(&TableEntry)) {
         if !self.extras.ages {
             return;
@@ -386,7 +387,7 @@ impl Table {
         }
     }
 
-    /// Sets the default action; none stands for the program's.
+    /// Sets the default action; `None` restores the program's.
     pub(crate) fn set_default(
         &mut self,
         action: Option<Action>,
@@ -417,7 +418,7 @@ impl Table {
         &self.default
     }
 
-    /// What happens to a packet, and whether an entry matched. The packet leaves its marks there.
+    /// The action for a packet, and whether an entry matched. Updates the entry's state.
     #[inline]
     pub(crate) fn apply(
         &mut self,
@@ -436,7 +437,7 @@ impl Table {
         }
     }
 
-    /// Counts a packet at its entry, meters it there and notes the time.
+    /// Counts and meters a packet at its entry and records the time.
     fn mark(&mut self, number: Option<u32>, state: &mut [u64], arrival: Arrival) {
         self.last = number;
         let entry = number.and_then(|number| self.stored[number as usize].as_mut());
@@ -455,7 +456,7 @@ impl Table {
         }
     }
 
-    /// Counts a packet at the entry that matched last, if one did.
+    /// Counts a packet at the last matching entry, if there is one.
     pub(crate) fn count_last(&mut self, bytes: u32) {
         let entry = self.last.and_then(|number| self.stored[number as usize].as_mut());
         if let Some(stored) = entry {
@@ -463,14 +464,14 @@ impl Table {
         }
     }
 
-    /// Says where the colour of the direct meter goes.
+    /// Sets the field for the colour of the direct meter.
     pub(crate) fn set_meter_target(&mut self, to: Item) {
         if let Some(meter) = &mut self.extras.meter {
             meter.target = Some(to);
         }
     }
 
-    /// Words that [`Self::apply`] needs as working space.
+    /// Number of scratch words for [`Self::apply`].
     pub(crate) fn scratch_words(&self) -> usize {
         self.words
     }
@@ -489,7 +490,7 @@ impl Table {
         self.stored[number as usize].as_mut().ok_or(TableError::NotFound)
     }
 
-    /// What an entry's action means, checked.
+    /// The validated outcome of an entry's action.
     fn outcome(&self, action: &Action, profile: Option<&Profile>) -> Result<Outcome, TableError> {
         match (action, profile) {
             (Action::Direct(call), None) => {

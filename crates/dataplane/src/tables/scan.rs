@@ -1,5 +1,4 @@
-//! Ternary, range and optional matching: of the entries that match, the one of the highest priority
-//! wins.
+//! Ternary, range and optional matching: the matching entry with the highest priority wins.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -7,19 +6,19 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::hashed::Mix;
 
-/// Which of two entries wins: the larger priority, then the one that was there first.
+/// The rank of an entry: a larger priority wins, then the earlier insertion.
 type Rank = (i32, Reverse<u64>);
 
-/// Which keys an entry matches.
+/// The keys that an entry matches.
 pub(super) trait Pattern {
     /// A packet's keys.
     type Key: ?Sized;
-    /// Bits of the keys that must be the entry's.
+    /// The key bits that must be equal.
     type Mask: PartialEq + Clone + std::fmt::Debug;
 
     fn mask(&self) -> &Self::Mask;
 
-    /// Entries with this mask that match a key are in its slot, perhaps with some that do not.
+    /// The slot with all entries of this mask that match a key, and possibly others.
     fn slot_of(key: &Self::Key, mask: &Self::Mask) -> u64;
 
     /// The slot of all keys that the entry matches.
@@ -28,23 +27,23 @@ pub(super) trait Pattern {
     fn matches(&self, key: &Self::Key) -> bool;
 }
 
-/// So many entries are quick to test one after the other.
+/// Up to this many entries are tested one after the other.
 const FEW: usize = 32;
 
 /// The entries of a table.
 ///
-/// A few are tested one after the other. More are looked up by value, once for each mask that
-/// entries have: programs and controllers use few masks, however many entries there are. Masks are
-/// tried by the best entry under each, until none can win any more.
+/// A few are tested one after the other. More are looked up by value, once per mask: programs and
+/// controllers use few masks, however many entries there are. Masks are tried in the order of their
+/// best entry, until no other can win.
 #[derive(Debug)]
 pub(super) struct Scan<P: Pattern> {
-    /// The best first; empty if there are groups.
+    /// Best first; empty if there are groups.
     rows: Vec<Row<P>>,
-    /// What was inserted before counts as first.
+    /// Number of insertions so far, which orders entries.
     inserted: u64,
-    /// By mask, the best first; in use with more than [`FEW`] entries, for good.
+    /// By mask, best first; used permanently once there are more than [`FEW`] entries.
     groups: Option<Vec<Group<P>>>,
-    /// Entries that [`Self::settle`] will put into the groups: once for many of them.
+    /// Entries that [`Self::settle`] will add to the groups in one batch.
     waiting: Vec<Row<P>>,
 }
 
@@ -60,7 +59,7 @@ struct Row<P> {
 struct Group<P: Pattern> {
     mask: P::Mask,
     best: Rank,
-    /// By slot, the best first.
+    /// By slot, best first.
     slots: HashMap<u64, Vec<Row<P>>, BuildHasherDefault<Mix>>,
 }
 
@@ -86,7 +85,7 @@ impl<P: Pattern> Scan<P> {
         }
     }
 
-    /// Removes an entry; of its pattern, ranges do not count.
+    /// Removes an entry; ranges of its pattern are ignored.
     pub(super) fn remove(&mut self, pattern: &P, number: u32) {
         self.settle();
         let Some(groups) = &mut self.groups else {
@@ -103,13 +102,13 @@ impl<P: Pattern> Scan<P> {
                 group.slots.remove(&pattern.slot());
             }
         }
-        // What was the best stays noted as such: a look-up then tries a mask in vain, no more.
+        // The recorded best rank may be outdated: at worst, a lookup tries a mask in vain.
         if group.slots.is_empty() {
             groups.remove(at);
         }
     }
 
-    /// Puts entries that were inserted into their places.
+    /// Adds the inserted entries to their groups.
     #[inline]
     pub(super) fn settle(&mut self) {
         if !self.waiting.is_empty() {
@@ -140,7 +139,7 @@ impl<P: Pattern> Scan<P> {
         groups.sort_by_key(|group| Reverse(group.best));
     }
 
-    /// The number of the best entry that matches. Everything inserted must have been settled.
+    /// The number of the best matching entry. All insertions must have been settled.
     #[inline]
     pub(super) fn find(&self, key: &P::Key) -> Option<u32> {
         let Some(groups) = &self.groups else {
@@ -197,12 +196,12 @@ impl Pattern for OneWord {
 #[derive(Debug)]
 pub(super) struct ManyWords {
     pub(super) values: Box<[u64]>,
-    /// Nothing of a key that is matched by range.
+    /// Without the bits of keys that are matched by range.
     pub(super) masks: Box<[u64]>,
     pub(super) ranges: Vec<Bounds>,
 }
 
-/// A range that a key must lie in.
+/// A range for a key.
 #[derive(Debug)]
 pub(super) struct Bounds {
     /// The key's first word.

@@ -1,8 +1,8 @@
-//! The bytes in front of a frame: intrinsic metadata as the parsers extract it.
+//! The bytes in front of a frame: intrinsic metadata as parsers extract it.
 
 use crate::bits::mask;
 
-/// A time as programs see it, in 48 bits.
+/// A time in the form for programs, in 48 bits.
 pub(super) const fn nanoseconds(time_us: u64) -> u64 {
     time_us.wrapping_mul(1000) & mask(48)
 }
@@ -17,7 +17,7 @@ pub(super) fn ingress_intrinsic(port: u16, resubmitted: bool, time_us: u64) -> [
     bits.bytes
 }
 
-/// What the traffic manager tells egress about a packet.
+/// The traffic manager's data about a packet for egress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EgressIntrinsic {
     pub(super) port: u16,
@@ -30,9 +30,9 @@ pub(super) struct EgressIntrinsic {
 }
 
 impl EgressIntrinsic {
-    /// `egress_intrinsic_metadata_t`. Depths and length stop at the greatest value of their fields;
-    /// times wrap, as a clock does. There is one queue a port, without congestion state, and no
-    /// packet is deflected.
+    /// `egress_intrinsic_metadata_t`. Depths and length saturate at the maximum of their fields;
+    /// times wrap. There is one queue per port, without congestion state, and no packet is
+    /// deflected.
     pub(super) fn bytes(self) -> [u8; 27] {
         let most = |value: u32, width| u64::from(value).min(mask(width));
         let mut bits = Bits::<27>::default();
@@ -58,7 +58,7 @@ impl EgressIntrinsic {
     }
 }
 
-/// Fields put next to each other, most significant first.
+/// Concatenated fields, most significant first.
 struct Bits<const N: usize> {
     bytes: [u8; N],
     at: usize,
@@ -82,13 +82,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ingress_metadata_lies_as_the_architecture_says() {
+    fn ingress_metadata_has_the_architectures_layout() {
         assert_eq!(ingress_intrinsic(0x155, false, 0), [0x01, 0x55, 0, 0, 0, 0, 0, 0]);
         assert_eq!(ingress_intrinsic(3, true, 1), [0x80, 0x03, 0, 0, 0, 0, 0x03, 0xe8]);
     }
 
     #[test]
-    fn egress_metadata_lies_as_the_architecture_says() {
+    fn egress_metadata_has_the_architectures_layout() {
         let all = EgressIntrinsic {
             port: 0x1ff,
             enq_qdepth: u32::MAX,
@@ -105,7 +105,7 @@ mod tests {
             0, 0, 0x03, 0xe8,
             0, 0, 2, 0,
             0,
-            // 300 µs are 300 000 ns, of which 18 bits hold the rest of a division by 262 144.
+            // 300 µs are 300 000 ns, of which 18 bits hold the remainder modulo 262 144.
             0, 0, 0x93, 0xe0,
             0xab, 0xcd,
             0, 0, 0, 0,

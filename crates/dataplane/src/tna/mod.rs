@@ -1,9 +1,9 @@
 //! The Tofino Native Architecture (TNA) of Tofino 1, one pipe.
 //!
-//! Ingress is parser, control and deparser; what the deparser writes is the frame that waits in the
-//! queue; egress parses it again, with headers and metadata of its own. [`intrinsic`] makes the bytes
-//! that the architecture puts in front of a frame. What is modelled and what is not:
-//! `docs/embedded-switch-tna.md`.
+//! Ingress is parser, control and deparser. The deparser's output is the frame that waits in the
+//! queue; egress parses it again, with its own headers and metadata. [`intrinsic`] makes the bytes
+//! that the architecture puts in front of a frame. `docs/embedded-switch-tna.md` lists what is
+//! modelled.
 
 mod intrinsic;
 
@@ -19,7 +19,7 @@ use crate::pass::{
 /// Bytes of the cells in which Tofino's traffic manager counts queue depths.
 pub const CELL_BYTES: u32 = 80;
 
-/// The port whose frames come in again through the same port.
+/// The port whose outgoing frames arrive on the same port again.
 pub const RECIRCULATION_PORT: u16 = 68;
 
 /// Bit of `drop_ctl`: no unicast, multicast or resubmission.
@@ -27,8 +27,8 @@ const DROP: u64 = 0b001;
 /// Bit of `drop_ctl`: no copy to the controller's port.
 const DROP_CPU_COPY: u64 = 0b010;
 
-/// Slots that the engine itself writes or reads. Metadata that no block of the program takes has a
-/// slot that nobody else uses.
+/// Slots that the engine itself writes or reads. Metadata that no block of the program takes has an
+/// unused slot.
 #[derive(Clone, Debug)]
 pub(crate) struct Intrinsics {
     pub(crate) ingress: Gress,
@@ -39,14 +39,14 @@ pub(crate) struct Intrinsics {
     pub(crate) copy_to_cpu: Item,
     pub(crate) rid: Item,
     pub(crate) level2_exclusion_id: Item,
-    /// Whether the ingress deparser asked for another pass.
+    /// Whether the ingress deparser requested another pass.
     pub(crate) resubmit: Slot,
-    /// The eight bytes that go with it, the first one highest.
+    /// The eight bytes of that request, the first one highest.
     pub(crate) resubmit_data: Slot,
     pub(crate) egress: Gress,
 }
 
-/// What ingress and egress both have.
+/// Metadata of both ingress and egress.
 #[derive(Clone, Debug)]
 pub(crate) struct Gress {
     pub(crate) global_tstamp: Item,
@@ -54,7 +54,7 @@ pub(crate) struct Gress {
     pub(crate) drop_ctl: Item,
 }
 
-/// Where the blocks start.
+/// Entries of the blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Entries {
     pub(crate) ingress_parser: Pc,
@@ -65,16 +65,16 @@ pub(crate) struct Entries {
     pub(crate) egress_deparser: Pc,
 }
 
-/// What runs a packet through the blocks.
+/// Runs a packet through the blocks.
 #[derive(Debug)]
 pub(crate) struct Passes {
     entries: Entries,
     intrinsics: Intrinsics,
-    /// Whether the program looks at ingress parser errors; if not, such packets are dropped.
+    /// Whether the program reads ingress parser errors; otherwise such packets are dropped.
     handles_errors: bool,
-    /// The bytes that a parser sees.
+    /// The parser's input bytes.
     input: Vec<u8>,
-    /// What blocks before the deparser write to: nothing, ever.
+    /// Output of blocks without a deparser: always empty.
     nowhere: Vec<u8>,
 }
 
@@ -148,7 +148,7 @@ impl Passes {
         Ingress { verdict, resubmit: false }
     }
 
-    /// Runs egress parser, egress and egress deparser on what the ingress deparser wrote.
+    /// Runs egress parser, egress and egress deparser on the output of the ingress deparser.
     pub(crate) fn egress(
         &mut self,
         engine: &mut Engine,
@@ -158,7 +158,7 @@ impl Passes {
     ) -> Egress {
         let Self { entries, intrinsics: meta, input: bytes, nowhere, .. } = self;
         frame.clear();
-        // A recirculated frame is one that left through the recirculation port.
+        // A recirculated frame leaves by the recirculation port.
         let sent = Egress { drop: false, recirculate: input.port == RECIRCULATION_PORT };
         if packet.bypass_egress {
             frame.extend_from_slice(&packet.payload);

@@ -1,7 +1,7 @@
-//! Interpreter and machine code agree: on random programs, packet by packet.
+//! Interpreter and machine code agree on random programs, packet by packet.
 //!
-//! `TRIBUTARY_AGREEMENT_CASES` asks for more programs than the default run has, and
-//! `TRIBUTARY_AGREEMENT_SEED` for one program again, by the seed that a failure names.
+//! `TRIBUTARY_AGREEMENT_CASES` sets the number of programs; `TRIBUTARY_AGREEMENT_SEED` repeats one
+//! program by the seed in a failure's message.
 
 mod common;
 
@@ -13,7 +13,7 @@ const CASES: u64 = 60;
 const FRAMES: usize = 40;
 const REGISTER_CELLS: u64 = 13;
 
-/// Splitmix64: the same programs and frames for the same seed, everywhere.
+/// SplitMix64: the same programs and frames for the same seed, everywhere.
 struct Random(u64);
 
 impl Random {
@@ -32,7 +32,7 @@ impl Random {
         from[self.below(from.len())]
     }
 
-    /// Mostly what fits into a word, some beyond, and the borders between.
+    /// Mostly widths within a word, some larger, and the boundaries.
     fn width(&mut self) -> u32 {
         match self.below(8) {
             0 => 1,
@@ -42,7 +42,7 @@ impl Random {
         }
     }
 
-    /// Small numbers often: they are what tests and indices meet.
+    /// Often small numbers, which tests and indices use.
     fn limbs(&mut self, ty: Scalar) -> Box<[u64]> {
         let small = self.below(2) == 0;
         (0..ty.limbs() as u32)
@@ -55,11 +55,11 @@ impl Random {
     }
 }
 
-/// A program in the making.
+/// A program under construction.
 struct Maker {
     random: Random,
     b: Builder,
-    /// What expressions read and statements write.
+    /// Fields that expressions read and statements write.
     fields: Vec<FieldId>,
     headers: Vec<HeaderId>,
     stack: StackId,
@@ -79,10 +79,10 @@ impl Maker {
         for number in 0..6 {
             let mut widths: Vec<u32> = (0..1 + random.below(5)).map(|_| random.width()).collect();
             if number == 3 {
-                // What becomes a run.
+                // Fields that become a run.
                 widths = vec![random.pick(&[8, 16, 32, 64]); 4 + random.below(20)];
             } else if number > 3 {
-                // What is extracted together, and copied from one to the other.
+                // Fields that are extracted together, and copied from one header to the other.
                 widths = vec![32; values];
             }
             let odd = widths.iter().sum::<u32>() % 8;
@@ -159,8 +159,7 @@ impl Maker {
         self.b.build()
     }
 
-    /// Makes an action too long to be translated where it is called, and has it end everything under
-    /// a condition.
+    /// Adds an action too long to be inlined that ends everything under a condition.
     fn exit_from_a_long_action(&mut self, body: &mut Vec<Stmt>) {
         for _ in 0..6 {
             body.extend(self.statements(2));
@@ -169,14 +168,14 @@ impl Maker {
         body.push(Stmt::If { condition, then: vec![Stmt::Exit], otherwise: Vec::new() });
     }
 
-    /// A local that expressions may read and statements write from now on.
+    /// Adds a local that later expressions may read and statements write.
     fn local(&mut self, name: &str, width: u32) -> FieldId {
         let field = self.b.field(name, Scalar::bit(width), FieldRole::Local);
         self.fields.push(field);
         field
     }
 
-    /// States in a ring: each extracts something, and goes on by what came.
+    /// Adds states in a ring: each extracts something, and selects on the content.
     fn parser(&mut self) {
         let count = 3 + self.random.below(3);
         for state in 0..count {
@@ -191,7 +190,7 @@ impl Maker {
             );
             match self.random.below(5) {
                 0 => {
-                    // Seldom bits that are no whole bytes, which no parser may skip.
+                    // Rarely bits that are not whole bytes, which no parser may skip.
                     let unit = if self.random.below(4) == 0 { 1 } else { 8 };
                     body.push(Stmt::Advance(bit(32, unit * self.random.below(5) as u64)));
                 }
@@ -233,7 +232,7 @@ impl Maker {
         }
     }
 
-    /// A table with entries that nobody can change, or whose default action may change.
+    /// Adds a table with constant entries, or a default action that may change.
     fn table(&mut self) {
         let kinds = [MatchKind::Exact, MatchKind::Ternary, MatchKind::Optional, MatchKind::Lpm];
         let kind = self.random.pick(&kinds);
@@ -252,7 +251,7 @@ impl Maker {
         let mut entries: Vec<Entry> = Vec::new();
         for _ in 0..self.random.below(9) {
             let keys: Vec<Keyset> = types.iter().map(|&ty| self.entry_key(kind, ty)).collect();
-            // An entry that is there already would be refused.
+            // A duplicate entry would be refused.
             let text = format!("{keys:?}");
             if entries.iter().all(|entry| format!("{:?}", entry.keys) != text) {
                 entries.push(Entry {
@@ -301,7 +300,7 @@ impl Maker {
         ActionCall { action, args }
     }
 
-    /// The pattern of in-network aggregation: it becomes a run of registers.
+    /// Adds the pattern of in-network aggregation, which becomes a run of registers.
     fn sum(&mut self) {
         let index = match self.random.below(3) {
             0 => bit(4, REGISTER_CELLS),
@@ -324,7 +323,7 @@ impl Maker {
                 ]);
             }
         }
-        // The last sum must be seen by something.
+        // The last sum must be visible.
         let last = self.b.write(self.registers[0].0, bit(4, 0), self.b.get(sum));
         self.b.ingress.push(last);
     }
@@ -367,7 +366,7 @@ impl Maker {
             }
             8 => {
                 let (register, width) = self.random.pick(&self.registers);
-                // Out of range, what is read is what was there.
+                // Out of range, a read leaves the field unchanged.
                 let fits = |field: &FieldId| self.type_of(*field) == Scalar::bit(width);
                 let known: Vec<FieldId> = self.fields.iter().copied().filter(fits).collect();
                 let to = match known.len() {
@@ -487,7 +486,7 @@ impl Maker {
     }
 }
 
-/// What a frame did: what happened to it, the frame that left, and all that outlives it.
+/// The effect of a frame: verdict, outgoing frame, and all persistent state.
 fn outcome(
     pipeline: &mut Pipeline,
     packet: &mut tributary_dataplane::Packet,

@@ -42,7 +42,7 @@ fn modulus(width: u32) -> BigInt {
     BigInt::one() << width
 }
 
-/// The number that a pattern stands for.
+/// The number of a pattern.
 fn number(pattern: &BigInt, ty: Scalar) -> BigInt {
     if ty.signed && pattern.bit(u64::from(ty.width) - 1) {
         pattern - modulus(ty.width)
@@ -66,7 +66,7 @@ fn clamp(number: BigInt, ty: Scalar) -> BigInt {
     number.clamp(low, high)
 }
 
-/// What the language says that an operator gives, as a pattern.
+/// The result of an operator according to the language, as a pattern.
 fn expected(op: BinaryOp, ty: Scalar, right_ty: Scalar, a: &BigInt, b: &BigInt) -> BigInt {
     let (x, y) = (number(a, ty), number(b, right_ty));
     let width = ty.width;
@@ -89,7 +89,7 @@ fn expected(op: BinaryOp, ty: Scalar, right_ty: Scalar, a: &BigInt, b: &BigInt) 
             Some(by) if by < width => pattern(&(x << by), width),
             _ => BigInt::zero(),
         },
-        // An arithmetic shift by too much leaves copies of the sign.
+        // An arithmetic shift by too much leaves only sign bits.
         BinaryOp::Shr => pattern(&(x >> b.to_u32().unwrap_or(1000).min(1000)), width),
         BinaryOp::Eq => boolean(x == y),
         BinaryOp::Ne => boolean(x != y),
@@ -100,7 +100,7 @@ fn expected(op: BinaryOp, ty: Scalar, right_ty: Scalar, a: &BigInt, b: &BigInt) 
     }
 }
 
-/// A program that puts `value` of two extracted fields into a third.
+/// A program that writes `value` of two extracted fields into a third.
 fn evaluator(
     a: Scalar,
     b: Scalar,
@@ -143,7 +143,7 @@ fn evaluator(
     }
 }
 
-/// Numbers at the edges of a width and in between.
+/// Numbers at the boundaries of a width and in between.
 fn operands(width: u32) -> impl Strategy<Value = BigInt> {
     let ones: BigInt = modulus(width) - 1;
     let top: BigInt = modulus(width) >> 1;
@@ -195,7 +195,7 @@ fn every_operator_at_every_width() {
 }
 
 #[test]
-fn casts_cut_and_extend_by_the_sign_of_what_they_are_given() {
+fn casts_truncate_and_extend_by_the_sign_of_their_operand() {
     let mut runner = TestRunner::deterministic();
     for from in (1..=128).step_by(3) {
         for to in [1, 7, 8, 31, 32, 33, 63, 64, 65, 100, 128] {
@@ -248,7 +248,7 @@ fn unary_operators_slices_and_choices() {
 }
 
 #[test]
-fn a_store_to_a_slice_leaves_the_other_bits() {
+fn a_store_to_a_slice_keeps_the_other_bits() {
     let mut runner = TestRunner::deterministic();
     for width in [8u32, 24, 64, 72, 128] {
         let (lo, hi) = (width / 4, width / 2);

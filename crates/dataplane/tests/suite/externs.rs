@@ -1,5 +1,5 @@
-//! Externs of v1model that the control plane sets: meters, action profiles and selectors, digests,
-//! time-outs. One small program each.
+//! Externs of v1model that the control plane configures: meters, action profiles and selectors,
+//! digests, timeouts. One small program each.
 
 #[path = "common/engine.rs"]
 mod engine;
@@ -12,7 +12,7 @@ use tributary_p4::ir::{ExternId, TableId};
 
 const TABLE: TableId = TableId(0);
 
-/// A program whose packets are `a`, `b` and `c`, with this ingress.
+/// A program with fields `a`, `b` and `c` in its packets, and this ingress.
 fn compile(locals: &str, apply: &str) -> tributary_p4::ir::Program {
     let source = format!(
         "
@@ -218,11 +218,12 @@ const SELECTED: &str = "
         default_action = NoAction();
     }";
 
-/// A pipeline whose members 10, 20 and 30 go to ports 1, 2 and 3, and the hash of `b` and `c`.
+/// A pipeline whose members 10, 20 and 30 forward to ports 1, 2 and 3, selected by the hash of `b`
+/// and `c`.
 fn selected() -> (Pipeline, ExternId) {
     let mut pipeline = load(SELECTED, "if (t.apply().hit) { meta.x = 1; }");
     let paths = instance(&pipeline, "paths");
-    // In another order than their ids': it is the order of making that a hash counts in.
+    // Not in the order of their ids: a hash counts in the order of creation.
     for (member, port) in [(30, 3), (10, 1), (20, 2)] {
         pipeline.member_insert(paths, member, call(port)).unwrap();
     }
@@ -245,14 +246,14 @@ fn a_selector_picks_a_member_by_the_hash_of_its_keys() {
     pipeline.insert(TABLE, with(1, Action::Group(1))).unwrap();
     pipeline.insert(TABLE, with(2, Action::Member(20))).unwrap();
     for b in 0..40u16 {
-        // The identity of 24 bits is the number itself.
+        // The identity hash of 24 bits is the number itself.
         let hash = usize::from(b) << 8 | 5;
         assert_eq!(port(&mut pipeline, 1, b, 5, 0), [3, 1, 2][hash % 3]);
         assert_eq!(port(&mut pipeline, 2, b, 5, 0), 2);
     }
     pipeline.group_modify(paths, 1, of(&[(20, 1)])).unwrap();
     assert_eq!(port(&mut pipeline, 1, 77, 5, 0), 2);
-    // Weights: all members once, then the copies, those of the lowest id first.
+    // Weights: all members once, then the copies, lowest id first.
     pipeline.group_modify(paths, 1, of(&[(10, 3), (30, 1)])).unwrap();
     let ports = [0, 1, 2, 3, 4].map(|c| port(&mut pipeline, 1, 0, c, 0));
     assert_eq!(ports, [3, 1, 1, 1, 3]);
@@ -265,7 +266,7 @@ fn a_selector_picks_a_member_by_the_hash_of_its_keys() {
 }
 
 #[test]
-fn an_entry_may_have_a_set_of_actions_for_itself() {
+fn an_entry_may_have_its_own_set_of_actions() {
     let (mut pipeline, _) = selected();
     let set = |weights: &[(u64, u32)]| {
         let weighted = |&(port, weight): &(u64, u32)| WeightedCall { call: call(port), weight };
@@ -286,7 +287,7 @@ fn an_entry_may_have_a_set_of_actions_for_itself() {
 }
 
 #[test]
-fn groups_and_members_hold_each_other() {
+fn groups_and_members_in_use_cannot_be_removed() {
     let (mut pipeline, paths) = selected();
     pipeline.group_insert(paths, 4, of(&[(10, 1), (20, 2)])).unwrap();
     assert_eq!(pipeline.group(paths, 4), Ok(&of(&[(10, 1), (20, 2)])));
@@ -345,13 +346,13 @@ fn a_digest_has_the_values_of_the_end_of_ingress() {
     };
     let wide = Value::from(3u128 << 66);
     assert_eq!(of(1), Some(vec![0x1234u64.into(), 5u64.into(), wide]));
-    // A value that is no field is computed where the call is.
+    // A value that is not a field is computed at the call.
     assert_eq!(of(2), Some(vec![0x1235u64.into(), 7u64.into(), 1u64.into()]));
     assert_eq!(of(3), None);
 }
 
 #[test]
-fn an_entry_that_nothing_matches_is_reported_once_a_time_out() {
+fn an_entry_that_no_packet_matches_is_reported_once_per_timeout() {
     let mut pipeline = load(
         "action to(bit<9> port) { sm.egress_spec = port; }
          table t {

@@ -15,8 +15,8 @@ fn algorithm(name: &str) -> Arg {
     Arg::Symbol("HashAlgorithm".to_owned(), name.to_owned())
 }
 
-/// Ethernet and IPv4: the checksum is verified, the time to live counted down, the checksum
-/// updated. A bad checksum is told by port 1.
+/// Ethernet and IPv4: the checksum is verified, the time to live decremented, the checksum updated.
+/// Packets with a bad checksum leave by port 1.
 fn router() -> Pipeline {
     let mut b = Builder::new();
     let ethernet = b.bits_header("ethernet", &[48, 48, 16]);
@@ -46,7 +46,7 @@ fn router() -> Pipeline {
 
 proptest! {
     #[test]
-    fn the_checksum_of_ipv4_is_what_etherparse_computes(
+    fn the_checksum_of_ipv4_equals_that_of_etherparse(
         source: [u8; 4], destination: [u8; 4], ttl in 1u8.., payload: Vec<u8>, flip in 0usize..160,
     ) {
         let mut frame = Vec::new();
@@ -68,14 +68,14 @@ proptest! {
         expected[14..34].copy_from_slice(&header.to_bytes());
         prop_assert_eq!(out, expected);
 
-        // Any flipped bit of the header is noticed.
+        // Any flipped bit of the header is detected.
         frame[14 + flip / 8] ^= 1 << (flip % 8);
         let verdict = pipeline.ingress(&mut packet, &frame, &IngressInput::default()).verdict;
         prop_assert_eq!(verdict, Verdict::Unicast(1));
     }
 }
 
-/// A program that hashes fields of two headers, of which the second may be missing, into the first
+/// A program that hashes fields of two headers, the second of which may be missing, into the first
 /// field of the first.
 fn hasher(name: &str, base: u64, max: u64, widths: [&[u32]; 2]) -> Pipeline {
     let mut b = Builder::new();
@@ -110,7 +110,7 @@ fn hash(pipeline: &mut Pipeline, data: &[u8]) -> u64 {
 }
 
 #[test]
-fn hashes_run_over_the_fields_as_they_lie_on_the_wire() {
+fn hashes_cover_the_fields_in_wire_format() {
     let data = b"123456789";
     let widths: [&[u32]; 2] = [&[4, 12, 40], &[1, 15]];
     for (name, digest) in [("crc16", 0xbb3d), ("crc32", 0xcbf4_3926u64)] {
@@ -118,7 +118,7 @@ fn hashes_run_over_the_fields_as_they_lie_on_the_wire() {
         assert_eq!(hash(&mut all, data), digest);
         let mut within = hasher(name, 1000, 100, widths);
         assert_eq!(hash(&mut within, data), 1000 + digest % 100);
-        // BMv2 takes a maximum of zero for one.
+        // BMv2 treats a maximum of zero as one.
         assert_eq!(hash(&mut hasher(name, 7, 0, widths), data), 7);
     }
     let mut identity = hasher("identity", 0, u64::MAX, widths);
@@ -126,13 +126,13 @@ fn hashes_run_over_the_fields_as_they_lie_on_the_wire() {
 }
 
 #[test]
-fn fields_of_an_invalid_header_are_left_out_even_within_a_byte() {
+fn fields_of_an_invalid_header_are_omitted_even_within_a_byte() {
     // The frame ends before the second header.
     let mut pipeline = hasher("identity", 0, u64::MAX, [&[8, 8], &[16, 16]]);
     assert_eq!(hash(&mut pipeline, &[0xab, 0xcd, 0xee]), 0xabcd);
     assert_eq!(hash(&mut pipeline, &[0xab, 0xcd, 1, 2, 3, 4]), 0xabcd_0102_0304);
 
-    // Groups that do not end at a byte are put together bit by bit.
+    // Groups that do not end at a byte are joined bit by bit.
     let mut b = Builder::new();
     let out = b.bits_header("out", &[64]);
     let first = b.bits_header("first", &[3, 5]);

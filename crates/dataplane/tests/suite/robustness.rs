@@ -19,22 +19,22 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is handed on to the system's allocator unchanged.
+// SAFETY: every call is passed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller keeps the contract of `alloc`.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { System.dealloc(block, layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller keeps the contract of `realloc`.
+        // SAFETY: the caller upholds the contract of `realloc`.
         unsafe { System.realloc(block, layout, size) }
     }
 }
@@ -42,8 +42,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A program with a bit of everything: all kinds of extraction, a loop, tables of all kinds, wide
-/// arithmetic, registers at indices that the frame chooses, checksums with payload, resubmission.
+/// A program with many features: all kinds of extraction, a loop, tables of all kinds, wide
+/// arithmetic, registers at indices from the frame, checksums with payload, resubmission.
 fn everything() -> Pipeline {
     let mut b = Builder::new();
     let base = b.bits_header("base", &[4, 4, 8, 16, 32, 64, 128]);
@@ -184,7 +184,7 @@ fn everything() -> Pipeline {
     pipeline
 }
 
-/// Runs a frame as a switch does, resubmission once and a replica included.
+/// Runs a frame as a switch does, with one resubmission and a replica.
 fn run(
     pipeline: &mut Pipeline,
     packets: &mut [tributary_dataplane::Packet; 2],
@@ -242,7 +242,7 @@ fn packets_of_the_steady_state_allocate_nothing() {
         run(&mut pipeline, &mut packets, frame, &mut out);
     }
     assert_eq!(ALLOCATIONS.with(Cell::get) - before, 0);
-    // The counter does count.
+    // Check that the counter works.
     drop(std::hint::black_box(Box::new(1)));
     assert_eq!(ALLOCATIONS.with(Cell::get) - before, 1);
 }
@@ -254,7 +254,7 @@ fn the_same_frames_give_the_same_packets() {
     let mut out = [Vec::new(), Vec::new()];
     for frame in frames() {
         run(&mut a, &mut packets_a, &frame, &mut out[0]);
-        // A fresh packet each time: nothing of the packet before may shine through.
+        // A fresh packet each time, so that no state of the previous packet is visible.
         let mut packets_b = [b.new_packet(), b.new_packet()];
         run(&mut b, &mut packets_b, &frame, &mut out[1]);
         assert_eq!(out[0], out[1]);
@@ -262,7 +262,7 @@ fn the_same_frames_give_the_same_packets() {
 }
 
 #[test]
-fn frames_up_to_64_kilobytes_pass_whole() {
+fn frames_up_to_64_kilobytes_pass_completely() {
     let mut b = Builder::new();
     let header = b.bits_header("h", &[8]);
     b.straight(&[header]);

@@ -25,7 +25,7 @@ proptest! {
         let mut packet = pipeline.new_packet();
         let first = atp::gradient(0, 7, index, &a);
         prop_assert_eq!(send(&mut pipeline, &mut packet, 0, &first), Verdict::Drop);
-        // The same again is a duplicate, not a contribution.
+        // Repeating it is a duplicate, not a contribution.
         prop_assert_eq!(send(&mut pipeline, &mut packet, 0, &first), Verdict::Drop);
         let second = atp::gradient(1, 7, index, &b);
         prop_assert_eq!(send(&mut pipeline, &mut packet, 1, &second), Verdict::Unicast(SERVER_PORT));

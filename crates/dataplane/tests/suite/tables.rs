@@ -1,4 +1,4 @@
-//! Tables of every kind against a search through all entries, under random changes.
+//! Tables of every kind, compared with a search through all entries, under random changes.
 
 mod common;
 
@@ -13,8 +13,8 @@ use tributary_p4::ir::*;
 
 const TABLE: TableId = TableId(0);
 
-/// A program whose packets are the keys of its table, each in whole bytes; a hit answers with the
-/// entry's argument in `egress_spec`, a miss with port 500.
+/// A program whose packets are the keys of its table, each in whole bytes; a hit writes the entry's
+/// argument to `egress_spec`, a miss 500.
 fn program(keys: &[(u32, MatchKind)], entries: Vec<Entry>) -> Program {
     let mut b = Builder::new();
     let widths: Vec<u32> = keys
@@ -76,7 +76,7 @@ fn matches(width: u32, found: &KeyMatch, key: &Value) -> bool {
     }
 }
 
-/// The entry that wins: longest prefix, else highest priority, else the one added first.
+/// The matching entry: longest prefix, otherwise highest priority, otherwise first insertion.
 fn oracle<'a>(
     keys: &[(u32, MatchKind)],
     entries: &'a [TableEntry],
@@ -100,7 +100,7 @@ fn oracle<'a>(
         .max_by_key(|entry| (prefix(entry), entry.priority))
 }
 
-/// Values of a width, often the same ones.
+/// Values of a width, often equal ones.
 fn value(width: u32) -> BoxedStrategy<Value> {
     let cut = move |bytes: Vec<u8>| {
         let number = BigUint::from_bytes_be(&bytes) % (BigUint::from(1u32) << width);
@@ -118,7 +118,7 @@ fn and(a: &Value, b: &Value) -> Value {
     Value::from_be_bytes(&(big(a) & big(b)).to_bytes_be())
 }
 
-/// A mask: mostly one of a few, as those of real entries are.
+/// A mask, mostly one of a few, as in real tables.
 fn mask(width: u32) -> BoxedStrategy<Value> {
     let few = [0, width / 2, width].map(|length| {
         let ones = (BigUint::from(1u8) << length) - 1u8;
@@ -153,7 +153,7 @@ fn key_match(width: u32, kind: MatchKind) -> BoxedStrategy<KeyMatch> {
 #[derive(Clone, Debug)]
 enum Step {
     Insert(TableEntry),
-    /// The n-th entry, counted around.
+    /// The n-th entry, modulo their number.
     Modify(usize, u16),
     Delete(usize),
     LookUp(Vec<Value>),
@@ -207,7 +207,7 @@ proptest! {
     fn a_table_finds_what_a_search_finds(
         (keys, steps) in shapes().prop_flat_map(|keys| {
             let step = step(&keys);
-            // A table of many entries is searched in another way than one of a few.
+            // Large tables are searched differently from small ones.
             let steps = prop_oneof![3 => 1..80usize, 1 => 200..400usize]
                 .prop_flat_map(move |steps| proptest::collection::vec(step.clone(), steps));
             (Just(keys), steps)
@@ -269,7 +269,7 @@ fn entry(found: KeyMatch, priority: i32, port: u64) -> TableEntry {
 }
 
 #[test]
-fn requests_that_make_no_sense_are_refused_with_the_reason() {
+fn invalid_requests_are_refused_with_the_reason() {
     let exact = |value: u64| KeyMatch::Exact(Value::from(value));
     let mut pipeline = common::load(program(&[(12, MatchKind::Exact)], Vec::new())).unwrap();
     let mut refused = |table, entry: TableEntry| pipeline.insert(table, entry).unwrap_err();
@@ -309,7 +309,7 @@ fn requests_that_make_no_sense_are_refused_with_the_reason() {
 }
 
 #[test]
-fn a_table_takes_as_many_entries_as_the_program_says() {
+fn a_table_accepts_as_many_entries_as_its_size() {
     let mut program = program(&[(16, MatchKind::Exact)], Vec::new());
     program.tables[0].size = 3;
     let mut pipeline = common::load(program).unwrap();
@@ -369,7 +369,7 @@ fn the_programs_entries_win_in_their_order_and_cannot_be_changed() {
 }
 
 #[test]
-fn the_default_action_can_be_set_and_brought_back() {
+fn the_default_action_can_be_set_and_restored() {
     let mut pipeline = common::load(program(&[(8, MatchKind::Exact)], Vec::new())).unwrap();
     let call = ActionCall { action: 0, args: vec![Value::from(77u64)] };
     let action = Action::Direct(call.clone());
@@ -414,7 +414,7 @@ fn a_direct_counter_counts_hits_and_survives_a_change_of_the_action() {
 }
 
 #[test]
-fn hit_and_action_run_tell_what_happened() {
+fn hit_and_action_run_report_the_result() {
     let mut b = Builder::new();
     let header = b.bits_header("h", &[8, 8, 32]);
     let [key, hit, run] = [0, 1, 2].map(|i| b.of(header, i));
@@ -429,7 +429,7 @@ fn hit_and_action_run_tell_what_happened() {
         })
         .collect();
     let table = b.table(vec![(value, MatchKind::Exact)], &[first, second], entries);
-    // `hit` has one bit; the header's field takes it by a cast.
+    // `hit` has one bit; a cast stores it in the header's field.
     let bit = b.field("bit", Scalar::BOOL, FieldRole::Local);
     b.ingress.push(Stmt::Apply { table, hit: Some(bit), action: Some(run) });
     let wide = common::cast(Scalar::bit(8), b.get(bit));

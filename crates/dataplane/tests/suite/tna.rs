@@ -1,6 +1,6 @@
-//! TNA: what the engine makes of programs in P4, construct by construct.
+//! TNA: the engine's behaviour for P4 programs, construct by construct.
 //!
-//! The body of each control is given by a test; what surrounds it is always the same.
+//! A test supplies the body of each control; the rest is always the same.
 
 #[path = "common/engine.rs"]
 mod engine;
@@ -11,11 +11,11 @@ use tributary_dataplane::{
 };
 use tributary_p4::ir::ExternId;
 
-/// What a test puts into the program.
+/// The parts of the program that a test supplies.
 #[derive(Default)]
 struct Parts<'a> {
     parser: &'a str,
-    /// After the intrinsic header was extracted; ends in the state `headers`.
+    /// Statements after the intrinsic header was extracted; end in the state `headers`.
     start: &'a str,
     locals: &'a str,
     ingress: &'a str,
@@ -110,7 +110,7 @@ fn ingress(pipeline: &mut Pipeline, frame: &[u8]) -> (Ingress, Packet) {
     (pipeline.ingress(&mut packet, frame, &input), packet)
 }
 
-/// The frame that leaves, where a packet goes to one port.
+/// The outgoing frame of a packet to one port.
 fn through(pipeline: &mut Pipeline, frame: &[u8]) -> Vec<u8> {
     let (ingress, mut packet) = ingress(pipeline, frame);
     assert!(matches!(ingress.verdict, Verdict::Unicast(_)), "{ingress:?}");
@@ -134,7 +134,7 @@ fn words(frame: &[u8]) -> [u32; 2] {
 }
 
 #[test]
-fn a_packet_goes_where_the_traffic_manager_is_told() {
+fn a_packet_goes_to_the_requested_destinations() {
     let mut pipeline = Parts {
         ingress: "
             if (hdr.h.op == 1) { tm.ucast_egress_port = 3; }
@@ -158,7 +158,7 @@ fn a_packet_goes_where_the_traffic_manager_is_told() {
     };
     let cpu = Replication { to_cpu: true, ..Replication::default() };
     let expected = [
-        // Nobody set a port, not even to zero.
+        // No port was set, not even to zero.
         Verdict::Drop,
         Verdict::Unicast(3),
         Verdict::Replicate(both),
@@ -175,7 +175,7 @@ fn a_packet_goes_where_the_traffic_manager_is_told() {
 }
 
 #[test]
-fn intrinsic_metadata_is_what_the_switch_says() {
+fn intrinsic_metadata_has_the_switchs_values() {
     let mut pipeline = Parts {
         ingress: "
             hdr.h.b = (bit<16>)ig.ingress_port;
@@ -208,10 +208,10 @@ fn intrinsic_metadata_is_what_the_switch_says() {
     pipeline.egress(&mut packet, &input, &mut out);
     assert_eq!((out[1], &out[2..4]), (44, &[0, 5][..]));
     let rid = u32::from(200_000_u32 as u16);
-    // A depth stops at the field's greatest value.
+    // A depth saturates at the field's maximum.
     assert_eq!(words(&out), [7_000 + 0x7_ffff, 7_000 + 2 + 16 + rid + 30_000 + 10_000 + 20_000]);
     assert_eq!(out[12..], *b"tail");
-    // Sixteen bytes are one cell of a queue, 81 are two.
+    // Sixteen bytes take one cell of a queue, 81 take two.
     assert_eq!(packet.queue_units(), 1);
     let mut long = frame(0, 0, 0, 0, 0);
     long.resize(81, 0);
@@ -219,7 +219,7 @@ fn intrinsic_metadata_is_what_the_switch_says() {
 }
 
 #[test]
-fn a_resubmitted_packet_brings_eight_bytes_along() {
+fn a_resubmitted_packet_carries_eight_bytes() {
     let parts = Parts {
         start: "transition select(ig.resubmit_flag) { 1: again; default: first; }",
         parser: "
@@ -258,13 +258,13 @@ fn a_resubmitted_packet_brings_eight_bytes_along() {
     let mut out = Vec::new();
     pipeline.egress(&mut packet, &EgressInput::default(), &mut out);
     assert_eq!(out, frame(0, 1, 5, 0x0102_0304, 5));
-    // What is dropped is not resubmitted either.
+    // A dropped packet is also not resubmitted.
     let (dropped, _) = ingress(&mut pipeline, &frame(1, 0, 0, 0, 0));
     assert_eq!(dropped, Ingress { verdict: Verdict::Drop, resubmit: false });
 }
 
 #[test]
-fn egress_parses_what_ingress_wrote_drops_bypasses_and_recirculates() {
+fn egress_parses_ingress_output_drops_bypasses_and_recirculates() {
     let mut pipeline = Parts {
         ingress: "
             meta.x = 4;
@@ -273,7 +273,7 @@ fn egress_parses_what_ingress_wrote_drops_bypasses_and_recirculates() {
             if (hdr.h.op == 2) { tm.bypass_egress = 1; }
             if (hdr.h.op == 3) { hdr.h.setInvalid(); }
         ",
-        // Metadata does not get here, the frame does.
+        // The frame arrives here, but no metadata.
         egress: "
             hdr.h.d = hdr.h.d + 1 + meta.x;
             if (hdr.h.op == 1) { dprsr.drop_ctl = 1; }
@@ -287,7 +287,7 @@ fn egress_parses_what_ingress_wrote_drops_bypasses_and_recirculates() {
     let mut out = vec![1];
     let egress = pipeline.egress(&mut packet, &EgressInput::default(), &mut out);
     assert_eq!((egress, out.len()), (Egress { drop: true, recirculate: false }, 0));
-    // What is too short for egress goes out as it is: its parser drops nothing.
+    // A frame too short for egress leaves unchanged: its parser drops nothing.
     let (_, mut packet) = ingress(&mut pipeline, &frame(3, 0, 0, 0, 0));
     let input = EgressInput { port: 68, ..EgressInput::default() };
     let egress = pipeline.egress(&mut packet, &input, &mut out);
@@ -296,7 +296,7 @@ fn egress_parses_what_ingress_wrote_drops_bypasses_and_recirculates() {
 }
 
 #[test]
-fn parser_errors_drop_unless_the_program_looks_at_them() {
+fn parser_errors_drop_unless_the_program_reads_them() {
     let forward = "tm.ucast_egress_port = 1;";
     let mut blind = Parts { ingress: forward, ..Parts::default() }.load();
     assert_eq!(ingress(&mut blind, &[1, 2, 3]).0.verdict, Verdict::Drop);
@@ -308,7 +308,7 @@ fn parser_errors_drop_unless_the_program_looks_at_them() {
         ..Parts::default()
     }
     .load();
-    // Too short; no match; rejected; right.
+    // Too short; no match; rejected; valid.
     for (frame, port) in [(vec![0, 2, 3], 2), (vec![1; 20], 1), (vec![9; 20], 1), (vec![0; 20], 0)]
     {
         let (ingress, packet) = ingress(&mut seeing, &frame);
@@ -356,10 +356,10 @@ fn stateful_actions_change_one_cell_and_give_one_result() {
     assert_eq!(send(0, 1, 5, 0), 105);
     assert_eq!(send(0, 1, u32::MAX, 0), 104);
     assert_eq!(send(0, 2, 1, 0), 101);
-    // Beyond the end: reads as zero, and nothing is stored.
+    // Beyond the end: a read gives zero, and a write has no effect.
     assert_eq!(send(0, 4, 7, 0), 7);
     assert_eq!(send(0, 255, 7, 0), 7);
-    // The pair starts as (1, 2); the result is zero where the action sets none.
+    // The pair starts as (1, 2); the result is zero if the action sets none.
     assert_eq!(send(1, 3, 9, 2), 1);
     assert_eq!(send(1, 3, 8, 0), 0);
     assert_eq!(send(1, 3, 0, 8), 9);
@@ -451,16 +451,16 @@ fn checksums_add_subtract_verify_and_update() {
     assert_eq!(out, frame(1, 1, updated, 0x1234_5678, 0x9abc_def0));
     let wrong = frame(1, 0, b ^ 1, 0x1234_5678, 0x9abc_def0);
     assert_eq!(through(&mut pipeline, &wrong)[1], 0);
-    // A sum of all ones is its complement zero, unless that means something else.
+    // A sum of all ones gives zero, its complement, unless zero has another meaning.
     assert_eq!(through(&mut pipeline, &frame(1, 0, 9, 0xffff, 0))[2..4], [0, 0]);
     assert_eq!(through(&mut pipeline, &frame(2, 0, 9, 0xffff, 0))[2..4], [0xff, 0xff]);
-    // To subtract is to add the complement.
+    // Subtracting is adding the complement.
     let out = through(&mut pipeline, &frame(0, 0, 0x1122, 0, 0));
     assert_eq!(words(&out)[1], 0x1122);
 }
 
 #[test]
-fn a_direct_counter_counts_where_an_action_says_so() {
+fn a_direct_counter_counts_when_an_action_calls_it() {
     use tributary_dataplane::{ActionCall, KeyMatch, TableEntry};
     let mut pipeline = Parts {
         locals: "
@@ -533,7 +533,7 @@ fn mirrored_copies_and_messages_wait_for_the_switch() {
 }
 
 #[test]
-fn what_the_engine_does_not_model_is_refused_by_name() {
+fn unsupported_features_are_refused_by_name() {
     let refused = |parts: Parts<'_>| parts.try_load().unwrap_err().to_string();
     let error = refused(Parts { ingress: "tm.deflect_on_drop = 1;", ..Parts::default() });
     assert!(error.contains("`ig_tm_md.deflect_on_drop`"), "{error}");

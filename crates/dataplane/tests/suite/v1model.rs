@@ -1,4 +1,4 @@
-//! The architecture's rules: what goes into a pass, what a program can do there, what comes out.
+//! The architecture's rules: inputs of a pass, effects of a program, and outputs.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn opaque() -> Vec<Arg> {
     vec![Arg::Opaque]
 }
 
-/// The first byte chooses a statement list.
+/// The first byte selects a statement list.
 fn choosing(cases: impl FnOnce(&mut Builder) -> Vec<Vec<Stmt>>) -> Builder {
     let mut b = Builder::new();
     let header = b.bits_header("h", &[8]);
@@ -49,7 +49,7 @@ fn a_verdict_follows_simple_switchs_order() {
             vec![b.set(spec, 7)],
             vec![b.set(spec, 511)],
             vec![b.set(group, 9), b.set(spec, 7)],
-            // A group set before is forgotten, one set afterwards is not.
+            // A group set before a drop is cleared, one set afterwards is not.
             vec![b.set(group, 9), drop()],
             vec![drop(), b.set(group, 9)],
             vec![drop(), again()],
@@ -65,7 +65,7 @@ fn a_verdict_follows_simple_switchs_order() {
         (Verdict::Multicast(9), false),
         (Verdict::Drop, true),
         (Verdict::Drop, false),
-        // Nothing chosen: port 0.
+        // No port chosen: port 0.
         (Verdict::Unicast(0), false),
     ];
     for (case, (verdict, resubmit)) in expected.into_iter().enumerate() {
@@ -100,7 +100,7 @@ fn metadata_is_what_the_switch_says() {
     b.ingress = names.iter().enumerate().map(|(i, name)| copy(&b, i, name)).collect();
     b.egress = late.iter().enumerate().map(|(i, name)| copy(&b, 4 + i, name)).collect();
     let mut pipeline = b.load();
-    // A packet that comes again has lost the port and the time of its arrival, as in BMv2.
+    // In a second pass, a packet has lost its arrival port and time, as in BMv2.
     for (instance, arrival) in
         [(Instance::Normal, [300, 5, 111, 0]), (Instance::Recirculated, [0, 0, 111, 4])]
     {
@@ -111,7 +111,7 @@ fn metadata_is_what_the_switch_says() {
     }
 }
 
-/// What a packet of thirteen long fields comes out with.
+/// The output for a packet of thirteen long fields.
 fn seen_by_both(pipeline: &mut Pipeline, input: &IngressInput) -> Vec<u64> {
     let mut packet = pipeline.new_packet();
     pipeline.ingress(&mut packet, &[0; 111], input);
@@ -133,7 +133,7 @@ fn seen_by_both(pipeline: &mut Pipeline, input: &IngressInput) -> Vec<u64> {
 #[test]
 fn fields_of_a_list_survive_a_second_pass_and_nothing_else_does() {
     second_pass(2, [5, 0, 7, 8, 9, 9]);
-    // A list that nobody declared keeps nothing.
+    // An undeclared list keeps nothing.
     second_pass(77, [0, 0, 0, 0, 9, 9]);
 }
 
@@ -233,7 +233,7 @@ fn a_parser_error_goes_on_to_ingress_with_the_rest_as_payload() {
         (&[1, 2, 3, 4, 5, 6][..], 0),
         (&[1, 2, 3, 4], 1),
         (&[0x2f], 0),
-        // No case fits.
+        // No case matches.
         (&[0x30, 1], 0),
         (&[0x41, 2, 3, 4, 5], 0),
         (&[0x42, 2, 3, 4, 5], 9),
@@ -276,12 +276,11 @@ fn large_header(b: &mut Builder) -> HeaderId {
     large
 }
 
-/// Frames with and without the large header, each after the other; gives the first two bytes of what
-/// leaves.
+/// Frames with and without the large header, in turn. Returns the first two bytes of each output.
 fn with_and_without(pipeline: &mut Pipeline) -> [Vec<u8>; 4] {
     let whole: Vec<u8> = std::iter::once(1).chain([0xee; 80]).collect();
     let mut packet = pipeline.new_packet();
-    // The last one is too short for what its first byte announces.
+    // The last one is too short for its first byte.
     [&whole[..], &[0, 9], &whole[..], &whole[..80]].map(|frame| {
         let mut out = pass(pipeline, &mut packet, frame);
         out.truncate(2);
@@ -337,7 +336,7 @@ fn stacks_are_filled_shifted_and_indexed() {
         },
     );
     let code = b.standard("parser_error");
-    // With an error: count what came. Without: push one, and write to the second by index.
+    // With an error: count the frame. Without: push one, and write to the second by index.
     let index = bit(32, 1);
     b.ingress = vec![
         Stmt::SetValid(fixed(count)),

@@ -1,4 +1,4 @@
-//! The ATP program of this repository, set up for one job of two workers and their server.
+//! The ATP program of this repository, configured for one job of two workers and their server.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
 use tributary_dataplane::{ActionCall, KeyMatch, Pipeline, TableEntry, Value};
@@ -11,7 +11,7 @@ pub const EPOCH: u32 = 0x6a0c_51d7;
 pub const SERVER_PORT: u16 = 9;
 pub const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
 
-/// Compiles the program for so many values a packet.
+/// Compiles the program for this many values per packet.
 pub fn program(values: usize) -> Program {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4src/v1model/atp.p4");
     let defines = [("VALUES".to_owned(), values.to_string())];
@@ -66,7 +66,7 @@ pub fn switch(values: usize) -> Pipeline {
     pipeline
 }
 
-/// Where the fields that a test changes lie in a frame.
+/// Offsets of the fields that tests change in a frame.
 pub const SEQUENCE: usize = 14 + 20 + 8 + 12;
 pub const BITMAP: usize = 14 + 20 + 8 + 16;
 pub const INDEX: usize = 14 + 20 + 8 + 24;
@@ -101,7 +101,7 @@ pub fn gradient(worker: u32, sequence: u32, index: u32, values: &[u32]) -> Vec<u
         .udp(29810, 29810)
         .write(&mut frame, &payload)
         .unwrap();
-    // The switch changes the payload: no UDP checksum.
+    // The switch changes the payload, so there is no UDP checksum.
     frame[40..42].fill(0);
     frame
 }

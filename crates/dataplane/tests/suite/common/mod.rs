@@ -1,5 +1,5 @@
 //! A builder of programs in the intermediate representation, for tests and benchmarks that need
-//! constructs one at a time, whatever the front end makes of P4 source.
+//! single constructs, independent of the front end.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
 pub mod atp;
@@ -216,7 +216,7 @@ impl Builder {
         TableId(number as u32)
     }
 
-    /// The parser extracts these headers one after the other, the deparser emits them.
+    /// The parser extracts these headers in order, and the deparser emits them.
     pub fn straight(&mut self, headers: &[HeaderId]) {
         let body = headers
             .iter()
@@ -291,7 +291,7 @@ pub fn apply(table: TableId) -> Stmt {
     Stmt::Apply { table, hit: None, action: None }
 }
 
-/// Both passes of one frame that nobody drops; gives the frame that leaves.
+/// Both passes of a frame that is not dropped. Returns the outgoing frame.
 pub fn pass(pipeline: &mut Pipeline, packet: &mut Packet, frame: &[u8]) -> Vec<u8> {
     let ingress = pipeline.ingress(packet, frame, &IngressInput::default());
     assert_ne!(ingress.verdict, Verdict::Drop);

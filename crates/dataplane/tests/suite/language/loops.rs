@@ -70,7 +70,7 @@ fn signed_ranges_go_from_negative_to_positive() {
 }
 
 #[test]
-fn lists_and_stacks_are_gone_through_in_order() {
+fn lists_and_stacks_are_iterated_in_order() {
     let mut program = Source {
         types: "header e_t { bit<8> v; }",
         headers: "e_t[3] s;",
@@ -113,7 +113,7 @@ fn a_return_leaves_all_loops_and_loops_nest() {
 }
 
 #[test]
-fn a_loop_without_end_drops_its_packet_and_harms_no_other() {
+fn an_endless_loop_drops_its_packet_and_affects_no_other() {
     let apply = "for (; hdr.h.a != 0;) { hdr.h.b = 1; }";
     let mut program = Source { apply, ..Source::default() }.load();
     assert_eq!(program.pass(&[1, 0, 0, 0]), None);
@@ -122,7 +122,7 @@ fn a_loop_without_end_drops_its_packet_and_harms_no_other() {
     apply_gives("", all, &[(&[9, 9, 9, 9], &[0, 9, 9, 9])]);
 }
 
-/// How often a loop that is too much work turns before its packet is dropped, in both engines.
+/// Number of iterations of an expensive loop before its packet is dropped, in both engines.
 fn turns_until_dropped(meta: &str, body: &str) -> u32 {
     let locals = "register<bit<32>>(1) turns;";
     let apply = format!(
@@ -149,7 +149,7 @@ fn turns_until_dropped(meta: &str, body: &str) -> u32 {
 }
 
 #[test]
-fn much_work_in_a_loop_ends_it_early_and_at_the_same_turn_in_both_engines() {
+fn an_expensive_loop_ends_early_at_the_same_iteration_in_both_engines() {
     let wide = "bit<65528> y; bit<64> z;";
     let multiplied = turns_until_dropped(wide, "meta.y = meta.y * meta.y + 3;");
     assert!((100..1000).contains(&multiplied), "{multiplied}");
@@ -159,7 +159,7 @@ fn much_work_in_a_loop_ends_it_early_and_at_the_same_turn_in_both_engines() {
     assert!((1000..10_000).contains(&hashed), "{hashed}");
     let both = turns_until_dropped(wide, &(hash.to_owned() + hash));
     assert!(both <= hashed / 2 + 1, "{both} {hashed}");
-    // The work of what a loop calls is the loop's, and so is that of the loops inside.
+    // The work of called code and of inner loops counts for the outer loop.
     let inner = "for (bit<8> j in 1 .. 100) { meta.y = meta.y * meta.y; }";
     assert!(turns_until_dropped(wide, inner) < 10);
 }

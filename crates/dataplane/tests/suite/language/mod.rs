@@ -1,5 +1,5 @@
-//! The language from source to frame: small programs, each about one construct, and what they make
-//! of frames.
+//! The language from source to frame: small programs with one construct each, and their effect on
+//! frames.
 
 #[path = "../common/engine.rs"]
 mod engine;
@@ -12,8 +12,8 @@ mod varbits;
 use tributary_dataplane::{EgressInput, IngressInput, Packet, Pipeline, Verdict};
 use tributary_p4::compile_text;
 
-/// A v1model program in pieces. `hdr.h` has four bytes `a`, `b`, `c`, `d` and is parsed first; the
-/// deparser emits `hdr`.
+/// The parts of a v1model program. `hdr.h` has four bytes `a`, `b`, `c`, `d` and is parsed first;
+/// the deparser emits `hdr`.
 #[derive(Clone, Copy, Default)]
 struct Source<'a> {
     /// Declarations before the structs.
@@ -28,7 +28,7 @@ struct Source<'a> {
     states: &'a str,
     /// Declarations of the ingress control.
     locals: &'a str,
-    /// What the ingress control does.
+    /// Statements of the ingress control.
     apply: &'a str,
 }
 
@@ -79,7 +79,7 @@ struct Program {
 }
 
 impl Program {
-    /// The frame that comes out; none if it is dropped.
+    /// The outgoing frame; `None` if it is dropped.
     fn pass(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
         let ingress = self.pipeline.ingress(&mut self.packet, frame, &IngressInput::default());
         if ingress.verdict == Verdict::Drop {
@@ -96,7 +96,7 @@ impl Program {
     }
 }
 
-/// What an ingress control makes of frames.
+/// Checks the effect of an ingress control on frames.
 #[track_caller]
 fn apply_gives(locals: &str, apply: &str, frames: &[(&[u8], &[u8])]) {
     let mut program = Source { locals, apply, ..Source::default() }.load();

@@ -1,4 +1,4 @@
-//! Parsers: sub-parsers, and what is selected on.
+//! Parsers: sub-parsers and selects.
 
 use tributary_dataplane::{KeyMatch, Value};
 use tributary_p4::ir::ExternId;
@@ -34,7 +34,7 @@ fn a_parser_may_be_applied_under_a_condition() {
 }
 
 #[test]
-fn structs_and_tuples_are_selected_on_part_by_part() {
+fn structs_and_tuples_are_compared_member_by_member_in_selects() {
     let mut program = Source {
         types: "struct in_t { bit<8> x; bit<8> y; } struct pair_t { in_t i; bool z; }",
         parser_locals: "pair_t pair; tuple<bit<8>, bit<8>> t;",
@@ -65,7 +65,7 @@ fn structs_and_tuples_are_selected_on_part_by_part() {
 }
 
 #[test]
-fn value_sets_hold_what_the_controller_puts_there() {
+fn value_sets_contain_the_controllers_members() {
     let mut program = Source {
         types: "struct pair_t { bit<8> x; bit<8> y; }",
         parser_locals: "value_set<bit<8>>(4) ones; value_set<pair_t>(4) pairs;",
@@ -88,7 +88,7 @@ fn value_sets_hold_what_the_controller_puts_there() {
 }
 
 #[test]
-fn a_select_without_a_fitting_case_ends_the_parser_without_an_error() {
+fn a_select_without_a_matching_case_ends_the_parser_without_an_error() {
     let mut program = Source {
         types: "header e_t { bit<8> v; }",
         headers: "e_t e;",

@@ -5,7 +5,7 @@ use super::Source;
 const TYPES: &str =
     "header a_t { bit<8> v; } header b_t { bit<16> v; } header_union u_t { a_t a; b_t b; }";
 
-/// What is valid: the union, `a`, `b`, as bits of `hdr.h.d`.
+/// Stores the validity of the union, `a` and `b` as bits in `hdr.h.d`.
 const REPORT: &str = "hdr.h.d = 0;
     if (hdr.u.isValid()) { hdr.h.d = hdr.h.d + 4; }
     if (hdr.u.a.isValid()) { hdr.h.d = hdr.h.d + 2; }
@@ -33,7 +33,7 @@ fn union_gives(meta: &str, locals: &str, apply: &str, frames: &[(&[u8], &[u8])])
 }
 
 #[test]
-fn one_header_of_a_union_is_valid_at_most() {
+fn at_most_one_header_of_a_union_is_valid() {
     union_gives(
         "",
         "",
@@ -65,7 +65,7 @@ fn unions_are_copied_whole_and_by_member() {
         &[
             (&[0, 0, 0, 0, 7], &[0, 0, 7, 5, 1, 2]),
             (&[0, 1, 0, 0, 7], &[0, 1, 0, 5, 1, 2]),
-            // The copy of an invalid header leaves the other one alone.
+            // The copy of an invalid header leaves the other one unchanged.
             (&[1, 2, 0, 0, 7, 8], &[1, 2, 0, 5, 7, 8]),
         ],
     );
@@ -90,7 +90,7 @@ fn unions_are_equal_if_the_same_header_is() {
 }
 
 #[test]
-fn a_control_and_a_function_change_unions_that_they_are_given() {
+fn a_control_and_a_function_change_unions_passed_to_them() {
     union_gives(
         "",
         "action set(inout u_t u, in bit<16> v) { u.b.setValid(); u.b.v = v; }",
@@ -125,6 +125,6 @@ fn stacks_of_unions_are_parsed_shifted_and_indexed() {
     program.gives(&[0, 3, 0, 0, 1, 16, 2, 99], &[0, 3, 1, 100, 99, 100, 16, 2, 99]);
     program.gives(&[1, 4, 0, 0, 1, 16, 2, 99], &[1, 4, 1, 2, 1, 16, 2, 16, 2, 99]);
     program.gives(&[9, 3, 0, 0, 1, 99], &[9, 3, 0, 0, 1, 99]);
-    // A fourth element is one too many: what was parsed stays, the rest is payload.
+    // A fourth element is too many: parsed ones stay, the rest is payload.
     program.gives(&[0, 0, 0, 0, 1, 2, 3, 4, 5], &[0, 0, 1, 0, 1, 2, 3, 4, 5]);
 }

@@ -3,7 +3,7 @@
 use super::{Source, apply_gives};
 
 #[test]
-fn generic_structs_and_functions_are_made_for_their_arguments() {
+fn generic_structs_and_functions_are_instantiated_for_their_arguments() {
     let mut program = Source {
         types: "struct pair_t<A, B> { A first; B second; }
             T larger<T>(in T a, in T b) { T result; if (a > b) { result = a; } else { result = b; } return result; }
@@ -27,7 +27,7 @@ fn generic_structs_and_functions_are_made_for_their_arguments() {
 }
 
 #[test]
-fn parts_of_values_begin_where_the_packet_says() {
+fn slices_of_values_begin_where_the_packet_says() {
     apply_gives(
         "",
         "bit<32> all = hdr.h.a ++ hdr.h.b ++ hdr.h.c ++ 8w0x5a;

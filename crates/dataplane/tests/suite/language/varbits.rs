@@ -21,7 +21,7 @@ fn options(meta: &str, parser_locals: &str, locals: &str, apply: &str) -> Progra
 }
 
 #[test]
-fn the_length_is_told_by_the_packet() {
+fn the_packet_determines_the_length() {
     let mut program = options(
         "",
         "",
@@ -35,7 +35,7 @@ fn the_length_is_told_by_the_packet() {
     let frame = [64, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
     let expected = [64, 1, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
     program.gives(&frame, &expected);
-    // Within a byte, and more than there is: errors of the parser.
+    // Within a byte, and beyond the end: parser errors.
     program.gives(&[12, 0, 0, 0, 1, 2, 3, 4], &[12, 0, 0, 6, 1, 2, 3, 4]);
     program.gives(&[64, 0, 0, 0, 1, 2, 3], &[64, 0, 0, 1, 1, 2, 3]);
 }
@@ -76,7 +76,7 @@ fn values_are_compared_and_passed_to_functions() {
     program.gives(&[16, 0, 0, 0, 1, 2, 1, 2], &[16, 1, 1, 0, 1, 2, 1, 2]);
     program.gives(&[16, 0, 0, 0, 1, 2, 1, 3], &[16, 0, 0, 0, 1, 3, 1, 2]);
     program.gives(&[24, 0, 0, 0, 1, 2, 9, 8, 7], &[24, 0, 0, 0, 9, 8, 7, 1, 2]);
-    // As in BMv2, the numbers are compared: 2 in two bytes is 2 in one.
+    // As in BMv2, the numbers are compared: 2 in two bytes equals 2 in one.
     program.gives(&[8, 0, 0, 0, 0, 2, 2], &[8, 1, 1, 0, 0, 2, 2]);
 }
 
@@ -100,7 +100,7 @@ fn unions_and_stacks_hold_headers_with_varbits() {
 }
 
 #[test]
-fn sums_take_as_many_bits_as_there_are() {
+fn sums_cover_the_actual_number_of_bits() {
     let mut program = options(
         "",
         "",
