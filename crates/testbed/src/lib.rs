@@ -1,13 +1,13 @@
 //! Hosts, links and switches on one machine, in network namespaces.
 //!
-//! [`Testbed::build`] makes a network namespace for each host and switch of a [`Topology`] and joins
-//! them by pairs of virtual Ethernet interfaces. Processes ([`Testbed::spawn`]) and threads
+//! [`Testbed::build`] creates a network namespace for each host and switch of a [`Topology`] and
+//! joins them by pairs of virtual Ethernet interfaces. Processes ([`Testbed::spawn`]) and threads
 //! ([`Testbed::run_in`], [`Testbed::thread_in`]) then run inside a node.
 //!
 //! Nothing outlives the process that holds the testbed, however it ends. The namespaces have no
-//! names in the file system: they exist as long as this process holds them open or processes of
-//! the testbed run in them, and those are killed by the kernel when this process dies. With a
-//! namespace its interfaces vanish. Interfaces are made inside the namespaces and never appear in
+//! names in the file system: they exist as long as this process holds them open or processes of the
+//! testbed run in them. The kernel kills these processes when this process dies, and removes a
+//! namespace's interfaces with it. Interfaces are created inside the namespaces and never appear in
 //! that of this process.
 //!
 //! Needs root, or [`enter_user_namespace_if_needed`] at the start of `main`. Faults are injected
@@ -39,38 +39,38 @@ pub use user_namespace::{Privilege, PrivilegeError, enter_user_namespace_if_need
 use namespace::Namespace;
 use process::Spawner;
 
-/// How long processes have between being asked and being forced to end, when a testbed is dropped.
+/// Time for processes to end by themselves when a testbed is dropped, before they are killed.
 pub const GRACE: Duration = Duration::from_secs(2);
 
-/// How long links may take to come up.
+/// Time limit for links to come up.
 const LINK_TIME: Duration = Duration::from_secs(10);
 
-/// Why something could not be done in a testbed.
+/// Errors of a testbed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The topology contradicts itself.
+    /// The topology is inconsistent.
     #[error(transparent)]
     Topology(#[from] InvalidTopology),
-    /// No right to make network namespaces.
+    /// Missing privileges to create network namespaces.
     #[error(
         "making network namespaces needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN) or a user namespace \
          entered before: {0}"
     )]
     NotPermitted(io::Error),
-    /// There is no such node.
+    /// The node does not exist.
     #[error("the testbed has no node `{0}`")]
     UnknownNode(String),
-    /// The kernel refused.
+    /// The kernel refused an operation.
     #[error("cannot {what} in node `{node}`: {source}")]
     Node {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// Where.
+        /// The node.
         node: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// Links were made but do not work.
+    /// Links were created but do not work.
     #[error("the links of {} are still down after {LINK_TIME:?}", .0.join(", "))]
     LinksDown(Vec<String>),
 }
@@ -91,10 +91,11 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// Builds a network; when it returns, all links work.
+    /// Builds a network. All links work when it returns.
     ///
     /// # Errors
-    /// If the topology is wrong, privileges are missing or the kernel refuses. Nothing is left then.
+    /// If the topology is invalid, privileges are missing or the kernel refuses. Nothing is left
+    /// then.
     pub fn build(topology: &Topology) -> Result<Self, Error> {
         topology.check()?;
         let mut nodes = BTreeMap::new();
@@ -129,8 +130,8 @@ impl Testbed {
         Ok(testbed)
     }
 
-    /// A device sends nothing before the kernel has noticed that its link works, which it does in
-    /// the background.
+    /// Waits until the kernel has noticed, in the background, that the links work: a device sends
+    /// nothing before.
     fn wait_for_links(&self, topology: &Topology) -> Result<(), Error> {
         let deadline = Instant::now() + LINK_TIME;
         loop {
@@ -174,8 +175,8 @@ impl Testbed {
         Ok(format!("/proc/{}/fd/{descriptor}", std::process::id()).into())
     }
 
-    /// Runs `work` on a thread of its own inside a node and waits for it. Sockets that it opens and
-    /// hands out stay in the node.
+    /// Runs `work` on a separate thread inside a node and waits for it. Sockets that it opens and
+    /// returns stay in the node.
     ///
     /// # Errors
     /// If there is no such node or the thread cannot be started.
@@ -198,12 +199,12 @@ impl Testbed {
         self.node(node)?.spawn(node, work).map_err(Error::node("start a thread", node))
     }
 
-    /// Starts a process inside a node, in a process group of its own, so that Ctrl-C at the terminal
-    /// reaches only this process. It runs until it ends, is told to, or the testbed is dropped; if
-    /// this process dies, the kernel kills it.
+    /// Starts a process inside a node, in a process group of its own, so that Ctrl-C at the
+    /// terminal reaches only this process. It runs until it ends, is stopped, or the testbed is
+    /// dropped; if this process dies, the kernel kills it.
     ///
-    /// `output` says what becomes of its standard output and error; other settings are taken from
-    /// `command` as they are. The kernel forgets to kill programs that are set-user-ID or have file
+    /// `output` determines the use of its standard output and error; other settings of `command`
+    /// are unchanged. The kernel does not kill programs that are set-user-ID or have file
     /// capabilities.
     ///
     /// # Errors
@@ -219,7 +220,7 @@ impl Testbed {
         Ok(process)
     }
 
-    /// Ends all processes: asks each, and after `grace` forces those that are left.
+    /// Ends all processes: asks each, and kills those left after `grace`.
     pub fn end_processes(&self, grace: Duration) {
         let deadline = Instant::now() + grace;
         let processes = std::mem::take(&mut *self.lock());
@@ -228,7 +229,7 @@ impl Testbed {
         }
         for process in &processes {
             let left = deadline.saturating_duration_since(Instant::now());
-            // What cannot be waited for is not ours any more.
+            // A process that cannot be waited for is no longer ours.
             let _ = process.end(left);
         }
     }

@@ -29,12 +29,12 @@ fn with_netlink(
     })
 }
 
-/// What a fresh namespace needs: the loopback interface, and silence from IPv6, which would put
-/// frames of its own on every link.
+/// Prepares a new namespace: brings up the loopback interface, and disables IPv6, which would send
+/// frames on every link.
 pub(crate) fn prepare_namespace() -> io::Result<()> {
     for which in ["all", "default"] {
         match fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1") {
-            // A kernel without IPv6 is silent anyway.
+            // A kernel without IPv6 sends none.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             other => other?,
         }
@@ -45,7 +45,7 @@ pub(crate) fn prepare_namespace() -> io::Result<()> {
     })
 }
 
-/// Makes a pair of interfaces, `near` here and `far` in the namespace that descriptor `peer` holds.
+/// Creates a pair of interfaces, `near` here and `far` in the namespace of descriptor `peer`.
 pub(crate) fn create(near: &End, far: &End, peer: RawFd, mtu: u32) -> io::Result<()> {
     let far = LinkUnspec::new_with_name(&far.interface)
         .address(far.mac.to_vec())
@@ -60,7 +60,8 @@ pub(crate) fn create(near: &End, far: &End, peer: RawFd, mtu: u32) -> io::Result
     with_netlink(async |netlink| netlink.link().add(pair).execute().await)
 }
 
-/// Turns off what would spoil raw frames, sets the address, if any, and brings the interface up.
+/// Turns off features that affect raw frames, sets the address, if any, and brings the interface
+/// up.
 pub(crate) fn bring_up(end: &End) -> io::Result<()> {
     offload::disable(&end.interface)?;
     let index = Interface::find(&end.interface).map_err(io::Error::other)?.index;
@@ -74,8 +75,8 @@ pub(crate) fn bring_up(end: &End) -> io::Result<()> {
     })
 }
 
-/// Whether frames would pass. An interface drops all frames until the kernel, in the background and
-/// after it has announced the carrier, replaces the interface's first queueing discipline, "noop".
+/// Whether frames would pass. An interface drops all frames until the kernel replaces its first
+/// queueing discipline, "noop", which happens in the background after it has announced the carrier.
 pub(crate) fn works(interface: &str) -> io::Result<bool> {
     let mut works = false;
     with_netlink(async |netlink| {

@@ -13,9 +13,9 @@ use nix::sched::{CloneFlags, setns, unshare};
 pub(crate) struct Namespace(OwnedFd);
 
 impl Namespace {
-    /// A new one, without any link.
+    /// Creates a namespace without any link.
     pub(crate) fn new() -> io::Result<Self> {
-        // A thread belongs to a namespace of its own; that of the caller must stay where it is.
+        // Threads have namespaces individually, and the caller's must not change.
         on_a_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET)?;
             Ok(Self(File::open("/proc/thread-self/ns/net")?.into()))
@@ -26,12 +26,12 @@ impl Namespace {
         self.0.try_clone().map(Self)
     }
 
-    /// Moves the calling thread into it, for good.
+    /// Moves the calling thread into it permanently.
     pub(crate) fn enter(&self) -> io::Result<()> {
         setns(&self.0, CloneFlags::CLONE_NEWNET).map_err(io::Error::from)
     }
 
-    /// Runs `work` inside, on a thread of its own.
+    /// Runs `work` inside, on a separate thread.
     pub(crate) fn run<T: Send>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send,
@@ -42,13 +42,13 @@ impl Namespace {
         })
     }
 
-    /// Starts a thread inside, whose name is `name`.
+    /// Starts a thread with this name inside.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         name: &str,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<JoinHandle<T>> {
-        // A thread begins in the namespace of the one that starts it.
+        // A thread starts in the namespace of the thread that creates it.
         self.run(|| thread::Builder::new().name(name.replace('\0', "")).spawn(work))
     }
 }

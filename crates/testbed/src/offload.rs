@@ -8,7 +8,7 @@ use std::ptr;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
-// From linux/ethtool.h, in an order in which the kernel does not refuse one because of another.
+// From linux/ethtool.h, in an order that the kernel accepts.
 const SET_GRO: u32 = 0x2c;
 const SET_GSO: u32 = 0x24;
 const SET_TSO: u32 = 0x1f;
@@ -23,14 +23,14 @@ struct Value {
     data: u32,
 }
 
-/// Makes the kernel put finished frames of wire size on an interface of the calling thread's
-/// namespace: checksums filled in, nothing merged or left to be cut up.
+/// Makes the kernel send frames on an interface of the calling thread's namespace in their final
+/// form: with checksums, and neither merged nor to be segmented.
 pub(crate) fn disable(interface: &str) -> io::Result<()> {
     let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
     for command in [SET_GRO, SET_TSO, SET_GSO, SET_TX_CHECKSUM, SET_SCATTER_GATHER, SET_RX_CHECKSUM]
     {
         match set(&socket, interface, Value { command, data: 0 }) {
-            // What a device does not have need not be turned off.
+            // Unsupported features need not be turned off.
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
             other => other?,
         }
@@ -48,9 +48,9 @@ fn set(socket: &OwnedFd, interface: &str, mut value: Value) -> io::Result<()> {
         *to = from.cast_signed();
     }
     request.ifr_ifru.ifru_data = ptr::from_mut(&mut value).cast();
-    // SAFETY: SIOCETHTOOL reads the name, which ends with a zero byte because it is shorter than the
-    // field, and follows the data pointer to a live `ethtool_value`, which the "set" commands used
-    // here take.
+    // SAFETY: SIOCETHTOOL reads the name, which ends with a zero byte because it is shorter than
+    // the field, and follows the data pointer to a live `ethtool_value`, which the "set" commands
+    // used here expect.
     let result = unsafe {
         libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, ptr::from_mut(&mut request))
     };

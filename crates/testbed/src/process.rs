@@ -17,10 +17,10 @@ use nix::unistd::{Pid, getppid};
 
 use crate::namespace::Namespace;
 
-/// Bytes that are kept of each of a process's output streams: the last ones.
+/// Bytes kept of each output stream: the last ones.
 const KEPT: usize = 256 << 10;
 
-/// How long to wait for the rest of a dead process's output; others may hold the pipe open.
+/// Time limit for the rest of a dead process's output; other processes may hold the pipe open.
 const OUTPUT_TIME: Duration = Duration::from_secs(1);
 
 /// One of a process's output streams.
@@ -32,17 +32,17 @@ pub enum Stream {
     Err,
 }
 
-/// Takes the lines of a process's output as they come.
+/// A callback for the lines of a process's output.
 pub type LineSink = Arc<dyn Fn(Stream, &str) + Send + Sync>;
 
-/// What becomes of a process's output.
+/// The use of a process's output.
 #[derive(Clone)]
 pub enum Output {
-    /// It goes where this process's output goes.
+    /// This process's output.
     Inherit,
     /// The last 256 KiB of each stream are kept: see [`Process::output`].
     Keep,
-    /// The same, and each line is handed on as it comes, without its end.
+    /// The same, and each line is passed on, without its end.
     Lines(LineSink),
 }
 
@@ -60,7 +60,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A process inside a node. Clones stand for the same process; dropping them does not end it.
+/// A process inside a node. Clones refer to the same process; dropping them does not end it.
 #[derive(Clone, Debug)]
 pub struct Process(Arc<Running>);
 
@@ -69,7 +69,7 @@ struct Running {
     node: String,
     program: String,
     id: u32,
-    /// Readable when the process has ended, reaped or not.
+    /// Readable once the process has ended, reaped or not.
     ended: OwnedFd,
     state: Mutex<State>,
     out: Kept,
@@ -79,7 +79,7 @@ struct Running {
 #[derive(Debug)]
 struct State {
     child: Child,
-    /// Set when it was reaped: from then on its number may be somebody else's.
+    /// Set when it was reaped: its process ID may be reused from then on.
     status: Option<ExitStatus>,
 }
 
@@ -90,30 +90,30 @@ impl Process {
         &self.0.node
     }
 
-    /// The program, as it was called.
+    /// The program and its arguments.
     #[must_use]
     pub fn program(&self) -> &str {
         &self.0.program
     }
 
-    /// Its process number, which is also its process group's.
+    /// Its process ID, which is also its process group's.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.0.id
     }
 
-    /// Processor time that it has taken so far, in user and kernel mode, all threads together.
+    /// Processor time of all its threads so far, in user and kernel mode.
     ///
     /// # Errors
-    /// If it has ended and was waited for, or the operating system does not tell.
+    /// If it has ended and was waited for, or the operating system does not report it.
     pub fn cpu_time(&self) -> io::Result<Duration> {
-        // While the lock is held nobody reaps it, so the number is still its own.
+        // While the lock is held it cannot be reaped, so the ID is still its own.
         let state = lock(&self.0.state);
         if state.status.is_some() {
             return Err(io::ErrorKind::NotFound.into());
         }
         let untold = || io::Error::other("the process's status does not tell its times");
-        // Times are the 14th and 15th field.
+        // Times are the 14th and 15th fields.
         let fields = self.status_fields()?;
         let ticks = fields.split_whitespace().skip(11).take(2);
         let ticks: Option<u64> = ticks.map(|field| field.parse::<u64>().ok()).sum();
@@ -123,7 +123,7 @@ impl Process {
         Ok(Duration::from_micros(ticks * 1_000_000 / rate))
     }
 
-    /// Whether it is stopped, by SIGSTOP or a debugger: it lives, and does nothing.
+    /// Whether it is stopped, by SIGSTOP or a debugger.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         let state = lock(&self.0.state);
@@ -131,17 +131,17 @@ impl Process {
         runs && self.status_fields().is_ok_and(|fields| fields.trim_start().starts_with(['T', 't']))
     }
 
-    /// The fields of its status behind its name. The state must be locked: then the process is not
-    /// reaped, so the number is still its own.
+    /// The fields of its status after its name. The state must be locked: then the process cannot
+    /// be reaped, so the ID is still its own.
     fn status_fields(&self) -> io::Result<String> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id))?;
-        // The name, in parentheses, may have spaces in it.
+        // The name, in parentheses, may contain spaces.
         let (_, fields) = stat.rsplit_once(')').ok_or(io::ErrorKind::InvalidData)?;
         Ok(fields.to_owned())
     }
 
-    /// Waits until it has ended, at most for `timeout` (`None`: for ever). `Ok(None)`: it still
-    /// runs. When it has ended, what is left of its process group is killed.
+    /// Waits until it has ended, at most for `timeout` (`None`: forever). `Ok(None)`: it still
+    /// runs. When it has ended, the rest of its process group is killed.
     ///
     /// # Errors
     /// Those of the operating system.
@@ -158,12 +158,12 @@ impl Process {
         }
     }
 
-    /// Asks it to end, by SIGTERM to its process group. Does nothing if it has ended.
+    /// Asks it to end, by SIGTERM to its process group. Has no effect if it has ended.
     pub fn ask_to_end(&self) {
         self.signal(Signal::SIGTERM);
     }
 
-    /// Waits for its end, and forces it after `grace`. Ask first.
+    /// Waits for its end, and kills it after `grace`. Call [`ask_to_end`](Self::ask_to_end) first.
     ///
     /// # Errors
     /// Those of the operating system.
@@ -184,8 +184,8 @@ impl Process {
         self.reap()
     }
 
-    /// The end of what it wrote to a stream, so far or, if it has ended, in all. Empty if the output
-    /// was not to be kept.
+    /// The end of its output to a stream, so far or, if it has ended, in total. Empty if the output
+    /// was not kept.
     #[must_use]
     pub fn output(&self, stream: Stream) -> String {
         let kept = match stream {
@@ -199,7 +199,7 @@ impl Process {
     fn signal(&self, signal: Signal) {
         let state = lock(&self.0.state);
         if state.status.is_none() {
-            // Not reaped, so the group is still this process's. If it is a zombie, nothing happens.
+            // Not reaped, so the group is still this process's. A signal to a zombie has no effect.
             let _ = killpg(self.group(), signal);
         }
     }
@@ -213,7 +213,7 @@ impl Process {
         if let Some(status) = state.status {
             return Ok(status);
         }
-        // Before the number becomes free; an error means that nobody else is in the group.
+        // Before the ID can be reused; an error means that the group is empty.
         let _ = killpg(self.group(), Signal::SIGKILL);
         let status = state.child.wait()?;
         state.status = Some(status);
@@ -221,7 +221,7 @@ impl Process {
     }
 }
 
-/// The end of an output stream.
+/// The last bytes of an output stream.
 #[derive(Clone, Debug)]
 struct Kept(Arc<(Mutex<KeptState>, Condvar)>);
 
@@ -232,7 +232,7 @@ struct KeptState {
 }
 
 impl Kept {
-    /// Follows `pipe`, if there is one, on a thread of its own.
+    /// Reads `pipe`, if there is one, on a separate thread.
     fn follow(
         pipe: Option<impl Read + Send + 'static>,
         stream: Stream,
@@ -259,7 +259,7 @@ impl Kept {
     fn read(&self, pipe: impl Read, mut sink: impl FnMut(&str)) {
         let mut lines = BufReader::new(pipe);
         let mut line = Vec::new();
-        // An error ends the stream, as its end does. A program that writes no line ends is cut.
+        // An error ends the stream like its end. Overlong lines are split.
         while lines.by_ref().take(KEPT as u64).read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
             {
                 let mut state = lock(&self.0.0);
@@ -275,7 +275,7 @@ impl Kept {
         self.0.1.notify_all();
     }
 
-    /// What there is, waiting a little for the rest.
+    /// The kept bytes, after waiting at most `patience` for the end.
     fn text(&self, patience: Duration) -> String {
         let (state, closed) = &*self.0;
         let (state, _) = closed
@@ -286,8 +286,8 @@ impl Kept {
     }
 }
 
-/// Starts processes from a thread that lives as long as it does: the kernel kills a process when
-/// the *thread* that started it ends, if it was told to kill it with its parent.
+/// Starts processes from a thread that lives as long as it does. The kernel kills a process with
+/// its parent when the *thread* that started it ends.
 #[derive(Debug)]
 pub(crate) struct Spawner {
     requests: Option<mpsc::Sender<Request>>,
@@ -305,7 +305,7 @@ impl Spawner {
         let (requests, incoming) = mpsc::channel::<Request>();
         let thread = thread::Builder::new().name("spawner".to_owned()).spawn(move || {
             for mut request in incoming {
-                // Who asked waits for the answer.
+                // The requester waits for the answer.
                 let _ = request.reply.send(request.command.spawn());
             }
         })?;
@@ -339,7 +339,7 @@ impl Spawner {
             ))
         };
         let (ended, out, err) = hold().inspect_err(|_| {
-            // Nobody would know of it.
+            // The requester has left, so kill the process.
             let _ = child.kill().and_then(|()| child.wait());
         })?;
         let state = Mutex::new(State { child, status: None });
@@ -352,7 +352,7 @@ impl Drop for Spawner {
     fn drop(&mut self) {
         drop(self.requests.take());
         if let Some(thread) = self.thread.take() {
-            // It only passes requests on; if it panicked, it has ended too.
+            // The thread only passes requests on; if it panicked, it has also ended.
             let _ = thread.join();
         }
     }
@@ -364,15 +364,15 @@ fn enter_and_die_with_parent(command: &mut Command, namespace: Namespace) {
     let prepare = move || {
         namespace.enter()?;
         set_pdeathsig(Signal::SIGKILL)?;
-        // It may have died before we said so.
+        // The parent may have died before the call.
         if getppid() == parent { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     };
-    // SAFETY: between fork and exec only what is safe in a signal handler may be called: these are
-    // three system calls, and errors made of numbers, without allocation or locks.
+    // SAFETY: between fork and exec only async-signal-safe functions may be called: these are three
+    // system calls, and errors made of numbers, without allocation or locks.
     unsafe { command.pre_exec(prepare) };
 }
 
-/// A descriptor that becomes readable when the process, which must not have been reaped, ends.
+/// A descriptor that becomes readable when the process ends. The process must not have been reaped.
 #[allow(unsafe_code)]
 fn process_descriptor(id: u32) -> io::Result<OwnedFd> {
     // SAFETY: pidfd_open takes two integers.
@@ -381,14 +381,14 @@ fn process_descriptor(id: u32) -> io::Result<OwnedFd> {
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor, so it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Waits until `descriptor` is readable; false if it is not by then, or a signal came.
+/// Waits until `descriptor` is readable; false after the timeout or a signal.
 fn wait_readable(descriptor: &OwnedFd, timeout: Option<Duration>) -> io::Result<bool> {
     let timeout = timeout.map_or(PollTimeout::NONE, |timeout| {
-        // Rounded up, so that a short rest is not spent spinning.
+        // Rounded up, to avoid busy waiting at the end.
         let millis = timeout.as_nanos().div_ceil(1_000_000);
         PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX)
     });

@@ -1,4 +1,4 @@
-//! What a testbed is to be: hosts, switches and links.
+//! The description of a testbed: hosts, switches and links.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,7 +11,7 @@ pub struct Topology {
     pub hosts: Vec<Host>,
     /// Machines with many ports and no address.
     pub switches: Vec<Switch>,
-    /// Cables.
+    /// The links.
     pub links: Vec<Link>,
 }
 
@@ -24,7 +24,7 @@ pub struct Host {
     pub mac: [u8; 6],
     /// IPv4 address.
     pub ip: Ipv4Addr,
-    /// Bits of the address that all hosts of the network share.
+    /// Prefix length of the address.
     pub prefix: u8,
 }
 
@@ -35,18 +35,18 @@ pub struct Switch {
     pub name: String,
 }
 
-/// A cable between two ports.
+/// A link between two ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// One end.
     pub a: Port,
     /// The other.
     pub b: Port,
-    /// Bytes that a frame may carry behind its Ethernet header.
+    /// Maximum payload of an Ethernet frame, in bytes.
     pub mtu: u32,
 }
 
-/// Where a cable is plugged in.
+/// An end of a link.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Port {
     /// The name of a host or switch.
@@ -74,51 +74,51 @@ impl fmt::Display for Link {
     }
 }
 
-/// The smallest and largest MTU that virtual Ethernet takes with IPv4 on it.
+/// The range of MTUs that virtual Ethernet accepts with IPv4.
 const MTU: std::ops::RangeInclusive<u32> = 68..=65_535;
 
 /// Why a topology cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTopology {
-    /// Two nodes have one name.
+    /// Two nodes have the same name.
     #[error("two nodes are called `{0}`")]
     DuplicateName(String),
     /// A node has no name.
     #[error("a node has no name")]
     NoName,
-    /// A cable goes nowhere.
+    /// A link ends at an unknown node.
     #[error("{link}: there is no node `{node}`")]
     UnknownNode {
-        /// The cable.
+        /// The link.
         link: String,
-        /// The name that is not there.
+        /// The node's name.
         node: String,
     },
-    /// Two cables in one port.
+    /// Two links end at this port.
     #[error("port {0} has two links")]
     PortTaken(Port),
-    /// A host with a port other than 0.
+    /// A link ends at a host's port other than 0.
     #[error("port {0}: a host has only port 0")]
     HostPort(Port),
-    /// Too small or too large.
+    /// The MTU is too small or too large.
     #[error("{link}: an MTU of {mtu} is not between 68 and 65535")]
     Mtu {
-        /// The cable.
+        /// The link.
         link: String,
-        /// What was asked for.
+        /// The MTU.
         mtu: u32,
     },
-    /// The address is a group's, or nobody's.
+    /// The address is invalid.
     #[error("host `{host}`: {what}")]
     Address {
         /// The host.
         host: String,
-        /// What is wrong with it.
+        /// The problem.
         what: &'static str,
     },
 }
 
-/// One end of a cable as the kernel is to see it.
+/// One end of a link, as the kernel needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) interface: String,
@@ -146,7 +146,7 @@ impl Topology {
                 address: Some((host.ip, host.prefix)),
             };
         }
-        // Locally administered; nobody talks to it, but it must differ from every other.
+        // Locally administered. Unused as a destination, but it must be unique.
         let switch = self.switches.iter().position(|switch| switch.name == port.node).unwrap_or(0);
         let [switch_high, switch_low] = u16::try_from(switch).unwrap_or(u16::MAX).to_be_bytes();
         let [port_high, port_low] = port.port.to_be_bytes();
@@ -157,10 +157,10 @@ impl Topology {
         }
     }
 
-    /// Checks that it can be built.
+    /// Checks that the topology can be built.
     ///
     /// # Errors
-    /// The first contradiction.
+    /// The first problem.
     pub fn check(&self) -> Result<(), InvalidTopology> {
         let mut names = BTreeSet::new();
         for name in self.nodes() {
@@ -239,11 +239,11 @@ mod tests {
         assert!(star.interface(&Port::new("s", u16::MAX)).len() < 16, "the kernel's limit");
     }
 
-    /// What to spoil in a good topology, and the complaint.
+    /// A change that makes a valid topology invalid, and the resulting error.
     type Case = (&'static str, fn(&mut Topology));
 
     #[test]
-    fn contradictions_are_named() {
+    fn invalid_topologies_are_reported() {
         let cases: [Case; 10] = [
             ("two nodes are called `a`", |star| star.switches[0].name = "a".to_owned()),
             ("a node has no name", |star| star.hosts[0].name.clear()),

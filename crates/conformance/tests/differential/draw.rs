@@ -1,4 +1,4 @@
-//! Entries and packets from a seed.
+//! Random entries and packets from a seed.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use tributary_p4runtime_proto::p4::v1::{
 use crate::programs::Program;
 use crate::switches::PORTS;
 
-/// EtherType of the packets that programs look at.
+/// EtherType of the programs' packets.
 const TEST: u16 = 0x1234;
 
 /// Multicast groups: ports, and the instance of each copy.
@@ -27,16 +27,16 @@ const GROUPS: [(u32, &[(u16, u32)]); 3] = [
     (3, &[(3, 1), (3, 2), (3, 3)]),
 ];
 
-/// Clone sessions, likewise.
+/// Clone sessions: ports, and the instance of each copy.
 const SESSIONS: [(u32, &[(u16, u32)]); 2] = [(1, &[(3, 9)]), (2, &[(1, 1), (2, 7)])];
 
-/// Different values of each width; packets and entries share them.
+/// Number of values per width, shared by packets and entries.
 const VALUES: usize = 5;
 
-/// Entries of a table.
+/// Entries per table.
 const ENTRIES: usize = 10;
 
-/// Draws from a seed.
+/// A random generator with a seed.
 pub(crate) struct Draw {
     random: ChaCha8Rng,
     values: BTreeMap<u32, Vec<u128>>,
@@ -55,7 +55,7 @@ impl Draw {
         self.random.random_ratio(1, times)
     }
 
-    /// A value of a width: mostly one of a few, else one near them, or any.
+    /// A value of a width: mostly one of a few, sometimes near them, or any.
     fn value(&mut self, width: u32) -> u128 {
         let all = ones(width);
         let random = &mut self.random;
@@ -72,7 +72,7 @@ impl Draw {
         }
     }
 
-    /// A packet, sometimes cut short, sometimes of another kind; and the port that it comes in by.
+    /// A packet, sometimes truncated, sometimes of another kind; and its arrival port.
     pub(crate) fn packet(&mut self, program: &Program) -> (u16, Vec<u8>) {
         let port = PORTS[self.below(PORTS.len())];
         let mut frame = Vec::new();
@@ -98,7 +98,7 @@ impl Draw {
         (port, frame)
     }
 
-    /// Entries for all tables that take some.
+    /// Entries for all tables that accept some.
     pub(crate) fn entries(&mut self, info: &P4Info) -> Vec<TableEntry> {
         let mut entries = Vec::new();
         for table in info.tables.iter().filter(|table| !table.is_const_table) {
@@ -112,7 +112,7 @@ impl Draw {
             for index in 0..ENTRIES {
                 let fields = table.match_fields.iter().filter_map(|field| self.key(field));
                 let key: Vec<FieldMatch> = fields.collect();
-                // An exact or longest-prefix key is in a table once.
+                // Keys of exact or longest-prefix tables are unique.
                 if keys.contains(&key) {
                     continue;
                 }
@@ -132,7 +132,7 @@ impl Draw {
                 });
             }
         }
-        // Older entries must not always be the ones of lower priority.
+        // Older entries must not always have the lower priority.
         for index in (1..entries.len()).rev() {
             let other = self.below(index + 1);
             entries.swap(index, other);
@@ -140,7 +140,7 @@ impl Draw {
         entries
     }
 
-    /// A key; `None` for one that anything matches.
+    /// A key; `None` for one that matches anything.
     fn key(&mut self, field: &MatchField) -> Option<FieldMatch> {
         let width = field.bitwidth.unsigned_abs();
         let value = self.value(width);
@@ -231,7 +231,7 @@ fn bytes(value: u128) -> Vec<u8> {
     bytes[zeros.min(15)..].to_vec()
 }
 
-/// The multicast groups and clone sessions, which all programs find.
+/// The multicast groups and clone sessions of all programs.
 pub(crate) fn groups() -> Vec<Update> {
     let group = |(id, copies)| {
         engine::Type::MulticastGroupEntry(MulticastGroupEntry {

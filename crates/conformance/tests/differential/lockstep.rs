@@ -1,4 +1,4 @@
-//! Both switches, packet by packet.
+//! Runs both switches packet by packet.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -14,13 +14,13 @@ use crate::programs::Program;
 use crate::resources::{self, id, wrap};
 use crate::switches::{Bmv2, Embedded, Target};
 
-/// Sets of entries that each program is run with.
+/// Number of sets of entries per program.
 const SEEDS: u64 = 3;
 
-/// Packets for each of them.
+/// Packets per set.
 const PACKETS: usize = 60;
 
-/// Runs a program with entries and packets from some seeds.
+/// Runs a program with entries and packets from several seeds.
 pub(crate) fn run(program: &Program) {
     let (embedded, info) = Embedded::start(program);
     let mut switches: Vec<Box<dyn Target>> = vec![Box::new(embedded)];
@@ -96,7 +96,7 @@ fn one_seed(
     came_out
 }
 
-/// Packets and bytes, by counter and index, or by table and entry. Zeros are left out.
+/// Packets and bytes, by counter and index, or by table and entry, without zeros.
 type Counts = BTreeMap<(u32, String), (i64, i64)>;
 
 fn counters(switch: &mut dyn Target, info: &P4Info) -> Counts {
@@ -136,7 +136,7 @@ fn counters(switch: &mut dyn Target, info: &P4Info) -> Counts {
     counts
 }
 
-/// Entities are written by the numbers in the P4Info, so both compilers must give the same.
+/// Entities use the P4Info's IDs, so both compilers must assign the same.
 fn same_description(ours: &P4Info, mut theirs: P4Info) {
     let sorted = |info: &mut P4Info| {
         info.type_info = None;

@@ -1,13 +1,13 @@
-//! The embedded switch and BMv2 on small programs, each about one feature of v1model: the same
-//! entries and packets, drawn from a seed, go through both, and what comes out, the counters and the
-//! entries' own counters must be the same.
+//! The embedded switch and BMv2 on small programs, each about one feature of v1model. The same
+//! random entries and packets go through both, and outgoing frames, counters and direct counters
+//! must be equal.
 //!
 //! Without BMv2 and p4c on the PATH, the same packets go through the embedded switch alone, which
-//! must take all programs, entries and packets; and what it does not support must be refused, by name.
+//! must accept all programs, entries and packets. It must refuse unsupported features by name.
 //!
-//! A failure names its seed; `TRIBUTARY_SEED=N` runs that one alone. [`programs`] lists the programs,
-//! [`draw`] draws entries and packets, [`resources`] what entries refer to, [`switches`] are the two
-//! switches.
+//! A failure names its seed; `TRIBUTARY_SEED=N` runs that seed alone. [`programs`] lists the
+//! programs, [`draw`] draws entries and packets, [`resources`] the objects that entries refer to;
+//! [`switches`] are the two switches.
 
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -23,17 +23,17 @@ mod refused;
 mod resources;
 mod switches;
 
-/// Why BMv2 is not used here; `None` if it is.
+/// Why BMv2 is not used; `None` if it is.
 static OBSTACLE: OnceLock<Option<String>> = OnceLock::new();
 
-/// Whether there is BMv2 to compare with.
+/// Whether BMv2 is available.
 fn with_bmv2() -> bool {
     OBSTACLE.get().is_some_and(Option::is_none)
 }
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Before any thread is started.
+    // This must happen before any thread is started.
     let obstacle = p4c::find("simple_switch_grpc", "")
         .and_then(|_| p4c::bmv2_compiler())
         .map_err(|error| match error {
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         eprintln!("{obstacle}");
     }
     OBSTACLE.get_or_init(|| obstacle);
-    // BMv2 takes some threads of its own.
+    // BMv2 has several threads of its own.
     arguments.test_threads.get_or_insert(4);
     let same = programs::ALL.iter().map(|program| {
         Trial::test(format!("same::{}", program.name), move || {

@@ -1,18 +1,18 @@
-//! The programs, and how packets for each look: the widths of the fields behind the Ethernet header, in
-//! bits. Fields of packets and keys of entries are drawn from the same few values, so that they meet.
+//! The programs, and their packets: the widths of the fields after the Ethernet header, in bits.
+//! Fields of packets and keys of entries are drawn from the same few values, so that entries match.
 
-/// Where the programs are.
+/// The directory of the programs.
 pub(crate) const DIRECTORY: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/tests/differential/programs");
 
-/// A program to compare switches with.
+/// A program for the comparison.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Program {
-    /// The name of its file, without the ending.
+    /// The name of its file, without the extension.
     pub(crate) name: &'static str,
-    /// Widths of a packet's fields, in bits: whole bytes in all.
+    /// Widths of a packet's fields in bits; their sum is whole bytes.
     pub(crate) fields: &'static [u32],
-    /// Times that a packet may go through the switch.
+    /// Maximum number of passes of a packet through the switch.
     pub(crate) passes: usize,
 }
 
@@ -20,7 +20,7 @@ const fn once(name: &'static str, fields: &'static [u32]) -> Program {
     Program { name, fields, passes: 1 }
 }
 
-/// All of them.
+/// All programs.
 pub(crate) const ALL: &[Program] = &[
     once("arithmetic", &[8, 8, 32, 32, 64, 64, 13, 3]),
     once("branches", &[8, 8, 16]),

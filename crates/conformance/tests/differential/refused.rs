@@ -1,5 +1,5 @@
-//! Programs that BMv2 takes and the embedded switch does not: it says what is missing, and where that
-//! can be known, in which line.
+//! Programs that BMv2 accepts and the embedded switch does not: the error names the missing feature
+//! and, if possible, the line.
 
 use tributary_controller::p4c;
 use tributary_controller::programs::Source;
@@ -8,7 +8,7 @@ use tributary_switch::Forwarding;
 
 use crate::programs::DIRECTORY;
 
-/// Names of programs, and what the refusal must say.
+/// Names of programs, and required parts of the error.
 pub(crate) const ALL: [(&str, &[&str]); 1] = [("wide_hash", &["hash", "too wide"])];
 
 pub(crate) fn check(name: &str, says: &[&str]) -> Result<(), String> {
@@ -24,7 +24,7 @@ pub(crate) fn check(name: &str, says: &[&str]) -> Result<(), String> {
         return Err(format!("the refusal does not say `{missing}`:\n{refusal}"));
     }
     if crate::with_bmv2() {
-        // Else the program is merely wrong.
+        // Otherwise the program is merely invalid.
         let source = Source { main: path, files: Vec::new() };
         p4c::bmv2(&source, &[]).map_err(|error| format!("p4c refuses it too: {error}"))?;
     }

@@ -1,4 +1,5 @@
-//! What tables and entries refer to: members and groups of action profiles, and configured meters.
+//! Objects that tables and entries refer to: members and groups of action profiles, and configured
+//! meters.
 
 use tributary_p4runtime_proto::p4::config::v1::{ActionProfile, P4Info, Preamble, Table};
 use tributary_p4runtime_proto::p4::v1::{
@@ -9,10 +10,10 @@ use tributary_p4runtime_proto::p4::v1::{
 
 use crate::draw::{Draw, change};
 
-/// Members of a profile.
+/// Members per profile.
 const MEMBERS: u32 = 6;
 
-/// Groups of a selector.
+/// Groups per selector.
 const GROUPS: u32 = 4;
 
 /// The largest weight of a member.
@@ -28,13 +29,13 @@ fn profile<'a>(info: &'a P4Info, table: &Table) -> Option<&'a ActionProfile> {
     profiles.find(|profile| id(profile.preamble.as_ref()) == table.implementation_id)
 }
 
-/// Whether entries bring the actions that they choose from: this has to be said by the name.
+/// Whether entries have their own action sets, which the profile's name determines.
 fn takes_sets(profile: &ActionProfile) -> bool {
     profile.preamble.as_ref().is_some_and(|preamble| preamble.alias == "sets")
 }
 
 impl Draw {
-    /// Members for all profiles, and groups of them.
+    /// Members for all profiles, and groups with them.
     pub(crate) fn profiles(&mut self, info: &P4Info) -> Vec<entity::Entity> {
         let mut entities = Vec::new();
         for profile in info.action_profiles.iter().filter(|profile| !takes_sets(profile)) {
@@ -62,7 +63,7 @@ impl Draw {
         entities
     }
 
-    /// Other members for all groups among some entities.
+    /// Replaces the members of all groups among some entities.
     pub(crate) fn regroup(&mut self, entities: &[entity::Entity]) -> Vec<Update> {
         let mut updates = Vec::new();
         for entity in entities {
@@ -75,7 +76,7 @@ impl Draw {
         updates
     }
 
-    /// Different members in any order; at least one.
+    /// Distinct members in any order; at least one.
     fn some_members(&mut self) -> Vec<action_profile_group::Member> {
         let mut ids: Vec<u32> = (1..=MEMBERS).collect();
         let count = 1 + self.below(ids.len());
@@ -91,7 +92,7 @@ impl Draw {
         1 + i32::try_from(self.below(WEIGHT)).expect("a small number")
     }
 
-    /// What an entry does: itself, or by its table's profile.
+    /// The action of an entry: its own, or one of its table's profile.
     pub(crate) fn entry_action(&mut self, info: &P4Info, table: &Table) -> Option<TableAction> {
         use table_action::Type;
         let chosen = match profile(info, table) {
@@ -113,7 +114,7 @@ impl Draw {
         Some(TableAction { r#type: Some(chosen) })
     }
 
-    /// Configurations of all meters of arrays but the last of each.
+    /// Configurations of all meters in arrays but the last of each.
     pub(crate) fn meters(&mut self, info: &P4Info) -> Vec<Update> {
         let mut updates = Vec::new();
         for meter in &info.meters {
@@ -125,16 +126,16 @@ impl Draw {
         updates
     }
 
-    /// A meter without rates: packets are taken from the bursts, whatever the time.
+    /// A meter without rates: packets use up the bursts, independent of time.
     pub(crate) fn burst(&mut self) -> MeterConfig {
-        // As many packets, or some frames' bytes.
+        // As many packets, or the bytes of some frames.
         let unit = if self.below(2) == 0 { 1 } else { 60 };
         let mut some = || unit * i64::try_from(1 + self.below(8)).expect("a small number");
         MeterConfig { cir: 0, cburst: some(), pir: 0, pburst: some(), eburst: 0 }
     }
 }
 
-/// Takes the configurations of all meters of arrays away.
+/// Removes the configurations of all meters in arrays.
 pub(crate) fn reset_meters(info: &P4Info) -> Vec<Update> {
     let of = |meter: &tributary_p4runtime_proto::p4::config::v1::Meter| {
         let id = id(meter.preamble.as_ref());
@@ -149,7 +150,7 @@ fn configure(meter_id: u32, index: i64, config: Option<MeterConfig>) -> Update {
     change(update::Type::Modify, entity::Entity::MeterEntry(entry))
 }
 
-/// Makes all entities, or takes them all away, in reverse order.
+/// Inserts all entities, or deletes them in reverse order.
 pub(crate) fn all(kind: update::Type, entities: &[entity::Entity]) -> Vec<Update> {
     let mut updates: Vec<Update> =
         entities.iter().map(|entity| change(kind, entity.clone())).collect();

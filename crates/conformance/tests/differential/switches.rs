@@ -21,28 +21,28 @@ use tributary_testbed::{self as testbed, Link, Output, Port, Process, Testbed, T
 
 use crate::programs::{DIRECTORY, Program};
 
-/// Ports with a cable.
+/// Ports with a link.
 pub(crate) const PORTS: [u16; 4] = [1, 2, 3, 4];
 
 /// EtherType of the markers, as in `common.p4`.
 const MARKER: u16 = 0x88b5;
 
-/// How long BMv2 may take to start, or to pass a marker on.
+/// Time limit for BMv2 to start, or to pass a marker on.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Steps that a packet may take through the embedded switch.
+/// Step limit of a packet in the embedded switch.
 const STEPS: usize = 1 << 12;
 
-/// What comes of a packet: ports and frames, sorted, as nobody says in which order copies leave.
+/// The output for a packet: ports and frames, sorted, because the order of copies is unspecified.
 pub(crate) type Outputs = Vec<(u16, Vec<u8>)>;
 
 /// A switch that runs a program.
 pub(crate) trait Target {
-    /// What it is called in messages.
+    /// Name in messages.
     fn name(&self) -> &'static str;
-    /// Makes updates, or says which one is refused.
+    /// Makes updates, or returns the refusal.
     fn write(&mut self, updates: &[Update]) -> Result<(), String>;
-    /// Sends a frame into a port, and waits until all that comes of it is there.
+    /// Sends a frame into a port, and waits for all of its output.
     fn pass(&mut self, port: u16, frame: &[u8]) -> Outputs;
     /// Reads entities.
     fn read(&mut self, which: &[Entity]) -> Vec<Entity>;
@@ -88,7 +88,8 @@ impl Target for Embedded {
         assert!(!self.switch.run_pending(0, STEPS), "a packet walks for ever");
         let mut outputs = Vec::new();
         let mut frame = Vec::new();
-        // A packet that egress recirculates is queued again, perhaps at a port that was looked at.
+        // A packet that egress recirculates is queued again, perhaps at a port that was already
+        // checked.
         while PORTS.iter().any(|&port| self.switch.queue_depth(port) > 0) {
             for port in PORTS {
                 while self.switch.transmit(0, port, &mut frame) {
@@ -109,18 +110,18 @@ impl Target for Embedded {
 const SWITCH: &str = "switch";
 const HOSTS: &str = "hosts";
 
-/// BMv2 in a network namespace, with a cable from each port to a second one.
+/// BMv2 in a network namespace, with a link from each port to a second one.
 ///
-/// It says nowhere that it has finished with a packet. So after each frame go markers: plain frames,
-/// one for each port. A port's packets leave in order, so when the markers are out, all that was in
-/// the queues before them is; and after as many rounds of them as a packet can make passes, the packet
-/// is.
+/// It does not report when it has finished a packet. So each frame is followed by markers: plain
+/// frames, one for each port. A port's packets leave in order, so when the markers are out, all
+/// earlier packets in the queues are, too. After as many rounds of markers as a packet can make
+/// passes, the packet has left.
 pub(crate) struct Bmv2 {
     cables: Vec<(u16, PacketSocket)>,
     marker: u32,
     passes: usize,
     client: Client,
-    /// Held open: it makes us the primary controller.
+    /// Held open, because it makes this client the primary controller.
     _stream: Stream,
     runtime: Runtime,
     process: Process,
@@ -189,7 +190,7 @@ impl Bmv2 {
         cable.flush().expect("the cable works");
     }
 
-    /// Sends a round of markers into a port and takes what arrives before they are all back.
+    /// Sends a round of markers into a port and collects the frames that arrive before all of them.
     fn settle(&mut self, port: u16, outputs: &mut Outputs) {
         self.marker += 1;
         let payload = [&MARKER.to_be_bytes()[..], &self.marker.to_be_bytes(), &[0; 40]].concat();
@@ -248,7 +249,7 @@ impl Target for Bmv2 {
     }
 
     fn write(&mut self, updates: &[Update]) -> Result<(), String> {
-        // One by one: which of many was refused is not always told.
+        // One by one, because a refusal of many does not always name the update.
         for update in updates {
             let write = self.client.write(std::slice::from_ref(update));
             self.runtime.block_on(write).map_err(|error| format!("{error}: {update:?}"))?;

@@ -1,9 +1,9 @@
-//! BMv2: `simple_switch_grpc` in a network namespace, with a cable from each port to a second one.
+//! BMv2: `simple_switch_grpc` in a network namespace, with a link from each port to a second one.
 //!
-//! It says nowhere that it has finished with a packet. So after each frame go markers, through the
-//! same port: plain frames, one for each port. BMv2 keeps the order of packets of a port from cable
-//! to cable, so when the markers are out, everything before them is. They are taken out of what is
-//! reported.
+//! It does not report when it has finished a packet. So each frame is followed by markers on the
+//! same port: plain frames, one for each port. BMv2 keeps the order of packets between two ports,
+//! so when the markers are out, all earlier packets are, too. Markers are removed from the reported
+//! frames.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -22,16 +22,16 @@ use crate::frames::plain;
 use crate::target::{Build, Counts, Evictions, Outputs, PORTS, Target};
 use crate::tools::{Bmv2Tools, compile};
 
-/// How long it may take to start, or to answer.
+/// Time limit to start, or to answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long a frame from the controller may stay without an answer before there will be none.
+/// How long to wait for an answer to a frame from the controller.
 const SILENCE: Duration = Duration::from_millis(400);
 
 /// The port of the controller.
 const CPU_PORT: u16 = 510;
 
-/// Where P4Runtime is served, inside the namespace.
+/// The address of P4Runtime, inside the namespace.
 const ADDRESS: &str = "127.0.0.1:9559";
 
 /// A local experimental EtherType (IEEE 802).
@@ -40,20 +40,20 @@ const MARKER: u16 = 0x0806;
 const SWITCH: &str = "switch";
 const HOSTS: &str = "hosts";
 
-/// Where a marker for a port is addressed to.
+/// The destination of a marker for a port.
 fn marker_mac(port: u16) -> u64 {
     0x026d_6b72_0000 + u64::from(port)
 }
 
 pub(crate) struct Bmv2 {
-    // Ends before what it talks to.
+    // Dropped before its switch.
     controller: Controller,
     packets_in: Receiver<Vec<u8>>,
     cables: BTreeMap<u16, PacketSocket>,
     process: Process,
     p4info: P4Info,
     arrived: Outputs,
-    /// The port that the last frame went into.
+    /// The port of the last frame.
     last: u16,
     /// Whether a frame of the controller may still be answered.
     asked: bool,
@@ -116,7 +116,7 @@ impl Bmv2 {
         self.cables.get_mut(&port).unwrap_or_else(|| panic!("no port {port}"))
     }
 
-    /// Takes what has arrived, and crosses off the markers.
+    /// Collects frames that have arrived, and removes their markers from `wanted`.
     fn take_arrived(&mut self, wanted: &mut BTreeSet<u16>) {
         let current = self.markers;
         for (&port, cable) in &mut self.cables {
@@ -175,7 +175,7 @@ impl Target for Bmv2 {
     }
 
     fn inject(&mut self, port: u16, frame: &[u8]) {
-        // Between ports there is no order.
+        // There is no order between ports.
         if port != self.last {
             let before = self.settle();
             self.arrived = before;
@@ -228,7 +228,7 @@ impl Target for Bmv2 {
 
     fn counters(&mut self) -> Counts {
         let mut counts = to_counts(&self.controller.read(vec![outcome_counters(&self.p4info)]));
-        // Markers are plain traffic, which belongs to no job.
+        // Markers are plain traffic, which is counted under no job.
         if let Some(plain) = counts.get_mut(&0) {
             plain.packets -= i64::from(self.markers) * PORTS.count() as i64;
             plain.bytes -= self.marker_bytes;

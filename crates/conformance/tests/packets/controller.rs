@@ -1,4 +1,4 @@
-//! A P4Runtime client for one switch, which blocks.
+//! A blocking P4Runtime client for one switch.
 
 use std::sync::mpsc;
 use std::thread::sleep;
@@ -26,7 +26,7 @@ use crate::tools::Compiled;
 const DEVICE: u64 = 1;
 const ELECTION: Uint128 = Uint128 { high: 0, low: 1 };
 
-/// Larger than any answer, a read of all counters included.
+/// Larger than any answer, including a read of all counters.
 const MESSAGE: usize = 64 << 20;
 
 pub(crate) struct Controller {
@@ -36,14 +36,14 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// Connects from inside a node, as soon as somebody listens there, and becomes the primary
-    /// controller. What the switch sends up comes out of the receiver.
+    /// Connects from inside a node, as soon as a server listens there, and becomes the primary
+    /// controller. The receiver gets the switch's packets.
     pub(crate) fn connect(
         testbed: &Testbed,
         node: &str,
         address: &str,
     ) -> (Self, mpsc::Receiver<Vec<u8>>) {
-        // Threads inherit the namespace of the one that starts them, and sockets that of a thread.
+        // Threads inherit the namespace of their creator, and sockets that of a thread.
         let build =
             || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = testbed.run_in(node, build).expect("the node is there");
@@ -137,7 +137,7 @@ impl Controller {
         self.send(stream_message_request::Update::Packet(packet));
     }
 
-    /// What there is of the entities asked for.
+    /// The requested entities.
     pub(crate) fn read(&mut self, which: Vec<Entity>) -> Vec<Entity> {
         let request = ReadRequest { device_id: DEVICE, entities: which, ..ReadRequest::default() };
         let mut client = self.client.clone();
@@ -153,12 +153,12 @@ impl Controller {
     }
 }
 
-/// Runs a request on the runtime's thread, which is the one in the right namespace.
+/// Runs a request on the runtime's thread, which is in the right namespace.
 fn on<T: Send + 'static>(runtime: &Runtime, work: impl Future<Output = T> + Send + 'static) -> T {
     runtime.block_on(runtime.spawn(work)).expect("the request does not panic")
 }
 
-/// Counter entries as numbers; zeros are left out.
+/// Counter entries as numbers, without zeros.
 pub(crate) fn to_counts(entities: &[Entity]) -> Counts {
     let count = |entity: &Entity| {
         let Some(entity::Entity::CounterEntry(entry)) = &entity.entity else {
@@ -171,7 +171,7 @@ pub(crate) fn to_counts(entities: &[Entity]) -> Counts {
     entities.iter().map(count).filter(|(_, count)| *count != Count::default()).collect()
 }
 
-/// Direct counters of the table of servers as numbers, by epoch; zeros are left out.
+/// Direct counters of the table of servers as numbers, by epoch, without zeros.
 pub(crate) fn to_evictions(entities: &[Entity]) -> Evictions {
     let count = |entity: &Entity| {
         let Some(entity::Entity::DirectCounterEntry(counter)) = &entity.entity else {

@@ -12,7 +12,7 @@ use crate::entries::{eviction_counters, outcome_counters};
 use crate::target::{Build, Counts, Evictions, Outputs, PORTS, Target};
 use crate::tools::source;
 
-/// Steps that a packet may take through the switch, a walk through the largest pool included.
+/// Step limit of a packet in the switch, enough for a sweep of the largest pool.
 const STEPS: usize = 1 << 20;
 
 pub(crate) struct Embedded {
@@ -28,8 +28,8 @@ impl Embedded {
         Self::with(Architecture::V1model, build)
     }
 
-    /// With the program for TNA, where there is one: a pipe has stateful ALUs for 32 values, and pools
-    /// are powers of two.
+    /// With the program for TNA, if it exists: a pipe has stateful ALUs for 32 values, and pool
+    /// sizes are powers of two.
     pub(crate) fn tna(build: &Build) -> Option<Self> {
         let fits = build.values == 32 && build.pool.is_power_of_two();
         fits.then(|| Self::with(Architecture::Tna, build))
@@ -51,7 +51,7 @@ impl Embedded {
 }
 
 impl Embedded {
-    /// To take a packet through its passes one by one.
+    /// The switch, for running a packet pass by pass.
     pub(crate) fn switch_mut(&mut self) -> &mut Switch {
         &mut self.switch
     }

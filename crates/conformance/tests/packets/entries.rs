@@ -9,7 +9,7 @@ use tributary_p4runtime_proto::p4::v1::{
 
 use crate::frames::epoch;
 
-/// The group of all ports, to which unknown destinations are flooded.
+/// The group of all ports, which floods unknown destinations.
 pub(crate) const FLOOD: u16 = 1;
 
 /// A key of an entry.
@@ -28,7 +28,7 @@ pub(crate) enum Entry {
         action: &'static str,
         params: Vec<u64>,
     },
-    /// A copy for each port.
+    /// A multicast group with a copy per port.
     Group {
         group: u16,
         ports: Vec<u16>,
@@ -42,7 +42,7 @@ impl Entry {
         Self::Table { table: "membership.memberships", keys, action, params }
     }
 
-    /// The same for another run of its job.
+    /// The same entry for another run of its job.
     pub(crate) fn of_run(mut self, epoch: u32) -> Self {
         if let Self::Table { table: "membership.memberships", keys, .. } = &mut self {
             keys[1] = Key::Exact(epoch.into());
@@ -50,12 +50,12 @@ impl Entry {
         self
     }
 
-    /// Gradients from a port below which the workers `unit` are.
+    /// Gradients from a port with the workers `unit` below it.
     pub(crate) fn contribute(job: u16, port: u16, unit: u32, members: u32, slot: u8) -> Self {
         Self::contribute_to(job, port, (unit, members), 0, slot)
     }
 
-    /// The same where the sum goes to a group.
+    /// The same with a multicast group for the sum.
     pub(crate) fn contribute_to(
         job: u16,
         port: u16,
@@ -72,14 +72,14 @@ impl Entry {
         Self::membership(job, port, 6, "membership.remind", vec![members.into(), slot.into()])
     }
 
-    /// Where evicted partial sums of a job go.
+    /// The destination of a job's evicted partial sums.
     pub(crate) fn server(job: u16, mac: u64, ip: u32) -> Self {
         let keys = vec![Key::Exact(epoch(job).into())];
         let params = vec![job.into(), mac, ip.into()];
         Self::Table { table: "servers.servers", keys, action: "servers.to_server", params }
     }
 
-    /// The segment of a job of which all workers are `everyone`.
+    /// The segment of a job whose workers are `everyone`.
     pub(crate) fn aggregate(
         job: u16,
         service: u8,
@@ -90,7 +90,7 @@ impl Entry {
         Self::service(job, service, "services.aggregate", params)
     }
 
-    /// A job that the switch has no segment for.
+    /// A job without a segment in the switch.
     pub(crate) fn forward(job: u16, service: u8) -> Self {
         Self::service(job, service, "services.forward", vec![])
     }
@@ -153,7 +153,7 @@ impl Entry {
         Self::Group { group, ports: ports.to_vec() }
     }
 
-    /// The update that does something with this entry.
+    /// The update of this kind for the entry.
     pub(crate) fn update(&self, info: &P4Info, what: update::Type) -> Update {
         let entity = match self {
             Self::Table { table, keys, action, params } => {
@@ -180,7 +180,7 @@ impl Entry {
     }
 }
 
-/// Asks for all outcome counters.
+/// A query for all outcome counters.
 pub(crate) fn outcome_counters(info: &P4Info) -> Entity {
     let name = "outcomes.outcomes";
     let counter = info.counters.iter().find(|c| named(&c.preamble, name));
@@ -193,7 +193,7 @@ pub(crate) fn outcome_counters(info: &P4Info) -> Entity {
     }
 }
 
-/// Asks for all counters of evicted partial sums; for nothing where the program has none.
+/// A query for all counters of evicted partial sums; empty if the program has none.
 pub(crate) fn eviction_counters(info: &P4Info) -> Vec<Entity> {
     let servers = info.tables.iter().find(|t| named(&t.preamble, "servers.servers"));
     let counters = servers.map(|servers| DirectCounterEntry {
@@ -204,7 +204,7 @@ pub(crate) fn eviction_counters(info: &P4Info) -> Vec<Entity> {
     counters.map(entity).into_iter().collect()
 }
 
-/// Whether something has a name, the program's control aside: `AtpIngress.outcomes.outcomes`.
+/// Whether an object has this name, without the program's control: `AtpIngress.outcomes.outcomes`.
 fn named(preamble: &Option<Preamble>, name: &str) -> bool {
     let own = preamble.as_ref().map_or("", |p| p.name.as_str());
     own.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
@@ -239,7 +239,7 @@ fn table_entry(
             Key::Exact(value) => {
                 field_match::FieldMatchType::Exact(field_match::Exact { value: bytes(value) })
             }
-            // P4Runtime leaves out what matches everything.
+            // P4Runtime omits matches of everything.
             Key::Prefix(_, 0) => return None,
             Key::Prefix(value, prefix_len) => field_match::FieldMatchType::Lpm(field_match::Lpm {
                 value: bytes(value),
@@ -262,7 +262,7 @@ fn table_entry(
     }
 }
 
-/// A number in P4Runtime's canonical form: no zeros in front, but at least a byte.
+/// P4Runtime's canonical form of a number: no leading zeros, but at least one byte.
 fn bytes(value: u64) -> Vec<u8> {
     let bytes = value.to_be_bytes();
     let zeros = bytes.iter().take(7).take_while(|&&byte| byte == 0).count();

@@ -1,5 +1,6 @@
-//! Frames, built byte by byte and apart from `tributary-wire`, so that neither hides the other's
-//! mistakes. Every field can be made wrong; lengths and checksum are right unless they are set.
+//! Frames, built byte by byte and independently of `tributary-wire`, so that neither hides the
+//! other's mistakes. Every field can be set to a wrong value; lengths and checksum are correct by
+//! default.
 
 /// Kinds of packets, as in `docs/p4/atp.md`, `docs/p4/esa.md` and `docs/p4/p4inc.md`.
 pub(crate) const GRADIENT: u8 = 1;
@@ -26,21 +27,21 @@ pub(crate) const IPV4: u16 = 0x0800;
 pub(crate) const ARP: u16 = 0x0806;
 pub(crate) const IPV6: u16 = 0x86dd;
 
-/// IP protocols that carry another packet, and UDP ports of such.
+/// IP protocols that carry other packets, and UDP ports of such tunnels.
 pub(crate) const TUNNELS: [u8; 5] = [4, 41, 47, 97, 137];
 pub(crate) const TUNNEL_PORTS: [u16; 3] = [4789, 6081, 8472];
 
-/// Where the headers end and the values start.
+/// Length of the headers.
 pub(crate) const HEADERS: usize = 14 + 20 + 8 + 28;
 
-/// Where fields of the aggregation header are in a frame.
+/// Offsets of fields of the aggregation header in a frame.
 pub(crate) const EPOCH: usize = 50;
 pub(crate) const SEQUENCE: usize = 54;
 pub(crate) const BITMAP: usize = 58;
 pub(crate) const RACKS: usize = 62;
 pub(crate) const INDEX: usize = 66;
 
-/// The run of a job that tests admit. No two jobs have the same, and its bytes are all different.
+/// The run of a job that tests admit. It is unique per job, and its bytes are all different.
 pub(crate) fn epoch(job: u16) -> u32 {
     match job {
         // That of the golden frames.
@@ -59,7 +60,7 @@ pub(crate) fn ip(port: u16) -> u32 {
     0x0a00_0000 + u32::from(port)
 }
 
-/// An aggregation packet, or what was to become one.
+/// An aggregation packet, possibly invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Frame {
     pub(crate) destination: u64,
@@ -89,14 +90,14 @@ pub(crate) struct Frame {
     pub(crate) priority: u8,
     pub(crate) job: u16,
     pub(crate) count: Option<u16>,
-    /// Unless set, that of the job's [run](epoch).
+    /// By default, that of the job's [run](epoch).
     pub(crate) epoch: Option<u32>,
     pub(crate) sequence: u32,
     pub(crate) bitmap: u32,
     pub(crate) racks: u32,
     pub(crate) index: u32,
     pub(crate) values: Vec<i32>,
-    /// Bytes behind the IPv4 packet.
+    /// Bytes after the IPv4 packet.
     pub(crate) trailer: Vec<u8>,
 }
 
@@ -164,7 +165,7 @@ impl Frame {
         self
     }
 
-    /// With something else changed.
+    /// The frame with a change.
     pub(crate) fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
@@ -215,7 +216,7 @@ impl Frame {
     }
 }
 
-/// A frame that is no IPv4.
+/// A frame other than IPv4.
 pub(crate) fn plain(destination: u64, source: u64, ethertype: u16, payload: &[u8]) -> Vec<u8> {
     let mut frame = destination.to_be_bytes()[2..].to_vec();
     frame.extend(&source.to_be_bytes()[2..]);
@@ -224,18 +225,19 @@ pub(crate) fn plain(destination: u64, source: u64, ethertype: u16, payload: &[u8
     frame
 }
 
-/// The checksum of RFC 1071 over bytes of even number, in which its own field is zero.
+/// The checksum of RFC 1071 over an even number of bytes, whose own field must be zero.
 pub(crate) fn internet_checksum(bytes: &[u8]) -> u16 {
     let mut sum = 0u64;
     for pair in bytes.chunks(2) {
         sum += u64::from(pair[0]) * 256 + u64::from(pair[1]);
     }
-    // A ones' complement sum is the value modulo 65535, but 65535 rather than 0 for what is not 0.
+    // A ones' complement sum is the value modulo 65535, with 65535 instead of 0 unless the value is
+    // 0.
     let folded = if sum == 0 { 0 } else { (sum - 1) % 0xffff + 1 };
     !(folded as u16)
 }
 
-/// A frame in hexadecimal, with what a reader wants to know of it first.
+/// A frame in hexadecimal, preceded by its main fields.
 pub(crate) fn describe(frame: &[u8]) -> String {
     let mut text = format!("{} bytes", frame.len());
     if frame.len() >= HEADERS

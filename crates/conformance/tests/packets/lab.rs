@@ -1,5 +1,4 @@
-//! All switches at once: the same packets go through each, and what comes out must be the same, in
-//! frames and in counts.
+//! All switches at once: the same packets go through each, and frames and counters must be equal.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use crate::frames::describe;
 use crate::target::{Build, Count, Counts, Evictions, Outputs, Target};
 use crate::tools;
 
-/// What became of a packet; the codes of the outcome counters.
+/// The outcome of a packet; the numbers are the indices of the outcome counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     Forwarded = 0,
@@ -44,7 +43,7 @@ pub(crate) enum Outcome {
     Barred = 24,
 }
 
-/// The slot of the outcome counters for what belongs to no job.
+/// The slot of the outcome counters of no job.
 pub(crate) const NO_JOB: u8 = 0;
 
 pub(crate) struct Lab {
@@ -54,7 +53,7 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// Every switch that there is on this machine.
+    /// All switches available on this machine.
     pub(crate) fn new(build: Build) -> Self {
         let mut targets = embedded(&build);
         if let Ok(tools) = tools::bmv2(|| None) {
@@ -63,8 +62,8 @@ impl Lab {
         Self { targets, build, counts: Counts::new() }
     }
 
-    /// Every switch that there is on this machine, with the program for v1model: for what that for TNA
-    /// does otherwise.
+    /// All switches available on this machine, with the program for v1model, for cases in which
+    /// that for TNA differs.
     pub(crate) fn v1model(build: Build) -> Self {
         let mut lab = Self::alone(Architecture::V1model, build);
         if let Ok(tools) = tools::bmv2(|| None) {
@@ -73,14 +72,14 @@ impl Lab {
         lab
     }
 
-    /// The embedded switch with one variant of the program: for what no two switches do alike.
+    /// The embedded switch with one variant of the program, for cases in which switches differ.
     pub(crate) fn alone(architecture: Architecture, build: Build) -> Self {
         let target = Embedded::with(architecture, &build);
         Self { targets: vec![Box::new(target)], build, counts: Counts::new() }
     }
 
-    /// Only the embedded switch: for what BMv2 does not let a test control, such as exact times and
-    /// queue lengths.
+    /// Only the embedded switch, for cases that BMv2 cannot control, such as exact times and queue
+    /// lengths.
     pub(crate) fn embedded(build: Build) -> Self {
         Self { targets: embedded(&build), build, counts: Counts::new() }
     }
@@ -114,7 +113,7 @@ impl Lab {
         }
     }
 
-    /// Sends frames into a port of every switch and compares what comes out.
+    /// Sends frames into a port of every switch and compares the outputs.
     pub(crate) fn send_all(&mut self, port: u16, frames: &[Vec<u8>]) -> Outputs {
         let what = || {
             frames
@@ -128,7 +127,7 @@ impl Lab {
         })
     }
 
-    /// Sends a frame into a port of every switch and compares what comes out.
+    /// Sends a frame into a port of every switch and compares the outputs.
     pub(crate) fn send(&mut self, port: u16, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
         let outputs = self.each(
             || format!("port {port}: {}", describe(frame)),
@@ -138,7 +137,7 @@ impl Lab {
         outputs.frames
     }
 
-    /// Sends a frame from the controller and compares what comes out.
+    /// Sends a frame from the controller and compares the outputs.
     pub(crate) fn packet_out(&mut self, frame: &[u8]) -> Outputs {
         self.each(|| format!("controller: {}", describe(frame)), |target| target.packet_out(frame))
     }
@@ -163,7 +162,7 @@ impl Lab {
         first.expect("there is a switch").1
     }
 
-    /// What was counted since the last call, the same by all switches.
+    /// Counters since the last call, equal in all switches.
     pub(crate) fn counted(&mut self) -> Counts {
         let mut first: Option<(&'static str, Counts)> = None;
         for target in &mut self.targets {
@@ -192,12 +191,12 @@ impl Lab {
         change
     }
 
-    /// How often packets have come back into the workers' pipe, if one of the switches has pipes.
+    /// Number of packets recirculated into the workers' pipe, if one of the switches has pipes.
     pub(crate) fn recirculated(&self) -> Option<u64> {
         self.targets.iter().find_map(|target| target.recirculated())
     }
 
-    /// How often partial sums of each job were evicted so far, the same by all switches.
+    /// Number of evicted partial sums of each job so far, equal in all switches.
     pub(crate) fn evictions(&mut self) -> Evictions {
         let mut first: Option<(&'static str, Evictions)> = None;
         for target in &mut self.targets {
@@ -215,8 +214,8 @@ impl Lab {
         first.expect("there is a switch").1
     }
 
-    /// Sends a frame and checks what becomes of it: what it is counted as, once and for the right
-    /// job, and which frames come out.
+    /// Sends a frame, and checks its outcome, which must be counted once under the right job, and
+    /// its output.
     #[track_caller]
     pub(crate) fn check(
         &mut self,
@@ -245,20 +244,20 @@ impl Lab {
         );
     }
 
-    /// Sends a frame that must come to nothing.
+    /// Sends a frame without output.
     #[track_caller]
     pub(crate) fn check_gone(&mut self, port: u16, frame: &[u8], counted_as: (u8, Outcome)) {
         self.check(port, frame, counted_as, &[]);
     }
 }
 
-/// The embedded switch, once with each variant of the program.
+/// The embedded switch with each variant of the program.
 fn embedded(build: &Build) -> Vec<Box<dyn Target>> {
     let tna = Embedded::tna(build).map(|target| Box::new(target) as Box<dyn Target>);
     std::iter::once(Box::new(Embedded::new(build)) as Box<dyn Target>).chain(tna).collect()
 }
 
-/// Where an outcome of a job is counted.
+/// The counter index of an outcome of a job.
 pub(crate) fn index(slot: u8, outcome: Outcome) -> i64 {
     i64::from(slot) * 32 + outcome as i64
 }

@@ -1,11 +1,12 @@
 //! Rule-by-rule packet tests of the programs in `p4src/v1model/` and `p4src/tna/`.
 //!
-//! Every case sends frames through the embedded switch, once with each variant of the program, and, where `simple_switch_grpc` and
-//! `p4c-bm2-ss` are on the PATH, through BMv2, and compares frames and counters with what
-//! `docs/p4/` says and with each other. BMv2 is the reference for the architecture.
+//! Every case sends frames through the embedded switch, with each variant of the program, and, if
+//! `simple_switch_grpc` and `p4c-bm2-ss` are on the PATH, through BMv2. It compares frames and
+//! counters with `docs/p4/` and with each other. BMv2 is the reference for the architecture.
 //!
-//! [`cases`] holds the cases, a file for each part of the contract (those of the programs after ATP in
-//! modules of their own); [`scene`] the switch and jobs that most of ATP's share; [`lab`] runs switches in lockstep; [`target`] is what it wants of one.
+//! [`cases`] contains the cases, one file per part of the contract (programs other than ATP have
+//! their own modules). [`scene`] has the switch and jobs that most of ATP's cases share, [`lab`]
+//! runs switches in lockstep, and [`target`] is the interface of a switch.
 
 mod bmv2;
 mod cases;
@@ -24,7 +25,7 @@ use tributary_testbed::enter_user_namespace_if_needed;
 
 fn main() {
     let mut arguments = Arguments::from_args();
-    // Before there are threads.
+    // This must happen before there are threads.
     let bmv2 =
         tools::bmv2(|| enter_user_namespace_if_needed().err().map(|error| error.to_string()));
     if let (Err(why), false) = (bmv2, arguments.list) {
@@ -35,7 +36,7 @@ fn main() {
         eprintln!("{why}");
     }
     if bmv2.is_ok() {
-        // They mostly wait for BMv2, which hands frames over in blocks, some milliseconds late.
+        // Tests mostly wait for BMv2, which passes frames on in blocks, some milliseconds late.
         arguments.test_threads.get_or_insert(8);
     }
     let trial = |(name, case): &(&'static str, fn())| {

@@ -1,4 +1,4 @@
-//! A switch with hosts and jobs, as most tests have it.
+//! The switch with hosts and jobs that most tests use.
 //!
 //! Ports 1 to 3 lead to workers, 4 to the parameter servers, 5 and 6 to others.
 
@@ -17,7 +17,7 @@ pub(crate) const OUTSIDER: u16 = 6;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Job {
     pub(crate) id: u16,
-    /// Of the counters.
+    /// Counter slot.
     pub(crate) slot: u8,
     /// The multicast group of its workers.
     pub(crate) group: u16,
@@ -28,10 +28,10 @@ pub(crate) struct Job {
 /// Three workers.
 pub(crate) const A: Job = Job { id: 1, slot: 1, group: 11, workers: &[1, 2, 3] };
 
-/// Two workers behind the same ports as those of `A`, under a number of two bytes.
+/// Two workers behind the same ports as those of `A`, with a job ID of two bytes.
 pub(crate) const B: Job = Job { id: 0x0201, slot: 2, group: 12, workers: &[2, 3] };
 
-/// One worker: there is nothing to add.
+/// A single worker, so there is nothing to add.
 pub(crate) const ALONE: Job = Job { id: 3, slot: 3, group: 13, workers: &[1] };
 
 impl Job {
@@ -40,7 +40,7 @@ impl Job {
         (1 << self.workers.len()) - 1
     }
 
-    /// What the controller writes at admission.
+    /// The controller's entries at admission.
     pub(crate) fn entries(&self) -> Vec<Entry> {
         self.entries_of(epoch(self.id))
     }
@@ -95,7 +95,7 @@ impl Job {
         })
     }
 
-    /// A question to one worker.
+    /// A query for one worker.
     pub(crate) fn query(&self, worker: usize, sequence: u32, cell: u32) -> Frame {
         Frame::new(QUERY, PS, self.workers[worker]).bitmap(1 << worker).with(|frame| {
             frame.job = self.id;
@@ -104,7 +104,7 @@ impl Job {
         })
     }
 
-    /// The controller's broom.
+    /// The controller's sweep.
     pub(crate) fn sweep(&self, nonce: u32, from: u32) -> Frame {
         Frame::new(SWEEP, 0, 0).with(|frame| {
             frame.job = self.id;
@@ -113,13 +113,13 @@ impl Job {
         })
     }
 
-    /// What a parameter packet becomes: a copy for each worker.
+    /// The copies of a parameter packet, one per worker.
     pub(crate) fn for_workers(self, frame: &Frame) -> Vec<(u16, Vec<u8>)> {
         self.workers.iter().map(|port| (*port, frame.bytes())).collect()
     }
 }
 
-/// Ways to all hosts, and the flood group.
+/// Entries for all hosts, and the flood group.
 pub(crate) fn hosts() -> Vec<Entry> {
     let ports: Vec<u16> = PORTS.collect();
     let mut entries: Vec<Entry> = ports.iter().map(|&port| Entry::host(mac(port), port)).collect();
@@ -134,14 +134,14 @@ pub(crate) fn rack(build: Build) -> Lab {
     lab
 }
 
-/// The same with the program for v1model alone.
+/// The same with the program for v1model only.
 pub(crate) fn v1model_rack(build: Build) -> Lab {
     let mut lab = Lab::v1model(build);
     furnish(&mut lab);
     lab
 }
 
-/// The same on the embedded switch alone.
+/// The same on the embedded switch only.
 pub(crate) fn embedded_rack(build: Build) -> Lab {
     let mut lab = Lab::embedded(build);
     furnish(&mut lab);
@@ -155,14 +155,13 @@ fn furnish(lab: &mut Lab) {
     }
 }
 
-/// A packet's worth of values, all different from each other and from those of another seed, some
-/// negative.
+/// A packet's values, all different from each other and from those of another seed, some negative.
 pub(crate) fn values(lab: &Lab, seed: i32) -> Vec<i32> {
     let sign = |i: i32| if i % 3 == 0 { -1 } else { 1 };
     (0..lab.build().values as i32).map(|i| sign(i) * (seed * 100_003 + i)).collect()
 }
 
-/// Their sum, place by place, modulo 2^32.
+/// Their sum, element by element, modulo 2^32.
 pub(crate) fn sum(parts: &[&[i32]]) -> Vec<i32> {
     let at = |i: usize| {
         let exact: i64 = parts.iter().map(|part| i64::from(part[i])).sum();

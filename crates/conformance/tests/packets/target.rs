@@ -1,4 +1,4 @@
-//! What the tests want of a switch, whichever it is.
+//! The interface of a switch for the tests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tributary_p4runtime_proto::p4::config::v1::P4Info;
 use tributary_p4runtime_proto::p4::v1::Update;
 
-/// Ports with a cable.
+/// Ports with a link.
 pub(crate) const PORTS: std::ops::RangeInclusive<u16> = 1..=6;
 
 /// A program under test.
@@ -19,7 +19,7 @@ pub(crate) enum Program {
 }
 
 impl Program {
-    /// The name of its file, without the ending.
+    /// The name of its file, without the extension.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Atp => "atp",
@@ -29,7 +29,7 @@ impl Program {
         }
     }
 
-    /// The byte that its packets have in their headers.
+    /// The protocol byte of its packets.
     pub(crate) fn protocol(self) -> u8 {
         match self {
             Self::Atp => 1,
@@ -39,18 +39,18 @@ impl Program {
         }
     }
 
-    /// Whether its aggregators go from round to round, in segments of jobs.
+    /// Whether its aggregators advance from round to round, in segments of jobs.
     pub(crate) fn has_rounds(self) -> bool {
         matches!(self, Self::P4inc | Self::SwitchMl)
     }
 }
 
-/// Who evicts whom in ESA.
+/// ESA's eviction rules.
 pub(crate) const BY_PRIORITY: u8 = 0;
 pub(crate) const ALWAYS: u8 = 1;
 pub(crate) const COIN: u8 = 2;
 
-/// Which program, and how it is compiled.
+/// The program and its compile-time settings.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Build {
     pub(crate) program: Program,
@@ -70,14 +70,14 @@ impl Build {
         idle_us: u32::MAX,
     };
 
-    /// ESA, which does not know of idle cells.
+    /// ESA, which has no idle cells.
     pub(crate) const ESA: Self = Self { program: Program::Esa, ..Self::PATIENT };
 
     pub(crate) const P4INC: Self = Self { program: Program::P4inc, ..Self::PATIENT };
 
     pub(crate) const SWITCHML: Self = Self { program: Program::SwitchMl, ..Self::PATIENT };
 
-    /// What goes onto the compiler's command line, as `NAME=VALUE`.
+    /// The compiler's definitions, as `NAME=VALUE`.
     pub(crate) fn defines(&self) -> [(&'static str, String); 4] {
         [
             ("VALUES", self.values.to_string()),
@@ -88,8 +88,7 @@ impl Build {
     }
 }
 
-/// What a switch gave, in an order that does not depend on the switch: by port, and within a port
-/// as it was sent.
+/// The output of a switch in a canonical order: by port, and within a port by time.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Outputs {
     pub(crate) frames: Vec<(u16, Vec<u8>)>,
@@ -103,21 +102,21 @@ pub(crate) struct Count {
     pub(crate) bytes: i64,
 }
 
-/// The outcome counters that are not zero, by index: slot * 32 + outcome.
+/// The non-zero outcome counters by index: slot * 32 + outcome.
 pub(crate) type Counts = BTreeMap<i64, Count>;
 
-/// How often partial sums of each job were evicted, where any was.
+/// The number of evicted partial sums of each job, without zeros.
 pub(crate) type Evictions = BTreeMap<u32, Count>;
 
 /// A switch that runs the program.
 pub(crate) trait Target {
-    /// What it is called in messages.
+    /// Name in messages.
     fn name(&self) -> &'static str;
 
-    /// What its compiler says about the program.
+    /// Its compiler's P4Info.
     fn p4info(&self) -> &P4Info;
 
-    /// Makes updates. Panics if one is refused: no test writes wrong ones.
+    /// Makes updates. Panics if one is refused, because tests write only valid ones.
     fn write(&mut self, updates: &[Update]);
 
     /// Sends a frame into a port.
@@ -126,19 +125,19 @@ pub(crate) trait Target {
     /// Sends a frame from the controller.
     fn packet_out(&mut self, frame: &[u8]);
 
-    /// Waits until all that was sent has gone its way, and tells what came out.
+    /// Waits until all packets have left, and returns the output.
     fn settle(&mut self) -> Outputs;
 
     /// Lets time pass.
     fn advance(&mut self, time: Duration);
 
-    /// Reads the outcome counters, at rest.
+    /// Reads the outcome counters of the idle switch.
     fn counters(&mut self) -> Counts;
 
-    /// Reads the counters of evicted partial sums, at rest.
+    /// Reads the counters of evicted partial sums of the idle switch.
     fn evictions(&mut self) -> Evictions;
 
-    /// How often packets came in by the port that leads back into the workers' pipe, where the
+    /// Number of packets that arrived by the recirculation port of the workers' pipe, if the
     /// architecture has pipes.
     fn recirculated(&self) -> Option<u64> {
         None

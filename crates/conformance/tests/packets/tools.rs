@@ -1,4 +1,4 @@
-//! Which switches there are on this machine, and the programs compiled for them.
+//! The switches available on this machine, and the programs compiled for them.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -11,7 +11,7 @@ use tributary_p4::Architecture;
 
 use crate::target::{Build, Program};
 
-/// Where the programs under test are.
+/// The directory of the programs under test.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4src");
 
 /// The file of a program.
@@ -19,20 +19,20 @@ pub(crate) fn source(architecture: Architecture, program: Program) -> String {
     format!("{SOURCES}/{architecture}/{}.p4", program.name())
 }
 
-/// The Tofino back end of p4c; `Err` says in one line why it is not used.
+/// The Tofino back end of p4c; `Err` gives the reason in one line if it is not used.
 pub(crate) fn tofino() -> Result<PathBuf, String> {
     find("p4c-barefoot")
 }
 
 /// A program compiled for Tofino.
 pub(crate) struct ForTofino {
-    /// Stages that it takes of ingress and egress.
+    /// Number of stages of ingress and egress.
     pub(crate) stages: usize,
-    /// P4Info as text, counters and registers in P4Runtime's own terms.
+    /// P4Info as text, with P4Runtime's own kinds of counters and registers.
     pub(crate) p4info: String,
 }
 
-/// Compiles a program for Tofino, or gives what the compiler says against it.
+/// Compiles a program for Tofino, or returns the compiler's errors.
 pub(crate) fn compile_for_tofino(compiler: &Path, program: Program) -> Result<ForTofino, String> {
     let name = program.name();
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR"))
@@ -71,8 +71,8 @@ pub(crate) struct Bmv2Tools {
 
 static BMV2: OnceLock<Result<Bmv2Tools, String>> = OnceLock::new();
 
-/// Looks for BMv2; `Err` says in one line why it is not used. `main` asks first, with what may
-/// stand against it.
+/// Finds BMv2; `Err` gives the reason in one line if it is not used. `main` calls it first, with a
+/// possible obstacle.
 pub(crate) fn bmv2(
     obstacle: impl FnOnce() -> Option<String>,
 ) -> &'static Result<Bmv2Tools, String> {
@@ -94,14 +94,14 @@ fn find(program: &str) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("skipped: {program} not found on the PATH"))
 }
 
-/// What BMv2 is configured with.
+/// The configuration of BMv2.
 pub(crate) struct Compiled {
     pub(crate) json: Vec<u8>,
     pub(crate) p4info: String,
 }
 
-/// Compiles the program for BMv2. That takes seconds, so results are kept in the target directory
-/// under a name that is a digest of all that goes in.
+/// Compiles the program for BMv2. That takes seconds, so results are cached in the target
+/// directory, named by a digest of all inputs.
 pub(crate) fn compile(tools: &Bmv2Tools, build: &Build) -> Compiled {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,7 +129,7 @@ pub(crate) fn compile(tools: &Bmv2Tools, build: &Build) -> Compiled {
         .expect("p4c-bm2-ss can be started");
     let messages = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "p4c-bm2-ss refuses the program:\n{messages}");
-    // Another process may have been faster; its result is as good.
+    // Another process may have been faster; its result is equivalent.
     if fs::rename(&fresh, &kept).is_err() {
         let _ = fs::remove_dir_all(&fresh);
     }

@@ -1,4 +1,4 @@
-//! Frames between nodes, by either kind of socket.
+//! Frames between nodes, over both kinds of sockets.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,10 +55,10 @@ fn jumbo(kind: Kind) {
     let error = first.send(&datagram(1, 2, PORT, &[0; 9_500])).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
     assert!(error.to_string().contains("MTU is 9500"), "{error}");
-    // Room for a VLAN tag is not room for payload: it is refused, and others go on.
+    // Room for a VLAN tag is not room for payload: the frame is refused, and others pass.
     let too_long = first.send(&datagram(1, 2, PORT, &[0; 9_501 - 28]));
     match kind {
-        // By the kernel, later.
+        // Dropped by the kernel later.
         Kind::Packet => assert!(too_long.unwrap()),
         Kind::Xdp => assert_eq!(too_long.unwrap_err().kind(), std::io::ErrorKind::InvalidInput),
     }
@@ -100,13 +100,14 @@ fn an_endpoint_sees_only_its_own_traffic(kind: Kind) {
             if promiscuous { vec![&for_another_host, &ours] } else { vec![&ours] };
         assert_eq!(receive(&mut second, expected.len(), LONG), expected);
         assert_eq!(receive(&mut second, 1, SHORT), [[0_u8; 0]; 0]);
-        // What the kernel sees of it: with AF_XDP only what the endpoint does not take.
+        // The kernel's share: with AF_XDP only frames that the endpoint does not take.
         let of_the_kernel: Vec<&[u8]> = all
             .iter()
             .map(|frame| &frame[..])
             .filter(|frame| kind == Kind::Packet || !expected.contains(frame))
             .collect();
-        // The host's kernel answers for the other port, and asks for the address to answer to.
+        // The host's kernel answers for the other port, after an ARP request for the sender's
+        // address.
         let mut seen = receive(&mut everything, of_the_kernel.len() + 1, SHORT);
         seen.retain(|frame| frame[12..14] != [8, 6]);
         assert_eq!(seen, of_the_kernel);
@@ -128,22 +129,22 @@ fn own_frames_do_not_come_back(kind: Kind) {
 fn the_port_is_held(kind: Kind) {
     let testbed = two_hosts(1_500);
     let mut sender = open(&testbed, kind, "h1", Config::switch_port("eth0"));
-    // Without an endpoint the host's kernel answers: it looks for the sender's address first.
+    // Without an endpoint the host's kernel answers, after an ARP request for the sender's address.
     send(&mut sender, &datagram(1, 2, PORT, b"nobody there"));
     let answer = receive(&mut sender, 1, LONG);
     assert_eq!(answer.len(), 1, "the kernel answers, or this test shows nothing");
-    // It may still be busy with that.
+    // The kernel may still be sending.
     while !receive(&mut sender, 1, SHORT).is_empty() {}
 
     let mut second = endpoint(&testbed, kind, "h2");
-    // AF_XDP sockets have an interface to themselves.
+    // An AF_XDP socket is exclusive on its interface.
     let mut third = (kind == Kind::Packet).then(|| endpoint(&testbed, kind, "h2"));
     send(&mut sender, &datagram(1, 2, PORT, b"somebody there"));
     assert_eq!(receive(&mut second, 1, LONG).len(), 1);
     assert!(third.as_mut().is_none_or(|third| receive(third, 1, LONG).len() == 1));
     assert_eq!(receive(&mut sender, 1, SHORT), [[0_u8; 0]; 0]);
 
-    // Somebody who does not share the port.
+    // A socket that does not share the port.
     let other = testbed.run_in("h1", || UdpSocket::bind(("0.0.0.0", PORT))).unwrap().unwrap();
     let refused = testbed
         .run_in("h1", || Device::open(kind, &Config::endpoint("eth0", PORT)))
@@ -184,10 +185,10 @@ fn vlan_tags_stay_in_the_frame(kind: Kind) {
     let testbed = two_hosts(1_500);
     let mut sender = open(&testbed, kind, "h1", Config::switch_port("eth0"));
     let mut receiver = open(&testbed, kind, "h2", Config::switch_port("eth0"));
-    // The kernel sends a service tag only if it finds room for it within the MTU.
+    // The kernel sends a service tag only if it fits into the MTU.
     for (protocol, length) in [([0x81, 0x00], 1_500 - 28), ([0x88, 0xa8], 1_496 - 28)] {
         let payload = vec![7; length];
-        // To somebody else, so that the host's kernel does not answer.
+        // To another address, so that the host's kernel does not answer.
         let plain = datagram(1, 3, PORT, &payload[..]);
         let mut tagged = plain[..12].to_vec();
         tagged.extend(protocol);
@@ -199,7 +200,7 @@ fn vlan_tags_stay_in_the_frame(kind: Kind) {
     }
 }
 
-/// A tag of VLAN 0 is only a priority: the kernel takes it off and goes on as if it had not been there.
+/// A tag of VLAN 0 is only a priority: the kernel removes it and treats the frame as untagged.
 fn an_endpoint_takes_nothing_that_had_a_tag(kind: Kind) {
     let testbed = two_hosts(1_500);
     let mut sender = open(&testbed, kind, "h1", Config::switch_port("eth0"));
@@ -228,7 +229,7 @@ fn the_kernel_fills_in_checksums(kind: Kind) {
     let testbed = two_hosts(1_500);
     let mut receiver = open(&testbed, kind, "h2", Config::switch_port("eth0"));
     let socket = testbed.run_in("h1", || UdpSocket::bind(("0.0.0.0", 5_000))).unwrap().unwrap();
-    // To all, so that no address is asked for first.
+    // Broadcast, so that there is no ARP request first.
     socket.set_broadcast(true).unwrap();
     let everybody = (ip(255), 6_000);
     socket.send_to(b"a datagram from the kernel's own stack", everybody).unwrap();
@@ -276,7 +277,7 @@ fn one_thread_serves_all_ports_of_a_switch(kind: Kind) {
     let testbed = Testbed::build(&star(3)).unwrap();
     let poller = Poller::new();
     let waker = poller.waker().clone();
-    // A fourth port is a memory link: kinds may be mixed.
+    // A fourth port is a memory link: kinds can be mixed.
     let (near, mut inside) = memory::link(64, poller.waker(), &Waker::new());
     let mut ports: Vec<Box<dyn FrameIo>> = vec![Box::new(near)];
     for port in super::ports(&testbed, kind, "s", 3) {
@@ -301,7 +302,7 @@ fn one_thread_serves_all_ports_of_a_switch(kind: Kind) {
     });
 }
 
-/// Ends the switch's thread, also when a check fails: a scope waits for its threads.
+/// Ends the switch's thread, even if a check fails: a scope waits for its threads.
 struct StopWhenDropped<'a>(&'a AtomicBool, Waker);
 
 impl Drop for StopWhenDropped<'_> {

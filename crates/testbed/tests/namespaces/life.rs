@@ -1,4 +1,4 @@
-//! Processes in testbeds, and what is left when a testbed or its holder ends: nothing.
+//! Processes in testbeds; nothing is left when a testbed or its holder ends.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -68,7 +68,7 @@ fn output_is_handed_on_line_by_line() {
     assert_eq!(process.output(Stream::Out), "one\n\nlast");
     let expected = ["one", "", "last"].map(|line| (Stream::Out, line.to_owned()));
     assert_eq!(*lines.lock().unwrap(), expected);
-    // A chatty process does not eat memory, and its last words are kept.
+    // The output of a process with much output is bounded, and its end is kept.
     let chatty = shell("head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end");
     let chatty = testbed.spawn("h1", chatty, Output::Keep).unwrap();
     chatty.wait(Some(LONG)).unwrap().unwrap();
@@ -112,7 +112,7 @@ fn processes_are_asked_and_then_forced_to_end() {
     assert_eq!(status.signal(), Some(Signal::SIGKILL as i32));
 }
 
-/// Whether a process exists and is not just waiting to be reaped.
+/// Whether a process exists and is not a zombie.
 fn lives(process: &str) -> bool {
     let Ok(status) = fs::read_to_string(format!("/proc/{process}/stat")) else { return false };
     !status.rsplit_once(')').unwrap().1.trim().starts_with(['Z', 'X'])
@@ -221,13 +221,13 @@ fn a_missing_right_is_named() {
     }
 }
 
-/// Whether root here is root of the machine, who can be anybody else.
+/// Whether root here is the machine's root, which can become any user.
 fn is_initial_user_namespace() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap();
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
-/// The user `nobody`, as he is numbered everywhere.
+/// The usual ID of the user `nobody`.
 const NOBODY: u32 = 65_534;
 
 fn ordinary(program: &Path, role: &str) -> Command {
@@ -240,7 +240,7 @@ fn ordinary(program: &Path, role: &str) -> Command {
     command
 }
 
-/// Calls `work` with a copy of this program that everybody may run.
+/// Calls `work` with a copy of this program that every user may run.
 fn as_ordinary_user<T>(work: impl FnOnce(&Path) -> T) -> T {
     let directory = std::env::temp_dir().join(format!(
         "tributary-testbed-{}-{:?}",
@@ -258,7 +258,7 @@ fn as_ordinary_user<T>(work: impl FnOnce(&Path) -> T) -> T {
 
 fn all_this_works_for_an_ordinary_user() {
     if !(geteuid().is_root() && is_initial_user_namespace()) {
-        // The whole program runs as an ordinary user already.
+        // This process already is an ordinary user's.
         return;
     }
     let output = as_ordinary_user(|program| {
@@ -273,7 +273,7 @@ fn all_this_works_for_an_ordinary_user() {
         return;
     }
     assert!(output.status.success(), "{out}\n{err}");
-    // All but those of AF_XDP, for which there is a line that tells why.
+    // All but those of AF_XDP, for which a line gives the reason.
     let xdp = crate::frames::TESTS.len() + crate::sockets::TESTS.len();
     assert!(out.contains(&format!(" {xdp} ignored")), "{out}");
     assert!(err.contains("AF_XDP skipped: ") && err.contains("CAP_BPF"), "{err}");

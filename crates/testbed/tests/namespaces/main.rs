@@ -1,8 +1,8 @@
 //! Testbeds, AF_PACKET and AF_XDP sockets, in real network namespaces.
 //!
-//! Needs no root: the program enters a user namespace if it must, which has to happen before any
-//! thread is started, hence a `main` of its own. As root it also runs itself as an ordinary user.
-//! AF_XDP does need root: its tests are skipped, with a line that says why, where it is refused.
+//! Needs no root: the program enters a user namespace if necessary. That has to happen before any
+//! thread is started, so it has its own `main`. As root it also runs itself as an ordinary user.
+//! AF_XDP needs root: where it is refused, its tests are skipped with a line that gives the reason.
 
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
@@ -24,7 +24,7 @@ mod sockets;
 
 /// A test and its name.
 type Test = (&'static str, fn());
-/// A test that is to hold for both kinds of sockets, and its name.
+/// A test for both kinds of sockets, and its name.
 type TestOfKind = (&'static str, fn(Kind));
 
 fn main() -> ExitCode {
@@ -68,7 +68,7 @@ fn trial(name: String, test: impl FnOnce() + Send + 'static, skipped: bool) -> T
     Trial::test(name, run).with_ignored_flag(skipped)
 }
 
-/// Why there is no AF_XDP here, if there is none.
+/// Why AF_XDP is unavailable, if it is.
 fn xdp_is_refused() -> Option<String> {
     let testbed = two_hosts(1_500);
     let opened = testbed.run_in("h1", || XdpSocket::open(&Config::endpoint("eth0", PORT))).unwrap();
@@ -76,16 +76,16 @@ fn xdp_is_refused() -> Option<String> {
         Err(error @ (xdp::OpenError::NotPermitted(_) | xdp::OpenError::Unsupported)) => {
             Some(error.to_string())
         }
-        // What else may be wrong the tests are to show.
+        // Tests report other problems.
         _ => None,
     }
 }
 
-/// The port that the endpoints under test talk over.
+/// The UDP port of the endpoints under test.
 const PORT: u16 = 29_810;
-/// Longer than anything here should take.
+/// Longer than any step of these tests.
 const LONG: Duration = Duration::from_secs(20);
-/// Longer than a frame needs that should not come.
+/// How long to wait for a frame that must not arrive.
 const SHORT: Duration = Duration::from_millis(200);
 
 fn host(name: &str, number: u8) -> Host {
@@ -100,7 +100,7 @@ fn ip(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 84, 0, number)
 }
 
-/// Hosts `h1` and `h2`, joined by one cable.
+/// Hosts `h1` and `h2`, joined by one link.
 fn two_hosts(mtu: u32) -> Testbed {
     let topology = Topology {
         hosts: vec![host("h1", 1), host("h2", 2)],
@@ -177,7 +177,7 @@ fn send(port: &mut impl FrameIo, frame: &[u8]) {
     port.flush().unwrap();
 }
 
-/// Receives `count` frames, or as many as come within `limit`.
+/// Receives `count` frames, or as many as arrive within `limit`.
 fn receive(port: &mut impl FrameIo, count: usize, limit: Duration) -> Vec<Vec<u8>> {
     let deadline = Instant::now() + limit;
     let mut frames = Vec::new();

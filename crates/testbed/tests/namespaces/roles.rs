@@ -1,4 +1,4 @@
-//! What this program does when a test starts it as a process of its own.
+//! Roles of this program when a test starts it as a separate process.
 
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
@@ -9,14 +9,14 @@ use super::*;
 
 const ROLE: &str = "TRIBUTARY_TESTBED_ROLE";
 
-/// This program, to play a role.
+/// This program in a role.
 pub(crate) fn command(role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.env(ROLE, role).stdin(Stdio::null());
     command
 }
 
-/// Plays the role that was asked for, if any.
+/// Plays the requested role, if any.
 pub(crate) fn play() -> Option<ExitCode> {
     let role = std::env::var(ROLE).ok()?;
     match &role[..] {
@@ -34,8 +34,7 @@ pub(crate) fn play() -> Option<ExitCode> {
     Some(ExitCode::SUCCESS)
 }
 
-/// Holds a testbed with processes until killed; prints what it made: `process PID` and `namespace
-/// net:[NUMBER]`.
+/// Holds a testbed with processes until killed; prints `process PID` and `namespace net:[NUMBER]`.
 fn hold() {
     let testbed = Testbed::build(&star(2)).unwrap();
     for node in ["h1", "h2", "s"] {
@@ -51,7 +50,7 @@ fn hold() {
     }
 }
 
-/// Holds an AF_XDP socket on `eth0` until killed; prints its program's number.
+/// Holds an AF_XDP socket on `eth0` until killed; prints its program's ID.
 fn hold_xdp() {
     let socket = XdpSocket::open(&Config::switch_port("eth0")).unwrap();
     println!("{}", socket.program_id().unwrap());
@@ -60,14 +59,14 @@ fn hold_xdp() {
     }
 }
 
-/// In a new user namespace this process has no rights over the network namespace that it is in.
+/// In a new user namespace this process has no privileges over its network namespace.
 fn open_without_rights() {
     nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWUSER).unwrap();
     println!("{}", PacketSocket::open(&Config::endpoint("lo", PORT)).unwrap_err());
     println!("{}", XdpSocket::open(&Config::endpoint("lo", PORT)).unwrap_err());
 }
 
-/// Starts a holder and returns what it printed before it was ready.
+/// Starts a holder and returns its output until it was ready.
 pub(crate) fn start_holder() -> (Child, Vec<String>) {
     use std::io::{BufRead, BufReader};
     let mut holder = command("hold").stdout(Stdio::piped()).spawn().unwrap();

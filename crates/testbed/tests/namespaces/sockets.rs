@@ -1,4 +1,4 @@
-//! What only AF_XDP sockets have: programs on interfaces, queues, shared memory.
+//! Features of AF_XDP sockets only: programs on interfaces, queues, shared memory.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -52,7 +52,7 @@ fn netlink<T: Send>(
     testbed.run_in(node, work).unwrap().unwrap()
 }
 
-/// What the kernel says of an interface.
+/// The kernel's attributes of an interface.
 fn attributes(testbed: &Testbed, node: &str, interface: &str) -> Vec<LinkAttribute> {
     netlink(testbed, node, async |netlink| {
         let mut links = netlink.link().get().match_name(interface.to_owned()).execute();
@@ -60,8 +60,8 @@ fn attributes(testbed: &Testbed, node: &str, interface: &str) -> Vec<LinkAttribu
     })
 }
 
-/// Waits until frames pass: the kernel brings carriers and queueing disciplines up in the background,
-/// and a bridge forwards to a port only then.
+/// Waits until frames pass: the kernel brings carriers and queueing disciplines up in the
+/// background, and only then does a bridge forward to a port.
 fn wait_until_up(testbed: &Testbed, node: &str, interface: &str) {
     let deadline = Instant::now() + LONG;
     let works = |attributes: &[LinkAttribute]| {
@@ -75,7 +75,7 @@ fn wait_until_up(testbed: &Testbed, node: &str, interface: &str) {
     }
 }
 
-/// The number of the XDP program on an interface.
+/// The ID of the XDP program on an interface.
 fn program_on(testbed: &Testbed, node: &str, interface: &str) -> Option<u32> {
     let attributes = attributes(testbed, node, interface);
     let xdp = attributes.into_iter().find_map(|attribute| match attribute {
@@ -88,16 +88,16 @@ fn program_on(testbed: &Testbed, node: &str, interface: &str) -> Option<u32> {
     })
 }
 
-/// Whether the system still has a program.
+/// Whether a program still exists.
 fn exists(program: u32) -> bool {
     const GET_DESCRIPTOR_BY_ID: libc::c_int = 13;
     let mut arguments = [program, 0, 0, 0];
-    // SAFETY: the arguments begin with the number, the rest is zero; their size is given.
+    // SAFETY: the arguments begin with the ID, the rest is zero; their size is given.
     let descriptor = unsafe {
         libc::syscall(libc::SYS_bpf, GET_DESCRIPTOR_BY_ID, arguments.as_mut_ptr(), 12_usize)
     };
     if descriptor >= 0 {
-        // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+        // SAFETY: the kernel has just returned this descriptor, so it has no other owner.
         unsafe { libc::close(descriptor as i32) };
         return true;
     }
@@ -114,7 +114,7 @@ fn wait_until_gone(testbed: &Testbed, program: u32) {
     }
 }
 
-/// ARP, ICMP, TCP and other UDP ports work beside our packets, which the kernel does not get.
+/// ARP, ICMP, TCP and other UDP ports work beside our packets, which the kernel does not receive.
 fn a_host_keeps_its_kernel() {
     let testbed = two_hosts(1_500);
     let mut first = endpoint(&testbed, Kind::Xdp, "h1");
@@ -127,7 +127,7 @@ fn a_host_keeps_its_kernel() {
         stream.read_to_string(&mut text).unwrap();
         text
     });
-    // The address is asked for by ARP.
+    // ARP resolves the address.
     let mut client = testbed.run_in("h1", || TcpStream::connect((ip(2), 7_000))).unwrap().unwrap();
     let text = "all of this goes through the kernel. ".repeat(10_000);
     thread::scope(|scope| {
@@ -149,7 +149,8 @@ fn a_host_keeps_its_kernel() {
     let mut buffer = [0; 64];
     there.set_read_timeout(Some(LONG)).unwrap();
     assert_eq!(there.recv(&mut buffer).unwrap(), 12);
-    // Fragments and IP options are not ours. The kernel gets them, and the port is held: no answer.
+    // Fragments and IP options are not ours. The kernel gets them, but the port is in use, so there
+    // is no answer.
     let mut answers = open(&testbed, Kind::Packet, "h1", Config::switch_port("eth0"));
     let mut with_options = datagram(1, 2, PORT, &[0; 12]);
     with_options.splice(34..34, [0; 4]);
@@ -176,7 +177,7 @@ fn a_switch_port_takes_everything() {
     assert_eq!(receive(&mut kernel, 1, SHORT), [[0_u8; 0]; 0], "the kernel gets nothing");
     drop(port);
     frames.iter().for_each(|frame| send(&mut sender, frame));
-    // Among them is an answer to a question of the host's own.
+    // These include an answer to the host's own request.
     let mut seen = receive(&mut kernel, frames.len() + 1, SHORT);
     seen.retain(|frame| frames.contains(frame));
     assert_eq!(seen, frames, "and then everything again");
@@ -211,7 +212,7 @@ fn nothing_is_left_after(signal: Signal) {
     kill(Pid::from_raw(holder.id().cast_signed()), signal).unwrap();
     assert!(!holder.wait(Some(LONG)).unwrap().unwrap().success());
     wait_until_gone(&testbed, program);
-    // The interface is free for the next.
+    // The interface is free again.
     let next = open(&testbed, Kind::Xdp, "h1", Config::switch_port("eth0"));
     assert_eq!(next.interface().name, "eth0");
 }
@@ -226,7 +227,7 @@ fn a_failed_opening_leaves_nothing() {
     let ports = ["port0", "port1", "port2"].map(Config::switch_port);
     let error = refusal(&testbed, "s", &ports);
     assert!(error.contains("no network interface `port2`"), "{error}");
-    // The last one is taken: those before it are given back.
+    // The last interface is in use: those before it are released.
     let taken = open(&testbed, Kind::Xdp, "s", Config::switch_port("port1"));
     let error = refusal(&testbed, "s", &ports[..2]);
     assert!(error.contains("`port1`"), "{error}");
@@ -258,7 +259,7 @@ fn every_queue_has_a_socket() {
     let mut m0 = open_xdp("m0").unwrap().unwrap();
     assert_eq!(m0.queues(), 3);
     let mut sender = open(&testbed, Kind::Packet, "h1", Config::switch_port("m1"));
-    // The kernel spreads flows over the queues by their addresses and ports.
+    // The kernel spreads flows over the queues by address and port.
     let flow = |number: u32| datagram((number % 200) as u8, 2, PORT, &number.to_be_bytes());
     let count = 600;
     (0..count).for_each(|number| send(&mut sender, &flow(number)));
@@ -267,12 +268,12 @@ fn every_queue_has_a_socket() {
     let mut expected: Vec<Vec<u8>> = (0..count).map(flow).collect();
     expected.sort_by_key(|frame| u32::from_be_bytes(frame[42..46].try_into().unwrap()));
     assert_eq!(received, expected);
-    // The other way frames keep their order, and do not depend on what the peer has.
+    // In the other direction frames keep their order, independent of the peer's queues.
     (0..100).for_each(|number| send(&mut m0, &flow(number)));
     assert_eq!(receive(&mut sender, 100, LONG), (0..100).map(flow).collect::<Vec<_>>());
 }
 
-/// Many more frames than there is memory for, of all sizes, from all ports to all.
+/// Many more frames than fit into memory, of all sizes, between all ports.
 fn ports_share_memory_and_lose_none_of_it() {
     let testbed = Testbed::build(&star(3)).unwrap();
     let mut ports = ports(&testbed, Kind::Xdp, "s", 3);
@@ -298,7 +299,7 @@ fn ports_share_memory_and_lose_none_of_it() {
 }
 
 fn frames_of_all_sizes_pass_on_all_mtus() {
-    // Below and above what fits a small chunk, a large chunk, and a page for the driver.
+    // Sizes around a small chunk, a large chunk, and the driver's page.
     for mtu in [68, 1_500, 1_774, 1_775, 3_498, 3_506, 3_507, 3_822, 3_823, 9_000, 65_535] {
         let testbed = two_hosts(mtu);
         let mut first = endpoint(&testbed, Kind::Xdp, "h1");
@@ -333,8 +334,8 @@ fn a_full_receive_ring_is_counted() {
     assert_eq!(receive(&mut receiver, 1, LONG), [datagram(1, 2, PORT, b"next")]);
 }
 
-/// The kernel shows frames before it frees the places of their chunks: under load a ring looks full
-/// that is not.
+/// The kernel makes frames visible before it frees their chunks' places: under load a ring seems
+/// full that is not.
 fn no_chunk_is_lost_under_load() {
     const RING: u32 = 128;
     let testbed = two_hosts(1_500);
@@ -352,7 +353,8 @@ fn no_chunk_is_lost_under_load() {
     }
     let mut sender = sending.join().unwrap();
     while !receive(&mut receiver, RING as usize, SHORT).is_empty() {}
-    // Every place of the ring has a chunk again: a ring full of frames comes in before one is taken out.
+    // Every place of the ring has a chunk again: a ring full of frames can arrive before one is
+    // removed.
     let before = receiver.statistics().unwrap().overrun;
     let full: Vec<Vec<u8>> = (1..RING).map(frame).chain([end]).collect();
     full.iter().for_each(|frame| send(&mut sender, frame));
@@ -360,8 +362,8 @@ fn no_chunk_is_lost_under_load() {
     assert_eq!(receiver.statistics().unwrap().overrun, before);
 }
 
-/// A bridge's driver runs no XDP program; the kernel runs it for the bridge, beside a port that shares
-/// the memory and runs its own.
+/// A bridge's driver runs no XDP programs, so the kernel runs it for the bridge, beside a port that
+/// shares the memory and runs its own.
 fn a_driver_without_programs_gets_the_kernels() {
     let testbed = two_hosts(1_500);
     make_pair(&testbed, 1);
@@ -382,7 +384,7 @@ fn a_driver_without_programs_gets_the_kernels() {
     let opened = testbed.run_in("h1", || XdpSocket::open_all(&ports)).unwrap().unwrap();
     let [mut bridge, mut port]: [XdpSocket; 2] = opened.try_into().unwrap();
     assert!(!bridge.is_native() && port.is_native());
-    // Of the port alone: the kernel tells of multicast groups through the bridge.
+    // Of the port only: the kernel announces multicast groups through the bridge.
     let mut host = open(&testbed, Kind::Xdp, "h1", Config::endpoint("m0", PORT));
     let mut other = endpoint(&testbed, Kind::Xdp, "h2");
     for length in [18_usize, 500, 1_472] {
@@ -440,7 +442,7 @@ fn what_is_in_the_way_is_named() {
     let error = refusal(&testbed, "h1", &[Config::endpoint("eth7", PORT)]);
     assert!(error.contains("there is no network interface `eth7` here"), "{error}");
 
-    // Memory that may not be locked: a process with a small limit, and no right to go beyond it.
+    // Memory that may not be locked: a process with a small limit, and no capability to exceed it.
     let script = "ulimit -l 64; exec setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock \"$0\"";
     let mut command = Command::new("sh");
     let role = roles::command("hold xdp");

@@ -1,4 +1,4 @@
-//! Both compilers say the same of a program: what a controller wrote for one switch suits another.
+//! Both compilers produce equal P4Info, so a controller's entries suit either switch.
 
 use super::{Case, cases};
 use crate::embedded::Embedded;
@@ -16,7 +16,7 @@ fn same_p4info_atp() {
     }
 }
 
-/// Whoever evicts whom: the controller is told nothing of it.
+/// For all eviction rules, which do not affect the controller.
 fn same_p4info_esa() {
     for values in [32, 64] {
         same_p4info(&Build { values, ..Build::ESA });
@@ -44,7 +44,7 @@ fn same_p4info(build: &Build) {
     compare(&Embedded::new(build), &tools::compile(tools, build).p4info);
 }
 
-/// Our P4Info of a program, and that of a compiler.
+/// Compares our P4Info of a program with a compiler's.
 fn compare(ours: &Embedded, theirs: &str) {
     let theirs = sorted(text::from_text(theirs).expect("P4Info"));
     let ours = sorted(ours.p4info().clone());
@@ -69,7 +69,7 @@ pub(in crate::cases) const FOR_TOFINO: &[Case] = &[
 /// The stages of one pipe.
 const STAGES: usize = 12;
 
-/// A program fits, and the back end says the same of it as our front end.
+/// A program fits, and the back end's P4Info equals our front end's.
 fn fits_tofino(build: &Build) {
     let compiler = tools::tofino().expect("else this is not run");
     let name = build.program.name();
@@ -81,8 +81,8 @@ fn fits_tofino(build: &Build) {
     compare(&ours, &compiled.p4info);
 }
 
-/// All that entities are written with, in an order that does not depend on the compiler. Which types
-/// are described besides, and port metadata that drivers know, are a compiler's own affair.
+/// Everything that entities depend on, in an order independent of the compiler. Additional type
+/// descriptions and port metadata are specific to compilers and omitted.
 fn sorted(mut info: P4Info) -> P4Info {
     info.type_info = None;
     info.externs.clear();

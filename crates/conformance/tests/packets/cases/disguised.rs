@@ -1,6 +1,6 @@
-//! Aggregation packets in disguise: frames that a host, its network card or a tunnel could turn into a
-//! packet of ours after the switch has let them pass as plain traffic. None passes, whatever the
-//! program, wherever it comes from and wherever it goes.
+//! Disguised aggregation packets: frames that a host, its network card or a tunnel could convert to
+//! one of our packets after the switch has forwarded them as plain traffic. None passes, for any
+//! program, source and destination.
 
 use super::cases;
 use crate::frames::{Frame, PARAMETER, TUNNEL_PORTS, TUNNELS, mac, plain};
@@ -14,7 +14,7 @@ cases!("disguised":
 
 const PROGRAMS: [Build; 4] = [Build::PATIENT, Build::ESA, Build::P4INC, Build::SWITCHML];
 
-/// A forged result for a worker, as an outsider would like it to arrive.
+/// A forged result for a worker, as an attacker would send it.
 fn forged(lab: &Lab) -> Frame {
     let protocol = lab.build().program.protocol();
     Frame::new(PARAMETER, OUTSIDER, 1).bitmap(0b111).values(&values(lab, 1)).with(|f| {
@@ -22,7 +22,7 @@ fn forged(lab: &Lab) -> Frame {
     })
 }
 
-/// None of these frames leaves the switch, from any port, to a host or to all.
+/// No port of the switch forwards these frames to a host or floods them.
 fn barred(disguises: impl Fn(&Lab) -> Vec<Vec<u8>>) {
     for build in PROGRAMS {
         let mut lab = Lab::new(build);
@@ -35,21 +35,21 @@ fn barred(disguises: impl Fn(&Lab) -> Vec<Vec<u8>>) {
             }
             lab.check_gone(1, &frame, (NO_JOB, Barred));
         }
-        // Plain traffic goes on.
+        // Plain traffic still passes.
         let arp = plain(0xffff_ffff_ffff, mac(OUTSIDER), 0x0806, &[7; 28]);
         let others = PORTS.filter(|port| *port != OUTSIDER).map(|port| (port, arp.clone()));
         lab.check(OUTSIDER, &arp, (NO_JOB, Forwarded), &others.collect::<Vec<_>>());
     }
 }
 
-/// What stands behind the addresses of a frame, behind something else.
+/// The content of a frame after its addresses, moved behind another header.
 fn behind(frame: &Frame, head: &[u8]) -> Vec<u8> {
     let bytes = frame.bytes();
     [&bytes[..12], head, &bytes[12..]].concat()
 }
 
-/// Tags of IEEE 802.1Q and 802.1ad and their older numbers, with the VLAN that means none, priorities,
-/// and several of them: a kernel takes the outermost off, and cards do.
+/// Tags of IEEE 802.1Q and 802.1ad and their older EtherTypes, with VLAN 0, priorities, and several
+/// tags: kernels and network cards remove the outermost.
 fn behind_tags() {
     barred(|lab| {
         let frame = forged(lab);
@@ -92,7 +92,7 @@ fn with_options() {
     });
 }
 
-/// Whole packets that claim to be fragments, and a packet cut in two.
+/// Complete packets marked as fragments, and a packet cut in two.
 fn in_fragments() {
     barred(|lab| {
         let fragment = |fragment: u16| forged(lab).with(|f| f.fragment = fragment).bytes();
@@ -105,7 +105,7 @@ fn in_fragments() {
     });
 }
 
-/// IP in IP, and what else an IP packet can carry another in.
+/// IP in IP, and other protocols that carry packets in IP.
 fn in_tunnels() {
     barred(|lab| {
         let frame = forged(lab);

@@ -1,4 +1,4 @@
-//! Plain traffic: bridged, flooded, routed. Aggregation packets that go on are forwarded alike.
+//! Plain traffic: bridged, flooded, routed. Aggregation packets are forwarded in the same way.
 
 use super::cases;
 use crate::entries::{Entry, Key};
@@ -25,7 +25,7 @@ fn known_host() {
         let frame = dns(from, to);
         lab.check(from, &frame.bytes(), (NO_JOB, Forwarded), &[(to, frame.bytes())]);
     }
-    // Where a packet comes from is not looked at.
+    // The source address is ignored.
     let frame = dns(1, 2).with(|f| f.source = mac(2));
     lab.check(5, &frame.bytes(), (NO_JOB, Forwarded), &[(2, frame.bytes())]);
 }
@@ -76,12 +76,12 @@ fn other_udp_and_ip() {
     for frame in frames {
         lab.check(1, &frame.bytes(), (NO_JOB, Forwarded), &[(PS, frame.bytes())]);
     }
-    // The source port is not looked at.
+    // The source port is ignored.
     let frame = whole().with(|f| f.udp_source = 5);
     lab.check_gone(1, &frame.bytes(), (A.slot, Absorbed));
 }
 
-/// A host takes options off and puts fragments together: of UDP, neither passes.
+/// A host removes options and reassembles fragments: UDP packets with either do not pass.
 fn options_and_fragments() {
     let mut lab = rack(Build::PATIENT);
     let x = values(&lab, 1);
@@ -95,7 +95,7 @@ fn options_and_fragments() {
     let frames = [
         options(1),
         options(10),
-        // The header ends before it is complete, says its length.
+        // The header's length field is too small.
         whole().with(|f| f.version = 0x44),
         whole().with(|f| f.version = 0x40),
         // The first fragment, one in the middle, the last one.
@@ -108,16 +108,16 @@ fn options_and_fragments() {
     ];
     for frame in frames {
         lab.check_gone(1, &frame.bytes(), (NO_JOB, Barred));
-        // Of what is no UDP they do.
+        // Packets other than UDP pass.
         let frame = frame.with(|f| f.ip_protocol = 1);
         if frame.version >> 4 == 4 {
             lab.check(1, &frame.bytes(), (NO_JOB, Forwarded), &[(PS, frame.bytes())]);
         }
     }
-    // With options, the checksum is not the switch's business.
+    // With options, the switch does not verify the checksum.
     let frame = options(2).with(|f| (f.checksum, f.ip_protocol) = (Some(0x1234), 2));
     lab.check(1, &frame.bytes(), (NO_JOB, Forwarded), &[(PS, frame.bytes())]);
-    // "Do not fragment" and the reserved bit make no fragment.
+    // "Do not fragment" and the reserved bit do not make a fragment.
     for fragment in [0, 0x4000, 0x8000, 0xc000] {
         let frame = A.gradient(0, 7, fragment / 0x4000, &x).with(|f| f.fragment = fragment as u16);
         lab.check_gone(1, &frame.bytes(), (A.slot, Absorbed));
@@ -125,7 +125,7 @@ fn options_and_fragments() {
 }
 
 /// A frame for the switch itself is routed: longest prefix first, addresses changed, time to live
-/// decreased, checksum right again.
+/// decreased, checksum correct.
 fn routed() {
     let mut lab = rack(Build::PATIENT);
     lab.insert(&[
@@ -169,7 +169,7 @@ fn time_to_live() {
     for ttl in [0, 1] {
         let frame = dns(6, 2).with(|f| (f.destination, f.ttl) = (ROUTER, ttl));
         lab.check_gone(6, &frame.bytes(), (NO_JOB, Forwarded));
-        // A bridge does not count.
+        // A bridge does not decrease the time to live.
         let frame = dns(6, 2).with(|f| f.ttl = ttl);
         lab.check(6, &frame.bytes(), (NO_JOB, Forwarded), &[(2, frame.bytes())]);
     }
@@ -185,8 +185,7 @@ fn no_route() {
     lab.check_gone(6, &frame.bytes(), (NO_JOB, Forwarded));
 }
 
-/// An aggregation packet for the switch's own address is aggregated all the same, and what goes on
-/// is routed.
+/// An aggregation packet for the switch's own address is also aggregated, and its output is routed.
 fn routed_sum() {
     let mut lab = rack(Build::PATIENT);
     lab.insert(&[Entry::own_address(ROUTER), Entry::route((ip(PS), 32), PS, ROUTER, mac(PS))]);
@@ -216,7 +215,7 @@ fn dropped_address() {
     lab.check(1, &frame, (NO_JOB, Forwarded), &others);
 }
 
-/// Only floods are kept from going back.
+/// Only floods exclude the arrival port.
 fn host_behind_its_own_port() {
     let mut lab = rack(Build::PATIENT);
     let frame = dns(5, 5);

@@ -1,4 +1,4 @@
-//! The frames that all implementations of the packet format agree on, through the P4 parser.
+//! The golden frames of the packet format, through the P4 parser.
 
 use std::collections::BTreeSet;
 
@@ -47,8 +47,8 @@ fn switchml_values_64() {
     pass_unchanged(Build { values: 64, ..Build::SWITCHML }, 2);
 }
 
-/// Taken apart and put together again, a frame is what it was. Frames of another size than the
-/// program's are no packets to it.
+/// Parsing and deparsing keep a frame unchanged. Frames of another size than the program's are
+/// malformed.
 fn pass_unchanged(build: Build, at_least: u32) {
     let values = build.values;
     let mut lab = Lab::new(Build { pool: 0x1_0000, ..build });
@@ -86,7 +86,7 @@ fn pass_unchanged(build: Build, at_least: u32) {
     assert!(passed >= at_least, "{passed} frames of {values} values");
 }
 
-/// A sweep that comes back names the cell behind the last one.
+/// A finished sweep names the cell after the last one.
 fn sweep_is_over(frame: &[u8]) -> bool {
     u32::from_be_bytes(frame[INDEX..INDEX + 4].try_into().expect("four bytes")) >= 0x1_0000
 }

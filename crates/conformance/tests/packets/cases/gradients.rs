@@ -55,14 +55,14 @@ fn collided() {
     let next = A.gradient(0, 8, 3, &y);
     let marked = next.clone().flags(COLLISION);
     lab.check(1, &next.bytes(), (A.slot, Collided), &[(PS, marked.bytes())]);
-    // The holder has not noticed.
+    // The holder is unaffected.
     lab.check_gone(2, &A.gradient(1, 7, 3, &y).bytes(), (A.slot, Added));
     let last = A.gradient(2, 7, 3, &y);
     let whole = last.clone().bitmap(0b111).values(&sum(&[&x, &y, &y]));
     lab.check(3, &last.bytes(), (A.slot, Completed), &[(PS, whole.bytes())]);
 }
 
-/// The cell stays with a task that is complete until its result comes by.
+/// The cell stays with a complete task until its result passes.
 fn completed_task_keeps_its_cell() {
     let mut lab = rack(Build::PATIENT);
     let x = values(&lab, 1);
@@ -75,7 +75,7 @@ fn completed_task_keeps_its_cell() {
     lab.check(1, &late.bytes(), (A.slot, Collided), &[(PS, marked.bytes())]);
 }
 
-/// Where nothing is to be added, no cell is taken.
+/// Without anything to add, no cell is occupied.
 fn bypassed_alone() {
     let mut lab = rack(Build::PATIENT);
     let x = values(&lab, 1);
@@ -85,7 +85,7 @@ fn bypassed_alone() {
     lab.check(1, &whole.bytes(), (ALONE.slot, Bypassed), &[(PS, whole.bytes())]);
 }
 
-/// What is marked already passes a cell of its own task and leaves it as it is.
+/// A marked packet passes a cell of its own task and leaves it unchanged.
 fn bypassed_with_flags() {
     let mut lab = rack(Build::PATIENT);
     let [x, y, z] = [1, 2, 3].map(|seed| values(&lab, seed));
@@ -102,13 +102,13 @@ fn bypassed_with_flags() {
 }
 
 /// All flags with all kinds of bitmaps, from a host's port and from a rack's, with and without
-/// others to wait for; each into a free cell of its own.
+/// missing workers; each into a free cell of its own.
 fn every_flag_with_every_bitmap() {
     use crate::entries::Entry;
     let mut lab = rack(Build { pool: 4096, ..Build::PATIENT });
     let x = values(&lab, 1);
     let (job, slot) = (77, 7);
-    // Port 1: a worker. Port 2: a rack of two. Port 3: a rack that is all there is.
+    // Port 1: a worker. Port 2: a rack of two. Port 3: a rack with all workers.
     lab.insert(&[
         Entry::contribute(job, 1, 0b0001, 0b0111, slot),
         Entry::contribute(job, 2, 0b0110, 0b0111, slot),

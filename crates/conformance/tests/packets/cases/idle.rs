@@ -1,4 +1,4 @@
-//! Cells that nobody has used for long may be taken over, in a second pass.
+//! Cells that have been idle for long may be taken over, in a second pass.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn build() -> Build {
     Build { idle_us: LIMIT.as_micros() as u32, ..Build::PATIENT }
 }
 
-/// The old partial is dropped, the packet is counted once, and the task goes on as any other.
+/// The old partial sum is dropped, the packet is counted once, and the task continues normally.
 fn seized() {
     let mut lab = rack(build());
     let [x, y, z] = [1, 2, 3].map(|seed| values(&lab, seed));
@@ -31,7 +31,7 @@ fn seized() {
     lab.advance(LIMIT * 2);
     lab.check_gone(2, &early.bytes(), (B.slot, Seized));
     lab.check_gone(2, &early.bytes(), (B.slot, Duplicate));
-    // The old holder comes too late now.
+    // The old holder is now too late.
     let late = A.gradient(1, 7, 3, &x);
     let marked = late.clone().flags(crate::frames::COLLISION);
     lab.check(2, &late.bytes(), (A.slot, Collided), &[(PS, marked.bytes())]);
@@ -40,21 +40,21 @@ fn seized() {
     lab.check(3, &last.bytes(), (B.slot, Completed), &[(PS, whole.bytes())]);
 }
 
-/// The marks of the old task go with it; a resend takes only what the new one put in.
+/// The marks of the old task are dropped with it; a resend takes only the new task's values.
 fn seized_and_flushed() {
     let mut lab = rack(build());
     let [x, y, z] = [1, 2, 3].map(|seed| values(&lab, seed));
     let first = A.gradient(0, 7, 3, &x).ecn(crate::frames::CONGESTED);
     lab.check_gone(1, &first.bytes(), (A.slot, Absorbed));
     lab.advance(LIMIT * 2);
-    // Not only another job: another fragment of the same one, too.
+    // Also for another fragment of the same job.
     lab.check_gone(2, &A.gradient(1, 8, 3, &y).bytes(), (A.slot, Seized));
     let again = A.gradient(2, 8, 3, &z).flags(RESEND);
     let partial = again.clone().bitmap(0b110).values(&sum(&[&y, &z]));
     lab.check(3, &again.bytes(), (A.slot, Flushed), &[(PS, partial.bytes())]);
 }
 
-/// In virtual time: idle for the limit is not idle; a microsecond more is.
+/// In virtual time: after exactly the limit the cell is not idle, a microsecond later it is.
 fn exactly_the_limit() {
     for (rest, outcome) in [(0, Collided), (1, Seized)] {
         let mut lab = embedded_rack(build());
@@ -68,7 +68,7 @@ fn exactly_the_limit() {
     }
 }
 
-/// Packets of the task keep its cell, duplicates too; packets of others do not.
+/// Packets of the task keep its cell, even duplicates; packets of others do not.
 fn every_use_counts() {
     let mut lab = embedded_rack(build());
     let x = values(&lab, 1);
@@ -86,7 +86,7 @@ fn every_use_counts() {
     lab.check_gone(2, &other.bytes(), (B.slot, Seized));
 }
 
-/// The time of the last use has 32 bits: it starts again every 71 minutes.
+/// The time of the last use has 32 bits and wraps every 71 minutes.
 fn clock_wraps_around() {
     for (rest, outcome) in [(0, Collided), (1, Seized)] {
         let mut lab = embedded_rack(build());
@@ -102,7 +102,7 @@ fn clock_wraps_around() {
     }
 }
 
-/// 50 ms, where nothing else is said.
+/// 50 ms by default.
 fn default_limit() {
     let mut lab = embedded_rack(Build { idle_us: 50_000, ..Build::PATIENT });
     let x = values(&lab, 1);

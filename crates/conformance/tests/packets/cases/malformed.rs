@@ -1,4 +1,4 @@
-//! What is no packet of ours although it comes to our port, or breaks the rules of its headers.
+//! Packets to our UDP port that break the rules of the headers.
 
 use super::cases;
 use crate::frames::{ABSENT, Frame, GRADIENT, PARAMETER, QUERY, REMINDER, REPLY, SWEEP};
@@ -14,7 +14,7 @@ cases!("malformed":
     wrong_checksum, every_bit_of_the_checksum, trailer_is_kept,
 );
 
-/// After all that was refused: the cell is still free.
+/// Checks that the cell is still free after the refused packets.
 fn cell_is_free(lab: &mut Lab, cell: u32) {
     let x = values(lab, 1);
     lab.check_gone(2, &B.gradient(0, 99, cell, &x).bytes(), (B.slot, Absorbed));
@@ -35,7 +35,7 @@ fn truncated_at_every_byte() {
     cell_is_free(&mut lab, 3);
 }
 
-/// No cable carries these, but a port of the embedded switch may be no cable.
+/// No link carries these, but a port of the embedded switch need not be a link.
 fn truncated_before_ethernet_ends() {
     let mut lab = crate::scene::embedded_rack(Build::PATIENT);
     let whole = A.gradient(0, 7, 3, &values(&lab, 1)).bytes();
@@ -44,7 +44,7 @@ fn truncated_before_ethernet_ends() {
     }
 }
 
-/// Count, UDP length and IPv4 length must say the same, and what this program is compiled for.
+/// Count, UDP length and IPv4 length must agree with each other and with the compiled program.
 fn lengths_and_counts() {
     let mut lab = rack(Build::PATIENT);
     let x = values(&lab, 1);
@@ -59,14 +59,14 @@ fn lengths_and_counts() {
         wrong.push((1, gradient().with(|f| f.udp_length = Some(length))));
         wrong.push((1, gradient().with(|f| f.total_length = Some(length.saturating_add(20)))));
     }
-    // All three agree, but on another number of values than ours.
+    // All three agree on another number of values than the program's.
     for count in [0, 1, n - 1, n + 1, 2 * n] {
         let other = vec![1; usize::from(count)];
         wrong.push((1, gradient().values(&other)));
         wrong.push((PS, A.parameter(7, 3, &other)));
         wrong.push((PS, A.reply(0, 7, 3, &other)));
     }
-    // Kinds without values, with some.
+    // Kinds without values, with values.
     wrong.push((PS, A.query(0, 7, 3).values(&x)));
     wrong.push((PS, A.query(0, 7, 3).values(&[1])));
     wrong.push((PS, A.query(0, 7, 3).with(|f| f.count = Some(n))));
@@ -124,7 +124,7 @@ fn other_kinds() {
     let known = [GRADIENT, PARAMETER, REPLY, QUERY, SWEEP];
     for kind in (0..=255).filter(|kind| !known.contains(kind)) {
         let frame = A.gradient(0, 7, 3, &x).with(|f| f.kind = kind);
-        // What other protocols know is understood, but has no entry.
+        // Kinds of other protocols are recognised, but have no entry.
         let outcome = if [REMINDER, ABSENT].contains(&kind) { Rejected } else { Malformed };
         lab.check_gone(1, &frame.bytes(), (NO_JOB, outcome));
         let bare = A.query(0, 7, 3).with(|f| f.kind = kind);
@@ -162,7 +162,7 @@ fn zero_bitmap() {
     cell_is_free(&mut lab, 3);
 }
 
-/// Nobody speaks for a worker that is not behind its own port, whatever the flags.
+/// No port may send for workers that are not behind it, whatever the flags.
 fn foreign_bits() {
     let mut lab = rack(Build::PATIENT);
     let [x, y] = [1, 2].map(|seed| values(&lab, seed));
@@ -196,8 +196,8 @@ fn wrong_checksum() {
     cell_is_free(&mut lab, 3);
 }
 
-/// A damaged bit anywhere in the IPv4 header is noticed. Damage to the version or the header's length
-/// makes it something else, with a checksum that the switch does not know.
+/// A flipped bit anywhere in the IPv4 header is detected. Changes of the version or the header's
+/// length make it another header, whose checksum the switch does not verify.
 fn every_bit_of_the_checksum() {
     let mut lab = rack(Build::PATIENT);
     let whole = A.gradient(0, 7, 3, &values(&lab, 1)).bytes();
@@ -210,7 +210,7 @@ fn every_bit_of_the_checksum() {
     cell_is_free(&mut lab, 3);
 }
 
-/// Ethernet may pad; what stands behind the IPv4 packet goes on unchanged.
+/// Ethernet may pad; bytes after the IPv4 packet pass unchanged.
 fn trailer_is_kept() {
     let mut lab = rack(Build::PATIENT);
     let [x, y] = [1, 2].map(|seed| values(&lab, seed));

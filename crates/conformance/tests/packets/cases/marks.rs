@@ -1,4 +1,5 @@
-//! Congestion marks: a cell ORs those of its packets, and the sum carries them as flag E.
+//! Congestion marks: a cell combines those of its packets with OR, and the sum carries them as flag
+//! E.
 
 use super::cases;
 use crate::frames::{CAPABLE, CONGESTED, Frame, MARKED, NOT_CAPABLE, RESEND};
@@ -72,7 +73,7 @@ fn flush_takes_marks_along() {
     }
 }
 
-/// A packet that looks at a cell and passes turns its own code point into the flag.
+/// A packet that accesses a cell and passes converts its own code point to the flag.
 fn own_mark_becomes_the_flag() {
     let mut lab = rack(Build::PATIENT);
     let x = values(&lab, 1);
@@ -89,7 +90,7 @@ fn own_mark_becomes_the_flag() {
 }
 
 /// Packets behind more than 64 others are marked, if they allow it. BMv2 sends while it receives,
-/// so only the embedded switch has queues of a known length.
+/// so only the embedded switch has queues of known length.
 fn long_queues_mark() {
     let mut lab = embedded_rack(Build::PATIENT);
     let x = values(&lab, 1);
@@ -101,7 +102,7 @@ fn long_queues_mark() {
             (0..80).map(|n| (1, frame(n).ecn(if n > 64 { result } else { ecn }).bytes()));
         assert_eq!(outputs.frames, expected.collect::<Vec<_>>());
     }
-    // Not IPv4: nothing to mark.
+    // Not IPv4, so it cannot be marked.
     let arp = crate::frames::plain(crate::frames::mac(1), crate::frames::mac(4), 0x0806, &[0; 46]);
     let outputs = lab.send_all(PS, &vec![arp.clone(); 80]);
     assert_eq!(outputs.frames, vec![(1, arp); 80]);

@@ -19,7 +19,7 @@ mod sweep;
 mod switchml;
 mod two_levels;
 
-/// A name and what to run.
+/// A case: name and function.
 pub(crate) type Case = (&'static str, fn());
 
 /// The cases of a module: its functions, each named `MODULE::FUNCTION`.
@@ -32,7 +32,7 @@ macro_rules! cases {
 }
 use cases;
 
-/// All that run everywhere.
+/// Cases for every machine.
 pub(crate) const EVERYWHERE: &[&[Case]] = &[
     gradients::CASES,
     resends::CASES,
@@ -69,8 +69,8 @@ pub(crate) const EVERYWHERE: &[&[Case]] = &[
     switchml::CASES,
 ];
 
-/// Those that have nothing to do where BMv2 is not installed.
+/// Cases that need BMv2.
 pub(crate) const WITH_BMV2: &[&[Case]] = &[compilers::CASES];
 
-/// Those that have nothing to do where the Tofino back end of p4c is not installed.
+/// Cases that need p4c's Tofino back end.
 pub(crate) const FOR_TOFINO: &[&[Case]] = &[compilers::FOR_TOFINO];

@@ -2,7 +2,7 @@
 //! [model](crate::model) must agree on every packet and in every counter.
 //!
 //! A failure prints its seed; `TRIBUTARY_SEED=…` runs that seed alone, and `TRIBUTARY_PACKETS=…`
-//! sets how many packets are sent for a seed.
+//! sets the number of packets per seed.
 
 mod rounds;
 
@@ -29,7 +29,7 @@ cases!("random":
     p4inc_on_all_switches, p4inc_at_length, switchml_on_all_switches, switchml_at_length,
 );
 
-/// What is run where nothing else is said.
+/// Default seeds.
 const SEEDS: [u64; 3] = [1, 2, 3];
 
 const POOL: u32 = 6;
@@ -41,10 +41,10 @@ const SWITCHML: Build = Build { pool: POOL, values: VALUES, ..Build::SWITCHML };
 const ROUTER: u64 = 0x0200_0000_00fe;
 const JOBS: [u16; 3] = [1, 2, 0x0201];
 
-/// How often counters are compared.
+/// Packets between two comparisons of counters.
 const ROUND: u32 = 100;
 
-/// Outcomes that a program has.
+/// Outcomes that a program must produce.
 fn outcomes(build: Build) -> BTreeSet<i64> {
     use Outcome::*;
     let of_all = |outcome: i64| outcome < Preempted as i64 || outcome == Barred as i64;
@@ -54,15 +54,15 @@ fn outcomes(build: Build) -> BTreeSet<i64> {
     let all: Vec<i64> = match build.program {
         Program::Atp => all.filter(of_atp).collect(),
         Program::Esa => all.filter(of_esa).collect(),
-        // What came with ESA is ESA's.
+        // ESA's outcomes.
         Program::P4inc | Program::SwitchMl => {
             all.filter(|outcome| of_atp(outcome) || !of_esa(outcome)).collect()
         }
     };
     let none: &[Outcome] = match build.program {
-        // There are no idle cells to be seized.
+        // There are no idle cells.
         Program::Atp => &[Seized],
-        // No packet comes between two passes of another.
+        // No packet passes between two passes of another.
         Program::Esa if build.preemption == ALWAYS => {
             &[Resent, Flushed, Seized, Replied, Queried, Collided]
         }
@@ -77,7 +77,8 @@ fn on_all_switches() {
     seeds(Lab::new, ATP, 600);
 }
 
-/// The embedded switch takes microseconds for a packet: it can be compared with the model for longer.
+/// The embedded switch needs microseconds per packet, so a longer comparison with the model is
+/// possible.
 fn at_length() {
     seeds(Lab::embedded, ATP, 20_000);
 }
@@ -127,7 +128,7 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text:?}")))
 }
 
-/// Says how to repeat a failure.
+/// Prints how to repeat a failure.
 struct Replay {
     seed: u64,
     packet: u32,
@@ -142,7 +143,7 @@ impl Drop for Replay {
     }
 }
 
-/// Runs one seed; returns all outcomes that there were.
+/// Runs one seed. Returns all outcomes that occurred.
 fn run(lab: Lab, seed: u64, packets: u32) -> BTreeSet<i64> {
     let mut met = BTreeSet::new();
     let mut replay = Replay { seed, packet: 0 };
@@ -188,7 +189,7 @@ impl Net {
     fn plain_entries(&mut self) {
         let mut entries = vec![Entry::own_address(ROUTER)];
         self.model.own.push(ROUTER);
-        // Not all hosts are known, and some were seen elsewhere.
+        // Some hosts are unknown, and some are at other ports.
         for port in PORTS.take(5) {
             let at = if self.rng.random_bool(0.9) { port } else { self.rng.random_range(1..=6) };
             entries.push(Entry::host(mac(port), at));
@@ -208,7 +209,7 @@ impl Net {
         self.lab.insert(&entries);
     }
 
-    /// Workers, singly or as racks, behind some ports; a parameter server behind another.
+    /// Workers, individually or as racks, behind some ports; a parameter server behind another.
     fn job_entries(&mut self, job: u16) {
         let ps = self.rng.random_range(4..=6);
         let mut units = Vec::new();
@@ -240,7 +241,7 @@ impl Net {
         self.insert((job, epoch(job), agent, REMINDER), Part { members, reminded: true, ..plain });
         let switch = self.rng.random_range(1..=4);
         self.insert((job, epoch(job), switch, ABSENT), plain);
-        // One job has none.
+        // One job has no server.
         if job != JOBS[1] {
             self.lab.insert(&[Entry::server(job, mac(ps), ip(ps))]);
             self.model.servers.insert(epoch(job), (job, mac(ps), ip(ps)));
@@ -260,7 +261,7 @@ impl Net {
         self.model.parts.insert(key, part);
     }
 
-    /// Removes an entry, adds one, or changes one; also such as no controller would write.
+    /// Removes, adds or changes an entry, including entries that no controller would write.
     fn change_entry(&mut self) {
         if self.has_rounds() && self.rng.random_bool(0.4) {
             return self.change_service();
@@ -340,7 +341,7 @@ impl Net {
             port = self.rng.random_range(1..=6);
         }
         if frame.len() >= HEADERS && self.rng.random_bool(0.05) {
-            // Of another run of the job, or of another job's.
+            // Of another run of the job, or of another job.
             let other = *JOBS.choose(&mut self.rng).expect("not empty");
             let run = epoch(other) + self.rng.random_range(0..2);
             frame[EPOCH..SEQUENCE].copy_from_slice(&run.to_be_bytes());
@@ -349,7 +350,7 @@ impl Net {
             return;
         }
         let expected = self.model.pass(port, &frame);
-        // To where no cable is, nothing goes.
+        // Frames for ports without a link are lost.
         let expected: Vec<_> = expected.into_iter().filter(|(to, _)| PORTS.contains(to)).collect();
         let got = self.lab.send(port, &frame);
         assert!(
@@ -361,9 +362,9 @@ impl Net {
         );
     }
 
-    /// What somebody could send who keeps to the protocol, for few tasks and few cells.
+    /// A packet that follows the protocol, for few tasks and few cells.
     fn plausible(&mut self) -> (u16, Vec<u8>) {
-        // Mostly gradients, or no sum would ever be complete.
+        // Mostly gradients, so that sums become complete.
         let gradients = self.rng.random_bool(0.85);
         let known = self.model.parts.iter().filter(|(key, _)| (key.3 == GRADIENT) == gradients);
         let parts: Vec<(Membership, Part)> = known.map(|(key, part)| (*key, *part)).collect();
@@ -371,7 +372,7 @@ impl Net {
         let elsewhere = self.rng.random_bool(0.1);
         let mut frame = self.frame(kind, port).with(|f| {
             f.job = job;
-            // A task has its cell, which some share; only sometimes is it looked for elsewhere.
+            // A task has its cell, which some share; only sometimes does it name another.
             if !elsewhere {
                 f.index = (u32::from(job) + 2 * f.sequence) % 5;
             }
@@ -401,7 +402,7 @@ impl Net {
         (port, frame.bytes())
     }
 
-    /// Headers that are right, with contents that need not be.
+    /// Valid headers with arbitrary contents.
     fn arbitrary(&mut self) -> (u16, Vec<u8>) {
         let port = self.rng.random_range(1..=6);
         let kind = self.rng.random_range(0..=8);
@@ -462,7 +463,7 @@ impl Net {
     fn damage(&mut self, frame: &mut Vec<u8>) {
         let rng = &mut self.rng;
         match rng.random_range(0..6) {
-            // The length of the cable's shortest frame is no limit to a program.
+            // The minimum frame length of a link does not apply to programs.
             0 => frame.truncate(rng.random_range(14..=frame.len())),
             1 => frame.extend((0..rng.random_range(1..40)).map(|_| 0xa5)),
             _ => {
@@ -481,14 +482,14 @@ impl Net {
     }
 }
 
-/// Whether a frame is one that a test bed can carry and the contract speaks of.
+/// Whether a testbed can carry a frame, and the contract covers it.
 fn is_fair(frame: &[u8]) -> bool {
     let ethertype = u16::from_be_bytes([frame[12], frame[13]]);
-    // Tags are taken out by kernels.
+    // Kernels remove tags.
     if [0x8100, 0x88a8].contains(&ethertype) {
         return false;
     }
-    // Routing of packets with options is not spoken of.
+    // The contract does not cover routing of packets with options.
     let routed = frame[..6] == ROUTER.to_be_bytes()[2..];
     !(routed && ethertype == IPV4 && frame.len() > 14 && frame[14] & 15 != 5)
 }

@@ -1,4 +1,4 @@
-//! Packets that nobody may send from where they come.
+//! Packets from ports that may not send them.
 
 use super::cases;
 use crate::entries::Entry;
@@ -28,7 +28,7 @@ fn unknown_job() {
     lab.check_gone(2, &B.gradient(0, 7, 3, &x).bytes(), (B.slot, Absorbed));
 }
 
-/// Packets of runs before and after the one that is admitted, and of none.
+/// Packets of runs before and after the admitted one, and without a run.
 fn other_runs() {
     let mut lab = rack(Build::PATIENT);
     let [x, y] = [1, 2].map(|seed| values(&lab, seed));
@@ -46,14 +46,14 @@ fn other_runs() {
             lab.check_gone(port, &frame.bytes(), (NO_JOB, Rejected));
         }
     }
-    // They added nothing, freed nothing, and made nobody a result.
+    // They added and freed nothing, and produced no result.
     lab.check_gone(2, &A.gradient(1, 7, 3, &y).bytes(), (A.slot, Added));
     let last = A.gradient(2, 7, 3, &x);
     let whole = last.clone().bitmap(0b111).values(&sum(&[&x, &y, &x]));
     lab.check(3, &last.bytes(), (A.slot, Completed), &[(PS, whole.bytes())]);
 }
 
-/// The run of a job that the port is a member of, under the number of another, and the other way round.
+/// The run of a job that the port belongs to, with another job's ID, and the reverse.
 fn another_jobs_run() {
     let mut lab = rack(Build::PATIENT);
     let x = values(&lab, 1);
@@ -64,8 +64,8 @@ fn another_jobs_run() {
     lab.check_gone(2, &B.gradient(0, 7, 3, &x).bytes(), (B.slot, Absorbed));
 }
 
-/// A job is admitted anew without a sweep in between: what a run left in a cell is another task's for
-/// the next, whatever the sequence, so it is left alone and goes nowhere.
+/// A job is admitted again without a sweep in between: a cell left by an earlier run belongs to
+/// another task, whatever the sequence, so it is neither changed nor forwarded.
 fn what_a_run_left_is_not_the_next_ones() {
     let mut lab = rack(Build::PATIENT);
     let [x, y] = [1, 2].map(|seed| values(&lab, seed));
@@ -80,7 +80,7 @@ fn what_a_run_left_is_not_the_next_ones() {
     lab.check(2, &again.bytes(), (B.slot, Resent), &[(PS, again.bytes())]);
     let result = next(B.parameter(7, 3, &y));
     lab.check(PS, &result.bytes(), (B.slot, Distributed), &B.for_workers(&result));
-    // Only the sweep of the run that left it frees it.
+    // Only the sweep of its own run frees it.
     for (run, freed) in [(epoch(B.id) + 1, 0), (epoch(B.id), 1)] {
         let sweep = B.sweep(1, 0).with(|f| f.epoch = Some(run));
         let back = sweep.clone().bitmap(freed).with(|f| f.index = lab.build().pool);
@@ -90,7 +90,7 @@ fn what_a_run_left_is_not_the_next_ones() {
     lab.check_gone(3, &next(B.gradient(1, 7, 3, &y)).bytes(), (B.slot, Absorbed));
 }
 
-/// Each kind from each port: only where an entry says so does it get through.
+/// Each kind from each port: it passes only with an entry.
 fn wrong_port() {
     let mut lab = rack(Build::PATIENT);
     let x = values(&lab, 1);
@@ -111,7 +111,7 @@ fn wrong_port() {
             }
         }
     }
-    // A worker of one job is nothing to another.
+    // A worker of one job may not send for another.
     lab.check_gone(1, &B.gradient(0, 7, 3, &x).bytes(), (NO_JOB, Rejected));
     lab.check_gone(2, &B.gradient(0, 7, 3, &x).bytes(), (B.slot, Absorbed));
 }
@@ -121,7 +121,7 @@ fn wrong_kind_for_the_port() {
     let x = values(&lab, 1);
     // Gradients from the parameter server's port.
     lab.check_gone(PS, &A.gradient(0, 7, 3, &x).bytes(), (NO_JOB, Rejected));
-    // An entry for one kind is none for the others.
+    // An entry for one kind does not apply to others.
     lab.insert(&[Entry::answer(A.id, OUTSIDER, QUERY, A.slot)]);
     let query = A.query(0, 7, 3);
     lab.check(OUTSIDER, &query.bytes(), (A.slot, Queried), &[(1, query.bytes())]);
@@ -129,7 +129,7 @@ fn wrong_kind_for_the_port() {
     lab.check_gone(OUTSIDER, &A.parameter(7, 3, &x).bytes(), (NO_JOB, Rejected));
 }
 
-/// Entries come and go while packets pass.
+/// Entries change while packets pass.
 fn job_that_has_left() {
     let mut lab = rack(Build::PATIENT);
     let [x, y] = [1, 2].map(|seed| values(&lab, seed));
@@ -143,8 +143,8 @@ fn job_that_has_left() {
     lab.check(3, &last.bytes(), (B.slot, Completed), &[(PS, whole.bytes())]);
 }
 
-/// A job without aggregators here: its packets pass, but still only where they may, and only if they
-/// are well formed.
+/// A job without aggregators here: its packets pass, but only on allowed ports and if they are well
+/// formed.
 fn transit() {
     let mut lab = rack(Build::PATIENT);
     let x = values(&lab, 1);
@@ -165,7 +165,7 @@ fn transit() {
         for frame in [of_job(A.reply(0, 7, 3, &x)), of_job(A.query(0, 7, 3))] {
             lab.check(PS, &frame.bytes(), (slot, Bypassed), &[(1, frame.bytes())]);
         }
-        // To a group address that no table knows: flooded, as any switch does.
+        // To an unknown group address: flooded, as in any switch.
         let frame = of_job(A.parameter(7, 3, &x));
         let out = [1, 2, 3, 5, 6].map(|port| (port, frame.bytes()));
         lab.check(PS, &frame.bytes(), (slot, Bypassed), &out);

@@ -1,4 +1,4 @@
-//! Gradients that are sent again: they free their task's cell and take along what it holds.
+//! Resent gradients: they free their task's cell and take its sum along.
 
 use super::cases;
 use crate::entries::Entry;
@@ -17,7 +17,7 @@ fn resent_without_cell() {
     let x = values(&lab, 1);
     let frame = A.gradient(0, 7, 3, &x).flags(RESEND);
     lab.check(1, &frame.bytes(), (A.slot, Resent), &[(PS, frame.bytes())]);
-    // It has not taken the cell.
+    // It has not occupied the cell.
     lab.check_gone(2, &B.gradient(0, 7, 3, &x).bytes(), (B.slot, Absorbed));
 }
 
@@ -50,20 +50,20 @@ fn flushed_disjoint() {
     lab.check_gone(2, &B.gradient(0, 7, 3, &y).bytes(), (B.slot, Absorbed));
 }
 
-/// A packet that is in the sum already does not add itself again.
+/// A packet that is already in the sum does not add itself again.
 fn flushed_overlapping() {
     let mut lab = rack(Build::PATIENT);
     let [x, y, other] = [1, 2, 3].map(|seed| values(&lab, seed));
     lab.check_gone(1, &A.gradient(0, 7, 3, &x).bytes(), (A.slot, Absorbed));
     lab.check_gone(2, &A.gradient(1, 7, 3, &y).bytes(), (A.slot, Added));
-    // Its own values, should they differ, are not looked at.
+    // Its own values, even if different, are ignored.
     let frame = A.gradient(0, 7, 3, &other).flags(RESEND);
     let partial = frame.clone().bitmap(0b011).values(&sum(&[&x, &y]));
     lab.check(1, &frame.bytes(), (A.slot, Flushed), &[(PS, partial.bytes())]);
     lab.check_gone(2, &B.gradient(0, 7, 3, &y).bytes(), (B.slot, Absorbed));
 }
 
-/// The sum of a complete task can be had once more while the cell is kept.
+/// The sum of a complete task can be fetched again while the cell is kept.
 fn flushed_after_completion() {
     let mut lab = rack(Build::PATIENT);
     let [x, y] = [1, 2].map(|seed| values(&lab, seed));
@@ -77,7 +77,7 @@ fn flushed_after_completion() {
     lab.check_gone(1, &A.gradient(0, 7, 3, &x).bytes(), (A.slot, Absorbed));
 }
 
-/// From a rack's port comes any part of the rack.
+/// A rack's port may send any subset of the rack.
 fn partial_of_a_rack() {
     let mut lab = rack(Build::PATIENT);
     let [x, y] = [1, 2].map(|seed| values(&lab, seed));
@@ -94,9 +94,9 @@ fn partial_of_a_rack() {
     let part = from(5, 0b0101, &y).flags(RESEND);
     let union = part.clone().bitmap(0b1101).values(&sum(&[&x, &y]));
     lab.check(5, &part.bytes(), (slot, Flushed), &[(PS, union.bytes())]);
-    // A part that met a collision below passes.
+    // A part that collided below passes.
     let part = from(5, 0b0010, &y).flags(COLLISION);
     lab.check(5, &part.bytes(), (slot, Bypassed), &[(PS, part.bytes())]);
-    // A part without a flag would be added for good: nobody sends that.
+    // A part without a flag is malformed: it would be added permanently.
     lab.check_gone(5, &from(5, 0b0101, &y).bytes(), (slot, Malformed));
 }

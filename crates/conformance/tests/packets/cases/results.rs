@@ -1,4 +1,4 @@
-//! Results and queries, on their way from the parameter server to the workers.
+//! Results and queries from the parameter server to the workers.
 
 use super::cases;
 use crate::entries::{Entry, FLOOD};
@@ -22,7 +22,7 @@ fn distributed_frees() {
     lab.check(3, &last.bytes(), (B.slot, Completed), &[(PS, whole.bytes())]);
     let result = B.parameter(7, 3, &sum(&[&x, &y]));
     lab.check(PS, &result.bytes(), (B.slot, Distributed), &B.for_workers(&result));
-    // The next to come starts a sum of its own.
+    // The next packet starts a new sum.
     lab.check_gone(2, &B.gradient(0, 8, 3, &y).bytes(), (B.slot, Absorbed));
     let last = B.gradient(1, 8, 3, &y);
     let whole = last.clone().bitmap(0b11).values(&sum(&[&y, &y]));
@@ -72,7 +72,7 @@ fn reply_leaves_another_task_alone() {
     lab.check(3, &last.bytes(), (B.slot, Completed), &[(PS, whole.bytes())]);
 }
 
-/// A query touches no cell.
+/// A query accesses no cell.
 fn queried() {
     let mut lab = rack(Build::PATIENT);
     let [x, y] = [1, 2].map(|seed| values(&lab, seed));
@@ -86,8 +86,8 @@ fn queried() {
     lab.check(3, &last.bytes(), (B.slot, Completed), &[(PS, whole.bytes())]);
 }
 
-/// Results carry the collision, overflow and congestion flags to the workers as they are; only
-/// gradients are ever sent again.
+/// Results carry the collision, overflow and congestion flags to the workers unchanged; only
+/// gradients are resent.
 fn flags_of_results() {
     let mut lab = rack(Build::PATIENT);
     let x = values(&lab, 1);
@@ -108,7 +108,7 @@ fn flags_of_results() {
     }
 }
 
-/// A group says who gets a copy: also the port that the result came from, should it be a member.
+/// A group determines who gets a copy: also the arrival port of the result, if it is a member.
 fn multicast_groups() {
     let mut lab = rack(Build::PATIENT);
     let x = values(&lab, 1);
@@ -124,8 +124,8 @@ fn multicast_groups() {
     lab.check_gone(PS, &result.bytes(), (A.slot, Distributed));
 }
 
-/// The flood group leaves the origin out, whatever is flooded. With TNA only plain frames are: a job's
-/// group is never that one.
+/// The flood group excludes the arrival port for all frames. With TNA only plain frames use it: a
+/// job's group always differs.
 fn flood_group() {
     let mut lab = v1model_rack(Build::PATIENT);
     let result = A.parameter(7, 3, &values(&lab, 1));

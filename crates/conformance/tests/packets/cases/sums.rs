@@ -1,4 +1,4 @@
-//! Values: every one is added, modulo 2^32, for each size of packets.
+//! Values: each is added modulo 2^32, for each packet size.
 
 use super::cases;
 use crate::lab::Lab;
@@ -20,12 +20,12 @@ fn values_256() {
     wrap_around(rack(Build { values: 256, ..Build::PATIENT }));
 }
 
-/// Only on the embedded switch: to compile 2048 values for BMv2 takes about a minute.
+/// Only on the embedded switch: compiling 2048 values for BMv2 takes about a minute.
 fn values_2048() {
     wrap_around(embedded_rack(Build { values: 2048, ..Build::PATIENT }));
 }
 
-/// Extremes, carries out of each byte and numbers of both signs, each at every place in turn.
+/// Extremes, carries out of each byte and numbers of both signs, at each position in turn.
 fn wrap_around(mut lab: Lab) {
     const HARD: [i32; 14] = [
         0,

@@ -1,4 +1,4 @@
-//! The sweep: a packet of the controller walks the pool and frees the cells of one job.
+//! The sweep: a packet of the controller visits the pool and frees the cells of one job.
 
 use super::cases;
 use crate::frames::{Frame, HEADERS, mac, plain};
@@ -12,7 +12,7 @@ cases!("sweep":
     malformed_from_the_controller, controller_may_send_plain_frames, large_pool,
 );
 
-/// Sends a sweep and checks what comes back, and that each step was counted.
+/// Sends a sweep, checks its result, and that each step was counted.
 #[track_caller]
 fn check_sweep(lab: &mut Lab, sweep: &Frame, freed: u32) {
     let before = lab.recirculated();
@@ -27,8 +27,8 @@ fn check_sweep(lab: &mut Lab, sweep: &Frame, freed: u32) {
     let steps = i64::from(pool - sweep.index);
     let count = Count { packets: steps, bytes: steps * HEADERS as i64 };
     assert_eq!(lab.counted(), Counts::from([(index(NO_JOB, Swept), count)]));
-    // Where the controller's port may be another pipe's, no step is taken before the packet is there
-    // where the workers are.
+    // If the controller's port belongs to another pipe, steps begin only after the packet has
+    // reached the workers' pipe.
     if let Some((before, after)) = before.zip(lab.recirculated()) {
         assert_eq!(after - before, u64::from(pool - sweep.index));
     }
@@ -44,7 +44,7 @@ fn frees_its_own_job_only() {
         lab.check_gone(2, &B.gradient(0, 70 + cell, cell, &x).bytes(), (B.slot, Absorbed));
     }
     check_sweep(&mut lab, &A.sweep(0xdead_beef, 0), 4);
-    // The other job has noticed nothing.
+    // The other job is unaffected.
     for cell in [1, 5] {
         let last = B.gradient(1, 70 + cell, cell, &y);
         let whole = last.clone().bitmap(0b11).values(&sum(&[&x, &y]));
@@ -65,7 +65,7 @@ fn empty_pool() {
     check_sweep(&mut lab, &A.sweep(5, 15), 0);
 }
 
-/// It may begin anywhere, and goes on counting.
+/// It may begin at any cell, with any count.
 fn part_of_the_pool() {
     let mut lab = rack(Build::PATIENT);
     let x = values(&lab, 1);
@@ -88,7 +88,7 @@ fn rejected_from_hosts() {
     lab.check(3, &last.bytes(), (B.slot, Completed), &[(PS, whole.bytes())]);
 }
 
-/// The controller is believed no more than anybody else.
+/// The controller's packets are validated like any others.
 fn malformed_from_the_controller() {
     let mut lab = rack(Build::PATIENT);
     let x = values(&lab, 1);

@@ -1,4 +1,4 @@
-//! `switchml.p4`, rule by rule. Jobs and packets are those of [`p4inc`](super::p4inc), under another
+//! `switchml.p4`, rule by rule. Jobs and packets are those of [`p4inc`](super::p4inc), with another
 //! protocol number: slot s of a job has the cells 2s and 2s + 1 of its segment.
 
 use super::p4inc::sweep::{check_refused, check_sweep};
@@ -70,7 +70,7 @@ fn round_by_round() {
     }
 }
 
-/// The rounds of one slot, each in the version that the one before was not in.
+/// The rounds of one slot, alternating between the versions.
 fn versions_take_turns() {
     let mut lab = rack();
     let parts: [_; 6] = values(&lab);
@@ -97,7 +97,7 @@ fn duplicate() {
     lab.check(3, &last.bytes(), (A.slot, Completed), &A.for_workers(&result));
 }
 
-/// While a round is under way in one version, the other has the result of the round before.
+/// During a round in one version, the other has the result of the previous round.
 fn result_from_the_other_version() {
     let mut lab = rack();
     let parts: [_; 3] = values(&lab);
@@ -125,7 +125,7 @@ fn result_is_kept_until_the_version_starts_anew() {
     B.complete(&mut lab, 8, 6, &[x.clone(), y.clone()]);
     B.complete(&mut lab, 16, 7, &[y.clone(), y.clone()]);
     ask(&mut lab, B, 0, (8, 6), &sum(&[&x, &y]));
-    // Whoever sends this has the result of 16, so everybody had that of 8.
+    // The sender has the result of 16, so all workers had that of 8.
     lab.check_gone(2, &B.gradient(0, 24, 6, &y).bytes(), (B.slot, Absorbed));
     let late = B.gradient(1, 8, 6, &y).flags(RESEND);
     lab.check_gone(3, &late.bytes(), (B.slot, Stale));
@@ -145,7 +145,7 @@ fn stale() {
     ask(&mut lab, B, 1, (32, 6), &sum(&[&x, &y]));
 }
 
-/// Nobody who keeps to the protocol sends it; it is counted, and no more.
+/// No correct worker sends it; it is counted and dropped.
 fn early_is_dropped() {
     let mut lab = rack();
     let [x, y] = values(&lab);
@@ -190,7 +190,7 @@ fn flags() {
     }
 }
 
-/// An answer that met congestion does not mark the next.
+/// The mark of one answer does not carry over to the next.
 #[track_caller]
 fn ask_flags_unchanged(lab: &mut Lab, (round, flags): (u32, u8), total: &[i32]) {
     let again = B.gradient(1, round, 6, total);
@@ -251,7 +251,7 @@ fn refused() {
         lab.check_gone(port, &A.gradient(0, 8, 2, &x).bytes(), (NO_JOB, Rejected));
     }
     lab.check_gone(1, &B.gradient(0, 8, 6, &x).bytes(), (NO_JOB, Rejected));
-    // An asynchronous error is P4INC's.
+    // Asynchronous errors exist only in P4INC.
     for protocol in [1, 2, 3, 4] {
         for kind in [GRADIENT, ASYNCHRONOUS] {
             if (protocol, kind) != (4, GRADIENT) {
@@ -263,7 +263,7 @@ fn refused() {
     }
 }
 
-/// There is no server that would know what to do with one.
+/// There is no server that could complete them.
 fn no_partial_sums() {
     let mut lab = rack();
     let [x] = values(&lab);
@@ -277,7 +277,7 @@ fn no_partial_sums() {
     }
 }
 
-/// Nor one that would send results.
+/// There is no server that could send results.
 fn results_of_nobody() {
     let mut lab = rack();
     let [x] = values(&lab);
@@ -353,12 +353,12 @@ fn values_64() {
     every_value(furnished(Lab::new(Build { values: 64, ..Build::SWITCHML })));
 }
 
-/// Only on the embedded switch: to compile 2048 values for BMv2 takes about a minute.
+/// Only on the embedded switch: compiling 2048 values for BMv2 takes about a minute.
 fn values_2048() {
     every_value(furnished(Lab::embedded(Build { values: 2048, ..Build::SWITCHML })));
 }
 
-/// No two values of a packet are alike, so none can be taken for another.
+/// All values of a packet differ, so none can be mistaken for another.
 fn every_value(mut lab: Lab) {
     let parts: [_; 3] = values(&lab);
     let totals = [sum(&[&parts[0], &parts[1]]), sum(&[&parts[1], &parts[2]])];

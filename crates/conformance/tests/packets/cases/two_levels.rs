@@ -1,4 +1,4 @@
-//! Two switches in a row: a rack's switch, and the one that the parameter server is behind.
+//! Two switches in a row: a rack's switch, and the one of the parameter server.
 //!
 //! Workers 0 and 1 are at ports 1 and 2 of the rack's switch, whose port 6 leads to port 1 of the
 //! top one. There worker 2 is at port 2 and the parameter server at port 4.
@@ -61,8 +61,8 @@ impl Racks {
         Self { rack, top }
     }
 
-    /// A packet of worker 0 or 1: what it is in the rack, and at the top if it gets there. Returns
-    /// what leaves the top.
+    /// Sends a packet of worker 0 or 1, and checks its outcome in the rack, and at the top if it
+    /// gets there. Returns what leaves the top.
     #[track_caller]
     fn of_rack(&mut self, frame: &Frame, in_rack: Outcome, at_top: Option<Outcome>) -> Frames {
         let port = 1 + worker_of(frame);
@@ -73,13 +73,13 @@ impl Racks {
         pass(&mut self.top, DOWNLINK, &up[0].1, outcome)
     }
 
-    /// A packet of worker 2.
+    /// Sends a packet of worker 2.
     #[track_caller]
     fn of_top(&mut self, frame: &Frame, outcome: Outcome) -> Frames {
         pass(&mut self.top, 2, &frame.bytes(), outcome)
     }
 
-    /// A packet of the parameter server: what comes to the workers, by number.
+    /// Sends a packet of the parameter server. Returns what reaches the workers, by index.
     #[track_caller]
     fn of_ps(&mut self, frame: &Frame, outcome: Outcome) -> Frames {
         let mut workers = Frames::new();
@@ -97,7 +97,7 @@ impl Racks {
     }
 }
 
-/// Sends a frame and checks what it is counted as.
+/// Sends a frame and checks its outcome.
 #[track_caller]
 fn pass(lab: &mut Lab, port: u16, frame: &[u8], outcome: Outcome) -> Frames {
     let out = lab.send(port, frame);
@@ -145,7 +145,7 @@ fn sum_of_a_rack_is_added_at_the_top() {
     }
 }
 
-/// A resend takes along what waits in the rack and what waits at the top.
+/// A resend takes along the partial sums in the rack and at the top.
 fn partial_of_a_rack_flushes_both() {
     let mut net = Racks::new();
     let [x, y, z] = [1, 2, 3].map(|seed| values(&net.top, seed));
@@ -155,7 +155,7 @@ fn partial_of_a_rack_flushes_both() {
     let out = net.of_rack(&again, Flushed, Some(Flushed));
     let partial = again.clone().bitmap(0b101).values(&sum(&[&x, &z]));
     assert_eq!(out, [(PS, partial.bytes())]);
-    // Both cells are free; what is sent again finds nothing at either.
+    // Both cells are free; a resend finds nothing in either.
     let other = gradient(1, 7, &y).flags(RESEND);
     assert_eq!(net.of_rack(&other, Resent, Some(Resent)), [(PS, other.bytes())]);
     assert_eq!(net.of_rack(&gradient(0, 8, &x), Absorbed, None), []);
@@ -172,7 +172,7 @@ fn resend_after_the_rack_is_complete() {
     let out = net.of_rack(&again, Flushed, Some(Flushed));
     let partial = again.clone().bitmap(0b011).values(&sum(&[&x, &y]));
     assert_eq!(out, [(PS, partial.bytes())]);
-    // Worker 2 is late: it waits at the top by itself.
+    // Worker 2 is late, so its packet waits alone at the top.
     assert_eq!(net.of_top(&gradient(2, 7, &z), Absorbed), []);
 }
 
@@ -200,7 +200,7 @@ fn marks_climb_up() {
     assert_eq!(out, [(PS, whole.bytes())]);
 }
 
-/// A reply frees the cells on its way; the way of worker 2 does not touch the rack.
+/// A reply frees the cells on its path; that of worker 2 does not pass the rack.
 fn result_frees_both() {
     let mut net = Racks::new();
     let x = values(&net.top, 1);
@@ -216,7 +216,7 @@ fn result_frees_both() {
     }
 }
 
-/// From a rack's port nobody speaks for workers elsewhere.
+/// A rack's port may not send for workers elsewhere.
 fn foreign_rack() {
     let mut net = Racks::new();
     let x = values(&net.top, 1);

@@ -82,7 +82,7 @@ impl Model {
         }
         cell.priority = new.priority;
         let twice = cell.bitmap & bitmap != 0;
-        // Only differs from what it was if units overlap, which no controller writes.
+        // Only differs from the old value if units overlap, which no controller writes.
         cell.bitmap |= bitmap;
         if twice {
             return self.gone(part.slot, Duplicate, &frame);
@@ -101,7 +101,7 @@ impl Model {
         self.announce(part, port, frame)
     }
 
-    /// The packet goes on as the partial sum of the task that was there.
+    /// The packet leaves as the partial sum of the previous task.
     fn evict(&mut self, part: Part, port: u16, mut frame: Vec<u8>, old: &Cell) -> Out {
         frame[44] = COLLISION;
         frame[45] = 0;

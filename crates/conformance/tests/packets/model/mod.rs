@@ -1,6 +1,6 @@
-//! What the pages of docs/p4/ say, as a program that is as unlike the P4 source as it can be: a map of
-//! cells and a match on what a packet finds there. Idle cells are never taken over, and
-//! no packet comes between the passes of another.
+//! The rules of docs/p4/ as a program with a very different structure from the P4 source: a map of
+//! cells, and a match on the state that a packet finds. Idle cells are never taken over, and no
+//! packet passes between the passes of another.
 
 mod esa;
 mod rounds;
@@ -42,7 +42,7 @@ struct Cell {
     bitmap: u32,
     sums: Vec<i32>,
     marked: bool,
-    /// Of ESA.
+    /// ESA's priority.
     priority: u8,
 }
 
@@ -58,12 +58,12 @@ pub(crate) struct Model {
     /// By epoch: the job, and the addresses of its parameter server.
     pub(crate) servers: BTreeMap<u32, (u16, u64, u32)>,
     pub(crate) evictions: Evictions,
-    /// Of P4INC and SwitchML, by job and service.
+    /// Entries of P4INC and SwitchML, by job and service.
     pub(crate) services: BTreeMap<(u16, u8), Service>,
     places: BTreeMap<u32, rounds::Place>,
 }
 
-/// A frame and where it goes.
+/// Frames and their ports.
 type Out = Vec<(u16, Vec<u8>)>;
 
 fn field<const N: usize>(frame: &[u8], at: usize) -> [u8; N] {
@@ -82,7 +82,7 @@ fn address(frame: &[u8], at: usize) -> u64 {
     frame[at..at + 6].iter().fold(0, |address, byte| address << 8 | u64::from(*byte))
 }
 
-/// What the headers make of a frame.
+/// The classification of a frame by its headers.
 enum Sort {
     Plain,
     Barred,
@@ -108,7 +108,7 @@ impl Model {
         }
     }
 
-    /// What comes out of the switch for a frame.
+    /// The output of the switch for a frame.
     pub(crate) fn pass(&mut self, port: u16, frame: &[u8]) -> Out {
         let mut frame = frame.to_vec();
         match self.sort(&frame) {
@@ -130,7 +130,7 @@ impl Model {
         }
     }
 
-    /// A sweep of the controller through all cells, for a run: how many it frees.
+    /// A sweep of all cells for a run. Returns how many it frees.
     pub(crate) fn sweep(&mut self, epoch: u32) -> u32 {
         let before = self.cells.len();
         self.cells.retain(|_, cell| cell.task.0 != epoch);
@@ -238,7 +238,7 @@ impl Model {
             return self.forward(part.slot, Collided, port, frame.to_vec());
         }
         let twice = cell.bitmap & bitmap != 0;
-        // Only differs from what it was if units overlap, which no controller writes.
+        // Only differs from the old value if units overlap, which no controller writes.
         cell.bitmap |= bitmap;
         if twice {
             return self.gone(part.slot, Duplicate, frame);

@@ -14,12 +14,12 @@ use crate::target::Program;
 /// An entry of `services`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Service {
-    /// The first cell, how many there are, and all workers.
+    /// The first cell, the number of cells, and all workers.
     Aggregate(u32, u32, u32),
     Forward,
 }
 
-/// A round, and what became of it so far.
+/// A round and its sum so far.
 #[derive(Clone)]
 struct Sum {
     round: u32,
@@ -28,16 +28,16 @@ struct Sum {
     overflowed: bool,
 }
 
-/// A cell that goes from round to round.
+/// A cell that advances from round to round.
 pub(super) struct Place {
     sum: Sum,
     /// Workers whose values are not in the result yet.
     missing: BTreeSet<u32>,
-    /// The result that P4INC has a copy of.
+    /// P4INC's copy of a result.
     copy: Option<Sum>,
 }
 
-/// The flags of a result that a worker hands over.
+/// The flags of a result sent by a worker.
 const RESULT: u8 = RESEND | COLLISION;
 
 fn workers(bitmap: u32) -> BTreeSet<u32> {
@@ -50,7 +50,7 @@ fn flags(sum: &Sum) -> u8 {
 }
 
 impl Model {
-    /// The round that a cell is at, and whether it is finished.
+    /// The current round of a cell, and whether it is finished.
     pub(crate) fn round(&self, cell: u32) -> Option<(u32, bool)> {
         let place = self.places.get(&cell)?;
         Some((place.sum.round, place.missing.is_empty()))
@@ -148,7 +148,7 @@ impl Model {
             place.sum.overflowed |= own.overflowed;
             return self.taken_in(part, (everyone, local), port, frame, Added);
         }
-        // Whoever asks for what there is a copy of gets it.
+        // A packet of a round with a copy gets that copy.
         if let Some(copy) = place.copy.clone().filter(|copy| copy.round == round) {
             return self.repeat(part, everyone, port, frame, &copy);
         }
@@ -175,7 +175,7 @@ impl Model {
         self.forward(part.slot, Resent, port, frame)
     }
 
-    /// The packet's values are in the cell; whether that makes them whole is to be seen.
+    /// Handles a packet whose values are in the cell, which may complete it.
     fn taken_in(
         &mut self,
         part: Part,
@@ -257,8 +257,8 @@ impl Model {
         self.forward(part.slot, Replied, port, frame)
     }
 
-    /// A sweep of the controller from a cell on: the cell that it ends at and how many rounds were
-    /// not finished, if it is one of a segment.
+    /// A sweep of the controller from a cell on: the last cell and the number of unfinished rounds,
+    /// if the cell is in a segment.
     pub(crate) fn sweep_segment(&mut self, frame: &[u8]) -> Option<(u32, u32)> {
         let from = word(frame, INDEX);
         let Some(Service::Aggregate(offset, size, _)) = self.service(frame) else {
@@ -279,7 +279,7 @@ impl Model {
     }
 }
 
-/// The header's checksum does not depend on which address is which.
+/// Exchanging addresses does not change the header's checksum.
 fn turn_back(frame: &mut [u8]) {
     let (to, from) = frame[..12].split_at_mut(6);
     to.swap_with_slice(from);

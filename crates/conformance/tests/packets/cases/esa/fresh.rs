@@ -1,4 +1,4 @@
-//! Fresh gradients that meet no other task, and results.
+//! Fresh gradients without another task in their cell, and results.
 
 use super::{A, B, ONE, RACK, rack, values};
 use crate::cases::cases;
@@ -22,7 +22,7 @@ fn absorbed_added_and_completed_at_the_top() {
     lab.check(2, &last.bytes(), (A.slot, Completed), &A.for_workers(&result));
 }
 
-/// The sum goes on as a fresh packet with the priority of the last one.
+/// The sum continues as a fresh packet with the last one's priority.
 fn completed_below_the_top() {
     let mut lab = rack();
     let [x, y] = values(&lab);
@@ -32,7 +32,7 @@ fn completed_below_the_top() {
     lab.check(2, &last.bytes(), (RACK.slot, Completed), &[(PS, whole.bytes())]);
 }
 
-/// Unlike in ATP: the next task finds the cell free at once.
+/// Unlike in ATP, the next task finds the cell free at once.
 fn completing_frees() {
     let mut lab = rack();
     let [x, y] = values(&lab);
@@ -50,7 +50,7 @@ fn completing_frees() {
             lab.check(to, &last.bytes(), (job.slot, Completed), &out);
         }
     }
-    // A late copy begins anew, with nothing of the old sum.
+    // A late copy starts again, with nothing of the old sum.
     lab.check_gone(3, &B.gradient(1, 2, 3, &y).bytes(), (B.slot, Absorbed));
 }
 
@@ -66,7 +66,7 @@ fn duplicate() {
     lab.check(3, &last.bytes(), (A.slot, Completed), &A.for_workers(&result));
 }
 
-/// A job of one worker, where it is.
+/// A job of one worker, at its switch.
 fn alone_at_the_top() {
     let mut lab = rack();
     let [x] = values(&lab);
@@ -79,7 +79,7 @@ fn alone_at_the_top() {
     lab.check_gone(1, &A.gradient(0, 7, 3, &x).bytes(), (A.slot, Absorbed));
 }
 
-/// What failed to preempt elsewhere, and what no switch may add, passes as it is.
+/// Packets that failed to preempt elsewhere, and those that switches may not add, pass unchanged.
 fn bypassed_with_flags() {
     let mut lab = rack();
     let [x] = values(&lab);
@@ -108,7 +108,7 @@ fn marks_reach_the_result() {
     }
 }
 
-/// It frees its own task's cell and no other.
+/// It frees the cell of its own task only.
 fn result_of_the_server_frees() {
     let mut lab = rack();
     let [x, y] = values(&lab);

@@ -22,7 +22,7 @@ cases!("esa::levels":
 const UPLINK: u16 = 6;
 const DOWNLINK: u16 = 1;
 
-/// Of a job.
+/// Counter slot of the job.
 const SLOT: u8 = 4;
 const JOB: u16 = 21;
 const OTHER: u16 = 22;
@@ -66,26 +66,26 @@ impl Racks {
         Self { rack, top }
     }
 
-    /// A packet of worker 0 or 1: what the rack's switch gives, which must be counted so.
+    /// Sends a packet of worker 0 or 1 to the rack's switch, and checks its outcome there.
     #[track_caller]
     fn in_rack(&mut self, frame: &Frame, outcome: crate::lab::Outcome) -> Frames {
         pass(&mut self.rack, (frame.source - mac(0)) as u16, &frame.bytes(), outcome)
     }
 
-    /// A packet of worker 2.
+    /// Sends a packet of worker 2.
     #[track_caller]
     fn at_top(&mut self, frame: &Frame, outcome: crate::lab::Outcome) -> Frames {
         pass(&mut self.top, 2, &frame.bytes(), outcome)
     }
 
-    /// What came up the one link between the two.
+    /// Sends the single frame on the link between the switches to the top.
     #[track_caller]
     fn up(&mut self, frames: &Frames, outcome: crate::lab::Outcome) -> Frames {
         let [(UPLINK, frame)] = &frames[..] else { panic!("one frame goes up: {frames:?}") };
         pass(&mut self.top, DOWNLINK, frame, outcome)
     }
 
-    /// What a result from the top becomes: the frame of each worker, by number.
+    /// Distributes a result from the top: the frame of each worker, by index.
     #[track_caller]
     fn down(&mut self, frames: &Frames) -> Frames {
         let mut workers = Frames::new();
@@ -139,7 +139,7 @@ fn sum_of_a_rack_completes_at_the_top() {
         } else {
             (gradient(JOB, 1, sequence, &y), net.up(&rack_sum, Completed))
         };
-        // The mark of worker 0 has climbed up.
+        // The mark of worker 0 has reached the top.
         let result = result(&last, &total).flags(MARKED).bytes();
         assert_eq!(out, [(1, result.clone()), (2, result.clone())]);
         assert_eq!(net.down(&out), [0, 1, 2].map(|worker| (worker, result.clone())));
@@ -158,7 +158,7 @@ fn partial_evicted_in_the_rack_passes_the_top() {
     assert_eq!(net.up(&up, Bypassed), [(PS, evicted)]);
 }
 
-/// At the top, a rack's sum is a packet as any other.
+/// At the top, a rack's sum is treated like any other packet.
 fn sum_of_a_rack_evicts_and_is_evicted() {
     let mut net = Racks::new();
     let [x, y, z] = [1, 2, 3].map(|seed| scene::values(&net.top, seed));
@@ -183,7 +183,7 @@ fn reminders_reach_the_switch_that_they_name() {
     let reminder = Frame::new(REMINDER, AGENT, 1).values(&vec![0; x.len()]).with(|f| {
         (f.protocol, f.job, f.sequence, f.index) = (2, JOB, 7, 5);
     });
-    // The rack's first: it passes the top and leaves the cell there alone.
+    // The rack's first: it passes the top and leaves the cell there unchanged.
     let to_rack = reminder.clone().bitmap(0b011);
     for (outcome, answer) in [(Reminded, fetched(&to_rack, 0b001, &x)), (Absent, absent(&to_rack))]
     {

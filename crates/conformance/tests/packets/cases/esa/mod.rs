@@ -1,4 +1,4 @@
-//! `esa.p4`, rule by rule, and a switch with jobs as most of its cases have it.
+//! `esa.p4`, rule by rule, and the switch with jobs that most cases use.
 //!
 //! Ports 1 to 3 lead to workers, 4 to the parameter servers, 5 to the reminder agent.
 
@@ -25,7 +25,8 @@ const AGENT: u16 = 5;
 struct Job {
     id: u16,
     slot: u8,
-    /// The multicast group of its workers: this is the job's top. 0: more workers are elsewhere.
+    /// The multicast group of its workers if this is the job's top; 0 if more workers are
+    /// elsewhere.
     group: u16,
     /// The port of each worker.
     workers: &'static [u16],
@@ -33,16 +34,16 @@ struct Job {
     ps: u16,
 }
 
-/// Three workers, all here.
+/// Three workers, all at this switch.
 const A: Job = Job { id: 1, slot: 1, group: 11, workers: &[1, 2, 3], ps: PS };
 
-/// Two workers, all here, under a number of two bytes; its server is another.
+/// Two workers, all at this switch, with a job ID of two bytes and another parameter server.
 const B: Job = Job { id: 0x0201, slot: 2, group: 12, workers: &[2, 3], ps: 6 };
 
-/// Two workers of more: what they give goes on.
+/// Two of more workers: their sum is forwarded.
 const RACK: Job = Job { id: 3, slot: 3, group: 0, workers: &[1, 2], ps: PS };
 
-/// One worker, and no other.
+/// A single worker.
 const ONE: Job = Job { id: 4, slot: 4, group: 14, workers: &[1], ps: PS };
 
 impl Job {
@@ -82,7 +83,7 @@ impl Job {
         frame.values(values).bitmap(1 << worker).priority(10)
     }
 
-    /// What the switch makes of the last gradient: the result.
+    /// The result that the switch makes from the last gradient.
     fn result(&self, last: &Frame, values: &[i32]) -> Frame {
         last.clone().values(values).bitmap(self.members()).priority(0).with(|f| {
             f.kind = PARAMETER;
@@ -101,7 +102,7 @@ impl Job {
         frame.values(&vec![0; lab.build().values]).bitmap(self.members())
     }
 
-    /// What becomes of a packet that evicts this job: a partial sum on its way to our server.
+    /// The packet that evicts this job, as the partial sum that is sent to the job's server.
     fn evicted(&self, by: &Frame, sequence: u32, bitmap: u32, values: &[i32]) -> Frame {
         by.clone().values(values).bitmap(bitmap).priority(0).flags(COLLISION).with(|f| {
             (f.job, f.sequence) = (self.id, sequence);

@@ -1,5 +1,5 @@
 //! Other packets between the passes of one. BMv2 never lets any in between, and the embedded switch
-//! takes a packet through all its passes at once; hardware does neither. So these cases take packets
+//! completes all passes of a packet at once; hardware does neither. So these cases run packets
 //! through the embedded switch's pipeline pass by pass.
 
 use tributary_dataplane::{EgressInput, Ingress, IngressInput, Instance, Packet, Verdict};
@@ -67,7 +67,7 @@ impl Steps {
         }
         let mut out = Vec::new();
         if verdict != Verdict::Drop {
-            // Not the port that it came in through, where floods end.
+            // Not the arrival port, where floods end.
             let input = EgressInput { port: 4, ..EgressInput::default() };
             assert!(!pipeline.egress(&mut packet, &input, &mut out).drop);
         }
@@ -95,7 +95,7 @@ impl Steps {
         self.pass(waiting.packet, waiting.frame, input)
     }
 
-    /// The last pass: how it is counted and what comes out.
+    /// The last pass: its outcome and output.
     #[track_caller]
     fn end(&mut self, waiting: Waiting, (job, outcome): (Job, Outcome), out: (Verdict, &[u8])) {
         let passed = self.again(waiting);
@@ -113,7 +113,7 @@ impl Steps {
         assert_eq!((verdict, &frame[..]), out);
     }
 
-    /// A packet that needs as many passes as it needs, with nothing between them.
+    /// All passes of a packet, without others in between.
     #[track_caller]
     fn whole(&mut self, port: u16, frame: &Frame, fate: (Job, Outcome), out: (Verdict, &[u8])) {
         let mut passed = self.first(port, frame);
@@ -155,7 +155,7 @@ fn victim_completes_before_it_is_evicted() {
     let whole = last.clone().bitmap(0b11).values(&sum(&[&x, &y])).bytes();
     steps.whole(2, &last, (RACK, Completed), to(RACK.ps, &whole));
     steps.end(waiting, (B, Absorbed), GONE);
-    // With what it brought and nothing else.
+    // With its own values and nothing else.
     let last = B.gradient(1, 1, 3, &y);
     let result = B.result(&last, &sum(&[&z, &y])).bytes();
     steps.whole(3, &last, (B, Completed), multicast(B, &result));
@@ -189,7 +189,7 @@ fn own_task_was_faster() {
     steps.whole(3, &last, (A, Completed), multicast(A, &result));
 }
 
-/// The network made two of one packet.
+/// The network duplicated a packet.
 fn own_packet_was_faster() {
     let mut steps = Steps::new();
     let [x, y] = Steps::values();
@@ -202,7 +202,7 @@ fn own_packet_was_faster() {
     steps.end(two, (A, Duplicate), GONE);
 }
 
-/// It takes over, joins, and is the last: three passes.
+/// It takes over the cell, joins, and completes: three passes.
 fn own_task_needs_only_this_packet() {
     let mut steps = Steps::new();
     let [x, y, z] = Steps::values();
@@ -233,7 +233,7 @@ fn complete_cell_is_evicted() {
     let strong = A.gradient(0, 1, 3, &z).priority(20);
     let evicted = B.evicted(&strong, 7, 0b11, &sum(&[&x, &y])).bytes();
     steps.whole(1, &strong, (A, Preempted), to(B.ps, &evicted));
-    // All that it brought is on its way.
+    // All its values have been forwarded.
     steps.end(waiting, (B, Added), GONE);
     steps.whole(1, &strong, (A, Duplicate), GONE);
 }
@@ -268,8 +268,8 @@ fn duplicate_of_a_complete_cell() {
     steps.end(waiting, (B, Completed), multicast(B, &result));
 }
 
-/// The sum was evicted, and the cell given back to a late copy of a packet: the completing packet
-/// takes that along, and never calls it complete when it is not.
+/// The sum was evicted, and the cell taken again by a late copy of a packet. The completing packet
+/// takes that along, and is not marked complete unless it is.
 fn complete_cell_is_evicted_and_begun_anew() {
     for copy_of_itself in [false, true] {
         let mut steps = Steps::new();
@@ -296,7 +296,7 @@ fn complete_cell_is_evicted_and_begun_anew() {
     }
 }
 
-/// All others sent again what was fetched: with the completing packet, that is the sum once more.
+/// All others resent the fetched values: with the completing packet, that is the sum again.
 fn complete_cell_is_begun_anew_by_all_others() {
     let mut steps = Steps::new();
     let [x, y] = Steps::values();

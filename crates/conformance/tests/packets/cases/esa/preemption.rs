@@ -21,7 +21,7 @@ fn figure_3_preemption_then_completion_then_the_rest() {
     // ① ② The first workers of job 1.
     lab.check_gone(1, &A.gradient(0, 7, 3, &g1).bytes(), (A.slot, Absorbed));
     lab.check_gone(2, &A.gradient(1, 7, 3, &g2).bytes(), (A.slot, Added));
-    // ③ ④ Job 2 is more important: g1 + g2 go to the server of job 1.
+    // ③ ④ Job 2 has the higher priority: g1 + g2 go to the server of job 1.
     let third = B.gradient(0, 1, 3, &g5).priority(20);
     let evicted = A.evicted(&third, 7, 0b011, &sum(&[&g1, &g2]));
     lab.check(2, &third.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
@@ -29,33 +29,33 @@ fn figure_3_preemption_then_completion_then_the_rest() {
     let fifth = B.gradient(1, 1, 3, &g6).priority(20);
     let result = B.result(&fifth, &sum(&[&g5, &g6]));
     lab.check(3, &fifth.bytes(), (B.slot, Completed), &B.for_workers(&result));
-    // ⑦ ⑧ The straggler takes it again. ⑨ In figure 3 the rest of the job's values go on from here
-    // by themselves; that takes somebody who knows what is missing: the reminder agent.
+    // ⑦ ⑧ The straggler takes it again. ⑨ In figure 3 the rest of the job's values continue from
+    // here by themselves; that requires the reminder agent, which knows what is missing.
     lab.check_gone(3, &A.gradient(2, 7, 3, &g3).bytes(), (A.slot, Absorbed));
     let reminder = A.reminder(&lab, 7, 3);
     let rest = fetched(&reminder, 0b100, &g3);
     lab.check(super::AGENT, &reminder.bytes(), (A.slot, Reminded), &[(super::AGENT, rest.bytes())]);
-    // ⑩ The server has all, and tells everybody.
+    // ⑩ The server has all values, and multicasts the result.
     let total = A.parameter(7, 3, &sum(&[&g1, &g2, &g3]));
     lab.check(PS, &total.bytes(), (A.slot, Distributed), &A.for_workers(&total));
 }
 
-/// The two ways in which a server gets partial sums (§5.1): a packet that has failed to preempt, and
-/// a reminder that fetches what a switch holds.
+/// The two ways in which a server gets partial sums (§5.1): a packet that failed to preempt, and a
+/// reminder that fetches a switch's sum.
 fn figure_4_partial_sums_by_both_ways() {
     let mut lab = rack();
     let [x, y, z] = values(&lab);
     lab.check_gone(2, &B.gradient(0, 1, 3, &z).priority(20).bytes(), (B.slot, Absorbed));
-    // Failed to preempt: on to the server, by itself.
+    // Failed to preempt: continues to the server.
     let failed = A.gradient(0, 7, 3, &x);
     let alone = failed.clone().flags(COLLISION);
     lab.check(1, &failed.bytes(), (A.slot, Collided), &[(PS, alone.bytes())]);
-    // The other task is gone; another worker's packet waits in vain for that one.
+    // The other task is gone; another worker's packet waits for that one.
     let total = B.parameter(1, 3, &z);
     lab.check(B.ps, &total.bytes(), (B.slot, Distributed), &B.for_workers(&total));
     lab.check_gone(2, &A.gradient(1, 7, 3, &y).bytes(), (A.slot, Absorbed));
     lab.check_gone(3, &A.gradient(2, 7, 3, &z).bytes(), (A.slot, Added));
-    // The server has an entry, and so the agent reminds.
+    // The server has an entry, so the agent reminds.
     let reminder = A.reminder(&lab, 7, 3);
     let partial = fetched(&reminder, 0b110, &sum(&[&y, &z]));
     lab.check(
@@ -74,7 +74,7 @@ fn higher_priority_evicts() {
         let strong = B.gradient(0, 1, 3, &y).priority(packet);
         let evicted = A.evicted(&strong, 7, 0b001, &x);
         lab.check(2, &strong.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
-        // The cell is B's now, with B's priority and nothing of A.
+        // The cell is now B's, with B's priority and nothing of A.
         lab.check_gone(2, &strong.bytes(), (B.slot, Duplicate));
         let weak = A.gradient(1, 7, 3, &x).priority(packet);
         let marked = weak.clone().flags(COLLISION);
@@ -93,7 +93,7 @@ fn equal_priority_does_not() {
         let equal = B.gradient(0, 1, 3, &y).priority(priority);
         let failed = equal.clone().flags(COLLISION);
         lab.check(2, &equal.bytes(), (B.slot, Collided), &[(6, failed.bytes())]);
-        // That has halved it: the next one of the same priority gets the cell.
+        // That has halved the priority: the next one of the same priority gets the cell.
         let evicted = A.evicted(&equal, 7, 0b001, &x);
         lab.check(2, &equal.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
     }
@@ -113,7 +113,7 @@ fn downgrading_regains_a_cell_of_255_within_8() {
     lab.check(2, &weakest.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
 }
 
-/// Every packet of the task sets the cell's priority anew, up or down.
+/// Every packet of the task renews the cell's priority, up or down.
 fn priority_is_renewed_by_its_own_task() {
     let mut lab = rack();
     let [x, y, z] = values(&lab);
@@ -129,7 +129,7 @@ fn priority_is_renewed_by_its_own_task() {
     lab.check(2, &other.bytes(), (B.slot, Preempted), &[(PS, evicted.bytes())]);
 }
 
-/// The mark of each task stays with its values.
+/// Each task's mark stays with its values.
 fn swap_keeps_marks_apart() {
     for cell_marked in [false, true] {
         for (ecn, flag, cleared) in [
@@ -155,7 +155,7 @@ fn swap_keeps_marks_apart() {
     }
 }
 
-/// A job that is being removed: nobody waits for its sums.
+/// A job that is being removed: no server entry for its sums.
 fn evicted_job_without_server_entry() {
     let mut lab = rack();
     let [x, y, z] = values(&lab);

@@ -1,4 +1,4 @@
-//! What is wrong with itself, and what does not come from where it should.
+//! Malformed packets, and packets from wrong ports.
 
 use super::{A, AGENT, B, RACK, rack, values};
 use crate::cases::cases;
@@ -12,7 +12,7 @@ cases!("esa::refused":
     other_kinds, lengths, index_beyond_the_pool, job_that_has_left,
 );
 
-/// A worker's gradient must have one; what another switch evicted has none.
+/// A worker's gradient must have a priority; sums evicted by another switch have none.
 fn priority_zero() {
     let mut lab = rack();
     let [x] = values(&lab);
@@ -48,7 +48,7 @@ fn replies_and_queries() {
     lab.check_gone(PS, &A.frame(QUERY, PS, 1, 7, 3).bitmap(1).bytes(), (A.slot, Malformed));
 }
 
-/// Workers that send around the aggregators use other flags: this one is a switch's.
+/// Workers bypass the aggregators with other flags: this one is for switches.
 fn resends_of_workers() {
     let mut lab = rack();
     let [x] = values(&lab);
@@ -125,7 +125,7 @@ fn job_that_has_left() {
     lab.delete(&A.entries().into_iter().rev().collect::<Vec<_>>());
     lab.check_gone(2, &A.gradient(1, 7, 3, &x).bytes(), (NO_JOB, Rejected));
     lab.check_gone(AGENT, &A.reminder(&lab, 7, 3).bytes(), (NO_JOB, Rejected));
-    // What it left is in nobody's way for long.
+    // The remaining cell does not block others for long.
     let strong = B.gradient(0, 7, 3, &x).priority(11);
     lab.check_gone(2, &strong.bytes(), (B.slot, Preempted));
 }

@@ -1,4 +1,4 @@
-//! Reminders and what they are answered.
+//! Reminders and their answers.
 
 use super::{A, AGENT, B, RACK, absent, fetched, rack, values};
 use crate::cases::cases;
@@ -25,7 +25,7 @@ fn fetches_and_frees() {
     lab.check_gone(2, &B.gradient(0, 1, 3, &x).priority(1).bytes(), (B.slot, Absorbed));
 }
 
-/// An unknown sequence: nothing there.
+/// An unknown sequence: the answer is "absent".
 fn finds_nothing() {
     let mut lab = rack();
     for (sequence, cell) in [(0, 0), (7, 3), (u32::MAX, 15)] {
@@ -49,7 +49,7 @@ fn leaves_other_tasks_alone() {
     lab.check(3, &last.bytes(), (B.slot, Completed), &B.for_workers(&result));
 }
 
-/// One that names other workers is meant for a switch further on.
+/// A reminder that names other workers is for another switch.
 fn for_another_switch_passes() {
     let mut lab = rack();
     let [x] = values(&lab);
@@ -58,7 +58,7 @@ fn for_another_switch_passes() {
         let reminder = A.reminder(&lab, 7, 3).bitmap(bitmap);
         lab.check(AGENT, &reminder.bytes(), (A.slot, Bypassed), &[(1, reminder.bytes())]);
     }
-    // A switch that adds nothing for the job just forwards all.
+    // A switch that adds nothing for the job only forwards.
     lab.insert(&[Entry::answer(A.id, 6, REMINDER, A.slot)]);
     let reminder = A.reminder(&lab, 7, 3);
     lab.check(6, &reminder.bytes(), (A.slot, Bypassed), &[(1, reminder.bytes())]);
@@ -109,7 +109,7 @@ fn flags_and_nobody() {
     lab.check_gone(6, &absent(&nobody).bytes(), (A.slot, Malformed));
 }
 
-/// From where another switch is: of a job that adds here too, and of one that only passes.
+/// From another switch's port: of a job that also adds here, and of one that only passes.
 fn answers_pass() {
     let mut lab = rack();
     let [x] = values(&lab);

@@ -1,5 +1,5 @@
-//! What workers and parameter server say to each other around the aggregators: gradients with both the
-//! collision and the overflow flag, and questions that travel as results do.
+//! Packets between workers and parameter server that bypass the aggregators: gradients with both
+//! the collision and the overflow flag, and queries that travel like results.
 
 use super::{A, B, ONE, RACK, rack, values};
 use crate::cases::cases;
@@ -14,8 +14,8 @@ cases!("esa::repairs":
 
 const REPAIR: u8 = COLLISION | OVERFLOW;
 
-/// They pass with any code in the priority byte, whether or not the aggregator is taken, and leave it
-/// unchanged.
+/// They pass with any code in the priority byte, whether or not the aggregator is occupied, and
+/// leave it unchanged.
 fn contributions_pass_as_they_are() {
     let mut lab = rack();
     let [x, y, z] = values(&lab);
@@ -38,7 +38,7 @@ fn contributions_pass_as_they_are() {
     }
 }
 
-/// What others left there is of no use any more: they will be asked for it.
+/// Values left there by other workers are no longer needed: the workers will be asked for them.
 fn questions_reach_all_workers_and_free_the_aggregator() {
     let mut lab = rack();
     let [x, y] = values(&lab);
@@ -49,7 +49,7 @@ fn questions_reach_all_workers_and_free_the_aggregator() {
         lab.check(PS, &question.bytes(), (A.slot, Distributed), &A.for_workers(&question));
     }
     lab.check_gone(2, &B.gradient(0, 1, 3, &y).priority(1).bytes(), (B.slot, Absorbed));
-    // Of another task it leaves the aggregator alone.
+    // A query for another task leaves the aggregator unchanged.
     let question = A.parameter(8, 3, &zeros).bitmap(1).flags(REPAIR).priority(6);
     lab.check(PS, &question.bytes(), (A.slot, Distributed), &A.for_workers(&question));
     let last = B.gradient(1, 1, 3, &x);
@@ -57,7 +57,7 @@ fn questions_reach_all_workers_and_free_the_aggregator() {
     lab.check(3, &last.bytes(), (B.slot, Completed), &B.for_workers(&result));
 }
 
-/// Nobody speaks for another worker, and workers ask nothing.
+/// Workers can neither send for other workers nor send queries.
 fn of_others_are_refused() {
     let mut lab = rack();
     let [x] = values(&lab);

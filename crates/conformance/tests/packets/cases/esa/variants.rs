@@ -1,4 +1,4 @@
-//! Who evicts whom: the three rules that the program can be compiled with.
+//! The three eviction rules that the program can be compiled with.
 
 use tributary_p4::Architecture;
 
@@ -26,8 +26,8 @@ fn always() {
     lab.check_gone(1, &weak.bytes(), (A.slot, Duplicate));
 }
 
-/// About half, whatever the priorities; and either way nothing is lost. Each switch alone: no two toss
-/// alike.
+/// About half of the packets, whatever the priorities, and no values are lost. Each switch is
+/// tested alone, because random choices differ.
 fn coin() {
     Architecture::ALL.into_iter().for_each(toss);
 }

@@ -1,4 +1,4 @@
-//! The shadow copy: lost results are asked for again after the cell has moved on.
+//! The shadow copy: lost results are requested again after the cell has advanced.
 
 use super::{Job, LOCAL, PAIR, furnished, rack, values};
 use crate::cases::cases;
@@ -21,7 +21,7 @@ fn ask(lab: &mut Lab, job: Job, worker: usize, (round, cell): (u32, u32), total:
     lab.check(port, &again.bytes(), (job.slot, Repeated), &[(port, reply)]);
 }
 
-/// At the cell's own round, nobody else having moved.
+/// In the cell's current round, before any worker advances.
 fn lost_to_one_to_some_and_to_all() {
     let mut lab = rack();
     let parts: [_; 3] = values(&lab);
@@ -72,7 +72,7 @@ fn answers_leave_the_copy_alone() {
     for n in 0..10 {
         ask(&mut lab, PAIR, n % 2, (8, 6), &total);
     }
-    // One answer to a packet that met congestion does not mark the next.
+    // The mark of one answer does not carry over to the next.
     let again = PAIR.gradient(0, 8, 6, &x).ecn(CONGESTED);
     let marked = PAIR.repeated(&again, &total).flags(crate::frames::MARKED);
     lab.check(2, &again.bytes(), (PAIR.slot, Repeated), &[(2, marked.bytes())]);
@@ -86,14 +86,14 @@ fn values_of_who_asks_do_not_matter() {
     let total = sum(&[&parts[0], &parts[1], &parts[2]]);
     for value in [0, 1, i32::MIN] {
         let again = LOCAL.gradient(0, 8, 2, &[value; 32]).flags(crate::frames::OVERFLOW);
-        // Whether the result overflowed is known better to the switch.
+        // The switch, not the packet, knows whether the result overflowed.
         let reply = LOCAL.repeated(&again, &total).flags(0);
         lab.check(1, &again.bytes(), (LOCAL.slot, Repeated), &[(1, reply.bytes())]);
     }
 }
 
-/// The worst that a window as large as the segment allows: one worker has sent the next round of every
-/// cell while another has no result of the rounds before.
+/// The worst case of a window as large as the segment: one worker has sent the next round of every
+/// cell while another lacks all results of the previous rounds.
 fn window_of_a_segment() {
     let mut lab = rack();
     let parts: [_; 3] = values(&lab);
@@ -128,12 +128,12 @@ fn values_256() {
     every_value(furnished(Lab::new(Build { values: 256, ..Build::P4INC })));
 }
 
-/// Only on the embedded switch: to compile 2048 values for BMv2 takes about a minute.
+/// Only on the embedded switch: compiling 2048 values for BMv2 takes about a minute.
 fn values_2048() {
     every_value(furnished(Lab::embedded(Build { values: 2048, ..Build::P4INC })));
 }
 
-/// No two values of a packet are alike, so none can be taken for another.
+/// All values of a packet differ, so none can be mistaken for another.
 fn every_value(mut lab: Lab) {
     let [a, b, x, y] = values(&lab);
     for round in [8, 24] {

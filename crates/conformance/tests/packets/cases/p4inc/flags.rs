@@ -1,4 +1,5 @@
-//! Congestion marks and overflow flags: any contribution's is the sum's, and the copy keeps them.
+//! Congestion marks and overflow flags: the sum has those of any contribution, and the copy keeps
+//! them.
 
 use super::{LOCAL, PAIR, SOLO, UNIT, rack, values};
 use crate::cases::cases;
@@ -11,7 +12,7 @@ cases!("p4inc::flags":
     flags_of_a_partial_sum, copy_keeps_what_the_cell_forgets, flags_of_one_worker_alone,
 );
 
-/// First, middle or last, by the code point or the flag; and values that were too large.
+/// First, middle or last, by the code point or the flag; and overflowed values.
 fn any_contribution_marks_the_result() {
     let mut lab = rack();
     let parts: [_; 3] = values(&lab);
@@ -32,7 +33,7 @@ fn any_contribution_marks_the_result() {
             lab.check_gone(1, &frame(0).bytes(), (LOCAL.slot, Absorbed));
             lab.check_gone(2, &frame(1).bytes(), (LOCAL.slot, Added));
             let out = if which.is_some() { out } else { 0 };
-            // The result has the rest of the IPv4 header of the last packet.
+            // The other fields of the result's IPv4 header are those of the last packet.
             let result = LOCAL.published(&frame(2), &total).flags(out);
             let copies = LOCAL.for_workers(&result);
             lab.check(3, &frame(2).bytes(), (LOCAL.slot, Completed), &copies);
@@ -81,7 +82,7 @@ fn flags_of_a_partial_sum() {
             let last = UNIT.gradient(1, round, 8, &y).flags(two);
             let whole = UNIT.summed(&last, &sum(&[&x, &y])).flags(flags);
             lab.check(2, &last.bytes(), (UNIT.slot, Completed), &[(PS, whole.bytes())]);
-            // The same goes again, whatever the packet says that takes it.
+            // The answer is the same, whatever the flags of the request.
             for own in [RESEND, RESEND | OVERFLOW] {
                 let again = UNIT.gradient(0, round, 8, &x).flags(own);
                 let whole = UNIT.sent_again(&again, &sum(&[&x, &y])).flags(flags | RESEND);
@@ -93,7 +94,7 @@ fn flags_of_a_partial_sum() {
     }
 }
 
-/// The flags of the next round are none of the copy's, and the other way round.
+/// The flags of the next round do not affect the copy, nor the reverse.
 fn copy_keeps_what_the_cell_forgets() {
     let mut lab = rack();
     let [x, y] = values(&lab);

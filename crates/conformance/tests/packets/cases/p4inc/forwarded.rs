@@ -1,4 +1,4 @@
-//! Jobs that no switch aggregates for: plain forwarding, but still by entries.
+//! Jobs without aggregation in switches: plain forwarding, but still by entries.
 
 use super::{Job, LOCAL, PAIR, SERVED, rack, values};
 use crate::cases::cases;
@@ -36,7 +36,7 @@ fn everything_passes() {
     }
 }
 
-/// Whatever index its packets name: the cells of others are theirs.
+/// Whatever index its packets name, they do not affect other jobs' cells.
 fn cells_are_nothing_to_it() {
     let mut lab = rack();
     let [x, y] = values(&lab);
@@ -69,7 +69,7 @@ fn where_it_may_come_from() {
     lab.check_gone(1, &outside.bytes(), (NO_JOB, Malformed));
 }
 
-/// A switch that lies on the way knows nothing but the ports and the service.
+/// A switch on the path knows only the ports and the service.
 fn transit() {
     let mut lab = rack();
     let [x] = values(&lab);
@@ -85,7 +85,7 @@ fn transit() {
         let frame = frame.clone().flags(flags).bitmap(0b11).ecn(CONGESTED);
         lab.check(1, &frame.bytes(), (job.slot, Bypassed), &[(PS, frame.bytes())]);
         lab.check_gone(2, &frame.bytes(), (NO_JOB, Rejected));
-        // To a group that no table knows: flooded, as any switch does.
+        // To an unknown group address: flooded, as in any switch.
         let result = job.parameter(8, 15, &x).flags(flags);
         let out = [1, 2, 3, 5, 6].map(|port| (port, result.bytes()));
         lab.check(PS, &result.bytes(), (job.slot, Bypassed), &out);

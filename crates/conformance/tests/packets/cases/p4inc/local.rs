@@ -61,7 +61,7 @@ fn duplicate() {
     lab.check(3, &last.bytes(), (LOCAL.slot, Completed), &LOCAL.for_workers(&result));
 }
 
-/// The same rounds of two jobs, in cells that lie side by side.
+/// The same rounds of two jobs, in neighbouring cells.
 fn jobs_do_not_meet() {
     let mut lab = rack();
     let [a, b, c, x, y] = values(&lab);
@@ -78,7 +78,7 @@ fn jobs_do_not_meet() {
     lab.check(3, &last.bytes(), (LOCAL.slot, Completed), &LOCAL.for_workers(&result));
 }
 
-/// Zero is a round as any other, and so is the last but one number there is; the last is none.
+/// Zero is a normal round, and so is the second highest number; the highest is reserved.
 fn first_and_last_round() {
     let mut lab = rack();
     let [x, y] = values(&lab);
@@ -94,7 +94,8 @@ fn first_and_last_round() {
     }
 }
 
-/// A coarser rung of the same fragment, or the next fragment of the cell: a round is later or not.
+/// A coarser rung of the same fragment, or the next fragment of the cell: only the order of rounds
+/// matters.
 fn rounds_may_be_skipped() {
     let mut lab = rack();
     let [x, y] = values(&lab);
@@ -107,7 +108,7 @@ fn rounds_may_be_skipped() {
     }
 }
 
-/// It comes back to its sender as it was, but for its kind and the mark.
+/// It is returned to its sender unchanged, except for its kind and the mark.
 fn early_is_turned_back() {
     let mut lab = rack();
     let [x, y] = values(&lab);
@@ -135,13 +136,13 @@ fn early_leaves_the_round_alone() {
     let last = LOCAL.gradient(2, 8, 3, &z);
     let result = LOCAL.published(&last, &sum(&[&x, &y, &z]));
     lab.check(3, &last.bytes(), (LOCAL.slot, Completed), &LOCAL.for_workers(&result));
-    // What was too early then is in time now.
+    // Packets that were too early before are now in time.
     let [a, b] = [0, 1].map(|worker| LOCAL.gradient(worker, 16, 3, &x));
     lab.check_gone(1, &a.bytes(), (LOCAL.slot, Absorbed));
     lab.check_gone(2, &b.bytes(), (LOCAL.slot, Added));
 }
 
-/// Where hosts reach each other through the switch's own address, answers are routed, too.
+/// If hosts reach each other through the switch's own address, answers are also routed.
 fn routed_early() {
     const ROUTER: u64 = 0x0200_0000_00fe;
     let mut lab = rack();
@@ -154,7 +155,7 @@ fn routed_early() {
     assert_eq!(asynchronous(&early).destination, mac(3));
 }
 
-/// Of a round before the last finished one: nobody can be waiting for it.
+/// Of a round before the last finished one: no worker can be waiting for it.
 fn stale() {
     let mut lab = rack();
     let parts: [_; 3] = values(&lab);
@@ -168,7 +169,7 @@ fn stale() {
             lab.check_gone(1, &late.bytes(), (LOCAL.slot, Stale));
         }
     }
-    // Also while the next one is under way.
+    // Also during the next round.
     lab.check_gone(1, &LOCAL.gradient(0, 24, 3, x).bytes(), (LOCAL.slot, Absorbed));
     let late = LOCAL.gradient(0, 8, 3, x).flags(RESEND);
     lab.check_gone(1, &late.bytes(), (LOCAL.slot, Stale));
@@ -188,13 +189,13 @@ fn late_from_the_copy() {
         let reply = LOCAL.repeated(&again, &total).bytes();
         lab.check(port, &again.bytes(), (LOCAL.slot, Repeated), &[(port, reply)]);
     }
-    // The round under way has lost nothing by that.
+    // The current round is unaffected.
     let last = LOCAL.gradient(2, 16, 3, x);
     let result = LOCAL.published(&last, &sum(&[z, z, x]));
     lab.check(3, &last.bytes(), (LOCAL.slot, Completed), &LOCAL.for_workers(&result));
 }
 
-/// What it brings is the result.
+/// Its values are the result.
 fn one_worker_alone() {
     let mut lab = rack();
     let [x, y] = values(&lab);
@@ -209,7 +210,7 @@ fn one_worker_alone() {
     lab.check_gone(3, &SOLO.gradient(0, 8, 14, &x).bytes(), (SOLO.slot, Stale));
 }
 
-/// The first packet of a worker that arrives may be one that it sent again.
+/// A worker's first packet to arrive may be a resend.
 fn resends_count_as_contributions() {
     let mut lab = rack();
     let [x, y] = values(&lab);

@@ -1,4 +1,4 @@
-//! `p4inc.p4`, rule by rule, and a switch with jobs as most of its cases have it.
+//! `p4inc.p4`, rule by rule, and the switch with jobs that most cases use.
 //!
 //! Ports 1 to 3 lead to workers, 4 to the parameter servers, 5 to an outsider, 6 to another unit.
 
@@ -29,20 +29,20 @@ const OUTSIDER: u16 = 5;
 pub(super) struct Job {
     pub(super) program: u8,
     pub(super) id: u16,
-    /// Of the counters.
+    /// Counter slot.
     pub(super) slot: u8,
     pub(super) service: u8,
-    /// The multicast group of its workers that are here.
+    /// The multicast group of its workers at this switch.
     pub(super) group: u16,
-    /// The port of each of these.
+    /// The port of each worker at this switch.
     pub(super) workers: &'static [u16],
-    /// How many it has elsewhere. With any, results come from the parameter server.
+    /// Number of workers elsewhere. With any, results come from the parameter server.
     pub(super) elsewhere: u32,
-    /// Its first cell, and how many it has.
+    /// First cell and size of its segment.
     pub(super) segment: (u32, u32),
 }
 
-/// Three workers, all here.
+/// Three workers, all at this switch.
 const LOCAL: Job = Job {
     program: 3,
     id: 1,
@@ -54,7 +54,8 @@ const LOCAL: Job = Job {
     segment: (2, 4),
 };
 
-/// Two workers, all here, in the cells next to those of `LOCAL` and under a number of two bytes.
+/// Two workers, all at this switch, in the cells after those of `LOCAL` and with a job ID of two
+/// bytes.
 const PAIR: Job = Job {
     id: 0x0201,
     slot: 2,
@@ -65,7 +66,7 @@ const PAIR: Job = Job {
     ..LOCAL
 };
 
-/// Two workers here, two elsewhere.
+/// Two workers at this switch, two elsewhere.
 const UNIT: Job = Job {
     id: 3,
     slot: 3,
@@ -77,7 +78,7 @@ const UNIT: Job = Job {
     ..LOCAL
 };
 
-/// One worker here, one elsewhere.
+/// One worker at this switch, one elsewhere.
 const LONE: Job = Job {
     id: 4,
     slot: 4,
@@ -89,7 +90,7 @@ const LONE: Job = Job {
     ..LOCAL
 };
 
-/// One worker, and no other.
+/// A single worker.
 const SOLO: Job = Job {
     id: 5,
     slot: 5,
@@ -101,7 +102,7 @@ const SOLO: Job = Job {
     ..LOCAL
 };
 
-/// Two workers, whose parameter server does the adding.
+/// Two workers, whose sums the parameter server computes.
 const SERVED: Job = Job {
     id: 6,
     slot: 6,
@@ -151,7 +152,7 @@ impl Job {
         }
     }
 
-    /// The first cell of the segment, and those after it.
+    /// The `n`th cell of the segment, counted from 0.
     pub(super) fn cell(&self, n: u32) -> u32 {
         self.segment.0 + n
     }
@@ -162,7 +163,7 @@ impl Job {
         })
     }
 
-    /// A worker's contribution. That of a local job is for the switch itself.
+    /// A worker's contribution. That of a local job is addressed to the switch itself.
     pub(super) fn gradient(&self, worker: usize, round: u32, cell: u32, values: &[i32]) -> Frame {
         let frame = self.frame(GRADIENT, self.workers[worker], PS, round, cell);
         frame.values(values).bitmap(1 << worker).with(|f| {
@@ -173,7 +174,7 @@ impl Job {
         })
     }
 
-    /// What the switch makes of the last gradient of a local job: the result.
+    /// The result that the switch makes from the last gradient of a local job.
     pub(super) fn published(&self, last: &Frame, values: &[i32]) -> Frame {
         self.for_group(last.clone().values(values).bitmap(self.everyone())).with(|f| {
             f.kind = PARAMETER;
@@ -182,18 +183,19 @@ impl Job {
         })
     }
 
-    /// What the switch makes of the last gradient of those below it.
+    /// The sum that the switch makes from the last gradient of the workers below it.
     pub(super) fn summed(&self, last: &Frame, values: &[i32]) -> Frame {
         let whole = last.clone().values(values).bitmap(self.members());
         whole.with(|f| f.flags &= !RESEND)
     }
 
-    /// What the switch makes of a gradient whose sum the parameter server may have missed.
+    /// The sum that the switch sends again for a gradient, because the parameter server may have
+    /// missed it.
     pub(super) fn sent_again(&self, again: &Frame, values: &[i32]) -> Frame {
         self.summed(again, values).with(|f| f.flags |= RESEND)
     }
 
-    /// What the switch makes of a gradient whose result it knows.
+    /// The switch's answer to a gradient whose result it has.
     pub(super) fn repeated(&self, again: &Frame, values: &[i32]) -> Frame {
         back(again).values(values).bitmap(self.everyone()).with(|f| {
             f.kind = REPLY;
@@ -254,7 +256,7 @@ pub(super) fn back(frame: &Frame) -> Frame {
     })
 }
 
-/// What a gradient becomes that came too early.
+/// The switch's answer to an early gradient.
 fn asynchronous(early: &Frame) -> Frame {
     back(early).with(|f| {
         f.kind = ASYNCHRONOUS;

@@ -28,7 +28,7 @@ fn sum_goes_to_the_server() {
     }
 }
 
-/// It, or the answer to it, was lost: whoever asks takes all of it along.
+/// The sum, or the answer to it, was lost: a resend takes the whole sum along.
 fn sum_is_sent_again() {
     let mut lab = rack();
     let [x, y] = values(&lab);
@@ -44,7 +44,7 @@ fn sum_is_sent_again() {
         let port = UNIT.workers[worker];
         lab.check(port, &again.bytes(), (UNIT.slot, Resent), &[(PS, whole.bytes())]);
     }
-    // On its way it met congestion: that is said, and forgotten.
+    // A mark that it got on its way is reported once.
     let again = UNIT.gradient(0, 8, 8, &x).flags(RESEND).ecn(CONGESTED);
     let whole = UNIT.sent_again(&again, &total).flags(RESEND | MARKED);
     lab.check(1, &again.bytes(), (UNIT.slot, Resent), &[(PS, whole.bytes())]);
@@ -63,7 +63,8 @@ fn not_all_of_it_is_here() {
     }
 }
 
-/// All that is to come from here is in, but the round is not finished: nobody takes the cell.
+/// All contributions of this unit have arrived, but the round is not finished: the cell cannot be
+/// taken.
 fn round_lasts_until_the_answer() {
     let mut lab = rack();
     let [x, y, z] = values(&lab);
@@ -119,7 +120,7 @@ fn reply_does_so_too() {
     lab.check_gone(1, &UNIT.gradient(0, 16, 8, &x).bytes(), (UNIT.slot, Absorbed));
 }
 
-/// The next round is under way.
+/// The next round has begun.
 fn answer_from_the_copy() {
     let mut lab = rack();
     let [x, y, all] = values(&lab);
@@ -135,7 +136,8 @@ fn answer_from_the_copy() {
     lab.check(2, &again.bytes(), (UNIT.slot, Repeated), &[(2, reply.bytes())]);
 }
 
-/// With a window larger than the segment, a worker may ask for what no copy holds any more.
+/// With a window larger than the segment, a worker may request a result that no copy holds any
+/// more.
 fn older_results_are_the_servers() {
     let mut lab = rack();
     let [x, all] = values(&lab);
@@ -149,13 +151,13 @@ fn older_results_are_the_servers() {
         let marked = again.clone().ecn(CONGESTED);
         let out = marked.clone().flags(RESEND | MARKED);
         lab.check(2, &marked.bytes(), (UNIT.slot, Resent), &[(PS, out.bytes())]);
-        // Not asked for, it is a late packet.
+        // Without the request flag, it is a late packet.
         let late = UNIT.gradient(1, round, 8, &x);
         lab.check_gone(2, &late.bytes(), (UNIT.slot, Stale));
     }
 }
 
-/// The server got the contributions on other ways: what comes after it here is answered.
+/// The server got the contributions on other paths: later packets here are answered.
 fn answer_before_the_sum() {
     let mut lab = rack();
     let [x, all] = values(&lab);
@@ -172,7 +174,7 @@ fn answer_before_the_sum() {
     lab.check(2, &late.bytes(), (UNIT.slot, Resent), &[(PS, late.bytes())]);
 }
 
-/// A copy of an answer to an earlier round reaches the workers, and nothing else.
+/// A copy of an answer to an earlier round reaches the workers, and has no other effect.
 fn late_answer() {
     let mut lab = rack();
     let [x, y, all, other] = values(&lab);
@@ -193,7 +195,7 @@ fn late_answer() {
     lab.check(2, &last.bytes(), (UNIT.slot, Completed), &[(PS, whole.bytes())]);
 }
 
-/// There is nothing to add: its packets pass, whatever the cell has seen.
+/// There is nothing to add: its packets pass, whatever the cell's state.
 fn one_worker_here() {
     let mut lab = rack();
     let [x, all] = values(&lab);
@@ -205,12 +207,12 @@ fn one_worker_here() {
         let result = LONE.parameter(8, 12, &all);
         lab.check(PS, &result.bytes(), (LONE.slot, Distributed), &LONE.for_workers(&result));
     }
-    // But its segment has bounds all the same.
+    // But the bounds of its segment still apply.
     let outside = LONE.gradient(0, 8, 14, &x);
     lab.check_gone(1, &outside.bytes(), (LONE.slot, Outside));
 }
 
-/// A result that a worker hands over passes, whatever the cell is at, and changes nothing there.
+/// A result sent by a worker passes, whatever the cell's round, and changes nothing there.
 fn results_handed_over() {
     let mut lab = rack();
     let [x, y, result] = values(&lab);
@@ -227,7 +229,7 @@ fn results_handed_over() {
     }
     let frame = SERVED.gradient(0, 8, 0, &result).flags(flags);
     lab.check(1, &frame.bytes(), (SERVED.slot, Resent), &[(PS, frame.bytes())]);
-    // Of a worker that is elsewhere, or of several, it is none.
+    // A result of a worker elsewhere, or of several workers, is invalid.
     for bitmap in [0, 0b0010, 0b0011, 0b0100] {
         let frame = UNIT.gradient(0, 16, 8, &result).flags(flags).bitmap(bitmap);
         lab.check_gone(1, &frame.bytes(), (UNIT.slot, Malformed));
@@ -237,7 +239,7 @@ fn results_handed_over() {
     lab.check(2, &last.bytes(), (UNIT.slot, Completed), &[(PS, whole.bytes())]);
 }
 
-/// What other units' switches send on is not added once more.
+/// Sums of other units' switches are not added again.
 fn other_units_pass() {
     let mut lab = rack();
     let [x, y] = values(&lab);
@@ -252,7 +254,7 @@ fn other_units_pass() {
     lab.check(2, &last.bytes(), (UNIT.slot, Completed), &[(PS, whole.bytes())]);
 }
 
-/// The sum that goes again is that of the round, not of one before.
+/// The resent sum is that of the current round, not of an earlier one.
 fn sum_sent_again_after_more_rounds() {
     let mut lab = rack();
     let parts: [_; 8] = values(&lab);
@@ -272,8 +274,8 @@ fn sum_sent_again_after_more_rounds() {
     }
 }
 
-/// A switch gives results only where it is told to, and only of all workers. Else they are the
-/// server's, even if nobody is elsewhere.
+/// A switch makes results only with a group, and only of all workers. Otherwise the server makes
+/// them, even if no worker is elsewhere.
 fn local_is_all_workers_and_a_group() {
     let mut lab = rack();
     let [x, y, all] = values(&lab);

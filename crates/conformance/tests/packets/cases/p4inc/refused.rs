@@ -1,4 +1,4 @@
-//! What is wrong with itself, and what does not come from where it should.
+//! Malformed packets, and packets from wrong ports.
 
 use super::{LOCAL, OUTSIDER, PAIR, SERVED, UNIT, rack, values};
 use crate::cases::cases;
@@ -28,7 +28,8 @@ fn foreign_bits() {
     lab.check_gone(1, &LOCAL.gradient(0, 8, 2, &x).bytes(), (LOCAL.slot, Absorbed));
 }
 
-/// There are none: each job has its own cells. With flag R it is a result that is handed over.
+/// Collisions do not exist: each job has its own cells. With flag R the packet is a result sent by
+/// a worker.
 fn collisions() {
     let mut lab = rack();
     let [x] = values(&lab);
@@ -89,7 +90,7 @@ fn other_kinds() {
         let frame = UNIT.gradient(0, 8, 8, &x).with(|f| f.kind = kind);
         lab.check_gone(1, &frame.bytes(), (NO_JOB, Malformed));
     }
-    // ESA's are none of this program's, not even with an entry.
+    // ESA's kinds are unknown to this program, even with an entry.
     for kind in [REMINDER, ABSENT] {
         let frame = UNIT.gradient(0, 8, 8, &x).with(|f| f.kind = kind);
         lab.check_gone(1, &frame.bytes(), (NO_JOB, Rejected));
@@ -101,7 +102,8 @@ fn other_kinds() {
     lab.check_gone(2, &frame.bytes(), (UNIT.slot, Malformed));
 }
 
-/// Only switches tell of asynchronous errors. One may pass another, of which the job has no cells.
+/// Only switches report asynchronous errors. Such a packet may pass another switch, in which the
+/// job has no cells.
 fn asynchronous_from_hosts() {
     let mut lab = rack();
     let [x] = values(&lab);

@@ -35,7 +35,7 @@ fn flags_of_results() {
             }
         }
     }
-    // A reply that met congestion itself says so.
+    // A reply that was marked on its way keeps its mark.
     let reply = UNIT.reply(0, 200, 9, &x).ecn(CONGESTED);
     let out = reply.clone().flags(MARKED);
     lab.check(PS, &reply.bytes(), (UNIT.slot, Replied), &[(1, out.bytes())]);
@@ -65,7 +65,7 @@ fn results_outside_the_segment() {
     lab.check_gone(2, &LOCAL.gradient(1, 8, 5, &x).bytes(), (LOCAL.slot, Added));
 }
 
-/// A query touches no cell.
+/// A query accesses no cell.
 fn queried() {
     let mut lab = rack();
     let [x] = values(&lab);
@@ -81,7 +81,7 @@ fn queried() {
     lab.check_gone(1, &UNIT.gradient(0, 8, 8, &x).bytes(), (UNIT.slot, Duplicate));
 }
 
-/// Nobody else answers for the server; a local job has none.
+/// Only the server's port may answer; a local job has no server.
 fn results_from_elsewhere() {
     let mut lab = rack();
     let [x] = values(&lab);
@@ -97,7 +97,7 @@ fn results_from_elsewhere() {
             }
         }
     }
-    // An entry for one kind is none for the others.
+    // An entry for one kind does not apply to others.
     lab.insert(&[Entry::answer(LOCAL.id, PS, QUERY, LOCAL.slot)]);
     lab.check_gone(PS, &LOCAL.parameter(8, 2, &x).bytes(), (NO_JOB, Rejected));
     lab.check_gone(1, &LOCAL.gradient(0, 8, 2, &x).bytes(), (LOCAL.slot, Absorbed));
@@ -112,7 +112,7 @@ fn multicast_groups() {
     lab.check(PS, &result.bytes(), (UNIT.slot, Distributed), &out);
     lab.modify(&[Entry::group(UNIT.group, &[])]);
     lab.check_gone(PS, &result.bytes(), (UNIT.slot, Distributed));
-    // Gone or not, the copy is there.
+    // In either case the copy exists.
     let again = UNIT.gradient(1, 8, 8, &x).flags(RESEND);
     let reply = UNIT.repeated(&again, &x).bytes();
     lab.check(2, &again.bytes(), (UNIT.slot, Repeated), &[(2, reply)]);

@@ -1,4 +1,4 @@
-//! Segments, whose bounds the switch keeps, and services, which come and go.
+//! Segments, whose bounds the switch enforces, and services, which change.
 
 use super::{LOCAL, PAIR, UNIT, rack, values};
 use crate::cases::cases;
@@ -26,7 +26,7 @@ fn outside_is_dropped() {
             }
         }
     }
-    // Beyond the pool is nothing that could belong to anybody.
+    // Cells beyond the pool belong to no job.
     for cell in [16, 17, 1 << 31, u32::MAX] {
         let frame = LOCAL.gradient(0, 8, cell, &x);
         lab.check_gone(1, &frame.bytes(), (NO_JOB, Malformed));
@@ -54,7 +54,7 @@ fn neighbours_are_untouched() {
     lab.check(3, &last.bytes(), (PAIR.slot, Completed), &PAIR.for_workers(&result));
 }
 
-/// Each kind, from where it may come, under each number but its own.
+/// Each kind, on its port, with every service but its own.
 fn wrong_service() {
     let mut lab = rack();
     let [x] = values(&lab);
@@ -88,7 +88,7 @@ fn service_of_another_job() {
     }
 }
 
-/// A job changes its mode between two iterations: what is on its way from before is told apart.
+/// A job changes its mode between two iterations: late packets of the old mode are recognised.
 fn late_packets_of_the_old_service() {
     let mut lab = rack();
     let [x, y] = values(&lab);
@@ -121,7 +121,7 @@ fn moved_segment() {
     moved.complete(&mut lab, 8, 15, &[x, y]);
 }
 
-/// The first and the last cell there are.
+/// The first and the last cell of the pool.
 fn whole_pool() {
     let mut lab = rack();
     let [x, y] = values(&lab);

@@ -1,4 +1,4 @@
-//! The sweep: it walks one job's segment, and leaves its neighbours alone.
+//! The sweep: it visits one job's segment, and leaves its neighbours unchanged.
 
 use super::{Job, LOCAL, PAIR, SERVED, UNIT, rack, values};
 use crate::cases::cases;
@@ -12,7 +12,7 @@ cases!("p4inc::sweep":
     outside_of_the_segment, of_no_service, from_hosts, large_segment,
 );
 
-/// Sends a sweep and checks what comes back, and that each step was counted.
+/// Sends a sweep, checks its result, and that each step was counted.
 #[track_caller]
 pub(in crate::cases) fn check_sweep(lab: &mut Lab, job: Job, from: u32, unfinished: u32) {
     let sweep = job.sweep(from);
@@ -25,14 +25,14 @@ pub(in crate::cases) fn check_sweep(lab: &mut Lab, job: Job, from: u32, unfinish
     let steps = i64::from(end - from);
     let count = Count { packets: steps, bytes: steps * HEADERS as i64 };
     assert_eq!(lab.counted(), Counts::from([(index(NO_JOB, Swept), count)]));
-    // Where the controller's port may be another pipe's, no step is taken before the packet is there
-    // where the workers are.
+    // If the controller's port belongs to another pipe, steps begin only after the packet has
+    // reached the workers' pipe.
     if let Some((before, after)) = before.zip(lab.recirculated()) {
         assert_eq!(after - before, u64::from(end - from));
     }
 }
 
-/// One that goes nowhere.
+/// A sweep that is dropped.
 #[track_caller]
 pub(in crate::cases) fn check_refused(lab: &mut Lab, frame: &[u8], outcome: Outcome) {
     let outputs = lab.packet_out(frame);
@@ -48,7 +48,7 @@ fn segment_only() {
     for cell in 2..6 {
         lab.check_gone(1, &LOCAL.gradient(0, 8, cell, x).bytes(), (LOCAL.slot, Absorbed));
     }
-    // Behind it, a round under way and one that is finished.
+    // In the cells after it, a round in progress and a finished one.
     lab.check_gone(2, &PAIR.gradient(0, 8, 6, x).bytes(), (PAIR.slot, Absorbed));
     PAIR.complete(&mut lab, 8, 7, &parts);
     check_sweep(&mut lab, LOCAL, 2, 4);
@@ -58,7 +58,7 @@ fn segment_only() {
     let again = PAIR.gradient(0, 8, 7, x).flags(RESEND);
     let reply = PAIR.repeated(&again, &sum(&[x, y])).bytes();
     lab.check(2, &again.bytes(), (PAIR.slot, Repeated), &[(2, reply)]);
-    // And before it.
+    // And in the cell before it.
     lab.check_gone(1, &LOCAL.gradient(0, 8, 5, x).bytes(), (LOCAL.slot, Absorbed));
     check_sweep(&mut lab, PAIR, 6, 0);
     lab.check_gone(1, &LOCAL.gradient(0, 8, 5, x).bytes(), (LOCAL.slot, Duplicate));
@@ -84,7 +84,7 @@ fn counts_what_was_not_finished() {
     check_sweep(&mut lab, UNIT, 8, 1);
 }
 
-/// The next job to have these cells counts from the beginning, and gets nobody else's results.
+/// The next job with these cells starts from scratch, and gets no results of the previous job.
 fn forgets_rounds_and_copies() {
     let mut lab = rack();
     let parts: [_; 3] = values(&lab);
@@ -95,7 +95,7 @@ fn forgets_rounds_and_copies() {
     let next = Job { segment: (2, 4), ..PAIR };
     lab.delete(&[LOCAL.served()]);
     lab.modify(&[next.served()]);
-    // Not even of a round that has the number of the one before.
+    // Not even in a round with the number of the previous one.
     lab.check_gone(2, &next.gradient(0, 100, 2, &parts[0]).bytes(), (next.slot, Absorbed));
     let again = next.gradient(0, 100, 2, &parts[0]).flags(RESEND);
     lab.check_gone(2, &again.bytes(), (next.slot, Duplicate));
@@ -107,7 +107,7 @@ fn forgets_rounds_and_copies() {
     }
 }
 
-/// It may begin anywhere, and goes on counting.
+/// It may begin at any cell, with any count.
 fn part_of_a_segment() {
     let mut lab = rack();
     let [x] = values(&lab);
@@ -121,7 +121,7 @@ fn part_of_a_segment() {
     check_sweep(&mut lab, LOCAL, 2, 2);
 }
 
-/// The controller is believed no more than anybody else.
+/// The controller's packets are validated like any others.
 fn outside_of_the_segment() {
     let mut lab = rack();
     let [x] = values(&lab);
@@ -146,7 +146,7 @@ fn of_no_service() {
         LOCAL.sweep(2).priority(6),
         LOCAL.sweep(2).priority(0),
         LOCAL.sweep(2).with(|f| f.job = 77),
-        // A job without aggregators has none to sweep.
+        // A job without aggregators cannot be swept.
         SERVED.sweep(0),
     ] {
         check_refused(&mut lab, &sweep.bytes(), Rejected);

@@ -1,4 +1,4 @@
-//! A job over two units: two switches, and the test in the place of the parameter server.
+//! A job over two units: two switches, with the test acting as the parameter server.
 //!
 //! Workers 0 and 1 are at ports 1 and 2 of the first switch, whose port 6 leads to port 6 of the
 //! second. There workers 2 and 3 are at ports 1 and 2, and the parameter server at port 4.
@@ -61,7 +61,7 @@ impl Units {
         Self { units }
     }
 
-    /// A packet of a worker: what its unit's switch gives, which must be counted so.
+    /// Sends a packet of a worker to its unit's switch, and checks its outcome there.
     #[track_caller]
     fn send(&mut self, frame: &Frame, outcome: Outcome) -> Frames {
         let worker = (frame.source - address(0)) as usize;
@@ -69,7 +69,7 @@ impl Units {
         pass(&mut self.units[worker / 2], port, &frame.bytes(), outcome)
     }
 
-    /// What came up to the server: from the first unit, through the second one's switch.
+    /// The frame that reaches the server: from the first unit through the second one's switch.
     #[track_caller]
     fn up(&mut self, frames: &Frames) -> Vec<u8> {
         let [(port, frame)] = &frames[..] else { panic!("one frame goes up: {frames:?}") };
@@ -82,7 +82,8 @@ impl Units {
         frame.clone()
     }
 
-    /// What a result becomes: the frame of each worker, by number. Cut: the link between the units.
+    /// Distributes a result: the frame of each worker, by index. `cut`: the link between the units
+    /// is down.
     #[track_caller]
     fn down(&mut self, result: &Frame, cut: bool) -> Frames {
         let outcome = if result.kind == PARAMETER { Distributed } else { Replied };
@@ -99,7 +100,7 @@ impl Units {
         workers
     }
 
-    /// All contributions of a unit; the sum that arrives at the server.
+    /// Sends all contributions of a unit. Returns the sum that arrives at the server.
     fn unit(&mut self, unit: usize, round: u32, parts: &[Vec<i32>]) -> Vec<u8> {
         let [a, b] = [2 * unit, 2 * unit + 1];
         assert_eq!(self.send(&gradient(a, round, &parts[a]), Absorbed), []);
@@ -116,7 +117,7 @@ fn pass(lab: &mut Lab, port: u16, frame: &[u8], outcome: Outcome) -> Frames {
     out
 }
 
-/// Of a worker.
+/// Address of a worker.
 fn address(worker: u16) -> u64 {
     mac(0x10 + worker)
 }
@@ -134,7 +135,7 @@ fn gradient(worker: usize, round: u32, values: &[i32]) -> Frame {
     frame.bitmap(1 << worker)
 }
 
-/// What arrives at the server for the last packet of a unit.
+/// The frame at the server for the last packet of a unit.
 fn unit_sum(worker: usize, round: u32, values: &[i32]) -> Frame {
     gradient(worker, round, values).bitmap(0b11 << (worker & 2))
 }
@@ -147,7 +148,7 @@ fn reply(worker: usize, round: u32, values: &[i32]) -> Frame {
     frame(REPLY, mac(PS), address(worker as u16), round, values).bitmap(EVERYONE)
 }
 
-/// Of each worker.
+/// Values of each worker.
 fn parts(net: &Units) -> [Vec<i32>; 4] {
     [1, 2, 3, 4].map(|seed| scene::values(&net.units[0], seed))
 }
@@ -171,7 +172,7 @@ fn sums_meet_at_the_server() {
     }
 }
 
-/// The first unit's sum did not get through; the worker that asks takes it along.
+/// The first unit's sum was lost; a worker's resend takes it along.
 fn lost_sum() {
     let mut net = Units::new();
     let parts = parts(&net);
@@ -185,7 +186,7 @@ fn lost_sum() {
     assert_eq!(net.down(&result, false).len(), 4);
 }
 
-/// The link between the units was down: the server's own unit goes on, the other asks.
+/// The link between the units was down: the server's own unit continues, the other resends.
 fn lost_result_in_one_unit() {
     let mut net = Units::new();
     let parts = parts(&net);
@@ -196,7 +197,7 @@ fn lost_result_in_one_unit() {
     let lost = result(8, &whole);
     assert_eq!(net.down(&lost, true), [2, 3].map(|worker| (worker, lost.bytes())));
     assert_eq!(net.send(&gradient(2, 24, &parts[2]), Absorbed), []);
-    // Its own unit's switch waits still, and gives the server the sum to answer.
+    // Its own unit's switch still waits, and sends the sum to the server for an answer.
     let again = gradient(1, 8, &parts[1]).flags(RESEND);
     let up = net.send(&again, Resent);
     let sum = unit_sum(1, 8, &total(&parts[..2])).flags(RESEND).bytes();
@@ -206,18 +207,18 @@ fn lost_result_in_one_unit() {
     assert_eq!(down, [(LINK, answer.bytes())]);
     let down = pass(&mut net.units[0], LINK, &answer.bytes(), Replied);
     assert_eq!(down, [(2, answer.bytes())]);
-    // From then on, the switch answers itself.
+    // From then on, the switch answers by itself.
     let again = gradient(0, 8, &parts[0]).flags(RESEND);
     let out = net.send(&again, Repeated);
     let [(1, frame)] = &out[..] else { panic!("an answer: {out:?}") };
     assert_eq!(frame[43], REPLY);
-    // In the other unit the cell has moved on, and its copy has not.
+    // In the other unit the cell has advanced, but its copy has not.
     let again = gradient(3, 8, &parts[3]).flags(RESEND);
     let out = net.send(&again, Repeated);
     assert_eq!(out[0].0, 2);
 }
 
-/// With windows larger than the segment, a unit comes back to a cell whose round waits for the other.
+/// With windows larger than the segment, a unit reuses a cell whose round waits for the other.
 fn one_unit_runs_ahead() {
     let mut net = Units::new();
     let parts = parts(&net);
@@ -232,7 +233,7 @@ fn one_unit_runs_ahead() {
     assert_eq!(net.send(&early, Absorbed), []);
 }
 
-/// One worker's values do not fit: the fragment is repeated in the same cell, as a round of its own.
+/// One worker's values do not fit: the fragment is repeated in the same cell, as a separate round.
 fn overflow_and_the_rung_after() {
     use crate::frames::OVERFLOW;
     let mut net = Units::new();

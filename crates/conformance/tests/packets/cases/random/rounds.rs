@@ -1,4 +1,4 @@
-//! Jobs of P4INC and SwitchML: segments, services, and rounds that follow each other.
+//! Jobs of P4INC and SwitchML: segments, services, and consecutive rounds.
 
 use rand::Rng;
 use rand::seq::IndexedRandom;
@@ -11,7 +11,7 @@ use crate::frames::{
 use crate::model::{Membership, Part, Service};
 use crate::target::Program;
 
-/// Services that a job's packets may name; there are entries for some.
+/// Services that a job's packets may name; some have entries.
 const SERVICES: [u8; 3] = [0, 5, 200];
 
 fn entry((job, service): (u16, u8), what: Service) -> Entry {
@@ -24,7 +24,8 @@ fn entry((job, service): (u16, u8), what: Service) -> Entry {
 }
 
 impl Net {
-    /// Workers behind some ports, and a parameter server behind another if there are more elsewhere.
+    /// Workers behind some ports, and a parameter server behind another if there are more workers
+    /// elsewhere.
     pub(super) fn job_with_rounds(&mut self, job: u16) {
         let ports: Vec<u16> = (1..=4).filter(|_| self.rng.random_bool(0.75)).collect();
         let members = (1 << ports.len()) - 1;
@@ -63,8 +64,8 @@ impl Net {
         self.model.services.insert(key, what);
     }
 
-    /// Removes a service, adds one, or changes one; also such as no controller would write, with
-    /// segments that overlap. None ends behind the pool.
+    /// Removes, adds or changes a service, including those that no controller would write, with
+    /// overlapping segments. None exceeds the pool.
     pub(super) fn change_service(&mut self) {
         let job = *JOBS.choose(&mut self.rng).expect("not empty");
         let key = (job, *SERVICES.choose(&mut self.rng).expect("not empty"));
@@ -73,7 +74,7 @@ impl Net {
         } else {
             let offset = self.rng.random_range(0..POOL);
             let size = self.rng.random_range(0..=POOL - offset);
-            // What all members of some port's entry are, or anybody.
+            // All members of some port's entry, or any workers.
             let parts = self.model.parts.iter().filter(|(key, _)| key.0 == job);
             let known: Vec<u32> = parts.map(|(_, part)| part.members).collect();
             let known = known.choose(&mut self.rng).copied();
@@ -94,7 +95,7 @@ impl Net {
         }
     }
 
-    /// What a port may be to a job, also such as no controller would write.
+    /// A port's part in a job, including parts that no controller would write.
     pub(super) fn part_in_rounds(&mut self, (job, _, _, kind): Membership) -> Part {
         let slot = self.rng.random_range(0..=255);
         if kind != GRADIENT || self.rng.random_bool(0.3) {
@@ -123,7 +124,7 @@ impl Net {
         });
         sweep.trailer.clear();
         let frame = sweep.bytes();
-        // The model knows of no cell behind the pool; a sweep of one is malformed.
+        // The model has no cells beyond the pool; a sweep of one is malformed.
         let outputs = self.lab.packet_out(&frame);
         let back = self
             .model
@@ -133,8 +134,8 @@ impl Net {
         assert_eq!(outputs.frames, []);
     }
 
-    /// What somebody could send who keeps to the protocol: of the round that a cell is at, of the one
-    /// before, or of the one after.
+    /// A packet that follows the protocol: of a cell's current round, or of the one before or
+    /// after.
     pub(super) fn plausible_round(&mut self) -> (u16, Vec<u8>) {
         let gradients = self.rng.random_bool(0.9);
         let known = self.model.parts.iter().filter(|(key, _)| (key.3 == GRADIENT) == gradients);
